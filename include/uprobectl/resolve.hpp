@@ -213,6 +213,14 @@ struct TargetFile {
   std::vector<std::string> warnings;        // about the choice of this file
 };
 
+// What a FUNCTION means in one file of several.
+struct ResolvedFunction {
+  Result<std::vector<ProbePoint>> points;
+  // Set if the name was resolved by another spelling: SpelledFunctions::distance. The points and
+  // errors of a file with a lower one, or without one, are preferred.
+  std::optional<unsigned> distance;
+};
+
 // All files that a TARGET means, usually one. An entry pattern (ARCHIVE!/lib/*/libfoo.so) means all
 // matching library entries, in the order of the archive's directory, unless an entry has exactly
 // that name. `*` means every file that the processes map executable, in the order of their
@@ -262,6 +270,9 @@ public:
   // aliases and clones.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
+  // Same, with what decides between several files.
+  ResolvedFunction resolve_spelled(const FunctionSpec& function,
+                                   const ResolveOptions& options = {}) const;
   using VisitPlaces =
       std::function<void(std::size_t index, Result<std::vector<ProbePoint>> points)>;
   // Resolves many FUNCTIONs, as typed, faster than one by one. Calls visit for each in order.
@@ -299,6 +310,8 @@ public:
 private:
   struct State;
   explicit Target(std::unique_ptr<State> state);
+  Result<std::vector<ProbePoint>> resolve_in_archive(const FunctionSpec& function,
+                                                     const ResolveOptions& options) const;
   std::unique_ptr<State> state_;
 };
 
@@ -341,7 +354,9 @@ struct ResolveResults {
 };
 
 // Resolves each FUNCTION in every file. A FUNCTION that at least one file has is not an error in
-// the others. Skips files as visit_targets() does. Error usage if a FUNCTION is malformed.
+// the others. If no file has exactly the name, another spelling of it is searched in all of them,
+// and the files with the closest one count. Skips files as visit_targets() does. Error usage if a
+// FUNCTION is malformed.
 Result<ResolveResults> resolve_all(const Targets& targets,
                                    std::span<const std::string_view> functions,
                                    const TargetOptions& where, const ResolveOptions& how);

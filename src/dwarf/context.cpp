@@ -152,6 +152,23 @@ llvm::DWARFContext& Context::dwarf() {
   return *dwarf_;
 }
 
+std::uint64_t Context::info_size() const {
+  if (const auto section = elf::find_section(layout_, ".debug_info")) {
+    if (!section->is_compressed) return section->bytes.size();
+    return elf::with_elf_type(layout_.machine, [&]<class ELFT>() -> std::uint64_t {
+      const auto* const header = elf::view_at<typename ELFT::Chdr>(section->bytes, 0);
+      return header == nullptr ? 0 : std::uint64_t{header->ch_size};
+    });
+  }
+  // "ZLIB" and the size, big-endian.
+  const auto section = elf::section_bytes(layout_, ".zdebug_info");
+  std::uint64_t size = 0;
+  if (section)
+    for (const std::byte byte : section->first(std::min<std::size_t>(section->size(), 12)))
+      size = size << 8U | std::to_integer<std::uint64_t>(byte);
+  return size;
+}
+
 void Context::warn(std::string message) {
   if (warnings_.size() < max_warnings && std::ranges::find(warnings_, message) == warnings_.end())
     warnings_.push_back(std::move(message));

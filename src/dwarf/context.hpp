@@ -49,6 +49,8 @@ public:
   const elf::Layout& layout() const { return layout_; }
   const std::string& source() const { return source_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
+  // The size of .debug_info, without inflating it.
+  std::uint64_t info_size() const;
   void warn(std::string message);
   // Turns an error of LLVM into a warning.
   void warn(llvm::Error error);

@@ -2,8 +2,6 @@
 #include "dwarf/inlined.hpp"
 
 #include "dwarf/positions.hpp"
-#include "elf/elf_types.hpp"
-#include "elf/sections.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -243,27 +241,9 @@ std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& cop
                          .call_line = call.line};
 }
 
-// Returns the size of .debug_info, without inflating it.
-std::uint64_t info_size(const elf::Layout& layout) {
-  if (const auto section = elf::find_section(layout, ".debug_info")) {
-    if (!section->is_compressed) return section->bytes.size();
-    return elf::with_elf_type(layout.machine, [&]<class ELFT>() -> std::uint64_t {
-      const auto* const header = elf::view_at<typename ELFT::Chdr>(section->bytes, 0);
-      return header == nullptr ? 0 : std::uint64_t{header->ch_size};
-    });
-  }
-  // "ZLIB" and the size, big-endian.
-  const auto section = elf::section_bytes(layout, ".zdebug_info");
-  std::uint64_t size = 0;
-  if (section)
-    for (const std::byte byte : section->first(std::min<std::size_t>(section->size(), 12)))
-      size = size << 8U | std::to_integer<std::uint64_t>(byte);
-  return size;
-}
-
 Result<InlinedScan> scan(const DebugInfo& debug, InlinedScan::FindName find_name) {
   Context& context = debug.context();
-  const std::uint64_t size = info_size(context.layout());
+  const std::uint64_t size = context.info_size();
   if (size > max_debug_info)
     return fail(ErrorKind::unsupported,
                 fmt::format("the debug information is too large to be searched for inlined "

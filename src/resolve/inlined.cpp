@@ -26,8 +26,7 @@ std::string_view last_identifier(std::string_view name) {
 class InlinedMatch {
 public:
   InlinedMatch(const Query& query, const Result<std::vector<ProbePoint>>& points)
-      : query_(query),
-        is_pattern_(is_pattern(query.function.name) && !is_signature(query.function.name)),
+      : query_(query), is_pattern_(is_name_pattern(query.function.name)),
         is_special_(last_identifier(query.function.name).starts_with('~') ||
                     last_identifier(query.function.name).starts_with("operator")) {
     if (!points) return;
@@ -106,13 +105,14 @@ Error only_inlined(const Query& query, std::span<const dwarf::InlinedFunction> f
 
 } // namespace
 
-Result<std::vector<ProbePoint>> with_inlined(const Query& query, const DebugInfoSource& debug,
+Result<std::vector<ProbePoint>> with_inlined(const Query& query,
                                              Result<std::vector<ProbePoint>> points) {
   if (query.function.form != FunctionSpec::Form::name || query.function.plus) return points;
   const bool is_missing = !points && points.error().kind == ErrorKind::not_found;
-  if (query.options.inlined ? !points && !is_missing : !is_missing || !query.options.suggest)
-    return points;
-  const Result<dwarf::DebugInfo>& opened = debug();
+  // A distance: only_inlined_error() has searched.
+  const bool suggests = query.options.suggest && !query.distance;
+  if (query.options.inlined ? !points && !is_missing : !is_missing || !suggests) return points;
+  const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
   const auto functions =
       opened ? dwarf::find_inlined(*opened, InlinedMatch(query, points)) : fail(opened.error());
   if (!functions) {
@@ -132,6 +132,15 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query, const DebugInfo
                       std::string_view(*point.symbol));
   });
   return all;
+}
+
+std::optional<Error> only_inlined_error(const Query& query) {
+  if (query.debug_info == nullptr || query.function.plus) return std::nullopt;
+  const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
+  if (!opened) return std::nullopt;
+  const auto functions = dwarf::find_inlined(*opened, InlinedMatch(query, {}));
+  if (!functions || functions->empty()) return std::nullopt;
+  return only_inlined(query, *functions);
 }
 
 } // namespace uprobectl

@@ -40,6 +40,16 @@ bool is_not_found(std::string_view text, const Error& error) {
   return is_number && error.kind == ErrorKind::out_of_range;
 }
 
+// Whether a name of the FUNCTION may be spelled in another way. A name without scopes can be that
+// of a function template or in an unnamed namespace, which is not worth opening many files again.
+bool may_have_other_spelling(const FunctionSpec& function, std::size_t files) {
+  using Form = FunctionSpec::Form;
+  const bool has_name = function.form == Form::name || function.form == Form::plt ||
+                        function.form == Form::function_line;
+  if (!has_name || is_name_pattern(function.name)) return false;
+  return files <= 1 || function.name.find_first_of(":.(<~ ") != std::string_view::npos;
+}
+
 // Whether the kernel rejects every offset in the entry because of the alignment of its data.
 bool is_misplaced(const Target& target, const Error& error) {
   constexpr std::uint64_t largest_alignment = 4; // arm64's
@@ -75,33 +85,54 @@ public:
   }
 
 private:
+  struct Missing {
+    std::size_t index = 0; // of the FUNCTION
+    FunctionSpec function;
+    std::optional<unsigned> closest = {}; // distance of the points and errors so far
+  };
+
   // Resolves the FUNCTIONs that no file has exactly by other spellings of their names.
   void resolve_otherwise() {
     ResolveOptions how = quick_;
     how.other_spellings = true;
-    std::vector<std::size_t> missing;
-    std::vector<std::string_view> names;
+    std::vector<Missing> missing;
     for (std::size_t i = 0; i < results_.functions.size(); ++i) {
       const FunctionResult& result = results_.functions[i];
-      if (result.files != 0 || !result.errors.empty() || is_plain_in_many_files(result.request))
-        continue;
-      missing.push_back(i);
-      names.push_back(functions_[i]);
-      importing_files_[i] = 0; // counted again
+      const auto function = parse_function(functions_[i]);
+      // An import means a function with exactly the name, in a file that is not searched.
+      const bool is_known = result.files != 0 || !result.errors.empty() || importing_files_[i] != 0;
+      if (!is_known && function && may_have_other_spelling(*function, results_.searched_files))
+        missing.push_back({.index = i, .function = *function});
     }
     if (missing.empty()) return;
     (void)visit_targets(targets_, where_, [&](Target& target) {
-      target.resolve_each(names, how,
-                          [&](std::size_t index, Result<std::vector<ProbePoint>> points) {
-                            add_points(target, missing[index], std::move(points));
-                          });
+      for (Missing& each : missing)
+        add_spelled(target, each, target.resolve_spelled(each.function, how));
     });
   }
 
-  // A name without scopes can be that of a function template or in an unnamed namespace. That is
-  // not worth opening many files again.
-  bool is_plain_in_many_files(std::string_view name) const {
-    return results_.searched_files > 1 && name.find_first_of(":.(<~ ") == std::string_view::npos;
+  // Keeps what has the lowest distance of all files, as if they were one. Imports, whose code is in
+  // another file, do not count, and neither do files that cannot be probed.
+  void add_spelled(const Target& target, Missing& missing, ResolvedFunction resolved) {
+    const Error* const error = resolved.points ? nullptr : &resolved.points.error();
+    const bool is_elsewhere =
+        error != nullptr && (error->kind == ErrorKind::imported || is_misplaced(target, *error));
+    if (!resolved.distance || is_elsewhere)
+      return add_points(target, missing.index, std::move(resolved.points));
+    FunctionResult& result = results_.functions[missing.index];
+    if (missing.closest && *resolved.distance > *missing.closest) return;
+    if (missing.closest && *resolved.distance < *missing.closest) {
+      result.points.clear();
+      result.errors.clear();
+      result.files = 0;
+    }
+    missing.closest = resolved.distance;
+    // A function that exists only inlined is there, but not found.
+    if (error != nullptr && error->kind == ErrorKind::not_found &&
+        missing.function.form == FunctionSpec::Form::name)
+      result.errors.push_back(std::move(resolved.points).error());
+    else
+      add_points(target, missing.index, std::move(resolved.points));
   }
 
   void resolve_in(const Target& target) {

@@ -66,7 +66,7 @@ bool is_line(const FunctionSpec& function) {
 
 bool needs_all_symbols(const Query& query) {
   if (query.function.form == FunctionSpec::Form::plt) return false;
-  return query.function.form != FunctionSpec::Form::name || is_pattern(query.function.name) ||
+  return query.function.form != FunctionSpec::Form::name || is_name_pattern(query.function.name) ||
          query.options.clones || query.options.aliases;
 }
 
@@ -150,25 +150,26 @@ Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Im
 
 // Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the places.
 Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Image& image,
-                                                   DebugSource& source,
-                                                   const DebugInfoSource& debug_info) {
+                                                   DebugSource& source) {
   const bool is_relative = query.function.form == FunctionSpec::Form::function_line;
   FunctionSpec name{.form = FunctionSpec::Form::name,
                     .request = query.function.request,
                     .name = is_relative ? query.function.name : query.function.request,
                     .plus = std::nullopt};
   Query named{query.binary, name, image, query.demangler, query.options};
+  named.debug_info = query.debug_info;
   std::vector<ProbePoint> functions;
   if (is_relative) {
     named.options.thorough = false;
     auto found = resolve_by_symbols(named, image, source);
+    query.distance = named.distance;
     if (!found) return found;
     functions = std::move(*found);
   } else if (const auto exact = find_by_name(image, name.name); exact && !exact->empty()) {
     return resolve_by_symbols(named, image, source); // a symbol that looks like a line
   }
   source.complete(image);
-  const auto& info = debug_info();
+  const auto& info = (*query.debug_info)();
   if (!info) return fail(Error(info.error()).within(query.subject()));
   auto points = resolve_lines(query, *info, functions);
   if (points && query.options.aliases) add_aliases(image, *points);
@@ -324,10 +325,21 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
 
 Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
                                                 const ResolveOptions& options) const {
+  return resolve_spelled(function, options).points;
+}
+
+ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
+                                         const ResolveOptions& options) const {
   // A query may add symbols to the state. They stay and do not change later results.
   State& state = *state_;
   if (state.image) {
+    const DebugInfoSource debug_info = [&state]() -> const Result<dwarf::DebugInfo>& {
+      if (!state.debug_info)
+        state.debug_info = dwarf::DebugInfo::open(*state.image, state.debug.where());
+      return *state.debug_info;
+    };
     Query query{state.binary, function, *state.image, state.demangler, options};
+    query.debug_info = &debug_info;
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
     if (is_number(function) || is_line(function)) {
       const bool has_methods = query.methods != nullptr && *query.methods;
@@ -335,15 +347,17 @@ Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
         state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
-    const auto debug_info = [&state]() -> const Result<dwarf::DebugInfo>& {
-      if (!state.debug_info)
-        state.debug_info = dwarf::DebugInfo::open(*state.image, state.debug.where());
-      return *state.debug_info;
-    };
-    if (is_line(function)) return resolve_line_query(query, *state.image, state.debug, debug_info);
-    return with_inlined(query, debug_info, resolve_query(query, *state.image, state.debug));
+    auto points = is_line(function)
+                      ? resolve_line_query(query, *state.image, state.debug)
+                      : with_inlined(query, resolve_query(query, *state.image, state.debug));
+    return {std::move(points), query.distance};
   }
+  return {resolve_in_archive(function, options), std::nullopt};
+}
 
+Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& function,
+                                                           const ResolveOptions& options) const {
+  State& state = *state_;
   const std::string subject = to_string(state.binary->path);
   if (function.form != FunctionSpec::Form::file_offset)
     return fail(Error{ErrorKind::not_elf, fmt::format("{}: an archive, '{}' needs one of its "

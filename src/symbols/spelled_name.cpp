@@ -42,16 +42,6 @@ bool is_transparent(const NameComponent& component, bool is_outermost) {
 
 // Types.
 
-bool in_type_path(char c) {
-  return in_ascii_identifier(c) || std::string_view(":$~{}").contains(c);
-}
-
-std::string_view path_at(std::string_view text) {
-  std::size_t end = 0;
-  while (end < text.size() && in_type_path(text[end])) ++end;
-  return text.substr(0, end);
-}
-
 // Removes those namespaces of a path that `removes` returns true for.
 template <typename Removes>
 std::string without_namespaces(std::string_view path, const Removes& removes) {
@@ -83,16 +73,66 @@ Match match_path(std::string_view written, std::string_view path) {
   return is_suffix ? Match(omitted) : std::nullopt;
 }
 
+// The lists of template arguments that are open at a position of a type.
+class OpenLists {
+public:
+  explicit OpenLists(std::string_view type) : type_(type) {}
+
+  void pass(std::size_t at) {
+    if (type_[at] == '<') begins_.push_back(at + 1);
+    if (type_[at] == '>' && !begins_.empty()) begins_.pop_back();
+  }
+
+  // Returns the size of the arguments from the ',' at the position to the end of the list, if all
+  // of them may be defaults of the template.
+  std::optional<std::size_t> default_arguments(std::size_t at) const {
+    if (begins_.empty()) return std::nullopt;
+    std::string_view first;
+    std::size_t depth = 0;
+    std::size_t begin = begins_.back(); // of an argument
+    for (std::size_t end = begin; end < type_.size(); ++end) {
+      const char c = type_[end];
+      const bool ends_list = c == '>' && depth == 0;
+      if (depth == 0 && (c == ',' || ends_list)) {
+        const std::string_view argument = type_.substr(begin, end - begin);
+        if (begin == begins_.back()) first = argument;
+        if (begin > at && !may_be_default_argument(argument, first)) return std::nullopt;
+        begin = end + 1;
+      }
+      if (ends_list) return end - at;
+      if (std::string_view("<([").contains(c)) ++depth;
+      if (std::string_view(">)]").contains(c) && depth > 0) --depth;
+    }
+    return std::nullopt;
+  }
+
+private:
+  std::string_view type_;
+  std::vector<std::size_t> begins_;
+};
+
 // Compares types in canonical form. A written type may lack the scopes of the names in it, which it
-// does in the scope of the function. Typedefs are not known here.
+// does in the scope of the function, and template arguments that are usually defaults. Typedefs are
+// not known here.
 Match match_type(std::string_view written, std::string_view type) {
   if (written == type) return Omissions{0};
+  const std::string_view whole = type;
+  OpenLists lists(whole);
   Match match = Omissions{0};
   while (match && !written.empty() && !type.empty()) {
     const std::string_view word = path_at(written);
     const std::string_view path = path_at(type);
     if (word.empty() || path.empty()) {
+      const std::size_t at = whole.size() - type.size();
+      if (written.front() == '>' && type.front() == ',') {
+        const auto omitted = lists.default_arguments(at);
+        if (!omitted) return std::nullopt;
+        type.remove_prefix(*omitted);
+        match = both(match, omits_parts);
+        continue;
+      }
       if (written.front() != type.front()) return std::nullopt;
+      lists.pass(at);
       written.remove_prefix(1);
       type.remove_prefix(1);
       continue;
@@ -312,6 +352,83 @@ bool may_be_go_name(std::string_view text) {
   });
 }
 
+// Keeps the functions whose names leave out least.
+class ClosestFunctions {
+public:
+  void add(Omissions omissions, const elf::Symbol& symbol) {
+    // A name without its scopes may mean the function of either ABI.
+    if ((omissions & omits_scopes) != 0) omissions &= ~omits_abi;
+    if (!symbols_.empty() && omissions > omissions_) return;
+    if (omissions < omissions_) symbols_.clear();
+    omissions_ = omissions;
+    symbols_.push_back(symbol);
+  }
+
+  bool is_empty() const { return symbols_.empty(); }
+  SpelledFunctions take() {
+    const Spelling spelling = (omissions_ & omits_scopes) != 0  ? Spelling::unqualified
+                              : (omissions_ & omits_parts) != 0 ? Spelling::shortened
+                                                                : Spelling::equivalent;
+    return {std::move(symbols_), spelling, omissions_};
+  }
+
+private:
+  std::vector<elf::Symbol> symbols_;
+  Omissions omissions_ = 0;
+};
+
+template <typename Visit>
+void for_each_table(const elf::Image& image, Visit visit) {
+  if (const auto table = image.dynamic_symbols()) visit(*table);
+  if (const auto table = image.full_symbols()) visit(*table);
+  for (const elf::SymbolTable& table : image.debug_symbols()) visit(table);
+}
+
+SpelledFunctions find_in_image(const elf::Image& image, const SpelledName& spelled) {
+  DemanglingBudget::for_this_thread().refill();
+  ClosestFunctions functions;
+  ClosestFunctions imports;
+  for_each_table(image, [&](const elf::SymbolTable& table) {
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      const auto raw = table.name(index);
+      const Match match = raw ? spelled.match(*raw) : std::nullopt;
+      const auto symbol = match ? table.at(index) : std::nullopt;
+      if (!symbol) continue;
+      if (is_code(*symbol, image))
+        functions.add(*match, *symbol);
+      else if (!symbol->defined && table.table() == elf::Table::dynsym)
+        imports.add(*match, *symbol);
+    }
+  });
+  return functions.is_empty() ? imports.take() : functions.take();
+}
+
+SpelledFunctions find_in_list(std::span<const elf::Symbol> symbols, const SpelledName& spelled) {
+  DemanglingBudget::for_this_thread().refill();
+  ClosestFunctions functions;
+  for (const elf::Symbol& symbol : symbols)
+    if (const Match match = spelled.match(symbol.name)) functions.add(*match, symbol);
+  return functions.take();
+}
+
+bool has_candidate(const elf::Image& image, const SpelledName& spelled) {
+  bool has_any = false;
+  for_each_table(image, [&](const elf::SymbolTable& table) {
+    for (std::uint32_t index = 1; index < table.size() && !has_any; ++index) {
+      const auto raw = table.name(index);
+      has_any = raw && looks_mangled(*raw) && spelled.may_match(*raw);
+    }
+  });
+  return has_any;
+}
+
+TypedefMap well_known_typedefs(std::span<const std::string> names, bool is_64bit) {
+  TypedefMap typedefs;
+  for (const std::string& name : names)
+    if (const auto type = well_known_type(name, is_64bit)) typedefs.emplace(name, *type);
+  return typedefs;
+}
+
 } // namespace
 
 std::optional<SpelledName> SpelledName::parse(std::string_view text) {
@@ -340,6 +457,16 @@ bool SpelledName::has_parameters() const {
   return go_name_.empty() && name_.components.back().parameters.has_value();
 }
 
+std::vector<std::string> SpelledName::type_names() const {
+  return go_name_.empty() ? uprobectl::type_names(name_) : std::vector<std::string>();
+}
+
+SpelledName SpelledName::with_types(const TypedefMap& typedefs) const {
+  SpelledName spelled(*this);
+  replace_typedefs(spelled.name_, typedefs);
+  return spelled;
+}
+
 bool SpelledName::may_match(std::string_view raw) const {
   return std::ranges::all_of(needed_, [&](const auto& texts) {
     return std::ranges::any_of(texts, [&](const std::string& text) { return raw.contains(text); });
@@ -352,6 +479,10 @@ std::optional<Omissions> SpelledName::match(std::string_view raw) const {
   if (!rust_hash_.empty() && !raw.contains(rust_hash_)) return std::nullopt;
   const auto demangled = demangle_parts(raw);
   if (!demangled || is_clone(raw)) return std::nullopt;
+  // Bytes allocated for a character of the name: the parser copies types for each level of nesting.
+  constexpr std::size_t parsing_cost = 8;
+  if (!DemanglingBudget::for_this_thread().take(raw, parsing_cost * demangled->whole.size()))
+    return std::nullopt;
   const auto name = parse_demangled_name(*demangled);
   return name ? match_name(name_, *name) : std::nullopt;
 }
@@ -375,72 +506,37 @@ std::optional<Omissions> SpelledName::match_go(std::string_view raw) const {
   return had_arguments || is_assembly ? omits_parts : Omissions{0};
 }
 
-namespace {
-
-// Keeps the functions whose names leave out least.
-class ClosestFunctions {
-public:
-  void add(Omissions omissions, const elf::Symbol& symbol) {
-    // A name without its scopes may mean the function of either ABI.
-    if ((omissions & omits_scopes) != 0) omissions &= ~omits_abi;
-    if (!symbols_.empty() && omissions > omissions_) return;
-    if (omissions < omissions_) symbols_.clear();
-    omissions_ = omissions;
-    symbols_.push_back(symbol);
-  }
-
-  bool is_empty() const { return symbols_.empty(); }
-  SpelledFunctions take() {
-    const Spelling spelling = (omissions_ & omits_scopes) != 0  ? Spelling::unqualified
-                              : (omissions_ & omits_parts) != 0 ? Spelling::shortened
-                                                                : Spelling::equivalent;
-    return {std::move(symbols_), spelling};
-  }
-
-private:
-  std::vector<elf::Symbol> symbols_;
-  Omissions omissions_ = 0;
-};
-
-} // namespace
-
-SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name) {
+SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name,
+                                  const TypedefFinder& find_typedefs) {
   const auto spelled = SpelledName::parse(name);
   if (!spelled) return {};
-  DemanglingBudget::for_this_thread().refill();
-  ClosestFunctions functions;
-  ClosestFunctions imports;
-  const auto search = [&](const elf::SymbolTable& table) {
-    for (std::uint32_t index = 1; index < table.size(); ++index) {
-      const auto raw = table.name(index);
-      const Match match = raw ? spelled->match(*raw) : std::nullopt;
-      const auto symbol = match ? table.at(index) : std::nullopt;
-      if (!symbol) continue;
-      if (is_code(*symbol, image))
-        functions.add(*match, *symbol);
-      else if (!symbol->defined && table.table() == elf::Table::dynsym)
-        imports.add(*match, *symbol);
-    }
-  };
-  if (const auto table = image.dynamic_symbols()) search(*table);
-  if (const auto table = image.full_symbols()) search(*table);
-  for (const elf::SymbolTable& table : image.debug_symbols()) search(table);
-  return functions.is_empty() ? imports.take() : functions.take();
+  auto found = find_in_image(image, *spelled);
+  const std::vector<std::string> names = spelled->type_names();
+  if (!found.symbols.empty() || names.empty()) return found;
+  TypedefMap typedefs = well_known_typedefs(names, image.machine().is_64bit);
+  if (!typedefs.empty()) found = find_in_image(image, spelled->with_types(typedefs));
+  if (!found.symbols.empty() || !find_typedefs || !has_candidate(image, *spelled)) return found;
+  TypedefMap own = find_typedefs(names);
+  if (own.empty()) return found;
+  own.merge(typedefs);
+  return find_in_image(image, spelled->with_types(own));
 }
 
-SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::string_view name) {
+SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::string_view name,
+                                  const elf::Machine& machine) {
   const auto spelled = SpelledName::parse(name);
   if (!spelled) return {};
-  DemanglingBudget::for_this_thread().refill();
-  ClosestFunctions functions;
-  for (const elf::Symbol& symbol : symbols)
-    if (const Match match = spelled->match(symbol.name)) functions.add(*match, symbol);
-  return functions.take();
+  auto found = find_in_list(symbols, *spelled);
+  if (!found.symbols.empty()) return found;
+  const TypedefMap typedefs = well_known_typedefs(spelled->type_names(), machine.is_64bit);
+  return typedefs.empty() ? found : find_in_list(symbols, spelled->with_types(typedefs));
 }
 
 bool is_signature(std::string_view text) {
   const auto spelled = SpelledName::parse(text);
   return spelled && spelled->has_parameters();
 }
+
+bool is_name_pattern(std::string_view text) { return is_pattern(text) && !is_signature(text); }
 
 } // namespace uprobectl

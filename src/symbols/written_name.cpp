@@ -27,28 +27,15 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& wor
 
 bool is_std(const Path& path) { return path.front().name == "std"; }
 
-// Whether the template argument is the default of the standard library's templates, for a first
-// argument `first`.
-bool is_default_argument(std::string_view argument, std::string_view first) {
-  constexpr std::array<std::string_view, 5> of_first = {"char_traits", "less", "hash", "equal_to",
-                                                        "default_delete"};
-  const std::size_t open = argument.find('<');
-  if (open == std::string_view::npos || !argument.starts_with("std::")) return false;
-  std::string_view name = argument.substr(0, open);
-  name.remove_prefix(std::string_view("std::").size());
-  if (const std::size_t end = name.find("::");
-      end != std::string_view::npos && is_inline_std_namespace(name.substr(0, end)))
-    name.remove_prefix(end + 2);
-  if (name == "allocator") return true;
-  const std::string_view of = argument.substr(open + 1, argument.size() - open - 2);
-  return of == first && is_one_of(name, of_first);
-}
-
-void drop_default_arguments(NameComponent& component) {
-  auto& arguments = component.template_arguments;
-  while (arguments && arguments->size() > 1 &&
-         is_default_argument(arguments->back(), arguments->front()))
-    arguments->pop_back();
+// Removes the default arguments of a template of the standard library. Users write its name without
+// "std::", too.
+void drop_default_arguments(Path& path, bool may_omit_std) {
+  std::size_t i = is_std(path) ? 1 : 0;
+  if (i == 0 && !may_omit_std) return;
+  while (i < path.size() && is_inline_std_namespace(path[i].name)) ++i;
+  if (i >= path.size() || !path[i].template_arguments) return;
+  Texts& arguments = *path[i].template_arguments;
+  arguments.resize(count_without_defaults(path[i].name, arguments));
 }
 
 // Expands aliases of the standard library in a path, also where they name a constructor.
@@ -164,7 +151,7 @@ public:
     }
     if (failed_) return {NameComponent()};
     expand_aliases(result);
-    for (NameComponent& part : result) drop_default_arguments(part);
+    drop_default_arguments(result, is_user());
     return result;
   }
 
@@ -583,27 +570,22 @@ std::string return_type(std::string_view text, Source source) {
 
 } // namespace
 
-bool is_inline_std_namespace(std::string_view component) {
-  constexpr std::array<std::string_view, 7> names = {"__cxx11", "__1", "__ndk1", "__Cr",
-                                                     "__8",     "_V2", "__fs"};
-  return is_one_of(component, names);
+std::string_view path_at(std::string_view type) {
+  const auto in_path = [](char c) {
+    return (in_identifier(c) && static_cast<unsigned char>(c) < 0x80) || c == ':' || c == '~' ||
+           c == '{' || c == '}';
+  };
+  std::size_t end = 0;
+  while (end < type.size() && in_path(type[end])) ++end;
+  return type.substr(0, end);
 }
 
-std::optional<std::string> expand_std_alias(std::string_view name) {
-  constexpr std::array<std::string_view, 15> aliases = {
-      "string",       "string_view", "ostream", "istream",       "iostream",
-      "ofstream",     "ifstream",    "fstream", "ostringstream", "istringstream",
-      "stringstream", "streambuf",   "filebuf", "stringbuf",     "ios"};
-  constexpr std::array<std::string_view, 3> characters = {"u8string", "u16string", "u32string"};
-  if (is_one_of(name, characters)) {
-    const std::string bits(name.substr(1, name.size() - 1 - std::string_view("string").size()));
-    return "basic_string<char" + bits + "_t>";
-  }
-  if (!is_one_of(name, aliases)) {
-    if (!name.starts_with('w') || !is_one_of(name.substr(1), aliases)) return std::nullopt;
-  }
-  const bool is_wide = name.starts_with('w');
-  return "basic_" + std::string(name.substr(is_wide ? 1 : 0)) + (is_wide ? "<wchar_t>" : "<char>");
+std::optional<std::string> canonical_type(std::string_view type) {
+  if (type.size() > max_written_length) return std::nullopt;
+  NameParser parser(type, Source::demangler);
+  std::string text = parser.type(Place::template_argument);
+  if (parser.failed() || !parser.at_end() || text.empty()) return std::nullopt;
+  return text;
 }
 
 std::optional<WrittenName> parse_written_name(std::string_view text) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "symbols/demangle.hpp"
+#include "symbols/std_names.hpp"
 
 #include <vector>
 
@@ -31,14 +32,14 @@ struct WrittenName {
 // The name of an unnamed namespace, in components and in types.
 inline constexpr std::string_view anonymous_namespace = "{anonymous}";
 
-// Whether names of the standard library may omit the component, an inline namespace: "__cxx11" of
-// libstdc++, "__1" and "__ndk1" of libc++.
-bool is_inline_std_namespace(std::string_view component);
-
 // Longer names are not parsed.
 inline constexpr std::size_t max_written_length = 16384;
 
 inline bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Returns the path of names at the start of a canonical type: "std::string" of "std::string
+// const&". Empty if the type starts with something else.
+std::string_view path_at(std::string_view type);
 
 // Parses a name as a user writes it, with or without parameters. With parameters, a return type may
 // precede it, and the parameters may have names. Returns nullopt if the text is not such a name,
@@ -48,8 +49,7 @@ std::optional<WrittenName> parse_written_name(std::string_view text);
 // Parses the name of a function or method from the demangler.
 std::optional<WrittenName> parse_demangled_name(const DemangledName& demangled);
 
-// Expands "string" to "basic_string<char>" and likewise the names of other strings and of streams.
-// Returns nullopt for other names.
-std::optional<std::string> expand_std_alias(std::string_view name);
+// Returns the canonical form of a type in C++; nullopt if it cannot be parsed.
+std::optional<std::string> canonical_type(std::string_view type);
 
 } // namespace uprobectl

@@ -446,7 +446,9 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
 }
 
 bool is_pattern_match(const ProbePoint& point) {
-  return is_pattern(point.request) || (point.static_probe && !point.request.contains(':'));
+  if (point.static_probe) return is_pattern(point.request) || !point.request.contains(':');
+  const auto function = parse_function(point.request);
+  return function && is_name_pattern(function->name);
 }
 
 void skip_unprobeable(ResolvedProbes& resolved, Output& output) {

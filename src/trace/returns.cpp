@@ -226,7 +226,7 @@ public:
   void skip(const Probe& probe, Error why) {
     if (!dropped_.insert(probe.number).second) return;
     const ProbePoint& point = probe.point;
-    if (!is_pattern(point.request)) {
+    if (!is_pattern_match(point)) {
       resolved_.failures.push_back(
           {.target = point.binary->target, .function = point.request, .error = std::move(why)});
       return;
@@ -243,8 +243,8 @@ public:
       skip(probe, Error{ErrorKind::unsupported,
                         fmt::format("'{}' never returns: none of its instructions leaves it", name)}
                       .hint("probe where it begins, without --return and --latency"));
-      if (is_pattern(point.request)) never_left_ += dropped_.size() - before;
-    } else if (is_pattern(point.request)) {
+      if (is_pattern_match(point)) never_left_ += dropped_.size() - before;
+    } else if (is_pattern_match(point)) {
       output_.detail(name + " never returns, it is probed at its entry only");
       ++only_entries_;
     } else {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debug data for the search for inlined places. First four sizes of two bytes, little-endian, of
-// .debug_abbrev, .debug_str, .debug_line_str and .debug_str_offsets, and a byte whose lowest bit is
-// set for big-endian data; then these sections; the rest is .debug_info. The first text in
-// .debug_str is a name that is asked for.
+// Debug data for the searches for inlined places and typedefs. First four sizes of two bytes,
+// little-endian, of .debug_abbrev, .debug_str, .debug_line_str and .debug_str_offsets, and a byte
+// whose lowest bit is set for big-endian data; then these sections; the rest is .debug_info. The
+// first text in .debug_str is a name that is asked for.
 #include "debug_sections.hpp"
 #include "dwarf/inlined.hpp"
+#include "dwarf/typedefs.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace uprobectl;
@@ -49,5 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     instances += function.instances.size();
   }
   if (instances > rest.size() / 2) std::abort();
+  const std::vector<std::string> types = {std::string(names[0]), "T", "ns::T"};
+  for (const auto& [name, type] : dwarf::find_typedefs(*debug, types))
+    if (std::ranges::find(types, name) == types.end() || type.empty()) std::abort();
   return 0;
 }

@@ -16,9 +16,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto name = SpelledName::parse(written);
   if (is_signature(written) && !(name && name->has_parameters())) std::abort();
   if (!name) return 0;
-  for (const std::string_view prefix : {"", "_Z", "_R"}) {
-    const auto omissions = name->match(std::string(prefix) + rest);
-    if (omissions.value_or(0) > (omits_abi | omits_parts | omits_scopes)) std::abort();
-  }
+  TypedefMap typedefs;
+  for (const std::string& type : name->type_names())
+    typedefs.emplace(type, typedefs.size() % 2 == 0 ? "char const" : "int[4]");
+  for (const SpelledName& spelled : {*name, name->with_types(typedefs)})
+    for (const std::string_view prefix : {"", "_Z", "_R"}) {
+      const auto omissions = spelled.match(std::string(prefix) + rest);
+      if (omissions.value_or(0) > (omits_abi | omits_parts | omits_scopes)) std::abort();
+    }
+  if (const auto type = canonical_type(rest); type && type->empty()) std::abort();
   return 0;
 }

@@ -139,6 +139,32 @@ TEST_CASE("default template arguments of the standard library may be left out") 
   CHECK(match("Cart::fill(const vector<Item>&, map<string, int>*)", fill) == unqualified);
 }
 
+TEST_CASE("arguments that only look like defaults belong to the name") {
+  // shop::sort<int, std::less<int>>(int), shop::Box<int, std::allocator<int>>::put()
+  constexpr std::string_view sort = "_ZN4shop4sortIiSt4lessIiEEEviT_";
+  constexpr std::string_view put_in_box = "_ZN4shop3BoxIiSaIiEE3putEv";
+  CHECK(match("shop::sort<int, std::less<int>>", sort) == equivalent);
+  CHECK(match("shop::sort<int>", sort) == shortened);
+  CHECK(match("shop::sort<int, std::less<int>>", "_ZN4shop4sortIiEEviT_") == std::nullopt);
+  CHECK(match("shop::Box<int>::put()", put_in_box) == shortened);
+  CHECK(match("shop::Box<int, std::allocator<int>>::put()", put_in_box) == equivalent);
+  // f(std::vector<int, std::allocator<char>>)
+  CHECK(match("f(std::vector<int>)", "_Z1fSt6vectorIiSaIcEE") == std::nullopt);
+  CHECK(match("f(std::vector<int, std::allocator<char>>)", "_Z1fSt6vectorIiSaIcEE") == equivalent);
+  // In types of parameters, where the source omits them: f(shop::Box<int, std::allocator<int>>&),
+  // f(shop::Box<int, std::allocator<char>>), f(shop::Box<shop::Box<int, std::less<int>>, int>)
+  CHECK(match("f(shop::Box<int>&)", "_Z1fRN4shop3BoxIiSaIiEEE") == shortened);
+  CHECK(match("f(shop::Box<int>)", "_Z1fN4shop3BoxIiSaIcEEE") == std::nullopt);
+  CHECK(match("f(shop::Box<shop::Box<int>, int>)", "_Z1fN4shop3BoxINS0_IiSt4lessIiEEEiEE") ==
+        shortened);
+  CHECK(match("f(shop::Box<shop::Box<int>>)", "_Z1fN4shop3BoxINS0_IiSt4lessIiEEEiEE") ==
+        std::nullopt);
+  // std::unordered_map<int, long, ...>::size() const of libc++
+  CHECK(match("std::unordered_map<int, long>::size()",
+              "_ZNKSt3__113unordered_mapIilNS_4hashIiEENS_8equal_toIiEENS_9allocatorINS_4pairIKil"
+              "EEEEE4sizeEv") == shortened);
+}
+
 TEST_CASE("template arguments may be left out from the end") {
   CHECK(match("shop::Shelf::put", put) == shortened);
   CHECK(match("shop::Shelf<shop::Item>::put(shop::Item)", put) == shortened);
@@ -260,6 +286,62 @@ TEST_CASE("Go methods are found without the receiver's parentheses") {
   CHECK(match("cpu.cpuid", "internal/cpu.cpuid.abi0") == unqualified);
   CHECK(match("art.Add", "main.(*Cart).Add") == std::nullopt);
   CHECK(match("part.0", "work.part.0") == std::nullopt);
+}
+
+TEST_CASE("typedefs in types are replaced, with what follows them") {
+  const auto written =
+      SpelledName::parse("ns::Map<Id>::put(const Id&, ns::Ptr const *, Row, Call)");
+  REQUIRE(written);
+  CHECK(written->type_names() == std::vector<std::string>{"Id", "ns::Ptr", "Row", "Call"});
+  const SpelledName replaced = written->with_types({{"Id", "unsigned short"},
+                                                    {"ns::Ptr", "char const*"},
+                                                    {"Row", "int[4]"},
+                                                    {"Call", "void(*)(int)"}});
+  // ns::Map<unsigned short>::put(unsigned short const&, char const* const*, int*, void (*)(int))
+  CHECK(replaced.match("_ZN2ns3MapItE3putERKtPKPKcPiPFviE") == equivalent);
+  CHECK(written->match("_ZN2ns3MapItE3putERKtPKPKcPiPFviE") == std::nullopt);
+  CHECK(
+      SpelledName::parse("f(const int*, unsigned long, bool, char (*)[5])")->type_names().empty());
+  // Twice const, and const at top level: f(char const&), f(char)
+  const TypedefMap constant = {{"C", "char const"}};
+  CHECK(SpelledName::parse("f(const C&)")->with_types(constant).match("_Z1fRKc") == equivalent);
+  CHECK(SpelledName::parse("f(C)")->with_types(constant).match("_Z1fc") == equivalent);
+}
+
+TEST_CASE("the C library's typedefs have the sizes of the data model") {
+  CHECK(well_known_type("size_t", true) == "unsigned long");
+  CHECK(well_known_type("size_t", false) == "unsigned int");
+  CHECK(well_known_type("std::int64_t", true) == "long");
+  CHECK(well_known_type("std::int64_t", false) == "long long");
+  CHECK(well_known_type("uint8_t", false) == "unsigned char");
+  CHECK(well_known_type("shop::size_t", true) == std::nullopt);
+}
+
+TEST_CASE("an unusually large name is charged to the budget, and skipped when that is used up") {
+  // f(a<int, int>, a<a<int, int>, a<int, int>>, ...): each type has the one before it twice.
+  const std::string large =
+      "_Z1f1aIiiES_IS0_S0_ES_IS1_S1_ES_IS2_S2_ES_IS3_S3_ES_IS4_S4_ES_IS5_S5_E";
+  DemanglingBudget& budget = DemanglingBudget::for_this_thread();
+  budget.refill();
+  const std::size_t full = budget.left();
+  CHECK(match("f", "_Z1fi") == equivalent);
+  CHECK(budget.left() == full);
+  CHECK(match("f", large) == equivalent);
+  CHECK(budget.left() < full);
+  budget.charge({}, full);
+  CHECK(match("f", large) == std::nullopt);
+  CHECK(match("f", "_Z1fi") == equivalent);
+  budget.refill();
+  CHECK(match("f", large) == equivalent);
+}
+
+TEST_CASE("only a name without parameters can be a pattern") {
+  CHECK(is_name_pattern("shop::*::add"));
+  CHECK(is_name_pattern("*(char*)"));
+  CHECK(is_name_pattern("f(*)"));
+  CHECK_FALSE(is_name_pattern("f(char*)"));
+  CHECK_FALSE(is_name_pattern("shop::Cart::on_change(char const (&) [4])"));
+  CHECK_FALSE(is_name_pattern("malloc"));
 }
 
 TEST_CASE("a name that leaves out less is closer") {
