@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <llvm/DebugInfo/DWARF/DWARFRelocMap.h>
+#include <llvm/DebugInfo/DWARF/DWARFTypeUnit.h>
 
 namespace uprobectl::dwarf {
 
@@ -177,7 +178,9 @@ void Context::warn(std::string message) {
 void Context::warn(llvm::Error error) { warn(llvm::toString(std::move(error))); }
 
 llvm::DWARFUnit* Context::unit_at(VirtualAddress address) {
-  return dwarf().getCompileUnitForCodeAddress(address.value);
+  if (!units_) units_.emplace(*this);
+  const auto offset = units_->unit_at(address);
+  return offset ? dwarf().getCompileUnitForOffset(*offset) : nullptr;
 }
 
 bool Context::is_safe_split_file(const std::string& path) {
@@ -217,6 +220,21 @@ std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
   return std::nullopt;
 }
 
+bool Context::has_sound_abbreviations(const llvm::DWARFUnit& unit) {
+  const llvm::DWARFObject& sections = unit.getContext().getDWARFObj();
+  const llvm::StringRef all =
+      unit.isDWOUnit() ? sections.getAbbrevDWOSection() : sections.getAbbrevSection();
+  Abbreviations& known = abbreviations_[&unit.getContext()];
+  const std::uint64_t offset = unit.getAbbrOffset();
+  const auto [table, is_new] = known.is_sound.try_emplace(offset, true);
+  if (!is_new || offset >= all.size()) return table->second;
+  known.size += abbreviations_size(std::as_bytes(std::span(all.data(), all.size())).subspan(offset),
+                                   layout_.machine.order);
+  table->second = known.size <= all.size();
+  if (!table->second) warn("the tables of abbreviations overlap: some units are not read");
+  return table->second;
+}
+
 llvm::DWARFUnit* Context::with_bounded_entries(llvm::DWARFUnit* unit) {
   if (has_bounded_entries(*unit)) return unit;
   warn(fmt::format("the unit at {:#x} is damaged", unit->getOffset()));
@@ -227,12 +245,13 @@ llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
   if (unit == nullptr) return nullptr;
   const auto [known, is_new] = with_entries_.try_emplace(unit, unit);
   if (!is_new) return known->second;
+  known->second = nullptr;
+  if (!has_sound_abbreviations(*unit)) return nullptr;
   using namespace llvm::dwarf;
   const Die root = unit->getUnitDIE();
-  if (!root) return known->second = nullptr;
+  if (!root) return nullptr;
   if (!root.find({DW_AT_dwo_name, DW_AT_GNU_dwo_name}) || unit->isDWOUnit())
     return known->second = with_bounded_entries(unit);
-  known->second = nullptr;
   if (const auto path = find_split_unit(*unit)) {
     const Die split = unit->getNonSkeletonUnitDIE(true, *path);
     if (split && split.getDwarfUnit() != unit)
@@ -247,7 +266,7 @@ llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
 Die Context::innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address) {
   llvm::DWARFUnit* const entries = with_entries(&unit);
   if (entries == nullptr) return {};
-  return functions_.try_emplace(entries, *entries).first->second.innermost_at(address);
+  return functions_.try_emplace(entries, *this, *entries).first->second.innermost_at(address);
 }
 
 Die Context::function_at(VirtualAddress address) {
@@ -283,6 +302,15 @@ Die Context::entry_at(std::uint64_t offset) {
   return with_entries(unit) == nullptr ? Die() : unit->getDIEForOffset(offset);
 }
 
+Die Context::type_with_signature(const llvm::DWARFUnit& unit, std::uint64_t signature) {
+  // LLVM looks it up in a DenseMap, which must not be asked for its own two keys.
+  if (signature >= llvm::DenseMapInfo<std::uint64_t>::getTombstoneKey()) return {};
+  llvm::DWARFTypeUnit* const found =
+      unit.getContext().getTypeUnitForHash(unit.getVersion(), signature, unit.isDWOUnit());
+  if (found == nullptr || with_entries(found) != found) return {};
+  return found->getDIEForOffset(found->getOffset() + found->getTypeOffset());
+}
+
 Die Context::referenced(const Die& die, Attribute attribute) {
   const auto value = die.find(attribute);
   if (!value) return {};
@@ -290,6 +318,8 @@ Die Context::referenced(const Die& die, Attribute attribute) {
     Context* const other = alternate();
     return other == nullptr ? Die() : other->entry_at(*offset);
   }
+  if (const auto signature = value->getAsSignatureReference())
+    return type_with_signature(*die.getDwarfUnit(), *signature);
   // Into another unit, which has to be checked, too.
   if (const auto offset = value->getAsDebugInfoReference())
     if (with_entries(die.getDwarfUnit()->getUnitVector().getUnitForOffset(*offset)) == nullptr)

@@ -6,6 +6,7 @@
 
 #include "dwarf/dwarf.hpp"
 #include "dwarf/function_map.hpp"
+#include "dwarf/unit_map.hpp"
 #include "elf/layout.hpp"
 
 #include <llvm/DebugInfo/DWARF/DWARFCompileUnit.h>
@@ -61,6 +62,9 @@ public:
   // Null, with a warning, if the split unit cannot be read. LLVM must not be asked for the entries
   // of a unit for which this is null: it would open any path that the unit names.
   llvm::DWARFUnit* with_entries(llvm::DWARFUnit* unit);
+  // Whether LLVM may read the abbreviations of the unit, which it does with the unit's first entry.
+  // Tables of a damaged file may overlap: LLVM would keep each of them. False with a warning.
+  bool has_sound_abbreviations(const llvm::DWARFUnit& unit);
   // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
   Die function_at(VirtualAddress address);
   // Same, or the innermost DW_TAG_inlined_subroutine if a function is inlined there. `unit` is that
@@ -94,6 +98,8 @@ private:
   // Returns null, with a warning, for a unit that LLVM must not read.
   llvm::DWARFUnit* with_bounded_entries(llvm::DWARFUnit* unit);
   Die entry_at(std::uint64_t offset);
+  // Returns the type with this signature (DWARF 5, 7.32), from the file of the unit.
+  Die type_with_signature(const llvm::DWARFUnit& unit, std::uint64_t signature);
   std::optional<std::string> find_split_unit(llvm::DWARFUnit& unit);
   bool is_safe_split_file(const std::string& path);
 
@@ -105,6 +111,12 @@ private:
   std::unique_ptr<llvm::DWARFContext> dwarf_;
   std::map<const llvm::DWARFUnit*, llvm::DWARFUnit*> with_entries_; // cache; null: unreadable
   std::map<const llvm::DWARFUnit*, FunctionMap> functions_;         // cache
+  std::optional<UnitMap> units_;                                    // cache
+  struct Abbreviations {
+    std::map<std::uint64_t, bool> is_sound; // by the offset of the table
+    std::uint64_t size = 0;                 // of these tables, bytes
+  };
+  std::map<const llvm::DWARFContext*, Abbreviations> abbreviations_; // of the files
   std::optional<bool> package_is_safe_; // nullopt until a split unit is needed
   bool alternate_opened_ = false;
   std::unique_ptr<Context> alternate_;

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debug information of an ELF image: DWARF 2 to 5 (.debug_* sections), read with LLVM's
-// DebugInfoDWARF. The information is in the image, in its debug file (see elf::DebugSearch), in
-// split units (.dwo, .dwp) and in an alternate file that several debug files share
-// (.gnu_debugaltlink, made by dwz).
+// Debug information of an ELF image: DWARF 2 to 5 (.debug_* sections; https://dwarfstd.org), read
+// with LLVM's DebugInfoDWARF. The information is in the image, in its debug file (see
+// elf::DebugSearch), in split units (.dwo, .dwp) and in an alternate file that several debug files
+// share (.gnu_debugaltlink, made by dwz).
+//
+// What is in it is read by functions of the other headers of this module: lines.hpp (source lines),
+// frames.hpp (inlined functions of an address), inlined.hpp (all inlined copies of a function),
+// functions.hpp (parameters and variables), types.hpp, location.hpp.
 //
 // Addresses are those of the image's symbol tables. Damaged units are skipped with a warning.
 #pragma once

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/frames.hpp"
 
+#include "dwarf/attributes.hpp"
 #include "dwarf/positions.hpp"
 
 namespace uprobectl::dwarf {
@@ -12,7 +13,7 @@ using PathKind = llvm::DILineInfoSpecifier::FileLineInfoKind;
 constexpr std::size_t max_parents = 4096; // entries between an inlined function and its caller
 
 std::uint32_t number_of(const Die& die, Attribute attribute) {
-  return static_cast<std::uint32_t>(llvm::dwarf::toUnsigned(die.find(attribute), 0));
+  return static_cast<std::uint32_t>(unsigned_constant(die, attribute).value_or(0));
 }
 
 } // namespace
@@ -31,9 +32,10 @@ void Positions::set_from_address(SourceFrame& frame, VirtualAddress address) con
 
 void Positions::set_from_call(SourceFrame& frame, const Die& inlined) const {
   using namespace llvm::dwarf;
-  const std::uint64_t file = toUnsigned(inlined.find(DW_AT_call_file), 0);
-  if (table_ != nullptr && !table_->getFileNameByIndex(file, folder_ == nullptr ? "" : folder_,
-                                                       PathKind::AbsoluteFilePath, frame.file))
+  const auto file = unsigned_constant(inlined, DW_AT_call_file);
+  if (!file || table_ == nullptr ||
+      !table_->getFileNameByIndex(*file, folder_ == nullptr ? "" : folder_,
+                                  PathKind::AbsoluteFilePath, frame.file))
     frame.file.clear();
   frame.line = number_of(inlined, DW_AT_call_line);
   frame.column = number_of(inlined, DW_AT_call_column);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/function_map.hpp"
 
-#include <llvm/DebugInfo/DWARF/DWARFUnit.h>
+#include "dwarf/attributes.hpp"
+
+#include <fmt/format.h>
 
 namespace uprobectl::dwarf {
 
@@ -13,19 +15,19 @@ constexpr std::size_t max_ranges = std::size_t{1} << 23;
 } // namespace
 
 // Entries are in preorder: a function precedes what is inlined into it.
-FunctionMap::FunctionMap(llvm::DWARFUnit& unit) {
+FunctionMap::FunctionMap(Context& context, llvm::DWARFUnit& unit) {
   std::size_t added = 0;
   for (const llvm::DWARFDebugInfoEntry& entry : unit.dies()) {
     const llvm::DWARFDie die(&unit, &entry);
     if (!die.isSubroutineDIE()) continue;
-    auto ranges = die.getAddressRanges();
-    if (!ranges) {
-      llvm::consumeError(ranges.takeError());
-      continue;
+    const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+    added += ranges.size();
+    if (added > max_ranges) {
+      context.warn(fmt::format("the functions of the unit at {:#x} have more than {} ranges",
+                               unit.getOffset(), max_ranges));
+      return;
     }
-    added += ranges->size();
-    if (added > max_ranges) return;
-    for (const llvm::DWARFAddressRange& range : *ranges)
+    for (const llvm::DWARFAddressRange& range : ranges)
       if (range.LowPC < range.HighPC) add(range.LowPC, range.HighPC, die);
   }
 }

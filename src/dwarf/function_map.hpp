@@ -11,10 +11,13 @@
 
 namespace uprobectl::dwarf {
 
+class Context;
+
 class FunctionMap {
 public:
-  // Reads all entries of the unit.
-  explicit FunctionMap(llvm::DWARFUnit& unit);
+  // Reads all entries of the unit. If they have too many ranges, the rest is not read, with a
+  // warning.
+  FunctionMap(Context& context, llvm::DWARFUnit& unit);
 
   // Returns the DW_TAG_subprogram or DW_TAG_inlined_subroutine whose code has the address, the
   // innermost of several; invalid if there is none.

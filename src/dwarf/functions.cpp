@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/functions.hpp"
 
+#include "dwarf/attributes.hpp"
 #include "dwarf/calling.hpp"
 #include "dwarf/type_table.hpp"
 
@@ -15,6 +16,7 @@ using namespace llvm::dwarf;
 
 constexpr std::size_t max_variables = 1000;
 constexpr int max_block_depth = 64;
+constexpr std::size_t max_scope_ranges = std::size_t{1} << 22; // of blocks and inlined functions
 
 // What the parameters of a language are passed by.
 enum class Passing : std::uint8_t {
@@ -23,9 +25,8 @@ enum class Passing : std::uint8_t {
   unknown,
 };
 
-Passing passing_of(const llvm::DWARFUnit& unit) {
-  const auto value = const_cast<llvm::DWARFUnit&>(unit).getUnitDIE().find(DW_AT_language);
-  const auto language = value ? value->getAsUnsignedConstant() : std::nullopt;
+Passing passing_of(const Die& function) {
+  const auto language = language_of(function);
   if (!language) return Passing::c; // assembler units have no parameters
   switch (*language) {
   case DW_LANG_Go:
@@ -69,10 +70,10 @@ public:
         arch_(context.layout().machine.info()) {}
 
   std::optional<FunctionInfo> read() {
-    const auto entry = find_entry();
+    const auto entry = entry_address(function_);
     if (!entry) return std::nullopt;
-    info_.entry = *entry;
-    at_entry_ = point_.address == *entry;
+    info_.entry = {*entry};
+    at_entry_ = point_.address.value == *entry;
     set_up_locations();
 
     const Die named = context_.with_attribute(function_, DW_AT_name);
@@ -89,36 +90,9 @@ public:
   }
 
 private:
-  // The address of the first instruction. A function in several ranges begins at DW_AT_entry_pc or
-  // in the first range.
-  std::optional<VirtualAddress> find_entry() const {
-    std::uint64_t low = 0;
-    std::uint64_t high = 0;
-    std::uint64_t section = 0;
-    const bool is_contiguous = function_.getLowAndHighPC(low, high, section);
-    if (const auto value = function_.find(DW_AT_entry_pc)) {
-      if (const auto address = value->getAsAddress()) return VirtualAddress{*address};
-      // DWARF 5, 2.18: a constant is an offset from the function's base address.
-      const auto base = llvm::dwarf::toAddress(function_.find(DW_AT_low_pc));
-      const auto offset = value->getAsUnsignedConstant();
-      if (base && offset) return VirtualAddress{*base + *offset};
-    }
-    if (is_contiguous) return VirtualAddress{low};
-    auto ranges = function_.getAddressRanges();
-    if (!ranges) {
-      context_.warn(ranges.takeError());
-      return std::nullopt;
-    }
-    if (ranges->empty()) return std::nullopt;
-    return VirtualAddress{ranges->front().LowPC};
-  }
-
   std::optional<std::uint64_t> declared_number(Attribute attribute) const {
     const Die die = context_.with_attribute(function_, attribute);
-    if (!die) return std::nullopt;
-    const auto value = die.find(attribute);
-    if (const auto number = value->getAsUnsignedConstant()) return number;
-    return value->getAsSignedConstant(); // DW_FORM_implicit_const
+    return die ? unsigned_constant(die, attribute) : std::nullopt;
   }
 
   void set_up_locations() {
@@ -141,7 +115,7 @@ private:
     std::swap(where_, without_cfa);
     const bool is_register = locate(function_, DW_AT_frame_base).is_readable();
     std::swap(where_, without_cfa);
-    if (is_register) where_.frame_base = unreadable(std::string(not_set_up));
+    if (is_register) where_.frame_base = not_set_up();
   }
 
   std::optional<std::uint64_t> read_address(std::uint64_t index) const override {
@@ -156,8 +130,8 @@ private:
     const auto at = checked_add(unit->getOffset(), offset);
     const Die die = at ? unit->getDIEForOffset(*at) : Die();
     if (!die || die.getTag() != DW_TAG_base_type) return std::nullopt;
-    const auto size = llvm::dwarf::toUnsigned(die.find(DW_AT_byte_size));
-    const auto encoding = llvm::dwarf::toUnsigned(die.find(DW_AT_encoding));
+    const auto size = unsigned_constant(die, DW_AT_byte_size);
+    const auto encoding = unsigned_constant(die, DW_AT_encoding);
     if (!size || *size > 8 || encoding == DW_ATE_float) return std::nullopt;
     return NumberType{.bits = static_cast<std::uint32_t>(8 * *size),
                       .is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char};
@@ -191,7 +165,7 @@ private:
       bare.frame_base.reset();
       const Location direct =
           evaluate(as_bytes_of(*covering), context_.layout().machine.order, bare, *this);
-      if (direct.is_readable() && is_on_stack(direct)) return unreadable(std::string(not_set_up));
+      if (direct.is_readable() && is_on_stack(direct)) return not_set_up();
     }
     return found;
   }
@@ -211,15 +185,9 @@ private:
 
   Location locate_variable(const Die& die) {
     if (die.find(DW_AT_location)) return locate(die, DW_AT_location);
-    if (const Die constant = context_.with_attribute(die, DW_AT_const_value)) {
-      const auto value = constant.find(DW_AT_const_value);
-      auto number = value->getAsUnsignedConstant();
-      if (const auto negative = value->getAsSignedConstant(); !number && negative)
-        number = static_cast<std::uint64_t>(*negative);
-      if (number)
-        return {.pieces = {{.kind = Piece::Kind::value,
-                            .formula = {.addend = static_cast<std::int64_t>(*number)}}}};
-    }
+    if (const Die with_value = context_.with_attribute(die, DW_AT_const_value))
+      if (const auto number = constant(with_value, DW_AT_const_value))
+        return {.pieces = {{.kind = Piece::Kind::value, .formula = {.addend = *number}}}};
     return unreadable(optimized_out);
   }
 
@@ -234,7 +202,7 @@ private:
     variable.location = locate_variable(die);
     variable.is_parameter = die.getTag() == DW_TAG_formal_parameter;
     const Die artificial = context_.with_attribute(die, DW_AT_artificial);
-    variable.is_artificial = artificial && artificial.find(DW_AT_artificial)->getRawUValue() != 0;
+    variable.is_artificial = artificial && is_set(artificial, DW_AT_artificial);
     variable.inlined_function = inlined_function;
     info_.variables.push_back(std::move(variable));
     return true;
@@ -246,11 +214,22 @@ private:
         info_.is_variadic = true;
       if (child.getTag() != DW_TAG_formal_parameter) continue;
       // Go marks its results as variable parameters.
-      if (const auto is_result = child.find(DW_AT_variable_parameter);
-          is_result && is_result->getRawUValue() != 0)
-        continue;
+      if (is_set(child, DW_AT_variable_parameter)) continue;
       if (!add_variable(child, inlined_function)) return;
     }
+  }
+
+  bool covers_point(const Die& scope) {
+    const llvm::DWARFAddressRangesVector ranges = address_ranges(scope);
+    if (ranges.size() > ranges_left_) {
+      context_.warn(fmt::format("{} has too many ranges: not all variables are shown", info_.name));
+      ranges_left_ = 0;
+      return false;
+    }
+    ranges_left_ -= ranges.size();
+    return std::ranges::any_of(ranges, [&](const llvm::DWARFAddressRange& range) {
+      return range.LowPC <= point_.address.value && point_.address.value < range.HighPC;
+    });
   }
 
   // Variables of the blocks and inlined functions that cover the point, the innermost last.
@@ -262,11 +241,10 @@ private:
         if (!add_variable(child, inlined_function)) return;
         break;
       case DW_TAG_lexical_block:
-        if (child.addressRangeContainsAddress(point_.address.value))
-          collect_variables(child, inlined_function, depth + 1);
+        if (covers_point(child)) collect_variables(child, inlined_function, depth + 1);
         break;
       case DW_TAG_inlined_subroutine:
-        if (child.addressRangeContainsAddress(point_.address.value)) {
+        if (covers_point(child)) {
           const std::string name(context_.name(child).value_or("inlined function"));
           collect_parameters(child, name);
           collect_variables(child, name, depth + 1);
@@ -281,7 +259,7 @@ private:
   // Whether the location is in the function's stack frame, which is not written at the entry, or in
   // a register that the caller does not pass parameters in.
   bool is_set_up_later(const Location& location) const {
-    if (!location.is_readable()) return location.problem == not_set_up;
+    if (!location.is_readable()) return location.reason == Location::Reason::not_set_up;
     if (arch_.native == nullptr) return false;
     const CallingConvention& convention = *arch_.native;
     return std::ranges::any_of(location.pieces, [&](const Piece& piece) {
@@ -301,14 +279,14 @@ private:
 
   // LLVM marks functions whose parameters it has changed with DW_CC_nocall.
   bool has_usual_convention() const {
-    const auto convention = llvm::dwarf::toUnsigned(function_.find(DW_AT_calling_convention));
+    const auto convention = unsigned_constant(function_, DW_AT_calling_convention);
     return !convention || *convention == DW_CC_normal || *convention == DW_CC_program;
   }
 
   // At -O0 a parameter's location is a slot of the stack frame, which the first instructions write:
   // at the entry it is where the calling convention has put it.
   void locate_by_convention() {
-    const Passing passing = passing_of(*function_.getDwarfUnit());
+    const Passing passing = passing_of(function_);
     std::vector<Passed> passed;
     bool all_scalars = info_.result->kind() == TypeKind::none || is_scalar(*info_.result);
     for (const Variable& variable : info_.variables) {
@@ -361,6 +339,7 @@ private:
   const CodePoint& point_;
   const ArchInfo& arch_;
   bool at_entry_ = false;
+  std::size_t ranges_left_ = max_scope_ranges;
   LocationContext where_;
   FunctionInfo info_;
 };

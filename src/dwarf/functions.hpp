@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The function at an address: its parameters, variables and result with their types, and where
-// their values are.
+// their values are (DWARF 5, 2.6, 3.3 and 4.1). Types belong to the DebugInfo.
 #pragma once
 
 #include "dwarf/location.hpp"
@@ -23,9 +23,9 @@ struct Variable {
 struct FunctionInfo {
   std::string name;         // with its scopes: "shop::Store::add"
   std::string linkage_name; // as in symbol tables
-  VirtualAddress entry;     // of the first instruction; nullopt in DW_AT_low_pc: the lowest range
+  VirtualAddress entry;     // of the first instruction: DW_AT_entry_pc, else of the first range
   std::string file;         // of the declaration, absolute; empty if unknown
-  std::uint32_t line = 0;
+  std::uint32_t line = 0;   // of the declaration; 0: unknown
   std::vector<Variable> variables; // parameters first, in the order of the source
   bool is_variadic = false;
   const Type* result = nullptr; // never null; kind none for void
@@ -47,7 +47,8 @@ struct CodePoint {
 
 // Describes the function whose code covers the point. Parameters are located at the point: at the
 // first instruction by their location lists or, where these refer to the stack frame that is not
-// set up yet, by the calling convention. nullopt if the debug information does not cover it.
+// set up yet, by the calling convention. nullopt if the debug information does not cover it, or
+// cannot be read there (see DebugInfo::warnings).
 std::optional<FunctionInfo> describe_function(const DebugInfo& info, const CodePoint& point);
 
 } // namespace uprobectl::dwarf

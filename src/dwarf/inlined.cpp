@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/inlined.hpp"
 
+#include "dwarf/attributes.hpp"
 #include "dwarf/positions.hpp"
 
 #include <algorithm>
@@ -61,8 +62,12 @@ public:
     for (const auto& unit : context_.dwarf().normal_units()) {
       if (unit->isTypeUnit()) continue;
       llvm::DWARFUnit* const entries = context_.with_entries(unit.get());
-      if (entries != nullptr) read_entries(*unit, *entries);
-      if (work_left_ == 0) return;
+      if (entries == nullptr || !read_.insert(entries).second) continue;
+      if (entries != unit.get() && !add_split_unit(*entries)) return;
+      read_entries(*unit, *entries);
+      if (work_left_ == 0)
+        return context_.warn("not all inlined functions were searched: the "
+                             "debug information is damaged");
     }
   }
 
@@ -85,6 +90,22 @@ private:
   bool take_work(std::uint64_t work) {
     work_left_ -= std::min(work_left_, work);
     return work_left_ > 0;
+  }
+
+  // The sections of the file do not contain the entries of a split unit. Returns false, with a
+  // warning, if there are too many.
+  bool add_split_unit(const llvm::DWARFUnit& entries) {
+    const std::uint64_t size = entries.getNextUnitOffset() - entries.getOffset();
+    if (size > max_debug_info - std::min(split_size_, max_debug_info)) {
+      context_.warn(fmt::format("only {} MiB of split units were searched for inlined functions",
+                                split_size_ >> 20U));
+      return false;
+    }
+    split_size_ += size;
+    const auto* const known = entries.getAbbreviations();
+    work_left_ += 8 * size;
+    if (known != nullptr) work_left_ += static_cast<std::uint64_t>(known->end() - known->begin());
+    return true;
   }
 
   void read_entries(llvm::DWARFUnit& unit, llvm::DWARFUnit& entries) {
@@ -120,6 +141,9 @@ private:
     if (!name) name = context_.text(die, DW_AT_MIPS_linkage_name);
     if (!name) name = context_.text(die, DW_AT_name);
     if (name) {
+      // Many functions may have the same long name.
+      constexpr std::size_t bytes_per_step = 8;
+      if (!take_work(name->size() / bytes_per_step)) return;
       if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
       return;
     }
@@ -169,31 +193,14 @@ private:
 
   Context& context_;
   std::uint64_t work_left_ = 0;
+  std::uint64_t split_size_ = 0; // of the entries of split units, bytes
+  std::unordered_set<const llvm::DWARFUnit*> read_;
   FindName find_name_;
   std::unordered_map<EntryId, std::size_t, EntryIdHash> functions_; // requested ones
   std::unordered_map<EntryId, EntryId, EntryIdHash> named_by_;      // functions without a name
   std::unordered_set<EntryId, EntryIdHash> alternates_; // known entries of the alternate file
   std::vector<InlinedCopy> copies_;
 };
-
-// The ranges of an entry; empty if they are damaged.
-llvm::DWARFAddressRangesVector ranges_of(const Die& die) {
-  auto ranges = die.getAddressRanges();
-  if (ranges) return std::move(*ranges);
-  llvm::consumeError(ranges.takeError());
-  return {};
-}
-
-// DW_AT_entry_pc is an address, or a distance from the first range (DWARF 5, 2.18).
-std::optional<std::uint64_t> entry_pc(const Die& die,
-                                      const llvm::DWARFAddressRangesVector& ranges) {
-  const auto value = die.find(llvm::dwarf::DW_AT_entry_pc);
-  if (!value) return std::nullopt;
-  if (const auto address = value->getAsAddress()) return address;
-  const auto distance = value->getAsUnsignedConstant();
-  if (!distance || ranges.empty()) return std::nullopt;
-  return ranges.front().LowPC + *distance;
-}
 
 // Returns the lowest address of the ranges where a statement begins.
 std::optional<std::uint64_t> first_statement(const llvm::DWARFDebugLine::LineTable& table,
@@ -221,7 +228,7 @@ std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& cop
   const std::vector<Die> chain = inline_chain(die);
   if (chain.empty() || !chain.back().isSubprogramDIE()) return std::nullopt;
   const Positions positions(context, *copy.unit);
-  const llvm::DWARFAddressRangesVector ranges = ranges_of(die);
+  const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
   auto entry = entry_pc(die, ranges);
   const bool is_told = entry || ranges.size() == 1;
   if (!entry && positions.table() != nullptr) entry = first_statement(*positions.table(), ranges);

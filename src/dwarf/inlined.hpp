@@ -11,14 +11,14 @@
 
 namespace uprobectl::dwarf {
 
-// Maximum size of .debug_info, bytes: takes some seconds.
+// Maximum size of .debug_info, and of the entries of split units; bytes: takes some seconds.
 constexpr std::uint64_t max_debug_info = 200 << 20;
 
 // Returns the number of places where each function is inlined, in the order of the names (raw, as
 // in symbol tables); nullopt for functions that the debug information does not describe. Damaged
-// units are skipped. Stops early and returns the counts so far if parsing takes more steps than is
-// plausible for the size of the sections. Fails with unsupported if .debug_info is larger than
-// max_debug_info.
+// units are skipped. Stops early, with a warning, and returns the counts so far if parsing takes
+// more steps than is plausible for the size of the sections and split units. Fails with unsupported
+// if .debug_info is larger than max_debug_info.
 Result<std::vector<std::optional<std::uint64_t>>>
 count_inlined(const DebugInfo& debug, std::span<const std::string_view> names);
 

@@ -32,7 +32,9 @@ std::int64_t negated(std::int64_t number) { // modulo 2^64
   return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(number));
 }
 
-Formula constant(std::uint64_t number) { return {.addend = static_cast<std::int64_t>(number)}; }
+Formula number_formula(std::uint64_t number) {
+  return {.addend = static_cast<std::int64_t>(number)};
+}
 
 // Evaluates one expression.
 class Evaluation {
@@ -61,7 +63,7 @@ public:
       begin = operation.getEndOffset();
       if (++count > max_operations) return unreadable("its location is too long");
       apply(operation);
-      if (!problem_.empty()) return unreadable(std::move(problem_));
+      if (!failure_.problem.empty()) return std::move(failure_);
     }
     if (entry_value_end_ != 0) return unreadable("its location is damaged");
     if (!result_.pieces.empty()) return finish_pieces();
@@ -78,7 +80,7 @@ private:
     };
     const auto signed_operand = [&](unsigned i) { return static_cast<std::int64_t>(operand(i)); };
 
-    if (code >= DW_OP_lit0 && code <= DW_OP_lit31) return push(constant(code - DW_OP_lit0));
+    if (code >= DW_OP_lit0 && code <= DW_OP_lit31) return push(number_formula(code - DW_OP_lit0));
     if (code >= DW_OP_reg0 && code <= DW_OP_reg31) return use_register(code - DW_OP_reg0);
     if (code >= DW_OP_breg0 && code <= DW_OP_breg31)
       return push_register(code - DW_OP_breg0, signed_operand(0));
@@ -110,7 +112,7 @@ private:
     case DW_OP_const4s:
     case DW_OP_const8s:
     case DW_OP_consts:
-      return push(constant(operand(0)));
+      return push(number_formula(operand(0)));
     case DW_OP_plus_uconst:
       return add_to_top(signed_operand(0));
     case DW_OP_plus:
@@ -152,7 +154,8 @@ private:
     }
   }
 
-  void give_up(std::string problem) { problem_ = std::move(problem); }
+  void give_up(std::string problem) { give_up(unreadable(std::move(problem))); }
+  void give_up(Location failure) { failure_ = std::move(failure); }
 
   void push(Formula formula) {
     if (stack_.size() >= max_stack_depth) return give_up("its location is too complex");
@@ -163,7 +166,7 @@ private:
   void push_register(std::uint64_t number, std::int64_t offset) {
     const auto dwarf = check_register(number);
     if (!dwarf) return;
-    if (context_.at_entry && *dwarf == frame_pointer()) return give_up(std::string(not_set_up));
+    if (context_.at_entry && *dwarf == frame_pointer()) return give_up(not_set_up());
     entry_value_end_ = 0;
     push({.base = Formula::Base::machine_register, .machine_register = *dwarf, .addend = offset});
   }
@@ -197,7 +200,7 @@ private:
   void push_frame_base(std::int64_t offset) {
     if (!context_.frame_base) return give_up("its stack frame is not known here");
     const Location& base = *context_.frame_base;
-    if (!base.is_readable()) return give_up(base.problem);
+    if (!base.is_readable()) return give_up(base);
     Formula formula = base.pieces.front().formula;
     formula.addend = add(formula.addend, offset);
     push(std::move(formula));
@@ -298,7 +301,7 @@ private:
     std::uint64_t number = 0;
     for (std::size_t i = 0; i < bytes->size(); ++i)
       number |= std::to_integer<std::uint64_t>((*bytes)[i]) << 8 * i;
-    push(constant(number));
+    push(number_formula(number));
     is_value_ = true;
   }
 
@@ -337,7 +340,7 @@ private:
   bool is_value_ = false;             // the number is the value, not its address
   std::uint64_t entry_value_end_ = 0; // of the pending DW_OP_entry_value; 0: none
   Location result_;
-  std::string problem_;
+  Location failure_; // if it has a problem
 };
 
 std::string offset_text(std::int64_t offset) {
@@ -393,6 +396,11 @@ Location in_memory(Formula address) {
 }
 
 Location unreadable(std::string problem) { return {.problem = std::move(problem)}; }
+
+Location not_set_up() {
+  return {.problem = "its stack frame is not set up at the function's entry",
+          .reason = Location::Reason::not_set_up};
+}
 
 Location evaluate(Bytes expression, ByteOrder order, const LocationContext& context,
                   const ExpressionData& data) {

@@ -35,7 +35,7 @@ struct Piece {
   };
   Kind kind = Kind::missing;
   Formula formula = {};
-  std::uint32_t size = 0;   // bytes; 0: the whole value
+  std::uint32_t size = 0;   // bytes; 0: the whole value, if there are no other pieces
   std::string problem = {}; // of a missing piece, if it is not optimized out
 
   bool operator==(const Piece&) const = default;
@@ -43,21 +43,23 @@ struct Piece {
 
 // Where a value is. Empty pieces: `problem` says why it cannot be read.
 struct Location {
+  enum class Reason : std::uint8_t {
+    other,
+    not_set_up, // at the entry: it will be in the frame that the function's first instructions make
+  };
   std::vector<Piece> pieces = {};
   std::string problem = {};
+  Reason reason = Reason::other; // of the problem
 
   bool is_readable() const { return problem.empty() && !pieces.empty(); }
   bool operator==(const Location&) const = default;
 };
 
 inline const std::string optimized_out = "optimized out";
-// At the entry, of places in the frame that the function's first instructions make.
-inline constexpr std::string_view not_set_up =
-    "its stack frame is not set up at the function's entry";
-
 Location in_register(std::uint8_t dwarf_number, std::int64_t offset = 0);
 Location in_memory(Formula address);
 Location unreadable(std::string problem);
+Location not_set_up();
 
 // What the expressions of a function refer to, at one instruction.
 struct LocationContext {
@@ -86,6 +88,8 @@ public:
   virtual std::optional<NumberType> read_type(std::uint64_t offset) const = 0;
 };
 
+// Evaluates a location expression (DWARF 5, 2.5). The problem of the location says if it is damaged
+// or not supported.
 Location evaluate(Bytes expression, ByteOrder order, const LocationContext& context,
                   const ExpressionData& data);
 

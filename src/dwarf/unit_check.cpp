@@ -6,6 +6,7 @@
 #include "elf/sections.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
 #include <llvm/DebugInfo/DWARF/DWARFFormValue.h>
 #include <llvm/DebugInfo/DWARF/DWARFUnit.h>
@@ -97,6 +98,21 @@ bool has_readable_file_names(Bytes table, ByteOrder order) {
   return skip_entries(cursor, offset_size) && skip_entries(cursor, offset_size);
 }
 
+std::uint64_t abbreviations_size(Bytes table, ByteOrder order) {
+  elf::DwarfCursor cursor(table, order);
+  while (cursor.unsigned_leb() != 0) {
+    cursor.skip_leb(); // tag
+    cursor.skip(1);    // whether it has children
+    for (bool is_end = false; !is_end && !cursor.failed();) {
+      const std::uint64_t attribute = cursor.unsigned_leb();
+      const std::uint64_t form = cursor.unsigned_leb();
+      if (form == DW_FORM_implicit_const) cursor.skip_leb();
+      is_end = attribute == 0 && form == 0;
+    }
+  }
+  return cursor.at();
+}
+
 // LLVM stops by itself at a code without abbreviation and at an unknown form.
 bool has_bounded_entries(const llvm::DWARFUnit& unit) {
   const llvm::DWARFAbbreviationDeclarationSet* const abbreviations = unit.getAbbreviations();
@@ -104,6 +120,13 @@ bool has_bounded_entries(const llvm::DWARFUnit& unit) {
   const llvm::DWARFDataExtractor data = unit.getDebugInfoExtractor();
   const std::uint64_t end = std::min<std::uint64_t>(unit.getNextUnitOffset(), data.size());
   std::uint64_t at = unit.getOffset() + unit.getHeaderSize();
+  // Entries of compilers have less than two attributes for each of their bytes.
+  constexpr std::uint64_t max_steps = 64; // for a byte
+  std::uint64_t steps_left = max_steps * (end - std::min(at, end)) + 4096;
+  const bool is_indexed =
+      abbreviations->getFirstAbbrCode() != std::numeric_limits<std::uint32_t>::max();
+  const std::uint64_t search_steps =
+      is_indexed ? 0 : static_cast<std::uint64_t>(abbreviations->end() - abbreviations->begin());
   while (at < end) {
     const std::uint64_t begin = at;
     const std::uint64_t code = data.getULEB128(&at);
@@ -112,6 +135,9 @@ bool has_bounded_entries(const llvm::DWARFUnit& unit) {
     const auto* const abbreviation =
         abbreviations->getAbbreviationDeclaration(static_cast<std::uint32_t>(code));
     if (abbreviation == nullptr) return true;
+    const std::uint64_t steps = search_steps + abbreviation->getNumAttributes();
+    if (steps > steps_left) return false;
+    steps_left -= steps;
     for (const auto& attribute : abbreviation->attributes()) {
       if (attribute.isImplicitConst()) continue;
       const std::uint64_t before = at;

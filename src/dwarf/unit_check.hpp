@@ -10,10 +10,16 @@ class DWARFUnit;
 
 namespace uprobectl::dwarf {
 
-// Whether all values of the unit's entries end inside it. LLVM 19 adds the sizes of blocks to its
-// position unchecked: it would read outside of the section, or go back and read the same entries
-// forever (DWARFFormValue::skipValue, DWARFUnit::extractDIEsToVector).
+// Whether all values of the unit's entries end inside it, and reading them takes time in proportion
+// to its size. LLVM 19 adds the sizes of blocks to its position unchecked: it would read outside of
+// the section, or go back and read the same entries forever (DWARFFormValue::skipValue,
+// DWARFUnit::extractDIEsToVector). Abbreviations may have any number of attributes without bytes in
+// the unit, and are searched one by one if their codes have gaps.
 bool has_bounded_entries(const llvm::DWARFUnit& unit);
+
+// Returns the size of the table of abbreviations (DWARF 5, 7.5.3) at the start of the bytes, with
+// the zero that ends it.
+std::uint64_t abbreviations_size(Bytes table, ByteOrder order);
 
 // Whether the names of files in the header of a line table (DWARF 5, 6.2.4) have forms that LLVM 19
 // reads safely: it takes other values for pointers to text, copies 16 bytes of any MD5 sum, and

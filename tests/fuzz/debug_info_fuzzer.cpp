@@ -35,8 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::size_t units = 0;
   for (const auto& unit : info->context().dwarf().compile_units()) {
     if (++units > 4) break;
-    for (unsigned i = 0; i < unit->getNumDIEs() && described < 50; ++i) {
-      const Die die = unit->getDIEAtIndex(i);
+    llvm::DWARFUnit* const entries = info->context().with_entries(unit.get());
+    for (unsigned i = 0; entries != nullptr && i < entries->getNumDIEs() && described < 50; ++i) {
+      const Die die = entries->getDIEAtIndex(i);
       if (die.getTag() != llvm::dwarf::DW_TAG_subprogram) continue;
       const auto address = llvm::dwarf::toAddress(die.find(llvm::dwarf::DW_AT_low_pc));
       if (!address) continue;

@@ -34,7 +34,10 @@ INLINE int once_more(int x) { sink = at_five_places(x); return sink; }
 static INLINE int in_both_files(int x) { sink = x; return sink; }
 int second(int);
 """
-FIRST = COMMON + """
+# Enough entries to use up what the sections of the program itself would allow.
+PADDING = "\n".join(["#ifdef PADDING", *(f"int padding_{i}(int a, int b) {{ return a * {i} + b; }}"
+                                         for i in range(1000)), "#endif"])
+FIRST = COMMON + PADDING + """
 volatile int sink;
 __attribute__((noinline)) int never(int x) { sink = x; return sink; }
 __attribute__((noinline)) void Counter::out_of_line(int by) { add(by); add(by + 1); add(by + 2); }
@@ -136,7 +139,7 @@ def main():
              for compiler in ("g++", "clang++-19") if shutil.which(compiler)
              for version in (4, 5)
              for more in ([], ["-gz=zlib"], ["-gsplit-dwarf"], *([["-gdwarf64"]] if version == 5 else []))]
-    cases.append(("g++", "-g", "-flto"))
+    cases += [("g++", "-g", "-flto"), ("g++", "-g", "-gsplit-dwarf", "-DPADDING")]
     with tempfile.TemporaryDirectory() as name:
         for number, (compiler, *options) in enumerate(cases):
             folder = Path(name, str(number))
