@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <set>
 
 namespace uprobectl::dwarf {
 
@@ -21,68 +22,91 @@ struct Leaf {
   bool is_bit_field = false; // a byte of it, at any offset
 };
 
-// Collects the scalar members. Returns false if there are too many or a type is not known.
-// `visits`: counts types and members, to bound the work.
-bool collect_leaves(const Type& type, std::uint64_t offset, int depth, std::vector<Leaf>& leaves,
-                    std::size_t& visits) {
-  if (depth > max_nesting || leaves.size() > max_leaves || ++visits > max_visits) return false;
-  switch (type.kind()) {
-  case TypeKind::structure:
-  case TypeKind::variants:
-    return std::ranges::all_of(type.members(), [&](const Member& member) {
-      // A packed bit-field may reach into the next eightbyte.
-      if (member.bits)
-        for (std::uint64_t i = 0; 8 * i < member.bits->offset + member.bits->size; ++i)
-          leaves.push_back({member.type, offset + member.offset + i, true});
-      return member.bits ||
-             collect_leaves(*member.type, offset + member.offset, depth + 1, leaves, visits);
-    });
-  case TypeKind::array: {
-    const Type* const element = type.target();
-    if (element == nullptr || type.element_count() > max_leaves) return false;
-    for (std::uint64_t i = 0; i < type.element_count(); ++i)
-      if (!collect_leaves(*element, offset + i * element->size(), depth + 1, leaves, visits))
-        return false;
-    return true;
-  }
-  case TypeKind::unknown:
-  case TypeKind::none:
-  case TypeKind::function:
-    return false;
-  case TypeKind::integer:
-  case TypeKind::boolean:
-  case TypeKind::character:
-  case TypeKind::floating:
-  case TypeKind::enumeration:
-  case TypeKind::pointer:
-  case TypeKind::reference:
-    break;
-  }
-  leaves.push_back({&type, offset});
-  return true;
-}
-
-bool collect_leaves(const Type& type, std::vector<Leaf>& leaves) {
-  std::size_t visits = 0;
-  return collect_leaves(type, 0, 0, leaves, visits);
-}
-
 bool is_aggregate(const Type& type) {
   return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants ||
          type.kind() == TypeKind::array;
 }
 
-// The alignment of a type, bytes: that of its largest scalar. DW_AT_alignment (alignas) is rare and
-// only matters above 16.
-std::uint64_t alignment_of(const Type& type) {
+// Bytes, of a type that is not an aggregate.
+std::uint64_t scalar_alignment(const Type& type) {
   if (type.kind() == TypeKind::pointer) return word; // to a member function: two words
-  if (!is_aggregate(type)) return std::clamp<std::uint64_t>(type.size(), 1, 16);
-  std::vector<Leaf> leaves;
-  if (!collect_leaves(type, leaves)) return word;
-  std::uint64_t alignment = 1;
-  for (const Leaf& leaf : leaves) alignment = std::max(alignment, alignment_of(*leaf.type));
-  return alignment;
+  return std::clamp<std::uint64_t>(type.size(), 1, 16);
 }
+
+// The scalars of a type and its alignment.
+class Layout {
+public:
+  explicit Layout(const Type& type) : type_(type), is_complete_(collect(type, 0, 0)) {}
+
+  // False if there are too many scalars or a type is not known.
+  bool is_complete() const { return is_complete_; }
+  const std::vector<Leaf>& leaves() const { return leaves_; }
+
+  // Bytes, without alignas of the type itself: the natural alignment (AAPCS64, 5.1 and 5.9.3).
+  std::uint64_t natural_alignment() const {
+    const std::uint64_t alignment = is_complete_ ? alignment_ : std::max(word, alignment_);
+    // A packed structure is aligned less than its members: the alignment divides the size.
+    return is_aggregate(type_) && type_.size() != 0
+               ? std::min(alignment, type_.size() & (0 - type_.size()))
+               : alignment;
+  }
+  // Bytes.
+  std::uint64_t alignment() const {
+    return is_aggregate(type_) ? std::max(natural_alignment(), type_.alignment())
+                               : natural_alignment();
+  }
+
+private:
+  bool collect(const Type& type, std::uint64_t offset, int depth) {
+    if (depth > max_nesting || leaves_.size() > max_leaves || ++visits_ > max_visits) return false;
+    if (depth > 0) alignment_ = std::max(alignment_, type.alignment());
+    switch (type.kind()) {
+    case TypeKind::structure:
+    case TypeKind::variants:
+      return std::ranges::all_of(type.members(), [&](const Member& member) {
+        return collect_member(member, offset + member.offset, depth);
+      });
+    case TypeKind::array: {
+      const Type* const element = type.target();
+      if (element == nullptr || type.element_count() > max_leaves) return false;
+      for (std::uint64_t i = 0; i < type.element_count(); ++i)
+        if (!collect(*element, offset + i * element->size(), depth + 1)) return false;
+      return true;
+    }
+    case TypeKind::unknown:
+    case TypeKind::none:
+    case TypeKind::function:
+      return false;
+    case TypeKind::integer:
+    case TypeKind::boolean:
+    case TypeKind::character:
+    case TypeKind::floating:
+    case TypeKind::enumeration:
+    case TypeKind::pointer:
+    case TypeKind::reference:
+      break;
+    }
+    alignment_ = std::max(alignment_, scalar_alignment(type));
+    leaves_.push_back({&type, offset});
+    return true;
+  }
+
+  bool collect_member(const Member& member, std::uint64_t offset, int depth) {
+    alignment_ = std::max(alignment_, member.alignment);
+    if (!member.bits) return collect(*member.type, offset, depth + 1);
+    alignment_ = std::max(alignment_, scalar_alignment(*member.type));
+    // A packed bit-field may reach into the next eightbyte.
+    for (std::uint64_t i = 0; 8 * i < member.bits->offset + member.bits->size; ++i)
+      leaves_.push_back({member.type, offset + i, true});
+    return true;
+  }
+
+  const Type& type_;
+  std::vector<Leaf> leaves_;
+  std::uint64_t alignment_ = 1;
+  std::size_t visits_ = 0; // types and members: bounds the work
+  bool is_complete_ = false;
+};
 
 std::uint64_t round_up(std::uint64_t number, std::uint64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
@@ -158,28 +182,48 @@ Piece value_piece(std::uint8_t dwarf_number, std::uint32_t size) {
   return piece;
 }
 
-// The class of each eightbyte (System V AMD64 psABI, 3.2.3).
-enum class Eightbyte : std::uint8_t { none, integer, sse };
+// The class of an eightbyte (System V AMD64 psABI, 3.2.3). x87_up: the second one of a long double.
+enum class Eightbyte : std::uint8_t { none, integer, sse, x87, x87_up, memory };
+
+// Returns the class of an eightbyte with values of two classes.
+Eightbyte merge(Eightbyte a, Eightbyte b) {
+  if (a == b || b == Eightbyte::none) return a;
+  if (a == Eightbyte::none) return b;
+  for (const Eightbyte stronger : {Eightbyte::memory, Eightbyte::integer})
+    if (a == stronger || b == stronger) return stronger;
+  return Eightbyte::memory; // one of them is x87 or x87_up
+}
+
+bool is_long_double(const Type& type) {
+  return type.kind() == TypeKind::floating && type.plain_name() == "long double";
+}
 
 // Returns the classes of the eightbytes; nullopt for class MEMORY.
 std::optional<std::vector<Eightbyte>> classify(const Type& type) {
   if (type.size() == 0) return std::vector<Eightbyte>();
   if (type.size() > 2 * word) return std::nullopt; // vectors of 32 bytes are not distinguished
-  std::vector<Leaf> leaves;
-  if (!collect_leaves(type, leaves)) return std::nullopt;
+  const Layout layout(type);
+  if (!layout.is_complete()) return std::nullopt;
   std::vector<Eightbyte> classes(round_up(type.size(), word) / word, Eightbyte::none);
-  for (const Leaf& leaf : leaves) {
+  for (const Leaf& leaf : layout.leaves()) {
     const std::uint64_t size = leaf.is_bit_field ? 1 : leaf.type->size();
     const bool is_float = leaf.type->kind() == TypeKind::floating;
-    if (is_float && size > word) return std::nullopt; // long double: class X87
-    if (size > 0 && leaf.offset % std::min(size, word) != 0) return std::nullopt; // packed
+    if (!leaf.is_bit_field && leaf.offset % scalar_alignment(*leaf.type) != 0)
+      return std::nullopt; // packed
     for (std::uint64_t i = leaf.offset / word; i * word < leaf.offset + size; ++i) {
       if (i >= classes.size()) return std::nullopt;
-      if (!is_float)
-        classes[i] = Eightbyte::integer;
-      else if (classes[i] == Eightbyte::none)
-        classes[i] = Eightbyte::sse;
+      const bool is_second = i * word > leaf.offset;
+      const Eightbyte class_of_leaf = !is_float      ? Eightbyte::integer
+                                      : size <= word ? Eightbyte::sse
+                                      : is_second    ? Eightbyte::x87_up
+                                                     : Eightbyte::x87;
+      classes[i] = merge(classes[i], class_of_leaf);
     }
+  }
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const bool follows_x87 = i > 0 && classes[i - 1] == Eightbyte::x87;
+    if (classes[i] == Eightbyte::memory || (classes[i] == Eightbyte::x87_up && !follows_x87))
+      return std::nullopt;
   }
   return classes;
 }
@@ -193,12 +237,14 @@ Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) 
     return behind(assign.free_registers() > 0 ? in_register(assign.take_register())
                                               : assign.take_stack(word, word));
   const auto classes = classify(type);
-  if (!classes) return assign.take_stack(type.size(), alignment_of(type));
+  const std::uint64_t alignment = Layout(type).alignment();
+  if (!classes || std::ranges::find(*classes, Eightbyte::x87) != classes->end())
+    return assign.take_stack(type.size(), alignment);
   if (classes->empty()) return unreadable(optimized_out); // an empty class in C
   const auto needed = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::integer));
   const auto vectors = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::sse));
   if (needed > assign.free_registers() || vectors > assign.free_vectors())
-    return assign.take_stack(type.size(), alignment_of(type));
+    return assign.take_stack(type.size(), alignment);
   Location location;
   std::string unread;
   for (std::size_t i = 0; i < classes->size(); ++i) {
@@ -220,15 +266,15 @@ void amd64_result(Assigner& assign, const Type& result, CallLocations& call) {
   const CallingConvention& convention = assign.convention();
   const std::uint8_t first = assign.dwarf(convention.return_register);
   if (result.kind() == TypeKind::none) return;
-  if (result.kind() == TypeKind::floating && result.size() > word) {
-    call.result = unreadable(not_readable("st0"));
-    return;
-  }
   const auto classes = classify(result);
   if (is_passed_by_reference(result) || !classes) {
     call.result_in_memory = true;
     call.result_address = in_register(assign.take_register());
     call.result = behind(in_register(first)); // rax has the address again
+    return;
+  }
+  if (!classes->empty() && classes->front() == Eightbyte::x87) {
+    call.result = unreadable(not_readable("st0"));
     return;
   }
   const std::array registers = {first, assign.dwarf(convention.second_return_register)};
@@ -249,16 +295,19 @@ void amd64_result(Assigner& assign, const Type& result, CallLocations& call) {
     call.result = vectors > 0 ? unreadable(not_readable("xmm0")) : unreadable(optimized_out);
 }
 
-// The number of members of a homogeneous floating-point aggregate (AAPCS64, 5.9.5.1): one to four
-// floating-point numbers of one size. 0 for other types.
+// Returns the number of members of a homogeneous floating-point aggregate (AAPCS64, 5.9.5.1): one
+// to four floating-point numbers of one size without padding; those of a union share their places.
+// 0 for other types.
 std::size_t homogeneous_floats(const Type& type) {
-  std::vector<Leaf> leaves;
-  if (!collect_leaves(type, leaves) || leaves.empty() || leaves.size() > 4) return 0;
-  const bool all_same = std::ranges::all_of(leaves, [&](const Leaf& leaf) {
-    return leaf.type->kind() == TypeKind::floating &&
-           leaf.type->size() == leaves.front().type->size();
-  });
-  return all_same ? leaves.size() : 0;
+  const Layout layout(type);
+  if (!layout.is_complete() || layout.leaves().empty()) return 0;
+  const std::uint64_t size = layout.leaves().front().type->size();
+  std::set<std::uint64_t> offsets;
+  for (const Leaf& leaf : layout.leaves()) {
+    if (leaf.type->kind() != TypeKind::floating || leaf.type->size() != size) return 0;
+    offsets.insert(leaf.offset);
+  }
+  return offsets.size() <= 4 && offsets.size() * size == type.size() ? offsets.size() : 0;
 }
 
 Location arm64_registers(Assigner& assign, const Type& type, std::uint64_t words) {
@@ -266,6 +315,11 @@ Location arm64_registers(Assigner& assign, const Type& type, std::uint64_t words
   for (std::size_t i = 0; i < words; ++i)
     location.pieces.push_back(value_piece(assign.take_register(), eightbyte_size(type, i)));
   return location;
+}
+
+// AAPCS64, 6.8.2, B.6 and C.14: an alignment above 16 has no effect.
+Location arm64_stack(Assigner& assign, const Type& type) {
+  return assign.take_stack(type.size(), std::min(Layout(type).natural_alignment(), 2 * word));
 }
 
 Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) {
@@ -280,14 +334,14 @@ Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) 
       return unreadable(not_readable(first));
     }
     assign.skip_vectors();
-    return assign.take_stack(type.size(), alignment_of(type));
+    return arm64_stack(assign, type);
   }
   if (type.size() == 0) return unreadable(optimized_out);
-  if (alignment_of(type) == 2 * word) assign.align_registers();
+  if (Layout(type).natural_alignment() >= 2 * word) assign.align_registers();
   const std::uint64_t words = round_up(type.size(), word) / word;
   if (words <= assign.free_registers()) return arm64_registers(assign, type, words);
   assign.skip_registers();
-  return assign.take_stack(type.size(), alignment_of(type));
+  return arm64_stack(assign, type);
 }
 
 void arm64_result(Assigner& assign, const Type& result, CallLocations& call) {
@@ -325,17 +379,16 @@ CallLocations locate(Assigner assign, std::span<const Passed> parameters, const 
 } // namespace
 
 bool is_completely_known(const Type& type) {
-  std::vector<Leaf> leaves;
   if (type.kind() == TypeKind::array) return false; // a vector; others are passed as pointers
   if (is_aggregate(type) && type.size() == 0) return false;
   if (is_passed_by_reference(type)) return true;
   // Larger structures are in memory on both architectures, whatever their members are.
   if (is_aggregate(type) && type.size() > 4 * word) return true;
-  if (!collect_leaves(type, leaves)) return false;
-  return std::ranges::all_of(leaves, [&](const Leaf& leaf) {
-    return leaf.type->kind() != TypeKind::floating || leaf.type->size() <= word ||
-           (!is_aggregate(type) && leaf.type->name() == "long double");
-  });
+  const Layout layout(type);
+  return layout.is_complete() && std::ranges::all_of(layout.leaves(), [](const Leaf& leaf) {
+           return leaf.type->kind() != TypeKind::floating || leaf.type->size() <= word ||
+                  is_long_double(*leaf.type);
+         });
 }
 
 std::optional<CallLocations> locate_call(const elf::Machine& machine,

@@ -25,12 +25,11 @@ struct Passed {
 };
 
 // Whether the type and all its members are known, and passed by the rules that are implemented:
-// vectors, complex numbers and structures with a long double are not.
+// vectors, complex numbers and __float128 are not.
 bool is_completely_known(const Type& type);
 
 // Locates the parameters of a function with these types, which must be completely known or passed
-// by reference. Returns nullopt if the calling convention
-// of the machine is not supported.
+// by reference. Returns nullopt if the calling convention of the machine is not supported.
 std::optional<CallLocations> locate_call(const elf::Machine& machine,
                                          std::span<const Passed> parameters, const Type& result);
 

@@ -7,10 +7,14 @@
 
 namespace uprobectl::dwarf {
 
-// Limits for damaged debug information. The largest enumeration of the kernel has 3,000 members.
+// Limits for damaged debug information; with a warning beyond them. The largest enumeration of the
+// kernel has 3,000 members.
 constexpr std::size_t max_types = 200000;
 constexpr std::size_t max_members = 20000;
 constexpr int max_type_depth = 64; // pointers to pointers, typedefs of typedefs
+// Bytes of one name, and of all. Names of nested templates have some ten thousand bytes.
+constexpr std::size_t max_type_name = std::size_t{64} << 10;
+constexpr std::size_t max_type_names = std::size_t{256} << 20;
 
 class TypeTable {
 public:
@@ -37,7 +41,11 @@ private:
   void read_core(Type& type, const Die& die);
   void read_base_type(Type& type, const Die& die);
   void read_array(Type& type, const Die& die);
-  bool needs_code(const Die& function, std::string_view class_name);
+  // What a class's copy constructor, move constructor or destructor says about its copies.
+  enum class Copying : std::uint8_t { not_said, is_trivial, is_deleted, needs_code };
+  Copying copying_by(const Die& function, const Die& class_entry);
+  bool is_copy_constructor(const Die& function, const Die& class_entry);
+  bool declares_copying(const Die& class_entry);
   std::optional<Member> read_member(const Die& die);
   void read_variant_part(Type::Content& content, const Die& die);
 
@@ -45,6 +53,8 @@ private:
   std::map<Key, std::unique_ptr<Type>> types_; // null while a type is read
   Type nothing_;
   Type unknown_;
+  std::size_t name_bytes_ = 0;
+  bool is_full_ = false; // a limit was reached
   int depth_ = 0;
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/type_table.hpp"
 
+#include "dwarf/attributes.hpp"
+
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 #include <llvm/Support/LEB128.h>
 
@@ -10,30 +13,6 @@ namespace uprobectl::dwarf {
 namespace {
 
 using namespace llvm::dwarf;
-using llvm::DWARFFormValue;
-
-std::optional<std::uint64_t> unsigned_attribute(const Die& die, Attribute attribute) {
-  const auto value = die.find(attribute);
-  if (!value) return std::nullopt;
-  if (const auto number = value->getAsUnsignedConstant()) return number;
-  if (const auto number = value->getAsSignedConstant(); number && *number >= 0)
-    return static_cast<std::uint64_t>(*number);
-  return std::nullopt;
-}
-
-// A constant of an enumerator or a variant; DW_FORM_data* does not say whether it is signed.
-std::optional<std::int64_t> signed_attribute(const Die& die, Attribute attribute) {
-  const auto value = die.find(attribute);
-  if (!value) return std::nullopt;
-  if (const auto number = value->getAsSignedConstant()) return number;
-  if (const auto number = value->getAsUnsignedConstant()) return static_cast<std::int64_t>(*number);
-  return std::nullopt;
-}
-
-bool is_set(const Die& die, Attribute attribute) {
-  const auto value = die.find(attribute);
-  return value && value->getRawUValue() != 0;
-}
 
 bool is_qualifier(std::uint16_t tag) {
   switch (tag) {
@@ -65,9 +44,7 @@ std::string with_qualifier(std::uint16_t tag, const std::string& name) {
 std::optional<std::uint64_t> member_offset(const Die& die) {
   const auto value = die.find(DW_AT_data_member_location);
   if (!value) return 0;
-  if (const auto constant = value->getAsUnsignedConstant()) return constant;
-  if (const auto constant = value->getAsSignedConstant(); constant && *constant >= 0)
-    return static_cast<std::uint64_t>(*constant);
+  if (const auto offset = unsigned_constant(die, DW_AT_data_member_location)) return offset;
   const auto block = value->getAsBlock();
   if (!block || block->empty() || block->front() != DW_OP_plus_uconst) return std::nullopt;
   unsigned length = 0;
@@ -76,6 +53,36 @@ std::optional<std::uint64_t> member_offset(const Die& die) {
       llvm::decodeULEB128(block->data() + 1, &length, block->data() + block->size(), &error);
   if (error != nullptr || length + 1 != block->size()) return std::nullopt;
   return offset;
+}
+
+// Returns DW_AT_alignment, bytes; 0 if there is none.
+std::uint64_t alignment_of(const Die& die) {
+  constexpr std::uint64_t max_alignment = std::uint64_t{1} << 28; // GCC's, for ELF
+  const std::uint64_t alignment = unsigned_constant(die, DW_AT_alignment).value_or(0);
+  return std::has_single_bit(alignment) && alignment <= max_alignment ? alignment : 0;
+}
+
+// Returns the number that the low bytes of `value` have in a type of this size, bytes.
+std::int64_t narrowed(std::int64_t value, std::uint64_t size, bool is_signed) {
+  if (size == 0 || size >= sizeof value) return value;
+  const std::uint64_t unused = 64 - 8 * size; // bits
+  const std::uint64_t high = static_cast<std::uint64_t>(value) << unused;
+  return is_signed ? static_cast<std::int64_t>(high) >> unused
+                   : static_cast<std::int64_t>(high >> unused);
+}
+
+// Returns the number of elements of one dimension of an array; nullopt if it is not known.
+std::optional<std::uint64_t> dimension(const Die& range) {
+  if (const auto count = unsigned_constant(range, DW_AT_count)) return count;
+  const auto last = constant(range, DW_AT_upper_bound);
+  if (!last) return std::nullopt;
+  auto first = constant(range, DW_AT_lower_bound);
+  if (!first) // the language's (DWARF 5, 7.12)
+    first = llvm::dwarf::LanguageLowerBound(
+        static_cast<SourceLanguage>(language_of(range).value_or(DW_LANG_C)));
+  if (*last < first.value_or(0)) return 0;
+  return checked_add(
+      static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(first.value_or(0)), 1);
 }
 
 std::string function_name_of(const Type& result, std::string_view declarator) {
@@ -127,14 +134,19 @@ const Type* TypeTable::type_of(const Die& die) {
 }
 
 const Type* TypeTable::get(const Die& die) {
-  if (!die || depth_ >= max_type_depth || types_.size() >= max_types) return &unknown_;
+  if (!die || depth_ >= max_type_depth || is_full_) return &unknown_;
   const auto [found, is_new] =
       types_.try_emplace(Key(die.getDwarfUnit(), die.getOffset()), nullptr);
   if (!is_new) return found->second ? found->second.get() : &unknown_; // null: a loop
   ++depth_;
   auto type = read(die);
   --depth_;
+  name_bytes_ += type->name_.size() + type->plain_name_.size();
   found->second = std::move(type);
+  if (types_.size() >= max_types || name_bytes_ >= max_type_names) {
+    is_full_ = true;
+    context_.warn("the debug information has too many types: others are not shown");
+  }
   return found->second.get();
 }
 
@@ -142,6 +154,7 @@ std::unique_ptr<Type> TypeTable::read(const Die& die) {
   const std::uint16_t tag = tag_of(die);
   if (tag == DW_TAG_typedef || tag == DW_TAG_template_alias || is_qualifier(tag)) {
     auto type = std::make_unique<Type>(*type_of(die));
+    type->alignment_ = std::max(type->alignment_, alignment_of(die));
     if (is_qualifier(tag))
       type->name_ = with_qualifier(tag, type->name_);
     else
@@ -157,7 +170,8 @@ std::unique_ptr<Type> TypeTable::read(const Die& die) {
   type->content_ = std::make_shared<Type::Content>();
   type->content_->table = this;
   type->content_->die = die;
-  type->size_ = unsigned_attribute(die, DW_AT_byte_size).value_or(0);
+  type->size_ = unsigned_constant(die, DW_AT_byte_size).value_or(0);
+  type->alignment_ = alignment_of(die);
   read_core(*type, die);
   if (type->plain_name_.empty()) type->plain_name_ = type->name_;
   return type;
@@ -221,7 +235,7 @@ void TypeTable::read_core(Type& type, const Die& die) {
   default:
     break;
   }
-  if (const auto how = unsigned_attribute(die, DW_AT_calling_convention))
+  if (const auto how = unsigned_constant(die, DW_AT_calling_convention))
     if (*how == DW_CC_pass_by_reference || *how == DW_CC_pass_by_value)
       type.passed_by_reference_ = *how == DW_CC_pass_by_reference;
   type.name_ = qualified_name(die);
@@ -229,7 +243,7 @@ void TypeTable::read_core(Type& type, const Die& die) {
 
 void TypeTable::read_base_type(Type& type, const Die& die) {
   type.name_ = context_.text(die, DW_AT_name).value_or("<base type>");
-  switch (unsigned_attribute(die, DW_AT_encoding).value_or(0)) {
+  switch (unsigned_constant(die, DW_AT_encoding).value_or(0)) {
   case DW_ATE_boolean:
     type.kind_ = TypeKind::boolean;
     break;
@@ -272,9 +286,7 @@ void TypeTable::read_array(Type& type, const Die& die) {
   for (const Die& range : die.children()) {
     if (++seen > max_members) break;
     if (range.getTag() != DW_TAG_subrange_type) continue;
-    std::optional<std::uint64_t> size = unsigned_attribute(range, DW_AT_count);
-    if (const auto last = unsigned_attribute(range, DW_AT_upper_bound); !size && last)
-      size = checked_add(*last, 1);
+    const auto size = dimension(range);
     dimensions += size ? fmt::format("[{}]", *size) : "[]";
     count = checked_mul(count, size.value_or(0)).value_or(0);
   }
@@ -309,7 +321,9 @@ std::string TypeTable::qualified_name(const Die& die) {
       if (scope == die) break;
       return full;
     }
-    const std::string_view part = context_.text(scope, DW_AT_name).value_or(unnamed);
+    std::string_view part = context_.text(scope, DW_AT_name).value_or(unnamed);
+    if (full.size() >= max_type_name) return full;
+    part = part.substr(0, max_type_name);
     full = full.empty() ? std::string(part) : fmt::format("{}::{}", part, full);
   }
   return full;
@@ -327,48 +341,74 @@ const Type* TypeTable::read_target(const Type& type) {
   return content.target;
 }
 
-// Whether a member function makes copies of its class need code (Itanium C++ ABI, 1.1, "non-trivial
-// for the purposes of calls"): a destructor, a copy or move constructor, or a virtual function that
-// the source declares. The compiler's own ones are artificial.
-bool TypeTable::needs_code(const Die& function, std::string_view class_name) {
-  if (unsigned_attribute(function, DW_AT_virtuality).value_or(0) != 0) return true;
-  if (is_set(function, DW_AT_artificial) || is_set(function, DW_AT_defaulted)) return false;
+// Returns what a member function says about copies of its class (Itanium C++ ABI, 1.1,
+// "non-trivial for the purposes of calls").
+TypeTable::Copying TypeTable::copying_by(const Die& function, const Die& class_entry) {
+  if (is_set(function, DW_AT_virtuality)) return Copying::needs_code;
+  const bool is_destructor = context_.text(function, DW_AT_name).value_or("").starts_with('~');
+  if (!is_destructor && !is_copy_constructor(function, class_entry)) return Copying::not_said;
+  if (is_set(function, DW_AT_deleted))
+    return is_destructor ? Copying::not_said : Copying::is_deleted;
+  // One that is defaulted outside of the class is user-provided, like one with a body.
+  const bool is_compilers = is_set(function, DW_AT_artificial) ||
+                            unsigned_constant(function, DW_AT_defaulted) == DW_DEFAULTED_in_class;
+  if (!is_compilers) return Copying::needs_code;
+  return is_destructor ? Copying::not_said : Copying::is_trivial;
+}
+
+// Also of a move constructor.
+bool TypeTable::is_copy_constructor(const Die& function, const Die& class_entry) {
+  const std::string_view class_name = context_.text(class_entry, DW_AT_name).value_or("");
   const std::string_view name = context_.text(function, DW_AT_name).value_or("");
-  if (name.starts_with('~')) return true;
-  if (name != class_name.substr(0, class_name.find('<'))) return false;
+  if (name.empty() || name != class_name.substr(0, class_name.find('<'))) return false;
   std::size_t count = 0;
   bool has_reference = false;
   for (const Die& parameter : function.children()) {
-    if (parameter.getTag() != DW_TAG_formal_parameter || ++count > 2) continue;
+    if (parameter.getTag() != DW_TAG_formal_parameter) continue;
+    if (++count > 2) return false;
     if (count == 1) continue; // this
     const Type& type = *type_of(parameter);
     const Type* const target = type.kind() == TypeKind::reference ? type.target() : nullptr;
-    has_reference = target != nullptr && target->content_ != nullptr &&
-                    target->content_->die == function.getParent();
+    has_reference =
+        target != nullptr && target->content_ != nullptr && target->content_->die == class_entry;
   }
-  return count == 2 && has_reference;
+  return has_reference;
 }
 
 bool TypeTable::needs_code_to_copy(const Type& type) {
+  if (type.kind_ == TypeKind::array) { // as a member
+    const Type* const element = type.target();
+    return element != nullptr && element->is_passed_by_reference();
+  }
   if (type.kind_ != TypeKind::structure && type.kind_ != TypeKind::variants) return false;
   Type::Content& content = *type.content_;
   if (content.needs_code_to_copy) return *content.needs_code_to_copy;
   content.needs_code_to_copy = false; // ends loops
-  const std::string_view name = context_.text(content.die, DW_AT_name).value_or("");
-  bool needed = false;
+  if (depth_ >= max_type_depth) return false;
+  ++depth_;
+  content.needs_code_to_copy =
+      declares_copying(content.die) || std::ranges::any_of(type.members(), [](const Member& each) {
+        return each.type->is_passed_by_reference();
+      });
+  --depth_;
+  return *content.needs_code_to_copy;
+}
+
+// Whether the functions and virtual bases of the class make its copies need code.
+bool TypeTable::declares_copying(const Die& class_entry) {
+  bool has_deleted = false;
+  bool has_trivial = false;
   std::size_t seen = 0;
-  for (const Die& child : content.die.children()) {
-    if (needed || ++seen > max_members) break;
-    if (child.getTag() == DW_TAG_subprogram) needed = needs_code(child, name);
+  for (const Die& child : class_entry.children()) {
+    if (++seen > max_members) break;
+    if (child.getTag() == DW_TAG_inheritance && is_set(child, DW_AT_virtuality)) return true;
+    if (child.getTag() != DW_TAG_subprogram) continue;
+    const Copying copying = copying_by(child, class_entry);
+    if (copying == Copying::needs_code) return true;
+    has_deleted = has_deleted || copying == Copying::is_deleted;
+    has_trivial = has_trivial || copying == Copying::is_trivial;
   }
-  if (!needed && depth_ < max_type_depth) {
-    ++depth_;
-    needed = std::ranges::any_of(
-        type.members(), [](const Member& member) { return member.type->is_passed_by_reference(); });
-    --depth_;
-  }
-  content.needs_code_to_copy = needed;
-  return needed;
+  return has_deleted && !has_trivial; // all of them are deleted
 }
 
 std::optional<Member> TypeTable::read_member(const Die& die) {
@@ -380,15 +420,16 @@ std::optional<Member> TypeTable::read_member(const Die& die) {
   member.name = context_.text(die, DW_AT_name).value_or("");
   member.type = type_of(die);
   member.offset = *offset;
+  member.alignment = alignment_of(die);
   member.is_base = die.getTag() == DW_TAG_inheritance;
-  const auto bit_size = unsigned_attribute(die, DW_AT_bit_size);
+  const auto bit_size = unsigned_constant(die, DW_AT_bit_size);
   if (!bit_size) return member;
   // From the least significant bit of the structure's first byte.
-  std::optional<std::uint64_t> first = unsigned_attribute(die, DW_AT_data_bit_offset);
-  if (const auto from_top = unsigned_attribute(die, DW_AT_bit_offset); !first && from_top) {
+  std::optional<std::uint64_t> first = unsigned_constant(die, DW_AT_data_bit_offset);
+  if (const auto from_top = unsigned_constant(die, DW_AT_bit_offset); !first && from_top) {
     // DWARF 2 and 3: from the most significant bit of the storage unit.
     const std::uint64_t storage =
-        unsigned_attribute(die, DW_AT_byte_size).value_or(member.type->size());
+        unsigned_constant(die, DW_AT_byte_size).value_or(member.type->size());
     const auto bits = checked_mul(storage, 8);
     const auto start = checked_mul(member.offset, 8);
     if (!bits || !start || *bits > 1024 || *from_top + *bit_size > *bits) return std::nullopt;
@@ -410,7 +451,10 @@ void TypeTable::read_variant_part(Type::Content& content, const Die& die) {
   for (const Die& variant : die.children()) {
     if (content.members.size() >= max_members) return;
     if (variant.getTag() != DW_TAG_variant) continue;
-    const auto value = signed_attribute(variant, DW_AT_discr_value);
+    auto value = constant(variant, DW_AT_discr_value);
+    // LLVM uses the shortest DW_FORM_data* for signed numbers, too (DIEInteger::BestForm).
+    if (value && content.discriminant && content.discriminant->type->is_signed())
+      value = variant.find(DW_AT_discr_value)->getAsSignedConstant();
     for (const Die& child : variant.children()) {
       if (child.getTag() != DW_TAG_member) continue;
       auto member = read_member(child);
@@ -438,9 +482,9 @@ void TypeTable::read_members(const Type& type) {
       if (auto member = read_member(child)) content.members.push_back(std::move(*member));
       break;
     case DW_TAG_enumerator:
-      if (const auto value = signed_attribute(child, DW_AT_const_value))
-        content.enumerators.push_back(
-            {std::string(context_.text(child, DW_AT_name).value_or("")), *value});
+      if (const auto value = constant(child, DW_AT_const_value))
+        content.enumerators.push_back({std::string(context_.text(child, DW_AT_name).value_or("")),
+                                       narrowed(*value, type.size(), type.is_signed())});
       break;
     case DW_TAG_variant_part:
       read_variant_part(content, child);

@@ -32,9 +32,10 @@ struct BitRange {
 };
 
 struct Member {
-  std::string name;           // empty: an anonymous structure or union
-  const Type* type = nullptr; // never null
-  std::uint64_t offset = 0;   // bytes from the start of the structure
+  std::string name;            // empty: an anonymous structure or union
+  const Type* type = nullptr;  // never null
+  std::uint64_t offset = 0;    // bytes from the start of the structure
+  std::uint64_t alignment = 0; // bytes, by alignas of the member; 0: that of its type
   std::optional<BitRange> bits = {};
   bool is_base = false; // a base class
   // For a variant of a Rust enum: the values of the discriminant that select it; empty for the
@@ -44,10 +45,10 @@ struct Member {
 
 struct Enumerator {
   std::string name;
-  std::int64_t value = 0;
+  std::int64_t value = 0; // as in a variable of the enumeration: see Type::size and is_signed
 };
 
-// A type. Pointers to it stay valid as long as the TypeTable.
+// A type. Pointers to it stay valid as long as the DebugInfo.
 class Type {
 public:
   TypeKind kind() const { return kind_; }
@@ -55,13 +56,16 @@ public:
   const std::string& name() const { return name_; }
   // The name without typedefs and qualifiers: "shop::Item", "unsigned long".
   const std::string& plain_name() const { return plain_name_; }
-  std::uint64_t size() const { return size_; } // bytes; 0 if unknown
-  bool is_signed() const { return is_signed_; }
+  std::uint64_t size() const { return size_; }  // bytes; 0 if unknown
+  bool is_signed() const { return is_signed_; } // of a number or an enumeration
+  // Bytes, by alignas of a class or typedef; 0: that of its members.
+  std::uint64_t alignment() const { return alignment_; }
 
   // What a pointer or reference points to, the elements of an array, the integer type of an
   // enumeration, what a function returns. Null for other types.
   const Type* target() const;
-  std::uint64_t element_count() const { return element_count_; } // of an array; 0 if unknown
+  // Of an array, of all dimensions together; 0 if unknown.
+  std::uint64_t element_count() const { return element_count_; }
   // Of a structure or union, in the order of the source. Empty if it is only declared.
   const std::vector<Member>& members() const;
   const std::vector<Enumerator>& enumerators() const;
@@ -69,7 +73,8 @@ public:
   const std::optional<Member>& discriminant() const;
 
   // Whether C++ passes and returns the structure by a pointer to a copy, because copying it needs
-  // code. Before DWARF 5 this follows from its constructors, destructor and virtual functions.
+  // code (Itanium C++ ABI, 3.1.2.3). LLVM writes this (DW_AT_calling_convention). GCC does not:
+  // then it follows from constructors, destructor, virtual functions, bases and members.
   bool is_passed_by_reference() const;
 
 private:
@@ -80,6 +85,7 @@ private:
   std::string plain_name_ = {};
   std::uint64_t size_ = 0;
   std::uint64_t element_count_ = 0;
+  std::uint64_t alignment_ = 0;
   bool is_signed_ = false;
   std::optional<bool> passed_by_reference_ = {};
   std::shared_ptr<Content> content_ = {};
