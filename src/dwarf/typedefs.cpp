@@ -32,22 +32,23 @@ public:
   // Returns the type that DW_AT_type of the entry leads to; nullopt if it has no name that mangled
   // names have, too.
   std::optional<std::string> target_of(const Die& die) {
-    const auto text = write(context_.referenced(die, DW_AT_type), 0);
+    const auto text = target(die, 0);
     return text ? std::optional(text->whole()) : std::nullopt;
   }
 
 private:
   // Types in all; damaged debug information may have a function type of millions.
   static constexpr int max_entries = 1000;
+  static constexpr std::size_t max_text = 16384; // bytes of names
 
   std::optional<TypeText> write(const Die& die, int depth) {
-    if (!die) return TypeText{.base = "void"};
+    if (!die) return std::nullopt; // a damaged reference
     if (depth >= max_type_depth || ++entries_ > max_entries) return std::nullopt;
     switch (tag_of(die)) {
     case DW_TAG_typedef:
     case DW_TAG_template_alias:
     case DW_TAG_restrict_type:
-      return write(context_.referenced(die, DW_AT_type), depth + 1);
+      return target(die, depth);
     case DW_TAG_const_type:
       return qualified(die, " const", depth);
     case DW_TAG_volatile_type:
@@ -64,8 +65,7 @@ private:
       return function(die, depth);
     case DW_TAG_base_type: {
       const auto name = context_.text(die, DW_AT_name);
-      if (!name) return std::nullopt;
-      return TypeText{.base = *name == "_Bool" ? "bool" : std::string(*name)};
+      return name ? named(*name == "_Bool" ? "bool" : std::string(*name)) : std::nullopt;
     }
     case DW_TAG_unspecified_type:
       return TypeText{.base = "std::nullptr_t"};
@@ -74,13 +74,20 @@ private:
     case DW_TAG_union_type:
     case DW_TAG_enumeration_type:
       if (!context_.text(die, DW_AT_name)) return std::nullopt;
-      return TypeText{.base = context_.types().qualified_name(die)};
+      return named(context_.types().qualified_name(die));
     default:
       return std::nullopt;
     }
   }
 
+  std::optional<TypeText> named(std::string name) {
+    text_ += name.size();
+    if (text_ > max_text) return std::nullopt;
+    return TypeText{.base = std::move(name)};
+  }
+
   std::optional<TypeText> target(const Die& die, int depth) {
+    if (!die.find(DW_AT_type)) return TypeText{.base = "void"};
     return write(context_.referenced(die, DW_AT_type), depth + 1);
   }
 
@@ -141,6 +148,7 @@ private:
 
   Context& context_;
   int entries_ = 0;
+  std::size_t text_ = 0; // bytes of names
 };
 
 std::string_view last_part(std::string_view name) {
@@ -173,7 +181,10 @@ public:
     for (const auto& unit : context_.dwarf().normal_units()) {
       if (work_left_ == 0 || std::ranges::all_of(wanted_, &Wanted::is_done)) return;
       if (unit->isTypeUnit()) continue;
-      if (llvm::DWARFUnit* const entries = context_.with_entries(unit.get())) read(*entries);
+      llvm::DWARFUnit* const entries = context_.with_entries(unit.get());
+      if (entries == nullptr || !read_.insert(entries).second) continue;
+      if (entries != unit.get() && !add_split_unit(*entries)) return;
+      read(*entries);
     }
   }
 
@@ -182,6 +193,18 @@ private:
   bool take_work(std::uint64_t work) {
     work_left_ -= std::min(work_left_, work);
     return work_left_ > 0;
+  }
+
+  // The sections of the file do not contain the entries of a split unit. Returns false if there are
+  // too many.
+  bool add_split_unit(llvm::DWARFUnit& entries) {
+    const std::uint64_t size = entries.getNextUnitOffset() - entries.getOffset();
+    if (size > max_debug_info - std::min(split_size_, max_debug_info)) return false;
+    split_size_ += size;
+    work_left_ += 8 * size;
+    if (const auto* const known = entries.getAbbreviations())
+      work_left_ += static_cast<std::uint64_t>(known->end() - known->begin());
+    return true;
   }
 
   // Entries are not kept: LLVM's own tree of them takes several times the size of .debug_info.
@@ -202,9 +225,11 @@ private:
       if (abbreviation == nullptr) continue; // the end of an entry's children
       if (!take_work(1 + abbreviation->getNumAttributes() + (is_indexed ? 0 : size))) return;
       const auto tag = abbreviation->getTag();
-      if (tag == DW_TAG_typedef || tag == DW_TAG_template_alias)
-        if (const auto name = context_.text(Die(&entries, &entry), DW_AT_name))
-          add(entries, begin, *name);
+      if (tag != DW_TAG_typedef && tag != DW_TAG_template_alias) continue;
+      const auto name = context_.text(Die(&entries, &entry), DW_AT_name);
+      constexpr std::size_t bytes_per_step = 8; // many entries may have the same long name
+      if (!name || !take_work(name->size() / bytes_per_step)) continue;
+      add(entries, begin, *name);
     }
   }
 
@@ -228,6 +253,8 @@ private:
   Context& context_;
   std::vector<Wanted>& wanted_;
   std::uint64_t work_left_ = 0;
+  std::uint64_t split_size_ = 0; // of the entries of split units, bytes
+  std::set<const llvm::DWARFUnit*> read_;
 };
 
 } // namespace
