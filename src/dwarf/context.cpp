@@ -180,7 +180,8 @@ void Context::warn(llvm::Error error) { warn(llvm::toString(std::move(error))); 
 llvm::DWARFUnit* Context::unit_at(VirtualAddress address) {
   if (!units_) units_.emplace(*this);
   const auto offset = units_->unit_at(address);
-  return offset ? dwarf().getCompileUnitForOffset(*offset) : nullptr;
+  llvm::DWARFUnit* const unit = offset ? dwarf().getCompileUnitForOffset(*offset) : nullptr;
+  return unit != nullptr && has_sound_root(*unit) ? unit : nullptr;
 }
 
 bool Context::is_safe_split_file(const std::string& path) {
@@ -220,7 +221,14 @@ std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
   return std::nullopt;
 }
 
-bool Context::has_sound_abbreviations(const llvm::DWARFUnit& unit) {
+bool Context::has_sound_root(const llvm::DWARFUnit& unit) {
+  if (!has_own_abbreviations(unit)) return false;
+  if (has_bounded_root(unit)) return true;
+  warn(fmt::format("the unit at {:#x} is damaged", unit.getOffset()));
+  return false;
+}
+
+bool Context::has_own_abbreviations(const llvm::DWARFUnit& unit) {
   const llvm::DWARFObject& sections = unit.getContext().getDWARFObj();
   const llvm::StringRef all =
       unit.isDWOUnit() ? sections.getAbbrevDWOSection() : sections.getAbbrevSection();
@@ -246,7 +254,7 @@ llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
   const auto [known, is_new] = with_entries_.try_emplace(unit, unit);
   if (!is_new) return known->second;
   known->second = nullptr;
-  if (!has_sound_abbreviations(*unit)) return nullptr;
+  if (!has_sound_root(*unit)) return nullptr;
   using namespace llvm::dwarf;
   const Die root = unit->getUnitDIE();
   if (!root) return nullptr;

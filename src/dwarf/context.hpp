@@ -56,15 +56,17 @@ public:
   // Turns an error of LLVM into a warning.
   void warn(llvm::Error error);
 
-  // Returns the compile unit whose code covers the address; null if there is none.
+  // Returns the compile unit whose code covers the address; null if there is none, or, with a
+  // warning, if its first entry is damaged.
   llvm::DWARFUnit* unit_at(VirtualAddress address);
   // Returns the unit with the entries of this unit: a split unit (.dwo, .dwp) for a skeleton.
   // Null, with a warning, if the split unit cannot be read. LLVM must not be asked for the entries
   // of a unit for which this is null: it would open any path that the unit names.
   llvm::DWARFUnit* with_entries(llvm::DWARFUnit* unit);
-  // Whether LLVM may read the abbreviations of the unit, which it does with the unit's first entry.
-  // Tables of a damaged file may overlap: LLVM would keep each of them. False with a warning.
-  bool has_sound_abbreviations(const llvm::DWARFUnit& unit);
+  // Whether LLVM may be asked for the unit's first entry, for which it reads the table of
+  // abbreviations. Tables of a damaged file may overlap: LLVM would keep each of them. False with a
+  // warning.
+  bool has_sound_root(const llvm::DWARFUnit& unit);
   // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
   Die function_at(VirtualAddress address);
   // Same, or the innermost DW_TAG_inlined_subroutine if a function is inlined there. `unit` is that
@@ -117,6 +119,7 @@ private:
     std::uint64_t size = 0;                 // of these tables, bytes
   };
   std::map<const llvm::DWARFContext*, Abbreviations> abbreviations_; // of the files
+  bool has_own_abbreviations(const llvm::DWARFUnit& unit);
   std::optional<bool> package_is_safe_; // nullopt until a split unit is needed
   bool alternate_opened_ = false;
   std::unique_ptr<Context> alternate_;

@@ -113,8 +113,10 @@ std::uint64_t abbreviations_size(Bytes table, ByteOrder order) {
   return cursor.at();
 }
 
+namespace {
+
 // LLVM stops by itself at a code without abbreviation and at an unknown form.
-bool has_bounded_entries(const llvm::DWARFUnit& unit) {
+bool are_bounded(const llvm::DWARFUnit& unit, bool only_first) {
   const llvm::DWARFAbbreviationDeclarationSet* const abbreviations = unit.getAbbreviations();
   if (abbreviations == nullptr) return true;
   const llvm::DWARFDataExtractor data = unit.getDebugInfoExtractor();
@@ -145,9 +147,15 @@ bool has_bounded_entries(const llvm::DWARFUnit& unit) {
         return true;
       if (at < before || at > end) return false;
     }
+    if (only_first) return true;
   }
   return true;
 }
+
+} // namespace
+
+bool has_bounded_entries(const llvm::DWARFUnit& unit) { return are_bounded(unit, false); }
+bool has_bounded_root(const llvm::DWARFUnit& unit) { return are_bounded(unit, true); }
 
 namespace {
 

@@ -31,7 +31,7 @@ public:
     read_aranges();
     for (const auto& unit : context_.dwarf().compile_units()) {
       if (is_full_) break;
-      if (listed_.contains(unit->getOffset()) || !context_.has_sound_abbreviations(*unit)) continue;
+      if (listed_.contains(unit->getOffset()) || !context_.has_sound_root(*unit)) continue;
       auto ranges = unit->collectAddressRanges();
       if (!ranges) {
         context_.warn(ranges.takeError());

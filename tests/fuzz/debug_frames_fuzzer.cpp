@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::size_t units = 0;
   for (const auto& unit : debug->context().dwarf().normal_units()) {
     if (++units > max_units) break;
-    if (!debug->context().has_sound_abbreviations(*unit)) continue;
+    if (!debug->context().has_sound_root(*unit)) continue;
     const dwarf::Die root = unit->getUnitDIE();
     if (!root) continue;
     auto ranges = root.getAddressRanges();
