@@ -18,6 +18,7 @@ struct CaptureOptions {
   bool on_return = false;
   std::optional<std::string> return_at;
   std::vector<std::string> arguments;
+  std::optional<std::uint64_t> depth; // of structures
   std::vector<std::string> conditions;
   std::optional<std::uint64_t> max_string_bytes;
   bool registers = false;

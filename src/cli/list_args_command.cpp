@@ -2,9 +2,8 @@
 // The subcommand list-args.
 #include "console.hpp"
 #include "dwarf/functions.hpp"
-#include "symbols/classify.hpp"
 #include "target_options.hpp"
-#include "unwind/unwind_data.hpp"
+#include "trace/typed_probes.hpp"
 #include "util/mapped_file.hpp"
 
 namespace uprobectl::cli {
@@ -26,17 +25,6 @@ Result<ListArgsRequest> make_list_args_request(const OptionParser& parser,
   request.functions.assign(std::make_move_iterator(words.begin() + 1),
                            std::make_move_iterator(words.end()));
   return request;
-}
-
-// The canonical frame address at an instruction, from call frame information.
-std::optional<dwarf::Formula> find_cfa(unwind::UnwindData& frames, VirtualAddress address) {
-  const unwind::Step& step = frames.step(address, address);
-  using Kind = unwind::CfaRule::Kind;
-  if (step.kind != unwind::Step::Kind::row || step.cfa.kind != Kind::register_offset)
-    return std::nullopt;
-  return dwarf::Formula{.base = dwarf::Formula::Base::machine_register,
-                        .machine_register = step.cfa.base_register,
-                        .addend = step.cfa.value};
 }
 
 // Lists the arguments of functions of one file after the other.
@@ -84,10 +72,7 @@ private:
   }
 
   void show(const ProbePoint& point, const dwarf::DebugInfo& info, unwind::UnwindData* frames) {
-    dwarf::CodePoint where{.address = point.address};
-    where.is_clone = point.symbol && has_other_arguments(*point.symbol);
-    if (frames != nullptr && point.symbol_offset != 0) where.cfa = find_cfa(*frames, point.address);
-    const auto function = dwarf::describe_function(info, where);
+    const auto function = dwarf::describe_function(info, make_code_point(point, frames));
     if (!function) {
       output_.fail({ErrorKind::not_found, display_name(point) + ": its unit has no debug "
                                                                 "information"},

@@ -218,6 +218,7 @@ void TypeTable::read_core(Type& type, const Die& die) {
     return;
   case DW_TAG_enumeration_type:
     type.kind_ = TypeKind::enumeration;
+    type.is_scoped_enumeration_ = is_set(die, DW_AT_enum_class);
     type.is_signed_ = die.find(DW_AT_type) && type_of(die)->is_signed();
     if (type.size_ == 0 && die.find(DW_AT_type)) type.size_ = type_of(die)->size();
     break;

@@ -60,6 +60,7 @@ public:
   bool is_signed() const { return is_signed_; } // of a number or an enumeration
   // Bytes, by alignas of a class or typedef; 0: that of its members.
   std::uint64_t alignment() const { return alignment_; }
+  bool is_scoped_enumeration() const { return is_scoped_enumeration_; } // enum class
 
   // What a pointer or reference points to, the elements of an array, the integer type of an
   // enumeration, what a function returns. Null for other types.
@@ -87,6 +88,7 @@ private:
   std::uint64_t element_count_ = 0;
   std::uint64_t alignment_ = 0;
   bool is_signed_ = false;
+  bool is_scoped_enumeration_ = false;
   std::optional<bool> passed_by_reference_ = {};
   std::shared_ptr<Content> content_ = {};
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/plan.hpp"
 
+#include "events/argument_lists.hpp"
 #include "events/java_method.hpp"
 #include "events/plan_layout.hpp"
 #include "events/readings.hpp"
@@ -105,52 +106,6 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
   return specs;
 }
 
-// Finds the argument list of a point by its names, as there may be a list for each of many points.
-class ListIndex {
-public:
-  explicit ListIndex(std::span<const ArgumentList> lists) : none_(lists.size()), general_(none_) {
-    for (std::size_t i = 0; i < lists.size(); ++i) {
-      if (!lists[i].function) {
-        if (general_ == none_) general_ = i;
-        continue;
-      }
-      by_name_[*lists[i].function] = i;
-      by_static_name_[without_dashes(*lists[i].function)] = i;
-    }
-  }
-
-  // Returns the index of the list for the point, the number of lists if there is none. A list for
-  // the function has precedence over that for all, a later list over an earlier one.
-  std::size_t find(const ProbePoint& point) const {
-    std::optional<std::size_t> found;
-    const auto look_up = [&](const auto& names, const std::string& name) {
-      if (const auto known = names.find(name); known != names.end())
-        found = std::max(found.value_or(0), known->second);
-    };
-    if (!by_name_.empty()) {
-      look_up(by_name_, point.request);
-      if (point.symbol) look_up(by_name_, *point.symbol);
-      if (point.demangled) look_up(by_name_, *point.demangled);
-      look_up(by_name_, display_name(point));
-      if (point.static_probe && point.symbol) look_up(by_static_name_, *point.symbol);
-    }
-    return found.value_or(general_);
-  }
-
-private:
-  std::size_t none_;
-  std::size_t general_; // the list for all functions
-  std::unordered_map<std::string, std::size_t> by_name_;
-  std::unordered_map<std::string, std::size_t> by_static_name_;
-};
-
-bool applies_to(const ArgumentList& list, const ProbePoint& point) {
-  if (list.function && point.static_probe && without_dashes(*list.function) == point.symbol)
-    return true;
-  return !list.function || *list.function == point.request || *list.function == point.symbol ||
-         *list.function == point.demangled || *list.function == display_name(point);
-}
-
 // Makes the record formats, plans and settings of the points.
 class Planner {
 public:
@@ -198,11 +153,14 @@ public:
                                    bool at_start) const {
     const ProbePoint& point = *probed.point;
     const CodeAbi& abi = probed.code;
-    if (probed.prepared && !probed.prepared->readings.empty())
+    if (probed.prepared && probed.prepared->replaces_arguments)
       return RecordFormat{.arguments = {}, .prepared = probed.prepared->readings.size()};
     const StaticProbe* const probe = point.static_probe.get();
     const ArgumentList* const asked =
         list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
+    if (asked != nullptr && !asked->paths.empty())
+      return fail(ErrorKind::not_found, fmt::format("'{}' needs debug information of the function",
+                                                    asked->paths.front().text));
     if (probe != nullptr) {
       auto specs = static_probe_arguments(*probe, asked);
       if (!specs) return fail(std::move(specs).error());
@@ -348,15 +306,14 @@ private:
 
   Result<void> add_conditions(const ReadingBuilder& builder, const RecordFormat& format,
                               const CapturePoint& probed, capture_plan& plan) const {
-    if (probed.prepared && probed.prepared->conditions) {
-      std::ranges::copy(*probed.prepared->conditions, plan.conditions);
-      plan.condition_count = static_cast<std::uint32_t>(probed.prepared->conditions->size());
-    } else {
-      for (const ConditionSpec& spec : capture_.conditions) {
-        auto condition = builder.build_condition(spec, format.arguments);
-        if (!condition) return fail(std::move(condition).error());
-        plan.conditions[plan.condition_count++] = *condition;
-      }
+    for (std::size_t i = 0; i < capture_.conditions.size(); ++i) {
+      const std::optional<condition> prepared =
+          probed.prepared && i < probed.prepared->conditions.size() ? probed.prepared->conditions[i]
+                                                                    : std::nullopt;
+      auto made = prepared ? Result<condition>(*prepared)
+                           : builder.build_condition(capture_.conditions[i], format.arguments);
+      if (!made) return fail(std::move(made).error());
+      plan.conditions[plan.condition_count++] = *made;
     }
     if (!capture_.measured) return {};
     if (probed.prepared && probed.prepared->measured) {
@@ -371,7 +328,7 @@ private:
 
   const CaptureSpec& capture_;
   std::span<const CapturePoint> points_;
-  ListIndex lists_;
+  ArgumentListIndex lists_;
 };
 
 // Structures of bpf/record.h have no padding.
@@ -384,13 +341,12 @@ std::string bytes_of(const Structure& structure) {
 std::string prepared_key(const CapturePoint& probed) {
   if (!probed.prepared) return {};
   const PreparedCapture& prepared = *probed.prepared;
-  std::string key = "prepared " + std::to_string(prepared.readings.size()) + ' ' +
+  std::string key = (prepared.replaces_arguments ? "prepared " : "with arguments ") +
+                    std::to_string(prepared.readings.size()) + ' ' +
                     std::to_string(prepared.max_bytes);
   for (const reading& each : prepared.readings) key += bytes_of(each);
   if (prepared.measured) key += "measured" + bytes_of(*prepared.measured);
-  if (prepared.conditions) key += "conditions";
-  if (prepared.conditions)
-    for (const condition& each : *prepared.conditions) key += bytes_of(each);
+  for (const auto& each : prepared.conditions) key += each ? "condition" + bytes_of(*each) : "none";
   return key;
 }
 

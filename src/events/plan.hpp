@@ -33,6 +33,10 @@ struct CaptureSpec {
   std::optional<ArgumentSource> measured = {}; // a value to measure instead of latencies
 
   std::vector<ArgumentList> arguments = {};
+  // Without argument lists: capture parameters and results by their types, where debug information
+  // has them.
+  bool typed = false;
+  int typed_depth = 2; // of structures in structures, at most max_typed_depth
   std::vector<ConditionSpec> conditions = {};            // all must hold
   std::chrono::nanoseconds min_latency{0};               // of pairs
   bool registers = false;                                // all of them with each event

@@ -92,13 +92,11 @@ Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoment
   if (prepared.measured)
     if (const auto defect = find_number_defect(*prepared.measured, moments); !defect.empty())
       return fail(defect_error("measured value", 0, defect));
-  if (!prepared.conditions) return {};
-  if (prepared.conditions->size() > MAX_CONDITIONS)
-    return fail(ErrorKind::usage, fmt::format("more than {} conditions", MAX_CONDITIONS));
-  for (std::size_t i = 0; i < prepared.conditions->size(); ++i)
-    if (const auto defect = find_number_defect((*prepared.conditions)[i].value, moments);
-        !defect.empty())
-      return fail(defect_error("condition", i, defect));
+  for (std::size_t i = 0; i < prepared.conditions.size(); ++i)
+    if (prepared.conditions[i])
+      if (const auto defect = find_number_defect(prepared.conditions[i]->value, moments);
+          !defect.empty())
+        return fail(defect_error("condition", i, defect));
   return {};
 }
 

@@ -19,9 +19,12 @@ struct PreparedCapture {
   // base_from and length_from name integers. bytes_offset is set by CapturePlan; 0 as bit_count,
   // element_size or pointer_size stands for the default.
   std::vector<reading> readings = {};
-  // Replace CaptureSpec::conditions at this point; nullopt: those apply. At most MAX_CONDITIONS.
-  // Conditions and measurements take place before readings, so they have no base_from.
-  std::optional<std::vector<condition>> conditions = {};
+  // The readings replace what CaptureSpec::arguments asks for; if false, there are none.
+  bool replaces_arguments = true;
+  // By the index in CaptureSpec::conditions: replaces that condition; nullopt, or beyond the end:
+  // that applies. Conditions and measurements take place before readings, so they have no
+  // base_from.
+  std::vector<std::optional<condition>> conditions = {};
   // Replaces CaptureSpec::measured at this point.
   std::optional<reading> measured = {};
   std::uint32_t max_bytes = default_prepared_bytes; // sum of the capacities

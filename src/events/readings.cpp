@@ -78,26 +78,6 @@ bool is_signed(ArgumentType type) {
          type == ArgumentType::s64;
 }
 
-record_u32 number_of(Comparison comparison) {
-  switch (comparison) {
-  case Comparison::equal:
-    return IS_EQUAL;
-  case Comparison::not_equal:
-    return IS_NOT_EQUAL;
-  case Comparison::less:
-    return IS_LESS;
-  case Comparison::more:
-    return IS_GREATER;
-  case Comparison::at_most:
-    return IS_AT_MOST;
-  case Comparison::at_least:
-    return IS_AT_LEAST;
-  case Comparison::has_bits:
-    break;
-  }
-  return HAS_BITS;
-}
-
 using Planned = std::span<const PlannedArgument>;
 
 Planned::iterator find_named(Planned list, std::string_view name) {
@@ -507,6 +487,26 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
             .hint(comes_later ? "use a fixed length, as in buf[64]"
                               : "add --latency, which makes both one event"));
   return made;
+}
+
+record_u32 number_of(Comparison comparison) {
+  switch (comparison) {
+  case Comparison::equal:
+    return IS_EQUAL;
+  case Comparison::not_equal:
+    return IS_NOT_EQUAL;
+  case Comparison::less:
+    return IS_LESS;
+  case Comparison::more:
+    return IS_GREATER;
+  case Comparison::at_most:
+    return IS_AT_MOST;
+  case Comparison::at_least:
+    return IS_AT_LEAST;
+  case Comparison::has_bits:
+    break;
+  }
+  return HAS_BITS;
 }
 
 Result<condition> ReadingBuilder::build_condition(const ConditionSpec& spec,

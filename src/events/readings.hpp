@@ -116,4 +116,7 @@ std::optional<OtherArchRegister> find_other_arch_register(std::string_view name)
 // Returns nullopt if the kernel of this machine cannot probe such code.
 std::optional<CallingConvention> calling_convention(CodeKind kind);
 
+// Returns the enum comparison of bpf/record.h.
+record_u32 number_of(Comparison comparison);
+
 } // namespace uprobectl

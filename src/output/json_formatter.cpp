@@ -272,7 +272,8 @@ public:
       record.field("return_error", event.typed_return->error);
     } else {
       const bool has_value =
-          event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call;
+          event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call &&
+          !event.returns_nothing;
       record.field("return_value",
                    has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
     }

@@ -336,9 +336,13 @@ public:
     cell(std::to_string(event.pid), 15, line_.size());
     cell(std::to_string(event.tid), 7, last_width_);
     cell(event.comm, 7, last_width_);
-    cell(displayed_name(*event.point), 15, last_width_);
     constexpr std::size_t name_width = 24;
-    const std::string arguments = arguments_text(event);
+    std::string name = displayed_name(*event.point);
+    std::string arguments = arguments_text(event);
+    if (!event.function.empty()) { // as in the source: f(a=1, b="x")
+      name = fmt::format("{}({})", event.function, std::exchange(arguments, {}));
+    }
+    cell(name, 15, last_width_);
     std::size_t width = name_width;
     if (!arguments.empty() || !style_.aligned) { // tab-separated rows keep empty columns
       cell(arguments, width, last_width_);
@@ -517,6 +521,7 @@ private:
 
   static std::string return_text(const Event& event) {
     if (event.left_by == ExitKind::tail_call) return "left by a tail call";
+    if (event.returns_nothing) return "returned";
     if (!event.typed_return) return "= " + hex(event.return_value);
     std::string text = "= ";
     append_text_value(text, *event.typed_return);

@@ -248,10 +248,16 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
 }
 
 Error not_code(const Query& query, const elf::Symbol& symbol) {
-  if (symbol.defined)
-    return {ErrorKind::no_code,
-            fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  if (symbol.defined) {
+    Error error{ErrorKind::no_code,
+                fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
+    if (symbol.type != elf::SymbolType::object) return error;
+    return std::move(error).hint(
+        fmt::format("a variable of {} bytes at address {:#x}; show it at a probe of a function "
+                    "with: --args {}",
+                    symbol.size, symbol.address.value, shell_word(name)));
+  }
   Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is in another "
                                                "file",
                                                query.subject(), name, origin(symbol))};

@@ -43,6 +43,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/sum_scenarios.sh"
 # shellcheck source=tests/guest/inlined_scenarios.sh
 . "$folder/inlined_scenarios.sh"
+# shellcheck source=tests/guest/typed_scenarios.sh
+. "$folder/typed_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
 . "$folder/stack_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -121,6 +123,7 @@ if in_scope architecture processor; then
 fi
 if in_scope architecture; then
   inlined_scenarios
+  typed_scenarios
   overflow_scenarios
   process_scenarios
   refusal_scenarios

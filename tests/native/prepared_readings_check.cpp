@@ -361,7 +361,7 @@ TEST_CASE("prepared conditions decide at the entry") {
   prepared.readings = {with_base(argument_register(1), 4, false)};
   prepared.conditions = {made};
   for (const Way& way : ways()) {
-    Probed probed(way, {}, prepared);
+    Probed probed(way, {.conditions = {*parse_condition("arg0==0")}}, prepared);
     set_values();
     for (const int small : {-7, -6, -8}) {
       shop.fields.small = small;
