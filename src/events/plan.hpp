@@ -71,10 +71,10 @@ struct CodeAbi {
 // A point to probe, and the ABI of its code.
 //
 // A caller that knows better than CaptureSpec what a point has to offer (its types, for example)
-// sets `prepared`: readings in an order in which each comes before those that use it. If there are
-// any, argument lists do not apply to the point, and its events have no arguments:
-// decode_prepared() returns what the readings found, by their index. Prepared conditions and a
-// prepared measured value apply with and without readings. To follow the member `count` (int at 16)
+// sets `prepared`: readings in an order in which each comes before those that use it. If they
+// replace the arguments, argument lists do not apply to the point, and its events have no
+// arguments: decode_prepared() returns what the readings found, by their index. Prepared conditions
+// and a prepared measured value apply in any case. To follow the member `count` (int at 16)
 // of the pointer `self->owner` (at 8), where self is in rdi, and to copy 24 bytes of `self->owner`:
 //
 //   reading owner{.size = 8};                       // of the entry, an integer

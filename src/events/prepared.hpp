@@ -15,9 +15,8 @@ constexpr std::uint32_t default_prepared_bytes = 512;
 
 // What is captured at a point instead of what CaptureSpec asks for.
 struct PreparedCapture {
-  // Replace the arguments of CaptureSpec at this point; empty: those apply. At most MAX_READINGS.
-  // base_from and length_from name integers. bytes_offset is set by CapturePlan; 0 as bit_count,
-  // element_size or pointer_size stands for the default.
+  // At most MAX_READINGS. base_from and length_from name integers. bytes_offset is set by
+  // CapturePlan; 0 as bit_count, element_size or pointer_size stands for the default.
   std::vector<reading> readings = {};
   // The readings replace what CaptureSpec::arguments asks for; if false, there are none.
   bool replaces_arguments = true;
