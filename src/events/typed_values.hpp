@@ -94,8 +94,8 @@ private:
     };
     Kind kind = Kind::problem;
     std::string name = {};
-    // What is decoded: for a reference what it refers to, for a sequence an element. Null for a path
-    // that names nothing.
+    // What is decoded: for a reference what it refers to, for a sequence an element. Null for a
+    // path that names nothing.
     const dwarf::Type* type = nullptr;
     std::string_view type_name = {}; // in the source; of a whole argument only
     std::size_t source = 0;

@@ -271,9 +271,8 @@ public:
       append_json_value(record.begin_field("return_value"), *event.typed_return);
       record.field("return_error", event.typed_return->error);
     } else {
-      const bool has_value =
-          event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call &&
-          !event.returns_nothing;
+      const bool has_value = event.kind == EventKind::on_return &&
+                             event.left_by != ExitKind::tail_call && !event.returns_nothing;
       record.field("return_value",
                    has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
     }
