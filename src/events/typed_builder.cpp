@@ -42,19 +42,22 @@ bool is_aggregate(const Type& type) {
 // Builds the readings and nodes of one set of values.
 class TypedValuesBuilder {
 public:
-  TypedValuesBuilder(const TypedPlace& where, const TypedLimits& limits)
-      : where_(where), limits_(limits) {}
+  // `values`: how many will be added.
+  TypedValuesBuilder(const TypedPlace& where, const TypedLimits& limits, std::size_t values)
+      : where_(where), limits_(limits), waiting_values_(values) {}
 
   void add_variable(const dwarf::Variable& variable) {
     std::string name =
         variable.name.empty() ? fmt::format("arg{}", made_.arguments_.size()) : variable.name;
     set_moment(MOMENT_ENTRY);
+    begin_value();
     Node node = make_value(std::move(name), *variable.type, variable.location);
     node.type_name = variable.type->name();
     made_.arguments_.push_back(std::move(node));
   }
 
   void add_result(std::string name = "ret") {
+    begin_value();
     Node node = make_result(std::move(name));
     node.type_name = where_.function->result->name();
     made_.results_.push_back(std::move(node));
@@ -72,6 +75,7 @@ public:
       return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
                       .hint("probe it too with --entry or --latency"));
     set_moment(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
+    begin_value();
     Node node = make_at(path.text, named->place);
     node.type_name = named->place.type->name();
     (is_result ? made_.results_ : made_.arguments_).push_back(std::move(node));
@@ -104,13 +108,23 @@ private:
   }
 
   std::optional<std::size_t> add_reading(const reading& made) {
-    if (made_.readings_.size() >= limits_.max_readings) return std::nullopt;
-    if (made.capacity > bytes_left()) return std::nullopt;
+    if (readings_left() == 0 || made.capacity > bytes_left()) return std::nullopt;
     used_bytes_ += made.capacity;
     made_.readings_.push_back(made);
     return made_.readings_.size() - 1;
   }
-  std::uint32_t bytes_left() const { return limits_.max_bytes - used_bytes_; }
+  std::uint32_t bytes_left() const { return bytes_limit_ - used_bytes_; }
+  std::size_t readings_left() const { return readings_limit_ - made_.readings_.size(); }
+
+  // Gives the next value its share of what is left.
+  void begin_value() {
+    const std::size_t waiting = std::max<std::size_t>(waiting_values_, 1);
+    bytes_limit_ =
+        used_bytes_ + static_cast<std::uint32_t>((limits_.max_bytes - used_bytes_) / waiting);
+    const std::size_t used = made_.readings_.size();
+    readings_limit_ = used + (limits_.max_readings - used + waiting - 1) / waiting;
+    waiting_values_ = waiting - 1;
+  }
 
   Node make_result(std::string name) {
     const dwarf::FunctionInfo& function = *where_.function;
@@ -242,7 +256,10 @@ private:
     return text_node(std::move(name), type, object);
   }
 
-  std::uint32_t string_capacity() const { return std::min(limits_.max_string, bytes_left()); }
+  // Strings that are still to come get the same share.
+  std::uint32_t string_capacity() const {
+    return std::min(limits_.max_string, bytes_left() / waiting_strings_);
+  }
 
   Node text_node(std::string name, const Type& type, const reading& made) {
     const auto index = made.capacity == 0 ? std::nullopt : add_reading(made);
@@ -395,19 +412,21 @@ private:
       return problem_node(std::move(name), type, part_problem(source, offset + library.offset));
     if (!is_text && (limits_.scalars_only || depth >= limits_.depth))
       return more_node(std::move(name), type);
+    const bool has_strings = !is_text && is_string(*library.type);
     const auto capacity = static_cast<std::uint32_t>(
         is_text ? string_capacity() : std::min<std::uint64_t>(max_elements * size, bytes_left()));
-    if (capacity == 0 || made_.readings_.size() + 2 > limits_.max_readings)
-      return more_node(std::move(name), type);
+    if (capacity == 0 || readings_left() < 2) return more_node(std::move(name), type);
     const auto length_index = add_reading(*length);
-    pointer->form = READ_BYTES;
-    pointer->capacity = capacity;
-    pointer->length_from = static_cast<record_u8>(*length_index + 1);
-    pointer->length_is_end = library.length_is_end ? 1 : 0;
-    pointer->element_size = library.length_is_end ? 0 : static_cast<record_u32>(size);
+    if (!has_strings) {
+      pointer->form = READ_BYTES;
+      pointer->capacity = capacity;
+      pointer->length_from = static_cast<record_u8>(*length_index + 1);
+      pointer->length_is_end = library.length_is_end ? 1 : 0;
+      pointer->element_size = library.length_is_end ? 0 : static_cast<record_u32>(size);
+    }
     if (is_text) return text_node(std::move(name), type, *pointer);
     const auto index = add_reading(*pointer);
-    made_.sources_.push_back({{{.size = capacity, .reading = *index, .is_memory = true}}});
+    made_.sources_.push_back({{{.size = capacity, .reading = *index, .is_memory = !has_strings}}});
     const std::size_t elements = made_.sources_.size() - 1;
     Node node{.kind = Node::Kind::sequence,
               .name = std::move(name),
@@ -419,18 +438,23 @@ private:
     return node;
   }
 
-  // Elements that are strings need a reading each.
-  static bool needs_reading(const Type& type) {
-    return is_text_pointer(type) || find_string_form(type) || find_library_type(type);
+  // Strings are followed by a reading each; the bytes of the elements are not needed.
+  static bool is_string(const Type& type) {
+    return is_text_pointer(type) || find_string_form(type).has_value();
   }
 
   void add_elements(Node& node, const Type& element, std::uint64_t count, std::size_t source,
                     std::uint64_t offset, const reading* block, int depth) {
+    const bool needs_readings = is_string(element) || find_library_type(element);
     const std::uint64_t shown =
-        std::min<std::uint64_t>(count, needs_reading(element) ? max_strings : max_elements);
-    for (std::uint64_t i = 0; i < shown; ++i)
+        std::min<std::uint64_t>(count, needs_readings ? max_strings : max_elements);
+    const std::uint32_t outside = waiting_strings_;
+    for (std::uint64_t i = 0; i < shown; ++i) {
+      if (needs_readings) waiting_strings_ = outside * static_cast<std::uint32_t>(shown - i);
       node.children.push_back(
           make_node({}, element, source, offset + i * element.size(), block, depth + 1));
+    }
+    waiting_strings_ = outside;
     if (shown < count) node.children.push_back(more_node({}, element));
   }
 
@@ -496,13 +520,17 @@ private:
   const TypedLimits& limits_;
   std::optional<PlaceReader> reader_;
   record_u8 moment_ = MOMENT_ENTRY;
+  std::size_t waiting_values_ = 0;
+  std::uint32_t waiting_strings_ = 1;
   std::uint32_t used_bytes_ = 0;
+  std::uint32_t bytes_limit_ = 0; // of the value that is being made
+  std::size_t readings_limit_ = 0;
   int nested_ = 0;
   TypedValues made_;
 };
 
 TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits) {
-  TypedValuesBuilder builder(place, limits);
+  std::vector<const dwarf::Variable*> shown;
   for (const dwarf::Variable& variable : place.function->variables) {
     if (!place.moments.entry) break;
     if (place.at_entry && (!variable.is_parameter || !variable.inlined_function.empty())) continue;
@@ -510,16 +538,19 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
     if (is_inlined_call &&
         (!variable.is_parameter || variable.inlined_function != place.inlined_function))
       continue;
-    builder.add_variable(variable);
+    shown.push_back(&variable);
   }
-  if (place.moments.exit && place.function->result->kind() != TypeKind::none) builder.add_result();
+  const bool has_result = place.moments.exit && place.function->result->kind() != TypeKind::none;
+  TypedValuesBuilder builder(place, limits, shown.size() + (has_result ? 1 : 0));
+  for (const dwarf::Variable* variable : shown) builder.add_variable(*variable);
+  if (has_result) builder.add_result();
   return builder.take();
 }
 
 TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits,
                               std::span<const ValuePath> paths,
                               std::vector<std::optional<Error>>& problems) {
-  TypedValuesBuilder builder(place, limits);
+  TypedValuesBuilder builder(place, limits, paths.size());
   for (const ValuePath& path : paths) {
     auto added = builder.add_path(path);
     auto& problem = problems.emplace_back();

@@ -216,8 +216,10 @@ DataValue TypedValues::decode_sequence(const Node& node,
   std::uint64_t shown = 0;
   for (const Node& child : node.children) {
     if (shown == count) return {std::move(elements)};
-    // What is behind the captured bytes is left out.
-    if (child.kind == Node::Kind::more || (shown + 1) * size > answer.bytes.size()) break;
+    // What is behind the captured bytes is left out. Strings have readings of their own.
+    const bool is_behind =
+        readings_[node.reading].form == READ_BYTES && (shown + 1) * size > answer.bytes.size();
+    if (child.kind == Node::Kind::more || is_behind) break;
     elements.push_back(decode_node(child, answers));
     ++shown;
   }

@@ -96,8 +96,13 @@ std::optional<reading> PlaceReader::follow(const Formula& formula, std::uint64_t
   for (std::size_t i = 0; i < formula.loads.size(); ++i)
     if (!add_step(made, i == 0 ? 0 : formula.loads[i])) return std::nullopt;
   if (!formula.loads.empty()) made.addend = formula.addend;
-  made.bit_offset = formula.bit_offset;
-  made.bit_count = formula.bit_count;
+  if (formula.bit_offset != 0 || formula.bit_count != 0) {
+    made.size = word_size;
+    made.bit_offset = formula.bit_offset;
+    made.bit_count = formula.bit_count != 0
+                         ? formula.bit_count
+                         : static_cast<record_u8>(8 * word_size - formula.bit_offset);
+  }
   return made;
 }
 

@@ -136,6 +136,15 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   if (!probed.prepared) probed.prepared.emplace();
   probed.prepared->replaces_arguments = true;
   probed.prepared->readings = values->readings();
+  // Nobody has asked for these values: they must not keep the function from being probed.
+  if (!wants_paths)
+    if (const auto checked = check_prepared(*probed.prepared, moments_); !checked) {
+      warnings_.push_back(fmt::format("{}: its parameters cannot be captured: {}",
+                                      display_name(point), checked.error().message));
+      probed.prepared->replaces_arguments = false;
+      probed.prepared->readings.clear();
+      return {};
+    }
   functions_.back().emplace(
       Function{.name = place.at_entry && !wants_paths ? info.name : std::string(),
                .returns_nothing = info.result->kind() == dwarf::TypeKind::none,
@@ -244,7 +253,7 @@ void TypedProbes::decode(Event& event, std::span<const PreparedValue> read) cons
 }
 
 std::vector<std::string> TypedProbes::warnings() const {
-  std::vector<std::string> all;
+  std::vector<std::string> all = warnings_;
   for (const auto& [binary, file] : files_)
     if (file.debug)
       for (const std::string& warning : file.debug->warnings())

@@ -36,7 +36,7 @@ public:
   // Does nothing for a probe without types.
   void decode(Event& event, std::span<const PreparedValue> read) const;
 
-  // About debug information that could not be read; each once.
+  // About debug information that could not be read, and functions that could not be captured.
   std::vector<std::string> warnings() const;
 
 private:
@@ -69,6 +69,7 @@ private:
   // What describe_function() returned; the values borrow their types.
   std::vector<std::unique_ptr<dwarf::FunctionInfo>> known_;
   std::vector<std::optional<Function>> functions_; // by probe number
+  std::vector<std::string> warnings_;
   // Why the paths of the list for all functions cannot be read; nullopt if they can at some probe.
   std::optional<std::vector<std::optional<Error>>> general_problems_;
 };
