@@ -272,6 +272,8 @@ private:
             piece.formula.loads.empty() ? piece.formula.addend : piece.formula.loads.front();
         return first < convention.stack_arguments_offset;
       }
+      // Go passes parameters in further registers. Its location lists cover the first instruction.
+      if (passing_of(function_) == Passing::unknown) return false;
       return std::ranges::find(convention.argument_registers, *index) ==
              convention.argument_registers.end();
     });

@@ -359,7 +359,11 @@ private:
     for (const Part& part : made_.sources_[source].parts)
       if (offset >= part.offset && offset < part.offset + part.size && !part.problem.empty())
         return part.problem;
-    return std::string(location_too_complex);
+    const auto& parts = made_.sources_[source].parts;
+    const bool is_described = std::ranges::any_of(parts, [&](const Part& part) {
+      return offset >= part.offset && offset < part.offset + part.size;
+    });
+    return is_described ? std::string(location_too_complex) : dwarf::optimized_out;
   }
 
   // A reference is shown as what it refers to.

@@ -139,7 +139,10 @@ TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers)
     if (node.bits) number >>= node.bits->offset;
     return bits >= 64 ? number : number & ((std::uint64_t{1} << bits) - 1);
   }
-  return problem(not_captured);
+  // A location may be of a part of the value: nothing has the rest.
+  const auto& parts = sources_[node.source].parts;
+  const bool is_cut = !parts.empty() && parts.back().is_memory;
+  return problem(is_cut ? not_captured : std::string_view(dwarf::optimized_out));
 }
 
 DataValue TypedValues::decode_scalar(const Node& node,
