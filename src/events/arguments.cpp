@@ -145,6 +145,7 @@ Error unknown_type(std::string_view name) {
               "arg1, … do not count floating-point arguments");
   Error error = usage("unknown type " + in_single_quotes(name));
   std::vector<std::string> names;
+  names.reserve(type_names.size());
   for (const TypeName& each : type_names) names.emplace_back(each.name);
   if (const auto near = nearest(name, names); !near.empty())
     return std::move(error).hint(did_you_mean(near));

@@ -20,7 +20,7 @@ constexpr std::size_t max_strings = 4;        // of an array: each is a reading 
 constexpr std::size_t max_shown_members = 24; // of a structure
 constexpr int max_nested_nodes = 64;
 
-constexpr std::string_view unknown_type = "its type is not known";
+constexpr std::string_view type_not_known = "its type is not known";
 
 // Other types of this size are numbers: uint8_t is `unsigned char`.
 bool is_character_type(const Type& type) {
@@ -230,7 +230,7 @@ private:
     if (type.size() == 0 || !is_aggregate(type))
       return type.size() > word_size
                  ? problem_node(std::move(name), type, "its type is not supported")
-                 : problem_node(std::move(name), type, unknown_type);
+                 : problem_node(std::move(name), type, type_not_known);
     if (limits_.scalars_only || bytes_left() == 0) return more_node(std::move(name), type);
     reading block = address;
     block.form = READ_BYTES;
@@ -311,7 +311,7 @@ private:
     case TypeKind::unknown:
     case TypeKind::none:
     case TypeKind::function:
-      return problem_node(std::move(name), type, unknown_type);
+      return problem_node(std::move(name), type, type_not_known);
     case TypeKind::integer:
     case TypeKind::boolean:
     case TypeKind::character:
@@ -467,7 +467,7 @@ private:
     Node node{.kind = Node::Kind::structure, .name = std::move(name), .type = &type};
     if (depth >= limits_.depth) return more_node(std::move(node.name), type);
     if (type.members().empty() && type.size() == 0)
-      return problem_node(std::move(node.name), type, unknown_type);
+      return problem_node(std::move(node.name), type, type_not_known);
     for (const dwarf::Member& member : type.members()) {
       if (node.children.size() >= max_shown_members) {
         node.children.push_back(more_node({}, type));
@@ -513,7 +513,7 @@ private:
               .offset = offset};
     const Type* const element = type.target();
     if (element == nullptr || element->size() == 0)
-      return problem_node(std::move(node.name), type, unknown_type);
+      return problem_node(std::move(node.name), type, type_not_known);
     if (is_character_type(*element)) return node; // shown as text
     if (depth >= limits_.depth) return more_node(std::move(node.name), type);
     add_elements(node, *element, type.element_count(), source, offset, block, depth);

@@ -292,7 +292,7 @@ DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedVal
     return decode_node(node.children.back(), answers);
   }
   case Node::Kind::duration: {
-    const DataValue number = decode_node(node.children.front(), answers);
+    DataValue number = decode_node(node.children.front(), answers);
     if (const auto* const value = std::get_if<std::int64_t>(&number.value))
       return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
     if (const auto* const value = std::get_if<double>(&number.value))

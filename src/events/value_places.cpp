@@ -12,7 +12,6 @@
 
 namespace uprobectl {
 
-using dwarf::BitRange;
 using dwarf::Formula;
 using dwarf::Location;
 using dwarf::Piece;
@@ -134,9 +133,9 @@ std::optional<reading> PlaceReader::number(const ValuePlace& place, std::uint64_
 
 std::optional<ValuePlace> PlaceReader::dereference(const ValuePlace& place,
                                                    const Type& target) const {
-  auto pointer = number(place, word_size);
+  const auto pointer = number(place, word_size);
   if (!pointer) return std::nullopt;
-  return ValuePlace{.type = &target, .address = *pointer};
+  return ValuePlace{.type = &target, .address = pointer};
 }
 
 std::optional<reading> PlaceReader::number_in_piece(const Piece& piece, std::uint64_t at,
@@ -177,7 +176,7 @@ public:
     const PlaceReader reader(where_, made.moment);
     auto start = find_start(path);
     if (!start) return fail(std::move(start).error());
-    made.place = std::move(*start);
+    made.place = *start;
     for (const Step& step : path.steps)
       if (auto moved = take(path, reader, made.place, step); !moved)
         return fail(std::move(moved).error());
@@ -209,7 +208,7 @@ private:
     if (found == nullptr) found = find_parameter(path.variable);
     if (found != nullptr) return start_at(path, *found->type, found->location);
     if (const dwarf::Variable* const self = find_variable("this"))
-      if (auto member = find_own_member(path, *self)) return std::move(*member);
+      if (auto member = find_own_member(path, *self)) return *member;
     if (where_.find_global)
       if (auto global = where_.find_global(path.variable)) {
         global_ = std::make_unique<dwarf::Variable>(std::move(*global));
@@ -233,9 +232,10 @@ private:
     const auto member = find_member(*target, path.variable);
     if (!member) return std::nullopt;
     const PlaceReader reader(where_, MOMENT_ENTRY);
-    auto object = reader.dereference({.type = self.type, .location = &self.location}, *target);
+    const auto object =
+        reader.dereference({.type = self.type, .location = &self.location}, *target);
     if (!object) return std::nullopt;
-    ValuePlace place = part_of(std::move(*object), *member->type, member->offset);
+    ValuePlace place = part_of(*object, *member->type, member->offset);
     place.bits = member->bits;
     return place;
   }
@@ -278,9 +278,9 @@ private:
   }
 
   static Result<void> move_to(const ValuePath& path, ValuePlace& place,
-                              std::optional<ValuePlace> next) {
+                              const std::optional<ValuePlace>& next) {
     if (!next) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-    place = std::move(*next);
+    place = *next;
     return {};
   }
 
@@ -294,11 +294,11 @@ private:
                                      ValuePlace& place) {
     if (const auto library = find_library_type(*place.type)) {
       if (library->kind == LibraryType::Kind::optional) {
-        place = part_of(std::move(place), *library->type, library->offset);
+        place = part_of(place, *library->type, library->offset);
         return {};
       }
       if (library->kind == LibraryType::Kind::pointer)
-        place = part_of(std::move(place), *library->type, library->offset);
+        place = part_of(place, *library->type, library->offset);
     }
     if (place.type->kind() != TypeKind::pointer)
       return fail(path_error(path, ErrorKind::usage,
@@ -327,7 +327,7 @@ private:
         return fail(std::move(error).hint(fmt::format("its members: {}", fmt::join(names, ", "))));
       return fail(std::move(error));
     }
-    place = part_of(std::move(place), *member->type, member->offset);
+    place = part_of(place, *member->type, member->offset);
     place.bits = member->bits;
     return {};
   }
@@ -338,7 +338,7 @@ private:
     if (const auto library = find_library_type(*place.type);
         library && library->kind == LibraryType::Kind::sequence) {
       element = library->type;
-      const ValuePlace pointer = part_of(std::move(place), *library->type, library->offset);
+      const ValuePlace pointer = part_of(place, *library->type, library->offset);
       if (auto moved = move_to(path, place, reader.dereference(pointer, *element)); !moved)
         return moved;
     } else if (place.type->kind() == TypeKind::array) {
@@ -353,7 +353,7 @@ private:
     if (element == nullptr || element->size() == 0)
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("{} has no elements", place.type->name())));
-    place = part_of(std::move(place), *element, index * element->size());
+    place = part_of(place, *element, index * element->size());
     return {};
   }
 
@@ -415,7 +415,7 @@ Result<condition> make_condition(const TypedPlace& place, const ConditionSpec& s
   while (found->type->kind() == TypeKind::reference && found->type->target() != nullptr) {
     auto referred = reader.dereference(*found, *found->type->target());
     if (!referred) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-    *found = std::move(*referred);
+    *found = *referred;
   }
   if (const auto library = find_library_type(*found->type);
       library &&

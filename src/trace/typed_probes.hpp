@@ -25,10 +25,10 @@ public:
   TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
               std::size_t functions);
 
-  // Sets what to capture at the point, if its function is known. Call it once for each probe, in
+  // Sets what to capture at the probe, if its function is known. Call it once for each probe, in
   // the order of their numbers. Fails with `usage`, `not_found` or `unsupported` if a value that
   // was asked for by name cannot be read.
-  Result<void> add(CapturePoint& point);
+  Result<void> add(CapturePoint& probed);
   // Fails if a value that was asked for by name exists at no probe.
   Result<void> check() const;
 
@@ -54,10 +54,10 @@ private:
 
   File& open(const std::shared_ptr<const ProbedBinary>& binary);
   const ArgumentList* find_list(const ProbePoint& point) const;
-  Result<void> add_conditions(CapturePoint& point, const TypedPlace& place,
+  Result<void> add_conditions(CapturePoint& probed, const TypedPlace& place,
                               const ArgumentList* list) const;
   Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list);
-  Result<void> add_untyped(CapturePoint& point, const ArgumentList* list, const Error& problem);
+  Result<void> add_untyped(CapturePoint& probed, const ArgumentList* list, const Error& problem);
   Result<void> merge_problems(const ArgumentList& list, std::vector<std::optional<Error>> problems);
 
   elf::DebugSearch where_;
