@@ -31,7 +31,9 @@ public:
     read_aranges();
     for (const auto& unit : context_.dwarf().compile_units()) {
       if (is_full_) break;
-      if (listed_.contains(unit->getOffset()) || !context_.has_sound_root(*unit)) continue;
+      if (listed_.contains(unit->getOffset())) continue;
+      limit_ranges_of_units();
+      if (!context_.has_sound_root(*unit)) continue;
       auto ranges = unit->collectAddressRanges();
       if (!ranges) {
         context_.warn(ranges.takeError());
@@ -44,6 +46,17 @@ public:
   }
 
 private:
+  // Compilers write a list for each unit, and at least two bytes for each of its ranges.
+  void limit_ranges_of_units() {
+    if (is_limited_) return;
+    is_limited_ = true;
+    const llvm::DWARFObject& sections = context_.dwarf().getDWARFObj();
+    const std::size_t size =
+        sections.getRangesSection().Data.size() + sections.getRnglistsSection().Data.size();
+    const std::size_t units = context_.dwarf().getNumCompileUnits();
+    max_count_ = std::min(max_unit_ranges, count_ + size / 2 + units);
+  }
+
   void read_aranges() {
     const llvm::DWARFObject& sections = context_.dwarf().getDWARFObj();
     const llvm::DWARFDataExtractor data(sections.getArangesSection(), sections.isLittleEndian(), 0);
@@ -61,9 +74,9 @@ private:
 
   void add(std::uint64_t begin, std::uint64_t end, std::uint64_t unit) {
     if (is_full_) return;
-    if (++count_ > max_unit_ranges) {
+    if (++count_ > max_count_) {
       is_full_ = true;
-      return context_.warn(fmt::format("the units have more than {} ranges", max_unit_ranges));
+      return context_.warn(fmt::format("the units have more than {} ranges", max_count_));
     }
     if (begin >= end) return;
     ends_.push_back({begin, unit, true});
@@ -74,6 +87,8 @@ private:
   std::vector<RangeEnd> ends_;
   std::set<std::uint64_t> listed_; // units in .debug_aranges
   std::size_t count_ = 0;          // of ranges, also of empty ones
+  std::size_t max_count_ = max_unit_ranges;
+  bool is_limited_ = false;
   bool is_full_ = false;
 };
 
