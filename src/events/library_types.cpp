@@ -15,10 +15,9 @@ namespace {
 using dwarf::Member;
 using dwarf::Type;
 using dwarf::TypeKind;
-using Kind = LibraryType::Kind;
 
 constexpr int max_nesting = 12; // of members and base classes; std::tuple has one base an element
-constexpr std::uint64_t pointer_size = 8;
+constexpr std::uint64_t word_bytes = 8;
 
 bool is_structure(const Type& type) {
   return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants;
@@ -72,12 +71,12 @@ struct MemberNames {
   std::string_view length;
 };
 
-std::optional<LibraryType> find_sequence(const Type& type, Kind kind,
+std::optional<LibraryType> find_sequence(const Type& type, LibraryType::Kind kind,
                                          std::span<const MemberNames> names) {
   for (const MemberNames& each : names) {
     const auto pointer = find_pointer(type, each.pointer);
     const auto length = find_named(type, each.length);
-    if (!pointer || !length || length->type->size() != pointer_size) continue;
+    if (!pointer || !length || length->type->size() != word_bytes) continue;
     return LibraryType{.kind = kind,
                        .type = pointer->type->target(),
                        .offset = pointer->offset,
@@ -91,12 +90,14 @@ std::optional<LibraryType> find_pointer_class(const Type& type,
                                               std::span<const std::string_view> names) {
   for (const std::string_view name : names)
     if (const auto pointer = find_pointer(type, name))
-      return LibraryType{.kind = Kind::pointer, .type = pointer->type, .offset = pointer->offset};
+      return LibraryType{
+          .kind = LibraryType::Kind::pointer, .type = pointer->type, .offset = pointer->offset};
   // libc++ before LLVM 20 keeps the pointer in a pair that has no storage for an empty deleter.
   if (const auto pair = find_named(type, "__ptr_"))
     if (const auto value = find_pointer(*pair->type, "__value_"))
-      return LibraryType{
-          .kind = Kind::pointer, .type = value->type, .offset = pair->offset + value->offset};
+      return LibraryType{.kind = LibraryType::Kind::pointer,
+                         .type = value->type,
+                         .offset = pair->offset + value->offset};
   return std::nullopt;
 }
 
@@ -107,7 +108,7 @@ std::optional<LibraryType> find_optional(const Type& type) {
     const auto value = find_named(type, each.pointer);
     const auto flag = find_named(type, each.length);
     if (value && flag)
-      return LibraryType{.kind = Kind::optional,
+      return LibraryType{.kind = LibraryType::Kind::optional,
                          .type = value->type,
                          .offset = value->offset,
                          .length_offset = flag->offset,
@@ -151,7 +152,7 @@ std::optional<LibraryType> find_duration(const Type& type) {
     const auto number = find_member(type, name);
     std::string unit = duration_unit(type.plain_name());
     if (!number || unit.empty()) continue;
-    return LibraryType{.kind = Kind::duration,
+    return LibraryType{.kind = LibraryType::Kind::duration,
                        .type = number->type,
                        .offset = number->offset,
                        .unit = std::move(unit)};
@@ -164,13 +165,13 @@ std::optional<LibraryType> find_duration(const Type& type) {
 std::optional<LibraryType> find_rust_vector(const Type& type, std::string_view element) {
   const auto buffer = find_member(type, "buf");
   const auto length = find_member(type, "len");
-  if (!buffer || !length || length->type->size() != pointer_size) return std::nullopt;
+  if (!buffer || !length || length->type->size() != word_bytes) return std::nullopt;
   const auto pointer =
       find_inside(*buffer->type, [](const Member& member) { return is_pointer(*member.type); });
   if (!pointer) return std::nullopt;
   const Type& target = *pointer->type->target();
   if (target.plain_name() != element && target.name() != element) return std::nullopt;
-  return LibraryType{.kind = Kind::sequence,
+  return LibraryType{.kind = LibraryType::Kind::sequence,
                      .type = &target,
                      .offset = buffer->offset + pointer->offset,
                      .length_offset = length->offset};
@@ -180,14 +181,14 @@ std::optional<LibraryType> find_rust_type(const Type& type) {
   const std::string_view name = type.plain_name();
   constexpr std::array<MemberNames, 1> slice = {{{.pointer = "data_ptr", .length = "length"}}};
   if (name == "&str" || name == "&mut str" || name == "alloc::boxed::Box<str>")
-    return find_sequence(type, Kind::text, slice);
+    return find_sequence(type, LibraryType::Kind::text, slice);
   if (name.starts_with("&[") || name.starts_with("&mut ["))
-    return find_sequence(type, Kind::sequence, slice);
+    return find_sequence(type, LibraryType::Kind::sequence, slice);
   if (name == "alloc::string::String") {
     const auto vector = find_member(type, "vec");
     auto bytes = vector ? find_rust_vector(*vector->type, "u8") : std::nullopt;
     if (!bytes) return std::nullopt;
-    bytes->kind = Kind::text;
+    bytes->kind = LibraryType::Kind::text;
     bytes->offset += vector->offset;
     bytes->length_offset += vector->offset;
     return bytes;
@@ -204,8 +205,8 @@ std::optional<LibraryType> find_go_type(const Type& type) {
   const std::string_view name = type.plain_name();
   constexpr std::array<MemberNames, 1> text = {{{.pointer = "str", .length = "len"}}};
   constexpr std::array<MemberNames, 1> slice = {{{.pointer = "array", .length = "len"}}};
-  if (name == "string") return find_sequence(type, Kind::text, text);
-  if (name.starts_with("[]")) return find_sequence(type, Kind::sequence, slice);
+  if (name == "string") return find_sequence(type, LibraryType::Kind::text, text);
+  if (name.starts_with("[]")) return find_sequence(type, LibraryType::Kind::sequence, slice);
   return std::nullopt;
 }
 
@@ -259,11 +260,11 @@ std::optional<LibraryType> find_library_type(const Type& type) {
   }
   if (is_instance(name, "vector"))
     return name.find("vector<bool") == std::string_view::npos
-               ? find_sequence(type, Kind::sequence, vector)
+               ? find_sequence(type, LibraryType::Kind::sequence, vector)
                : std::nullopt;
-  if (is_instance(name, "span")) return find_sequence(type, Kind::sequence, span);
+  if (is_instance(name, "span")) return find_sequence(type, LibraryType::Kind::sequence, span);
   if (is_instance(name, "basic_string_view") && name.find("<char,") != std::string_view::npos)
-    return find_sequence(type, Kind::text, view);
+    return find_sequence(type, LibraryType::Kind::text, view);
   if (is_instance(name, "unique_ptr")) return find_pointer_class(type, unique);
   if (is_instance(name, "shared_ptr")) return find_pointer_class(type, shared);
   if (is_instance(name, "optional")) return find_optional(type);
@@ -273,8 +274,9 @@ std::optional<LibraryType> find_library_type(const Type& type) {
   // The reference-counted string of GCC before 5, still used with _GLIBCXX_USE_CXX11_ABI=0.
   if (name.starts_with("std::basic_string<char,"))
     if (const auto text = find_pointer(type, "_M_p"))
-      return LibraryType{
-          .kind = Kind::c_string, .type = text->type->target(), .offset = text->offset};
+      return LibraryType{.kind = LibraryType::Kind::c_string,
+                         .type = text->type->target(),
+                         .offset = text->offset};
   return std::nullopt;
 }
 
