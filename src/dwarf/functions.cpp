@@ -214,7 +214,10 @@ private:
         info_.is_variadic = true;
       if (child.getTag() != DW_TAG_formal_parameter) continue;
       // Go marks its results as variable parameters.
-      if (is_set(child, DW_AT_variable_parameter)) continue;
+      if (is_set(child, DW_AT_variable_parameter)) {
+        info_.has_unknown_result = info_.has_unknown_result || inlined_function.empty();
+        continue;
+      }
       if (!add_variable(child, inlined_function)) return;
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/globals.hpp"
 
+#include "dwarf/attributes.hpp"
 #include "dwarf/inlined.hpp"
 #include "dwarf/type_table.hpp"
 
@@ -41,7 +42,8 @@ public:
   }
 
   // Returns true if a variable with exactly this name was found.
-  bool read(llvm::DWARFUnit& unit) {
+  bool read(llvm::DWARFUnit& unit, bool is_first) {
+    is_first_unit_ = is_first;
     llvm::DWARFUnit* const entries = context_.with_entries(&unit);
     if (entries == nullptr || entries->getAbbreviations() == nullptr) return false;
     const llvm::DWARFDataExtractor data = entries->getDebugInfoExtractor();
@@ -74,7 +76,7 @@ public:
 
   // The variable with the name, or the only one whose name ends with it.
   std::optional<Variable> take() {
-    if (!found_ || (!is_exact_ && is_ambiguous_)) return std::nullopt;
+    if (is_ambiguous_) return std::nullopt;
     return std::move(found_);
   }
 
@@ -101,13 +103,20 @@ private:
     const std::string qualified = context_.types().qualified_name(named);
     const bool is_exact = qualified == name_ || fmt::format("::{}", qualified) == name_;
     if (!is_exact && !qualified.ends_with(fmt::format("::{}", name_))) return false;
-    if (found_ && !is_exact) {
-      is_ambiguous_ = is_ambiguous_ || found_->name != qualified;
+    // Each unit may have a static variable of this name: only that of the first one is meant.
+    const Die declared = context_.with_attribute(whole, DW_AT_external);
+    const bool is_visible = is_first_unit_ || (declared && is_set(declared, DW_AT_external));
+    const Closeness closeness = !is_exact     ? Closeness::end
+                                : !is_visible ? Closeness::other_unit
+                                              : Closeness::exact;
+    if (found_ && closeness <= closeness_) {
+      if (closeness == closeness_ && (is_exact || found_->name != qualified)) is_ambiguous_ = true;
       return false;
     }
     found_ = describe(whole, qualified);
-    is_exact_ = is_exact;
-    return is_exact;
+    closeness_ = closeness;
+    is_ambiguous_ = false;
+    return closeness == Closeness::exact;
   }
 
   Variable describe(const Die& die, std::string qualified) {
@@ -123,12 +132,8 @@ private:
       if (const auto block = value->getAsBlock())
         made.location = evaluate(std::as_bytes(std::span(block->data(), block->size())),
                                  machine.order, where, UnitAddresses(*die.getDwarfUnit()));
-    } else if (const auto constant = die.find(DW_AT_const_value)) {
-      auto number = constant->getAsSignedConstant();
-      if (const auto positive = constant->getAsUnsignedConstant(); !number && positive)
-        number = static_cast<std::int64_t>(*positive);
-      if (number)
-        made.location = {.pieces = {{.kind = Piece::Kind::value, .formula = {.addend = *number}}}};
+    } else if (const auto number = constant(die, DW_AT_const_value)) {
+      made.location = {.pieces = {{.kind = Piece::Kind::value, .formula = {.addend = *number}}}};
     }
     return made;
   }
@@ -137,8 +142,11 @@ private:
   std::string_view name_;
   std::string_view last_; // without its scopes
   std::optional<Variable> found_;
-  bool is_exact_ = false;
+  // How well a variable fits, the best last.
+  enum class Closeness : std::uint8_t { end, other_unit, exact };
+  Closeness closeness_ = Closeness::end;
   bool is_ambiguous_ = false;
+  bool is_first_unit_ = true;
 };
 
 } // namespace
@@ -148,7 +156,7 @@ std::optional<Variable> find_global(const DebugInfo& info, std::string_view name
   Context& context = info.context();
   GlobalSearch search(context, name);
   llvm::DWARFUnit* const first = context.unit_at(near);
-  if (first != nullptr && search.read(*first)) return search.take();
+  if (first != nullptr && search.read(*first, true)) return search.take();
   std::uint64_t size = 0;
   context.dwarf().getDWARFObj().forEachInfoSections(
       [&](const llvm::DWARFSection& section) { size += section.Data.size(); });
@@ -157,7 +165,7 @@ std::optional<Variable> find_global(const DebugInfo& info, std::string_view name
     return search.take();
   }
   for (const auto& unit : context.dwarf().normal_units())
-    if (unit.get() != first && !unit->isTypeUnit() && search.read(*unit)) break;
+    if (unit.get() != first && !unit->isTypeUnit() && search.read(*unit, false)) break;
   return search.take();
 }
 

@@ -289,6 +289,7 @@ void TypeTable::read_array(Type& type, const Die& die) {
     if (range.getTag() != DW_TAG_subrange_type) continue;
     const auto size = dimension(range);
     dimensions += size ? fmt::format("[{}]", *size) : "[]";
+    ++type.dimensions_;
     count = checked_mul(count, size.value_or(0)).value_or(0);
   }
   type.element_count_ = dimensions.empty() ? 0 : count;

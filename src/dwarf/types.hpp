@@ -67,6 +67,8 @@ public:
   const Type* target() const;
   // Of an array, of all dimensions together; 0 if unknown.
   std::uint64_t element_count() const { return element_count_; }
+  // Of an array; element_count() is that of all of them.
+  std::size_t dimensions() const { return dimensions_; }
   // Of a structure or union, in the order of the source. Empty if it is only declared.
   const std::vector<Member>& members() const;
   const std::vector<Enumerator>& enumerators() const;
@@ -86,6 +88,7 @@ private:
   std::string plain_name_ = {};
   std::uint64_t size_ = 0;
   std::uint64_t element_count_ = 0;
+  std::size_t dimensions_ = 0;
   std::uint64_t alignment_ = 0;
   bool is_signed_ = false;
   bool is_scoped_enumeration_ = false;

@@ -94,6 +94,12 @@ constexpr std::array c_type_names = {
     TypeName{"unsigned long long", ArgumentType::u64},
     TypeName{"float", ArgumentType::f32},
     TypeName{"double", ArgumentType::f64},
+    TypeName{"short int", ArgumentType::s16},
+    TypeName{"short unsigned int", ArgumentType::u16},
+    TypeName{"long int", ArgumentType::s64},
+    TypeName{"long unsigned int", ArgumentType::u64},
+    TypeName{"long long int", ArgumentType::s64},
+    TypeName{"long long unsigned int", ArgumentType::u64},
     TypeName{"size_t", ArgumentType::u64},
     TypeName{"ssize_t", ArgumentType::s64},
     TypeName{"off_t", ArgumentType::s64},
@@ -331,7 +337,8 @@ Result<void> parse_condition_type(std::string_view whole, std::string_view name,
                                   ConditionSpec& condition) {
   const auto type = parse_type_name(name);
   if (!type) return fail(invalid_condition(whole, "unknown type " + in_single_quotes(name)));
-  if (is_memory(*type)) return fail(invalid_condition(whole, "only integers can be compared"));
+  if (is_memory(*type) || is_floating(*type))
+    return fail(invalid_condition(whole, "only integers can be compared"));
   condition.type = type;
   return {};
 }
@@ -353,8 +360,10 @@ Result<void> parse_compared_value(std::string_view whole, std::string_view& rest
     condition.name = text;
   condition.path = std::move(*path);
   if (!rest.starts_with(':')) return {};
-  const auto type_end = rest.find_first_of(" =!<>&", 1);
-  if (auto typed = parse_condition_type(whole, rest.substr(1, type_end - 1), condition); !typed)
+  const auto type_end = rest.find_first_of("=!<>&", 1);
+  if (auto typed =
+          parse_condition_type(whole, trimmed(rest.substr(1, type_end - 1), " "), condition);
+      !typed)
     return typed;
   rest = type_end == std::string_view::npos ? "" : trimmed(rest.substr(type_end), " ");
   return {};
@@ -365,6 +374,10 @@ Result<void> parse_constant(std::string_view whole, std::string_view text,
                             ConditionSpec& condition) {
   if (text.size() == 3 && text.front() == '\'' && text.back() == '\'') {
     condition.magnitude = static_cast<unsigned char>(text[1]);
+    return {};
+  }
+  if (text == "true" || text == "false" || text == "nullptr" || text == "NULL") {
+    condition.magnitude = text == "true" ? 1 : 0;
     return {};
   }
   if (find_path_end(text) == text.size() &&

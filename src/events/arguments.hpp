@@ -97,7 +97,7 @@ struct ConditionSpec {
   Comparison comparison = Comparison::equal;
   bool negative = false;       // the sign of the number
   std::uint64_t magnitude = 0; // its absolute value
-  std::string constant_name{}; // an enumerator, true, false or nullptr instead of a number
+  std::string constant_name{}; // an enumerator instead of a number
 
   // Whether only debug information can tell what is compared.
   bool needs_types() const { return path && (!path->steps.empty() || !constant_name.empty()); }

@@ -43,7 +43,7 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
   if (how.form == READ_STRING) {
     content.is_truncated = length == how.capacity; // the capacity includes NUL and one more byte
     length = length == 0 ? 0 : length - 1;
-    if (content.is_truncated) --length;
+    if (content.is_truncated && length > 0) --length;
   } else if (how.form == READ_JAVA_STRING) {
     const bool is_utf_16 = (result.value & JAVA_STRING_IS_UTF_16) != 0;
     content.is_truncated = (result.value >> 1) << (is_utf_16 ? 1 : 0) > length;

@@ -16,7 +16,8 @@ using dwarf::Member;
 using dwarf::Type;
 using dwarf::TypeKind;
 
-constexpr int max_nesting = 12; // of members and base classes; std::tuple has one base an element
+constexpr int max_visits = 1000; // of structures in one search
+constexpr int max_nesting = 12;  // of members and base classes; std::tuple has one base an element
 constexpr std::uint64_t word_bytes = 8;
 
 bool is_structure(const Type& type) {
@@ -25,17 +26,24 @@ bool is_structure(const Type& type) {
 
 // Finds a member anywhere inside the type, the outer ones first.
 template <typename Test>
-std::optional<FoundMember> find_inside(const Type& type, const Test& test, int depth = 0) {
-  if (!is_structure(type) || depth > max_nesting) return std::nullopt;
+std::optional<FoundMember> find_inside(const Type& type, const Test& test, int& visits,
+                                       int depth = 0) {
+  if (!is_structure(type) || depth > max_nesting || ++visits > max_visits) return std::nullopt;
   for (const Member& member : type.members())
     if (test(member)) return FoundMember{member.type, member.offset, member.bits};
   for (const Member& member : type.members()) {
-    auto found = find_inside(*member.type, test, depth + 1);
+    auto found = find_inside(*member.type, test, visits, depth + 1);
     if (!found) continue;
     found->offset += member.offset;
     return found;
   }
   return std::nullopt;
+}
+
+template <typename Test>
+std::optional<FoundMember> find_inside(const Type& type, const Test& test) {
+  int visits = 0;
+  return find_inside(type, test, visits);
 }
 
 std::optional<FoundMember> find_named(const Type& type, std::string_view name) {
@@ -99,6 +107,20 @@ std::optional<LibraryType> find_pointer_class(const Type& type,
                          .type = value->type,
                          .offset = pair->offset + value->offset};
   return std::nullopt;
+}
+
+// In libstdc++ the pointer is the first element of a tuple, whose bases are in reverse order.
+std::optional<LibraryType> find_unique_pointer(const Type& type) {
+  constexpr std::array<std::string_view, 1> names = {"__ptr_"};
+  const auto first = find_inside(type, [](const Member& member) {
+    return member.is_base && member.type->plain_name().starts_with("std::_Head_base<0");
+  });
+  if (!first) return find_pointer_class(type, names);
+  const auto pointer = find_pointer(*first->type, "_M_head_impl");
+  if (!pointer) return std::nullopt;
+  return LibraryType{.kind = LibraryType::Kind::pointer,
+                     .type = pointer->type,
+                     .offset = first->offset + pointer->offset};
 }
 
 std::optional<LibraryType> find_optional(const Type& type) {
@@ -214,9 +236,10 @@ std::optional<LibraryType> find_go_type(const Type& type) {
 
 std::optional<FoundMember> find_member(const Type& type, std::string_view name) {
   // Only into base classes and anonymous members, whose names belong to the type itself.
+  int visits = 0;
   const auto search = [&](const auto& self, const Type& inside,
                           int depth) -> std::optional<FoundMember> {
-    if (!is_structure(inside) || depth > max_nesting) return std::nullopt;
+    if (!is_structure(inside) || depth > max_nesting || ++visits > max_visits) return std::nullopt;
     for (const Member& member : inside.members())
       if (member.name == name && !member.is_base)
         return FoundMember{member.type, member.offset, member.bits};
@@ -252,20 +275,19 @@ std::optional<LibraryType> find_library_type(const Type& type) {
   constexpr std::array<MemberNames, 3> view = {{{.pointer = "_M_str", .length = "_M_len"},
                                                 {.pointer = "__data_", .length = "__size_"},
                                                 {.pointer = "__data", .length = "__size"}}};
-  constexpr std::array<std::string_view, 2> unique = {"_M_head_impl", "__ptr_"};
   constexpr std::array<std::string_view, 2> shared = {"_M_ptr", "__ptr_"};
   if (!name.starts_with("std::")) {
     if (auto rust = find_rust_type(type)) return rust;
     return find_go_type(type);
   }
   if (is_instance(name, "vector"))
-    return name.find("vector<bool") == std::string_view::npos
+    return !name.substr(name.find('<')).starts_with("<bool,")
                ? find_sequence(type, LibraryType::Kind::sequence, vector)
                : std::nullopt;
   if (is_instance(name, "span")) return find_sequence(type, LibraryType::Kind::sequence, span);
   if (is_instance(name, "basic_string_view") && name.find("<char,") != std::string_view::npos)
     return find_sequence(type, LibraryType::Kind::text, view);
-  if (is_instance(name, "unique_ptr")) return find_pointer_class(type, unique);
+  if (is_instance(name, "unique_ptr")) return find_unique_pointer(type);
   if (is_instance(name, "shared_ptr")) return find_pointer_class(type, shared);
   if (is_instance(name, "optional")) return find_optional(type);
   if (is_instance(name, "chrono::duration") || name.starts_with("std::__1::chrono::duration<") ||

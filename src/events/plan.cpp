@@ -158,6 +158,7 @@ public:
     const StaticProbe* const probe = point.static_probe.get();
     const ArgumentList* const asked =
         list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
+    if (asked != nullptr && !asked->paths.empty() && !capture_.send_events) return RecordFormat{};
     if (asked != nullptr && !asked->paths.empty())
       return fail(ErrorKind::not_found, fmt::format("'{}' needs debug information of the function",
                                                     asked->paths.front().text));

@@ -19,6 +19,7 @@ constexpr std::size_t max_elements = 8;       // of an array
 constexpr std::size_t max_strings = 4;        // of an array: each is a reading of its own
 constexpr std::size_t max_shown_members = 24; // of a structure
 constexpr int max_nested_nodes = 64;
+constexpr std::size_t max_nodes = 4096; // of all values of a probe
 
 constexpr std::string_view type_not_known = "its type is not known";
 
@@ -65,15 +66,14 @@ public:
 
   Result<void> add_path(const ValuePath& path) {
     const bool is_result = is_result_path(where_, path);
-    if (is_result && where_.moments.exit && path.steps.empty()) {
+    const bool has_result =
+        where_.moments.exit && where_.function->result->kind() != TypeKind::none;
+    if (is_result && has_result && path.steps.empty()) {
       add_result(path.text);
       return {};
     }
     auto named = find_place(where_, path);
     if (!named) return fail(std::move(named).error());
-    if (!is_result && !where_.moments.entry)
-      return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
-                      .hint("probe it too with --entry or --latency"));
     set_moment(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
     begin_value();
     Node node = make_at(path.text, named->place);
@@ -165,7 +165,7 @@ private:
     if (pieces.size() == 1 && pieces[0].kind == Piece::Kind::memory) {
       auto address = reader_->follow(pieces[0].formula, word_size);
       if (!address) return problem_node(std::move(name), type, location_too_complex);
-      address->addend += static_cast<std::int64_t>(place.offset);
+      address->addend = add_wrapping(address->addend, place.offset);
       return in_memory(std::move(name), type, *address, 0);
     }
     return in_pieces(std::move(name), place);
@@ -251,7 +251,7 @@ private:
   Node string_at(std::string name, const Type& type, reading object, std::uint64_t offset,
                  reading_form form) {
     object.form = static_cast<record_u8>(form);
-    object.addend += static_cast<std::int64_t>(offset);
+    object.addend = add_wrapping(object.addend, offset);
     object.capacity = string_capacity();
     return text_node(std::move(name), type, object);
   }
@@ -280,7 +280,7 @@ private:
   // has; null if it is in registers.
   Node make_node(std::string name, const Type& type, std::size_t source, std::uint64_t offset,
                  const reading* block, int depth) {
-    if (++nested_ > max_nested_nodes) {
+    if (++nested_ > max_nested_nodes || ++nodes_ > max_nodes) {
       --nested_;
       return more_node(std::move(name), type);
     }
@@ -351,7 +351,9 @@ private:
     auto pointer = word_at(source, offset, block);
     if (!pointer) return problem_node(std::move(name), type, part_problem(source, offset));
     pointer->form = READ_STRING;
-    pointer->capacity = string_capacity();
+    // With room for the NUL, and one more byte that shows whether the string goes on.
+    pointer->capacity = std::min(limits_.max_string + 2, bytes_left() / waiting_strings_);
+    if (pointer->capacity < 3) return more_node(std::move(name), type);
     return text_node(std::move(name), type, *pointer);
   }
 
@@ -495,9 +497,11 @@ private:
     node.children.push_back(
         scalar_node({}, *discriminant.type, source, offset + discriminant.offset));
     for (const dwarf::Member& variant : type.members()) {
-      if (node.children.size() > max_shown_members) break;
-      Node child =
-          make_node(variant.name, *variant.type, source, offset + variant.offset, block, depth);
+      // Beyond the limit only the name is known.
+      Node child = node.children.size() > max_shown_members
+                       ? more_node(variant.name, *variant.type)
+                       : make_node(variant.name, *variant.type, source, offset + variant.offset,
+                                   block, depth);
       child.selected_by = variant.selected_by;
       node.children.push_back(std::move(child));
     }
@@ -514,7 +518,10 @@ private:
     const Type* const element = type.target();
     if (element == nullptr || element->size() == 0)
       return problem_node(std::move(node.name), type, type_not_known);
-    if (is_character_type(*element)) return node; // shown as text
+    const bool is_text = is_character_type(*element);
+    if (type.element_count() == 0 || (is_text && type.dimensions() > 1))
+      return more_node(std::move(node.name), type);
+    if (is_text) return node;
     if (depth >= limits_.depth) return more_node(std::move(node.name), type);
     add_elements(node, *element, type.element_count(), source, offset, block, depth);
     return node;
@@ -530,6 +537,7 @@ private:
   std::uint32_t bytes_limit_ = 0; // of the value that is being made
   std::size_t readings_limit_ = 0;
   int nested_ = 0;
+  std::size_t nodes_ = 0;
   TypedValues made_;
 };
 

@@ -14,6 +14,8 @@ using dwarf::Type;
 using dwarf::TypeKind;
 
 constexpr std::string_view not_captured = "not captured";
+// Of a value behind the bytes that a hit captures.
+constexpr std::string_view beyond_limit = "beyond the captured bytes";
 
 // The reasons that JSON has are those of the command-line contract.
 DataValue::Unreadable unread_memory(const PreparedValue& answer) {
@@ -124,7 +126,9 @@ TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers)
       node.bits ? (node.bits->offset + node.bits->size + 7) / 8 : node.type->size();
   if (size == 0 || size > sizeof(std::uint64_t)) return problem("its type is not supported");
   for (const Part& part : sources_[node.source].parts) {
-    if (node.offset < part.offset || node.offset + size > part.offset + part.size) continue;
+    if (node.offset < part.offset || size > part.size ||
+        node.offset - part.offset > part.size - size)
+      continue;
     if (!part.problem.empty()) return std::unexpected(unread_place(part.problem));
     const PreparedValue& answer = answers[part.reading];
     if (!answer.was_read || answer.status < 0) return std::unexpected(unread_memory(answer));
@@ -132,7 +136,7 @@ TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers)
     std::uint64_t number = answer.value >> 8 * (at & 7);
     if (part.is_memory) {
       const auto bytes = slice(answer.bytes, at, size);
-      if (!bytes) return problem(not_captured);
+      if (!bytes) return problem(beyond_limit);
       number = little_endian(*bytes);
     }
     const std::uint64_t bits = node.bits ? node.bits->size : 8 * size;
@@ -142,12 +146,13 @@ TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers)
   // A location may be of a part of the value: nothing has the rest.
   const auto& parts = sources_[node.source].parts;
   const bool is_cut = !parts.empty() && parts.back().is_memory;
-  return problem(is_cut ? not_captured : std::string_view(dwarf::optimized_out));
+  return problem(is_cut ? beyond_limit : std::string_view(dwarf::optimized_out));
 }
 
 DataValue TypedValues::decode_scalar(const Node& node,
                                      std::span<const PreparedValue> answers) const {
   auto number = read_bits(node, answers);
+  if (!number && number.error().reason == beyond_limit) return {DataValue::More{}};
   if (!number) return {std::move(number).error()};
   const Type& type = *node.type;
   const std::uint64_t bits = node.bits ? node.bits->size : 8 * type.size();
@@ -173,30 +178,51 @@ DataValue TypedValues::decode_scalar(const Node& node,
   return {*number};
 }
 
-// An array of characters, up to its first NUL.
+// An array of characters, up to its first NUL. It may be in several registers.
 DataValue TypedValues::decode_characters(const Node& node,
                                          std::span<const PreparedValue> answers) const {
-  for (const Part& part : sources_[node.source].parts) {
-    if (node.offset < part.offset || node.offset >= part.offset + part.size) continue;
-    if (!part.problem.empty()) return {unread_place(part.problem)};
-    const PreparedValue& answer = answers[part.reading];
-    if (!answer.was_read || answer.status < 0) return {unread_memory(answer)};
-    const std::uint64_t at = node.offset - part.offset;
-    Bytes bytes = answer.bytes;
-    if (!part.is_memory) bytes = std::as_bytes(std::span(&answer.value, 1)).first(part.size);
-    if (at >= bytes.size()) return {DataValue::More{}};
-    const std::uint64_t size = std::min<std::uint64_t>(node.type->size(), bytes.size() - at);
-    const std::string_view text = as_text(bytes.subspan(at, size));
-    return {std::string(text.substr(0, text.find('\0')))};
+  std::string text;
+  const std::uint64_t size = node.type->size();
+  const auto cut = [&]() -> DataValue {
+    if (text.empty()) return {DataValue::More{}};
+    return {DataValue::Cut{std::move(text)}};
+  };
+  while (text.size() < size) {
+    const std::uint64_t at = node.offset + text.size();
+    const auto& parts = sources_[node.source].parts;
+    const auto part = std::ranges::find_if(
+        parts, [&](const Part& each) { return each.offset <= at && at - each.offset < each.size; });
+    if (part == parts.end()) return cut();
+    const PreparedValue* const answer = part->problem.empty() ? &answers[part->reading] : nullptr;
+    if (answer == nullptr || !answer->was_read || answer->status < 0) {
+      if (!text.empty()) return cut();
+      return {answer == nullptr ? unread_place(part->problem) : unread_memory(*answer)};
+    }
+    Bytes bytes = answer->bytes;
+    if (!part->is_memory)
+      bytes = std::as_bytes(std::span(&answer->value, 1))
+                  .first(std::min<std::uint64_t>(part->size, sizeof(answer->value)));
+    if (at - part->offset >= bytes.size()) return cut();
+    bytes = bytes.subspan(at - part->offset);
+    const std::string_view found =
+        as_text(bytes.first(std::min<std::uint64_t>(bytes.size(), size - text.size())));
+    const auto end = found.find('\0');
+    text += found.substr(0, end);
+    if (end != std::string_view::npos) return {std::move(text)};
   }
-  return {DataValue::More{}};
+  return {std::move(text)};
 }
 
 DataValue TypedValues::decode_text(const Node& node, std::span<const PreparedValue> answers) const {
   const PreparedValue& answer = answers[node.reading];
   if (!answer.was_read || answer.status < 0) {
-    // A pointer that leads nowhere is a value, too.
-    if (answer.was_read && readings_[node.reading].form == READ_STRING)
+    // A pointer that leads nowhere is a value, too; the address that could not be read may be
+    // another one, before the last step.
+    const reading& how = readings_[node.reading];
+    const bool is_pointer =
+        answer.value == 0 ||
+        (how.steps == 0 && (how.base_from == 0 || answers[how.base_from - 1].status >= 0));
+    if (answer.was_read && how.form == READ_STRING && is_pointer)
       return {DataValue::Pointer{answer.value}};
     return {unread_memory(answer)};
   }
@@ -294,6 +320,8 @@ DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedVal
   case Node::Kind::duration: {
     DataValue number = decode_node(node.children.front(), answers);
     if (const auto* const value = std::get_if<std::int64_t>(&number.value))
+      return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
+    if (const auto* const value = std::get_if<std::uint64_t>(&number.value))
       return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
     if (const auto* const value = std::get_if<double>(&number.value))
       return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};

@@ -10,8 +10,6 @@ namespace uprobectl {
 
 namespace {
 
-using Step = ValuePath::Step;
-
 constexpr std::size_t max_path_length = 512; // characters
 constexpr int max_parentheses = 8;
 
@@ -38,7 +36,7 @@ private:
     if (depth > max_parentheses) return false;
     if (!accept("*")) return read_postfix(depth);
     if (!read_unary(depth + 1)) return false;
-    path_.steps.push_back({.kind = Step::Kind::dereference});
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference});
     return true;
   }
 
@@ -48,7 +46,7 @@ private:
       const std::size_t before = at_;
       skip_blanks();
       if (accept("->")) {
-        path_.steps.push_back({.kind = Step::Kind::dereference});
+        path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference});
         if (!read_member()) return false;
       } else if (accept(".")) {
         if (!read_member()) return false;
@@ -82,8 +80,8 @@ private:
     // The elements of tuples in Rust have numbers as names.
     while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
     if (start == at_) return false;
-    path_.steps.push_back(
-        {.kind = Step::Kind::member, .name = std::string(text_.substr(start, at_ - start))});
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::member,
+                           .name = std::string(text_.substr(start, at_ - start))});
     return true;
   }
 
@@ -93,7 +91,7 @@ private:
     while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
     const auto index = parse_number<std::uint32_t>(text_.substr(start, at_ - start));
     if (!index) return false;
-    path_.steps.push_back({.kind = Step::Kind::element, .index = *index});
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::element, .index = *index});
     skip_blanks();
     return accept("]");
   }
@@ -119,10 +117,11 @@ private:
 };
 
 // "->name" is one step for the user.
-std::size_t count_steps(const std::vector<Step>& steps) {
+std::size_t count_steps(const std::vector<ValuePath::Step>& steps) {
   std::size_t count = steps.size();
   for (std::size_t i = 1; i < steps.size(); ++i)
-    if (steps[i].kind == Step::Kind::member && steps[i - 1].kind == Step::Kind::dereference)
+    if (steps[i].kind == ValuePath::Step::Kind::member &&
+        steps[i - 1].kind == ValuePath::Step::Kind::dereference)
       --count;
   return count;
 }

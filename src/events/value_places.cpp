@@ -17,7 +17,6 @@ using dwarf::Location;
 using dwarf::Piece;
 using dwarf::Type;
 using dwarf::TypeKind;
-using Step = ValuePath::Step;
 
 namespace {
 
@@ -54,8 +53,13 @@ std::string problem_of(const Location& location) {
   return location.problem.empty() ? dwarf::optimized_out : location.problem;
 }
 
+std::int64_t add_wrapping(std::int64_t number, std::uint64_t offset) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(number) + offset);
+}
+
 bool add_load(reading& made, std::uint64_t offset, std::uint64_t size) {
-  const std::int64_t distance = made.addend + static_cast<std::int64_t>(offset);
+  if (made.bit_offset != 0 || made.bit_count != 0) return false;
+  const std::int64_t distance = add_wrapping(made.addend, offset);
   made.addend = 0;
   made.size = static_cast<record_u8>(size);
   return add_step(made, distance);
@@ -64,7 +68,7 @@ bool add_load(reading& made, std::uint64_t offset, std::uint64_t size) {
 ValuePlace part_of(ValuePlace place, const Type& type, std::uint64_t offset) {
   place.type = &type;
   if (place.address)
-    place.address->addend += static_cast<std::int64_t>(offset);
+    place.address->addend = add_wrapping(place.address->addend, offset);
   else
     place.offset += offset;
   return place;
@@ -89,7 +93,7 @@ std::optional<reading> PlaceReader::follow(const Formula& formula, std::uint64_t
   case Formula::Base::image: // relative to the probe, because the file is loaded anywhere
     if (moment_ != MOMENT_ENTRY) return std::nullopt;
     made.base = host_arch_info().pc;
-    made.base_offset -= static_cast<std::int64_t>(where_.address.value);
+    made.base_offset = add_wrapping(made.base_offset, -where_.address.value);
     break;
   }
   for (std::size_t i = 0; i < formula.loads.size(); ++i)
@@ -148,7 +152,12 @@ std::optional<reading> PlaceReader::number_in_piece(const Piece& piece, std::uin
   }
   if (at + size > word_size) return std::nullopt;
   auto made = follow(piece.formula, word_size);
-  if (!made || made->bit_offset != 0 || made->bit_count != 0) return at == 0 ? made : std::nullopt;
+  if (!made) return std::nullopt;
+  if (made->bit_offset != 0 || made->bit_count != 0) {
+    if (at != 0) return std::nullopt;
+    made->bit_count = static_cast<record_u8>(std::min<std::uint64_t>(made->bit_count, 8 * size));
+    return made;
+  }
   if (at == 0) {
     made->size = static_cast<record_u8>(load_size(size));
   } else {
@@ -166,18 +175,19 @@ public:
   explicit PathResolver(const TypedPlace& where) : where_(where) {}
 
   // Whether the path begins at the result.
-  bool is_result(const ValuePath& path) const {
-    return path.variable == "ret" && find_variable("ret") == nullptr;
-  }
+  bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
 
   Result<NamedPlace> resolve(const ValuePath& path) {
     NamedPlace made;
     made.moment = is_result(path) ? MOMENT_RETURN : MOMENT_ENTRY;
+    if (made.moment == MOMENT_ENTRY && !where_.moments.entry)
+      return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
+                      .hint("probe it too with --entry or --latency"));
     const PlaceReader reader(where_, made.moment);
     auto start = find_start(path);
     if (!start) return fail(std::move(start).error());
     made.place = *start;
-    for (const Step& step : path.steps)
+    for (const ValuePath::Step& step : path.steps)
       if (auto moved = take(path, reader, made.place, step); !moved)
         return fail(std::move(moved).error());
     made.global = std::move(global_);
@@ -186,10 +196,12 @@ public:
 
 private:
   const dwarf::Variable* find_variable(std::string_view name) const {
-    // The innermost scope is the last.
-    for (std::size_t i = where_.function->variables.size(); i-- > 0;)
-      if (where_.function->variables[i].name == name) return &where_.function->variables[i];
-    return nullptr;
+    // The innermost scope is the last. Those of the inlined call that is probed come first.
+    const dwarf::Variable* found = nullptr;
+    for (const dwarf::Variable& each : where_.function->variables)
+      if (each.name == name && (found == nullptr || is_of_call(each) || !is_of_call(*found)))
+        found = &each;
+    return found;
   }
 
   const dwarf::Variable* find_parameter(std::string_view name) const {
@@ -197,9 +209,13 @@ private:
     if (!source || source->kind != ArgumentSource::Kind::argument) return nullptr;
     std::uint32_t number = 0;
     for (const dwarf::Variable& each : where_.function->variables)
-      if (each.is_parameter && each.inlined_function.empty() && number++ == source->number)
-        return &each;
+      if (each.is_parameter && is_of_call(each) && number++ == source->number) return &each;
     return nullptr;
+  }
+
+  // Whether the variable belongs to the inlined call that is probed, or to the function itself.
+  bool is_of_call(const dwarf::Variable& variable) const {
+    return variable.inlined_function == where_.inlined_function;
   }
 
   Result<ValuePlace> find_start(const ValuePath& path) {
@@ -209,7 +225,8 @@ private:
     if (found != nullptr) return start_at(path, *found->type, found->location);
     if (const dwarf::Variable* const self = find_variable("this"))
       if (auto member = find_own_member(path, *self)) return *member;
-    if (where_.find_global)
+    // The names of registers are not looked up in all units.
+    if (where_.find_global && !parse_source_name(path.variable))
       if (auto global = where_.find_global(path.variable)) {
         global_ = std::make_unique<dwarf::Variable>(std::move(*global));
         return start_at(path, *global_->type, global_->location);
@@ -246,11 +263,17 @@ private:
       return fail(path_error(path, ErrorKind::usage, "the return is not probed")
                       .hint("probe it too with --return or --latency"));
     if (function.result->kind() == TypeKind::none)
-      return fail(path_error(path, ErrorKind::not_found, "the function returns nothing"));
+      return fail(path_error(path, ErrorKind::not_found,
+                             function.has_unknown_result ? "the place of the result is not known"
+                                                         : "the function returns nothing"));
     return start_at(path, *function.result, function.result_location);
   }
 
   Error unknown_name(const ValuePath& path) const {
+    if (const auto source = parse_source_name(path.variable);
+        source && source->kind == ArgumentSource::Kind::machine_register)
+      return path_error(path, ErrorKind::usage, "a register needs a type")
+          .hint(fmt::format("write it as {}:x64", path.variable));
     std::vector<std::string> names;
     for (const dwarf::Variable& each : where_.function->variables)
       if (!each.name.empty()) names.push_back(each.name);
@@ -263,15 +286,15 @@ private:
   }
 
   Result<void> take(const ValuePath& path, const PlaceReader& reader, ValuePlace& place,
-                    const Step& step) const {
+                    const ValuePath::Step& step) const {
     if (place.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
     if (auto object = skip_reference(path, reader, place); !object) return object;
     switch (step.kind) {
-    case Step::Kind::member:
+    case ValuePath::Step::Kind::member:
       return take_member(path, reader, place, step.name);
-    case Step::Kind::element:
+    case ValuePath::Step::Kind::element:
       return take_element(path, reader, place, step.index);
-    case Step::Kind::dereference:
+    case ValuePath::Step::Kind::dereference:
       break;
     }
     return follow_pointer(path, reader, place);
@@ -341,6 +364,9 @@ private:
       const ValuePlace pointer = part_of(place, *library->type, library->offset);
       if (auto moved = move_to(path, place, reader.dereference(pointer, *element)); !moved)
         return moved;
+    } else if (place.type->kind() == TypeKind::array && place.type->dimensions() > 1) {
+      return fail(path_error(path, ErrorKind::unsupported,
+                             fmt::format("elements of {} cannot be picked", place.type->name())));
     } else if (place.type->kind() == TypeKind::array) {
       element = place.type->target();
       if (const auto count = place.type->element_count(); count > 0 && index >= count)
@@ -391,8 +417,6 @@ bool names_enumerator(std::string_view written, const Type& type, const std::str
 Result<std::uint64_t> find_constant(const ConditionSpec& spec, const Type& type) {
   if (spec.constant_name.empty()) return spec.negative ? ~spec.magnitude + 1 : spec.magnitude;
   const std::string& name = spec.constant_name;
-  if (name == "true") return 1;
-  if (name == "false" || name == "nullptr" || name == "NULL") return 0;
   std::vector<std::string> names;
   for (const dwarf::Enumerator& each : type.enumerators()) {
     if (names_enumerator(name, type, each.name)) return static_cast<std::uint64_t>(each.value);
@@ -408,6 +432,8 @@ Result<std::uint64_t> find_constant(const ConditionSpec& spec, const Type& type)
 
 Result<condition> make_condition(const TypedPlace& place, const ConditionSpec& spec) {
   const ValuePath& path = *spec.path;
+  if (spec.type)
+    return fail(path_error(path, ErrorKind::usage, "debug information gives its type, write none"));
   auto named = find_place(place, path);
   if (!named) return fail(std::move(named).error());
   const PlaceReader reader(place, named->moment);
@@ -436,7 +462,10 @@ Result<condition> make_condition(const TypedPlace& place, const ConditionSpec& s
     number->bit_offset = static_cast<record_u8>(number->bit_offset + found->bits->offset);
     number->bit_count = static_cast<record_u8>(found->bits->size);
   }
-  number->is_signed = type.is_signed() ? 1 : 0;
+  // The location may have extended a shorter number with zeros.
+  const bool is_extended =
+      !found->bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
+  number->is_signed = type.is_signed() && !is_extended ? 1 : 0;
   const auto constant = find_constant(spec, type);
   if (!constant) return fail(path_error(path, constant.error().kind, constant.error().message));
   condition made{};

@@ -18,11 +18,15 @@ struct ValuePlace {
   std::optional<dwarf::BitRange> bits = {};
 };
 
+// Damaged debug information has any offsets: the sum wraps around, as addresses do.
+std::int64_t add_wrapping(std::int64_t number, std::uint64_t offset);
+
 // A member of a value, or an element. `offset`: bytes.
 ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offset);
 
 // Turns a reading of an address into one of the number at address + offset, `size` bytes: 1, 2, 4
-// or 8. Returns false if it then has too many steps.
+// or 8. Returns false if it then has too many steps, or if the address is only some bits of a
+// number.
 bool add_load(reading& made, std::uint64_t offset, std::uint64_t size);
 
 // The size of a load that has the first `size` bytes of a number.

@@ -39,18 +39,30 @@ std::optional<dwarf::Formula> find_cfa(unwind::UnwindData& frames, VirtualAddres
 std::string find_inlined_function(const ProbePoint& point, const dwarf::FunctionInfo& function) {
   if (point.inlined_into == nullptr) return {};
   if (!point.symbol) return {};
-  std::string_view name = point.demangled ? *point.demangled : *point.symbol;
-  name = name.substr(0, name.find('('));
+  std::string name = point.demangled ? *point.demangled : *point.symbol;
+  constexpr std::string_view unnamed = "(anonymous namespace)::";
+  for (auto at = name.find(unnamed); at != std::string::npos; at = name.find(unnamed))
+    name.erase(at, unnamed.size());
+  name.resize(std::min(name.find('('), name.size()));
   for (std::size_t i = function.variables.size(); i-- > 0;) {
     const std::string& inlined = function.variables[i].inlined_function;
-    if (!inlined.empty() && name.ends_with(inlined)) return inlined;
+    if (inlined.empty() || !name.ends_with(inlined)) continue;
+    const std::string_view scope = std::string_view(name).substr(0, name.size() - inlined.size());
+    if (scope.empty() || scope.ends_with("::")) return inlined;
   }
-  return std::string(name);
+  return name;
 }
 
 bool has_argument(const ArgumentList* list, const std::optional<std::string>& name) {
   return list != nullptr && name &&
          std::ranges::find(list->arguments, *name, &ArgumentSpec::name) != list->arguments.end();
+}
+
+// Whether debug information tells what the condition compares. The name of a register means that
+// register.
+bool uses_types(const ConditionSpec& spec, const ArgumentList* list) {
+  if (!spec.path || has_argument(list, spec.name)) return false;
+  return spec.needs_types() || (spec.name && !parse_source_name(*spec.name));
 }
 
 } // namespace
@@ -107,20 +119,17 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   const bool wants_paths = list != nullptr && !list->paths.empty();
   const bool wants_values =
       capture_.send_events && (wants_paths || (list == nullptr && capture_.typed));
-  const bool wants_conditions =
-      std::ranges::any_of(capture_.conditions, [&](const ConditionSpec& each) {
-        return each.path && (each.needs_types() || each.name) && !has_argument(list, each.name);
-      });
+  const bool wants_conditions = std::ranges::any_of(
+      capture_.conditions, [&](const ConditionSpec& each) { return uses_types(each, list); });
   if (!wants_values && !wants_conditions) return {};
   if (!can_have_types(probed))
     return add_untyped(probed, list, {ErrorKind::unsupported, "only native functions have it"});
   File& file = open(point.binary);
   if (!file.debug) return add_untyped(probed, list, *file.problem);
-  auto described = dwarf::describe_function(
+  const auto described = dwarf::describe_function(
       *file.debug, make_code_point(point, file.frames ? &*file.frames : nullptr));
   if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "its unit has none"});
-  const dwarf::FunctionInfo& info =
-      *known_.emplace_back(std::make_unique<dwarf::FunctionInfo>(std::move(*described)));
+  const dwarf::FunctionInfo& info = *described;
   TypedPlace place{.function = &info, .address = point.address};
   place.at_entry = point.inlined_into == nullptr && info.entry == point.address;
   place.inlined_function = find_inlined_function(point, info);
@@ -145,10 +154,10 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
       probed.prepared->readings.clear();
       return {};
     }
-  functions_.back().emplace(
-      Function{.name = place.at_entry && !wants_paths ? info.name : std::string(),
-               .returns_nothing = info.result->kind() == dwarf::TypeKind::none,
-               .values = std::move(*values)});
+  functions_.back().emplace(Function{
+      .name = place.at_entry && !wants_paths ? info.name : std::string(),
+      .returns_nothing = info.result->kind() == dwarf::TypeKind::none && !info.has_unknown_result,
+      .values = std::move(*values)});
   return {};
 }
 
@@ -191,16 +200,9 @@ Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace&
   bool any = false;
   for (std::size_t i = 0; i < made.size(); ++i) {
     const ConditionSpec& spec = capture_.conditions[i];
-    if (!spec.path || has_argument(list, spec.name) || (!spec.needs_types() && !spec.name))
-      continue;
+    if (!uses_types(spec, list)) continue;
     auto condition = make_typed_condition(place, spec);
-    if (!condition) {
-      // It may be the name of a register.
-      if (!spec.needs_types() && condition.error().kind == ErrorKind::not_found &&
-          parse_source_name(*spec.name))
-        continue;
-      return fail(std::move(condition).error());
-    }
+    if (!condition) return fail(std::move(condition).error());
     made[i] = *condition;
     any = true;
   }
@@ -221,7 +223,7 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
     return error;
   };
   for (const ConditionSpec& each : capture_.conditions)
-    if (each.needs_types() && !has_argument(list, each.name))
+    if (each.needs_types() && uses_types(each, list))
       return fail(needs(fmt::format("--if '{}'", each.text)));
   if (list == nullptr || list->paths.empty() || !capture_.send_events) return {};
   std::vector<std::optional<Error>> problems;

@@ -66,8 +66,6 @@ private:
   TypedLimits limits_;
   CaptureMoments moments_;
   std::map<std::shared_ptr<const ProbedBinary>, File> files_;
-  // What describe_function() returned; the values borrow their types.
-  std::vector<std::unique_ptr<dwarf::FunctionInfo>> known_;
   std::vector<std::optional<Function>> functions_; // by probe number
   std::vector<std::string> warnings_;
   // Why the paths of the list for all functions cannot be read; nullopt if they can at some probe.
