@@ -380,28 +380,27 @@ private:
 
   Node library_node(std::string name, const Type& type, const LibraryType& library,
                     std::size_t source, std::uint64_t offset, const reading* block, int depth) {
-    using Kind = LibraryType::Kind;
     const std::uint64_t at = offset + library.offset;
     switch (library.kind) {
-    case Kind::c_string:
+    case LibraryType::Kind::c_string:
       return c_string_node(std::move(name), type, source, at, block);
-    case Kind::pointer:
+    case LibraryType::Kind::pointer:
       return scalar_node(std::move(name), *library.type, source, at);
-    case Kind::duration: {
+    case LibraryType::Kind::duration: {
       Node node{.kind = Node::Kind::duration, .name = std::move(name), .type = &type};
       node.children.push_back(scalar_node({}, *library.type, source, at));
       node.text = library.unit;
       return node;
     }
-    case Kind::optional: {
+    case LibraryType::Kind::optional: {
       Node node{.kind = Node::Kind::optional, .name = std::move(name), .type = &type};
       node.children.push_back(
           scalar_node({}, *library.flag, source, offset + library.length_offset));
       node.children.push_back(make_node({}, *library.type, source, at, block, depth));
       return node;
     }
-    case Kind::text:
-    case Kind::sequence:
+    case LibraryType::Kind::text:
+    case LibraryType::Kind::sequence:
       break;
     }
     return sequence_node(std::move(name), type, library, source, offset, block, depth);
