@@ -73,6 +73,15 @@ struct CallingConvention {
   std::uint32_t pointer_size = 8;
   std::uint32_t stack_pointer = 0;
   std::uint32_t return_register = 0;
+  std::uint32_t second_return_register = 0; // of structures of two words
+};
+
+// Registers with consecutive DWARF numbers that struct pt_regs lacks, so that a BPF program cannot
+// read them: "xmm0" to "xmm15".
+struct UnsavedRegisters {
+  std::string_view prefix; // of the name, before the number
+  std::uint8_t first_dwarf = 0;
+  std::uint8_t count = 0;
 };
 
 // Data for stack unwinding. Registers are DWARF numbers.
@@ -161,9 +170,14 @@ struct ArchInfo {
   // Returns the kind of a register that is not in struct pt_regs, for example "vector register".
   std::optional<std::string_view> (*unsaved_register)(std::string_view name) = nullptr;
 
+  std::span<const UnsavedRegisters> unsaved = {};
+
   // Return an index into `registers`; find_register() also accepts aliases.
   std::optional<std::uint32_t> find_register(std::string_view name) const;
   std::optional<std::uint32_t> find_encoded_register(std::uint8_t encoding) const;
+  std::optional<std::uint32_t> find_dwarf_register(std::uint8_t number) const;
+  // Returns the name of a DWARF register: "rdi", "xmm0", or "register N" if it is not known.
+  std::string dwarf_register_name(std::uint8_t number) const;
 };
 
 const ArchInfo& arch_info(Arch arch);

@@ -20,19 +20,31 @@ namespace uprobectl {
 // A parsed FUNCTION. Parsing reads no file. The members are views of the text, which must outlive
 // them: a request can have thousands of FUNCTIONs.
 struct FunctionSpec {
-  enum class Form { name, plt, virtual_address, image_offset, file_offset };
+  enum class Form {
+    name,
+    plt,
+    virtual_address,
+    image_offset,
+    file_offset,
+    source_line,   // FILE:LINE
+    function_line, // FUNCTION:+LINE
+  };
 
   Form form = Form::name;
   std::string_view request;          // as typed
-  std::string_view name;             // name, plt: with the version suffix, without "+N"
-  std::uint64_t number = 0;          // the other forms: the address or offset
+  std::string_view name;             // name, plt: with the version suffix, without "+N"; lines:
+                                     // FILE or FUNCTION; else empty
+  std::uint64_t number = 0;          // the address or offset; lines: LINE
   std::optional<std::uint64_t> plus; // "+N": bytes into the function
 };
 
 // Options for resolving a FUNCTION.
 struct ResolveOptions {
-  bool all = false;     // return every place of an ambiguous name, instead of an error
+  // Return every place of an ambiguous name, instead of an error; every statement of a source line,
+  // instead of the first of each piece of its code.
+  bool all = false;
   bool clones = false;  // include compiler clones ("f.constprop.0")
+  bool inlined = false; // include the places where debug information says that it is inlined
   bool aliases = false; // fill in ProbePoint::aliases
   // Accept "+N" outside the symbol and places inside an instruction, with a warning.
   bool unsafe = false;
@@ -46,10 +58,13 @@ struct ResolveOptions {
   // a pass over all symbols, which the lookup itself avoids. Other lookups warn in any case.
   bool thorough = false;
   bool suggest = true; // suggest similar names for an unknown one; slow for many files
+  // Accept another spelling of a name if no function has exactly this one (find_by_spelling()).
+  bool other_spellings = true;
 };
 
 // Parses "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is printed), "vaddr:0x…",
-// "offset:0x…", "file-offset:0x…". A "+" without a number after it is part of the name (operator+).
+// "offset:0x…", "file-offset:0x…", "file.c:20", "name:+2". A "+" without a number after it is part
+// of the name (operator+).
 Result<FunctionSpec> parse_function(std::string_view text);
 template <std::same_as<std::string> Temporary>
 Result<FunctionSpec> parse_function(Temporary&&) = delete; // the views would dangle
@@ -73,6 +88,23 @@ struct JavaMethod {
   bool is_static = false;
 
   bool operator==(const JavaMethod&) const = default;
+};
+
+// The call that a compiler has replaced by the code of the function.
+struct InlinedInto {
+  std::string function;                 // raw name of the function that has the code; may be empty
+  std::optional<std::string> demangled; // only if it differs
+  std::string source;                   // path of the file with the call; may be empty
+  std::uint32_t line = 0;               // 0: unknown
+  // Hits may differ from the calls: a jump leads to the place, or it is not known to be the entry.
+  bool is_approximate = false;
+};
+
+// The source line of a FILE:LINE or FUNCTION:+LINE.
+struct SourceLine {
+  std::string file; // path in the debug information, absolute if that has the compiler's folder
+  std::uint32_t line = 0;
+  std::optional<std::string> inlined; // the inlined function whose copy has the place, demangled
 };
 
 // A place in a file where a probe can be attached.
@@ -107,6 +139,10 @@ struct ProbePoint {
   // different parameters share the code.
   std::shared_ptr<const JavaMethod> java;
 
+  // For an inlined instance of the function `symbol`; otherwise null.
+  std::shared_ptr<const InlinedInto> inlined_into;
+  std::shared_ptr<const SourceLine> source; // null unless a source line was requested
+
   // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
@@ -115,6 +151,9 @@ struct ProbePoint {
 // Returns the name to print: "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" if
 // there is no symbol.
 std::string display_name(const ProbePoint& point);
+// Returns the source line to print, "FILE:20" or "FILE:20 (inlined ns::f(int))"; empty unless a
+// line was requested. `folders`: whether FILE has them.
+std::string display_source(const ProbePoint& point, bool folders);
 
 // Returns the offset to print: the file offset, or the image offset if the library is compressed.
 std::uint64_t display_offset(const ProbePoint& point);
@@ -152,6 +191,14 @@ struct TargetOptions {
   std::optional<std::string> oatdump; // --oatdump: program to run instead of parsing OAT files
 };
 
+// Lines of a source file.
+struct SourceLines {
+  std::string file;                     // its path in the debug information
+  std::uint32_t first = 1;              // of a function: its declaration
+  std::optional<std::uint32_t> last;    // of a function
+  std::vector<std::uint32_t> with_code; // lines that can be probed, in order
+};
+
 // The sources of symbols other than the file's own tables.
 struct DebugNotes {
   std::vector<std::string> used;     // ".gnu_debugdata", files, "ARCHIVE!/ENTRY"
@@ -164,6 +211,14 @@ struct TargetFile {
   BinaryPath display_path;                  // the path to print: FILE of the output
   std::shared_ptr<const MappedFile> opened; // null if Target::open() has to open it
   std::vector<std::string> warnings;        // about the choice of this file
+};
+
+// What a FUNCTION means in one file of several.
+struct ResolvedFunction {
+  Result<std::vector<ProbePoint>> points;
+  // Set if the name was resolved by another spelling: SpelledFunctions::distance. The points and
+  // errors of a file with a lower one, or without one, are preferred.
+  std::optional<unsigned> distance;
 };
 
 // All files that a TARGET means, usually one. An entry pattern (ARCHIVE!/lib/*/libfoo.so) means all
@@ -202,6 +257,7 @@ public:
   const BinaryPath& path() const;         // as found
   const BinaryPath& display_path() const; // the path to print: FILE of the output
   const elf::Image* image() const;        // null for an archive as a whole
+  const ProbedBinary& binary() const;     // for an archive as a whole without what an image has
   const std::shared_ptr<const MappedFile>& file() const;
   const std::vector<std::string>& warnings() const; // about the choice of this file
   // The error wrong_machine if none of the processes in the options can run this file.
@@ -214,6 +270,9 @@ public:
   // aliases and clones.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
+  // Same, with what decides between several files.
+  ResolvedFunction resolve_spelled(const FunctionSpec& function,
+                                   const ResolveOptions& options = {}) const;
   using VisitPlaces =
       std::function<void(std::size_t index, Result<std::vector<ProbePoint>> points)>;
   // Resolves many FUNCTIONs, as typed, faster than one by one. Calls visit for each in order.
@@ -227,6 +286,12 @@ public:
   // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a
   // whole.
   Result<std::shared_ptr<const StaticProbes>> static_notes() const;
+
+  // Return which lines of a source file have code, from the debug information. FILE is the end of
+  // its path, as in FILE:LINE. Fails with no_code for an archive as a whole.
+  Result<SourceLines> lines_of_file(std::string_view file) const;
+  // Same, for the lines of the function at the address.
+  Result<SourceLines> lines_of_function(VirtualAddress function) const;
 
   // Returns the Java methods of an OAT file, or why they cannot be read; null for other files.
   const Result<art::OatFile>* java_methods() const;
@@ -245,6 +310,8 @@ public:
 private:
   struct State;
   explicit Target(std::unique_ptr<State> state);
+  Result<std::vector<ProbePoint>> resolve_in_archive(const FunctionSpec& function,
+                                                     const ResolveOptions& options) const;
   std::unique_ptr<State> state_;
 };
 
@@ -287,7 +354,9 @@ struct ResolveResults {
 };
 
 // Resolves each FUNCTION in every file. A FUNCTION that at least one file has is not an error in
-// the others. Skips files as visit_targets() does. Error usage if a FUNCTION is malformed.
+// the others. If no file has exactly the name, another spelling of it is searched in all of them,
+// and the files with the closest one count. Skips files as visit_targets() does. Error usage if a
+// FUNCTION is malformed.
 Result<ResolveResults> resolve_all(const Targets& targets,
                                    std::span<const std::string_view> functions,
                                    const TargetOptions& where, const ResolveOptions& how);

@@ -21,6 +21,9 @@
 namespace uprobectl::unwind {
 class UnwindData;
 }
+namespace uprobectl::dwarf {
+class DebugInfo;
+}
 
 namespace uprobectl::symbolize {
 
@@ -45,6 +48,7 @@ public:
 struct NameSources {
   elf::DebugSearch debug;
   art::DexSearch dex;
+  bool source_lines = false; // read debug information for Frame::positions
 };
 
 // The function that covers an address, as in frames and in `resolve`.
@@ -61,13 +65,27 @@ struct Function {
   std::string name_with_others() const;
 };
 
-// A symbolized address. Source lines and inlined callers are not supported; they would be members
-// here.
+// A position in source code.
+struct SourcePosition {
+  // The function that was inlined at the address, nullopt in the position of the Frame's function.
+  // Its offset is 0.
+  std::optional<Function> inlined;
+  std::string file;         // absolute if known; may be empty
+  std::uint32_t line = 0;   // 0: the code belongs to no line, or the line is unknown
+  std::uint32_t column = 0; // 0: unknown
+  // "function+0x1c (libfoo.so+0x5a1c) at foo.cpp:33", "inlined [inlined] (libfoo.so+0x5a1c) at …"
+  std::string text;
+};
+
+// A symbolized address.
 struct Frame {
   const Module* module = nullptr;   // never null
   VirtualAddress address;           // in the module
   std::optional<Function> function; // nullopt if no symbol covers the address
   std::string text;                 // "function+0x1c (base.apk!/lib/libfoo.so+0x5a1c)"
+  // See ModuleCache::use_source_lines(). The position in the function that has the code, then those
+  // in the functions that were inlined there, the innermost last.
+  std::vector<SourcePosition> positions = {};
 };
 
 // Appends "(base.apk!/lib/libfoo.so+0x5a1c)". An image that begins at offset 0x4000 of a file that
@@ -115,6 +133,10 @@ public:
 private:
   Module(std::string path, std::optional<std::string> entry);
   void find_symbols();
+  void add_positions(Frame& frame);
+  std::optional<std::string_view> entry_name() const {
+    return entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt;
+  }
 
   std::string path_;
   std::optional<std::string> entry_;
@@ -126,6 +148,8 @@ private:
   std::optional<std::string> build_id_;
   std::optional<art::OatFile> methods_;
   std::unique_ptr<Symbolizer> symbolizer_;
+  bool searched_debug_info_ = false;
+  std::unique_ptr<dwarf::DebugInfo> debug_info_; // null if there is none, or before the search
   AddressTable<std::shared_ptr<const Frame>> frames_;
 };
 
@@ -136,6 +160,10 @@ class ModuleCache {
 public:
   explicit ModuleCache(elf::DebugSearch where = {}, art::DexSearch dex = {})
       : names_{std::move(where), std::move(dex)} {}
+
+  // Frames of modules that are opened from now on have source positions, if there is debug
+  // information.
+  void use_source_lines() { names_.source_lines = true; }
 
   // Opens the file now if it may be unreachable after the process has ended.
   void preopen(const Mapping& mapping, FileSource& files);

@@ -11,6 +11,7 @@
 #include "uprobectl/elf.hpp"
 
 #include <functional>
+#include <map>
 
 namespace uprobectl {
 
@@ -45,7 +46,7 @@ private:
 };
 
 // Whether the text contains an unescaped metacharacter of a pattern. Does not recognize C++ names
-// such as `operator*` and `f(T*)`; parse_function() in resolve does.
+// such as `operator*` and `f(T*)`; is_name_pattern() recognizes those with parameters.
 bool is_pattern(std::string_view text);
 // Whether the pattern matches the whole name. Supports `*`, `?`, `[ab]`, `[!a-c]` and `\x`. The
 // time is at most proportional to the product of both lengths.
@@ -66,6 +67,41 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
 // names that contain the last identifier.
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name);
+
+// How a name differs from that of a function it means. An earlier one is preferred.
+enum class Spelling {
+  // Only in notation: "f(const char *)" for "f(char const*)", "std::string" for libstdc++'s
+  // "std::__cxx11::basic_string<...>", "f(std::string)" for "f[abi:cxx11](std::string)".
+  equivalent,
+  // Parts are left out: template arguments, a member function's "const", "&" and "&&", unnamed
+  // namespaces, Rust's traits, Go's type arguments.
+  shortened,
+  // Enclosing scopes are left out: "Store::add" for "shop::Store::add".
+  unqualified,
+};
+struct SpelledFunctions {
+  std::vector<elf::Symbol> symbols; // all with the same spelling; empty if there are none
+  Spelling spelling = Spelling::equivalent;
+  // How far the spelling is from the name. Of several files those with the lowest one count.
+  unsigned distance = 0;
+};
+// Returns the types, in the canonical form of demangled names, that typedefs with these names stand
+// for, by name. Omits names that it does not know.
+using TypedefFinder = std::function<std::map<std::string, std::string, std::less<>>(
+    std::span<const std::string> names)>;
+// Finds functions by another spelling of their name, in all tables; imports if there are none. For
+// a name that neither find_by_name() nor find_by_demangled_name() finds. A name without scopes,
+// parameters and template arguments, which may be a mistyped C name, means no method and no
+// function of a namespace. If no function has the types as they are written, typedefs in them are
+// replaced: those of the C library, then what `find_typedefs` returns.
+SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name,
+                                  const TypedefFinder& find_typedefs = {});
+SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::string_view name,
+                                  const elf::Machine& machine);
+// Whether the text is a C++ name with parameters: '*' in it means a pointer.
+bool is_signature(std::string_view text);
+// Whether the text is a pattern of names: is_pattern(), and not a C++ name with parameters.
+bool is_name_pattern(std::string_view text);
 
 // Returns the PLT entries by address: stubs that jump to a function through a GOT entry. Each has
 // the name and version of the GOT entry's symbol (table plt). They are found by decoding the jumps

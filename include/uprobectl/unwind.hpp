@@ -44,6 +44,9 @@ constexpr bool is_guess(FoundBy found_by) {
 struct Frame {
   std::uint64_t pc = 0; // run-time address, without tag and signature; a return address in callers
   FoundBy found_by = FoundBy::registers;
+  // 0: the function that has the code; 1: the function that was inlined into it there, and so on
+  // (see add_inlined_frames). An index of symbolize::Frame::positions.
+  std::uint16_t inline_depth = 0;
   // The code of the frame: in a caller the call instruction before pc, otherwise pc itself. nullopt
   // if no mapping contains it.
   std::optional<ModuleAddress> place;
@@ -98,6 +101,10 @@ std::uint64_t code_mask(const AddressSpace& space, Arch arch);
 // Unwinds the stack. Data read from the mapped files is kept in the address space's module cache.
 Stack unwind_stack(const Registers& registers, std::span<const MemoryPiece> memory,
                    AddressSpace& space, const UnwindLimits& limits = {});
+
+// Inserts the frames of functions that were inlined where a frame's code is, if the module cache
+// uses source lines.
+void add_inlined_frames(Stack& stack);
 
 // Returns why there is no further frame, as a message: "0x7f12 is in no executable mapping".
 std::string explain_end(const Stack& stack);

@@ -44,6 +44,21 @@ std::optional<std::uint32_t> ArchInfo::find_encoded_register(std::uint8_t encodi
   return std::nullopt;
 }
 
+std::optional<std::uint32_t> ArchInfo::find_dwarf_register(std::uint8_t number) const {
+  if (number == no_register) return std::nullopt;
+  for (std::uint32_t i = 0; i < registers.size(); ++i)
+    if (registers[i].dwarf == number) return i;
+  return std::nullopt;
+}
+
+std::string ArchInfo::dwarf_register_name(std::uint8_t number) const {
+  if (const auto index = find_dwarf_register(number)) return std::string(registers[*index].name);
+  for (const UnsavedRegisters& range : unsaved)
+    if (number >= range.first_dwarf && number - range.first_dwarf < range.count)
+      return std::string(range.prefix) + std::to_string(number - range.first_dwarf);
+  return "register " + std::to_string(number);
+}
+
 std::optional<std::uint32_t> parse_register_number(std::string_view digits, std::uint32_t limit) {
   if (digits.empty() || digits.size() > 2 || (digits.size() == 2 && digits.front() == '0'))
     return std::nullopt;

@@ -21,6 +21,7 @@ constexpr std::array<RegisterInfo, ARM64_REGISTERS> arm64_registers = {{
     {"x28", 28, 28, 28}, {"x29", 29, 29, 29}, {"x30", 30, 30, 30}, {"sp", 31, 31},
     {"pc", 32, 32},      {"pstate"},
 }};
+constexpr std::array arm64_unsaved = {UnsavedRegisters{"v", 64, 32}};
 constexpr auto arm64_names = register_names_of(arm64_registers);
 static_assert(arm64_names[ARM64_X30] == "x30" && arm64_names[ARM64_PSTATE] == "pstate");
 
@@ -32,7 +33,8 @@ constexpr std::array<std::uint32_t, 16> first_registers = {0, 1, 2,  3,  4,  5, 
 constexpr CallingConvention arm64_native{
     .argument_registers = std::span<const std::uint32_t>(first_registers).first(8),
     .stack_pointer = ARM64_SP,
-    .return_register = ARM64_X0};
+    .return_register = ARM64_X0,
+    .second_return_register = ARM64_X0 + 1};
 constexpr CallingConvention arm64_go{.argument_registers = first_registers,
                                      .has_stack_arguments = false,
                                      .stack_pointer = ARM64_SP,
@@ -126,6 +128,7 @@ constinit const ArchInfo arm64_info{
     .unwind = &arm64_unwind,
     .operand_register = arm64_operand_register,
     .unsaved_register = unsaved_arm64_register,
+    .unsaved = arm64_unsaved,
 };
 
 } // namespace uprobectl

@@ -34,6 +34,8 @@ constexpr std::array<RegisterInfo, X86_64_REGISTERS> x86_64_registers = {{
     {"rsp", 7, 7, 4},
     {"ss", no_register, 11},
 }};
+constexpr std::array x86_64_unsaved = {UnsavedRegisters{"xmm", 17, 16},
+                                       UnsavedRegisters{"st", 33, 8}};
 constexpr auto x86_64_names = register_names_of(x86_64_registers);
 static_assert(x86_64_names[X86_64_RDI] == "rdi" && x86_64_names[X86_64_RFLAGS] == "rflags" &&
               x86_64_names[X86_64_SS] == "ss");
@@ -60,7 +62,8 @@ constexpr std::array<std::uint32_t, 9> x86_64_go_arguments = {X86_64_RAX, X86_64
 constexpr CallingConvention x86_64_native{.argument_registers = x86_64_arguments,
                                           .stack_arguments_offset = 8,
                                           .stack_pointer = X86_64_RSP,
-                                          .return_register = X86_64_RAX};
+                                          .return_register = X86_64_RAX,
+                                          .second_return_register = X86_64_RDX};
 // Stack arguments are not supported: they share the area with spilled register arguments.
 constexpr CallingConvention x86_64_go{.argument_registers = x86_64_go_arguments,
                                       .has_stack_arguments = false,
@@ -201,6 +204,7 @@ constinit const ArchInfo x86_64_info{
     .unwind = &x86_64_unwind,
     .operand_register = x86_64_operand_register,
     .unsaved_register = unsaved_x86_register,
+    .unsaved = x86_64_unsaved,
 };
 
 constinit const ArchInfo i386_info{

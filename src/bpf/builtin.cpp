@@ -11,6 +11,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
+#include <cstddef>
 #include <linux/bpf.h>
 #include <map>
 #include <vector>
@@ -56,12 +57,10 @@ constexpr std::uint32_t max_call_bytes = 64U << 20;
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
 
-// The built-in program loaded for one variant of its settings. All variants share their maps.
+// The loaded programs with their maps.
 class BuiltinObject {
 public:
-  // `first`: the loaded object whose maps it shares, or null.
-  static Result<BuiltinObject> load(const BuiltinProgram::Settings& settings,
-                                    const builtin_settings& variant, const BuiltinObject* first);
+  static Result<BuiltinObject> load(const BuiltinProgram::Settings& settings);
 
   int map(const char* name) const; // its descriptor, owned by the object
   const bpf_program* program(ProbeRole role) const {
@@ -93,24 +92,27 @@ bool shares_places(const BuiltinProgram::Settings& settings) {
          });
 }
 
-// Prepares an opened object for loading: the sizes of its maps, shared maps, and its settings.
+// Bytes of a plan in the map `plans`, where all have the same number of readings.
+std::uint32_t plan_bytes(const builtin_settings& run) {
+  return static_cast<std::uint32_t>(offsetof(capture_plan, readings) +
+                                    run.max_readings * sizeof(reading));
+}
+
+// Prepares an opened object for loading: the sizes of its maps, and its settings.
 class ObjectSetup {
 public:
-  ObjectSetup(bpf_object* object, const BuiltinProgram::Settings& settings,
-              const builtin_settings& variant)
-      : object_(object), settings_(settings), variant_(variant) {}
+  ObjectSetup(bpf_object* object, const BuiltinProgram::Settings& settings)
+      : object_(object), settings_(settings), run_(settings.run) {}
 
-  // Only the first object creates maps; the others share them.
   void size_maps() const {
-    const auto has = [&](unsigned flag) {
-      return std::ranges::any_of(settings_.variants, [&](const builtin_settings& each) {
-        return (each.flags & flag) != 0;
-      });
-    };
+    const auto has = [&](unsigned flags) { return (run_.flags & flags) != 0; };
     const auto probes = std::max(static_cast<std::uint32_t>(settings_.probes.size()), 1U);
     // libbpf sizes the map of perf buffers by the number of CPUs.
     if (settings_.buffer == RecordBuffer::ring) resize("records", settings_.buffer_bytes);
     resize("counters", probes);
+    resize("plans", std::max(run_.plan_count, 1U));
+    resize("probe_plans", run_.plan_count > 1 ? probes : 1);
+    bpf_map__set_value_size(find("plans"), plan_bytes(run_));
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     resize("places", shares_places(settings_) ? probes : 1);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
@@ -119,24 +121,11 @@ public:
       resize("stacks", max_stacks);
       resize("stack_counts", max_process_counts);
     }
-    bpf_map__set_value_size(find("calls"), variant_.kept_size);
-    bpf_map__set_value_size(find("blank"), variant_.kept_size);
+    bpf_map__set_value_size(find("calls"), run_.kept_size);
+    bpf_map__set_value_size(find("blank"), run_.kept_size);
     // Records for a perf buffer are built in this map too. It is limited in entries and in memory.
     if (has(PAIR_CALLS) || (settings_.buffer == RecordBuffer::perf && has(SEND_RECORDS)))
-      resize("calls", std::min(max_calls, max_call_bytes / variant_.kept_size));
-  }
-
-  Result<void> share(const BuiltinObject& first) const {
-    bpf_map* map = nullptr;
-    bpf_object__for_each_map(map, object_) {
-      // Settings (.rodata) differ; .bss holds only `armed`, which is shared.
-      const bool is_armed = std::string_view(bpf_map__name(map)).ends_with(".bss");
-      if (bpf_map__is_internal(map) && !is_armed) continue;
-      const int shared = first.map(is_armed ? ".bss" : bpf_map__name(map));
-      if (const int error = bpf_map__reuse_fd(map, shared); error != 0)
-        return fail(system_error(-error, "cannot share a map of the built-in program"));
-    }
-    return {};
+      resize("calls", std::min(max_calls, max_call_bytes / run_.kept_size));
   }
 
   Result<void> freeze_settings() const {
@@ -144,7 +133,7 @@ public:
     bpf_object__for_each_map(map, object_) {
       if (!std::string_view(bpf_map__name(map)).ends_with(".rodata")) continue;
       // Fails if the program's settings have another size.
-      if (bpf_map__set_initial_value(map, &variant_, sizeof(variant_)) != 0) break;
+      if (bpf_map__set_initial_value(map, &run_, sizeof(run_)) != 0) break;
       return {};
     }
     return fail(ErrorKind::corrupt, "the built-in program's settings have an unexpected size");
@@ -158,12 +147,10 @@ private:
 
   bpf_object* object_;
   const BuiltinProgram::Settings& settings_;
-  const builtin_settings& variant_;
+  const builtin_settings& run_;
 };
 
-Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settings,
-                                          const builtin_settings& variant,
-                                          const BuiltinObject* first) {
+Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settings) {
   std::string log(64 << 10, '\0');
   LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "uprobectl",
               .kernel_log_buf = log.data(), .kernel_log_size = log.size());
@@ -173,15 +160,13 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
   if (!made.object_) return fail(system_error(errno, "cannot open the built-in BPF object"));
   bpf_object* const object = made.object_.get();
 
-  const ObjectSetup setup(object, settings, variant);
+  const ObjectSetup setup(object, settings);
   setup.size_maps();
-  if (settings.processes >= 0 && first == nullptr)
+  if (settings.processes >= 0)
     if (const int error = bpf_map__reuse_fd(bpf_object__find_map_by_name(object, "processes"),
                                             settings.processes);
         error != 0)
       return fail(system_error(-error, "cannot share the map of processes"));
-  if (first != nullptr)
-    if (auto shared = setup.share(*first); !shared) return fail(std::move(shared).error());
   if (auto frozen = setup.freeze_settings(); !frozen) return fail(std::move(frozen).error());
 
   bpf_program* const both = bpf_object__find_program_by_name(object, "on_entry_and_exit");
@@ -229,19 +214,14 @@ struct CallKey {
 
 struct BuiltinProgram::State {
   Settings settings;
-  std::vector<BuiltinObject> objects; // by variant
+  BuiltinObject object;
   std::unique_ptr<RecordReader> reader;
   std::vector<std::uint64_t> entry_cookies; // by probe
   std::size_t cpus = 1;                     // possible ones
 
-  const BuiltinObject& object_for(std::uint32_t probe) const {
-    return objects[settings.probes[probe].variant];
-  }
-
   Result<void> make_copies() {
     raise_descriptor_limit();
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe) {
-      BuiltinObject& object = objects[settings.probes[probe].variant];
       for (const ProbeRole role : {ProbeRole::entry, ProbeRole::on_return})
         if (auto made =
                 object.make_copy(role, role == ProbeRole::entry ? entry_cookies[probe] : probe);
@@ -249,7 +229,6 @@ struct BuiltinProgram::State {
           return made;
     }
     for (const ProbeExit& exit : settings.exits) {
-      BuiltinObject& object = objects[settings.probes[exit.probe].variant];
       const ProbeRole role = exit.at_entry ? ProbeRole::entry_and_exit : ProbeRole::exit;
       if (auto made = object.make_copy(role, EXIT_COOKIE(exit.probe, exit.rule)); !made)
         return made;
@@ -257,8 +236,24 @@ struct BuiltinProgram::State {
     return {};
   }
 
+  Result<void> store_plans() {
+    const int plans = object.map("plans");
+    const int probe_plans = object.map("probe_plans");
+    for (std::uint32_t index = 0; index < settings.run.plan_count; ++index)
+      if (const int error = bpf_map_update_elem(plans, &index, &settings.plans[index], BPF_ANY);
+          error != 0)
+        return fail(system_error(-error, "cannot store what the probes capture"));
+    if (settings.run.plan_count < 2) return {};
+    for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
+      if (const int error =
+              bpf_map_update_elem(probe_plans, &probe, &settings.probes[probe].plan, BPF_ANY);
+          error != 0)
+        return fail(system_error(-error, "cannot store what the probes capture"));
+    return {};
+  }
+
   Result<void> store_exit_rules() {
-    const int exits = objects.front().map("exits");
+    const int exits = object.map("exits");
     for (std::uint32_t index = 0; index < settings.exit_rules.size(); ++index)
       if (const int error =
               bpf_map_update_elem(exits, &index, &settings.exit_rules[index], BPF_ANY);
@@ -269,7 +264,7 @@ struct BuiltinProgram::State {
 
   // Probes at the same offset within a page get different events.
   Result<void> share_cookies() {
-    const int places = objects.front().map("places");
+    const int places = object.map("places");
     std::map<std::uint32_t, std::uint32_t> events; // their number, by offset within a page
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe) {
       const std::uint64_t offset = settings.probes[probe].shared_place->value;
@@ -283,20 +278,17 @@ struct BuiltinProgram::State {
   }
 
   PerfBufferOptions perf_buffer_options() const {
-    PerfBufferOptions reading{.bytes = settings.buffer_bytes};
-    for (const builtin_settings& variant : settings.variants) {
-      if ((variant.flags & COPY_STACK) == 0) continue;
-      reading.stack_bytes = variant.stack_size;
-      reading.kept_size = variant.kept_size;
-    }
-    return reading;
+    PerfBufferOptions options{.bytes = settings.buffer_bytes};
+    if ((settings.run.flags & COPY_STACK) == 0) return options;
+    options.stack_bytes = settings.run.stack_size;
+    options.kept_size = settings.run.kept_size;
+    return options;
   }
 
-  Result<void> set_cgroup() {
+  Result<void> set_cgroup() const {
     const std::uint32_t first = 0;
     const auto group = static_cast<std::uint32_t>(settings.cgroup);
-    if (const int error =
-            bpf_map_update_elem(objects.front().map("cgroups"), &first, &group, BPF_ANY);
+    if (const int error = bpf_map_update_elem(object.map("cgroups"), &first, &group, BPF_ANY);
         error != 0)
       return fail(system_error(-error, "cannot restrict probes to the control group"));
     return {};
@@ -308,7 +300,7 @@ struct BuiltinProgram::State {
   template <typename Value>
   std::vector<Value> on_all_cpus(const char* map, std::uint32_t index) const {
     std::vector<Value> values(cpus);
-    if (bpf_map_lookup_elem(objects.front().map(map), &index, values.data()) != 0) values.clear();
+    if (bpf_map_lookup_elem(object.map(map), &index, values.data()) != 0) values.clear();
     return values;
   }
 };
@@ -318,15 +310,6 @@ BuiltinProgram::BuiltinProgram(BuiltinProgram&&) noexcept = default;
 BuiltinProgram& BuiltinProgram::operator=(BuiltinProgram&&) noexcept = default;
 BuiltinProgram::~BuiltinProgram() = default;
 
-builtin_settings BuiltinProgram::plain_settings() {
-  builtin_settings settings{};
-  settings.flags = SEND_RECORDS;
-  settings.record_size = sizeof(probe_record) + RECORD_VALUES * sizeof(std::uint64_t);
-  settings.kept_size = settings.record_size;
-  settings.pointer_size = 8;
-  return settings;
-}
-
 Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   libbpf_set_print(nullptr); // libbpf would print to stderr
 
@@ -335,25 +318,23 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   const auto cpus = possible_cpus();
   if (!cpus) return fail(cpus.error());
   state->cpus = *cpus;
-  if (state->settings.variants.empty()) state->settings.variants = {plain_settings()};
-  for (builtin_settings& variant : state->settings.variants) {
-    if (settings.probes.size() == 1 && settings.cookie) variant.flags |= ONLY_PROBE;
-    if (settings.exit_rules.size() > 1) variant.flags |= EXIT_RULES;
-    auto object = BuiltinObject::load(state->settings, variant,
-                                      state->objects.empty() ? nullptr : &state->objects.front());
-    if (!object) return fail(std::move(object).error());
-    state->objects.push_back(std::move(*object));
-  }
+  unsigned& flags = state->settings.run.flags;
+  if (settings.probes.size() == 1 && settings.cookie) flags |= ONLY_PROBE;
+  if (settings.exit_rules.size() > 1) flags |= EXIT_RULES;
+  auto object = BuiltinObject::load(state->settings);
+  if (!object) return fail(std::move(object).error());
+  state->object = std::move(*object);
   for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
     state->entry_cookies.push_back(probe);
   if (shares_places(settings) && settings.probes.size() > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
+  if (auto stored = state->store_plans(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_exit_rules(); !stored) return fail(std::move(stored).error());
   if (settings.cgroup >= 0)
     if (auto set = state->set_cgroup(); !set) return fail(std::move(set).error());
   if (!settings.cookie)
     if (auto copied = state->make_copies(); !copied) return fail(std::move(copied).error());
-  const int records = state->objects.front().map("records");
+  const int records = state->object.map("records");
   auto reader = settings.buffer == RecordBuffer::ring
                     ? open_ring_reader(records)
                     : open_perf_reader(records, state->perf_buffer_options());
@@ -364,7 +345,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
 
 LoadedProgram BuiltinProgram::program(std::uint32_t probe, ProbeRole role,
                                       std::uint32_t exit_rule) const {
-  const BuiltinObject& object = state_->object_for(probe);
+  const BuiltinObject& object = state_->object;
   return {.fd = state_->settings.cookie ? bpf_program__fd(object.program(role))
                                         : object.copy(role, cookie(probe, role, exit_rule)),
           .kind = state_->settings.kind};
@@ -381,8 +362,8 @@ int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 
 Result<void> BuiltinProgram::arm(bool on) {
   const std::uint32_t index = 0;
-  const std::uint32_t value = on ? 1 : 0;              // .bss holds only `armed`
-  const int map = state_->objects.front().map(".bss"); // the other objects' is the same
+  const std::uint32_t value = on ? 1 : 0; // .bss holds only `armed`
+  const int map = state_->object.map(".bss");
   if (const int error = bpf_map_update_elem(map, &index, &value, BPF_ANY); error != 0)
     return fail(system_error(-error, "cannot arm the BPF program"));
   return {};
@@ -399,7 +380,7 @@ std::uint64_t BuiltinProgram::lost(lost_reason reason) const {
 }
 
 std::vector<CallKey> BuiltinProgram::State::calls() const {
-  const int map = objects.front().map("calls");
+  const int map = object.map("calls");
   std::vector<CallKey> keys;
   CallKey key;
   for (const CallKey* previous = nullptr; bpf_map_get_next_key(map, previous, &key) == 0;
@@ -414,7 +395,7 @@ std::uint64_t BuiltinProgram::open_calls() const { return state_->calls().size()
 
 std::uint64_t
 BuiltinProgram::forget_calls(const std::function<bool(std::uint32_t pid)>& has_ended) {
-  const int map = state_->objects.front().map("calls");
+  const int map = state_->object.map("calls");
   std::map<std::uint32_t, bool> ended;
   std::uint64_t forgotten = 0;
   for (const CallKey& key : state_->calls()) {
@@ -439,7 +420,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
 }
 
 std::vector<ProcessCount> BuiltinProgram::process_counts() const {
-  const int map = state_->objects.front().map("process_counts");
+  const int map = state_->object.map("process_counts");
   std::vector<ProcessCount> result;
   process_probe key{};
   const process_probe* previous = nullptr;
@@ -456,8 +437,8 @@ std::vector<ProcessCount> BuiltinProgram::process_counts() const {
 }
 
 std::vector<StackCount> BuiltinProgram::stack_counts() const {
-  const int counts = state_->objects.front().map("stack_counts");
-  const int stacks = state_->objects.front().map("stacks");
+  const int counts = state_->object.map("stack_counts");
+  const int stacks = state_->object.map("stacks");
   std::vector<StackCount> result;
   stack_key key{};
   const stack_key* previous = nullptr;

@@ -74,7 +74,7 @@ struct ProbeExit {
 class BuiltinProgram {
 public:
   struct Probe {
-    std::uint32_t variant = 0; // of Settings::variants
+    std::uint32_t plan = 0; // of Settings::plans
     // The file offset. If all probes have one, entry probes may share cookies and perf events.
     std::optional<FileOffset> shared_place = {};
   };
@@ -87,18 +87,15 @@ public:
     std::vector<Probe> probes = {};         // by number
     std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
     std::vector<ProbeExit> exits = {};      // all of them, without repeats
-    // The program is loaded once for each of these. All records have the same size.
-    std::vector<builtin_settings> variants = {};
-    int processes = -1; // a map of process ids for FILTER_BY_PROCESS, borrowed
-    int cgroup = -1;    // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading
+    builtin_settings run = {};
+    std::vector<capture_plan> plans = {}; // by number, at least run.plan_count
+    int processes = -1;                   // a map of process ids for FILTER_BY_PROCESS, borrowed
+    int cgroup = -1; // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading
     std::uint32_t buffer_bytes = 8U << 20; // a power of two, multiple of the page size; of perf
                                            // buffers it is shared by the CPUs
   };
 
-  // Settings for a record with the six integer arguments or the return value of each hit.
-  static builtin_settings plain_settings();
-
-  // Loads the program for each variant and opens the buffer, but attaches nothing. not_permitted
+  // Loads the program and opens the buffer, but attaches nothing. not_permitted
   // names the missing capability or sysctl, unsupported the missing kernel feature.
   // If the verifier rejects the program, the message has the last lines of its log.
   static Result<BuiltinProgram> load(const Settings& settings);

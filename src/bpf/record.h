@@ -6,14 +6,18 @@
 #ifdef __cplusplus
 #include <cstdint>
 namespace uprobectl {
+using record_u8 = std::uint8_t;
 using record_u16 = std::uint16_t;
 using record_u32 = std::uint32_t;
 using record_u64 = std::uint64_t;
+using record_s32 = std::int32_t;
 using record_s64 = std::int64_t;
 #else
+typedef unsigned char record_u8;
 typedef unsigned short record_u16;
 typedef unsigned int record_u32;
 typedef unsigned long long record_u64;
+typedef int record_s32;
 typedef long long record_s64;
 #endif
 
@@ -49,27 +53,42 @@ enum reading_form {
   READ_JAVA_STRING = 5       /* a reference to a java.lang.String of ART */
 };
 
-#define MAX_STEPS 2
+#define MAX_STEPS 8
 #define NO_REGISTER 255 /* as a base: 0 */
-/* A value of the probed code: (base >> shift) + index * scale, then `steps` loads, then + addend.
- * Step i loads from the previous result + offsets[i]. */
+/* A value of the probed code:
+ * 1. The base: (register >> shift), or the value of an earlier reading; + base_offset
+ *    + index * scale. If the earlier reading failed, this one fails in the same way.
+ * 2. `steps` loads. Step i loads from the previous result + offsets[i]: a pointer, the last step
+ *    `size` bytes.
+ * 3. + addend. Of the result only `bit_count` bits from bit `bit_offset` on are used. */
 struct reading {
-  record_u32 form;   /* enum reading_form */
-  record_u32 moment; /* enum moment */
-  record_u32 base;   /* a register, numbered as in pt_regs.h, or NO_REGISTER */
-  record_u32 steps;  /* at most MAX_STEPS */
-  record_s64 offsets[MAX_STEPS];
-  record_s64 addend;
-  record_u32 size;         /* bytes of the value: 1, 2, 4 or 8 */
-  record_u32 is_signed;    /* sign-extended if set, zero-extended otherwise */
+  record_u8 form;   /* enum reading_form */
+  record_u8 moment; /* enum moment */
+  record_u8 base;   /* a register, numbered as in pt_regs.h, or NO_REGISTER */
+  /* 1 + the earlier reading of the same plan that replaces the register; 0: none. At a return it
+   * may be a reading of the entry if calls are paired. Not in conditions and measurements. */
+  record_u8 base_from;
+  record_u8 steps;      /* at most MAX_STEPS */
+  record_u8 size;       /* bytes of the value, which the last step loads: 1, 2, 4 or 8 */
+  record_u8 is_signed;  /* sign-extended if set, zero-extended otherwise */
+  record_u8 shift;      /* bits */
+  record_u8 index;      /* a register */
+  record_u8 scale;      /* 0: no index */
+  record_u8 index_size; /* bytes of the index register that are used: 4 or 8 */
+  record_u8 index_is_signed;
+  record_u8 bit_offset;
+  record_u8 bit_count;    /* 0: all of `size` */
+  record_u8 pointer_size; /* in the probed code: 8 or 4 */
+  /* 1 + the reading with the length of the buffer; 0: the capacity. */
+  record_u8 length_from;
+  record_u8 length_is_end; /* that reading is the address of the buffer's end */
+  record_u8 unused[3];
+  record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */
   record_u32 capacity;     /* maximum bytes read of a string or buffer; 0 for integers */
   record_u32 bytes_offset; /* of these bytes in the record */
-  record_u32 length_from;  /* 1 + the reading with the length of the buffer; 0: the capacity */
-  record_u32 shift;        /* bits */
-  record_u32 index;        /* a register */
-  record_u32 scale;        /* 0: no index */
-  record_u32 index_size;   /* bytes of the index register that are used: 4 or 8 */
-  record_u32 index_is_signed;
+  record_s32 offsets[MAX_STEPS];
+  record_s64 base_offset;
+  record_s64 addend;
 };
 
 /* Offsets in java.lang.String (AOSP art/runtime/mirror/string.h). The count is (length << 1) |
@@ -106,8 +125,20 @@ struct condition {
   record_u64 constant;
 };
 
-#define MAX_READINGS 16
+#define MAX_READINGS 32
 #define MAX_CONDITIONS 4
+
+/* What is captured at a probe: a value of the map `plans`, there without unused readings at the
+ * end. */
+struct capture_plan {
+  record_u32 flags; /* those of PLAN_FLAGS */
+  record_u32 reading_count;
+  record_u32 condition_count;
+  record_u32 unused;
+  struct reading measured;
+  struct condition conditions[MAX_CONDITIONS];
+  struct reading readings[MAX_READINGS];
+};
 
 enum builtin_flag {
   SEND_RECORDS = 1,       /* send a record of each hit; otherwise hits are only counted */
@@ -126,8 +157,15 @@ enum builtin_flag {
   WALK_STACK = 4096,       /* records have the addresses found by frame pointers */
   EXIT_RULES = 8192,       /* some exits have a rule, see exit_rule */
   BY_TRAMPOLINE = 1 << 16, /* returns are probed by uretprobes */
-  BY_GOROUTINE = 1 << 17   /* identify calls by goroutine: Go moves stacks to other addresses */
+  BY_GOROUTINE = 1 << 17,  /* identify calls by goroutine: Go moves stacks to other addresses */
+  SIX_ARGUMENTS = 1 << 18, /* there are no readings: record the six integer arguments */
+  POINTERS_32 = 1 << 19    /* the probed code has pointers of 4 bytes */
 };
+/* Flags that may differ between the plans of a run. */
+#define PLAN_FLAGS (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32)
+
+/* What the readings of a run use, besides 1 << form of each. */
+enum reading_feature { USES_INDEX = 1 << 8, USES_BASE_FROM = 1 << 9, USES_LENGTH_FROM = 1 << 10 };
 
 /* Where the kernel stores the return addresses that uretprobes replaced: offsets of members in
  * bytes. The members have these names since Linux 4.3 (include/linux/uprobes.h). */
@@ -145,26 +183,31 @@ struct nesting_layout {
   record_u32 depth; /* in uprobe_task: 32 bits */
 };
 
-/* The program's read-only data. It is frozen before the program is loaded, so that the verifier
- * removes the code of unused features. */
+/* The program's read-only data: what is the same at all probes of a run. It is frozen before the
+ * program is loaded, so that the verifier removes the code of unused features, and knows the sizes
+ * and limits. */
 struct builtin_settings {
-  record_u32 flags; /* enum builtin_flag */
-  record_u32 user;  /* real user id in the initial user namespace */
+  record_u32 flags;      /* enum builtin_flag; of PLAN_FLAGS those that any plan has */
+  record_u32 plan_flags; /* of PLAN_FLAGS those that not all plans have */
+  record_u32 user;       /* real user id in the initial user namespace */
+  record_u32 plan_count; /* 0: plans are not needed; 1: all probes have the first one */
   record_u64 min_latency_ns;
   record_u32 record_size;      /* of all records of a run, a multiple of 8 */
+  record_u32 kept_size;        /* bytes of the record while it is kept in `calls` */
   record_u32 registers_offset; /* of the registers in the record; 0: no registers */
-  record_u32 pointer_size;     /* in the probed code: 8 or 4 */
-  record_u32 reading_count;    /* 0: record the six integer arguments */
-  record_u32 condition_count;
-  record_u32 stack_offset;               /* of the stack_head in the record; 0: no stack */
-  record_u32 stack_size;                 /* maximum bytes after the stack_head, a multiple of 8 */
-  record_u32 kept_size;                  /* bytes of the record while it is kept in `calls` */
-  record_u32 returns_offset;             /* of the replaced_returns in the record; 0: none */
+  record_u32 stack_offset;     /* of the stack_head in the record; 0: no stack */
+  record_u32 stack_size;       /* maximum bytes after the stack_head, a multiple of 8 */
+  record_u32 returns_offset;   /* of the replaced_returns in the record; 0: none */
+  /* Maxima over all plans. */
+  record_u32 max_readings;
+  record_u32 max_conditions;
+  record_u32 max_steps;
+  record_u32 max_capacity;
+  record_u32 max_bytes_offset;           /* + max_capacity is inside the record */
+  record_u32 reading_features;           /* enum reading_feature, and 1 << form */
   struct return_instance_layout returns; /* valid if returns_offset is not 0 */
   struct nesting_layout nesting;         /* used with BY_TRAMPOLINE */
-  struct reading measured;
-  struct condition conditions[MAX_CONDITIONS];
-  struct reading readings[MAX_READINGS];
+  record_u32 unused;
 };
 
 enum record_kind {
@@ -214,7 +257,8 @@ struct exit_rule {
 };
 
 /* The head of a record. These follow it:
- * - a reading_result for each reading, or without readings RECORD_VALUES integer arguments;
+ * - a reading_result for each reading, or with SIX_ARGUMENTS RECORD_VALUES integer arguments; there
+ *   is room for as many as any plan of the run has;
  * - the registers, then the bytes of strings and buffers;
  * - replaced_returns, then a stack_head with the stack.
  */
@@ -326,6 +370,8 @@ static_assert(sizeof(stack_head) == 24);
 static_assert(sizeof(replaced_returns) == 8 + 16 * MAX_REPLACED_RETURNS);
 static_assert(sizeof(reading) == 80);
 static_assert(sizeof(condition) == 104);
+static_assert(sizeof(capture_plan) == 16 + 80 + 104 * MAX_CONDITIONS + 80 * MAX_READINGS);
+static_assert(sizeof(builtin_settings) == 104);
 static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

@@ -14,7 +14,7 @@ namespace uprobectl {
 
 struct DataMember;
 
-// A value read by its type.
+// A value read by its type: BTF, or that of debug information (events/typed_values.hpp).
 struct DataValue {
   struct Pointer { // not dereferenced: it belongs to another address space
     std::uint64_t address = 0;
@@ -22,10 +22,25 @@ struct DataValue {
   struct Raw { // byte arrays, numbers over 64 bits
     std::vector<std::byte> bytes;
   };
+  struct Name { // of an enumerator, or flags: shown without quotes
+    std::string text;
+  };
+  struct Character {
+    char code;
+  };
+  struct Unreadable {
+    std::string reason;    // as JSON has it
+    std::string text = {}; // to show, if it says more
+  };
+  struct Cut { // the beginning of a string
+    std::string text;
+  };
+  struct More {}; // left out because of a limit
   using Struct = std::vector<DataMember>;
   using Array = std::vector<DataValue>;
   // A string is a char array up to its first NUL, or the name of an enumerator.
-  std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Struct, Array>
+  std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
+               Character, Unreadable, Cut, More, Struct, Array>
       value;
 };
 

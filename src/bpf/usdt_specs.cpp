@@ -224,7 +224,8 @@ struct UsdtSpecs::State {
              : indexed    ? *layout.in_indexed_memory
                           : layout.in_memory);
     put_bits(bytes, layout.value,
-             static_cast<std::uint64_t>(in_memory ? argument.offsets[0] : argument.addend));
+             static_cast<std::uint64_t>(in_memory ? argument.base_offset + argument.offsets[0]
+                                                  : argument.addend));
     // The part of a register from bit 8 on begins one byte later.
     if (!constant)
       put_bits(bytes, layout.base, register_offset(argument.base) + argument.shift / 8);

@@ -225,6 +225,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
 void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
   parser.bind("--all", resolve.all);
   parser.bind("--clones", resolve.clones);
+  parser.bind("--inlined", resolve.inlined);
   parser.bind("--unsafe", resolve.unsafe);
 }
 

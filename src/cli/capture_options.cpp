@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture_options.hpp"
 
+#include "events/typed_values.hpp"
 #include "option_values.hpp"
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 namespace uprobectl::cli {
 
@@ -51,6 +54,7 @@ private:
     if (options_.interval) request_.aggregates.interval = *options_.interval;
     if (options_.top) request_.aggregates.top = *options_.top;
     request_.limits.expected_hits = options_.expected;
+    if (options_.depth) capture_.typed_depth = static_cast<int>(*options_.depth);
     if (options_.max_string_bytes)
       capture_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
   }
@@ -62,15 +66,20 @@ private:
   }
 
   Result<void> read_values() {
+    // Alone these are keywords, not lists.
+    const bool is_keyword = options_.arguments.size() == 1 &&
+                            (options_.arguments[0] == "auto" || options_.arguments[0] == "none");
+    capture_.typed = options_.arguments.empty() || options_.arguments[0] == "auto";
     for (const std::string& text : options_.arguments) {
+      if (is_keyword) break;
       auto list = parse_arguments(text);
       if (!list) return wrong_value("--args: ", std::move(list).error());
       capture_.arguments.push_back(std::move(*list));
     }
     for (const std::string& text : options_.conditions) {
-      auto condition = parse_condition(text);
-      if (!condition) return wrong_value("--if: ", std::move(condition).error());
-      capture_.conditions.push_back(std::move(*condition));
+      auto conditions = parse_conditions(text);
+      if (!conditions) return wrong_value("--if: ", std::move(conditions).error());
+      std::ranges::move(*conditions, std::back_inserter(capture_.conditions));
     }
     if (!options_.measured) return {};
     capture_.measured = parse_source_name(*options_.measured);
@@ -152,6 +161,7 @@ public:
     const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
     request_.capture.count_stacks = counted;
     request_.capture.stack = counted ? StackWalk::none : walk;
+    request_.capture.source_lines = options_.source_lines;
     request_.stacks.save_dir = options_.kept;
     request_.stacks.folded = options_.folded;
     request_.stacks.flame_graph = options_.flame_graph;
@@ -205,6 +215,11 @@ private:
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words) {
   if (words == ProbeKind::functions) bind_return_options(parser, options);
   parser.bind("--args", options.arguments);
+  if (words == ProbeKind::functions)
+    parser.bind("--args-depth", options.depth,
+                CountReader{.mistake = "invalid value '{}' for --args-depth (expected 1 to " +
+                                       std::to_string(max_typed_depth) + ")",
+                            .most = max_typed_depth});
   parser.bind("--if", options.conditions);
   parser.bind("--max-string", options.max_string_bytes,
               CountReader{.mistake = "invalid value '{}' for --max-string (expected 1 to " +
@@ -238,6 +253,7 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--keep-stacks", options.kept);
   parser.bind("--folded", options.folded);
   parser.bind("--flamegraph", options.flame_graph);
+  parser.bind("--lines", options.source_lines);
 }
 
 Result<void> apply(const OptionParser& parser, const StackOptions& options,

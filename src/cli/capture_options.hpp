@@ -18,6 +18,7 @@ struct CaptureOptions {
   bool on_return = false;
   std::optional<std::string> return_at;
   std::vector<std::string> arguments;
+  std::optional<std::uint64_t> depth; // of structures
   std::vector<std::string> conditions;
   std::optional<std::uint64_t> max_string_bytes;
   bool registers = false;
@@ -48,6 +49,7 @@ struct StackOptions {
   std::optional<std::string> kept;
   std::optional<std::string> folded;
   std::optional<std::string> flame_graph;
+  bool source_lines = false;
 };
 
 void bind_stack_options(OptionParser& parser, StackOptions& options);

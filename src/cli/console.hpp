@@ -62,7 +62,9 @@ ExitCode finish_with(const Error& error, const CommonOptions& options);
 // The subcommands. Each takes its arguments without its own name and returns the exit code.
 ExitCode run_resolve(std::span<const std::string_view> arguments);
 ExitCode run_list_symbols(std::span<const std::string_view> arguments);
+ExitCode run_list_lines(std::span<const std::string_view> arguments);
 ExitCode run_attach(std::span<const std::string_view> arguments);
+ExitCode run_list_args(std::span<const std::string_view> arguments);
 ExitCode run_usdt_list(std::span<const std::string_view> arguments);
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments);
 ExitCode run_load(std::span<const std::string_view> arguments);

@@ -7,14 +7,16 @@ namespace uprobectl::cli {
 namespace {
 
 Result<void> print_stack(const std::string& folder, std::vector<std::string> debug_places,
-                         Output& output) {
+                         bool source_lines, Output& output) {
   const auto saved = unwind::read_saved_stack(folder);
   if (!saved) return fail(saved.error());
   const auto files = unwind::open_saved_files(folder);
   unwind::ModuleCache cache({.places = std::move(debug_places)});
+  if (source_lines) cache.use_source_lines();
   unwind::AddressSpace space(saved->mappings, cache, *files);
-  const unwind::Stack stack = unwind::unwind_stack(saved->registers, saved->memory, space,
-                                                   {.at_function_entry = saved->at_function_entry});
+  unwind::Stack stack = unwind::unwind_stack(saved->registers, saved->memory, space,
+                                             {.at_function_entry = saved->at_function_entry});
+  if (source_lines) unwind::add_inlined_frames(stack);
   for (std::size_t i = 0; i < stack.frames.size(); ++i)
     output.write(FrameRecord{.index = i, .frame = &stack.frames[i]});
   output.flush();
@@ -30,13 +32,17 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
   bind_common_options(parser, common);
   std::vector<std::string> debug_places;
   bind_debug_options(parser, debug_places);
+  bool source_lines = false;
+  parser.bind("--lines", source_lines);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
   if (words.size() != 1) return finish_with(parser.usage_error("expected one DIR"), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  if (const auto printed = print_stack(words.front(), std::move(debug_places), **output); !printed)
+  if (const auto printed =
+          print_stack(words.front(), std::move(debug_places), source_lines, **output);
+      !printed)
     (*output)->fail(printed.error(), words.front());
   return finish(**output);
 }

@@ -27,6 +27,8 @@ struct Command {
 constexpr std::array all_commands = {
     Command{"resolve", run_resolve},
     Command{"list-symbols", run_list_symbols},
+    Command{"list-lines", run_list_lines},
+    Command{"list-args", run_list_args},
     Command{"attach", run_attach},
     Command{"usdt list", run_usdt_list},
     Command{"usdt attach", run_usdt_attach},

@@ -277,6 +277,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   parser.bind("--aliases", how.aliases);
   bind_instruction_option(parser, style.instruction);
   parser.bind("--clones", how.clones);
+  parser.bind("--inlined", how.inlined);
   parser.bind("--unsafe", how.unsafe);
   parser.bind("--file", file);
   bind_verify_options(parser, verify);

@@ -44,6 +44,12 @@ Error explain(lzma_ret state, const XzLimits& limits) {
   }
 }
 
+Error xz_too_large(std::size_t size, std::uint64_t max_size) {
+  return {ErrorKind::unsupported,
+          fmt::format("{} bytes of xz data are too large when inflated (expected at most {} bytes)",
+                      size, max_size)};
+}
+
 } // namespace
 
 Result<std::vector<std::byte>> decode_xz(Bytes compressed, const XzLimits& limits) {
@@ -62,12 +68,7 @@ Result<std::vector<std::byte>> decode_xz(Bytes compressed, const XzLimits& limit
   std::uint64_t room = std::min(max_size + 1, std::max<std::uint64_t>(compressed.size() * 4, 4096));
   while (decoder.state() == LZMA_OK) {
     if (stream.avail_out == 0) {
-      if (output.size() > max_size)
-        return fail(
-            ErrorKind::unsupported,
-            fmt::format("{} bytes of xz data become more than {} bytes, the maximum that is "
-                        "accepted",
-                        compressed.size(), max_size));
+      if (output.size() > max_size) return fail(xz_too_large(compressed.size(), max_size));
       const std::size_t filled = output.size();
       output.resize(room);
       stream.next_out = reinterpret_cast<std::uint8_t*>(output.data()) + filled;
@@ -78,9 +79,7 @@ Result<std::vector<std::byte>> decode_xz(Bytes compressed, const XzLimits& limit
   }
   if (decoder.state() != LZMA_STREAM_END) return fail(explain(decoder.state(), limits));
   output.resize(output.size() - stream.avail_out);
-  if (output.size() > max_size)
-    return fail(ErrorKind::unsupported,
-                fmt::format("xz data becomes more than {} bytes", max_size));
+  if (output.size() > max_size) return fail(xz_too_large(compressed.size(), max_size));
   return output;
 }
 

@@ -79,6 +79,67 @@ constexpr std::array type_names = {
     TypeName{"buf", ArgumentType::bytes},
 };
 
+// Types as C has them, on machines with 64-bit pointers.
+constexpr std::array c_type_names = {
+    TypeName{"signed char", ArgumentType::s8},
+    TypeName{"unsigned char", ArgumentType::u8},
+    TypeName{"short", ArgumentType::s16},
+    TypeName{"unsigned short", ArgumentType::u16},
+    TypeName{"int", ArgumentType::s32},
+    TypeName{"unsigned", ArgumentType::u32},
+    TypeName{"unsigned int", ArgumentType::u32},
+    TypeName{"long", ArgumentType::s64},
+    TypeName{"unsigned long", ArgumentType::u64},
+    TypeName{"long long", ArgumentType::s64},
+    TypeName{"unsigned long long", ArgumentType::u64},
+    TypeName{"float", ArgumentType::f32},
+    TypeName{"double", ArgumentType::f64},
+    TypeName{"short int", ArgumentType::s16},
+    TypeName{"short unsigned int", ArgumentType::u16},
+    TypeName{"long int", ArgumentType::s64},
+    TypeName{"long unsigned int", ArgumentType::u64},
+    TypeName{"long long int", ArgumentType::s64},
+    TypeName{"long long unsigned int", ArgumentType::u64},
+    TypeName{"size_t", ArgumentType::u64},
+    TypeName{"ssize_t", ArgumentType::s64},
+    TypeName{"off_t", ArgumentType::s64},
+    TypeName{"ptrdiff_t", ArgumentType::s64},
+    TypeName{"intptr_t", ArgumentType::s64},
+    TypeName{"uintptr_t", ArgumentType::u64},
+    TypeName{"int8_t", ArgumentType::s8},
+    TypeName{"int16_t", ArgumentType::s16},
+    TypeName{"int32_t", ArgumentType::s32},
+    TypeName{"int64_t", ArgumentType::s64},
+    TypeName{"uint8_t", ArgumentType::u8},
+    TypeName{"uint16_t", ArgumentType::u16},
+    TypeName{"uint32_t", ArgumentType::u32},
+    TypeName{"uint64_t", ArgumentType::u64},
+    TypeName{"pid_t", ArgumentType::s32},
+    TypeName{"std::string", ArgumentType::cxx_string},
+};
+
+std::string_view without_const(std::string_view name) {
+  name = trimmed(name, " ");
+  if (name.starts_with("const ")) name = trimmed(name.substr(6), " ");
+  if (name.ends_with(" const")) name = trimmed(name.substr(0, name.size() - 6), " ");
+  return name;
+}
+
+// "char*" is a string, other pointers are addresses.
+std::optional<ArgumentType> parse_c_type_name(std::string_view name) {
+  name = without_const(name);
+  if (name.ends_with('*')) {
+    const std::string_view target = without_const(name.substr(0, name.size() - 1));
+    if (target.empty()) return std::nullopt;
+    return target == "char" ? ArgumentType::string : ArgumentType::ptr;
+  }
+  if (name.ends_with('&') && without_const(name.substr(0, name.size() - 1)) == "std::string")
+    return ArgumentType::cxx_string;
+  const auto* const found = std::ranges::find(c_type_names, name, &TypeName::name);
+  if (found == c_type_names.end()) return std::nullopt;
+  return found->type;
+}
+
 Error usage(std::string message) { return {ErrorKind::usage, std::move(message)}; }
 
 Error unknown_type(std::string_view name) {
@@ -86,16 +147,17 @@ Error unknown_type(std::string_view name) {
   if (std::ranges::find(floating, name) != floating.end())
     return Error{ErrorKind::unsupported,
                  in_single_quotes(name) + ": uprobes cannot read floating-point registers"}
-        .hint("read integers and pointers instead; arg0, arg1, … do not count floating-point "
-              "arguments");
+        .hint("read integers and pointers instead, or the number in memory: x:double@arg0+8; arg0, "
+              "arg1, … do not count floating-point arguments");
   Error error = usage("unknown type " + in_single_quotes(name));
   std::vector<std::string> names;
+  names.reserve(type_names.size());
   for (const TypeName& each : type_names) names.emplace_back(each.name);
   if (const auto near = nearest(name, names); !near.empty())
     return std::move(error).hint(did_you_mean(near));
   return std::move(error).hint(
       "valid types are s8 … s64, u8 … u64, x8 … x64, ptr, bool, char, str, "
-      "cxxstring, jstring and buf[N]");
+      "cxxstring, jstring, buf[N] and those of C, such as int, size_t and char*");
 }
 
 // "u32", "buf[16]", "buf[len]", "buf".
@@ -108,7 +170,7 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
     length = text.substr(bracket + 1, text.size() - bracket - 2);
   }
   const auto type = parse_type_name(name);
-  if (!type || is_floating(*type)) return fail(unknown_type(name));
+  if (!type || (is_floating(*type) && !spec.source.memory)) return fail(unknown_type(name));
   spec.type = *type;
   if (!length) return {};
   if (*type != ArgumentType::bytes)
@@ -271,25 +333,65 @@ Error invalid_condition(std::string_view text, std::string_view what) {
           "write for example 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
 }
 
-Result<void> parse_value(std::string_view whole, std::string_view text, ConditionSpec& condition) {
-  const auto colon = text.find(':');
-  const std::string_view name = text.substr(0, colon);
-  if (colon != std::string_view::npos) {
-    const auto type = parse_type_name(text.substr(colon + 1));
-    if (!type)
-      return fail(
-          invalid_condition(whole, "unknown type " + in_single_quotes(text.substr(colon + 1))));
-    if (is_memory(*type)) return fail(invalid_condition(whole, "only integers can be compared"));
-    condition.type = type;
-  }
+Result<void> parse_condition_type(std::string_view whole, std::string_view name,
+                                  ConditionSpec& condition) {
+  const auto type = parse_type_name(name);
+  if (!type) return fail(invalid_condition(whole, "unknown type " + in_single_quotes(name)));
+  if (is_memory(*type) || is_floating(*type))
+    return fail(invalid_condition(whole, "only integers can be compared"));
+  condition.type = type;
+  return {};
+}
+
+// The value in front of the operator. Advances `rest` behind it.
+Result<void> parse_compared_value(std::string_view whole, std::string_view& rest,
+                                  ConditionSpec& condition) {
+  const std::size_t end = find_path_end(rest);
+  if (end == 0) return fail(invalid_condition(whole, "no value before the operator"));
+  const std::string_view text = rest.substr(0, end);
+  auto path = parse_value_path(text);
+  if (!path) return fail(invalid_condition(whole, path.error().message));
+  rest = trimmed(rest.substr(end), " ");
   // The name of a register may be that of an argument, which has precedence.
-  auto source = parse_source_name(name);
+  auto source = parse_source_name(text);
   if (source && source->kind != ArgumentSource::Kind::machine_register)
     condition.source = std::move(*source);
-  else if (is_identifier(name))
-    condition.name = name;
-  else
-    return fail(invalid_condition(whole, "no value before the operator"));
+  else if (is_identifier(text))
+    condition.name = text;
+  condition.path = std::move(*path);
+  if (!rest.starts_with(':')) return {};
+  const auto type_end = rest.find_first_of("=!<>&", 1);
+  if (auto typed =
+          parse_condition_type(whole, trimmed(rest.substr(1, type_end - 1), " "), condition);
+      !typed)
+    return typed;
+  rest = type_end == std::string_view::npos ? "" : trimmed(rest.substr(type_end), " ");
+  return {};
+}
+
+// A number, 'c', or the name of an enumerator.
+Result<void> parse_constant(std::string_view whole, std::string_view text,
+                            ConditionSpec& condition) {
+  if (text.size() == 3 && text.front() == '\'' && text.back() == '\'') {
+    condition.magnitude = static_cast<unsigned char>(text[1]);
+    return {};
+  }
+  if (text == "true" || text == "false" || text == "nullptr" || text == "NULL") {
+    condition.magnitude = text == "true" ? 1 : 0;
+    return {};
+  }
+  if (find_path_end(text) == text.size() &&
+      text.find_first_of("*.[(- ") == std::string_view::npos && !text.empty()) {
+    condition.constant_name = text;
+    return {};
+  }
+  condition.negative = text.starts_with('-');
+  if (condition.negative) text.remove_prefix(1);
+  const auto magnitude = parse_unsigned(text);
+  if (!magnitude || (condition.negative && *magnitude > std::uint64_t{1} << 63))
+    return fail(invalid_condition(whole, "no number or name after the operator"));
+  condition.magnitude = *magnitude;
+  condition.negative = condition.negative && *magnitude != 0;
   return {};
 }
 
@@ -301,7 +403,7 @@ std::string_view to_string(ArgumentType type) {
 
 std::optional<ArgumentType> parse_type_name(std::string_view name) {
   const auto* const found = std::ranges::find(type_names, name, &TypeName::name);
-  if (found == type_names.end()) return std::nullopt;
+  if (found == type_names.end()) return parse_c_type_name(name);
   return found->type;
 }
 
@@ -314,6 +416,49 @@ bool is_memory(ArgumentType type) {
          type == ArgumentType::java_string || type == ArgumentType::bytes;
 }
 
+namespace {
+
+// Whether an element of a list is a path: it has no type behind a colon. "::" is part of a name.
+bool is_path(std::string_view element) {
+  for (std::size_t at = element.find(':'); at != std::string_view::npos;
+       at = element.find(':', at + 2))
+    if (!element.substr(at).starts_with("::")) return false;
+  return find_path_end(element) == element.size() && !element.empty();
+}
+
+Result<void> parse_element(std::string_view element, std::uint32_t& position, ArgumentList& list) {
+  if (is_path(trimmed(element, " "))) {
+    auto path = parse_value_path(trimmed(element, " "));
+    if (!path) return fail(std::move(path).error());
+    list.paths.push_back(std::move(*path));
+    return {};
+  }
+  auto spec = parse_argument(element, position, list.warnings);
+  if (!spec) return fail(std::move(spec).error());
+  list.arguments.push_back(std::move(*spec));
+  return {};
+}
+
+Result<void> check_list(const ArgumentList& list) {
+  std::set<std::string_view> names;
+  const auto check_name = [&](const std::string& name) -> Result<void> {
+    if (names.insert(name).second) return {};
+    return fail(usage("two arguments have the name " + in_single_quotes(name)));
+  };
+  for (const ArgumentSpec& spec : list.arguments)
+    if (auto checked = check_name(spec.name); !checked) return checked;
+  for (const ValuePath& path : list.paths)
+    if (auto checked = check_name(path.text); !checked) return checked;
+  if (!list.arguments.empty() && !list.paths.empty())
+    return fail(usage(in_single_quotes(list.paths.front().text) + " has no type, but " +
+                      in_single_quotes(list.arguments.front().name) + " has")
+                    .hint("write all of them with a type, as in fd:s32, or all without, as debug "
+                          "information has them"));
+  return check_lengths(list.arguments);
+}
+
+} // namespace
+
 Result<ArgumentList> parse_arguments(std::string_view text) {
   ArgumentList list;
   // The last '=': the FUNCTION may be a C++ operator such as operator==, a list has none.
@@ -323,46 +468,56 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
     text.remove_prefix(equals + 1);
   }
   std::uint32_t position = 0;
-  std::set<std::string_view> names;
   for (;;) {
     const auto comma = text.find(',');
-    if (list.arguments.size() == max_arguments)
+    if (list.arguments.size() + list.paths.size() == max_arguments)
       return fail(usage("more than " + std::to_string(max_arguments) + " arguments"));
-    auto spec = parse_argument(text.substr(0, comma), position, list.warnings);
-    if (!spec) return fail(std::move(spec).error());
-    list.arguments.push_back(std::move(*spec));
+    if (auto element = parse_element(text.substr(0, comma), position, list); !element)
+      return fail(std::move(element).error());
     if (comma == std::string_view::npos) break;
     text.remove_prefix(comma + 1);
   }
-  for (const ArgumentSpec& spec : list.arguments)
-    if (!names.insert(spec.name).second)
-      return fail(usage("two arguments have the name " + in_single_quotes(spec.name)));
-  if (auto checked = check_lengths(list.arguments); !checked)
-    return fail(std::move(checked).error());
+  if (auto checked = check_list(list); !checked) return fail(std::move(checked).error());
   return list;
 }
 
 Result<ConditionSpec> parse_condition(std::string_view text) {
   ConditionSpec condition;
   condition.text = text;
-  const auto at = text.find_first_of("=!<>&");
-  if (at == std::string_view::npos) return fail(invalid_condition(text, "no operator"));
-  const ComparisonOperator* sign = nullptr;
-  for (const ComparisonOperator& each : comparison_operators)
-    if (sign == nullptr && text.substr(at).starts_with(each.text)) sign = &each;
-  if (sign == nullptr) return fail(invalid_condition(text, "use '==' for equality"));
-  condition.comparison = sign->comparison;
-  if (auto value = parse_value(text, trimmed(text.substr(0, at), " "), condition); !value)
+  std::string_view rest = trimmed(text, " ");
+  const bool negated = rest.starts_with('!') && !rest.starts_with("!=");
+  if (negated) rest = trimmed(rest.substr(1), " ");
+  if (auto value = parse_compared_value(text, rest, condition); !value)
     return fail(std::move(value).error());
-  std::string_view number = trimmed(text.substr(at + sign->text.size()), " ");
-  condition.negative = number.starts_with('-');
-  if (condition.negative) number.remove_prefix(1);
-  const auto magnitude = parse_unsigned(number);
-  if (!magnitude || (condition.negative && *magnitude > std::uint64_t{1} << 63))
-    return fail(invalid_condition(text, "no number after the operator"));
-  condition.magnitude = *magnitude;
-  condition.negative = condition.negative && *magnitude != 0;
+  if (rest.empty()) {
+    condition.comparison = negated ? Comparison::equal : Comparison::not_equal;
+    return condition;
+  }
+  if (negated) return fail(invalid_condition(text, "'!' and an operator"));
+  const auto* const sign =
+      std::ranges::find_if(comparison_operators, [&](const ComparisonOperator& each) {
+        return rest.starts_with(each.text);
+      });
+  if (sign == comparison_operators.end())
+    return fail(
+        invalid_condition(text, rest.starts_with('=') ? "use '==' for equality" : "no operator"));
+  condition.comparison = sign->comparison;
+  if (auto constant = parse_constant(text, trimmed(rest.substr(sign->text.size()), " "), condition);
+      !constant)
+    return fail(std::move(constant).error());
   return condition;
+}
+
+Result<std::vector<ConditionSpec>> parse_conditions(std::string_view text) {
+  std::vector<ConditionSpec> all;
+  for (;;) {
+    const auto end = text.find("&&");
+    auto condition = parse_condition(trimmed(text.substr(0, end), " "));
+    if (!condition) return fail(std::move(condition).error());
+    all.push_back(std::move(*condition));
+    if (end == std::string_view::npos) return all;
+    text.remove_prefix(end + 2);
+  }
 }
 
 } // namespace uprobectl

@@ -3,7 +3,7 @@
 // events/plan.hpp.
 #pragma once
 
-#include "uprobectl/util.hpp"
+#include "events/value_path.hpp"
 
 #include <vector>
 
@@ -67,35 +67,47 @@ struct ArgumentSpec {
 // The value of one --args, for all functions or for one.
 struct ArgumentList {
   std::optional<std::string> function; // as typed; nullopt: all
-  std::vector<ArgumentSpec> arguments; // at least one, names unique
-  std::vector<std::string> warnings;   // about names that suggest another source than they have
+  // Either arguments or paths, at least one; names are unique.
+  std::vector<ArgumentSpec> arguments;
+  std::vector<ValuePath> paths;
+  std::vector<std::string> warnings; // about names that suggest another source than they have
 };
 
 constexpr std::size_t max_arguments = 16;           // of one list
 constexpr std::uint32_t max_argument_bytes = 4096;  // of one string or buffer
 constexpr std::uint32_t default_string_bytes = 128; // without a length or --max-string
 
-// Parses "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…". Without "@", a NAME that is argN, ret or a register
-// of this machine is read from there, any other NAME from the argument at its position. Fails with
-// `usage`, naming the invalid part.
+// Parses "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…" or "[FUNCTION=]PATH,…". Without "@", a NAME that is
+// argN, ret or a register of this machine is read from there, any other NAME from the argument at
+// its position. Fails with `usage`, naming the invalid part.
 Result<ArgumentList> parse_arguments(std::string_view text);
 
 enum class Comparison { equal, not_equal, less, more, at_most, at_least, has_bits };
 
-// The value of one --if: "VALUE OP NUMBER", where OP is == != < <= > >= or & (any of the bits is
-// set).
+// A condition of --if: "VALUE OP CONSTANT", where OP is == != < <= > >= or & (any of the bits is
+// set); "VALUE" alone stands for VALUE != 0, "!VALUE" for VALUE == 0.
 struct ConditionSpec {
   std::string text;                 // as typed
-  std::optional<std::string> name;  // an argument of an --args list, or a register
+  std::optional<std::string> name;  // an argument of an --args list, a variable or a register
   ArgumentSource source;            // used if there is no name
   std::optional<ArgumentType> type; // "ret:s32<0"; an integer type
+  // The value as debug information has it: if the name is not in a list, there is no name, or the
+  // constant has a name.
+  std::optional<ValuePath> path;
   Comparison comparison = Comparison::equal;
   bool negative = false;       // the sign of the number
   std::uint64_t magnitude = 0; // its absolute value
+  std::string constant_name{}; // an enumerator instead of a number
+
+  // Whether only debug information can tell what is compared.
+  bool needs_types() const { return path && (!path->steps.empty() || !constant_name.empty()); }
 };
 
-// Parses a condition. VALUE is argN, ret, a register or a name, with or without ":TYPE".
+// Parses a condition. VALUE is argN, ret, a register or a name, with or without ":TYPE", or a path
+// (value_path.hpp). CONSTANT is a number, a character in quotes or a name.
 Result<ConditionSpec> parse_condition(std::string_view text);
+// Parses conditions that are joined by "&&".
+Result<std::vector<ConditionSpec>> parse_conditions(std::string_view text);
 
 // Parses a decimal number, or a hexadecimal one with 0x, of at most 64 bits.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);

@@ -41,6 +41,10 @@ struct ArgumentValue {
   std::string bytes;                // strings and buffers
   bool truncated = false;           // `bytes` is only the beginning
   std::optional<std::string> error; // why the value could not be read
+  // A value of debug information, instead of type, number and bytes, and the name of its type,
+  // borrowed. What could not be read of it is a DataValue::Unreadable.
+  std::optional<DataValue> typed = {};
+  std::string_view type_name = {};
 };
 
 // A hit of a probe, or a record of a user's program. In the latter only `kind`, `record` and, if
@@ -59,9 +63,13 @@ struct Event {
   bool has_arguments = false;
   std::array<std::uint64_t, 6> arguments = {};
   std::optional<std::vector<ArgumentValue>> typed_arguments;
+  // The function's name without its signature, if debug information has named its parameters.
+  // Borrowed.
+  std::string_view function = {};
   ExitKind left_by = ExitKind::unknown;      // on_return
   std::uint64_t return_value = 0;            // on_return, except by a tail call: the raw register
   std::optional<ArgumentValue> typed_return; // if the type of the return value is known
+  bool returns_nothing = false;              // the function's result is void
   std::optional<std::uint64_t> latency_ns;   // on_return of a paired call
   std::vector<std::uint64_t> registers;      // if requested, in the order of register_names()
   std::optional<std::uint32_t> ns_pid;       // pid in the process's own pid namespace

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/plan.hpp"
 
-#include "bpf/builtin.hpp"
+#include "events/argument_lists.hpp"
 #include "events/java_method.hpp"
+#include "events/plan_layout.hpp"
 #include "events/readings.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace uprobectl {
 
@@ -103,26 +106,23 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
   return specs;
 }
 
-bool applies_to(const ArgumentList& list, const ProbePoint& point) {
-  if (list.function && point.static_probe && without_dashes(*list.function) == point.symbol)
-    return true;
-  return !list.function || *list.function == point.request || *list.function == point.symbol ||
-         *list.function == point.demangled || *list.function == display_name(point);
-}
-
-// Makes the record formats and program settings of the points.
+// Makes the record formats, plans and settings of the points.
 class Planner {
 public:
   Planner(const CaptureSpec& capture, std::span<const CapturePoint> points)
-      : capture_(capture), points_(points) {}
+      : capture_(capture), points_(points), lists_(capture.arguments) {}
 
   Result<void> check() const {
+    std::set<std::size_t> used;
+    for (const CapturePoint& each : points_) used.insert(lists_.find(*each.point));
     std::size_t general = 0;
-    for (const ArgumentList& list : capture_.arguments) {
+    for (std::size_t i = 0; i < capture_.arguments.size(); ++i) {
+      const ArgumentList& list = capture_.arguments[i];
       if (!list.function && ++general > 1)
         return fail(ErrorKind::usage, "--args without a function given twice");
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
+      if (used.contains(i)) continue;
       if (std::ranges::none_of(points_,
                                [&](const auto& each) { return applies_to(list, *each.point); }))
         return fail(Error{ErrorKind::usage, "--args: " + in_single_quotes(*list.function) +
@@ -147,22 +147,21 @@ public:
     return {};
   }
 
-  // Returns the index of the list for the point, the number of lists if there is none. A list for
-  // the function has precedence over that for all.
-  std::size_t find_list(const ProbePoint& point) const {
-    std::size_t chosen = capture_.arguments.size();
-    for (std::size_t i = 0; i < capture_.arguments.size(); ++i)
-      if (applies_to(capture_.arguments[i], point) &&
-          (chosen == capture_.arguments.size() || capture_.arguments[i].function))
-        chosen = i;
-    return chosen;
-  }
+  std::size_t find_list(const ProbePoint& point) const { return lists_.find(point); }
 
-  Result<RecordFormat> make_format(std::size_t list, const CodeAbi& abi, const ProbePoint& point,
+  Result<RecordFormat> make_format(std::size_t list, const CapturePoint& probed,
                                    bool at_start) const {
+    const ProbePoint& point = *probed.point;
+    const CodeAbi& abi = probed.code;
+    if (probed.prepared && probed.prepared->replaces_arguments)
+      return RecordFormat{.arguments = {}, .prepared = probed.prepared->readings.size()};
     const StaticProbe* const probe = point.static_probe.get();
     const ArgumentList* const asked =
         list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
+    if (asked != nullptr && !asked->paths.empty() && !capture_.send_events) return RecordFormat{};
+    if (asked != nullptr && !asked->paths.empty())
+      return fail(ErrorKind::not_found, fmt::format("'{}' needs debug information of the function",
+                                                    asked->paths.front().text));
     if (probe != nullptr) {
       auto specs = static_probe_arguments(*probe, asked);
       if (!specs) return fail(std::move(specs).error());
@@ -173,6 +172,8 @@ public:
         return RecordFormat{.arguments = plan_arguments(with_this(asked->arguments), nullptr)};
       return RecordFormat{.arguments = plan_arguments(asked->arguments, nullptr)};
     }
+    // The registers of an inlined call do not hold arguments.
+    if (point.inlined_into) return RecordFormat{};
     const bool at_entry = capture_.on_entry || capture_.pair_calls;
     if (point.java && at_start)
       return RecordFormat{.arguments =
@@ -200,36 +201,50 @@ public:
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
-  Result<builtin_settings> make_settings(const RecordFormat& format, const CodeAbi& abi,
-                                         bool at_start, bool is_entry, bool by_goroutine,
-                                         const StaticProbeLocation& location,
-                                         const JavaMethod* method) const {
+  Result<capture_plan> make_plan(const RecordFormat& format, const CapturePoint& probed,
+                                 bool at_start, const StaticProbeLocation& location) const {
+    const CodeAbi& abi = probed.code;
     const auto convention = calling_convention(abi.kind);
     if (!convention)
       return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
-    const ReadingBuilder builder(capture_, *convention, abi, at_start, location, method);
+    const ReadingBuilder builder(capture_, *convention, abi, at_start,
+                                 probed.point->inlined_into != nullptr, location,
+                                 probed.point->java.get());
+    if (probed.prepared)
+      if (auto checked = check_prepared(*probed.prepared, moments()); !checked)
+        return fail(std::move(checked).error());
+    capture_plan plan{};
+    plan.flags = plan_flags(format, probed);
+    if (convention->pointer_size == 4) plan.flags |= POINTERS_32;
+    auto added = format.prepared > 0 ? add_prepared(*probed.prepared, plan)
+                                     : add_readings(builder, format, plan);
+    if (!added) return fail(std::move(added).error());
+    if (added = add_conditions(builder, format, probed, plan); !added)
+      return fail(std::move(added).error());
+    complete_readings(plan);
+    const std::size_t end = record_bytes(plan, has_registers(plan.flags));
+    if (end > max_record_bytes)
+      return fail(Error{ErrorKind::usage, "the arguments take up to " + std::to_string(end) +
+                                              " bytes per event, the maximum is " +
+                                              std::to_string(max_record_bytes)}
+                      .hint("use smaller buffers or a smaller --max-string"));
+    return plan;
+  }
+
+  // Returns the settings of the run, and assigns the offsets in the plans.
+  builtin_settings make_settings(std::vector<capture_plan>& plans) const {
     builtin_settings settings{};
     settings.flags = flags();
-    add_stack(abi, settings);
-    const bool asks_for_stacks = capture_.count_stacks || capture_.stack != StackWalk::none;
-    if (asks_for_stacks && is_entry) settings.flags |= AT_FUNCTION_START;
-    if (by_goroutine) settings.flags |= BY_GOROUTINE;
-    if (capture_.by_trampoline) settings.nesting = capture_.nesting;
     settings.user = capture_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(capture_.min_latency.count());
-    settings.pointer_size = convention->pointer_size;
-    if (auto added = add_readings(builder, format, settings); !added)
-      return fail(std::move(added).error());
-    for (const ConditionSpec& spec : capture_.conditions) {
-      auto condition = builder.build_condition(spec, format.arguments);
-      if (!condition) return fail(std::move(condition).error());
-      settings.conditions[settings.condition_count++] = *condition;
-    }
-    if (capture_.measured) {
-      auto measured = builder.build_measured(*capture_.measured, format.arguments);
-      if (!measured) return fail(std::move(measured).error());
-      settings.measured = *measured;
-    }
+    settings.stack_size = capture_.stack == StackWalk::frame_pointers
+                              ? MAX_FRAMES * sizeof(std::uint64_t)
+                              : capture_.stack_bytes;
+    settings.returns = capture_.return_instances;
+    if (capture_.by_trampoline) settings.nesting = capture_.nesting;
+    const bool registers = std::ranges::any_of(
+        plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
+    lay_out_records(settings, plans, registers);
     return settings;
   }
 
@@ -242,151 +257,98 @@ private:
     if (capture_.by_trampoline) flags |= BY_TRAMPOLINE;
     if (capture_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (capture_.count_stacks) flags |= COUNT_STACKS;
+    if (capture_.stack == StackWalk::frame_pointers) flags |= WALK_STACK;
     if (capture_.measure_latency) flags |= MEASURE_LATENCY;
     if (capture_.measured) flags |= MEASURE_VALUE;
     return flags;
   }
 
-  // 32-bit code has other registers, and the unwinder does not support it.
-  void add_stack(const CodeAbi& abi, builtin_settings& settings) const {
-    if (capture_.stack == StackWalk::frame_pointers) {
-      settings.flags |= WALK_STACK;
-      settings.stack_size = MAX_FRAMES * sizeof(std::uint64_t);
-    } else if (capture_.stack == StackWalk::frame_data && abi.kind != CodeKind::native_32) {
-      settings.flags |= COPY_STACK;
-      settings.stack_size = capture_.stack_bytes;
-      settings.returns = capture_.return_instances;
-    }
+  // Registers are read with a copied stack, to unwind it.
+  bool has_registers(unsigned plan_flags) const {
+    return capture_.registers || (plan_flags & COPY_STACK) != 0;
   }
 
-  // Adds the readings of the arguments and lays out the record.
+  // 32-bit code has other registers, and the unwinder does not support it.
+  unsigned plan_flags(const RecordFormat& format, const CapturePoint& probed) const {
+    unsigned flags = 0;
+    if (capture_.stack == StackWalk::frame_data && probed.code.kind != CodeKind::native_32)
+      flags |= COPY_STACK;
+    const bool asks_for_stacks = capture_.count_stacks || capture_.stack != StackWalk::none;
+    if (asks_for_stacks && is_entry(*probed.point)) flags |= AT_FUNCTION_START;
+    if (is_by_goroutine(*probed.point, probed.code)) flags |= BY_GOROUTINE;
+    if (format.six_registers) flags |= SIX_ARGUMENTS;
+    return flags;
+  }
+
+  CaptureMoments moments() const {
+    return {.entry = capture_.on_entry || capture_.pair_calls,
+            .exit = capture_.on_return || capture_.pair_calls,
+            .paired = capture_.pair_calls};
+  }
+
+  // Requires that check_prepared() has accepted it.
+  static Result<void> add_prepared(const PreparedCapture& prepared, capture_plan& plan) {
+    std::ranges::copy(prepared.readings, plan.readings);
+    plan.reading_count = static_cast<std::uint32_t>(prepared.readings.size());
+    return {};
+  }
+
   Result<void> add_readings(const ReadingBuilder& builder, const RecordFormat& format,
-                            builtin_settings& settings) const {
-    const auto count = static_cast<std::size_t>(
-        std::ranges::count_if(format.arguments, &std::string::empty, &PlannedArgument::problem));
-    std::size_t end = sizeof(probe_record) + (count == 0 ? RECORD_VALUES * sizeof(std::uint64_t)
-                                                         : count * sizeof(reading_result));
-    if (capture_.registers || (settings.flags & COPY_STACK) != 0) {
-      settings.registers_offset = static_cast<std::uint32_t>(end);
-      end += register_names().size() * sizeof(std::uint64_t);
-    }
+                            capture_plan& plan) const {
     for (const PlannedArgument& planned : format.arguments) {
       if (!planned.problem.empty()) continue;
       auto made = builder.build_argument(planned.spec, format.arguments);
       if (!made) return fail(std::move(made).error());
-      made->bytes_offset = static_cast<std::uint32_t>(end);
-      end += (std::size_t{made->capacity} + 7) / 8 * 8;
-      settings.readings[planned.reading] = *made;
+      plan.readings[planned.reading] = *made;
+      ++plan.reading_count;
     }
-    if (end > max_record_bytes)
-      return fail(Error{ErrorKind::usage, "the arguments take up to " + std::to_string(end) +
-                                              " bytes per event, the maximum is " +
-                                              std::to_string(max_record_bytes)}
-                      .hint("use smaller buffers or a smaller --max-string"));
-    settings.reading_count = static_cast<std::uint32_t>(count);
-    settings.record_size = static_cast<std::uint32_t>(end);
+    return {};
+  }
+
+  Result<void> add_conditions(const ReadingBuilder& builder, const RecordFormat& format,
+                              const CapturePoint& probed, capture_plan& plan) const {
+    for (std::size_t i = 0; i < capture_.conditions.size(); ++i) {
+      const std::optional<condition> prepared =
+          probed.prepared && i < probed.prepared->conditions.size() ? probed.prepared->conditions[i]
+                                                                    : std::nullopt;
+      auto made = prepared ? Result<condition>(*prepared)
+                           : builder.build_condition(capture_.conditions[i], format.arguments);
+      if (!made) return fail(std::move(made).error());
+      plan.conditions[plan.condition_count++] = *made;
+    }
+    if (!capture_.measured) return {};
+    if (probed.prepared && probed.prepared->measured) {
+      plan.measured = *probed.prepared->measured;
+      return {};
+    }
+    auto measured = builder.build_measured(*capture_.measured, format.arguments);
+    if (!measured) return fail(std::move(measured).error());
+    plan.measured = *measured;
     return {};
   }
 
   const CaptureSpec& capture_;
   std::span<const CapturePoint> points_;
+  ArgumentListIndex lists_;
 };
 
-// Gives all variants the same record size, because they share maps. Stacks are at the end of
-// records.
-void unify_sizes(std::vector<builtin_settings>& variants) {
-  std::uint32_t largest = 0;
-  std::uint32_t stack = 0;
-  std::uint32_t returns = 0;
-  unsigned flags = 0;
-  for (const builtin_settings& each : variants) {
-    largest = std::max(largest, each.record_size);
-    stack = std::max(stack, each.stack_size);
-    flags |= each.flags;
-    if (each.returns.utask != 0) returns = sizeof(replaced_returns);
-  }
-  const bool has_stack = (flags & (COPY_STACK | WALK_STACK)) != 0;
-  const auto head = static_cast<std::uint32_t>(has_stack ? sizeof(stack_head) : 0);
-  for (builtin_settings& each : variants) {
-    each.record_size = largest + returns + head + stack;
-    // Stack bytes are copied directly to the buffer.
-    each.kept_size = (flags & COPY_STACK) != 0 ? largest + returns + head : each.record_size;
-    if (each.returns.utask != 0) each.returns_offset = largest;
-    if ((each.flags & (COPY_STACK | WALK_STACK)) != 0) each.stack_offset = largest + returns;
-  }
+// Structures of bpf/record.h have no padding.
+template <typename Structure>
+std::string bytes_of(const Structure& structure) {
+  return {reinterpret_cast<const char*>(&structure), sizeof(structure)};
 }
 
-Error record_too_short(std::size_t size, std::size_t needed) {
-  return {ErrorKind::corrupt, "a record of the BPF program has " + std::to_string(size) +
-                                  " bytes, expected at least " + std::to_string(needed)};
-}
-
-// Reads without a bounds check: decode() checks the size of the whole record first.
-template <typename Value>
-Value read_value(Bytes record, std::size_t offset) {
-  Value value;
-  std::memcpy(&value, record.data() + offset, sizeof(value));
-  return value;
-}
-
-ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
-                              std::size_t index) {
-  const auto result =
-      read_value<reading_result>(record, sizeof(probe_record) + index * sizeof(reading_result));
-  ArgumentValue value{
-      .name = spec.name, .type = spec.type, .number = result.value, .bytes = {}, .error = {}};
-  if (result.status < 0) {
-    const bool is_null = is_memory(spec.type) && result.value == 0;
-    value.error =
-        is_null ? "null pointer" : fmt::format("memory at {:#x} cannot be read", result.value);
-    return value;
-  }
-  if (!is_memory(spec.type)) return value;
-  auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(result.status), how.capacity);
-  if (how.form == READ_STRING) {
-    value.truncated = length == how.capacity; // the capacity includes NUL and one more byte
-    length = length == 0 ? 0 : length - 1;
-    if (value.truncated) --length;
-  } else if (how.form == READ_JAVA_STRING) {
-    const bool is_utf_16 = (result.value & JAVA_STRING_IS_UTF_16) != 0;
-    value.truncated = (result.value >> 1) << (is_utf_16 ? 1 : 0) > length;
-    const Bytes characters = record.subspan(how.bytes_offset, length);
-    value.bytes = is_utf_16 ? utf16_to_utf8(characters) : latin1_to_utf8(characters);
-    return value;
-  } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING) {
-    value.truncated = result.value > length;
-  } else if (how.length_from > 0) {
-    const auto wanted = read_value<reading_result>(
-        record, sizeof(probe_record) + (how.length_from - 1) * sizeof(reading_result));
-    if (wanted.status < 0) {
-      value.error = "its length cannot be read";
-      return value;
-    }
-    value.truncated = wanted.value > length;
-  }
-  const Bytes bytes = record.subspan(how.bytes_offset, length);
-  value.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return value;
-}
-
-std::vector<std::uint64_t> read_words(Bytes bytes) {
-  std::vector<std::uint64_t> numbers(bytes.size() / sizeof(std::uint64_t));
-  if (!numbers.empty())
-    std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint64_t));
-  return numbers;
-}
-
-// Returns the return addresses that return probes have replaced, and the address that the function
-// of a finished call was entered with, which another tool's return probe may have replaced.
-std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_settings& settings,
-                                                   const stack_head& head) {
-  std::vector<replaced_return> returns;
-  if (settings.returns_offset != 0)
-    if (const auto read = structure_at<replaced_returns>(record, settings.returns_offset))
-      returns.assign(read->list,
-                     read->list + std::min<std::uint64_t>(read->count, MAX_REPLACED_RETURNS));
-  if (head.caller != 0) returns.push_back({.stack_pointer = head.address, .address = head.caller});
-  return returns;
+// Returns a key that is equal for points with equal prepared captures.
+std::string prepared_key(const CapturePoint& probed) {
+  if (!probed.prepared) return {};
+  const PreparedCapture& prepared = *probed.prepared;
+  std::string key = (prepared.replaces_arguments ? "prepared " : "with arguments ") +
+                    std::to_string(prepared.readings.size()) + ' ' +
+                    std::to_string(prepared.max_bytes);
+  for (const reading& each : prepared.readings) key += bytes_of(each);
+  if (prepared.measured) key += "measured" + bytes_of(*prepared.measured);
+  for (const auto& each : prepared.conditions) key += each ? "condition" + bytes_of(*each) : "none";
+  return key;
 }
 
 } // namespace
@@ -396,35 +358,42 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   const Planner planner(capture, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   CapturePlan plan;
-  std::map<
-      std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, std::string>,
-      std::uint32_t>
+  std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, bool,
+                      std::string>,
+           Probe>
       known;
-  for (const auto& [probed, code] : points) {
-    const ProbePoint& point = *probed;
+  std::map<std::string, std::uint32_t> numbers; // of plans, by their bytes
+  for (const CapturePoint& probed : points) {
+    const ProbePoint& point = *probed.point;
+    const CodeAbi& code = probed.code;
     const std::size_t list = planner.find_list(point);
     const bool at_start = point.symbol_offset == 0;
     const bool is_entry = planner.is_entry(point);
     const bool by_goroutine = planner.is_by_goroutine(point, code);
     const StaticProbeLocation location{.probe = point.static_probe.get(), .address = point.address};
-    const auto [variant, is_new] =
-        known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
-                                 reading_key(location) + signature_key(point.java.get())),
-                      static_cast<std::uint32_t>(plan.variants_.size()));
+    const auto [same, is_new] = known.emplace(
+        std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
+                   point.inlined_into != nullptr,
+                   prepared_key(probed) + reading_key(location) + signature_key(point.java.get())),
+        Probe{});
     if (is_new) {
-      auto format = planner.make_format(list, code, point, at_start);
-      auto settings = format ? planner.make_settings(*format, code, at_start, is_entry,
-                                                     by_goroutine, location, point.java.get())
-                             : fail(std::move(format).error());
-      if (!settings) {
-        Error error = std::move(settings).error();
+      auto format = planner.make_format(list, probed, at_start);
+      auto made = format ? planner.make_plan(*format, probed, at_start, location)
+                         : fail(Error(format.error()));
+      if (!made) {
+        Error error = std::move(made).error();
         error.message.insert(0, display_name(point) + ": ");
         return fail(std::move(error));
       }
+      const auto number = static_cast<std::uint32_t>(plan.plans_.size());
+      const auto [equal, is_first] = numbers.emplace(bytes_of(*made), number);
+      if (is_first) plan.plans_.push_back(*made);
+      same->second = {.plan = equal->second,
+                      .format = static_cast<std::uint32_t>(plan.formats_.size())};
       plan.formats_.push_back(std::move(*format));
-      plan.variants_.push_back(*settings);
     }
-    plan.probes_.push_back({.point = probed, .variant = variant->second});
+    Probe& probe = plan.probes_.emplace_back(same->second);
+    probe.point = probed.point;
   }
   plan.shows_registers_ = capture.registers;
   plan.copies_stacks_ = capture.stack == StackWalk::frame_data;
@@ -436,13 +405,14 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       std::ranges::any_of(capture.conditions, [&](const ConditionSpec& condition) {
         return !condition.name && is_argument(condition.source);
       });
-  unify_sizes(plan.variants_);
+  if (plan.plans_.empty()) plan.plans_.emplace_back();
+  plan.settings_ = planner.make_settings(plan.plans_);
   return plan;
 }
 
 bool CapturePlan::uses_argument_numbers(std::size_t probe) const {
   return compares_arguments_ ||
-         std::ranges::any_of(formats_[probes_[probe].variant].arguments,
+         std::ranges::any_of(formats_[probes_[probe].format].arguments,
                              [](const PlannedArgument& each) {
                                return each.spec.source.kind == ArgumentSource::Kind::argument;
                              });
@@ -450,112 +420,12 @@ bool CapturePlan::uses_argument_numbers(std::size_t probe) const {
 
 std::vector<std::string> CapturePlan::describe_problems(std::size_t probe) const {
   std::vector<std::string> problems;
-  if (copies_stacks_ && (variants_[probes_[probe].variant].flags & COPY_STACK) == 0)
+  if (copies_stacks_ && (plan_of(probe).flags & COPY_STACK) == 0)
     problems.emplace_back("stacks of 32-bit code cannot be unwound");
-  for (const PlannedArgument& each : formats_[probes_[probe].variant].arguments)
+  for (const PlannedArgument& each : formats_[probes_[probe].format].arguments)
     if (!each.problem.empty())
       problems.push_back(each.spec.name + " cannot be read (" + each.problem + ")");
   return problems;
-}
-
-std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
-  if (record.size() < sizeof(probe_record)) return std::nullopt;
-  const auto raw = read_value<probe_record>(record, 0);
-  if (raw.kind != RECORD_NEW_STACK) return std::nullopt;
-  return raw.pid;
-}
-
-Result<Event> CapturePlan::decode(Bytes record) const {
-  if (record.size() < sizeof(probe_record))
-    return fail(record_too_short(record.size(), sizeof(probe_record)));
-  const auto raw = read_value<probe_record>(record, 0);
-  if (raw.cookie >= probes_.size() || raw.kind > RECORD_CALL)
-    return fail(ErrorKind::corrupt, "a record of the BPF program has the unknown probe " +
-                                        std::to_string(raw.cookie) + " (there are " +
-                                        std::to_string(probes_.size()) + ")");
-  const auto [point, variant] = probes_[raw.cookie];
-  const builtin_settings& settings = variants_[variant];
-  if (record.size() < settings.kept_size)
-    return fail(record_too_short(record.size(), settings.kept_size));
-
-  Event event;
-  event.time_ns = raw.time_ns;
-  event.pid = raw.pid;
-  event.tid = raw.tid;
-  event.cpu = raw.cpu;
-  event.comm.assign(raw.comm, ::strnlen(raw.comm, sizeof(raw.comm)));
-  event.point = point;
-  event.probe = static_cast<std::uint32_t>(raw.cookie);
-  event.kind = raw.kind != RECORD_ENTRY ? EventKind::on_return
-               : point->static_probe    ? EventKind::static_probe
-                                        : EventKind::entry;
-  event.return_value = raw.return_value;
-  event.left_by = raw.left_by == LEFT_BY_RETURN      ? ExitKind::return_instruction
-                  : raw.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
-                                                     : ExitKind::unknown;
-  if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
-  event.has_arguments = raw.kind != RECORD_RETURN;
-  const RecordFormat& format = formats_[variant];
-  if (format.six_registers && event.has_arguments)
-    event.arguments = read_value<decltype(event.arguments)>(record, sizeof(raw));
-  for (const auto& [spec, reading, problem] : format.arguments) {
-    const bool is_return = spec.name == "ret" && spec.source.kind == ArgumentSource::Kind::returned;
-    if (is_return && event.left_by == ExitKind::tail_call) continue;
-    if (!problem.empty() && is_return) {
-      if (raw.kind != RECORD_ENTRY)
-        event.typed_return = {.name = spec.name, .type = spec.type, .error = problem};
-      continue;
-    }
-    if (!problem.empty()) {
-      if (raw.kind == RECORD_RETURN) continue;
-      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
-          .push_back({.name = spec.name, .type = spec.type, .error = problem});
-      continue;
-    }
-    const auto& how = settings.readings[reading];
-    const bool was_read =
-        raw.kind == RECORD_CALL || (how.moment == MOMENT_ENTRY) == (raw.kind == RECORD_ENTRY);
-    if (!was_read) continue;
-    ArgumentValue value = decode_argument(record, spec, how, reading);
-    if (is_return)
-      event.typed_return = std::move(value);
-    else
-      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
-          .push_back(std::move(value));
-  }
-  if (!format.six_registers && event.has_arguments && !event.typed_arguments)
-    event.typed_arguments.emplace();
-  if (shows_registers_) {
-    event.registers.resize(register_names().size());
-    std::memcpy(event.registers.data(), record.data() + settings.registers_offset,
-                event.registers.size() * sizeof(std::uint64_t));
-  }
-  return event;
-}
-
-std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
-  const auto raw = structure_at<probe_record>(record, 0);
-  if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
-  const builtin_settings& settings = variants_[probes_[raw->cookie].variant];
-  if (settings.stack_offset == 0) return std::nullopt;
-  const auto head = structure_at<stack_head>(record, settings.stack_offset);
-  if (!head) return std::nullopt;
-  const std::size_t begin = settings.stack_offset + sizeof(*head);
-  const std::size_t size = std::min<std::size_t>(head->size, record.size() - begin);
-  CapturedStack captured;
-  if ((settings.flags & WALK_STACK) != 0) {
-    captured.frames = walked_frames(read_words(record.subspan(begin, size)), head->caller);
-    return captured;
-  }
-  const std::size_t caller = head->has_caller != 0 ? sizeof(head->caller) : 0;
-  captured.address = head->address;
-  captured.bytes = record.subspan(begin - caller, caller + size);
-  captured.registers = read_words(
-      record.subspan(settings.registers_offset, register_names().size() * sizeof(std::uint64_t)));
-  captured.replaced_returns = read_replaced_returns(record, settings, *head);
-  captured.at_function_entry =
-      raw->kind != RECORD_RETURN && (settings.flags & AT_FUNCTION_START) != 0;
-  return captured;
 }
 
 } // namespace uprobectl

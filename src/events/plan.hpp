@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates what a run captures at each hit into settings of the built-in program, and decodes the
-// records that it sends. bpf/record.h defines the layout of both.
+// Translates what a run captures at each hit into settings and plans of the built-in program, and
+// decodes the records that it sends. bpf/record.h defines the layout of all three.
 #pragma once
 
 #include "bpf/record.h"
 #include "events/arguments.hpp"
 #include "events/events.hpp"
+#include "events/prepared.hpp"
 
 #include <chrono>
 
@@ -32,12 +33,17 @@ struct CaptureSpec {
   std::optional<ArgumentSource> measured = {}; // a value to measure instead of latencies
 
   std::vector<ArgumentList> arguments = {};
+  // Without argument lists: capture parameters and results by their types, where debug information
+  // has them.
+  bool typed = false;
+  int typed_depth = 2; // of structures in structures, at most max_typed_depth
   std::vector<ConditionSpec> conditions = {};            // all must hold
   std::chrono::nanoseconds min_latency{0};               // of pairs
   bool registers = false;                                // all of them with each event
   std::uint32_t max_string_bytes = default_string_bytes; // of strings without an explicit length
   StackWalk stack = StackWalk::none;                     // in records; none if count_stacks
   std::uint32_t stack_bytes = default_stack_bytes;       // MIN_STACK_BYTES to MAX_STACK_BYTES
+  bool source_lines = false; // frames of stacks have source lines, inlined functions have frames
   // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
   // it is not known.
   return_instance_layout return_instances = {};
@@ -63,22 +69,47 @@ struct CodeAbi {
 };
 
 // A point to probe, and the ABI of its code.
+//
+// A caller that knows better than CaptureSpec what a point has to offer (its types, for example)
+// sets `prepared`: readings in an order in which each comes before those that use it. If they
+// replace the arguments, argument lists do not apply to the point, and its events have no
+// arguments: decode_prepared() returns what the readings found, by their index. Prepared conditions
+// and a prepared measured value apply in any case. To follow the member `count` (int at 16)
+// of the pointer `self->owner` (at 8), where self is in rdi, and to copy 24 bytes of `self->owner`:
+//
+//   reading owner{.size = 8};                       // of the entry, an integer
+//   owner.base = *register_number("rdi");
+//   owner.offsets[owner.steps++] = 8;               // *(rdi + 8)
+//   reading count{.size = 4, .is_signed = 1};
+//   count.base_from = 1;                            // 1 + the index of owner
+//   count.offsets[count.steps++] = 16;              // *(owner + 16)
+//   reading block{.form = READ_BYTES, .size = 8, .capacity = 24};
+//   block.base_from = 1;                            // no step: the address itself
+//   points[0].prepared = PreparedCapture{.readings = {owner, count, block}};
+//
+// A variable of the module: base = instruction_pointer(), base_offset = its address - that of the
+// point (as linked), at the entry only. Memory at the return whose address was kept at the entry:
+// moment = MOMENT_RETURN and base_from, in a run that pairs calls. The elements of a vector:
+// READ_BYTES with length_from the number of elements and their element_size, or with the address of
+// their end and length_is_end.
 struct CapturePoint {
   const ProbePoint* point = nullptr; // borrowed
   CodeAbi code = {};
+  std::optional<PreparedCapture> prepared = {};
 };
 
 // An argument and where its value is in the record.
 struct PlannedArgument {
   ArgumentSpec spec;
-  std::size_t reading = 0; // index of builtin_settings::readings
+  std::size_t reading = 0; // index of capture_plan::readings
   std::string problem;     // why it cannot be read; else empty
 };
 
-// What the records of a variant (see probe_variant) contain.
+// What the records of a probe contain.
 struct RecordFormat {
   std::vector<PlannedArgument> arguments;
   bool six_registers = false; // the registers of the first six arguments instead
+  std::size_t prepared = 0;   // the number of prepared readings
 };
 
 // Returns the pid of a record that announces a new stack (CaptureSpec::count_stacks), nullopt for
@@ -103,16 +134,17 @@ struct CapturedStack {
   std::uint64_t caller_at_entry = 0;
 };
 
-// The settings of the built-in program for a set of points, and the decoder of its records. Points
-// that need the same settings share a variant. Borrows the points given to make().
+// The settings and plans of the built-in program for a set of points, and the decoder of its
+// records. Points at which the same is read share a plan. Borrows the probe points given to make().
 class CapturePlan {
 public:
   // The number of a probe is the index of its point. Fails with `usage` or `unsupported` and names
   // the value that cannot be read.
   static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const CapturePoint> points);
 
-  const std::vector<builtin_settings>& variants() const { return variants_; }
-  std::uint32_t probe_variant(std::size_t probe) const { return probes_[probe].variant; }
+  const builtin_settings& settings() const { return settings_; }
+  const std::vector<capture_plan>& plans() const { return plans_; }
+  std::uint32_t probe_plan(std::size_t probe) const { return probes_[probe].plan; }
   // Describes the requested values that cannot be captured at the probe, with reasons.
   std::vector<std::string> describe_problems(std::size_t probe) const;
   // Whether a list, condition or measurement refers to arguments of the probe by number.
@@ -121,19 +153,27 @@ public:
   // Decodes an event, which borrows names from the plan and its point. Fails with `corrupt` if the
   // record is too short or has an unknown probe number.
   Result<Event> decode(Bytes record) const;
+  // Returns the results of the prepared readings, by their index in PreparedCapture::readings, of a
+  // record that decode() accepted. Empty if nothing was prepared for its probe. After a tail call
+  // those of registers at the return are meaningless.
+  std::vector<PreparedValue> decode_prepared(Bytes record) const;
   // Returns the stack of a record that decode() accepted. nullopt if stacks were not requested or
   // the code is 32-bit.
   std::optional<CapturedStack> decode_stack(Bytes record) const;
 
 private:
-  std::vector<builtin_settings> variants_;
   struct Probe {
     const ProbePoint* point = nullptr;
-    std::uint32_t variant = 0;
+    std::uint32_t plan = 0;
+    std::uint32_t format = 0;
   };
-  std::vector<RecordFormat> formats_; // by variant
-  std::vector<Probe> probes_;         // by number
-  bool shows_registers_ = false;      // if false, they are only captured for the stack
+  const capture_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }
+
+  builtin_settings settings_ = {};
+  std::vector<capture_plan> plans_;
+  std::vector<RecordFormat> formats_;
+  std::vector<Probe> probes_;    // by number
+  bool shows_registers_ = false; // if false, they are only captured for the stack
   bool copies_stacks_ = false;
   bool compares_arguments_ = false; // a condition or measurement has an argument by number
 };

@@ -78,26 +78,6 @@ bool is_signed(ArgumentType type) {
          type == ArgumentType::s64;
 }
 
-record_u32 number_of(Comparison comparison) {
-  switch (comparison) {
-  case Comparison::equal:
-    return IS_EQUAL;
-  case Comparison::not_equal:
-    return IS_NOT_EQUAL;
-  case Comparison::less:
-    return IS_LESS;
-  case Comparison::more:
-    return IS_GREATER;
-  case Comparison::at_most:
-    return IS_AT_MOST;
-  case Comparison::at_least:
-    return IS_AT_LEAST;
-  case Comparison::has_bits:
-    break;
-  }
-  return HAS_BITS;
-}
-
 using Planned = std::span<const PlannedArgument>;
 
 Planned::iterator find_named(Planned list, std::string_view name) {
@@ -111,7 +91,16 @@ Planned::iterator find_integer(Planned list, const ArgumentSource& source) {
   });
 }
 
-void add_step(reading& made, std::int64_t offset) { made.offsets[made.steps++] = offset; }
+// Returns false if the offset is too large, which only one of the first step is not.
+bool add_step(reading& made, std::int64_t offset) {
+  if (std::in_range<std::int32_t>(offset)) {
+    made.offsets[made.steps++] = static_cast<std::int32_t>(offset);
+    return true;
+  }
+  if (made.steps++ > 0) return false;
+  made.base_offset += offset;
+  return true;
+}
 
 std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
   return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
@@ -264,8 +253,7 @@ Result<reading> make_static_reading(const StaticProbeLocation& location,
     made.index_size = argument.index_part == Part::whole ? 8 : 4;
     made.index_is_signed = argument.index_part == Part::signed_low_word ? 1 : 0;
   }
-  made.steps = 1;
-  made.offsets[0] = distance;
+  add_step(made, distance);
   return made;
 }
 
@@ -316,6 +304,11 @@ Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) 
         Error{ErrorKind::usage, "ret is only known at the return, which is not probed"}.hint(
             "add --return or --latency"));
   case Kind::argument:
+    if (is_inlined_)
+      return fail(Error{ErrorKind::usage,
+                        source_text(source) + " is in no fixed register at an inlined call"}
+                      .hint("read registers by name, as in --args x:u64@rax, or leave out "
+                            "--inlined"));
     if (capture_.on_entry || capture_.pair_calls) return MOMENT_ENTRY;
     return fail(Error{ErrorKind::usage,
                       source_text(source) + " is only known at the entry, which is not probed"}
@@ -452,7 +445,9 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
     }
   }
   made.moment = *moment;
-  if (source.memory) add_step(made, *source.memory + std::exchange(made.addend, 0));
+  if (source.memory && !add_step(made, *source.memory + std::exchange(made.addend, 0)))
+    return fail(ErrorKind::unsupported,
+                source_text(source) + ": the offset does not fit in 32 bits");
   made.addend += source.addend;
   return made;
 }
@@ -482,11 +477,36 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
   made->length_from = static_cast<std::uint32_t>(length->reading) + 1;
   const auto known = read_moment(length->spec.source);
   if (!known) return fail(known.error());
-  if (*known > made->moment)
-    return fail(Error{ErrorKind::usage, spec.name + ": its length " + *spec.length_from +
-                                            " is known only when the function has returned"}
-                    .hint("use a fixed length, as in buf[64]"));
+  const bool comes_later = *known > made->moment;
+  if (comes_later || (*known != made->moment && !capture_.pair_calls))
+    return fail(
+        Error{ErrorKind::usage,
+              fmt::format("{}: its length {} is known only {}", spec.name, *spec.length_from,
+                          comes_later ? "when the function has returned"
+                                      : "at the entry, which is another event")}
+            .hint(comes_later ? "use a fixed length, as in buf[64]"
+                              : "add --latency, which makes both one event"));
   return made;
+}
+
+record_u32 number_of(Comparison comparison) {
+  switch (comparison) {
+  case Comparison::equal:
+    return IS_EQUAL;
+  case Comparison::not_equal:
+    return IS_NOT_EQUAL;
+  case Comparison::less:
+    return IS_LESS;
+  case Comparison::more:
+    return IS_GREATER;
+  case Comparison::at_most:
+    return IS_AT_MOST;
+  case Comparison::at_least:
+    return IS_AT_LEAST;
+  case Comparison::has_bits:
+    break;
+  }
+  return HAS_BITS;
 }
 
 Result<condition> ReadingBuilder::build_condition(const ConditionSpec& spec,

@@ -48,12 +48,13 @@ std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret",
 class ReadingBuilder {
 public:
   // `at_start`: the point is the first instruction of its function, so that stack offsets are
-  // known. `method`: null unless the function is a Java method. Borrows all references.
+  // known. `is_inlined`: the point is an inlined call, whose arguments are in no fixed registers.
+  // `method`: null unless the function is a Java method. Borrows all references.
   ReadingBuilder(const CaptureSpec& capture, const CallingConvention& convention,
-                 const CodeAbi& abi, bool at_start, const StaticProbeLocation& location,
-                 const JavaMethod* method)
+                 const CodeAbi& abi, bool at_start, bool is_inlined,
+                 const StaticProbeLocation& location, const JavaMethod* method)
       : capture_(capture), convention_(convention), abi_(abi), at_start_(at_start),
-        location_(location), is_java_(method != nullptr) {
+        is_inlined_(is_inlined), location_(location), is_java_(method != nullptr) {
     if (method == nullptr) return;
     java_ = java_arguments(*method, abi.kind);
     java_return_ = java_return(*method, abi.kind);
@@ -84,6 +85,7 @@ private:
   const CallingConvention& convention_;
   const CodeAbi& abi_;
   bool at_start_;
+  bool is_inlined_;
   const StaticProbeLocation& location_;
   bool is_java_;
   std::vector<JavaArgument> java_;
@@ -113,5 +115,8 @@ std::optional<OtherArchRegister> find_other_arch_register(std::string_view name)
 
 // Returns nullopt if the kernel of this machine cannot probe such code.
 std::optional<CallingConvention> calling_convention(CodeKind kind);
+
+// Returns the enum comparison of bpf/record.h.
+record_u32 number_of(Comparison comparison);
 
 } // namespace uprobectl

@@ -119,6 +119,12 @@ void append_printable(std::string& out, std::string_view text) {
   }
 }
 
+std::string printable(std::string_view text) {
+  std::string shown;
+  append_printable(shown, text);
+  return shown;
+}
+
 void append_quoted(std::string& out, std::string_view text, char quote) {
   out += quote;
   for (std::size_t at = 0; at < text.size();) {

@@ -14,6 +14,7 @@ struct HistogramRecord;
 // Appends the text. Writes control characters (C0, DEL, C1, bidirectional controls) and invalid
 // UTF-8 as \xNN, so that a name cannot move the cursor, imitate a line or look like another name.
 void append_printable(std::string& out, std::string_view text);
+std::string printable(std::string_view text); // the same as a string
 
 // As append_printable(), in quotes. The quote and the backslash are escaped with a backslash.
 void append_quoted(std::string& out, std::string_view text, char quote);

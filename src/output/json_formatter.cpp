@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/format.hpp"
+#include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
 #include "output/output.hpp"
 #include "output/values.hpp"
@@ -47,6 +48,31 @@ void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("address", point.address);
 }
 
+// Adds the keys of an inlined instance.
+void add_inlined_into(JsonRecord& record, const ProbePoint& point) {
+  if (!point.inlined_into) return;
+  const InlinedInto& into = *point.inlined_into;
+  std::string& out = record.begin_field("inlined_into");
+  out += '{';
+  const std::size_t comma = out.size();
+  JsonRecord members(out);
+  members.field("symbol", into.function.empty() ? std::nullopt : Text(into.function));
+  members.field("demangled", into.demangled);
+  members.field("source", into.source.empty() ? std::nullopt : Text(into.source));
+  members.field("line", into.line == 0 ? std::nullopt : std::optional(into.line));
+  out.erase(comma, 1);
+  out += '}';
+  record.field("approximate", into.is_approximate);
+}
+
+// Adds the keys of a requested source line.
+void add_source(JsonRecord& record, const ProbePoint& point) {
+  if (!point.source) return;
+  record.field("source", point.source->file);
+  record.field("line", std::uint64_t{point.source->line});
+  record.field("inlined", point.source->inlined);
+}
+
 class JsonFormatter final : public RecordFormatter {
 public:
   explicit JsonFormatter(OutputBuffer& out) : out_(out), line_(out.draft()) {}
@@ -67,6 +93,8 @@ public:
     record.field("build_id", point.binary->build_id);
     record.field("aliases", point.aliases);
     record.field("instruction", point.instruction);
+    add_inlined_into(record, point);
+    add_source(record, point);
     finish(record);
   }
 
@@ -83,6 +111,15 @@ public:
     append_json_static_arguments(record.begin_field("arguments"), probe.arguments);
     record.field("machine", elf::to_string(point.binary->machine));
     record.field("build_id", point.binary->build_id);
+    finish(record);
+  }
+
+  void write(const ArgumentsRecord& listed) override {
+    const ProbePoint& point = *listed.point;
+    JsonRecord record(line_, "arguments");
+    add_place(record, point);
+    record.field("symbol", point.symbol);
+    append_json_arguments(record, listed);
     finish(record);
   }
 
@@ -127,6 +164,18 @@ public:
                  library.machine ? std::optional(elf::to_string(*library.machine)) : std::nullopt);
     record.field("probeable", library.probeable);
     record.field("reason", library.reason);
+    finish(record);
+  }
+
+  void write(const SourceLineRecord& listed) override {
+    JsonRecord record(line_, "source_line");
+    record.field("target", listed.binary->target);
+    record.field("file", listed.binary->real_path);
+    record.field("entry", listed.binary->path.entry);
+    record.field("source", listed.source);
+    record.field("line", std::uint64_t{listed.line});
+    record.field("probeable", listed.probeable);
+    record.field("text", listed.text);
     finish(record);
   }
 
@@ -222,8 +271,8 @@ public:
       append_json_value(record.begin_field("return_value"), *event.typed_return);
       record.field("return_error", event.typed_return->error);
     } else {
-      const bool has_value =
-          event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call;
+      const bool has_value = event.kind == EventKind::on_return &&
+                             event.left_by != ExitKind::tail_call && !event.returns_nothing;
       record.field("return_value",
                    has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
     }
@@ -231,11 +280,13 @@ public:
     record.field("latency_ns", event.latency_ns);
     add_stack(record, event.stack);
     append_json_registers(record.begin_field("registers"), event.registers);
+    if (point != nullptr) add_inlined_into(record, *point);
     record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
     record.field("record_type", sent != nullptr ? to_optional_view(sent->type) : std::nullopt);
     append_record(record.begin_field("record"), sent);
     const bool is_raw = sent != nullptr && !sent->value;
     record.field("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
+    if (point != nullptr) add_source(record, *point);
     finish(record);
     out_.end_event();
   }
@@ -371,11 +422,13 @@ private:
     record.field("file", point.binary->real_path);
     record.field("entry", point.binary->path.entry);
     record.field("offset", point.offset);
+    add_inlined_into(record, point);
   }
 
   static void add_counted_probe(JsonRecord& record, const ProbePoint& point) {
     add_probe(record, point);
     record.field("demangled", point.demangled);
+    add_source(record, point);
   }
 
   void finish(JsonRecord& record) {

@@ -82,7 +82,8 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
                        .symbol = text_at(*object, "symbol"),
                        .symbol_offset = number_at(*object, "symbol_offset").value_or(0),
                        .version = text_at(*object, "version"),
-                       .build_id = text_at(*object, "build_id")};
+                       .build_id = text_at(*object, "build_id"),
+                       .is_inlined = object->getObject("inlined_into") != nullptr};
 }
 
 std::string_view to_string(DriftRecord::Change change) {

@@ -24,6 +24,7 @@ struct RecordedMatch {
   std::uint64_t symbol_offset = 0;
   std::optional<std::string> version;
   std::optional<std::string> build_id;
+  bool is_inlined = false; // an inlined instance of the symbol
 
   // The fields of a `usdt` record.
   struct Static {

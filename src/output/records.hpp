@@ -5,6 +5,7 @@
 
 #include "bpf/pin.hpp"
 #include "doctor/doctor.hpp"
+#include "dwarf/functions.hpp"
 #include "events/events.hpp"
 #include "events/histogram.hpp"
 #include "inventory/inventory.hpp"
@@ -31,10 +32,23 @@ struct StaticProbeRecord {
   const ProbePoint* point = nullptr; // has a static_probe
   std::string_view target;           // empty if only one target is listed
 };
+// The parameters and variables at an address, from debug information (`arguments`).
+struct ArgumentsRecord {
+  const ProbePoint* point = nullptr;
+  const dwarf::FunctionInfo* function = nullptr;
+};
 // A library in an archive (`library`).
 struct LibraryRecord {
   std::string_view real_path;
   ArchiveLibrary library;
+};
+// A line of a source file (`source_line`).
+struct SourceLineRecord {
+  const ProbedBinary* binary = nullptr;
+  std::string_view source; // path in the debug information
+  std::uint32_t line = 0;
+  bool probeable = false;                    // it has code
+  std::optional<std::string_view> text = {}; // nullopt if the file was not found
 };
 // Written when all probes are attached (`attached`).
 struct AttachedRecord {
@@ -164,8 +178,10 @@ public:
   virtual ~RecordFormatter() = default;
   virtual void write(const ProbePoint& point) = 0;         // `match`
   virtual void write(const StaticProbeRecord& record) = 0; // `usdt`
+  virtual void write(const ArgumentsRecord& record) = 0;
   virtual void write(const SymbolRecord& record) = 0;
   virtual void write(const LibraryRecord& record) = 0;
+  virtual void write(const SourceLineRecord& record) = 0;
   virtual void write(const DriftRecord& record) = 0;
   virtual void write(const InstalledProbe& probe) = 0;
   virtual void write(const Pin& pin) = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/format.hpp"
+#include "output/function_arguments.hpp"
 #include "output/output.hpp"
 #include "output/values.hpp"
 
@@ -129,12 +130,6 @@ void TextTable::flush() {
   held_.clear();
 }
 
-std::string printable(std::string_view text) {
-  std::string shown;
-  append_printable(shown, text);
-  return shown;
-}
-
 std::string padded(const std::string& text, std::size_t width) {
   return text + std::string(width - std::min(width, display_width(text)), ' ');
 }
@@ -179,6 +174,8 @@ void StaticProbeGroups::write() {
   known_.clear();
 }
 
+constexpr std::size_t tab_width = 8; // of source text
+
 // A row whose columns depend on options.
 template <std::size_t max_columns>
 class Columns {
@@ -212,10 +209,12 @@ public:
     const std::string name = display_name(point);
     std::string sum;
     std::string aliases;
-    Columns<6> columns;
+    const std::string source = display_source(point, true);
+    Columns<7> columns;
     columns.add("OFFSET", offset);
     columns.add("FILE", displayed_file(point));
     columns.add("SYMBOL", name);
+    if (!source.empty()) columns.add("LINE", source);
     if (style_.verbose) columns.add("SUM", sum = offset_sum(point));
     if (style_.verbose || style_.instruction)
       columns.add("INSTRUCTION", point.instruction ? std::string_view(*point.instruction) : "");
@@ -247,6 +246,10 @@ public:
     table_.row(columns.cells());
   }
 
+  void write(const ArgumentsRecord& listed) override {
+    out_.append(function_arguments_text(listed));
+  }
+
   void write(const SymbolRecord& listed) override {
     header({"OFFSET", "ADDRESS", "SIZE", "BIND", "KIND", "NAME",
             listed.target.empty() ? "" : "TARGET"});
@@ -271,6 +274,17 @@ public:
                 library.compression, library.alignment ? std::to_string(*library.alignment) : "-",
                 library.machine ? elf::to_string(*library.machine) : "-",
                 library.probeable ? "yes" : "no", library.entry, library.reason.value_or("")});
+  }
+
+  void write(const SourceLineRecord& listed) override {
+    header({"LINE", "PROBEABLE", "TEXT"});
+    std::string text;
+    for (const char c : listed.text.value_or(""))
+      if (c == '\t')
+        text.append(tab_width - text.size() % tab_width, ' ');
+      else
+        text += c;
+    table_.row({std::to_string(listed.line), listed.probeable ? "*" : "", text});
   }
 
   void write(const DriftRecord& drift) override {
@@ -322,9 +336,13 @@ public:
     cell(std::to_string(event.pid), 15, line_.size());
     cell(std::to_string(event.tid), 7, last_width_);
     cell(event.comm, 7, last_width_);
-    cell(displayed_name(*event.point), 15, last_width_);
     constexpr std::size_t name_width = 24;
-    const std::string arguments = arguments_text(event);
+    std::string name = displayed_name(*event.point);
+    std::string arguments = arguments_text(event);
+    if (!event.function.empty()) { // as in the source: f(a=1, b="x")
+      name = fmt::format("{}({})", event.function, std::exchange(arguments, {}));
+    }
+    cell(name, 15, last_width_);
     std::size_t width = name_width;
     if (!arguments.empty() || !style_.aligned) { // tab-separated rows keep empty columns
       cell(arguments, width, last_width_);
@@ -468,7 +486,9 @@ private:
 
   const std::string& displayed_name(const ProbePoint& point) {
     std::string& name = names_[&point];
-    if (name.empty()) name = display_name(point);
+    if (!name.empty()) return name;
+    name = display_name(point);
+    if (point.source) name += " at " + display_source(point, false);
     return name;
   }
 
@@ -501,6 +521,7 @@ private:
 
   static std::string return_text(const Event& event) {
     if (event.left_by == ExitKind::tail_call) return "left by a tail call";
+    if (event.returns_nothing) return "returned";
     if (!event.typed_return) return "= " + hex(event.return_value);
     std::string text = "= ";
     append_text_value(text, *event.typed_return);

@@ -60,7 +60,9 @@ void append_json_text(std::string& out, std::string_view text) {
 } // namespace
 
 void append_json_value(std::string& out, const ArgumentValue& argument) {
-  if (argument.error)
+  if (argument.typed)
+    append_json_value(out, *argument.typed);
+  else if (argument.error)
     out += "null";
   else
     append_json_value(out, to_data_value(argument));
@@ -75,7 +77,7 @@ void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
     out += "{\"name\":";
     append_json_text(out, argument.name);
     out += ",\"type\":";
-    append_json_text(out, to_string(argument.type));
+    append_json_text(out, argument.typed ? argument.type_name : to_string(argument.type));
     out += ",\"value\":";
     append_json_value(out, argument);
     out += ",\"error\":";
@@ -83,7 +85,8 @@ void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
       append_json_text(out, *argument.error);
     else
       out += "null";
-    if (is_memory(argument.type))
+    if (argument.typed && argument.truncated) out += ",\"truncated\":true";
+    if (!argument.typed && is_memory(argument.type))
       out += argument.truncated ? ",\"truncated\":true" : ",\"truncated\":false";
     out += '}';
   }
@@ -129,31 +132,6 @@ void append_json_registers(std::string& out, std::span<const std::uint64_t> regi
   out += '}';
 }
 
-void append_text_value(std::string& out, const ArgumentValue& argument) {
-  if (argument.error) {
-    out += '<';
-    append_printable(out, *argument.error);
-    out += '>';
-    return;
-  }
-  if (argument.type == ArgumentType::character) {
-    append_quoted(out, std::string(1, static_cast<char>(argument.number)), '\'');
-  } else {
-    append_text_value(out, to_data_value(argument));
-  }
-  if (argument.truncated) out += "…";
-}
-
-void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
-  bool first = true;
-  for (const ArgumentValue& argument : arguments) {
-    if (!std::exchange(first, false)) out += ' ';
-    out += argument.name;
-    out += '=';
-    append_text_value(out, argument);
-  }
-}
-
 namespace {
 
 // JSON readers that use doubles represent integers up to this exactly.
@@ -194,6 +172,11 @@ public:
     append_hex_bytes(out_, value.bytes);
     out_ += '"';
   }
+  void operator()(const DataValue::Name& name) { (*this)(name.text); }
+  void operator()(DataValue::Character value) { (*this)(std::string(1, value.code)); }
+  void operator()(const DataValue::Unreadable&) { out_ += "null"; }
+  void operator()(const DataValue::Cut& value) { (*this)(value.text); }
+  void operator()(DataValue::More) { out_ += "null"; }
   void operator()(const DataValue::Struct& members) {
     out_ += '{';
     bool first = true;
@@ -202,16 +185,24 @@ public:
   }
   void operator()(const DataValue::Array& values) {
     out_ += '[';
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (i != 0) out_ += ',';
-      append_json_value(out_, values[i]);
+    bool first = true;
+    for (const DataValue& value : values) {
+      if (is_left_out(value)) continue;
+      if (!std::exchange(first, false)) out_ += ',';
+      append_json_value(out_, value);
     }
     out_ += ']';
   }
 
 private:
+  // What a limit leaves out has no element; the argument is `truncated`.
+  static bool is_left_out(const DataValue& value) {
+    return std::holds_alternative<DataValue::More>(value.value);
+  }
+
   void add_members(const DataValue::Struct& members, bool& first) {
     for (const DataMember& member : members) {
+      if (is_left_out(member.value)) continue;
       const auto* const nested = std::get_if<DataValue::Struct>(&member.value.value);
       if (member.name.empty() && nested != nullptr) {
         add_members(*nested, first);
@@ -229,7 +220,8 @@ private:
 
 class TextValue {
 public:
-  TextValue(std::string& out, bool outermost) : out_(out), outermost_(outermost) {}
+  TextValue(std::string& out, bool outermost, std::string_view separator = " ")
+      : out_(out), outermost_(outermost), separator_(separator) {}
 
   void operator()(bool value) { out_ += value ? "true" : "false"; }
   void operator()(std::uint64_t value) { append_decimal(out_, value); }
@@ -238,24 +230,38 @@ public:
   void operator()(const std::string& value) { append_quoted(out_, value, '"'); }
   void operator()(DataValue::Pointer value) { append_hex(out_, value.address); }
   void operator()(const DataValue::Raw& value) { append_hex_bytes(out_, value.bytes); }
+  void operator()(const DataValue::Name& name) { append_printable(out_, name.text); }
+  void operator()(DataValue::Character value) {
+    append_quoted(out_, std::string(1, value.code), '\'');
+  }
+  void operator()(const DataValue::Unreadable& value) {
+    out_ += '<';
+    append_printable(out_, value.text.empty() ? value.reason : value.text);
+    out_ += '>';
+  }
+  void operator()(const DataValue::Cut& value) {
+    append_quoted(out_, value.text, '"');
+    out_ += "…";
+  }
+  void operator()(DataValue::More) { out_ += "…"; }
   void operator()(const DataValue::Struct& members) {
     if (!outermost_) out_ += '{';
     bool first = true;
     for (const DataMember& member : members) {
-      if (!std::exchange(first, false)) out_ += ' ';
+      if (!std::exchange(first, false)) out_ += separator_;
       if (!member.name.empty()) {
         append_printable(out_, member.name);
         out_ += '=';
       }
-      std::visit(TextValue(out_, false), member.value.value);
+      std::visit(TextValue(out_, false, separator_), member.value.value);
     }
     if (!outermost_) out_ += '}';
   }
   void operator()(const DataValue::Array& values) {
     out_ += '[';
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (i != 0) out_ += ' ';
-      std::visit(TextValue(out_, false), values[i].value);
+      if (i != 0) out_ += separator_;
+      std::visit(TextValue(out_, false, separator_), values[i].value);
     }
     out_ += ']';
   }
@@ -263,6 +269,7 @@ public:
 private:
   std::string& out_;
   bool outermost_;
+  std::string_view separator_;
 };
 
 } // namespace
@@ -278,6 +285,35 @@ void append_json_value(std::string& out, const DataValue& value) {
 
 void append_text_value(std::string& out, const DataValue& value) {
   std::visit(TextValue(out, true), value.value);
+}
+
+void append_text_value(std::string& out, const ArgumentValue& argument) {
+  if (argument.typed) {
+    std::visit(TextValue(out, false, ", "), argument.typed->value);
+    return;
+  }
+  if (argument.error) {
+    out += '<';
+    append_printable(out, *argument.error);
+    out += '>';
+    return;
+  }
+  if (argument.type == ArgumentType::character) {
+    append_quoted(out, std::string(1, static_cast<char>(argument.number)), '\'');
+  } else {
+    append_text_value(out, to_data_value(argument));
+  }
+  if (argument.truncated) out += "…";
+}
+
+void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+  bool first = true;
+  for (const ArgumentValue& argument : arguments) {
+    if (!std::exchange(first, false)) out += argument.typed ? ", " : " ";
+    append_printable(out, argument.name);
+    out += '=';
+    append_text_value(out, argument);
+  }
 }
 
 namespace {
@@ -453,6 +489,22 @@ std::string display_address(std::uint64_t pc, std::string_view mapping) {
   return text;
 }
 
+// Returns null without --lines or debug information.
+const symbolize::SourcePosition* position_of(const unwind::Frame& frame,
+                                             const symbolize::Frame& symbolized) {
+  const auto& positions = symbolized.positions;
+  return frame.inline_depth < positions.size() ? &positions[frame.inline_depth] : nullptr;
+}
+
+// Appends a number that is 0 if it is unknown.
+void append_count(std::string& out, std::string_view name, std::uint32_t value) {
+  append_key(out, name);
+  if (value == 0)
+    out += "null";
+  else
+    append_decimal(out, value);
+}
+
 // Returns the suffix of a guessed frame.
 std::string_view guess_suffix(unwind::FoundBy found_by) {
   return found_by == unwind::FoundBy::link_register ? " by link register" : " by frame pointer";
@@ -478,8 +530,12 @@ void append_json_stack(std::string& out, const unwind::Stack* stack) {
 void append_json_frame(std::string& out, const unwind::Frame& frame) {
   const auto symbolized = frame.symbolized();
   const unwind::Module* const module = symbolized ? symbolized->module : nullptr;
-  const symbolize::Function* const function =
+  const symbolize::SourcePosition* const position =
+      symbolized ? position_of(frame, *symbolized) : nullptr;
+  const bool is_inlined = position != nullptr && position->inlined;
+  const symbolize::Function* function =
       symbolized && symbolized->function ? &*symbolized->function : nullptr;
+  if (is_inlined) function = &*position->inlined;
   const Text mapping =
       frame.place && !frame.place->mapping.empty() ? Text(frame.place->mapping) : std::nullopt;
   append_number(out, "pc", frame.pc);
@@ -494,21 +550,29 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
                 module != nullptr ? std::optional(frame.place->offset.value) : std::nullopt);
   append_text(out, "symbol", function != nullptr ? Text(function->symbol) : std::nullopt);
   append_number(out, "symbol_offset",
-                function != nullptr ? std::optional(function->offset) : std::nullopt);
+                function != nullptr && !is_inlined ? std::optional(function->offset)
+                                                   : std::nullopt);
   append_text(out, "build_id",
               module != nullptr ? to_optional_view(module->build_id()) : std::nullopt);
   append_text(out, "demangled",
               function != nullptr ? to_optional_view(function->demangled) : std::nullopt);
   append_text(out, "mapping", module == nullptr ? mapping : std::nullopt);
   append_text(out, "found_by", to_string(frame.found_by));
+  if (position == nullptr) return;
+  append_text(out, "source", position->file.empty() ? std::nullopt : Text(position->file));
+  append_count(out, "line", position->line);
+  append_count(out, "column", position->column);
+  out += is_inlined ? ",\"inlined\":true" : ",\"inlined\":false";
 }
 
 std::string display_frame(const unwind::Frame& frame) {
   std::string text;
-  if (const auto symbolized = frame.symbolized())
-    text = symbolized->text;
-  else
+  if (const auto symbolized = frame.symbolized()) {
+    const symbolize::SourcePosition* const position = position_of(frame, *symbolized);
+    text = position != nullptr ? position->text : symbolized->text;
+  } else {
     text = display_address(frame.pc, frame.place ? frame.place->mapping : std::string_view());
+  }
   if (unwind::is_guess(frame.found_by)) text += guess_suffix(frame.found_by);
   return text;
 }

@@ -167,7 +167,11 @@ Error no_function(const Query& query, std::string_view what) {
                                         versions.begin() + std::min(most, versions.size()));
     return std::move(error).hint("it is there as: " + joined(shown));
   }
-  if (!query.options.suggest) return error;
+  return error;
+}
+
+Error add_suggestions(Error error, const Query& query) {
+  const std::string_view name = query.function.name;
   if (const auto number = number_in(name))
     return std::move(error).hint(
         fmt::format("for a number write vaddr:{0:#x} (an address as nm prints it) or "
@@ -217,6 +221,20 @@ Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candida
   return std::move(error).hint("use --all for all of them");
 }
 
+Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& candidates) {
+  Error error = ambiguous_name(query, candidates);
+  // A whole name always works, unless several candidates have it.
+  std::vector<std::string> names;
+  for (const elf::Symbol& symbol : unique_places(candidates))
+    names.push_back(demangle(symbol.name).value_or(std::string(symbol.name)));
+  const auto unique = std::ranges::find_if(
+      names, [&](const std::string& name) { return std::ranges::count(names, name) == 1; });
+  if (unique == names.end()) return error;
+  return std::move(error).hint(
+      fmt::format("or one of them by its whole name: uprobectl resolve {} {}",
+                  shell_word(query.subject()), shell_word(*unique)));
+}
+
 Error hint_at_library(Error error, std::string_view command, const elf::Image& image,
                       const elf::Symbol& symbol) {
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
@@ -230,10 +248,16 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
 }
 
 Error not_code(const Query& query, const elf::Symbol& symbol) {
-  if (symbol.defined)
-    return {ErrorKind::no_code,
-            fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
+  if (symbol.defined) {
+    Error error{ErrorKind::no_code,
+                fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
+    if (symbol.type != elf::SymbolType::object) return error;
+    return std::move(error).hint(
+        fmt::format("a variable of {} bytes at address {:#x}; show it at a probe of a function "
+                    "with: --args {}",
+                    symbol.size, symbol.address.value, shell_word(name)));
+  }
   Error error{ErrorKind::imported, fmt::format("{}: '{}' is imported{}, its code is in another "
                                                "file",
                                                query.subject(), name, origin(symbol))};

@@ -7,8 +7,11 @@
 
 namespace uprobectl {
 
-// The error for a name without a function. what: "no function" or "no function matches".
+// The error for a name without a function. what: "no function" or "no function matches". Has hints
+// only if the file has other versions of the function.
 Error no_function(const Query& query, std::string_view what);
+// Adds similar names to it, or other reasons.
+Error add_suggestions(Error error, const Query& query);
 
 // The error for a symbol that is an import or data.
 Error not_code(const Query& query, const elf::Symbol& symbol);
@@ -25,6 +28,8 @@ Error no_plt_entry(const Query& query);
 
 // The error for a name with several places. Lists at most ten of them, then a count.
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates);
+// The same for another spelling of their names: adds a command with the name of one of them.
+Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& candidates);
 
 // Java methods.
 inline constexpr std::string_view method_name_hint =

@@ -72,6 +72,28 @@ std::size_t find_plus(std::string_view text) {
   return !number.empty() && std::ranges::all_of(number, is_digit) ? at : std::string_view::npos;
 }
 
+// A text that ends with ":N" or ":+N".
+struct LineSuffix {
+  std::string_view name; // before the colon
+  bool is_relative = false;
+  std::uint32_t line = 0;
+};
+
+// Returns nullopt for names: "ns::3" is not a line. A line number has at most 32 bits.
+std::optional<LineSuffix> parse_line_suffix(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || text[colon - 1] == ':') return std::nullopt;
+  LineSuffix suffix{.name = text.substr(0, colon)};
+  auto digits = text.substr(colon + 1);
+  suffix.is_relative = digits.starts_with('+');
+  if (suffix.is_relative) digits.remove_prefix(1);
+  if (suffix.name == "plt" || suffix.name.starts_with("plt:")) return std::nullopt;
+  const auto number = parse_digits(digits, 10);
+  if (!number || *number > UINT32_MAX) return std::nullopt;
+  suffix.line = static_cast<std::uint32_t>(*number);
+  return suffix;
+}
+
 } // namespace
 
 Result<FunctionSpec> parse_function(std::string_view text) {
@@ -88,6 +110,14 @@ Result<FunctionSpec> parse_function(std::string_view text) {
     if (!number) return fail(number.error());
     spec.form = form;
     spec.number = *number;
+    return spec;
+  }
+
+  if (const auto suffix = has_prefix ? parse_line_suffix(text) : std::nullopt) {
+    spec.form =
+        suffix->is_relative ? FunctionSpec::Form::function_line : FunctionSpec::Form::source_line;
+    spec.name = suffix->name;
+    spec.number = suffix->line;
     return spec;
   }
 

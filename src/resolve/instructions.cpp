@@ -100,6 +100,7 @@ ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64
 }
 
 ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
+  if (point.inlined_into) return static_probe_effect(image, point.address);
   if (point.symbol)
     return effect_at(image, {point.address.value - point.symbol_offset}, point.size.value_or(0),
                      point.symbol_offset);

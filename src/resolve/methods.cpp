@@ -384,7 +384,10 @@ const Result<art::OatFile>* JavaMethods::in(elf::Image& image) {
 }
 
 bool may_be_method(const FunctionSpec& function) {
-  if (function.form == FunctionSpec::Form::plt) return false;
+  using Form = FunctionSpec::Form;
+  if (function.form == Form::plt || function.form == Form::source_line ||
+      function.form == Form::function_line)
+    return false;
   return function.form != FunctionSpec::Form::name || function.name.contains('.') ||
          is_pattern(function.name);
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/names.hpp"
 
+#include "dwarf/typedefs.hpp"
 #include "resolve/explain.hpp"
+#include "resolve/inlined.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/point.hpp"
+#include "symbols/typedefs.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -113,6 +116,13 @@ void warn_about_related(const RelatedSymbols& related, bool with_clones,
   }
 }
 
+// Names the functions that a name without their scopes is taken for.
+void warn_about_scopes(const Query& query, std::span<ProbePoint> points) {
+  for (ProbePoint& point : points)
+    point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name,
+                                         point.demangled.value_or(*point.symbol)));
+}
+
 // Returns "+N". Without --unsafe, fails if it is outside of the symbol or the symbol has no size.
 Result<std::uint64_t> checked_plus(const Query& query, const elf::Symbol& symbol) {
   const std::uint64_t plus = query.function.plus.value_or(0);
@@ -159,6 +169,17 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
   auto points = make_points(query, places);
   if (points) warn_about_related(related, options.clones, *points);
   return points;
+}
+
+// Returns the types of typedefs in the debug information of the image, by name.
+TypedefMap find_types(const Query& query, std::span<const std::string> names) {
+  if (query.debug_info == nullptr) return {};
+  const Result<dwarf::DebugInfo>& debug = (*query.debug_info)();
+  if (!debug) return {};
+  TypedefMap canonical;
+  for (const auto& [name, type] : dwarf::find_typedefs(*debug, names))
+    if (auto text = canonical_type(type)) canonical.emplace(name, std::move(*text));
+  return canonical;
 }
 
 // Resolves a function that exists only as clones.
@@ -279,24 +300,56 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   if (!demangled->empty() && !demangled->front().defined)
     return fail(not_code(query, demangled->front()));
   if (!demangled->empty()) return chosen_points(query, std::move(*demangled), true);
-  if (is_pattern(name)) return resolve_pattern(query);
+  if (is_name_pattern(name)) return resolve_pattern(query);
   if (!exact) return fail(Error(exact.error()).within(query.subject()));
   return resolve_clones(query);
+}
+
+Result<std::vector<ProbePoint>> resolve_spelling(const Query& query) {
+  if (!query.options.other_spellings) return {};
+  SpelledFunctions found =
+      find_by_spelling(query.image, query.function.name, [&](std::span<const std::string> names) {
+        return find_types(query, names);
+      });
+  if (found.symbols.empty()) return {};
+  query.distance = found.distance;
+  if (found.spelling != Spelling::equivalent)
+    if (auto error = only_inlined_error(query)) {
+      query.distance = 0;
+      return fail(std::move(*error).hint(fmt::format("or write the whole name of another function: "
+                                                     "{}",
+                                                     display_name(found.symbols.front()))));
+    }
+  if (!found.symbols.front().defined) return fail(not_code(query, found.symbols.front()));
+  const Symbols places = unique_places(found.symbols);
+  if (places.size() > 1 && !query.options.all) return fail(ambiguous_spelling(query, places));
+  auto points = chosen_points(query, std::move(found.symbols), true);
+  if (points && found.spelling == Spelling::unqualified) warn_about_scopes(query, *points);
+  return points;
 }
 
 Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
   const std::string_view name = query.function.name;
   const auto entries = plt_entries(query.image);
   auto named = entries_named(entries, name);
-  const bool pattern = named.empty() && is_pattern(name);
+  bool pattern = named.empty() && is_name_pattern(name);
   if (pattern)
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
       return matches_name(std::string(name), entry.name);
     });
+  Spelling spelling = Spelling::equivalent;
+  if (named.empty() && query.options.other_spellings) {
+    SpelledFunctions found = find_by_spelling(entries, name, query.image.machine());
+    spelling = found.spelling;
+    named = std::move(found.symbols);
+    pattern = false;
+    if (!named.empty()) query.distance = found.distance;
+  }
   if (named.empty()) return fail(no_plt_entry(query));
   if (!pattern && named.size() > 1 && !query.options.all) return fail(ambiguous_name(query, named));
   auto points = make_points(query, named);
   if (!points) return points;
+  if (spelling == Spelling::unqualified) warn_about_scopes(query, *points);
   std::ranges::sort(*points, {}, &ProbePoint::image_offset);
   return points;
 }

@@ -10,6 +10,11 @@ namespace uprobectl {
 Result<std::vector<ProbePoint>> resolve_name(const Query& query);
 Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 
+// Resolves Query::function by another spelling of its name, and sets Query::distance. Returns no
+// points if there is none, or if the options do not allow it. Fails if a function with exactly this
+// name exists only inlined, and all spellings leave out parts of a name.
+Result<std::vector<ProbePoint>> resolve_spelling(const Query& query);
+
 // Returns the point at the symbol's address plus the query's "+N".
 Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol);
 

@@ -3,6 +3,7 @@
 
 #include "resolve/instructions.hpp"
 #include "resolve/methods.hpp"
+#include "uprobectl/path.hpp"
 
 #include <fmt/format.h>
 
@@ -150,6 +151,19 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
         symbol.name));
 }
 
+namespace {
+
+// Returns " (inlined into outer at engine.cpp:33)".
+std::string display_text(const InlinedInto& into) {
+  std::string text = " (inlined";
+  if (!into.function.empty()) text += " into " + into.demangled.value_or(into.function);
+  if (!into.source.empty()) text += fmt::format(" at {}", file_name_of(into.source));
+  if (!into.source.empty() && into.line != 0) text += fmt::format(":{}", into.line);
+  return text + (into.is_approximate ? ", approximate)" : ")");
+}
+
+} // namespace
+
 std::string display_name(const ProbePoint& point) {
   if (!point.symbol) return fmt::format("vaddr:{:#x}", point.address.value);
   std::string name = point.demangled ? *point.demangled : *point.symbol;
@@ -160,7 +174,17 @@ std::string display_name(const ProbePoint& point) {
     name += *point.version;
   }
   if (point.symbol_offset != 0) name += fmt::format("+{:#x}", point.symbol_offset);
+  if (point.inlined_into) name += display_text(*point.inlined_into);
   return name;
+}
+
+std::string display_source(const ProbePoint& point, bool folders) {
+  if (!point.source) return {};
+  std::string_view file = point.source->file;
+  if (!folders) file = file.substr(file.rfind('/') + 1);
+  std::string text = fmt::format("{}:{}", file, point.source->line);
+  if (point.source->inlined) text += fmt::format(" (inlined {})", *point.source->inlined);
+  return text;
 }
 
 Result<std::vector<ProbePoint>> resolve_number(const Query& query) {

@@ -2,12 +2,16 @@
 // Converts a place in an image to a ProbePoint and checks that the kernel can probe there.
 #pragma once
 
+#include "dwarf/dwarf.hpp"
 #include "resolve/instructions.hpp"
 #include "symbolize/symbolizer.hpp"
 #include "symbols/demangle.hpp"
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
+
+// Returns the debug information of an image, opened at the first call.
+using DebugInfoSource = std::function<const Result<dwarf::DebugInfo>&()>;
 
 // A FUNCTION and the image to resolve it in: the target's image, or for file-offset: in a whole
 // archive the image at that offset.
@@ -21,6 +25,10 @@ struct Query {
   const Result<art::OatFile>* methods = nullptr;
   symbolize::Symbolizer* symbolizer = nullptr;      // never null if the FUNCTION is a number
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
+  // Debug information of the image; null: names are not searched there.
+  const DebugInfoSource* debug_info = nullptr;
+  // Set if another spelling of the name was resolved: SpelledFunctions::distance.
+  mutable std::optional<unsigned> distance = {};
 
   std::string subject() const { return to_string(binary->path); }
 };

@@ -33,9 +33,21 @@ bool is_not_found(std::string_view text, const Error& error) {
       error.kind == ErrorKind::no_code)
     return true;
   const auto function = parse_function(text);
-  const bool is_name = !function || function->form == FunctionSpec::Form::name ||
-                       function->form == FunctionSpec::Form::plt;
-  return !is_name && error.kind == ErrorKind::out_of_range;
+  using Form = FunctionSpec::Form;
+  const bool is_number =
+      function && (function->form == Form::virtual_address ||
+                   function->form == Form::image_offset || function->form == Form::file_offset);
+  return is_number && error.kind == ErrorKind::out_of_range;
+}
+
+// Whether a name of the FUNCTION may be spelled in another way. A name without scopes can be that
+// of a function template or in an unnamed namespace, which is not worth opening many files again.
+bool may_have_other_spelling(const FunctionSpec& function, std::size_t files) {
+  using Form = FunctionSpec::Form;
+  const bool has_name = function.form == Form::name || function.form == Form::plt ||
+                        function.form == Form::function_line;
+  if (!has_name || is_name_pattern(function.name)) return false;
+  return files <= 1 || function.name.find_first_of(":.(<~ ") != std::string_view::npos;
 }
 
 // Whether the kernel rejects every offset in the entry because of the alignment of its data.
@@ -53,6 +65,7 @@ public:
       : targets_(targets), functions_(functions), where_(where), how_(how), quick_(how),
         importing_files_(functions.size()) {
     quick_.suggest = false;
+    quick_.other_spellings = false;
     for (const std::string_view function : functions)
       results_.functions.push_back(
           {.request = std::string(function), .points = {}, .files = 0, .errors = {}});
@@ -63,6 +76,7 @@ public:
     if (!visited) return fail(std::move(visited).error());
     results_.searched_files = visited->files;
     std::ranges::move(visited->warnings, std::back_inserter(results_.warnings));
+    if (how_.other_spellings) resolve_otherwise();
     for (std::size_t i = 0; i < results_.functions.size(); ++i) {
       FunctionResult& result = results_.functions[i];
       if (result.files == 0 && result.errors.empty()) result.errors.push_back(not_found_error(i));
@@ -71,6 +85,56 @@ public:
   }
 
 private:
+  struct Missing {
+    std::size_t index = 0; // of the FUNCTION
+    FunctionSpec function;
+    std::optional<unsigned> closest = {}; // distance of the points and errors so far
+  };
+
+  // Resolves the FUNCTIONs that no file has exactly by other spellings of their names.
+  void resolve_otherwise() {
+    ResolveOptions how = quick_;
+    how.other_spellings = true;
+    std::vector<Missing> missing;
+    for (std::size_t i = 0; i < results_.functions.size(); ++i) {
+      const FunctionResult& result = results_.functions[i];
+      const auto function = parse_function(functions_[i]);
+      // An import means a function with exactly the name, in a file that is not searched.
+      const bool is_known = result.files != 0 || !result.errors.empty() || importing_files_[i] != 0;
+      if (!is_known && function && may_have_other_spelling(*function, results_.searched_files))
+        missing.push_back({.index = i, .function = *function});
+    }
+    if (missing.empty()) return;
+    (void)visit_targets(targets_, where_, [&](Target& target) {
+      for (Missing& each : missing)
+        add_spelled(target, each, target.resolve_spelled(each.function, how));
+    });
+  }
+
+  // Keeps what has the lowest distance of all files, as if they were one. Imports, whose code is in
+  // another file, do not count, and neither do files that cannot be probed.
+  void add_spelled(const Target& target, Missing& missing, ResolvedFunction resolved) {
+    const Error* const error = resolved.points ? nullptr : &resolved.points.error();
+    const bool is_elsewhere =
+        error != nullptr && (error->kind == ErrorKind::imported || is_misplaced(target, *error));
+    if (!resolved.distance || is_elsewhere)
+      return add_points(target, missing.index, std::move(resolved.points));
+    FunctionResult& result = results_.functions[missing.index];
+    if (missing.closest && *resolved.distance > *missing.closest) return;
+    if (missing.closest && *resolved.distance < *missing.closest) {
+      result.points.clear();
+      result.errors.clear();
+      result.files = 0;
+    }
+    missing.closest = resolved.distance;
+    // A function that exists only inlined is there, but not found.
+    if (error != nullptr && error->kind == ErrorKind::not_found &&
+        missing.function.form == FunctionSpec::Form::name)
+      result.errors.push_back(std::move(resolved.points).error());
+    else
+      add_points(target, missing.index, std::move(resolved.points));
+  }
+
   void resolve_in(const Target& target) {
     warned_misplaced_ = false;
     for (const std::string& warning : target.warnings()) results_.warnings.push_back(warning);
@@ -121,7 +185,9 @@ private:
   std::optional<Error> own_error(std::string_view function) const {
     std::optional<Error> own;
     (void)visit_targets(targets_, where_, [&](const Target& target) {
-      target.resolve_each({&function, 1}, how_, [&](std::size_t, const auto& points) {
+      ResolveOptions how = how_;
+      how.other_spellings = false; // resolve_otherwise() has tried
+      target.resolve_each({&function, 1}, how, [&](std::size_t, const auto& points) {
         if (!points) own = points.error();
       });
     });
@@ -147,7 +213,7 @@ private:
   std::span<const std::string_view> functions_;
   const TargetOptions& where_;
   ResolveOptions how_;
-  ResolveOptions quick_; // without suggestions
+  ResolveOptions quick_; // exact names, without suggestions
   ResolveResults results_;
   bool warned_misplaced_ = false;            // for the current file
   std::vector<std::size_t> importing_files_; // files, for each FUNCTION

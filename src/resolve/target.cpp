@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dwarf/lines.hpp"
 #include "elf/layout.hpp"
 #include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/find_file.hpp"
 #include "resolve/in_process.hpp"
+#include "resolve/inlined.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/locate.hpp"
 #include "resolve/methods.hpp"
 #include "resolve/names.hpp"
 #include "resolve/point.hpp"
+#include "resolve/source_lines.hpp"
 #include "symbols/list.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/shell_words.hpp"
@@ -51,12 +54,19 @@ Result<BinaryPath> find_entry(const BinaryPath& archive_path, Bytes bytes,
 }
 
 bool is_number(const FunctionSpec& function) {
-  return function.form != FunctionSpec::Form::name && function.form != FunctionSpec::Form::plt;
+  return function.form == FunctionSpec::Form::virtual_address ||
+         function.form == FunctionSpec::Form::image_offset ||
+         function.form == FunctionSpec::Form::file_offset;
+}
+
+bool is_line(const FunctionSpec& function) {
+  return function.form == FunctionSpec::Form::source_line ||
+         function.form == FunctionSpec::Form::function_line;
 }
 
 bool needs_all_symbols(const Query& query) {
   if (query.function.form == FunctionSpec::Form::plt) return false;
-  return query.function.form != FunctionSpec::Form::name || is_pattern(query.function.name) ||
+  return query.function.form != FunctionSpec::Form::name || is_name_pattern(query.function.name) ||
          query.options.clones || query.options.aliases;
 }
 
@@ -69,6 +79,8 @@ Result<std::vector<ProbePoint>> resolve_form(const Query& query) {
   case FunctionSpec::Form::virtual_address:
   case FunctionSpec::Form::image_offset:
   case FunctionSpec::Form::file_offset:
+  case FunctionSpec::Form::source_line: // has a query of its own
+  case FunctionSpec::Form::function_line:
     break;
   }
   return resolve_number(query);
@@ -82,12 +94,28 @@ bool may_be_in_debug_file(const Query& query, const Error& error) {
          error.kind == ErrorKind::no_code;
 }
 
+// Whether the error is that of no_function() without hints.
+bool is_unexplained(const Query& query, const Error& error) {
+  return query.function.form == FunctionSpec::Form::name && query.methods == nullptr &&
+         error.kind == ErrorKind::not_found && error.hints.empty();
+}
+
+// Resolves a name that no function has exactly, by another spelling. An exact name wins even if
+// only a debug file has it, so this comes last.
+Result<std::vector<ProbePoint>> resolve_otherwise(const Query& query, Error error) {
+  auto points = resolve_spelling(query);
+  if (!points || !points->empty()) return points;
+  return fail(query.options.suggest ? add_suggestions(std::move(error), query) : std::move(error));
+}
+
 Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Image& image,
                                                    DebugSource& source) {
   if (needs_all_symbols(query)) source.complete(image);
   auto points = resolve_form(query);
   while (!points && may_be_in_debug_file(query, points.error()) && source.add_next(image))
     points = resolve_form(query);
+  if (!points && is_unexplained(query, points.error()))
+    points = resolve_otherwise(query, std::move(points).error());
   if (points && query.options.aliases) add_aliases(image, *points);
   if (points) finish_points(query, *points);
   if (points || points.error().kind != ErrorKind::not_found ||
@@ -117,6 +145,35 @@ Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Im
     points->front().warnings.push_back("'" + std::string(query.function.name) +
                                        "' shares its code with other methods, and a probe there "
                                        "fires for each of them");
+  return points;
+}
+
+// Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the places.
+Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Image& image,
+                                                   DebugSource& source) {
+  const bool is_relative = query.function.form == FunctionSpec::Form::function_line;
+  FunctionSpec name{.form = FunctionSpec::Form::name,
+                    .request = query.function.request,
+                    .name = is_relative ? query.function.name : query.function.request,
+                    .plus = std::nullopt};
+  Query named{query.binary, name, image, query.demangler, query.options};
+  named.debug_info = query.debug_info;
+  std::vector<ProbePoint> functions;
+  if (is_relative) {
+    named.options.thorough = false;
+    auto found = resolve_by_symbols(named, image, source);
+    query.distance = named.distance;
+    if (!found) return found;
+    functions = std::move(*found);
+  } else if (const auto exact = find_by_name(image, name.name); exact && !exact->empty()) {
+    return resolve_by_symbols(named, image, source); // a symbol that looks like a line
+  }
+  source.complete(image);
+  const auto& info = (*query.debug_info)();
+  if (!info) return fail(Error(info.error()).within(query.subject()));
+  auto points = resolve_lines(query, *info, functions);
+  if (points && query.options.aliases) add_aliases(image, *points);
+  if (points) finish_points(query, *points);
   return points;
 }
 
@@ -183,12 +240,17 @@ struct Target::State {
   std::shared_ptr<const ProbedBinary> binary;
   std::optional<elf::Image> image; // nullopt for an archive as a whole
   DebugSource debug;
+  std::optional<Result<dwarf::DebugInfo>> debug_info; // opened when first needed
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
   std::optional<Error> architecture_mismatch; // why no process in the options can run the file
+
+  // `read`: (const DebugInfo&, const IsCode&) -> Result<dwarf::FileLines>
+  template <typename Read>
+  Result<SourceLines> read_lines(Read read);
 };
 
 Target::Target(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -200,6 +262,7 @@ const std::string& Target::text() const { return state_->text; }
 const BinaryPath& Target::path() const { return state_->path; }
 const BinaryPath& Target::display_path() const { return state_->binary->path; }
 const elf::Image* Target::image() const { return state_->image ? &*state_->image : nullptr; }
+const ProbedBinary& Target::binary() const { return *state_->binary; }
 const std::shared_ptr<const MappedFile>& Target::file() const { return state_->binary->file; }
 const std::vector<std::string>& Target::warnings() const { return state_->warnings; }
 const std::optional<Error>& Target::architecture_mismatch() const {
@@ -262,20 +325,39 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
 
 Result<std::vector<ProbePoint>> Target::resolve(const FunctionSpec& function,
                                                 const ResolveOptions& options) const {
+  return resolve_spelled(function, options).points;
+}
+
+ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
+                                         const ResolveOptions& options) const {
   // A query may add symbols to the state. They stay and do not change later results.
   State& state = *state_;
   if (state.image) {
+    const DebugInfoSource debug_info = [&state]() -> const Result<dwarf::DebugInfo>& {
+      if (!state.debug_info)
+        state.debug_info = dwarf::DebugInfo::open(*state.image, state.debug.where());
+      return *state.debug_info;
+    };
     Query query{state.binary, function, *state.image, state.demangler, options};
+    query.debug_info = &debug_info;
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
-    if (is_number(function)) {
+    if (is_number(function) || is_line(function)) {
       const bool has_methods = query.methods != nullptr && *query.methods;
       if (!state.symbolizer)
         state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
-    return resolve_query(query, *state.image, state.debug);
+    auto points = is_line(function)
+                      ? resolve_line_query(query, *state.image, state.debug)
+                      : with_inlined(query, resolve_query(query, *state.image, state.debug));
+    return {std::move(points), query.distance};
   }
+  return {resolve_in_archive(function, options), std::nullopt};
+}
 
+Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& function,
+                                                           const ResolveOptions& options) const {
+  State& state = *state_;
   const std::string subject = to_string(state.binary->path);
   if (function.form != FunctionSpec::Form::file_offset)
     return fail(Error{ErrorKind::not_elf, fmt::format("{}: an archive, '{}' needs one of its "
@@ -345,6 +427,41 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) con
   const FunctionSpec asked{
       .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
   return resolve_static_probes({state_->binary, asked, *state_->image, state_->demangler}, *notes);
+}
+
+template <typename Read>
+Result<SourceLines> Target::State::read_lines(Read read) {
+  const std::string subject = to_string(binary->path);
+  if (!image)
+    return fail(Error{ErrorKind::no_code, subject +
+                                              ": an archive, source lines are those of one of "
+                                              "its libraries"}
+                    .hint("use ARCHIVE!/ENTRY"));
+  if (!debug_info) debug_info = dwarf::DebugInfo::open(*image, debug.where());
+  const auto& info = *debug_info;
+  if (!info) return fail(Error(info.error()).within(subject));
+  const auto is_code = [&](VirtualAddress address) { return is_in_code(*image, address); };
+  Result<dwarf::FileLines> lines = read(*info, is_code);
+  if (!lines) return fail(std::move(lines).error().within(subject));
+  SourceLines found{
+      .file = std::move(lines->file), .last = {}, .with_code = std::move(lines->with_code)};
+  if (lines->first != 0) {
+    found.first = lines->first;
+    found.last = lines->last;
+  }
+  return found;
+}
+
+Result<SourceLines> Target::lines_of_file(std::string_view file) const {
+  return state_->read_lines([&](const dwarf::DebugInfo& info, const dwarf::IsCode& is_code) {
+    return dwarf::lines_of_file(info, file, is_code);
+  });
+}
+
+Result<SourceLines> Target::lines_of_function(VirtualAddress function) const {
+  return state_->read_lines([&](const dwarf::DebugInfo& info, const dwarf::IsCode& is_code) {
+    return dwarf::lines_of_function(info, function, is_code);
+  });
 }
 
 const Result<art::OatFile>* Target::java_methods() const {

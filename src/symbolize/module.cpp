@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dwarf/frames.hpp"
 #include "symbolize/symbolizer.hpp"
 #include "uprobectl/path.hpp"
 #include "util/mapped_file.hpp"
@@ -10,6 +11,19 @@ namespace uprobectl::symbolize {
 namespace {
 
 Error shrunk() { return {ErrorKind::io, "it changed size while it was being read"}; }
+
+// Returns "foo.cpp:33", or the file alone if the line is 0.
+std::string display_position(const SourcePosition& position) {
+  std::string text(file_name_of(position.file));
+  if (position.line != 0) text += fmt::format(":{}", position.line);
+  return text;
+}
+
+Function inlined_function(const std::string& symbol) {
+  return {.symbol = symbol.empty() ? "[unknown]" : symbol,
+          .demangled = demangle(symbol),
+          .version = {}};
+}
 
 } // namespace
 
@@ -84,10 +98,35 @@ void Module::find_symbols() {
   symbolizer_->use_index();
 }
 
+void Module::add_positions(Frame& frame) {
+  if (!std::exchange(searched_debug_info_, true))
+    if (auto opened = dwarf::DebugInfo::open(*image_, sources_.debug))
+      debug_info_ = std::make_unique<dwarf::DebugInfo>(std::move(*opened));
+  if (!debug_info_) return;
+  const std::vector<dwarf::SourceFrame> found = dwarf::frames_at(*debug_info_, frame.address);
+  if (found.empty() || has_shrunk(image_->bytes())) return;
+  // The chain of inlined functions was cut.
+  if (found.back().is_inlined) frame.positions.emplace_back().text = frame.text;
+  for (std::size_t i = found.size(); i-- > 0;) {
+    SourcePosition& position = frame.positions.emplace_back();
+    position.file = found[i].file;
+    position.line = found[i].line;
+    position.column = found[i].column;
+    if (found[i].is_inlined) {
+      position.inlined = inlined_function(found[i].function);
+      position.text = position.inlined->name() + " [inlined] ";
+      append_module_offset(position.text, path_, entry_name(), begin_, frame.address);
+    } else {
+      position.text = frame.text;
+    }
+    if (!position.file.empty()) position.text += " at " + display_position(position);
+  }
+}
+
 std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   if (const auto* const known = frames_.find(address.value)) return *known;
   find_symbols();
-  Frame frame{.module = this, .address = address, .function = {}, .text = {}};
+  Frame frame{.module = this, .address = address, .function = {}, .text = {}, .positions = {}};
   const auto covering = symbolizer_ ? symbolizer_->find(address) : std::nullopt;
   if (covering) frame.function = to_function(*covering);
   if (image_ && has_shrunk(image_->bytes())) frame.function.reset(); // bytes read may be zeros
@@ -96,9 +135,8 @@ std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
     if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);
     frame.text += ' ';
   }
-  append_module_offset(frame.text, path_,
-                       entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt, begin_,
-                       address);
+  append_module_offset(frame.text, path_, entry_name(), begin_, address);
+  if (sources_.source_lines && image_) add_positions(frame);
   return frames_.put(address.value, std::make_shared<const Frame>(std::move(frame)));
 }
 

@@ -27,6 +27,8 @@ public:
   void refill() { left_ = full; } // called for each file or list
   // Subtracts the cost of a name, unless it is usual. `cost`: bytes allocated for the name.
   void charge(std::string_view raw, std::size_t cost);
+  // Same, but returns false if the budget is exhausted and the name is not a usual one.
+  bool take(std::string_view raw, std::size_t cost);
 
 private:
   static constexpr std::size_t full = std::size_t{512} << 20;

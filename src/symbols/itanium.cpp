@@ -244,10 +244,15 @@ DemanglingBudget& DemanglingBudget::for_this_thread() {
   return budget;
 }
 
-void DemanglingBudget::charge(std::string_view raw, std::size_t cost) {
+void DemanglingBudget::charge(std::string_view raw, std::size_t cost) { (void)take(raw, cost); }
+
+bool DemanglingBudget::take(std::string_view raw, std::size_t cost) {
   if (raw.size() > max_usual_length) cost += raw.size() * time_cost_per_character;
   const std::size_t usual = usual_memory(raw);
-  left_ -= std::min(left_, cost > usual ? cost - usual : 0);
+  if (cost <= usual) return true;
+  const bool has_budget = left_ > 0;
+  left_ -= std::min(left_, cost - usual);
+  return has_budget;
 }
 
 std::optional<std::string_view> ItaniumDemangler::whole(std::string_view raw) {
@@ -264,6 +269,7 @@ std::optional<DemangledName> ItaniumDemangler::parts(std::string_view raw) {
     // Clones such as "f() (.cold)" have no encoding as root, and no short name.
     if (root.getKind() == Node::KFunctionEncoding)
       result.name = print(*static_cast<const FunctionEncoding&>(root).getName(), text_);
+    DemanglingBudget::for_this_thread().charge(raw, result.whole.size() + result.name.size());
     return result;
   });
 }

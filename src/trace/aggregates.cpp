@@ -31,7 +31,9 @@ KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec&
                                    ProcessNameLookup find_name)
     : spec_(spec), capture_(capture), program_(program), files_(files), probes_(probes),
       since_ns_(to_nanoseconds(Time::clock::now())), reported_(probes.size()),
-      processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {}
+      processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {
+  if (capture.source_lines) processes_.use_source_lines();
+}
 
 std::vector<CountRecord> KernelAggregates::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();

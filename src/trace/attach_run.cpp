@@ -330,6 +330,7 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     if (request.program) return std::nullopt;
     if (outputs.folded) return "--folded needs --stack";
     if (outputs.flame_graph) return "--flamegraph needs --stack";
+    if (capture.source_lines) return "--lines needs --stack";
   }
   if (outputs.save_dir && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
   const bool is_written = outputs.folded || outputs.flame_graph || outputs.save_dir;

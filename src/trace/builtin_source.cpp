@@ -6,6 +6,7 @@
 #include "trace/probe_program.hpp"
 #include "trace/read_ahead.hpp"
 #include "trace/returns.hpp"
+#include "trace/typed_probes.hpp"
 #include "uprobectl/process.hpp"
 #include "util/text.hpp"
 
@@ -75,6 +76,7 @@ public:
     for (const Probe& probe : probes_)
       points.push_back(
           {.point = &probe.point, .code = readers_.read_code_abi(probe.point, strings)});
+    if (auto added = add_types(points); !added) return fail(std::move(added).error());
     CaptureSpec capture = request_.capture;
     capture.filters = filter_.filters;
     capture.user = filter_.user;
@@ -90,7 +92,8 @@ public:
                                          .probes = make_program_probes(mechanism),
                                          .exit_rules = resolved.exit_rules,
                                          .exits = collect_exits(probes_),
-                                         .variants = plan_.variants(),
+                                         .run = plan_.settings(),
+                                         .plans = plan_.plans(),
                                          .processes = filter_.processes,
                                          .cgroup = filter_.cgroup,
                                          .buffer_bytes = buffer_bytes()});
@@ -211,6 +214,14 @@ public:
   void show_maps() const override {}
 
 private:
+  Result<void> add_types(std::vector<CapturePoint>& points) {
+    typed_.emplace(request_.probes.target_options.debug_places, request_.capture, points.size());
+    for (CapturePoint& point : points)
+      if (auto added = typed_->add(point); !added) return added;
+    for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
+    return typed_->check();
+  }
+
   bool by_trampoline() const {
     const CaptureSpec& capture = request_.capture;
     return request_.probes.return_at == ReturnAt::trampoline &&
@@ -240,6 +251,7 @@ private:
       ++corrupt_;
       return true;
     }
+    if (typed_) typed_->decode(*event, plan_.decode_prepared(record));
     event->ns_pid = namespace_pids_.find(event->pid, event->time_ns);
     if (stacks_)
       if (const auto captured = plan_.decode_stack(record))
@@ -301,7 +313,7 @@ private:
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_)
       loaded.push_back(
-          {.variant = plan_.probe_variant(probe.number),
+          {.plan = plan_.probe_plan(probe.number),
            .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt});
     return loaded;
   }
@@ -313,6 +325,7 @@ private:
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
   CapturePlan plan_;
+  std::optional<TypedProbes> typed_; // if requested
   std::optional<BuiltinProgram> program_;
   std::optional<KernelAggregates> kernel_aggregates_; // if requested
   std::span<const Probe> probes_;

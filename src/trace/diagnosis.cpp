@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/diagnosis.hpp"
 
-#include "elf/inlined.hpp"
+#include "dwarf/inlined.hpp"
 #include "symbols/classify.hpp"
 #include "uprobectl/process.hpp"
 #include "util/rooted_path.hpp"
@@ -127,7 +127,8 @@ std::string mention_children(std::span<const pid_t> children) {
 // Returns the source name of the function that begins at the point. Debug info does not know clones
 // such as "f.constprop.0".
 std::optional<std::string_view> source_name(const ProbePoint& point) {
-  if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt)
+  if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt ||
+      point.inlined_into)
     return std::nullopt;
   const auto clone = parse_clone_name(*point.symbol);
   return clone ? clone->base : std::string_view(*point.symbol);
@@ -316,10 +317,12 @@ void find_inlined(std::span<Probe* const> probes, std::span<const std::string> d
   for (const auto& [binary, in_it] : by_binary) {
     const auto image = elf::Image::open(binary->file, binary->path);
     if (!image) continue;
+    const auto debug = dwarf::DebugInfo::open(*image, where);
+    if (!debug) continue; // missing debug info is not reported
     std::vector<std::string_view> names;
     for (const Probe* const probe : in_it) names.push_back(*source_name(probe->point));
-    const auto counts = elf::count_inlined(*image, where, names);
-    if (!counts) continue; // missing debug info is not reported
+    const auto counts = dwarf::count_inlined(*debug, names);
+    if (!counts) continue;
     for (std::size_t i = 0; i < in_it.size(); ++i) in_it[i]->facts.inlined = (*counts)[i];
   }
 }

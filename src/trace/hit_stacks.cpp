@@ -31,6 +31,8 @@ NamedFrame name_frame(const unwind::Frame& frame) {
   const unwind::Module& module = *frame.place->module;
   const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
   const auto symbolized = frame.symbolized();
+  if (frame.inline_depth > 0)
+    return {symbolized->positions[frame.inline_depth].inlined->name() + " [inlined]", file};
   if (symbolized->function) return {symbolized->function->name_with_others(), file};
   return {"[" + std::string(file) + "]", file};
 }
@@ -63,6 +65,13 @@ bool is_at_entry(const unwind::Stack& stack) {
   if (stack.frames.empty()) return false;
   const auto frame = stack.frames.front().symbolized();
   return frame != nullptr && frame->function && frame->function->offset == 0;
+}
+
+bool has_source_lines(const unwind::Stack& stack) {
+  return std::ranges::any_of(stack.frames, [](const unwind::Frame& frame) {
+    const auto symbolized = frame.symbolized();
+    return symbolized != nullptr && !symbolized->positions.empty();
+  });
 }
 
 // Returns true if the map's name ends in "_with_stack". The kernel keeps 15 bytes of a name
@@ -173,6 +182,7 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
     : capture_(capture), outputs_(outputs), files_(files), output_(output),
       processes_({.places = where.debug_places}, where.dex,
                  [this](pid_t pid) { return has_newer_program(pid); }) {
+  if (capture.source_lines) processes_.use_source_lines();
   const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
   if (watch)
@@ -273,6 +283,8 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
     stack_ = processes_.unwind(sample);
     completeness_ = classify(captured, sample);
   }
+  if (capture_.source_lines && !totals_.has_source_lines)
+    totals_.has_source_lines = has_source_lines(stack_);
   files_.add(stack_, completeness_, event.latency_ns.value_or(1));
   return &stack_;
 }

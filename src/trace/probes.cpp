@@ -74,6 +74,12 @@ Result<void> check_places(const ProbeRequest& probe_request, std::span<const Pro
     if (!point.offset) return fail(compressed_error(point));
   if (!probe_request.on_return) return {};
   for (const ProbePoint& point : points)
+    if (point.inlined_into)
+      return fail(Error{ErrorKind::usage, "'" + display_name(point) +
+                                              "' does not return: it is part of the function it is "
+                                              "inlined into"}
+                      .hint("leave out --inlined, or --return and --latency"));
+  for (const ProbePoint& point : points)
     if (point.static_probe || (point.symbol && point.symbol_offset != 0))
       return fail(Error{ErrorKind::usage, "'" + point.request +
                                               "' is inside a function: returns need its "
@@ -440,7 +446,9 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
 }
 
 bool is_pattern_match(const ProbePoint& point) {
-  return is_pattern(point.request) || (point.static_probe && !point.request.contains(':'));
+  if (point.static_probe) return is_pattern(point.request) || !point.request.contains(':');
+  const auto function = parse_function(point.request);
+  return function && is_name_pattern(function->name);
 }
 
 void skip_unprobeable(ResolvedProbes& resolved, Output& output) {

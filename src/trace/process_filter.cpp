@@ -118,6 +118,10 @@ void intersect(std::optional<std::vector<pid_t>>& pids, std::vector<pid_t> other
 
 } // namespace
 
+std::string waiting_status(std::string_view name) {
+  return fmt::format("waiting for a process named '{}'", name);
+}
+
 Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
   ProcessWatch watch;
   for (const pid_t pid : pids) {
@@ -312,8 +316,7 @@ Result<void> FilteredProcesses::watch(Output& output) {
   name_watch_.emplace(filter_->names, is_process_named);
   add_named();
   for (const std::string& name : filter_->names) {
-    if (find_named_processes(name).empty())
-      output.status(fmt::format("waiting for a process named '{}'", name));
+    if (find_named_processes(name).empty()) output.status(waiting_status(name));
     if (name.size() > max_comm_length)
       output.detail(fmt::format("'{}' is longer than the {} bytes that the kernel stores of a "
                                 "name: the first calls of new processes may be missed",

@@ -38,6 +38,9 @@ private:
   std::vector<std::string> ended_;
 };
 
+// The message while no process has the name.
+std::string waiting_status(std::string_view name);
+
 // Finds processes by names in argv[0], which the kernel does not know. Checks a process when it is
 // renamed or executes a program; a process set reports both.
 class NameWatch {

@@ -304,6 +304,9 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
   if (totals.lost_mappings > 0)
     output.warn(fmt::format("{} lost: frames may have no names or outdated ones",
                             counted(totals.lost_mappings, "mapping record", "mapping records")));
+  if (capture.source_lines && totals.all > 0 && !totals.has_source_lines)
+    output.warn("--lines: no file of the stacks has debug information: build with -g, or name the "
+                "unstripped files with --debug-dir");
   if (totals.saved > 0)
     output.status(fmt::format("{} saved in {}: inspect them with uprobectl debug-unwind",
                               counted(totals.saved, "stack", "stacks"), *outputs.save_dir));

@@ -100,7 +100,9 @@ record_u32 condition_test(JumpCondition::Test test) {
 }
 
 reading jump_reading(const JumpSource& source, const elf::Machine& machine) {
-  reading made{.form = READ_INTEGER, .base = NO_REGISTER, .size = pointer_size(machine)};
+  reading made{.form = READ_INTEGER, .base = NO_REGISTER};
+  made.size = pointer_size(machine);
+  made.pointer_size = pointer_size(machine);
   if (source.base) made.base = find_encoded_register(*source.base, machine);
   if (source.index) {
     made.index = find_encoded_register(*source.index, machine);
@@ -224,7 +226,7 @@ public:
   void skip(const Probe& probe, Error why) {
     if (!dropped_.insert(probe.number).second) return;
     const ProbePoint& point = probe.point;
-    if (!is_pattern(point.request)) {
+    if (!is_pattern_match(point)) {
       resolved_.failures.push_back(
           {.target = point.binary->target, .function = point.request, .error = std::move(why)});
       return;
@@ -241,8 +243,8 @@ public:
       skip(probe, Error{ErrorKind::unsupported,
                         fmt::format("'{}' never returns: none of its instructions leaves it", name)}
                       .hint("probe where it begins, without --return and --latency"));
-      if (is_pattern(point.request)) never_left_ += dropped_.size() - before;
-    } else if (is_pattern(point.request)) {
+      if (is_pattern_match(point)) never_left_ += dropped_.size() - before;
+    } else if (is_pattern_match(point)) {
       output_.detail(name + " never returns, it is probed at its entry only");
       ++only_entries_;
     } else {
@@ -335,9 +337,9 @@ std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailC
       size = piece.size;
     }
   } else if (rule.test != EXIT_ALWAYS && rule.test != EXIT_IF_FLAGS) {
-    rule.tested = {.form = READ_INTEGER,
-                   .base = find_encoded_register(call.condition.tested, machine),
-                   .size = call.condition.size};
+    rule.tested.form = READ_INTEGER;
+    rule.tested.base = find_encoded_register(call.condition.tested, machine);
+    rule.tested.size = call.condition.size;
   }
   return add_rule(rule);
 }

@@ -7,6 +7,9 @@ namespace uprobectl::unwind {
 
 namespace {
 
+// A stack with more frames is left as it is from there on.
+constexpr std::size_t max_frames_with_inlined = 16384;
+
 std::string format_place(const Frame& frame) {
   if (!frame.place) return fmt::format("{:#x}", frame.pc);
   if (frame.place->module == nullptr)
@@ -33,6 +36,22 @@ std::string explain_missing_data(const Frame& frame) {
 std::shared_ptr<const symbolize::Frame> Frame::symbolized() const {
   const bool is_known = place && place->module != nullptr;
   return is_known ? place->module->frame(place->address) : nullptr;
+}
+
+void add_inlined_frames(Stack& stack) {
+  std::vector<Frame> frames;
+  frames.reserve(stack.frames.size());
+  for (const Frame& frame : stack.frames) {
+    const auto symbolized = frame.symbolized();
+    const std::size_t positions = symbolized ? symbolized->positions.size() : 0;
+    if (frames.size() < max_frames_with_inlined)
+      for (std::size_t depth = positions; depth-- > 1;) {
+        frames.push_back(frame);
+        frames.back().inline_depth = static_cast<std::uint16_t>(depth);
+      }
+    frames.push_back(frame);
+  }
+  stack.frames = std::move(frames);
 }
 
 std::string_view to_string(FoundBy found_by) {

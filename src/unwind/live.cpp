@@ -93,6 +93,7 @@ struct LiveProcesses::State {
 
   NewProgramCheck has_new_program;
   ModuleCache cache;
+  bool uses_source_lines = false;
   // By pid: one entry for each program that the process has run, by time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;
   std::deque<pid_t> ended;        // the oldest first; repeated if the pid was reused
@@ -223,6 +224,11 @@ LiveProcesses::LiveProcesses(elf::DebugSearch where, art::DexSearch dex,
           std::make_unique<State>(std::move(where), std::move(dex), std::move(has_new_program))) {}
 LiveProcesses::~LiveProcesses() = default;
 
+void LiveProcesses::use_source_lines() {
+  state_->cache.use_source_lines();
+  state_->uses_source_lines = true;
+}
+
 void LiveProcesses::read_process(pid_t pid) {
   state_->sweep_if_due();
   state_->read_process(pid);
@@ -269,7 +275,8 @@ Stack LiveProcesses::unwind(const Sample& sample) {
       state_->find_at(sample.pid, sample.time_ns == 0 ? now_ns() : sample.time_ns);
   Stack stack = state_->unwind(sample, process);
   if (can_be_completed(stack, process) && state_->read_again(process))
-    return state_->unwind(sample, process);
+    stack = state_->unwind(sample, process);
+  if (state_->uses_source_lines) add_inlined_frames(stack);
   return stack;
 }
 
@@ -292,7 +299,8 @@ Stack LiveProcesses::State::make_stack(LiveProcess& process,
       stack.end = End::no_mapping;
       stack.address = pc;
     }
-    stack.frames.push_back({pc, first ? FoundBy::registers : FoundBy::kernel_walk, place});
+    stack.frames.push_back(
+        {.pc = pc, .found_by = first ? FoundBy::registers : FoundBy::kernel_walk, .place = place});
   }
   return stack;
 }
@@ -303,7 +311,8 @@ Stack LiveProcesses::make_stack(pid_t pid, std::uint64_t time_ns,
   LiveProcess& process = state_->find_at(pid, time_ns == 0 ? now_ns() : time_ns);
   Stack stack = state_->make_stack(process, addresses, known);
   if (can_be_completed(stack, process) && state_->read_again(process))
-    return state_->make_stack(process, addresses, known);
+    stack = state_->make_stack(process, addresses, known);
+  if (state_->uses_source_lines) add_inlined_frames(stack);
   return stack;
 }
 

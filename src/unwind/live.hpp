@@ -52,6 +52,10 @@ public:
   LiveProcesses& operator=(const LiveProcesses&) = delete;
   ~LiveProcesses();
 
+  // Frames get source positions, and stacks the frames of inlined functions, if there is debug
+  // information. To be called before the first stack.
+  void use_source_lines();
+
   // Reads the mappings of the process if it is alive.
   void read_process(pid_t pid);
   // Reads the mappings of all known processes that are alive. Call this after a MappingWatch has

@@ -205,7 +205,8 @@ Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
   ResolveOptions how{.aliases = request_.aliases,
                      .to_probe = true,
                      .instructions = request_.instructions,
-                     .thorough = true};
+                     .thorough = true,
+                     .other_spellings = false}; // UprobeStats accepts none
   const auto ask = [&](const std::string& method) -> Result<std::vector<ProbePoint>> {
     const auto function = parse_function(method);
     if (!function) return fail(function.error());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "trace/process_filter.hpp"
 #include "trace/report.hpp"
 #include "uprobestats/running_task.hpp"
 #include "uprobestats/task_processes.hpp"
@@ -102,7 +103,7 @@ private:
       if (task.is_over() || task.is_attached() || !may_go_on()) continue;
       const std::string& name = task.config().target_process_name;
       if (request_.wait || task.config().on_start)
-        output_.status(fmt::format("waiting for a process named '{}'", name));
+        output_.status(waiting_status(name));
       else
         task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' is running", name)}
                       .hint("--wait waits for it to start")

@@ -13,9 +13,11 @@ namespace {
 
 using Change = DriftRecord::Change;
 
+// The code of a source line moves inside its function.
 bool same_name(const RecordedMatch& recorded, const ProbePoint& current) {
   return recorded.symbol == current.symbol && recorded.version == current.version &&
-         recorded.symbol_offset == current.symbol_offset;
+         (current.source || recorded.symbol_offset == current.symbol_offset) &&
+         recorded.is_inlined == (current.inlined_into != nullptr);
 }
 
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
@@ -93,8 +95,15 @@ bool means_gone(const Error& error) {
          error.kind == ErrorKind::no_code;
 }
 
+bool is_line(const std::string& request) {
+  const auto function = parse_function(request);
+  return function && (function->form == FunctionSpec::Form::source_line ||
+                      function->form == FunctionSpec::Form::function_line);
+}
+
 // Infers the options of the recorded request from its matches: --all if a name has several places,
-// --clones if a clone is not part of the request.
+// --clones if a clone is not part of the request, --inlined if an inlined instance was recorded. A
+// line may have several places without --all.
 ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsafe) {
   ResolveOptions options;
   options.unsafe = unsafe;
@@ -102,9 +111,11 @@ ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsaf
   std::set<std::pair<std::optional<std::string>, std::optional<std::string>>> files;
   for (const RecordedMatch& match : recorded)
     options.all = options.all || !files.emplace(match.file, match.entry).second;
+  if (is_line(recorded.front().request)) options.all = false;
   options.clones = std::ranges::any_of(recorded, [](const RecordedMatch& match) {
     return match.symbol && is_clone(*match.symbol) && !match.request.starts_with(*match.symbol);
   });
+  options.inlined = std::ranges::any_of(recorded, &RecordedMatch::is_inlined);
   return options;
 }
 
@@ -132,6 +143,11 @@ public:
                                          : (*one)->static_probes(request))
                    : one == nullptr ? resolve_in_several(*targets, request, where, how)
                                     : resolve_in_one(**one, request, how);
+    if (current && one != nullptr && is_line(request) && recorded.size() > current->size()) {
+      ResolveOptions with_all = how; // it may have been recorded with --all
+      with_all.all = true;
+      current = resolve_in_one(**one, request, with_all);
+    }
     if (!current && !means_gone(current.error())) {
       output_.fail(current.error(), target, request);
       return;

@@ -21,12 +21,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto plan = CapturePlan::make(inspection, std::span(&probed, 1));
   if (!plan) return 0;
   // What is planned lies inside the record.
-  for (const builtin_settings& settings : plan->variants())
-    for (const reading& each : std::span(settings.readings, settings.reading_count))
-      if (each.bytes_offset + each.capacity > settings.record_size || each.steps > MAX_STEPS ||
-          each.base >= register_names().size() || each.length_from > settings.reading_count)
+  const builtin_settings& settings = plan->settings();
+  if (settings.max_bytes_offset + settings.max_capacity > settings.record_size) std::abort();
+  for (const capture_plan& made : plan->plans())
+    for (const reading& each : std::span(made.readings, made.reading_count))
+      if (each.bytes_offset > settings.max_bytes_offset || each.capacity > settings.max_capacity ||
+          each.steps > settings.max_steps || each.base >= register_names().size() ||
+          each.length_from > made.reading_count)
         std::abort();
-  const std::vector<std::byte> record(plan->variants().front().record_size);
+  const std::vector<std::byte> record(settings.record_size);
   if (!plan->decode(record)) std::abort();
   return 0;
 }

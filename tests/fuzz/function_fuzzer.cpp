@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse_function on any text: a number form keeps no name, and what has a name has it from the
-// text.
+// text. Lines have a name and a number.
 #include "uprobectl/resolve.hpp"
 
 #include <cstdlib>
@@ -12,10 +12,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!function) return 0;
   if (function->request != text) std::abort();
   const bool is_plt = function->form == FunctionSpec::Form::plt;
-  const bool is_name = function->form == FunctionSpec::Form::name || is_plt;
+  const bool is_line = function->form == FunctionSpec::Form::source_line ||
+                       function->form == FunctionSpec::Form::function_line;
+  const bool is_name = function->form == FunctionSpec::Form::name || is_plt || is_line;
   if (is_name == function->name.empty()) std::abort();
   const bool is_prefix = text.starts_with(function->name);
   if (is_name && !is_prefix && !(is_plt && text.find(function->name) != text.npos)) std::abort();
-  if (function->plus && !is_name) std::abort();
+  if (function->plus && (!is_name || is_line)) std::abort();
+  if (is_line && function->number > UINT32_MAX) std::abort();
   return 0;
 }

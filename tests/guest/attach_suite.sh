@@ -41,6 +41,10 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/return_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/inlined_scenarios.sh
+. "$folder/inlined_scenarios.sh"
+# shellcheck source=tests/guest/typed_scenarios.sh
+. "$folder/typed_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
 . "$folder/stack_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -105,6 +109,8 @@ if in_scope kernel; then
   done
   mechanism_scenarios
   matrix_scenarios
+fi
+if in_scope kernel architecture; then
   instruction_scenarios
   java_scenarios
 fi
@@ -116,6 +122,8 @@ if in_scope architecture processor; then
   exit_scenarios
 fi
 if in_scope architecture; then
+  inlined_scenarios
+  typed_scenarios
   overflow_scenarios
   process_scenarios
   refusal_scenarios

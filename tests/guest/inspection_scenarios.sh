@@ -6,6 +6,7 @@
 inspection_scenarios() {
   scenario 'every type at every position: its edges, and nothing of its neighbours' shows_types
   scenario 'an argument called argN or by a register is read from there' shows_named_places
+  scenario 'functions with lists and conditions of their own share one program' shares_a_program
   scenario 'arguments of clones may be others than those of the function, which is said once' warns_of_clones
   scenario 'strings are whole, cut or errors, never empty for want of memory' shows_strings
   scenario '--max-string is the most that is shown of a string' limits_strings
@@ -99,6 +100,25 @@ shows_named_places() {
   file_says err "warning: --args: 'arg1' is read from arg0, not from what the name says" ||
     fail "no warning: $(cat err)"
   expect_equal 'warnings' 1 "$(grep -c '^uprobectl: warning: --args' err)"
+}
+
+# Each list has a value called key, in another argument or of another type. The programs are those of entries,
+# of returns and of exits.
+shares_a_program() {
+  start_program target "$FIXTURES/values" --wait --hold
+  start_attach -j -d 120 -p "$started_pid" "$FIXTURES/values" take_text take_buffer take_s64 give_int give_long \
+    --args 'take_text=key:s64,text:str' --args 'take_buffer=key:s64@arg1,data:buf[key]@arg0' \
+    --args 'take_s64=a:s64,b:s64,key:s64' --args 'give_int=key:s32' --args 'give_long=key:s64,low:x16@arg0' \
+    --if 'key==3' --max-string 8
+  "$FIXTURES/bpf-census" "$scratch/before" >census
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'programs' 3 "$(grep -c '^program' census)"
+  printf '%s\n' '3 "xxxxxxxx"...' | expect_values take_text
+  printf '%s\n' '3 null "null pointer"' | expect_values take_buffer
+  printf '' | expect_values take_s64
+  printf '%s\n' '3' | expect_values give_int
+  printf '%s\n' '3 "0x3"' | expect_values give_long
 }
 
 # Nobody maps the library.

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""inlined_agreement.py INLINE_COUNTER
+"""inlined_agreement.py INLINE_COUNTER FRAME_LISTER
 Counts of inlined places in programs whose source says how many there are, as each compiler here
-writes them: DWARF 4 and 5, compressed sections, a debug file of its own; and, over a program of many
-units, what llvm-dwarfdump shows. Prints TAP."""
+writes them: DWARF 4 and 5, compressed sections, split units, link-time optimization, a debug file of
+its own; the callers and entries of inlined instances against the source and llvm-symbolizer; and, over
+a program of many units, what llvm-dwarfdump and llvm-symbolizer show. Prints TAP."""
 
 import re
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+from frames_agreement import all_addresses, frame_differences, frames_of
 from tap import Tap
 
 # Nothing folds: every value is volatile.
@@ -32,7 +34,10 @@ INLINE int once_more(int x) { sink = at_five_places(x); return sink; }
 static INLINE int in_both_files(int x) { sink = x; return sink; }
 int second(int);
 """
-FIRST = COMMON + """
+# Enough entries to use up what the sections of the program itself would allow.
+PADDING = "\n".join(["#ifdef PADDING", *(f"int padding_{i}(int a, int b) {{ return a * {i} + b; }}"
+                                         for i in range(1000)), "#endif"])
+FIRST = COMMON + PADDING + """
 volatile int sink;
 __attribute__((noinline)) int never(int x) { sink = x; return sink; }
 __attribute__((noinline)) void Counter::out_of_line(int by) { add(by); add(by + 1); add(by + 2); }
@@ -75,12 +80,41 @@ def complaints(counter, program, folder="/nonexistent"):
             if found[name] != count]
 
 
+def instance_complaints(counter, program):
+    """What is wrong with callers, call lines and entries."""
+    sources = {f"{name}.cpp": text.splitlines() for name, text in (("first", FIRST), ("second", SECOND))}
+    calls = {"_Z14at_five_placesi": "at_five_places(", "_ZN7Counter3addEi": "add(", "c_named": "c_named("}
+    callers = {"_Z14at_five_placesi": {"main", "_Z6secondi"}, "_ZN7Counter3addEi": {
+        "_ZN7Counter11out_of_lineEi"}, "c_named": {"main"}}
+    said = subprocess.run([counter, "--instances", program, "/nonexistent", *calls],
+                          capture_output=True, text=True).stdout
+    instances = [line.split(" ") for line in said.splitlines()]
+    problems = []
+    if len(instances) != 5 + 3 + 1:
+        problems.append(f"{len(instances)} instances: {said}")
+    frames = frames_of(["llvm-symbolizer-19", "--inlines", "--no-demangle", f"--obj={program}"],
+                       [int(instance[1], 16) for instance in instances]) if instances else []
+    if sum("approximate" in instance for instance in instances) > 2:
+        problems.append(f"more than two entries are not known: {said}")
+    for (name, entry, caller, place, *approximate), there in zip(instances, frames):
+        file, line = place.rsplit(":", 1)
+        if calls[name] not in sources[Path(file).name][int(line) - 1]:
+            problems.append(f"{name} is not called at {place}")
+        if caller not in callers[name]:
+            problems.append(f"{name} is inlined into {caller}")
+        # The frame of the instance, and that of its call.
+        if not approximate and not any(one[0] == name and other[1].startswith(place + ":")
+                                       for one, other in zip(there, there[1:])):
+            problems.append(f"{name} is not at {entry}: {there}")
+    return problems
+
+
 def compile_program(folder, compiler, options):
     for name, text in (("first", FIRST), ("second", SECOND)):
         (folder / f"{name}.cpp").write_text(text)
     program = folder / "program"
-    subprocess.run([compiler, "-O2", "-w", *options, folder / "first.cpp", folder / "second.cpp",
-                    "-o", program], check=True, capture_output=True)
+    subprocess.run([compiler, "-O2", "-w", *options, "first.cpp", "second.cpp", "-o", "program"],
+                   cwd=folder, check=True, capture_output=True)
     return program
 
 
@@ -99,18 +133,20 @@ def shown_by_dwarfdump(path):
 
 
 def main():
-    counter = sys.argv[1]
+    counter, lister = sys.argv[1:]
     tap = Tap()
     cases = [(compiler, f"-gdwarf-{version}", *more)
              for compiler in ("g++", "clang++-19") if shutil.which(compiler)
              for version in (4, 5)
-             for more in ([], ["-gz=zlib"], *([["-gdwarf64"]] if version == 5 else []))]
+             for more in ([], ["-gz=zlib"], ["-gsplit-dwarf"], *([["-gdwarf64"]] if version == 5 else []))]
+    cases += [("g++", "-g", "-flto"), ("g++", "-g", "-gsplit-dwarf", "-DPADDING")]
     with tempfile.TemporaryDirectory() as name:
         for number, (compiler, *options) in enumerate(cases):
             folder = Path(name, str(number))
             folder.mkdir()
             program = compile_program(folder, compiler, options)
-            tap.check(f"{compiler} {' '.join(options)}", complaints(counter, program))
+            tap.check(f"{compiler} {' '.join(options)}",
+                      complaints(counter, program) + instance_complaints(counter, program))
 
         folder = Path(name, "split")
         folder.mkdir()
@@ -124,7 +160,7 @@ def main():
                   complaints(counter, program, folder / "debug"))
         said = counts(counter, program, ["main"])
         tap.check("without debug data nothing is known",
-                  [] if said == "no .debug_info" else [said])
+                  [] if said == "no debug information (.debug_info)" else [said])
 
         # Of many units, by somebody else's reader: some of this project's own sources.
         library = Path(name, "library.so")
@@ -142,6 +178,8 @@ def main():
         if len(names) < 100:
             wrong.append(f"only {len(names)} names to compare")
         tap.check("over many units it agrees with llvm-dwarfdump", wrong[:20])
+        tap.check("over many units frames agree with llvm-symbolizer",
+                  frame_differences(lister, library, all_addresses(library, 10000))[:20])
     tap.done()
 
 

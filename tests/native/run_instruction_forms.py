@@ -30,6 +30,8 @@ from run_guest_suite import find_busybox, skip  # noqa: E402
 
 FIRST_COLUMN = "what uprobectl says"
 HEADINGS = {"x86_64": "## x86-64", "aarch64": "## arm64"}
+# Seconds for the run on this machine, which takes some 15; before the test itself is ended.
+HERE_TIMEOUT = 240
 VERDICTS = ("refused", "wrong", "same")
 
 Counts = tuple[int, int, int]
@@ -79,7 +81,28 @@ def main() -> int:
 
 
 def here(program: Path, arguments: list[str]) -> str:
-    return subprocess.run([program, *arguments], stdout=subprocess.PIPE, text=True, check=False).stdout
+    with subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True) as run:
+        try:
+            return run.communicate(timeout=HERE_TIMEOUT)[0]
+        except subprocess.TimeoutExpired:
+            print("\n".join(f"# {line}" for line in describe_processes(run.pid)), flush=True)
+            run.kill()
+            return run.communicate()[0] + "not ok - ended for want of time\n"
+
+
+def describe_processes(parent: int) -> list[str]:
+    """Where the program and its children wait."""
+    lines = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(folder.name) != parent and int(fields[1]) != parent:
+                continue
+            lines += [f"{folder.name}: state {fields[0]}, in {(folder / 'wchan').read_text()}"]
+            lines += (folder / "stack").read_text().splitlines()
+        except OSError:
+            continue
+    return lines
 
 
 def in_guest(options: argparse.Namespace, arguments: list[str]) -> str | None:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/arguments.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
@@ -131,11 +132,13 @@ TEST_CASE("an argument can be called by its number") {
 
 TEST_CASE("what is wrong with an argument is named") {
   CHECK(error_of("") == "'': missing type (expected for example fd:s32)");
-  CHECK(error_of("fd") == "'fd': missing type (expected for example fd:s32)");
   CHECK(error_of("2x:s32") == "invalid argument name '2x'");
   CHECK(error_of("64:s32") == "invalid argument name '64'");
   CHECK(error_of("2:s32@arg1") == "'2:s32@arg1' has both a number and a source");
-  CHECK(error_of("fd:int") == "unknown type 'int'");
+  CHECK(error_of("fd:integer") == "unknown type 'integer'");
+  CHECK(error_of("a b") == "'a b': missing type (expected for example fd:s32)");
+  CHECK(error_of("fd,size:u64") == "'fd' has no type, but 'size' has");
+  CHECK(error_of("item.id,item.id") == "two arguments have the name 'item.id'");
   CHECK(error_of("fd:s32@elsewhere") == "'elsewhere' does not name a value");
   CHECK(error_of("fd:s32@arg0+x") == "'arg0+x': invalid offset");
   CHECK(error_of("fd:s32@arg64") == "'arg64' does not name a value");
@@ -144,6 +147,58 @@ TEST_CASE("what is wrong with an argument is named") {
   std::string many = "a0:u8";
   for (int i = 1; i < 17; ++i) many += ",a" + std::to_string(i) + ":u8";
   CHECK(error_of(many) == "more than 16 arguments");
+}
+
+TEST_CASE("types have the names of C as well") {
+  const auto list = parse_arguments(
+      "a:int,b:size_t,c:char*,d:const char *,e:unsigned long,f:void*,g:double@arg0+8,h:std::string");
+  REQUIRE(list);
+  const std::array expected = {ArgumentType::s32,    ArgumentType::u64,       ArgumentType::string,
+                               ArgumentType::string, ArgumentType::u64,       ArgumentType::ptr,
+                               ArgumentType::f64,    ArgumentType::cxx_string};
+  REQUIRE(list->arguments.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(list->arguments[i].type == expected[i]);
+}
+
+TEST_CASE("arguments without a type are values of the source") {
+  const auto list = parse_arguments("f=item.name, self->items[0].id,*p,ns::counter");
+  REQUIRE(list);
+  CHECK(list->function == "f");
+  CHECK(list->arguments.empty());
+  REQUIRE(list->paths.size() == 4);
+  using StepKind = ValuePath::Step::Kind;
+  const std::vector<ValuePath::Step> steps = {{.kind = StepKind::dereference},
+                                              {.kind = StepKind::member, .name = "items"},
+                                              {.kind = StepKind::element},
+                                              {.kind = StepKind::member, .name = "id"}};
+  CHECK((list->paths[1].variable == "self" && list->paths[1].steps == steps));
+  CHECK((list->paths[2].variable == "p" && list->paths[2].steps.size() == 1));
+  CHECK((list->paths[3].variable == "ns::counter" && list->paths[3].steps.empty()));
+}
+
+TEST_CASE("a value of the source has at most eight steps") {
+  CHECK(parse_value_path("a->b->c->d->e->f->g->h->i"));
+  const auto too_long = parse_value_path("a->b->c->d->e->f->g->h->i->j");
+  REQUIRE_FALSE(too_long);
+  CHECK(too_long.error().message == "'a->b->c->d->e->f->g->h->i->j' has more than 8 steps");
+  for (const auto* const text :
+       {"", "a.", "a[", "a[x]", "a[-1]", "(a", "a)", "1a", "a->", "*", "a b"})
+    CHECK_FALSE(parse_value_path(text));
+}
+
+TEST_CASE("conditions compare values of the source with constants") {
+  const auto conditions =
+      parse_conditions("item.id > 3 && gift && !*p && c == Color::red && f=='x'");
+  REQUIRE(conditions);
+  REQUIRE(conditions->size() == 5);
+  const auto& all = *conditions;
+  CHECK((all[0].path->variable == "item" && all[0].comparison == Comparison::more));
+  CHECK(all[0].magnitude == 3);
+  CHECK((all[1].name == "gift" && all[1].comparison == Comparison::not_equal));
+  CHECK((all[2].path->variable == "p" && all[2].comparison == Comparison::equal));
+  CHECK((all[3].name == "c" && all[3].constant_name == "Color::red"));
+  CHECK(all[4].magnitude == 'x');
+  CHECK_FALSE(parse_conditions("a &&"));
 }
 
 TEST_CASE("a floating-point argument is refused with the reason") {
@@ -171,12 +226,14 @@ TEST_CASE("a condition compares an argument with a number") {
 }
 
 TEST_CASE("an invalid condition is reported with the reason") {
-  CHECK(condition_error("arg1") == "invalid condition 'arg1': no operator");
+  CHECK(condition_error("arg1 3") == "invalid condition 'arg1 3': no operator");
+  CHECK(condition_error("!arg1==3") == "invalid condition '!arg1==3': '!' and an operator");
   CHECK(condition_error("arg1=3") == "invalid condition 'arg1=3': use '==' for equality");
   CHECK(condition_error("==3") == "invalid condition '==3': no value before the operator");
-  CHECK(condition_error("arg1==x") == "invalid condition 'arg1==x': no number after the operator");
+  CHECK(condition_error("arg1==x+") ==
+        "invalid condition 'arg1==x+': no number or name after the operator");
   CHECK(condition_error("arg1==-0x8000000000000001") ==
-        "invalid condition 'arg1==-0x8000000000000001': no number after the operator");
+        "invalid condition 'arg1==-0x8000000000000001': no number or name after the operator");
   CHECK(condition_error("s:str==3") ==
         "invalid condition 's:str==3': only integers can be compared");
 }

@@ -14,9 +14,9 @@ inline std::vector<CapturePoint> capture_points(std::span<const ProbePoint> poin
 }
 
 // By probe.
-inline std::vector<std::uint32_t> variants_of(const CapturePlan& plan, std::size_t probes) {
+inline std::vector<std::uint32_t> plans_of(const CapturePlan& plan, std::size_t probes) {
   std::vector<std::uint32_t> result;
-  for (std::size_t i = 0; i < probes; ++i) result.push_back(plan.probe_variant(i));
+  for (std::size_t i = 0; i < probes; ++i) result.push_back(plan.probe_plan(i));
   return result;
 }
 

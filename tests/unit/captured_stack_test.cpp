@@ -116,12 +116,12 @@ TEST_CASE("a size beyond the record's end takes what there is, a record without 
 TEST_CASE("stacks that are copied lie behind what records keep in maps, walked ones in them") {
   const std::vector<ProbePoint> points = one_function();
   const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
-  const builtin_settings copied = plan_with(StackWalk::frame_data, points).variants().front();
+  const builtin_settings copied = plan_with(StackWalk::frame_data, points).settings();
   CHECK((copied.flags & (COPY_STACK | AT_FUNCTION_START)) == (COPY_STACK | AT_FUNCTION_START));
   CHECK(copied.stack_offset == fixed);
   CHECK(copied.kept_size == fixed + 24);
   CHECK(copied.record_size == fixed + 24 + 256);
-  const builtin_settings walked = plan_with(StackWalk::frame_pointers, points).variants().front();
+  const builtin_settings walked = plan_with(StackWalk::frame_pointers, points).settings();
   CHECK((walked.flags & (COPY_STACK | WALK_STACK)) == WALK_STACK);
   CHECK(walked.stack_offset == 64 + 48);
   CHECK(walked.kept_size == 64 + 48 + 24 + 127 * 8);
@@ -136,7 +136,7 @@ TEST_CASE("only where a function is known to begin is its caller what was pushed
     inspection.on_return = on_return;
     const auto plan = CapturePlan::make(inspection, capture_points(points));
     REQUIRE(plan);
-    return (plan->variants().front().flags & AT_FUNCTION_START) != 0;
+    return (plan->settings().flags & AT_FUNCTION_START) != 0;
   };
   const ProbePoint function = one_function().front();
   ProbePoint inside = function;
@@ -153,7 +153,7 @@ TEST_CASE("only where a function is known to begin is its caller what was pushed
 
 TEST_CASE("a run without stacks has no room for them") {
   const std::vector<ProbePoint> points = one_function();
-  const builtin_settings none = plan_with(StackWalk::none, points).variants().front();
+  const builtin_settings none = plan_with(StackWalk::none, points).settings();
   CHECK(none.stack_offset == 0);
   CHECK(none.record_size == 64 + 48);
   CHECK(none.kept_size == none.record_size);
@@ -165,7 +165,7 @@ TEST_CASE("stacks of 32-bit code are not copied, and that is said") {
   const std::vector<ProbePoint> points = one_function();
   const CapturePlan plan =
       plan_with(StackWalk::frame_data, points, {.kind = CodeKind::native_32, .strings = {}});
-  CHECK((plan.variants().front().flags & COPY_STACK) == 0);
+  CHECK((plan.settings().flags & COPY_STACK) == 0);
   CHECK(plan.describe_problems(0) ==
         std::vector<std::string>{"stacks of 32-bit code cannot be unwound"});
 }
@@ -199,7 +199,7 @@ TEST_CASE(
   const std::vector<ProbePoint> points = one_function();
   const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
   const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, some_layout);
-  const builtin_settings& settings = plan.variants().front();
+  const builtin_settings& settings = plan.settings();
   CHECK(settings.returns.next == 40);
   CHECK(settings.returns_offset == fixed);
   CHECK(settings.stack_offset == fixed + 8 + 64 * 16);
@@ -207,7 +207,7 @@ TEST_CASE(
   CHECK(settings.record_size == settings.kept_size + 256);
   // They are of no use to frames that the kernel has found.
   const builtin_settings walked =
-      plan_with(StackWalk::frame_pointers, points, {}, some_layout).variants().front();
+      plan_with(StackWalk::frame_pointers, points, {}, some_layout).settings();
   CHECK(walked.returns_offset == 0);
   CHECK(walked.stack_offset == 64 + 48);
 }

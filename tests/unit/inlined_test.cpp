@@ -1,58 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "elf/inlined.hpp"
+#include "dwarf/inlined.hpp"
+#include "dwarf_data.hpp"
+#include "dwarf_fixture.hpp"
 
 #include <catch2/catch.hpp>
-#include <llvm/BinaryFormat/Dwarf.h>
 
 using namespace uprobectl;
-using namespace uprobectl::elf;
+using namespace uprobectl::test;
 using namespace llvm::dwarf;
 
 namespace {
-
-// DWARF as text: numbers of a size, LEB128 of one byte, texts.
-struct Data {
-  std::string bytes;
-  ByteOrder order = ByteOrder::little;
-
-  Data& number(unsigned size, std::uint64_t value) {
-    for (unsigned i = 0; i < size; ++i)
-      bytes += static_cast<char>(value >> (8 * (order == ByteOrder::little ? i : size - 1 - i)));
-    return *this;
-  }
-  Data& leb(std::uint64_t value) {
-    for (; value > 0x7f; value >>= 7) bytes += static_cast<char>(0x80 | (value & 0x7f));
-    bytes += static_cast<char>(value);
-    return *this;
-  }
-  Data& text(std::string_view value) {
-    bytes += value;
-    bytes += '\0';
-    return *this;
-  }
-  Data& abbreviation(std::uint64_t code, std::uint64_t tag,
-                     std::initializer_list<std::pair<std::uint64_t, std::uint64_t>> attributes) {
-    leb(code).leb(tag).number(1, DW_CHILDREN_no);
-    for (const auto& [name, form] : attributes) leb(name).leb(form);
-    return number(2, 0);
-  }
-};
-
-// A unit of version 4 or 5 with the 32-bit format; the abbreviations begin their section.
-std::string unit(unsigned version, const Data& entries, std::uint64_t type = DW_UT_compile) {
-  Data unit{.bytes = {}, .order = entries.order};
-  const std::uint64_t header = version == 5 ? 8 : 7;
-  unit.number(4, header + entries.bytes.size()).number(2, version);
-  if (version == 5)
-    unit.number(1, type).number(1, 8).number(4, 0);
-  else
-    unit.number(4, 0).number(1, 8);
-  return unit.bytes + entries.bytes;
-}
-constexpr std::uint64_t first_of_version_4 = 11; // the offset of the first unit's first entry
-constexpr std::uint64_t first_of_version_5 = 12;
-
-Bytes as_data(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 using Counts = std::vector<std::optional<std::uint64_t>>;
 
@@ -60,13 +17,18 @@ Counts count(const std::string& info, const Data& abbrev,
              std::initializer_list<std::string_view> names, std::string_view strings = {},
              std::string_view string_offsets = {}) {
   const std::vector<std::string_view> asked(names);
-  return count_inlined_places({.info = as_data(info),
-                               .abbrev = as_data(abbrev.bytes),
-                               .str = as_data(strings),
-                               .line_str = as_data(strings),
-                               .str_offsets = as_data(string_offsets),
-                               .order = abbrev.order},
-                              asked);
+  const std::string image =
+      elf_with_sections({{".debug_info", info},
+                         {".debug_abbrev", abbrev.bytes},
+                         {".debug_str", strings},
+                         {".debug_line_str", strings},
+                         {".debug_str_offsets", string_offsets}},
+                        abbrev.order == ByteOrder::little ? "ELFDATA2LSB" : "ELFDATA2MSB");
+  const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(image)));
+  REQUIRE(debug);
+  const auto counts = dwarf::count_inlined(*debug, asked);
+  REQUIRE(counts);
+  return *counts;
 }
 
 // 1: a function with its name; 2: an inlined copy with code; 3: one without; 4: what completes a
@@ -190,7 +152,7 @@ TEST_CASE("a form in front of its value is taken as that") {
   CHECK(count(unit(4, entries), abbrev, {"f"}) == Counts{0});
   Data again;
   again.leb(1).leb(DW_FORM_indirect).leb(DW_FORM_string).text("f");
-  CHECK(count(unit(4, again), abbrev, {"f"}) == Counts{std::nullopt});
+  CHECK(count(unit(4, again), abbrev, {"f"}) == Counts{0});
 }
 
 TEST_CASE("values of no concern are passed over, whatever their form") {
@@ -252,7 +214,7 @@ TEST_CASE("a unit that cannot be read does not hide the next") {
 
 TEST_CASE("types that stand in units of their own are passed over") {
   Data type;
-  type.number(8, 0x1234).number(4, 0).leb(1).text("g");
+  type.number(8, 0x1234).number(4, 24).leb(1).text("g");
   Data sound;
   sound.leb(1).text("f");
   CHECK(count(unit(5, type, DW_UT_type) + unit(5, sound), usual_abbreviations(), {"f", "g"}) ==
@@ -281,4 +243,24 @@ TEST_CASE("entries that would take unbounded work are given up") {
   entries.bytes.assign(100000, '\1'); // else 10^9 steps
   entries.leb(2).text("f");
   CHECK(count(unit(4, entries), abbrev, {"f"}) == Counts{std::nullopt});
+}
+
+TEST_CASE(
+    "an inlined instance has its entry, the function with the code and the line of the call") {
+  const std::string image = inlining_elf();
+  const auto debug = dwarf::DebugInfo::parse(std::as_bytes(std::span(image)));
+  REQUIRE(debug);
+  const auto functions = dwarf::find_inlined(*debug, [](std::string_view) { return true; });
+  REQUIRE(functions);
+  REQUIRE(functions->size() == 2); // outer is nowhere inlined
+  CHECK((*functions)[0].name == "_Z4tinyi");
+  CHECK((*functions)[1].name == "_Z6middlei");
+  REQUIRE((*functions)[0].instances.size() == 1);
+  const dwarf::InlinedInstance& tiny = (*functions)[0].instances[0];
+  CHECK(tiny.entry.value == 0x1014);
+  CHECK(tiny.end.value == 0x1018);
+  CHECK(tiny.is_entry_known);
+  CHECK(tiny.caller == "outer");
+  CHECK(tiny.call_file == "/src/engine.cpp");
+  CHECK(tiny.call_line == 22);
 }

@@ -101,18 +101,18 @@ TEST_CASE("a method's program reads its parameters, and at its return what it re
   const JavaMethod method{
       .return_type = "boolean", .parameters = {"long", "java.lang.String"}, .is_static = true};
   const auto plan = plan_of(inspection, method);
-  const builtin_settings& settings = plan.variants()[0];
-  REQUIRE(settings.reading_count == 3);
+  const capture_plan& made = plan.plans()[0];
+  REQUIRE(made.reading_count == 3);
   // Integers first.
-  CHECK(settings.readings[0].size == 8);
-  CHECK(settings.readings[0].is_signed == 1);
-  CHECK(settings.readings[1].moment == MOMENT_RETURN);
-  CHECK(settings.readings[1].size == 1);
-  CHECK(settings.readings[2].form == READ_JAVA_STRING);
-  CHECK(settings.readings[2].size == 4);
-  CHECK(settings.readings[2].capacity == 128);
+  CHECK(made.readings[0].size == 8);
+  CHECK(made.readings[0].is_signed == 1);
+  CHECK(made.readings[1].moment == MOMENT_RETURN);
+  CHECK(made.readings[1].size == 1);
+  CHECK(made.readings[2].form == READ_JAVA_STRING);
+  CHECK(made.readings[2].size == 4);
+  CHECK(made.readings[2].capacity == 128);
   inspection.pair_calls = false;
-  CHECK(plan_of(inspection, method).variants()[0].reading_count == 2);
+  CHECK(plan_of(inspection, method).plans()[0].reading_count == 2);
 }
 
 TEST_CASE("a list for a method names this and its parameters") {
@@ -120,25 +120,25 @@ TEST_CASE("a list for a method names this and its parameters") {
   inspection.arguments.push_back(*parse_arguments("this:x32,id:s32,arg1:s32"));
   const JavaMethod method{.return_type = "void", .parameters = {"int", "short"}};
   const auto plan = plan_of(inspection, method);
-  const builtin_settings& settings = plan.variants()[0];
+  const capture_plan& made = plan.plans()[0];
   const auto arguments = java_arguments(method, CodeKind::native);
-  REQUIRE(settings.reading_count == 3);
-  CHECK(settings.readings[0].base == arguments[0].machine_register);
-  CHECK(settings.readings[1].base == arguments[1].machine_register);
-  CHECK(settings.readings[2].base == arguments[2].machine_register);
-  CHECK(settings.readings[2].size == 2);
+  REQUIRE(made.reading_count == 3);
+  CHECK(made.readings[0].base == arguments[0].machine_register);
+  CHECK(made.readings[1].base == arguments[1].machine_register);
+  CHECK(made.readings[2].base == arguments[2].machine_register);
+  CHECK(made.readings[2].size == 2);
 }
 
 TEST_CASE("a method of many parameters is read as far as a record has room") {
-  const JavaMethod method{.return_type = "void", .parameters = std::vector<std::string>(20, "int")};
+  const JavaMethod method{.return_type = "void", .parameters = std::vector<std::string>(36, "int")};
   const auto plan = plan_of({}, method);
-  CHECK(plan.variants()[0].reading_count == 16);
+  CHECK(plan.plans()[0].reading_count == 32);
   CHECK(plan.describe_problems(0) ==
-        std::vector<std::string>{"arg15 cannot be read (a record can hold 16 values)",
-                                 "arg16 cannot be read (a record can hold 16 values)",
-                                 "arg17 cannot be read (a record can hold 16 values)",
-                                 "arg18 cannot be read (a record can hold 16 values)",
-                                 "arg19 cannot be read (a record can hold 16 values)"});
+        std::vector<std::string>{"arg31 cannot be read (a record can hold 32 values)",
+                                 "arg32 cannot be read (a record can hold 32 values)",
+                                 "arg33 cannot be read (a record can hold 32 values)",
+                                 "arg34 cannot be read (a record can hold 32 values)",
+                                 "arg35 cannot be read (a record can hold 32 values)"});
 }
 
 TEST_CASE("conditions on a method count its parameters, with their types") {
@@ -146,7 +146,7 @@ TEST_CASE("conditions on a method count its parameters, with their types") {
   inspection.conditions.push_back(*parse_condition("arg1<0"));
   const auto plan = plan_of(
       inspection, {.return_type = "void", .parameters = {"int", "short"}, .is_static = true});
-  const condition& made = plan.variants()[0].conditions[0];
+  const condition& made = plan.plans()[0].conditions[0];
   CHECK(made.value.size == 2);
   CHECK(made.is_signed == 1);
   CHECK(made.value.base ==
@@ -163,7 +163,7 @@ TEST_CASE("methods with other parameters get programs of their own") {
   points[2].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});
   const auto plan = CapturePlan::make({}, capture_points(points));
   REQUIRE(plan);
-  CHECK(variants_of(*plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
+  CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
 }
 
 TEST_CASE("characters of Java strings become UTF-8") {

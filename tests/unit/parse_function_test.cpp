@@ -68,3 +68,31 @@ TEST_CASE("a PLT entry is named as asked for or as shown") {
   CHECK_FALSE(parse_function("plt:"));
   CHECK_FALSE(parse_function("@plt"));
 }
+
+TEST_CASE("a file or a function with a line is what ends with a colon and a decimal number") {
+  const auto line = parse_function("src/engine.cpp:20");
+  REQUIRE(line);
+  CHECK(line->form == Form::source_line);
+  CHECK(line->name == "src/engine.cpp");
+  CHECK(line->number == 20);
+  CHECK(line->request == "src/engine.cpp:20");
+  const auto relative = parse_function("ns::Foo::bar(int):+2");
+  REQUIRE(relative);
+  CHECK(relative->form == Form::function_line);
+  CHECK(relative->name == "ns::Foo::bar(int)");
+  CHECK(relative->number == 2);
+  CHECK_FALSE(relative->plus);
+  CHECK(parse_function("Foo::operator+:+0")->name == "Foo::operator+");
+}
+
+TEST_CASE("names with colons are not lines") {
+  for (const auto* const text :
+       {"ns::3", "libc.so.6:malloc", "plt:3", "a:", ":3", "::3", "a:0x10", "a:4294967296", "a:-1",
+        "a:1 ", "foo::h0123456789abcdef", "-[Foo bar:]", "a:++1"}) {
+    INFO(text);
+    const auto function = parse_function(text);
+    REQUIRE(function);
+    CHECK((function->form == Form::name || function->form == Form::plt));
+  }
+  CHECK(parse_function("vaddr:7")->form == Form::virtual_address);
+}

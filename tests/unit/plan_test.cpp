@@ -24,9 +24,9 @@ std::vector<ProbePoint> points_named(std::initializer_list<const char*> names) {
   return points;
 }
 
-CaptureSpec typed(std::initializer_list<const char*> lists) {
+CaptureSpec typed(std::initializer_list<std::string> lists) {
   CaptureSpec inspection;
-  for (const char* const list : lists) inspection.arguments.push_back(*parse_arguments(list));
+  for (const std::string& list : lists) inspection.arguments.push_back(*parse_arguments(list));
   return inspection;
 }
 
@@ -39,32 +39,37 @@ constexpr std::uint32_t plain_record = 64 + 6 * 8;
 
 } // namespace
 
-TEST_CASE("without questions all probes share one program that sends six values") {
+TEST_CASE("without questions the program needs no plan and sends six values") {
   const auto plan = plan_of({}, points_named({"f", "g"}));
   REQUIRE(plan);
-  REQUIRE(plan->variants().size() == 1);
-  CHECK(plan->variants()[0].flags == SEND_RECORDS);
-  CHECK(plan->variants()[0].record_size == plain_record);
-  CHECK(plan->variants()[0].reading_count == 0);
-  CHECK(variants_of(*plan, 2) == std::vector<std::uint32_t>{0, 0});
+  REQUIRE(plan->plans().size() == 1);
+  CHECK(plan->settings().flags == (SEND_RECORDS | SIX_ARGUMENTS));
+  CHECK(plan->settings().record_size == plain_record);
+  CHECK(plan->settings().plan_count == 0);
+  CHECK(plan->plans()[0].reading_count == 0);
+  CHECK(plans_of(*plan, 2) == std::vector<std::uint32_t>{0, 0});
 }
 
-TEST_CASE("a function's own arguments make a program of their own, records keep one size") {
+TEST_CASE("a function's own arguments make a plan of their own, records have one size") {
   const auto plan = plan_of(typed({"g=a:s32,b:buf[100]"}), points_named({"f", "g", "h"}));
   REQUIRE(plan);
-  REQUIRE(plan->variants().size() == 2);
-  CHECK(variants_of(*plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
-  CHECK(plan->variants()[1].reading_count == 2);
-  // Two results of 16 bytes and the buffer, to the next multiple of 8.
-  CHECK(plan->variants()[1].record_size == 64 + 32 + 104);
-  CHECK(plan->variants()[0].record_size == plan->variants()[1].record_size);
+  REQUIRE(plan->plans().size() == 2);
+  CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
+  CHECK(plan->plans()[1].reading_count == 2);
+  CHECK(plan->plans()[1].readings[1].bytes_offset == 64 + 48); // behind the six values of others
+  CHECK(plan->settings().record_size == 64 + 48 + 104);
+  CHECK(plan->settings().plan_count == 2);
+  CHECK(plan->settings().plan_flags == SIX_ARGUMENTS);
+  CHECK(plan->settings().max_readings == 2);
+  CHECK(plan->settings().max_capacity == 100);
+  CHECK(plan->settings().max_bytes_offset == 64 + 48);
 }
 
 TEST_CASE("a function's own list goes before the one for all") {
   const auto plan = plan_of(typed({"a:s32", "g=a:s8,b:s8"}), points_named({"f", "g"}));
   REQUIRE(plan);
-  CHECK(plan->variants()[plan->probe_variant(0)].reading_count == 1);
-  CHECK(plan->variants()[plan->probe_variant(1)].reading_count == 2);
+  CHECK(plan->plans()[plan->probe_plan(0)].reading_count == 1);
+  CHECK(plan->plans()[plan->probe_plan(1)].reading_count == 2);
   CHECK(error_of(typed({"a:s32", "b:s32"})) == "--args without a function given twice");
   CHECK(error_of(typed({"k=a:s32"})) == "--args: 'k' is not a probed function");
 }
@@ -79,7 +84,7 @@ TEST_CASE("an argument beyond the registers is read from the stack") {
 #endif
   const auto plan = plan_of(typed({"ninth:s32@arg8"}), points_named({"f"}));
   REQUIRE(plan);
-  const reading& made = plan->variants()[0].readings[0];
+  const reading& made = plan->plans()[0].readings[0];
   CHECK(made.base == stack_pointer);
   CHECK(made.steps == 1);
   CHECK(made.offsets[0] == offset);
@@ -97,10 +102,32 @@ TEST_CASE("stack arguments are refused inside a function, where the stack has mo
   CHECK(plan_of(typed({"first:s32"}), points));
 }
 
+TEST_CASE("an inlined call has no numbered arguments, but registers") {
+  auto points = points_named({"f", "f"});
+  points[1].inlined_into = std::make_shared<InlinedInto>();
+  CHECK(plan_of(typed({"first:s32"}), points).error().message ==
+        "f (inlined): arg0 is in no fixed register at an inlined call");
+  CaptureSpec filtered;
+  filtered.conditions.push_back(*parse_condition("arg0==5"));
+  CHECK_FALSE(plan_of(filtered, points));
+  CHECK(plan_of(typed({"x:u64@" + std::string(register_names()[0])}), points));
+  const auto plan = plan_of({}, points); // the first one's six arguments are not the second one's
+  REQUIRE(plan);
+  CHECK(plan->plans().size() == 2);
+}
+
+TEST_CASE("a buffer at the return has no length from the entry unless calls are paired") {
+  CaptureSpec both = typed({"n:u64@arg1,b:buf[n]@ret"});
+  both.on_return = true;
+  CHECK(error_of(both) == "f: b: its length n is known only at the entry, which is another event");
+  both.pair_calls = true;
+  CHECK(error_of(both) == "no error");
+}
+
 TEST_CASE("a step through memory is taken from the argument") {
   const auto plan = plan_of(typed({"len:u32@arg2+0x10,text:str@&arg0+24"}), points_named({"f"}));
   REQUIRE(plan);
-  const auto& readings = plan->variants()[0].readings;
+  const auto& readings = plan->plans()[0].readings;
   CHECK(readings[0].steps == 1);
   CHECK(readings[0].offsets[0] == 16);
   CHECK(readings[0].addend == 0);
@@ -125,7 +152,7 @@ TEST_CASE("a std::string is read as its library lays it out") {
   const auto plan = plan_of(typed({"s:cxxstring"}), points_named({"f"}),
                             {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING});
   REQUIRE(plan);
-  CHECK(plan->variants()[0].readings[0].form == READ_LIBCXX_STRING);
+  CHECK(plan->plans()[0].readings[0].form == READ_LIBCXX_STRING);
 }
 
 TEST_CASE("conditions take the type that the list gives a value") {
@@ -134,8 +161,8 @@ TEST_CASE("conditions take the type that the list gives a value") {
                            *parse_condition("arg2<0"), *parse_condition("arg0<0")};
   const auto plan = plan_of(inspection, points_named({"f"}));
   REQUIRE(plan);
-  const auto& conditions = plan->variants()[0].conditions;
-  CHECK(plan->variants()[0].condition_count == 4);
+  const auto& conditions = plan->plans()[0].conditions;
+  CHECK(plan->plans()[0].condition_count == 4);
   CHECK(conditions[0].value.size == 4);
   CHECK(conditions[0].constant == 0xffffffffffffffff);
   CHECK(conditions[0].guess_sign == 0);
@@ -152,20 +179,71 @@ TEST_CASE("bits are those of the number, not of its place among signed ones") {
   inspection.conditions = {*parse_condition("n&0x8000000000000000"), *parse_condition("arg1&-1")};
   const auto plan = plan_of(inspection, points_named({"f"}));
   REQUIRE(plan);
-  CHECK(plan->variants()[0].conditions[0].is_signed == 0);
-  CHECK(plan->variants()[0].conditions[1].is_signed == 0);
+  CHECK(plan->plans()[0].conditions[0].is_signed == 0);
+  CHECK(plan->plans()[0].conditions[1].is_signed == 0);
 }
 
 TEST_CASE("Go's arguments lie in Go's registers") {
   const auto plan = plan_of({}, points_named({"main.f"}), {.kind = CodeKind::go, .strings = {}});
   REQUIRE(plan);
-  CHECK(plan->variants()[0].reading_count == 6);
+  CHECK(plan->plans()[0].reading_count == 6);
 #if defined(__x86_64__)
-  CHECK(plan->variants()[0].readings[0].base == 10); // rax
-  CHECK(plan->variants()[0].readings[1].base == 5);  // rbx
+  CHECK(plan->plans()[0].readings[0].base == 10); // rax
+  CHECK(plan->plans()[0].readings[1].base == 5);  // rbx
 #endif
   CHECK(error_of(typed({"many:s32@arg20"}), {.kind = CodeKind::go, .strings = {}}) ==
         "f: arg20: Go passes it on the stack at no fixed offset");
+}
+
+TEST_CASE("functions at which the same is read share a plan, whatever the values are called") {
+  const auto plan = plan_of(typed({"f=a:s32,b:str", "g=c:s32,d:str", "h=c:u32,d:str"}),
+                            points_named({"f", "g", "h"}));
+  REQUIRE(plan);
+  CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 0, 1});
+  CHECK(plan->settings().plan_flags == 0);
+  CHECK(plan->settings().reading_features == (1U << READ_INTEGER | 1U << READ_STRING));
+}
+
+TEST_CASE("the largest of a plan's buffers is last, so that none of another plan ends behind it") {
+  const auto plan = plan_of(typed({"f=a:buf[100],b:buf[8],c:buf[16]", "g=a:buf[64],b:buf[64]"}),
+                            points_named({"f", "g"}));
+  REQUIRE(plan);
+  const reading* const first = plan->plans()[0].readings;
+  const std::uint32_t begin = 64 + 3 * 16;
+  CHECK(first[1].bytes_offset == begin);
+  CHECK(first[2].bytes_offset == begin + 8);
+  CHECK(first[0].bytes_offset == begin + 8 + 16);
+  CHECK(plan->plans()[1].readings[1].bytes_offset == begin + 64);
+  // The program compares offsets and capacities with their maxima.
+  CHECK(plan->settings().max_bytes_offset == begin + 64);
+  CHECK(plan->settings().max_capacity == 100);
+  CHECK(plan->settings().record_size == begin + 64 + 104);
+}
+
+TEST_CASE("conditions of a run take part in what the program must be able to do") {
+  CaptureSpec inspection;
+  inspection.conditions = {*parse_condition("arg1==1"), *parse_condition("arg8==1")};
+  const auto plan = plan_of(inspection, points_named({"f", "g"}));
+  REQUIRE(plan);
+  CHECK(plan->settings().max_conditions == 2);
+  CHECK(plan->settings().max_readings == 0);
+  CHECK(plan->settings().plan_count == 1);
+#if defined(__x86_64__)
+  CHECK(plan->settings().max_steps == 1); // from the stack
+#endif
+}
+
+TEST_CASE("an offset that is too large for a step is added to the base") {
+  const auto plan = plan_of(typed({"far:u64@arg0+0x100000000"}), points_named({"f"}));
+  REQUIRE(plan);
+  const reading& made = plan->plans()[0].readings[0];
+  CHECK(made.steps == 1);
+  CHECK(made.offsets[0] == 0);
+  CHECK(made.base_offset == 0x100000000);
+#if defined(__x86_64__)
+  CHECK(error_of(typed({"far:u64@arg8+0x100000000"})) ==
+        "f: arg8: the offset does not fit in 32 bits");
+#endif
 }
 
 TEST_CASE("what would not fit into one record is refused") {

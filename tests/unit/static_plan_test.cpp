@@ -91,9 +91,9 @@ TEST_CASE("an argument of a static probe is read where its note says, and no wid
       place({in_register(4, 4, true), high, constant, in_memory(6, -24), row})};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  const builtin_settings& settings = plan->variants().front();
-  REQUIRE(settings.reading_count == 5);
-  const reading* const made = settings.readings;
+  const capture_plan& made_plan = plan->plans().front();
+  REQUIRE(made_plan.reading_count == 5);
+  const reading* const made = made_plan.readings;
   CHECK((made[0].base == 4 && made[0].size == 4 && made[0].is_signed == 1 && made[0].steps == 0));
   CHECK((made[1].base == 2 && made[1].shift == 8 && made[1].size == 1));
   CHECK((made[2].base == NO_REGISTER && made[2].addend == -7 && made[2].steps == 0));
@@ -112,21 +112,21 @@ TEST_CASE("what a symbol names is as far from the probe as in the file") {
                                           place({variable, address}, 0x2000)};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  REQUIRE(plan->variants().size() == 2); // the same text, and yet other distances
-  CHECK(plan->variants()[0].readings[0].offsets[0] == 0x3010);
-  CHECK(plan->variants()[0].readings[1].addend == -0x10);
-  CHECK(plan->variants()[1].readings[0].offsets[0] == 0x2010);
-  const std::uint32_t base = plan->variants()[0].readings[0].base;
+  REQUIRE(plan->plans().size() == 2); // the same text, and yet other distances
+  CHECK(plan->plans()[0].readings[0].offsets[0] == 0x3010);
+  CHECK(plan->plans()[0].readings[1].addend == -0x10);
+  CHECK(plan->plans()[1].readings[0].offsets[0] == 0x2010);
+  const std::uint32_t base = plan->plans()[0].readings[0].base;
   CHECK((register_at(base) == "rip" || register_at(base) == "pc"));
 }
 
-TEST_CASE("places whose arguments are at the same places share a program") {
+TEST_CASE("places whose arguments are at the same places share a plan") {
   const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
                                           place({in_register(1, 8, false)}, 0x2000, "8@a"),
                                           place({in_register(2, 8, false)}, 0x3000, "8@b")};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  CHECK(variants_of(*plan, 3) == std::vector<std::uint32_t>{0, 0, 1});
+  CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 0, 1});
 }
 
 TEST_CASE("a number in --args gives an argument another type and leaves the others") {
@@ -134,10 +134,10 @@ TEST_CASE("a number in --args gives an argument another type and leaves the othe
       place({in_register(1, 4, true), in_register(2, 8, false)})};
   const auto plan = plan_of(asking_for("1:str"), points);
   REQUIRE(plan);
-  const builtin_settings& settings = plan->variants().front();
-  CHECK(settings.reading_count == 2);
-  CHECK((settings.readings[0].form == READ_INTEGER && settings.readings[0].size == 4));
-  CHECK((settings.readings[1].form == READ_STRING && settings.readings[1].base == 2));
+  const capture_plan& made_plan = plan->plans().front();
+  CHECK(made_plan.reading_count == 2);
+  CHECK((made_plan.readings[0].form == READ_INTEGER && made_plan.readings[0].size == 4));
+  CHECK((made_plan.readings[1].form == READ_STRING && made_plan.readings[1].base == 2));
   CHECK(error_of(asking_for("2:str"), points) == "--args: no static probe has an arg2");
   CHECK(error_of(asking_for("shop:order=2:str"), points) ==
         "shop:order: the probe has 2 arguments here, not arg2");
@@ -150,12 +150,12 @@ TEST_CASE("an argument called argN is that of the note, a register what it holds
       place({in_register(1, 4, true), in_register(2, 8, false)})};
   const auto plan = plan_of(asking_for("arg1:u64"), points);
   REQUIRE(plan);
-  REQUIRE(plan->variants().front().reading_count == 1);
-  CHECK(plan->variants().front().readings[0].base == 2);
+  REQUIRE(plan->plans().front().reading_count == 1);
+  CHECK(plan->plans().front().readings[0].base == 2);
   const auto held = plan_of(asking_for(("first:s32," + register_at(7) + ":u64").c_str()), points);
   REQUIRE(held);
-  CHECK(held->variants().front().readings[0].base == 1);
-  CHECK(held->variants().front().readings[1].base == 7);
+  CHECK(held->plans().front().readings[0].base == 1);
+  CHECK(held->plans().front().readings[1].base == 7);
   CHECK(error_of(asking_for("arg2:s32"), points) ==
         "shop:order: the probe has 2 arguments here, not arg2");
 }
@@ -165,16 +165,16 @@ TEST_CASE("of several static probes not every one needs to have the argument tha
                                           place({}, 0x2000, "")};
   const auto plan = plan_of(asking_for("0:str"), points);
   REQUIRE(plan);
-  CHECK(plan->variants()[1].reading_count == 0);
+  CHECK(plan->plans()[1].reading_count == 0);
 }
 
 TEST_CASE("names in --args are all that is shown, memory behind an argument included") {
   const std::vector<ProbePoint> points = {place({in_register(1, 4, true), in_memory(2, 8)})};
   const auto plan = plan_of(asking_for("price:u32@arg1+12"), points);
   REQUIRE(plan);
-  const builtin_settings& settings = plan->variants().front();
-  REQUIRE(settings.reading_count == 1);
-  const reading& made = settings.readings[0];
+  const capture_plan& made_plan = plan->plans().front();
+  REQUIRE(made_plan.reading_count == 1);
+  const reading& made = made_plan.readings[0];
   CHECK((made.steps == 2 && made.offsets[0] == 8 && made.offsets[1] == 12 && made.size == 4));
 }
 
@@ -184,12 +184,12 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   const std::vector<ProbePoint> points = {place({vector, in_register(1, 8, true)})};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  const builtin_settings& settings = plan->variants().front();
-  REQUIRE(settings.reading_count == 1);
+  const capture_plan& made_plan = plan->plans().front();
+  REQUIRE(made_plan.reading_count == 1);
   CHECK(plan->describe_problems(0) ==
         std::vector<std::string>{"arg0 cannot be read (8f@%xmm0: a vector register)"});
 
-  std::vector<std::byte> record(settings.record_size);
+  std::vector<std::byte> record(plan->settings().record_size);
   const reading_result read{.status = 0, .value = 42};
   std::memcpy(record.data() + sizeof(probe_record), &read, sizeof(read));
   const auto event = plan->decode(record);
@@ -252,7 +252,7 @@ TEST_CASE("a condition takes sign and size from the note, whatever else is shown
   inspection.conditions.push_back(*parse_condition("arg0<5"));
   const auto plan = plan_of(inspection, points);
   REQUIRE(plan);
-  const condition& made = plan->variants().front().conditions[0];
+  const condition& made = plan->plans().front().conditions[0];
   CHECK((made.value.size == 4 && made.value.is_signed == 0 && made.guess_sign == 0));
 }
 
@@ -263,22 +263,22 @@ TEST_CASE("an argument without a size is as wide as what it is in") {
   const std::vector<ProbePoint> points = {place({half})};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  CHECK(plan->variants().front().readings[0].size == 2);
+  CHECK(plan->plans().front().readings[0].size == 2);
 }
 
-TEST_CASE("places with the same text and other numbers do not share a program") {
+TEST_CASE("places with the same text and other numbers do not share a plan") {
   std::vector<ProbePoint> points = {place({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
                                     place({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  CHECK(variants_of(*plan, 2) == std::vector<std::uint32_t>{0, 1});
+  CHECK(plans_of(*plan, 2) == std::vector<std::uint32_t>{0, 1});
 }
 
 TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   const std::vector<ProbePoint> points = {place({}, 0x1000, "")};
   const auto plan = plan_of({}, points);
   REQUIRE(plan);
-  const std::vector<std::byte> record(plan->variants().front().record_size);
+  const std::vector<std::byte> record(plan->settings().record_size);
   const auto event = plan->decode(record);
   REQUIRE(event);
   REQUIRE(event->typed_arguments);

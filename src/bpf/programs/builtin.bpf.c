@@ -3,9 +3,10 @@
 // are exact even if the buffer is full.
 //
 // `settings` is frozen before the program is loaded, so the verifier removes the code of unused
-// features. The program is compiled four times, because a kernel rejects unknown helpers even in
-// code that never runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies,
-// WITHOUT_RING for Linux before 5.8.
+// features. What differs between probes is data: each probe has a capture_plan in a map. The
+// program is compiled four times, because a kernel rejects unknown helpers even in code that never
+// runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies, WITHOUT_RING for
+// Linux before 5.8.
 #include "exits.h"
 #include "stacks.h"
 
@@ -57,9 +58,9 @@ static __always_inline void fill_header(struct probe_record* record, __u64 numbe
 
 // Stores the values of the entry or the return.
 static __always_inline void fill_values(struct probe_record* record, struct registers* regs,
-                                        __u32 moment) {
-  if (settings.reading_count > 0) {
-    read_all(record, regs, moment);
+                                        const struct capture_plan* plan, __u32 moment) {
+  if (!has(plan, SIX_ARGUMENTS)) {
+    if (settings.max_readings > 0 && plan) read_all(record, regs, plan, moment);
   } else if (moment == MOMENT_ENTRY) {
     __u64* values = (__u64*)(record + 1);
     values[0] = ARGUMENT_0(regs);
@@ -85,27 +86,30 @@ static __always_inline void submit(struct probe_record* record) {
 }
 
 // Sends a record from `calls` with the stack, which does not fit into the map.
-static __always_inline void send_with_stack(struct registers* regs, struct probe_record* kept) {
+static __always_inline void send_with_stack(struct registers* regs, const struct capture_plan* plan,
+                                            struct probe_record* kept) {
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
     count_lost(LOST_BUFFER_FULL);
     return;
   }
   bpf_probe_read_kernel(record, settings.kept_size, kept);
-  copy_stack(record, regs);
+  copy_stack(record, regs, plan);
   submit(record);
 }
 #endif
 
 // Sends a record from `calls`.
-static __always_inline void send_copy(struct registers* regs, struct probe_record* record) {
+static __always_inline void send_copy(struct registers* regs, const struct capture_plan* plan,
+                                      struct probe_record* record) {
 #ifdef WITHOUT_RING
+  (void)plan;
   // The wakeup_watermark of the perf events limits the wakeups.
   if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.kept_size) != 0)
     count_lost(LOST_BUFFER_FULL);
 #else
-  if (settings.flags & COPY_STACK) {
-    send_with_stack(regs, record);
+  if (has(plan, COPY_STACK)) {
+    send_with_stack(regs, plan, record);
     return;
   }
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
@@ -116,11 +120,11 @@ static __always_inline void send_copy(struct registers* regs, struct probe_recor
 }
 
 // Sends a record of an entry or of a return.
-static __always_inline void send(struct registers* regs, __u64 number, __u32 moment,
-                                 __u32 left_by) {
+static __always_inline void send(struct registers* regs, const struct capture_plan* plan,
+                                 __u64 number, __u32 moment, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
 #ifdef WITHOUT_RING
-  struct call_key key = make_call_key(regs, number, 0);
+  struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
   struct probe_record* record = open_call(&key, &existed);
   if (!record) {
@@ -136,22 +140,23 @@ static __always_inline void send(struct registers* regs, __u64 number, __u32 mom
 #endif
   fill_header(record, number, moment == MOMENT_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
   record->time_ns = now;
-  fill_values(record, regs, moment);
+  fill_values(record, regs, plan, moment);
   fill_registers(record, regs);
-  init_stack(record, regs, moment, left_by);
+  init_stack(record, regs, plan, moment, left_by);
   walk_stack(record, regs);
 #ifdef WITHOUT_RING
-  send_copy(regs, record);
+  send_copy(regs, plan, record);
   close_call(&key);
 #else
-  copy_stack(record, regs);
+  copy_stack(record, regs, plan);
   submit(record);
 #endif
 }
 
 // Saves the values of an entry until its return.
-static __always_inline void begin_call(struct registers* regs, __u64 number) {
-  struct call_key key = make_call_key(regs, number, 0);
+static __always_inline void begin_call(struct registers* regs, const struct capture_plan* plan,
+                                       __u64 number) {
+  struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
   struct probe_record* record = open_call(&key, &existed);
   if (!record) {
@@ -165,9 +170,9 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
     count_lost(LOST_NO_RETURN);
   record->latency_ns = stack_end(regs, &key); // holds the stack end until the return
   if (settings.flags & SEND_RECORDS) {
-    fill_values(record, regs, MOMENT_ENTRY);
+    fill_values(record, regs, plan, MOMENT_ENTRY);
     fill_registers(record, regs);
-    init_stack(record, regs, MOMENT_ENTRY, LEFT_UNKNOWN);
+    init_stack(record, regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN);
     walk_stack(record, regs);
   }
   record->time_ns = bpf_ktime_get_ns(); // last, so that the latency excludes this program
@@ -175,45 +180,47 @@ static __always_inline void begin_call(struct registers* regs, __u64 number) {
 
 // Skips a call that a condition excludes. Removes an earlier call with the same key, which ended
 // without a return, so that this call's return is not paired with it.
-static __always_inline void skip_call(struct registers* regs, __u64 number) {
-  struct call_key key = make_call_key(regs, number, 0);
+static __always_inline void skip_call(struct registers* regs, const struct capture_plan* plan,
+                                      __u64 number) {
+  struct call_key key = make_call_key(regs, plan, number, 0);
   if (close_call(&key)) count_lost(LOST_NO_RETURN);
   count_lost(SKIPPED_CALLS);
 }
 
 // Counts, measures and sends a call that has returned. `record` is its entry in `calls`.
-static __always_inline void report_call(struct registers* regs, __u64 number, __u64 popped,
-                                        __u32 left_by, struct probe_record* record, __u64 now) {
+static __always_inline void report_call(struct registers* regs, const struct capture_plan* plan,
+                                        __u64 number, __u64 popped, __u32 left_by,
+                                        struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
-  if (latency < settings.min_latency_ns || !conditions_hold(regs, MOMENT_RETURN, left_by)) {
+  if (latency < settings.min_latency_ns || !conditions_hold(regs, plan, MOMENT_RETURN, left_by)) {
     count(number, COUNTED_EXCLUDED);
     return;
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
-  count_stack(regs, number, MOMENT_RETURN, left_by);
+  count_stack(regs, plan, number, MOMENT_RETURN, left_by);
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, MOMENT_RETURN, left_by);
+  measure_reading(regs, plan, number, MOMENT_RETURN, left_by);
   if (!(settings.flags & SEND_RECORDS)) return;
   fill_header(record, number, RECORD_CALL, left_by);
-  fill_values(record, regs, MOMENT_RETURN);
+  fill_values(record, regs, plan, MOMENT_RETURN);
   record->time_ns = now;
   record->latency_ns = latency;
-  restore_caller(record, regs, popped);
-  send_copy(regs, record);
+  restore_caller(record, regs, plan, popped);
+  send_copy(regs, plan, record);
 }
 
-static __always_inline void end_call(struct registers* regs, __u64 number, __u64 popped,
-                                     __u32 left_by) {
+static __always_inline void end_call(struct registers* regs, const struct capture_plan* plan,
+                                     __u64 number, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
-  struct call_key key = make_call_key(regs, number, popped);
+  struct call_key key = make_call_key(regs, plan, number, popped);
   struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
   if (!record) {
     count(number, COUNTED_UNPAIRED);
     count_lost(LOST_NO_ENTRY);
     return;
   }
-  report_call(regs, number, popped, left_by, record, now);
+  report_call(regs, plan, number, popped, left_by, record, now);
   close_call(&key);
 }
 
@@ -222,9 +229,11 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     count(number, COUNTED_FILTERED);
     return 0;
   }
-  if (!conditions_hold(regs, MOMENT_ENTRY, LEFT_UNKNOWN)) {
+  const struct capture_plan* plan = find_plan(number);
+  if (settings.plan_count > 0 && !plan) return 0; // impossible
+  if (!conditions_hold(regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN)) {
     count(number, COUNTED_EXCLUDED);
-    if (settings.flags & PAIR_CALLS) skip_call(regs, number);
+    if (settings.flags & PAIR_CALLS) skip_call(regs, plan, number);
     return 0;
   }
   count(number, COUNTED_ENTRIES);
@@ -233,36 +242,40 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     if (settings.flags & PAIR_CALLS) return 0;
   }
   if (settings.flags & PAIR_CALLS) {
-    begin_call(regs, number);
+    begin_call(regs, plan, number);
     return 0;
   }
   count_process(number);
-  count_stack(regs, number, MOMENT_ENTRY, LEFT_UNKNOWN);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, MOMENT_ENTRY, LEFT_UNKNOWN);
-  if (settings.flags & SEND_RECORDS) send(regs, number, MOMENT_ENTRY, LEFT_UNKNOWN);
+  count_stack(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
+  measure_reading(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
+  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
   return 0;
 }
 
-// `popped`: bytes that the return has already popped; 0 if it has not run.
-static __always_inline int at_return(struct registers* regs, __u64 number, __u64 popped,
+// `has_run`: the return has popped the return address, and the instruction pointer is at the
+// caller.
+static __always_inline int at_return(struct registers* regs, __u64 number, int has_run,
                                      __u32 left_by) {
   if (!passes_filters()) {
     count(number, COUNTED_FILTERED);
     return 0;
   }
+  const struct capture_plan* plan = find_plan(number);
+  if (settings.plan_count > 0 && !plan) return 0; // impossible
+  __u64 popped = has_run ? POPPED_BY_RETURN(pointer_size(plan)) : 0;
   if (settings.flags & PAIR_CALLS) {
-    end_call(regs, number, popped, left_by);
+    end_call(regs, plan, number, popped, left_by);
     return 0;
   }
-  if (!conditions_hold(regs, MOMENT_RETURN, left_by)) {
+  if (!conditions_hold(regs, plan, MOMENT_RETURN, left_by)) {
     count(number, COUNTED_EXCLUDED);
     return 0;
   }
   count(number, COUNTED_RETURNS);
   count_process(number);
-  count_stack(regs, number, MOMENT_RETURN, left_by);
-  if (settings.flags & MEASURE_VALUE) measure_reading(regs, number, MOMENT_RETURN, left_by);
-  if (settings.flags & SEND_RECORDS) send(regs, number, MOMENT_RETURN, left_by);
+  count_stack(regs, plan, number, MOMENT_RETURN, left_by);
+  measure_reading(regs, plan, number, MOMENT_RETURN, left_by);
+  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_RETURN, left_by);
   return 0;
 }
 
@@ -283,7 +296,7 @@ int on_entry(struct registers* regs) {
 SEC("uprobe")
 int on_return(struct registers* regs) {
   if (!armed) return 0;
-  return at_return(regs, probe_number(regs), POPPED_BY_RETURN(settings.pointer_size), LEFT_UNKNOWN);
+  return at_return(regs, probe_number(regs), 1, LEFT_UNKNOWN);
 }
 
 // A uprobe on an instruction that may leave the function and has not run yet.

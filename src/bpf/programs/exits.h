@@ -60,10 +60,10 @@ static __always_inline long read_tested(struct registers* regs, struct exit_rule
   if (reading->scale > 0)
     value += extend(register_value(regs, reading->index), reading->index_size, 0) * reading->scale;
   if (reading->steps > 0) {
-    value += reading->offsets[0];
-    if (!(settings.pointer_size & 8)) value = (__u32)value; /* wraps around */
+    value += reading->base_offset + reading->offsets[0];
+    if (reading->pointer_size == 4) value = (__u32)value; /* wraps around */
     __u64 word = 0;
-    long error = bpf_probe_read_user(&word, settings.pointer_size & 8 ? 8 : 4, (const void*)value);
+    long error = bpf_probe_read_user(&word, reading->pointer_size == 4 ? 4 : 8, (const void*)value);
     if (error) return error;
     value = word;
   }

@@ -23,6 +23,22 @@ struct {
 #endif
 } records SEC(".maps");
 
+/* What is captured, by the number of the plan: a struct capture_plan without its last readings. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(key_size, sizeof(__u32));
+  __uint(value_size, sizeof(struct capture_plan));
+} plans SEC(".maps");
+
+/* The number of each probe's plan, if there are several. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u32);
+} probe_plans SEC(".maps");
+
 /* By probe and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -135,6 +151,30 @@ struct {
  * detached, so that all probes count for the same time. */
 volatile __u32 armed = 0;
 
+/* Returns the plan of a probe; null if the run needs none, or the number is unknown. */
+static __always_inline const struct capture_plan* find_plan(__u64 number) {
+  if (settings.plan_count == 0) return 0;
+  __u32 index = 0;
+  if (settings.plan_count > 1) {
+    __u32 probe = (__u32)number;
+    __u32* of_probe = bpf_map_lookup_elem(&probe_plans, &probe);
+    if (!of_probe) return 0;
+    index = *of_probe;
+  }
+  return bpf_map_lookup_elem(&plans, &index);
+}
+
+/* Whether a flag of PLAN_FLAGS is set. `plan` may be null if no flag differs between plans. */
+static __always_inline int has(const struct capture_plan* plan, __u32 flag) {
+  if (!(settings.flags & flag)) return 0;
+  if (!(settings.plan_flags & flag)) return 1;
+  return plan && (plan->flags & flag) != 0;
+}
+
+static __always_inline __u32 pointer_size(const struct capture_plan* plan) {
+  return has(plan, POINTERS_32) ? 4 : 8;
+}
+
 static __always_inline void count(__u64 number, __u32 counter) {
   __u32 index = (__u32)number;
   struct probe_counts* sums = bpf_map_lookup_elem(&counters, &index);
@@ -158,8 +198,9 @@ static __always_inline void count_lost(__u32 reason) {
 
 /* A g begins with its stack's bounds, lo and hi (Go's runtime/runtime2.go). Assembly code may use
  * the register for another value; then the key keeps the stack pointer. */
-static __always_inline void key_by_goroutine(struct registers* regs, struct call_key* key) {
-  if (!(settings.flags & BY_GOROUTINE)) return;
+static __always_inline void
+key_by_goroutine(struct registers* regs, const struct capture_plan* plan, struct call_key* key) {
+  if (!has(plan, BY_GOROUTINE)) return;
   __u64 goroutine = GOROUTINE(regs);
   __u64 bounds[2] = {};
   if (bpf_probe_read_user(bounds, sizeof(bounds), (const void*)goroutine) != 0) return;
@@ -193,12 +234,12 @@ static __always_inline int is_restarted(struct registers* regs, const struct cal
 #endif
 }
 
-static __always_inline struct call_key make_call_key(struct registers* regs, __u64 number,
-                                                     __u64 popped) {
+static __always_inline struct call_key
+make_call_key(struct registers* regs, const struct capture_plan* plan, __u64 number, __u64 popped) {
   struct call_key key = {.stack_pointer = STACK_POINTER(regs) - popped,
                          .process = bpf_get_current_pid_tgid() >> 32,
                          .probe = (__u32)number};
-  key_by_goroutine(regs, &key);
+  key_by_goroutine(regs, plan, &key);
   return key;
 }
 

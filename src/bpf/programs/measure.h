@@ -29,13 +29,17 @@ static __always_inline void count_process(__u64 number) {
   increment(&process_counts, &key);
 }
 
-static __always_inline __u64 return_address(struct registers* regs) {
+static __always_inline __u64 return_address(struct registers* regs,
+                                            const struct capture_plan* plan) {
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 address = 0;
-  bpf_probe_read_user(&address, settings.pointer_size & 8 ? 8 : 4,
-                      (const void*)STACK_POINTER(regs));
+  if (has(plan, POINTERS_32))
+    bpf_probe_read_user(&address, 4, (const void*)STACK_POINTER(regs));
+  else
+    bpf_probe_read_user(&address, 8, (const void*)STACK_POINTER(regs));
   return address;
 #else
+  (void)plan;
   return LINK_REGISTER(regs);
 #endif
 }
@@ -53,17 +57,17 @@ static __always_inline void report_new_stack(struct registers* regs, __u32 proce
 
 /* Whether the return address is at the top of the stack or in the link register. Frame pointers do
  * not lead to it then. */
-static __always_inline int has_return_address(__u32 moment, __u32 left_by) {
-  return moment == MOMENT_ENTRY ? (settings.flags & AT_FUNCTION_START) != 0
-                                : left_by != LEFT_UNKNOWN;
+static __always_inline int has_return_address(const struct capture_plan* plan, __u32 moment,
+                                              __u32 left_by) {
+  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START) : left_by != LEFT_UNKNOWN;
 }
 
-static __always_inline void count_stack(struct registers* regs, __u64 number, __u32 moment,
-                                        __u32 left_by) {
+static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,
+                                        __u64 number, __u32 moment, __u32 left_by) {
   if (!(settings.flags & COUNT_STACKS)) return;
   struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
-  if (has_return_address(moment, left_by)) key.caller = return_address(regs);
+  if (has_return_address(plan, moment, left_by)) key.caller = return_address(regs, plan);
   if (increment(&stack_counts, &key)) report_new_stack(regs, key.process);
 }
 
@@ -112,9 +116,10 @@ static __always_inline void measure(__u64 number, __u64 value) {
   if (bucket < HISTOGRAM_BUCKETS) __sync_fetch_and_add(&sums->buckets[bucket], 1);
 }
 
-static __always_inline void measure_reading(struct registers* regs, __u64 number, __u32 moment,
-                                            __u32 left_by) {
-  if (settings.measured.moment != moment || !is_defined(&settings.measured, left_by)) return;
+static __always_inline void measure_reading(struct registers* regs, const struct capture_plan* plan,
+                                            __u64 number, __u32 moment, __u32 left_by) {
+  if (!(settings.flags & MEASURE_VALUE) || !plan) return;
+  if (plan->measured.moment != moment || !is_defined(&plan->measured, left_by)) return;
   __u64 value = 0;
-  if (read_number(&settings.measured, regs, &value) == 0) measure(number, value);
+  if (read_number(&plan->measured, regs, 0, &value) == 0) measure(number, value);
 }

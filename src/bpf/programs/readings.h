@@ -10,44 +10,84 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
   return is_signed ? (__u64)((__s64)value >> unused) : value >> unused;
 }
 
-/* Evaluates a reading to a number or an address. Returns 0, or a negative errno with the address
- * that cannot be read in `number`. */
-static __noinline long read_number(const volatile struct reading* reading, struct registers* regs,
-                                   __u64* number) {
-  __u64 value = register_value(regs, reading->base) >> (reading->shift & 63);
-  if (reading->scale > 0)
+/* Sizes and offsets come from a map. Each one is compared with a limit in `settings`, which the
+ * verifier knows. The value is hidden before, so that clang compares and uses the same register,
+ * and after, so that it does not use a copy on the stack from before the comparison: verifiers
+ * before Linux 6.8 do not know that its limit applies to the copy, too. */
+#define HIDE_VALUE(variable) asm volatile("" : "+r"(variable))
+#define INVALID_ARGUMENT (-22L) /* EINVAL; for the verifier, plans are valid */
+
+/* Returns the result of a reading by its number + 1. */
+static __always_inline struct reading_result* find_result(const struct probe_record* record,
+                                                          __u64 number) {
+  __u64 index = number - 1;
+  HIDE_VALUE(index);
+  if (index >= settings.max_readings) return 0;
+  HIDE_VALUE(index);
+  return (struct reading_result*)(record + 1) + index;
+}
+
+/* Evaluates a reading to a number or an address. `record` has the results of earlier readings; null
+ * if there are none. Returns 0, or a negative errno with the address that cannot be read in
+ * `number`. */
+static __noinline long read_number(const struct reading* reading, struct registers* regs,
+                                   const struct probe_record* record, __u64* number) {
+  __u64 value = 0;
+  if ((settings.reading_features & USES_BASE_FROM) && record && reading->base_from > 0) {
+    struct reading_result* base = find_result(record, reading->base_from);
+    if (!base) return INVALID_ARGUMENT;
+    value = base->value;
+    if (base->status < 0) {
+      *number = value;
+      return base->status;
+    }
+  } else {
+    value = register_value(regs, reading->base) >> (reading->shift & 63);
+  }
+  value += reading->base_offset;
+  if ((settings.reading_features & USES_INDEX) && reading->scale > 0)
     value += extend(register_value(regs, reading->index), reading->index_size,
                     reading->index_is_signed) *
              reading->scale;
+  __u32 steps = reading->steps;
+#pragma clang loop unroll(disable)
   for (__u32 step = 0; step < MAX_STEPS; step++) {
-    if (step >= reading->steps) break;
-    __u64 next = 0;
+    if (step >= settings.max_steps || step >= steps) break;
     value += reading->offsets[step];
-    if (!(settings.pointer_size & 8)) value = (__u32)value; /* wraps around */
+    if ((settings.flags & POINTERS_32) && reading->pointer_size == 4)
+      value = (__u32)value; /* wraps around */
     const void* from = (const void*)value;
-    /* All steps except the last one load pointers. */
-    long error = step + 1 < reading->steps
-                     ? bpf_probe_read_user(&next, settings.pointer_size & 8 ? 8 : 4, from)
-                     : bpf_probe_read_user(&next, reading->size & 15, from);
+    __u64 next = 0;
+    __u64 size = step + 1 < steps ? reading->pointer_size : reading->size;
+    HIDE_VALUE(size);
+    if (size > sizeof(next)) return INVALID_ARGUMENT;
+    HIDE_VALUE(size);
+    long error = bpf_probe_read_user(&next, size, from);
     if (error) {
       *number = (__u64)from;
       return error;
     }
     value = next;
   }
-  *number = extend(value + reading->addend, reading->size, reading->is_signed);
+  value += reading->addend;
+  __u32 above = 64 - reading->bit_count;
+  value <<= (above - reading->bit_offset) & 63;
+  *number = reading->is_signed ? (__u64)((__s64)value >> (above & 63)) : value >> (above & 63);
   return 0;
 }
 
 /* Reads `length` bytes, at most `capacity`. Returns the number of bytes or a negative errno. */
-static __always_inline long read_bytes(void* into, __u32 capacity, __u64 length, __u64 from) {
+static __always_inline long read_bytes(void* into, __u64 capacity, __u64 length, __u64 from) {
   if (length > capacity) length = capacity;
+  HIDE_VALUE(length);
+  if (length > settings.max_capacity) return INVALID_ARGUMENT;
+  HIDE_VALUE(length);
   long error = bpf_probe_read_user(into, length, (const void*)from);
   return error ? error : (long)length;
 }
 
 /* Source: libstdc++ bits/basic_string.h (_M_dataplus, _M_string_length), C++11 ABI. */
-static __always_inline long read_libstdcxx_string(void* into, __u32 capacity, __u64 from,
+static __always_inline long read_libstdcxx_string(void* into, __u64 capacity, __u64 from,
                                                   __u64* length) {
   __u64 parts[2];
   long error = bpf_probe_read_user(parts, sizeof(parts), (const void*)from);
@@ -58,7 +98,7 @@ static __always_inline long read_libstdcxx_string(void* into, __u32 capacity, __
 
 /* Source: libc++ string (__long, __short; little-endian, without _LIBCPP_ABI_ALTERNATE_STRING_
  * LAYOUT): bit 0 of the first byte is set if the characters are not inside the string object. */
-static __always_inline long read_libcxx_string(void* into, __u32 capacity, __u64 from,
+static __always_inline long read_libcxx_string(void* into, __u64 capacity, __u64 from,
                                                __u64* length) {
   __u64 parts[3];
   long error = bpf_probe_read_user(parts, sizeof(parts), (const void*)from);
@@ -72,7 +112,7 @@ static __always_inline long read_libcxx_string(void* into, __u32 capacity, __u64
 }
 
 /* Reads the characters as they are stored; user space converts them. */
-static __always_inline long read_java_string(void* into, __u32 capacity, __u64 from, __u64* count) {
+static __always_inline long read_java_string(void* into, __u64 capacity, __u64 from, __u64* count) {
   __u32 count_field = 0;
   long error = bpf_probe_read_user(&count_field, sizeof(count_field),
                                    (const void*)from + JAVA_STRING_COUNT_OFFSET);
@@ -82,50 +122,73 @@ static __always_inline long read_java_string(void* into, __u32 capacity, __u64 f
   return read_bytes(into, capacity, length, from + JAVA_STRING_CHARACTERS_OFFSET);
 }
 
-static __always_inline struct reading_result* get_result(struct probe_record* record, __u32 index) {
-  return (struct reading_result*)(record + 1) + index;
+/* The length of a buffer at `begin`, bytes; may be more than the capacity. */
+static __always_inline __u64 buffer_length(const struct probe_record* record,
+                                           const struct reading* reading, __u64 begin) {
+  __u64 capacity = reading->capacity;
+  if (!(settings.reading_features & USES_LENGTH_FROM) || reading->length_from == 0) return capacity;
+  struct reading_result* length = find_result(record, reading->length_from);
+  if (!length) return 0;
+  __u64 units = length->value;
+  if (reading->length_is_end) units -= begin;
+  if (units > capacity) return capacity;
+  return units * reading->element_size;
 }
 
-static __always_inline void read_one(struct probe_record* record, struct registers* regs,
-                                     __u32 index) {
-  const volatile struct reading* reading = &settings.readings[index];
-  struct reading_result* result = get_result(record, index);
-  __u64 number = 0;
-  long status = read_number(reading, regs, &number);
-  __u32 capacity = reading->capacity;
-  if (!status && capacity > 0) {
-    void* into = (void*)record + reading->bytes_offset;
-    __u32 form = reading->form;
-    if (form == READ_STRING) {
-      status = bpf_probe_read_user_str(into, capacity, (const void*)number);
-    } else if (form == READ_BYTES) {
-      __u64 length = capacity;
-      if (reading->length_from > 0) length = get_result(record, reading->length_from - 1)->value;
-      status = read_bytes(into, capacity, length, number);
-    } else {
-      __u64 length = 0;
-      status = form == READ_JAVA_STRING ? read_java_string(into, capacity, number, &length)
-               : form == READ_LIBSTDCXX_STRING
-                   ? read_libstdcxx_string(into, capacity, number, &length)
-                   : read_libcxx_string(into, capacity, number, &length);
-      if (status >= 0) number = length;
-    }
-  }
-  result->status = status;
-  result->value = number;
+/* Whether any reading of the run has this form. */
+static __always_inline int reads_form(__u32 form) {
+  return (settings.reading_features & 1U << form) != 0;
 }
 
+/* Reads the string or buffer at *number into the record. Returns the number of bytes or a negative
+ * errno, and in *number what reading_result::value documents. */
+static __always_inline long read_memory(struct probe_record* record, const struct reading* reading,
+                                        __u64* number) {
+  __u64 capacity = reading->capacity;
+  __u64 offset = reading->bytes_offset;
+  HIDE_VALUE(capacity);
+  HIDE_VALUE(offset);
+  if (capacity == 0) return 0;
+  if (capacity > settings.max_capacity || offset > settings.max_bytes_offset)
+    return INVALID_ARGUMENT;
+  HIDE_VALUE(capacity);
+  HIDE_VALUE(offset);
+  void* into = (void*)record + offset;
+  __u32 form = reading->form;
+  if (reads_form(READ_STRING) && form == READ_STRING)
+    return bpf_probe_read_user_str(into, capacity, (const void*)*number);
+  if (reads_form(READ_BYTES) && form == READ_BYTES)
+    return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
+  __u64 length = 0;
+  long status = INVALID_ARGUMENT;
+  if (reads_form(READ_JAVA_STRING) && form == READ_JAVA_STRING)
+    status = read_java_string(into, capacity, *number, &length);
+  else if (reads_form(READ_LIBSTDCXX_STRING) && form == READ_LIBSTDCXX_STRING)
+    status = read_libstdcxx_string(into, capacity, *number, &length);
+  else if (reads_form(READ_LIBCXX_STRING) && form == READ_LIBCXX_STRING)
+    status = read_libcxx_string(into, capacity, *number, &length);
+  if (status >= 0) *number = length;
+  return status;
+}
+
+/* Evaluates the readings of this moment into the record. */
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
-                                     __u32 moment) {
-#pragma clang loop unroll(disable) /* it is inlined several times */
+                                     const struct capture_plan* plan, __u32 moment) {
+#pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MAX_READINGS; i++) {
-    if (i >= settings.reading_count) break;
-    if (settings.readings[i].moment == moment) read_one(record, regs, i);
+    if (i >= settings.max_readings || i >= plan->reading_count) break;
+    const struct reading* reading = &plan->readings[i];
+    if (reading->moment != moment) continue;
+    struct reading_result* result = (struct reading_result*)(record + 1) + i;
+    __u64 number = 0;
+    long status = read_number(reading, regs, record, &number);
+    if (settings.max_capacity > 0 && status == 0) status = read_memory(record, reading, &number);
+    result->status = status;
+    result->value = number;
   }
 }
 
-static __always_inline int condition_holds(const volatile struct condition* condition,
-                                           __u64 value) {
+static __always_inline int condition_holds(const struct condition* condition, __u64 value) {
   __u64 constant = condition->constant;
   if (condition->guess_sign && value >> 32 == 0) value = extend(value, 4, 1);
   if (condition->is_signed) { /* maps the signed order to the unsigned one */
@@ -151,21 +214,23 @@ static __always_inline int condition_holds(const volatile struct condition* cond
 }
 
 /* At a tail call the return value is not known yet: the called function sets it. */
-static __always_inline int is_defined(const volatile struct reading* reading, __u32 left_by) {
+static __always_inline int is_defined(const struct reading* reading, __u32 left_by) {
   return left_by != LEFT_BY_TAIL_CALL || reading->moment != MOMENT_RETURN ||
          reading->base != RETURN_REGISTER;
 }
 
 /* Whether all conditions of this moment hold. One whose value cannot be read does not hold. */
-static __always_inline int conditions_hold(struct registers* regs, __u32 moment, __u32 left_by) {
+static __always_inline int conditions_hold(struct registers* regs, const struct capture_plan* plan,
+                                           __u32 moment, __u32 left_by) {
+  if (settings.max_conditions == 0 || !plan) return 1;
 #pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MAX_CONDITIONS; i++) {
-    if (i >= settings.condition_count) break;
-    const volatile struct condition* condition = &settings.conditions[i];
+    if (i >= settings.max_conditions || i >= plan->condition_count) break;
+    const struct condition* condition = &plan->conditions[i];
     if (condition->value.moment != moment) continue;
     if (!is_defined(&condition->value, left_by)) return 0;
     __u64 value = 0;
-    if (read_number(&condition->value, regs, &value) != 0) return 0;
+    if (read_number(&condition->value, regs, 0, &value) != 0) return 0;
     if (!condition_holds(condition, value)) return 0;
   }
   return 1;

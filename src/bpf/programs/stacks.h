@@ -37,15 +37,16 @@ static __always_inline void read_replaced_returns(struct probe_record* record) {
 
 /* Initializes the stack_head and reads the replaced return addresses. */
 static __always_inline void init_stack(struct probe_record* record, struct registers* regs,
-                                       __u32 moment, __u32 left_by) {
-  if (!(settings.flags & (COPY_STACK | WALK_STACK))) return;
+                                       const struct capture_plan* plan, __u32 moment,
+                                       __u32 left_by) {
+  if (!(settings.flags & WALK_STACK) && !has(plan, COPY_STACK)) return;
   struct stack_head* head = get_stack_head(record);
   head->address = STACK_POINTER(regs);
   head->size = 0;
   head->has_caller = 0;
   head->caller = 0;
-  if (has_return_address(moment, left_by) && (settings.flags & (WALK_STACK | PAIR_CALLS)))
-    head->caller = return_address(regs);
+  if (has_return_address(plan, moment, left_by) && (settings.flags & (WALK_STACK | PAIR_CALLS)))
+    head->caller = return_address(regs, plan);
   read_replaced_returns(record);
 }
 
@@ -89,8 +90,9 @@ static __always_inline __u32 copy_user(void* to, __u64 from) {
 }
 
 /* Copies the stack into a record in the ring buffer. For perf buffers the kernel copies it. */
-static __always_inline void copy_stack(struct probe_record* record, struct registers* regs) {
-  if (!(settings.flags & COPY_STACK)) return;
+static __always_inline void copy_stack(struct probe_record* record, struct registers* regs,
+                                       const struct capture_plan* plan) {
+  if (!has(plan, COPY_STACK)) return;
   struct stack_head* head = get_stack_head(record);
   head->size = copy_user(head + 1, STACK_POINTER(regs));
 }
@@ -99,9 +101,9 @@ static __always_inline void copy_stack(struct probe_record* record, struct regis
 /* Sets the stack's address to that before the return, which has popped the return address (or the
  * address of the uretprobe trampoline). */
 static __always_inline void restore_caller(struct probe_record* record, struct registers* regs,
-                                           __u64 popped) {
-  if (!(settings.flags & COPY_STACK)) return;
+                                           const struct capture_plan* plan, __u64 popped) {
+  if (!has(plan, COPY_STACK)) return;
   struct stack_head* head = get_stack_head(record);
-  head->has_caller = popped == sizeof(head->caller) && (settings.flags & AT_FUNCTION_START) != 0;
+  head->has_caller = popped == sizeof(head->caller) && has(plan, AT_FUNCTION_START);
   head->address = STACK_POINTER(regs) - (head->has_caller ? popped : 0);
 }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommand list-args.
+#include "console.hpp"
+#include "dwarf/functions.hpp"
+#include "target_options.hpp"
+#include "trace/typed_probes.hpp"
+#include "util/mapped_file.hpp"
+
+namespace uprobectl::cli {
+
+namespace {
+
+struct ListArgsRequest {
+  std::string target;
+  std::vector<std::string> functions; // at least one
+  TargetOptions options;
+};
+
+Result<ListArgsRequest> make_list_args_request(const OptionParser& parser,
+                                               const Arguments& arguments) {
+  auto words = arguments.words();
+  if (words.empty()) return fail(parser.usage_error("a TARGET is missing"));
+  if (words.size() < 2) return fail(parser.usage_error("a FUNCTION is missing"));
+  ListArgsRequest request{.target = std::move(words.front()), .functions = {}, .options = {}};
+  request.functions.assign(std::make_move_iterator(words.begin() + 1),
+                           std::make_move_iterator(words.end()));
+  return request;
+}
+
+// Lists the arguments of functions of one file after the other.
+class ArgumentListing {
+public:
+  ArgumentListing(const ListArgsRequest& request, Output& output)
+      : request_(request), output_(output) {}
+
+  void add(const Target& target) {
+    if (target.image() == nullptr)
+      return fail_all({ErrorKind::no_code, request_.target + ": name an entry: ARCHIVE!/ENTRY"});
+    const elf::Image& image = *target.image();
+    const elf::DebugSearch where{.places = request_.options.debug_places};
+    const auto info = dwarf::DebugInfo::open(image, where);
+    if (!info) return fail_all(Error(info.error()).within(to_string(target.display_path())));
+    if (!info->source().empty())
+      output_.detail(to_string(target.display_path()) + ": debug information of " + info->source());
+    std::optional<unwind::UnwindData> frames;
+    if (image.machine().info().unwind != nullptr) frames.emplace(image, image.machine().arch);
+    for (const std::string& function : request_.functions) {
+      const auto points = resolve(target, function);
+      if (!points) {
+        output_.fail(points.error(), request_.target, function);
+        continue;
+      }
+      output_.gather_warnings(*points);
+      for (const ProbePoint& point : *points) show(point, *info, frames ? &*frames : nullptr);
+    }
+    for (const std::string& warning : info->warnings())
+      output_.warn_once(to_string(target.display_path()) + ": " + warning);
+    report_debug_files(target, output_);
+  }
+
+private:
+  static Result<std::vector<ProbePoint>> resolve(const Target& target,
+                                                 const std::string& function) {
+    const auto spec = parse_function(function);
+    if (!spec) return fail(spec.error());
+    return target.resolve(*spec, {.all = true, .clones = true});
+  }
+
+  void fail_all(const Error& error) {
+    for (const std::string& function : request_.functions)
+      output_.fail(error, request_.target, function);
+  }
+
+  void show(const ProbePoint& point, const dwarf::DebugInfo& info, unwind::UnwindData* frames) {
+    const auto function = dwarf::describe_function(info, make_code_point(point, frames));
+    if (!function) {
+      output_.fail({ErrorKind::not_found, display_name(point) + ": its unit has no debug "
+                                                                "information"},
+                   request_.target, point.request);
+      return;
+    }
+    output_.write(ArgumentsRecord{.point = &point, .function = &*function});
+  }
+
+  const ListArgsRequest& request_;
+  Output& output_;
+};
+
+} // namespace
+
+ExitCode run_list_args(std::span<const std::string_view> arguments) {
+  OptionParser parser("list-args");
+  CommonOptions options;
+  bind_common_options(parser, options);
+  TargetArguments where;
+  bind_target_options(parser, where);
+  const auto parsed = parse_or_finish(parser, options, arguments);
+  if (!parsed) return parsed.error();
+  auto request = make_list_args_request(parser, *parsed);
+  if (!request) return finish_with(request.error(), options);
+  auto target_options = make_target_options(parser, std::move(where));
+  if (!target_options) return finish_with(target_options.error(), options);
+  request->options = std::move(*target_options);
+  const auto output = open_output(options);
+  if (!output) return finish_with(output.error(), options);
+
+  const auto targets = find_targets(request->target, request->options);
+  if (!targets) {
+    (*output)->fail(targets.error(), request->target);
+    return finish(**output);
+  }
+  ArgumentListing listing(*request, **output);
+  const auto visited = visit_targets(*targets, request->options, [&](const Target& target) {
+    (*output)->warn_once(target.warnings());
+    listing.add(target);
+  });
+  if (visited)
+    (*output)->warn_once(visited->warnings);
+  else
+    (*output)->fail(visited.error(), request->target);
+  return finish(**output);
+}
+
+} // namespace uprobectl::cli

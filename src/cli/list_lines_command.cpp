@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommand list-lines: source text, and which lines can be probed.
+#include "console.hpp"
+#include "resolve/source_text.hpp"
+#include "target_options.hpp"
+#include "util/numbers.hpp"
+
+#include <algorithm>
+
+namespace uprobectl::cli {
+
+namespace {
+
+// FUNCTION or FILE[:A-B], as typed.
+struct LinesRequest {
+  std::string_view name;
+  std::uint32_t first = 1;
+  std::optional<std::uint32_t> last = {};
+  bool is_file = false; // has a range
+};
+
+std::optional<std::uint32_t> line_number(std::string_view text) {
+  const auto number = parse_number<std::uint32_t>(text, 10);
+  return number && *number > 0 ? number : std::nullopt;
+}
+
+// "FILE:A-B", "FILE:A-", "FILE:-B" and "FILE:A"; anything else is a name.
+LinesRequest parse_lines_request(std::string_view text) {
+  const LinesRequest whole{.name = text};
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || text[colon - 1] == ':') return whole;
+  LinesRequest request{.name = text.substr(0, colon), .is_file = true};
+  const std::string_view range = text.substr(colon + 1);
+  const auto dash = range.find('-');
+  const auto first = line_number(range.substr(0, dash));
+  if (dash == std::string_view::npos) {
+    if (!first) return whole;
+    request.first = *first;
+    request.last = first;
+    return request;
+  }
+  const std::string_view end = range.substr(dash + 1);
+  if (range == "-" || (dash > 0 && !first) || (!end.empty() && !line_number(end))) return whole;
+  request.first = first.value_or(1);
+  if (!end.empty()) request.last = line_number(end);
+  return request;
+}
+
+// Returns the lines of each place of a function, or of a file if no function has the name.
+Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesRequest& request) {
+  std::vector<SourceLines> found;
+  std::optional<Error> no_function;
+  if (!request.is_file) {
+    const auto function = parse_function(request.name);
+    if (!function) return fail(function.error());
+    auto points = target.resolve(*function, {});
+    if (points) {
+      for (const ProbePoint& point : *points) {
+        auto lines = target.lines_of_function(point.address);
+        if (!lines) return fail(std::move(lines).error());
+        found.push_back(std::move(*lines));
+      }
+      return found;
+    }
+    if (points.error().kind != ErrorKind::not_found) return fail(std::move(points).error());
+    no_function = std::move(points).error();
+  }
+  auto lines = target.lines_of_file(request.name);
+  if (!lines) {
+    // A name with a dot or a folder is meant as a file.
+    const bool is_function = no_function && lines.error().kind == ErrorKind::not_found &&
+                             request.name.find_first_of("./") == std::string_view::npos;
+    return fail(is_function ? std::move(*no_function) : std::move(lines).error());
+  }
+  lines->first = request.first;
+  lines->last = request.last;
+  found.push_back(std::move(*lines));
+  return found;
+}
+
+// Writes the lines with their text, or without it only those with code.
+void write_lines(const SourceLines& lines, const ProbedBinary& binary, const SourceSearch& where,
+                 Output& output) {
+  const std::uint32_t last = lines.last.value_or(UINT32_MAX);
+  SourceLineRecord record{.binary = &binary, .source = lines.file};
+  const auto path = find_source(lines.file, where);
+  std::uint32_t shown = 0; // the last line with text
+  if (path) {
+    output.detail("source text from " + *path);
+    const auto read = visit_source_lines(
+        *path, lines.first, last, [&](std::uint32_t line, std::string_view text) {
+          record.line = line;
+          record.text = text;
+          record.probeable = std::ranges::binary_search(lines.with_code, line);
+          output.write(record);
+          shown = line;
+        });
+    if (!read) output.warn_once(read.error().message);
+  } else {
+    output.warn_once(lines.file + ": source file not found, so only the lines with code are listed "
+                                  "(--source-dir DIR searches it there)");
+  }
+  std::size_t beyond = 0; // lines with code that the file does not have
+  record.text = std::nullopt;
+  record.probeable = true;
+  for (const std::uint32_t line : lines.with_code) {
+    if (line < lines.first || line > last || line <= shown) continue;
+    record.line = line;
+    output.write(record);
+    ++beyond;
+  }
+  if (shown > 0 && beyond > 0)
+    output.warn_once(*path + ": has fewer lines than the debug information, it is another version");
+}
+
+void list_lines(std::string_view target_text, const LinesRequest& request,
+                const TargetOptions& options, const SourceSearch& where, Output& output) {
+  const auto targets = find_targets(target_text, options);
+  if (!targets) {
+    output.fail(targets.error(), std::string(target_text));
+    return;
+  }
+  const auto visited = visit_targets(*targets, options, [&](const Target& target) {
+    output.warn_once(target.warnings());
+    const auto found = find_lines(target, request);
+    if (!found) {
+      output.fail(found.error(), std::string(target_text), std::string(request.name));
+      return;
+    }
+    report_debug_files(target, output);
+    for (const SourceLines& lines : *found) write_lines(lines, target.binary(), where, output);
+  });
+  if (!visited)
+    output.fail(visited.error(), std::string(target_text));
+  else
+    output.warn_once(visited->warnings);
+}
+
+} // namespace
+
+ExitCode run_list_lines(std::span<const std::string_view> arguments) {
+  OptionParser parser("list-lines");
+  CommonOptions options;
+  bind_common_options(parser, options);
+  TargetArguments words;
+  bind_target_options(parser, words);
+  SourceSearch where;
+  parser.bind("--source-dir", where.folders);
+  const auto parsed = parse_or_finish(parser, options, arguments);
+  if (!parsed) return parsed.error();
+  const auto typed = parsed->words();
+  if (typed.size() != 2)
+    return finish_with(parser.usage_error(typed.empty() ? "a TARGET is missing"
+                                                        : "expected TARGET and FUNCTION or FILE"),
+                       options);
+  const auto target_options = make_target_options(parser, std::move(words));
+  if (!target_options) return finish_with(target_options.error(), options);
+  if (const auto checked = check_target(parser, typed[0], *target_options); !checked)
+    return finish_with(checked.error(), options);
+  where.debug_places = target_options->debug_places;
+  const auto output = open_output(options);
+  if (!output) return finish_with(output.error(), options);
+  list_lines(typed[0], parse_lines_request(typed[1]), *target_options, where, **output);
+  return finish(**output);
+}
+
+} // namespace uprobectl::cli

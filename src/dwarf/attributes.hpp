@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes of entries, read as compilers write them. Only this module includes this header.
+#pragma once
+
+#include "dwarf/context.hpp"
+
+namespace uprobectl::dwarf {
+
+// Returns a constant; nullopt if the entry itself has none. DW_FORM_data1 to data8 do not say
+// whether the number is signed (DWARF 5, 7.5.5): gcc, gdb and elfutils extend them with zeros.
+inline std::optional<std::int64_t> constant(const Die& die, Attribute attribute) {
+  const auto value = die.find(attribute);
+  if (!value) return std::nullopt;
+  if (const auto number = value->getAsUnsignedConstant()) return static_cast<std::int64_t>(*number);
+  return value->getAsSignedConstant();
+}
+
+// Same; nullopt if it is negative.
+inline std::optional<std::uint64_t> unsigned_constant(const Die& die, Attribute attribute) {
+  const auto number = constant(die, attribute);
+  if (!number || *number < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*number);
+}
+
+// Whether the entry has the flag, or a number other than zero.
+inline bool is_set(const Die& die, Attribute attribute) {
+  const auto value = die.find(attribute);
+  return value && value->getRawUValue() != 0;
+}
+
+// Returns the DW_LANG_* of the entry's unit.
+inline std::optional<std::uint64_t> language_of(const Die& die) {
+  return unsigned_constant(die.getDwarfUnit()->getUnitDIE(), llvm::dwarf::DW_AT_language);
+}
+
+// Returns the ranges of addresses of the entry's code, not sorted; empty if they are damaged.
+inline llvm::DWARFAddressRangesVector address_ranges(const Die& die) {
+  auto ranges = die.getAddressRanges();
+  if (ranges) return std::move(*ranges);
+  llvm::consumeError(ranges.takeError());
+  return {};
+}
+
+// Returns DW_AT_entry_pc: an address, or an offset from the start of the entry's code (DWARF 5,
+// 2.18).
+inline std::optional<std::uint64_t> entry_pc(const Die& die,
+                                             const llvm::DWARFAddressRangesVector& ranges) {
+  const auto value = die.find(llvm::dwarf::DW_AT_entry_pc);
+  if (!value) return std::nullopt;
+  if (const auto address = value->getAsAddress()) return address;
+  const auto offset = unsigned_constant(die, llvm::dwarf::DW_AT_entry_pc);
+  auto base = llvm::dwarf::toAddress(die.find(llvm::dwarf::DW_AT_low_pc));
+  if (!base && !ranges.empty()) base = ranges.front().LowPC;
+  if (!offset || !base) return std::nullopt;
+  return *base + *offset;
+}
+
+// Returns the address of the first instruction of a function or inlined copy: DW_AT_entry_pc, else
+// the start of its first range.
+inline std::optional<std::uint64_t> entry_address(const Die& die) {
+  const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+  if (const auto entry = entry_pc(die, ranges)) return entry;
+  if (ranges.empty()) return std::nullopt;
+  return ranges.front().LowPC;
+}
+
+} // namespace uprobectl::dwarf

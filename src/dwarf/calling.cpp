@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/calling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+constexpr std::uint64_t word = 8;       // bytes
+constexpr int max_nesting = 16;         // of structures
+constexpr std::size_t max_leaves = 256; // of a structure that may be passed in registers
+constexpr std::size_t max_visits = 4096;
+
+// A scalar member of a structure, at an offset from its start.
+struct Leaf {
+  const Type* type = nullptr;
+  std::uint64_t offset = 0;
+  bool is_bit_field = false; // a byte of it, at any offset
+};
+
+bool is_aggregate(const Type& type) {
+  return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants ||
+         type.kind() == TypeKind::array;
+}
+
+// Bytes, of a type that is not an aggregate.
+std::uint64_t scalar_alignment(const Type& type) {
+  if (type.kind() == TypeKind::pointer) return word; // to a member function: two words
+  return std::clamp<std::uint64_t>(type.size(), 1, 16);
+}
+
+// The scalars of a type and its alignment.
+class Layout {
+public:
+  explicit Layout(const Type& type) : type_(type), is_complete_(collect(type, 0, 0)) {}
+
+  // False if there are too many scalars or a type is not known.
+  bool is_complete() const { return is_complete_; }
+  const std::vector<Leaf>& leaves() const { return leaves_; }
+
+  // Bytes, without alignas of the type itself: the natural alignment (AAPCS64, 5.1 and 5.9.3).
+  std::uint64_t natural_alignment() const {
+    const std::uint64_t alignment = is_complete_ ? alignment_ : std::max(word, alignment_);
+    // A packed structure is aligned less than its members: the alignment divides the size.
+    return is_aggregate(type_) && type_.size() != 0
+               ? std::min(alignment, type_.size() & (0 - type_.size()))
+               : alignment;
+  }
+  // Bytes.
+  std::uint64_t alignment() const {
+    return is_aggregate(type_) ? std::max(natural_alignment(), type_.alignment())
+                               : natural_alignment();
+  }
+
+private:
+  bool collect(const Type& type, std::uint64_t offset, int depth) {
+    if (depth > max_nesting || leaves_.size() > max_leaves || ++visits_ > max_visits) return false;
+    if (depth > 0) alignment_ = std::max(alignment_, type.alignment());
+    switch (type.kind()) {
+    case TypeKind::structure:
+    case TypeKind::variants:
+      return std::ranges::all_of(type.members(), [&](const Member& member) {
+        return collect_member(member, offset + member.offset, depth);
+      });
+    case TypeKind::array: {
+      const Type* const element = type.target();
+      if (element == nullptr || type.element_count() > max_leaves) return false;
+      for (std::uint64_t i = 0; i < type.element_count(); ++i)
+        if (!collect(*element, offset + i * element->size(), depth + 1)) return false;
+      return true;
+    }
+    case TypeKind::unknown:
+    case TypeKind::none:
+    case TypeKind::function:
+      return false;
+    case TypeKind::integer:
+    case TypeKind::boolean:
+    case TypeKind::character:
+    case TypeKind::floating:
+    case TypeKind::enumeration:
+    case TypeKind::pointer:
+    case TypeKind::reference:
+      break;
+    }
+    alignment_ = std::max(alignment_, scalar_alignment(type));
+    leaves_.push_back({&type, offset});
+    return true;
+  }
+
+  bool collect_member(const Member& member, std::uint64_t offset, int depth) {
+    alignment_ = std::max(alignment_, member.alignment);
+    if (!member.bits) return collect(*member.type, offset, depth + 1);
+    alignment_ = std::max(alignment_, scalar_alignment(*member.type));
+    // A packed bit-field may reach into the next eightbyte.
+    for (std::uint64_t i = 0; 8 * i < member.bits->offset + member.bits->size; ++i)
+      leaves_.push_back({member.type, offset + i, true});
+    return true;
+  }
+
+  const Type& type_;
+  std::vector<Leaf> leaves_;
+  std::uint64_t alignment_ = 1;
+  std::size_t visits_ = 0; // types and members: bounds the work
+  bool is_complete_ = false;
+};
+
+std::uint64_t round_up(std::uint64_t number, std::uint64_t multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
+bool is_passed_by_reference(const Type& type) {
+  return is_aggregate(type) && type.is_passed_by_reference();
+}
+
+// Assigns registers and stack slots in the order of the parameters.
+class Assigner {
+public:
+  Assigner(const ArchInfo& arch, std::string_view vector_prefix)
+      : arch_(arch), convention_(*arch.native), vector_prefix_(vector_prefix),
+        stack_offset_(convention_.stack_arguments_offset) {}
+
+  std::size_t free_registers() const { return convention_.argument_registers.size() - used_; }
+  std::size_t free_vectors() const { return vector_count - used_vectors_; }
+
+  std::uint8_t take_register() { return dwarf(convention_.argument_registers[used_++]); }
+  std::string take_vector() { return fmt::format("{}{}", vector_prefix_, used_vectors_++); }
+  void skip_registers() { used_ = convention_.argument_registers.size(); }
+  void skip_vectors() { used_vectors_ = vector_count; }
+  void align_registers() { used_ += used_ % 2; } // AAPCS64, C.10
+
+  Location take_stack(std::uint64_t size, std::uint64_t alignment) {
+    const auto base = static_cast<std::uint64_t>(convention_.stack_arguments_offset);
+    stack_offset_ = base + round_up(stack_offset_ - base, std::max(word, alignment));
+    Location location = in_memory(stack_pointer(stack_offset_));
+    stack_offset_ += round_up(std::max<std::uint64_t>(size, 1), word);
+    return location;
+  }
+
+  Formula stack_pointer(std::uint64_t offset) const {
+    return {.base = Formula::Base::machine_register,
+            .machine_register = dwarf(convention_.stack_pointer),
+            .addend = static_cast<std::int64_t>(offset)};
+  }
+
+  std::uint8_t dwarf(std::uint32_t index) const { return arch_.registers[index].dwarf; }
+  const CallingConvention& convention() const { return convention_; }
+
+private:
+  static constexpr std::size_t vector_count = 8; // registers for arguments, on both architectures
+
+  const ArchInfo& arch_;
+  const CallingConvention& convention_;
+  std::string_view vector_prefix_;
+  std::size_t used_ = 0;
+  std::size_t used_vectors_ = 0;
+  std::uint64_t stack_offset_; // from the stack pointer
+};
+
+std::string not_readable(std::string_view register_name) {
+  return fmt::format("{}: not readable", register_name);
+}
+
+// A pointer to the value, in this location.
+Location behind(Location pointer) {
+  if (!pointer.is_readable()) return pointer;
+  Piece& piece = pointer.pieces.front();
+  if (piece.kind == Piece::Kind::memory) {
+    piece.formula.loads.push_back(piece.formula.addend);
+    piece.formula.addend = 0;
+  }
+  piece.kind = Piece::Kind::memory;
+  return pointer;
+}
+
+Piece value_piece(std::uint8_t dwarf_number, std::uint32_t size) {
+  Piece piece = in_register(dwarf_number).pieces.front();
+  piece.size = size;
+  return piece;
+}
+
+// The class of an eightbyte (System V AMD64 psABI, 3.2.3). x87_up: the second one of a long double.
+enum class Eightbyte : std::uint8_t { none, integer, sse, x87, x87_up, memory };
+
+// Returns the class of an eightbyte with values of two classes.
+Eightbyte merge(Eightbyte a, Eightbyte b) {
+  if (a == b || b == Eightbyte::none) return a;
+  if (a == Eightbyte::none) return b;
+  for (const Eightbyte stronger : {Eightbyte::memory, Eightbyte::integer})
+    if (a == stronger || b == stronger) return stronger;
+  return Eightbyte::memory; // one of them is x87 or x87_up
+}
+
+bool is_long_double(const Type& type) {
+  return type.kind() == TypeKind::floating && type.plain_name() == "long double";
+}
+
+// Returns the classes of the eightbytes; nullopt for class MEMORY.
+std::optional<std::vector<Eightbyte>> classify(const Type& type) {
+  if (type.size() == 0) return std::vector<Eightbyte>();
+  if (type.size() > 2 * word) return std::nullopt; // vectors of 32 bytes are not distinguished
+  const Layout layout(type);
+  if (!layout.is_complete()) return std::nullopt;
+  std::vector<Eightbyte> classes(round_up(type.size(), word) / word, Eightbyte::none);
+  for (const Leaf& leaf : layout.leaves()) {
+    const std::uint64_t size = leaf.is_bit_field ? 1 : leaf.type->size();
+    const bool is_float = leaf.type->kind() == TypeKind::floating;
+    if (!leaf.is_bit_field && leaf.offset % scalar_alignment(*leaf.type) != 0)
+      return std::nullopt; // packed
+    for (std::uint64_t i = leaf.offset / word; i * word < leaf.offset + size; ++i) {
+      if (i >= classes.size()) return std::nullopt;
+      const bool is_second = i * word > leaf.offset;
+      const Eightbyte class_of_leaf = !is_float      ? Eightbyte::integer
+                                      : size <= word ? Eightbyte::sse
+                                      : is_second    ? Eightbyte::x87_up
+                                                     : Eightbyte::x87;
+      classes[i] = merge(classes[i], class_of_leaf);
+    }
+  }
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const bool follows_x87 = i > 0 && classes[i - 1] == Eightbyte::x87;
+    if (classes[i] == Eightbyte::memory || (classes[i] == Eightbyte::x87_up && !follows_x87))
+      return std::nullopt;
+  }
+  return classes;
+}
+
+std::uint32_t eightbyte_size(const Type& type, std::size_t index) {
+  return static_cast<std::uint32_t>(std::min(word, type.size() - index * word));
+}
+
+Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) {
+  if (by_reference)
+    return behind(assign.free_registers() > 0 ? in_register(assign.take_register())
+                                              : assign.take_stack(word, word));
+  const auto classes = classify(type);
+  const std::uint64_t alignment = Layout(type).alignment();
+  if (!classes || std::ranges::find(*classes, Eightbyte::x87) != classes->end())
+    return assign.take_stack(type.size(), alignment);
+  if (classes->empty()) return unreadable(optimized_out); // an empty class in C
+  const auto needed = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::integer));
+  const auto vectors = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::sse));
+  if (needed > assign.free_registers() || vectors > assign.free_vectors())
+    return assign.take_stack(type.size(), alignment);
+  Location location;
+  std::string unread;
+  for (std::size_t i = 0; i < classes->size(); ++i) {
+    const std::uint32_t size = eightbyte_size(type, i);
+    if ((*classes)[i] == Eightbyte::sse) {
+      unread = not_readable(assign.take_vector());
+      location.pieces.push_back({.size = size, .problem = unread});
+    } else if ((*classes)[i] == Eightbyte::integer) {
+      location.pieces.push_back(value_piece(assign.take_register(), size));
+    } else {
+      location.pieces.push_back({.size = size});
+    }
+  }
+  if (needed == 0) return unreadable(unread.empty() ? optimized_out : std::move(unread));
+  return location;
+}
+
+void amd64_result(Assigner& assign, const Type& result, CallLocations& call) {
+  const CallingConvention& convention = assign.convention();
+  const std::uint8_t first = assign.dwarf(convention.return_register);
+  if (result.kind() == TypeKind::none) return;
+  const auto classes = classify(result);
+  if (is_passed_by_reference(result) || !classes) {
+    call.result_in_memory = true;
+    call.result_address = in_register(assign.take_register());
+    call.result = behind(in_register(first)); // rax has the address again
+    return;
+  }
+  if (!classes->empty() && classes->front() == Eightbyte::x87) {
+    call.result = unreadable(not_readable("st0"));
+    return;
+  }
+  const std::array registers = {first, assign.dwarf(convention.second_return_register)};
+  std::size_t used = 0;
+  std::size_t vectors = 0;
+  for (std::size_t i = 0; i < classes->size(); ++i) {
+    const std::uint32_t size = eightbyte_size(result, i);
+    if ((*classes)[i] == Eightbyte::integer) {
+      call.result.pieces.push_back(value_piece(registers[used++], size));
+    } else {
+      const bool is_vector = (*classes)[i] == Eightbyte::sse;
+      call.result.pieces.push_back(
+          {.size = size,
+           .problem = is_vector ? not_readable(fmt::format("xmm{}", vectors++)) : std::string()});
+    }
+  }
+  if (used == 0)
+    call.result = vectors > 0 ? unreadable(not_readable("xmm0")) : unreadable(optimized_out);
+}
+
+// Returns the number of members of a homogeneous floating-point aggregate (AAPCS64, 5.9.5.1): one
+// to four floating-point numbers of one size without padding; those of a union share their places.
+// 0 for other types.
+std::size_t homogeneous_floats(const Type& type) {
+  const Layout layout(type);
+  if (!layout.is_complete() || layout.leaves().empty()) return 0;
+  const std::uint64_t size = layout.leaves().front().type->size();
+  std::set<std::uint64_t> offsets;
+  for (const Leaf& leaf : layout.leaves()) {
+    if (leaf.type->kind() != TypeKind::floating || leaf.type->size() != size) return 0;
+    offsets.insert(leaf.offset);
+  }
+  return offsets.size() <= 4 && offsets.size() * size == type.size() ? offsets.size() : 0;
+}
+
+Location arm64_registers(Assigner& assign, const Type& type, std::uint64_t words) {
+  Location location;
+  for (std::size_t i = 0; i < words; ++i)
+    location.pieces.push_back(value_piece(assign.take_register(), eightbyte_size(type, i)));
+  return location;
+}
+
+// AAPCS64, 6.8.2, B.6 and C.14: an alignment above 16 has no effect.
+Location arm64_stack(Assigner& assign, const Type& type) {
+  return assign.take_stack(type.size(), std::min(Layout(type).natural_alignment(), 2 * word));
+}
+
+Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) {
+  if (by_reference ||
+      (is_aggregate(type) && type.size() > 2 * word && homogeneous_floats(type) == 0))
+    return behind(assign.free_registers() > 0 ? in_register(assign.take_register())
+                                              : assign.take_stack(word, word));
+  if (const std::size_t floats = homogeneous_floats(type); floats > 0) {
+    if (floats <= assign.free_vectors()) {
+      std::string first = assign.take_vector();
+      for (std::size_t i = 1; i < floats; ++i) assign.take_vector();
+      return unreadable(not_readable(first));
+    }
+    assign.skip_vectors();
+    return arm64_stack(assign, type);
+  }
+  if (type.size() == 0) return unreadable(optimized_out);
+  if (Layout(type).natural_alignment() >= 2 * word) assign.align_registers();
+  const std::uint64_t words = round_up(type.size(), word) / word;
+  if (words <= assign.free_registers()) return arm64_registers(assign, type, words);
+  assign.skip_registers();
+  return arm64_stack(assign, type);
+}
+
+void arm64_result(Assigner& assign, const Type& result, CallLocations& call) {
+  if (result.kind() == TypeKind::none) return;
+  if (homogeneous_floats(result) > 0) {
+    call.result = unreadable(not_readable("v0"));
+    return;
+  }
+  if (is_passed_by_reference(result) || result.size() > 2 * word) {
+    constexpr std::uint8_t indirect_result = 8; // x8
+    call.result_in_memory = true;
+    call.result_address = in_register(indirect_result);
+    call.result = unreadable("returned through memory");
+    return;
+  }
+  const CallingConvention& convention = assign.convention();
+  const std::array registers = {assign.dwarf(convention.return_register),
+                                assign.dwarf(convention.second_return_register)};
+  for (std::size_t i = 0; i * word < result.size(); ++i)
+    call.result.pieces.push_back(value_piece(registers[i], eightbyte_size(result, i)));
+  if (call.result.pieces.empty()) call.result = unreadable(optimized_out);
+}
+
+template <typename PlaceResult, typename PlaceParameter>
+CallLocations locate(Assigner assign, std::span<const Passed> parameters, const Type& result,
+                     PlaceResult place_result, PlaceParameter place_parameter) {
+  CallLocations call;
+  place_result(assign, result, call); // first: the address of the result may take a register
+  for (const Passed& each : parameters)
+    call.parameters.push_back(place_parameter(
+        assign, *each.type, each.by_reference || is_passed_by_reference(*each.type)));
+  return call;
+}
+
+} // namespace
+
+bool is_completely_known(const Type& type) {
+  if (type.kind() == TypeKind::array) return false; // a vector; others are passed as pointers
+  if (is_aggregate(type) && type.size() == 0) return false;
+  if (is_passed_by_reference(type)) return true;
+  // Larger structures are in memory on both architectures, whatever their members are.
+  if (is_aggregate(type) && type.size() > 4 * word) return true;
+  const Layout layout(type);
+  return layout.is_complete() && std::ranges::all_of(layout.leaves(), [](const Leaf& leaf) {
+           return leaf.type->kind() != TypeKind::floating || leaf.type->size() <= word ||
+                  is_long_double(*leaf.type);
+         });
+}
+
+std::optional<CallLocations> locate_call(const elf::Machine& machine,
+                                         std::span<const Passed> parameters, const Type& result) {
+  if (!machine.is_64bit || machine.order != ByteOrder::little) return std::nullopt;
+  const ArchInfo& arch = machine.info();
+  if (machine.arch == Arch::x86_64)
+    return locate(Assigner(arch, "xmm"), parameters, result, amd64_result, amd64_parameter);
+  if (machine.arch == Arch::arm64)
+    return locate(Assigner(arch, "v"), parameters, result, arm64_result, arm64_parameter);
+  return std::nullopt;
+}
+
+} // namespace uprobectl::dwarf

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/context.hpp"
+
+#include "dwarf/type_table.hpp"
+#include "dwarf/unit_check.hpp"
+#include "elf/debug_file.hpp"
+#include "elf/elf_types.hpp"
+#include "elf/sections.hpp"
+#include "util/rooted_path.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <llvm/DebugInfo/DWARF/DWARFRelocMap.h>
+#include <llvm/DebugInfo/DWARF/DWARFTypeUnit.h>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+constexpr std::size_t max_warnings = 20;
+// Bytes; the debug information of the largest browsers has 4 GiB.
+constexpr std::uint64_t max_split_unit = std::uint64_t{4} << 30;
+// A path that no file has: LLVM does not search for another one then.
+constexpr std::string_view no_file = "/dev/null/none";
+
+// The sections of an ELF file, each inflated at its first use. LLVM asks for them by functions.
+class Sections final : public llvm::DWARFObject {
+public:
+  Sections(const elf::Layout& layout, Context& context) : layout_(layout), context_(context) {}
+
+  llvm::StringRef getFileName() const override { return ""; }
+  bool isLittleEndian() const override { return layout_.machine.order == ByteOrder::little; }
+  std::uint8_t getAddressSize() const override { return layout_.machine.is_64bit ? 8 : 4; }
+
+  void
+  forEachInfoSections(llvm::function_ref<void(const llvm::DWARFSection&)> visit) const override {
+    visit(section(".debug_info"));
+  }
+  void
+  forEachTypesSections(llvm::function_ref<void(const llvm::DWARFSection&)> visit) const override {
+    if (const auto& types = section(".debug_types"); !types.Data.empty()) visit(types);
+  }
+  llvm::StringRef getAbbrevSection() const override { return section(".debug_abbrev").Data; }
+  const llvm::DWARFSection& getLocSection() const override { return section(".debug_loc"); }
+  const llvm::DWARFSection& getLoclistsSection() const override {
+    return section(".debug_loclists");
+  }
+  llvm::StringRef getArangesSection() const override { return section(".debug_aranges").Data; }
+  const llvm::DWARFSection& getLineSection() const override { return section(".debug_line"); }
+  llvm::StringRef getLineStrSection() const override { return section(".debug_line_str").Data; }
+  llvm::StringRef getStrSection() const override { return section(".debug_str").Data; }
+  const llvm::DWARFSection& getRangesSection() const override { return section(".debug_ranges"); }
+  const llvm::DWARFSection& getRnglistsSection() const override {
+    return section(".debug_rnglists");
+  }
+  const llvm::DWARFSection& getStrOffsetsSection() const override {
+    return section(".debug_str_offsets");
+  }
+  const llvm::DWARFSection& getAddrSection() const override { return section(".debug_addr"); }
+  const llvm::DWARFSection& getNamesSection() const override { return section(".debug_names"); }
+  llvm::StringRef getGdbIndexSection() const override { return section(".gdb_index").Data; }
+
+  // Relocations: programs and libraries have none in their debug sections.
+  std::optional<llvm::RelocAddrEntry> find(const llvm::DWARFSection&,
+                                           std::uint64_t) const override {
+    return std::nullopt;
+  }
+
+private:
+  // LLVM reads the addresses of a split unit from our .debug_addr, and asks its own class for the
+  // relocations of it. That class expects this object behind every section (DWARFSectionMap in
+  // LLVM's DWARFContext.cpp). It is always empty.
+  struct RelocatedSection : llvm::DWARFSection {
+    llvm::RelocAddrMap relocations;
+  };
+  struct Section {
+    RelocatedSection section;
+    std::shared_ptr<const void> owner; // of inflated bytes
+  };
+
+  const llvm::DWARFSection& section(std::string_view name) const {
+    const auto [found, is_new] = sections_.try_emplace(name);
+    if (!is_new) return found->second.section;
+    auto content = elf::section_content(layout_, name, max_section_size);
+    if (!content) {
+      context_.warn(std::move(content).error().message);
+    } else if (*content) {
+      found->second.section.Data = elf::as_string_ref((*content)->bytes);
+      found->second.owner = std::move((*content)->owner);
+    }
+    return found->second.section;
+  }
+
+  const elf::Layout& layout_;
+  Context& context_;
+  mutable std::map<std::string_view, Section> sections_; // references stay valid
+};
+
+// Whether the path, without symbolic links, is a regular file below the folder.
+bool is_file_below(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  const auto real_folder = std::filesystem::canonical(folder, error);
+  if (error) return false;
+  const auto real_path = std::filesystem::canonical(path, error);
+  if (error) return false;
+  const auto [end, rest] = std::ranges::mismatch(real_folder, real_path);
+  if (end != real_folder.end()) return false;
+  const auto status = stat_path(real_path.string());
+  return status && S_ISREG(status->st_mode) &&
+         static_cast<std::uint64_t>(status->st_size) <= max_split_unit;
+}
+
+std::optional<std::string> string_in(const Die& die, std::initializer_list<Attribute> attributes) {
+  for (const Attribute attribute : attributes)
+    if (const auto text = llvm::dwarf::toString(die.find(attribute))) return *text;
+  return std::nullopt;
+}
+
+} // namespace
+
+Context::Context() = default;
+Context::~Context() = default;
+
+TypeTable& Context::types() {
+  if (!types_) types_ = std::make_unique<TypeTable>(*this);
+  return *types_;
+}
+
+Result<std::unique_ptr<Context>> Context::create(Bytes file, std::shared_ptr<const void> owner,
+                                                 std::string source) {
+  auto layout = elf::read_sections_only(file);
+  if (!layout) return fail(std::move(layout).error());
+  const auto has = [&](std::string_view name) {
+    return elf::find_section(*layout, name).has_value();
+  };
+  if (!has(".debug_info") && !has(".zdebug_info"))
+    return fail(ErrorKind::not_found, "no .debug_info");
+  std::unique_ptr<Context> context(new Context);
+  context->layout_ = std::move(*layout);
+  context->owner_ = std::move(owner);
+  context->source_ = std::move(source);
+  return context;
+}
+
+llvm::DWARFContext& Context::dwarf() {
+  if (!dwarf_) {
+    const auto report = [this](llvm::Error error) { warn(std::move(error)); };
+    std::string package = files_.package.empty() ? std::string(no_file) : files_.package;
+    dwarf_ = std::make_unique<llvm::DWARFContext>(std::make_unique<Sections>(layout_, *this),
+                                                  std::move(package), report, report);
+  }
+  return *dwarf_;
+}
+
+std::uint64_t Context::info_size() const {
+  if (const auto section = elf::find_section(layout_, ".debug_info")) {
+    if (!section->is_compressed) return section->bytes.size();
+    return elf::with_elf_type(layout_.machine, [&]<class ELFT>() -> std::uint64_t {
+      const auto* const header = elf::view_at<typename ELFT::Chdr>(section->bytes, 0);
+      return header == nullptr ? 0 : std::uint64_t{header->ch_size};
+    });
+  }
+  // "ZLIB" and the size, big-endian.
+  const auto section = elf::section_bytes(layout_, ".zdebug_info");
+  std::uint64_t size = 0;
+  if (section)
+    for (const std::byte byte : section->first(std::min<std::size_t>(section->size(), 12)))
+      size = size << 8U | std::to_integer<std::uint64_t>(byte);
+  return size;
+}
+
+void Context::warn(std::string message) {
+  if (warnings_.size() < max_warnings && std::ranges::find(warnings_, message) == warnings_.end())
+    warnings_.push_back(std::move(message));
+}
+
+void Context::warn(llvm::Error error) { warn(llvm::toString(std::move(error))); }
+
+llvm::DWARFUnit* Context::unit_at(VirtualAddress address) {
+  if (!units_) units_.emplace(*this);
+  const auto offset = units_->unit_at(address);
+  llvm::DWARFUnit* const unit = offset ? dwarf().getCompileUnitForOffset(*offset) : nullptr;
+  return unit != nullptr && has_sound_root(*unit) ? unit : nullptr;
+}
+
+bool Context::is_safe_split_file(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const auto layout =
+      file ? elf::read_sections_only(file->bytes()) : Result<elf::Layout>(fail(file.error()));
+  if (layout && has_safe_split_sections(*layout)) return true;
+  warn(fmt::format("the split units in {} are not used: {}", path,
+                   layout ? "it is damaged" : layout.error().message));
+  return false;
+}
+
+std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
+  if (!files_.package.empty()) {
+    if (!package_is_safe_) package_is_safe_ = is_safe_split_file(files_.package);
+    return *package_is_safe_ ? std::optional(files_.package) : std::nullopt;
+  }
+  const Die root = unit.getUnitDIE();
+  using namespace llvm::dwarf;
+  const auto name = string_in(root, {unit.getVersion() >= 5 ? DW_AT_dwo_name : DW_AT_GNU_dwo_name});
+  if (!name) return std::nullopt;
+  // LLVM opens this path first, whatever else it is given.
+  const std::string folder = string_in(root, {DW_AT_comp_dir}).value_or("");
+  const std::string named = name->starts_with('/') ? *name : fmt::format("{}/{}", folder, *name);
+  if (is_file_below(named, folder))
+    return is_safe_split_file(named) ? std::optional(named) : std::nullopt;
+  if (stat_path(named)) {
+    warn(fmt::format("the split unit {} is not a file below {}", named, folder));
+    return std::nullopt;
+  }
+  const std::string_view last = std::string_view(*name).substr(name->rfind('/') + 1);
+  for (const std::string& place : files_.folders)
+    for (const std::string_view tail : {std::string_view(*name), last})
+      if (const std::string path = fmt::format("{}/{}", place, tail); is_file_below(path, place))
+        return is_safe_split_file(path) ? std::optional(path) : std::nullopt;
+  warn(fmt::format("the split unit {} was not found", *name));
+  return std::nullopt;
+}
+
+bool Context::has_sound_root(const llvm::DWARFUnit& unit) {
+  if (!has_own_abbreviations(unit)) return false;
+  if (has_bounded_root(unit)) return true;
+  warn(fmt::format("the unit at {:#x} is damaged", unit.getOffset()));
+  return false;
+}
+
+bool Context::has_own_abbreviations(const llvm::DWARFUnit& unit) {
+  const llvm::DWARFObject& sections = unit.getContext().getDWARFObj();
+  const llvm::StringRef all =
+      unit.isDWOUnit() ? sections.getAbbrevDWOSection() : sections.getAbbrevSection();
+  Abbreviations& known = abbreviations_[&unit.getContext()];
+  const std::uint64_t offset = unit.getAbbrOffset();
+  const auto [table, is_new] = known.is_sound.try_emplace(offset, true);
+  if (!is_new || offset >= all.size()) return table->second;
+  known.size += abbreviations_size(std::as_bytes(std::span(all.data(), all.size())).subspan(offset),
+                                   layout_.machine.order);
+  table->second = known.size <= all.size();
+  if (!table->second) warn("the tables of abbreviations overlap: some units are not read");
+  return table->second;
+}
+
+llvm::DWARFUnit* Context::with_bounded_entries(llvm::DWARFUnit* unit) {
+  if (has_bounded_entries(*unit)) return unit;
+  warn(fmt::format("the unit at {:#x} is damaged", unit->getOffset()));
+  return nullptr;
+}
+
+llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
+  if (unit == nullptr) return nullptr;
+  const auto [known, is_new] = with_entries_.try_emplace(unit, unit);
+  if (!is_new) return known->second;
+  known->second = nullptr;
+  if (!has_sound_root(*unit)) return nullptr;
+  using namespace llvm::dwarf;
+  const Die root = unit->getUnitDIE();
+  if (!root) return nullptr;
+  if (!root.find({DW_AT_dwo_name, DW_AT_GNU_dwo_name}) || unit->isDWOUnit())
+    return known->second = with_bounded_entries(unit);
+  if (const auto path = find_split_unit(*unit)) {
+    const Die split = unit->getNonSkeletonUnitDIE(true, *path);
+    if (split && split.getDwarfUnit() != unit)
+      known->second = with_bounded_entries(split.getDwarfUnit());
+    else
+      warn(fmt::format("{} does not have the split unit of {}", *path,
+                       string_in(root, {DW_AT_name}).value_or("a unit")));
+  }
+  return known->second;
+}
+
+Die Context::innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address) {
+  llvm::DWARFUnit* const entries = with_entries(&unit);
+  if (entries == nullptr) return {};
+  return functions_.try_emplace(entries, *this, *entries).first->second.innermost_at(address);
+}
+
+Die Context::function_at(VirtualAddress address) {
+  llvm::DWARFUnit* const unit = unit_at(address);
+  Die die = unit == nullptr ? Die() : innermost_function_at(*unit, address);
+  // Each step leads to an earlier entry.
+  while (die && !die.isSubprogramDIE()) die = die.getParent();
+  return die;
+}
+
+Context* Context::alternate() {
+  if (alternate_opened_ || files_.alternate.empty()) return alternate_.get();
+  alternate_opened_ = true;
+  auto opened = MappedFile::open(files_.alternate);
+  if (!opened) {
+    warn(std::move(opened).error().message);
+    return nullptr;
+  }
+  auto file = std::make_shared<const MappedFile>(std::move(*opened));
+  const Bytes bytes = file->bytes();
+  auto context = create(bytes, std::move(file), files_.alternate);
+  if (context)
+    alternate_ = std::move(*context);
+  else
+    warn(fmt::format("{}: {}", files_.alternate, context.error().message));
+  return alternate_.get();
+}
+
+Die Context::entry_at(std::uint64_t offset) {
+  const auto units = dwarf().normal_units();
+  if (units.begin() == units.end()) return {};
+  llvm::DWARFUnit* const unit = (*units.begin())->getUnitVector().getUnitForOffset(offset);
+  return with_entries(unit) == nullptr ? Die() : unit->getDIEForOffset(offset);
+}
+
+Die Context::type_with_signature(const llvm::DWARFUnit& unit, std::uint64_t signature) {
+  // LLVM looks it up in a DenseMap, which must not be asked for its own two keys.
+  if (signature >= llvm::DenseMapInfo<std::uint64_t>::getTombstoneKey()) return {};
+  llvm::DWARFTypeUnit* const found =
+      unit.getContext().getTypeUnitForHash(unit.getVersion(), signature, unit.isDWOUnit());
+  if (found == nullptr || with_entries(found) != found) return {};
+  return found->getDIEForOffset(found->getOffset() + found->getTypeOffset());
+}
+
+Die Context::referenced(const Die& die, Attribute attribute) {
+  const auto value = die.find(attribute);
+  if (!value) return {};
+  if (const auto offset = value->getAsSupplementaryReference()) {
+    Context* const other = alternate();
+    return other == nullptr ? Die() : other->entry_at(*offset);
+  }
+  if (const auto signature = value->getAsSignatureReference())
+    return type_with_signature(*die.getDwarfUnit(), *signature);
+  // Into another unit, which has to be checked, too.
+  if (const auto offset = value->getAsDebugInfoReference())
+    if (with_entries(die.getDwarfUnit()->getUnitVector().getUnitForOffset(*offset)) == nullptr)
+      return {};
+  return die.getAttributeValueAsReferencedDie(*value);
+}
+
+std::optional<std::string_view> Context::text(const Die& die, Attribute attribute) {
+  const auto value = die.find(attribute);
+  if (!value) return std::nullopt;
+  using namespace llvm::dwarf;
+  if (value->getForm() == DW_FORM_GNU_strp_alt || value->getForm() == DW_FORM_strp_sup) {
+    Context* const other = alternate();
+    if (other == nullptr) return std::nullopt;
+    const llvm::StringRef strings = other->dwarf().getDWARFObj().getStrSection();
+    return c_string_at(std::as_bytes(std::span(strings.data(), strings.size())),
+                       value->getRawUValue());
+  }
+  auto string = value->getAsCString();
+  if (!string) {
+    llvm::consumeError(string.takeError());
+    return std::nullopt;
+  }
+  return *string;
+}
+
+Die Context::with_attribute(const Die& die, Attribute attribute) {
+  Die entry = die;
+  for (int i = 0; entry && i <= max_origins; ++i) {
+    if (entry.find(attribute)) return entry;
+    using namespace llvm::dwarf;
+    const Die origin = referenced(entry, DW_AT_abstract_origin);
+    entry = origin ? origin : referenced(entry, DW_AT_specification);
+  }
+  return {};
+}
+
+const llvm::DWARFDebugLine::LineTable* Context::line_table(llvm::DWARFUnit& unit) {
+  llvm::DWARFContext& owner = unit.getContext(); // of the file or of a split unit
+  const auto offset =
+      llvm::dwarf::toSectionOffset(unit.getUnitDIE().find(llvm::dwarf::DW_AT_stmt_list));
+  const llvm::StringRef tables = owner.getDWARFObj().getLineSection().Data;
+  if (!offset || *offset >= tables.size()) return nullptr;
+  const Bytes table = std::as_bytes(std::span(tables.data(), tables.size())).subspan(*offset);
+  if (!has_readable_file_names(table, layout_.machine.order)) {
+    warn(fmt::format("the line table at {:#x} is damaged", *offset));
+    return nullptr;
+  }
+  auto read =
+      owner.getLineTableForUnit(&unit, [this](llvm::Error error) { warn(std::move(error)); });
+  if (read) return *read;
+  warn(read.takeError());
+  return nullptr;
+}
+
+std::string Context::file_name(const Die& die, std::uint64_t index) {
+  llvm::DWARFUnit* const unit = die.getDwarfUnit()->getLinkedUnit();
+  if (unit == nullptr) return {}; // a split unit whose skeleton was not opened
+  const auto* const table = line_table(*unit);
+  using Kind = llvm::DILineInfoSpecifier::FileLineInfoKind;
+  const char* const folder = unit->getCompilationDir();
+  std::string path;
+  if (table == nullptr || !table->getFileNameByIndex(index, folder == nullptr ? "" : folder,
+                                                     Kind::AbsoluteFilePath, path))
+    return {};
+  return path;
+}
+
+std::optional<std::string_view> Context::name(const Die& die) {
+  const Die entry = with_attribute(die, llvm::dwarf::DW_AT_name);
+  return entry ? text(entry, llvm::dwarf::DW_AT_name) : std::nullopt;
+}
+
+std::optional<std::string_view> Context::linkage_name(const Die& die) {
+  using namespace llvm::dwarf;
+  for (const Attribute attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
+    if (const Die entry = with_attribute(die, attribute)) return text(entry, attribute);
+  return name(die);
+}
+
+} // namespace uprobectl::dwarf

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// LLVM's DWARFContext over the sections of an ELF file, with what LLVM lacks: sections that are
+// inflated when they are first needed, references into an alternate file, and checks of the paths
+// of split units before they are opened. Only this module includes this header.
+#pragma once
+
+#include "dwarf/dwarf.hpp"
+#include "dwarf/function_map.hpp"
+#include "dwarf/unit_map.hpp"
+#include "elf/layout.hpp"
+
+#include <llvm/DebugInfo/DWARF/DWARFCompileUnit.h>
+#include <llvm/DebugInfo/DWARF/DWARFContext.h>
+#include <llvm/DebugInfo/DWARF/DWARFDie.h>
+#include <llvm/DebugInfo/DWARF/DWARFUnit.h>
+#include <map>
+#include <set>
+
+namespace uprobectl::dwarf {
+
+using Die = llvm::DWARFDie;
+using Attribute = llvm::dwarf::Attribute;
+
+// The tag as a number, for `switch`: an enumeration would need a case for all of DWARF's tags.
+inline std::uint16_t tag_of(const Die& die) { return die.getTag(); }
+
+// How many DW_AT_specification and DW_AT_abstract_origin references are followed from one entry.
+// Compilers write at most three.
+constexpr int max_origins = 16;
+
+class TypeTable;
+
+class Context {
+public:
+  ~Context();
+
+  // `owner` keeps the bytes valid; null if they outlive the context.
+  static Result<std::unique_ptr<Context>> create(Bytes file, std::shared_ptr<const void> owner,
+                                                 std::string source);
+
+  // Where the paths of other files lead to: split units and the alternate file.
+  struct OtherFiles {
+    std::vector<std::string> folders; // searched besides the folders that the units name
+    std::string package;              // of split units (.dwp); empty if there is none
+    std::string alternate;            // of .gnu_debugaltlink; empty if it was not found
+  };
+  void set_other_files(OtherFiles files) { files_ = std::move(files); }
+
+  llvm::DWARFContext& dwarf();
+  const elf::Layout& layout() const { return layout_; }
+  const std::string& source() const { return source_; }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  // The size of .debug_info, without inflating it.
+  std::uint64_t info_size() const;
+  void warn(std::string message);
+  // Turns an error of LLVM into a warning.
+  void warn(llvm::Error error);
+
+  // Returns the compile unit whose code covers the address; null if there is none, or, with a
+  // warning, if its first entry is damaged.
+  llvm::DWARFUnit* unit_at(VirtualAddress address);
+  // Returns the unit with the entries of this unit: a split unit (.dwo, .dwp) for a skeleton.
+  // Null, with a warning, if the split unit cannot be read. LLVM must not be asked for the entries
+  // of a unit for which this is null: it would open any path that the unit names.
+  llvm::DWARFUnit* with_entries(llvm::DWARFUnit* unit);
+  // Whether LLVM may be asked for the unit's first entry, for which it reads the table of
+  // abbreviations. Tables of a damaged file may overlap: LLVM would keep each of them. False with a
+  // warning.
+  bool has_sound_root(const llvm::DWARFUnit& unit);
+  // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
+  Die function_at(VirtualAddress address);
+  // Same, or the innermost DW_TAG_inlined_subroutine if a function is inlined there. `unit` is that
+  // of the address.
+  Die innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address);
+
+  TypeTable& types();
+
+  // Returns the entry that a reference attribute of the entry leads to, also in the alternate file;
+  // invalid if there is none.
+  Die referenced(const Die& die, Attribute attribute);
+  // Returns a string attribute of the entry, also if the string is in the alternate file.
+  std::optional<std::string_view> text(const Die& die, Attribute attribute);
+  // Returns the first entry with the attribute: the entry itself, or one that DW_AT_abstract_origin
+  // and DW_AT_specification lead to. Invalid if none has it.
+  Die with_attribute(const Die& die, Attribute attribute);
+  // Returns the raw name as in symbol tables: DW_AT_linkage_name or, in C, DW_AT_name.
+  std::optional<std::string_view> linkage_name(const Die& die);
+  // Returns the line table of a unit; null, with a warning, if it has none that can be read. LLVM
+  // must not be asked for it: it crashes at some damaged tables.
+  const llvm::DWARFDebugLine::LineTable* line_table(llvm::DWARFUnit& unit);
+  // Returns the absolute path of the file with this index in the line table of the entry's unit;
+  // empty if it is not known. DWARFDie::getDeclFile() ignores DW_FORM_implicit_const.
+  std::string file_name(const Die& die, std::uint64_t index);
+  // Returns DW_AT_name.
+  std::optional<std::string_view> name(const Die& die);
+
+private:
+  Context();
+  Context* alternate();
+  // Returns null, with a warning, for a unit that LLVM must not read.
+  llvm::DWARFUnit* with_bounded_entries(llvm::DWARFUnit* unit);
+  Die entry_at(std::uint64_t offset);
+  // Returns the type with this signature (DWARF 5, 7.32), from the file of the unit.
+  Die type_with_signature(const llvm::DWARFUnit& unit, std::uint64_t signature);
+  std::optional<std::string> find_split_unit(llvm::DWARFUnit& unit);
+  bool is_safe_split_file(const std::string& path);
+
+  elf::Layout layout_;
+  std::shared_ptr<const void> owner_;
+  std::string source_;
+  OtherFiles files_;
+  std::vector<std::string> warnings_;
+  std::unique_ptr<llvm::DWARFContext> dwarf_;
+  std::map<const llvm::DWARFUnit*, llvm::DWARFUnit*> with_entries_; // cache; null: unreadable
+  std::map<const llvm::DWARFUnit*, FunctionMap> functions_;         // cache
+  std::optional<UnitMap> units_;                                    // cache
+  struct Abbreviations {
+    std::map<std::uint64_t, bool> is_sound; // by the offset of the table
+    std::uint64_t size = 0;                 // of these tables, bytes
+  };
+  std::map<const llvm::DWARFContext*, Abbreviations> abbreviations_; // of the files
+  bool has_own_abbreviations(const llvm::DWARFUnit& unit);
+  std::optional<bool> package_is_safe_; // nullopt until a split unit is needed
+  bool alternate_opened_ = false;
+  std::unique_ptr<Context> alternate_;
+  std::unique_ptr<TypeTable> types_;
+};
+
+} // namespace uprobectl::dwarf

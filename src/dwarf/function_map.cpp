@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/function_map.hpp"
+
+#include "dwarf/attributes.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+// Of one unit. The largest units have some hundred thousand.
+constexpr std::size_t max_ranges = std::size_t{1} << 23;
+
+} // namespace
+
+// Entries are in preorder: a function precedes what is inlined into it.
+FunctionMap::FunctionMap(Context& context, llvm::DWARFUnit& unit) {
+  std::size_t added = 0;
+  for (const llvm::DWARFDebugInfoEntry& entry : unit.dies()) {
+    const llvm::DWARFDie die(&unit, &entry);
+    if (!die.isSubroutineDIE()) continue;
+    const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+    added += ranges.size();
+    if (added > max_ranges) {
+      context.warn(fmt::format("the functions of the unit at {:#x} have more than {} ranges",
+                               unit.getOffset(), max_ranges));
+      return;
+    }
+    for (const llvm::DWARFAddressRange& range : ranges)
+      if (range.LowPC < range.HighPC) add(range.LowPC, range.HighPC, die);
+  }
+}
+
+// Splits the range of the caller that this one lies in.
+void FunctionMap::add(std::uint64_t begin, std::uint64_t end, const llvm::DWARFDie& function) {
+  const auto after = ranges_.upper_bound(begin);
+  if (after != ranges_.begin()) {
+    const auto around = std::prev(after);
+    Range& caller = around->second;
+    if (begin < caller.end) {
+      if (end < caller.end) ranges_[end] = caller;
+      if (begin > around->first) caller.end = begin;
+    }
+  }
+  ranges_[begin] = {end, function};
+}
+
+llvm::DWARFDie FunctionMap::innermost_at(VirtualAddress address) const {
+  const auto after = ranges_.upper_bound(address.value);
+  if (after == ranges_.begin()) return {};
+  const Range& range = std::prev(after)->second;
+  return address.value < range.end ? range.function : llvm::DWARFDie();
+}
+
+} // namespace uprobectl::dwarf

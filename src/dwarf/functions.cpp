@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/functions.hpp"
+
+#include "dwarf/attributes.hpp"
+#include "dwarf/calling.hpp"
+#include "dwarf/type_table.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+using namespace llvm::dwarf;
+
+constexpr std::size_t max_variables = 1000;
+constexpr int max_block_depth = 64;
+constexpr std::size_t max_scope_ranges = std::size_t{1} << 22; // of blocks and inlined functions
+
+// What the parameters of a language are passed by.
+enum class Passing : std::uint8_t {
+  c,       // the platform's calling convention
+  scalars, // the same for scalars only
+  unknown,
+};
+
+Passing passing_of(const Die& function) {
+  const auto language = language_of(function);
+  if (!language) return Passing::c; // assembler units have no parameters
+  switch (*language) {
+  case DW_LANG_Go:
+    return Passing::unknown;
+  case DW_LANG_Rust:
+  case DW_LANG_D:
+  case DW_LANG_Zig:
+  case DW_LANG_Swift:
+    return Passing::scalars;
+  default:
+    return Passing::c;
+  }
+}
+
+bool is_scalar(const Type& type) {
+  switch (type.kind()) {
+  case TypeKind::integer:
+  case TypeKind::boolean:
+  case TypeKind::character:
+  case TypeKind::floating:
+  case TypeKind::enumeration:
+  case TypeKind::pointer:
+  case TypeKind::reference:
+    return true;
+  case TypeKind::none:
+  case TypeKind::unknown:
+  case TypeKind::array:
+  case TypeKind::structure:
+  case TypeKind::variants:
+  case TypeKind::function:
+    break;
+  }
+  return false;
+}
+
+// Reads one function.
+class FunctionReader final : public ExpressionData {
+public:
+  FunctionReader(Context& context, const Die& function, const CodePoint& point)
+      : context_(context), function_(function), point_(point),
+        arch_(context.layout().machine.info()) {}
+
+  std::optional<FunctionInfo> read() {
+    const auto entry = entry_address(function_);
+    if (!entry) return std::nullopt;
+    info_.entry = {*entry};
+    at_entry_ = point_.address.value == *entry;
+    set_up_locations();
+
+    const Die named = context_.with_attribute(function_, DW_AT_name);
+    if (named) info_.name = context_.types().qualified_name(named);
+    info_.linkage_name = context_.linkage_name(function_).value_or("");
+    info_.line = static_cast<std::uint32_t>(declared_number(DW_AT_decl_line).value_or(0));
+    if (const auto index = declared_number(DW_AT_decl_file))
+      info_.file = context_.file_name(context_.with_attribute(function_, DW_AT_decl_file), *index);
+    info_.result = context_.types().type_of(function_);
+    collect_parameters(function_, {});
+    locate_by_convention();
+    collect_variables(function_, {}, 0);
+    return std::move(info_);
+  }
+
+private:
+  std::optional<std::uint64_t> declared_number(Attribute attribute) const {
+    const Die die = context_.with_attribute(function_, attribute);
+    return die ? unsigned_constant(die, attribute) : std::nullopt;
+  }
+
+  void set_up_locations() {
+    where_.arch = &arch_;
+    where_.address_size = context_.layout().machine.is_64bit ? 8 : 4;
+    where_.at_entry = at_entry_;
+    where_.cfa = point_.cfa;
+    if (at_entry_ && arch_.native != nullptr) // a call has pushed at most the return address
+      where_.cfa = Formula{.base = Formula::Base::machine_register,
+                           .machine_register = arch_.registers[arch_.native->stack_pointer].dwarf,
+                           .addend = arch_.native->stack_arguments_offset};
+    if (!function_.find(DW_AT_frame_base)) return;
+    // DW_OP_regN as a frame base means the register's content (DWARF 5, 3.3.5).
+    const Location base = locate(function_, DW_AT_frame_base);
+    where_.frame_base = base;
+    if (!at_entry_) return;
+    // A frame base that is not the CFA is that of the frame which the first instructions make.
+    LocationContext without_cfa = where_;
+    without_cfa.cfa.reset();
+    std::swap(where_, without_cfa);
+    const bool is_register = locate(function_, DW_AT_frame_base).is_readable();
+    std::swap(where_, without_cfa);
+    if (is_register) where_.frame_base = not_set_up();
+  }
+
+  std::optional<std::uint64_t> read_address(std::uint64_t index) const override {
+    if (index > UINT32_MAX) return std::nullopt;
+    const auto address =
+        function_.getDwarfUnit()->getAddrOffsetSectionItem(static_cast<std::uint32_t>(index));
+    return address ? std::optional(address->Address) : std::nullopt;
+  }
+
+  std::optional<NumberType> read_type(std::uint64_t offset) const override {
+    llvm::DWARFUnit* const unit = function_.getDwarfUnit();
+    const auto at = checked_add(unit->getOffset(), offset);
+    const Die die = at ? unit->getDIEForOffset(*at) : Die();
+    if (!die || die.getTag() != DW_TAG_base_type) return std::nullopt;
+    const auto size = unsigned_constant(die, DW_AT_byte_size);
+    const auto encoding = unsigned_constant(die, DW_AT_encoding);
+    if (!size || *size > 8 || encoding == DW_ATE_float) return std::nullopt;
+    return NumberType{.bits = static_cast<std::uint32_t>(8 * *size),
+                      .is_signed = encoding == DW_ATE_signed || encoding == DW_ATE_signed_char};
+  }
+
+  // Locates by an expression, or by the entry of a location list that covers the point.
+  Location locate(const Die& die, Attribute attribute) {
+    auto locations = die.getLocations(attribute);
+    if (!locations) {
+      llvm::consumeError(locations.takeError());
+      return unreadable("its location is damaged");
+    }
+    const llvm::DWARFLocationExpression* covering = nullptr;
+    for (const llvm::DWARFLocationExpression& each : *locations) {
+      if (!each.Range) { // an expression, or the default of a list
+        if (covering == nullptr) covering = &each;
+      } else if (each.Range->LowPC <= point_.address.value &&
+                 point_.address.value < each.Range->HighPC) {
+        covering = &each;
+        break;
+      }
+    }
+    if (covering == nullptr) return unreadable(optimized_out);
+    Location found =
+        evaluate(as_bytes_of(*covering), context_.layout().machine.order, where_, *this);
+    // An expression is for the whole function: relative to the stack pointer, it is for the frame
+    // that the first instructions make.
+    if (at_entry_ && attribute == DW_AT_location && !covering->Range && locations->size() == 1) {
+      LocationContext bare = where_;
+      bare.cfa.reset();
+      bare.frame_base.reset();
+      const Location direct =
+          evaluate(as_bytes_of(*covering), context_.layout().machine.order, bare, *this);
+      if (direct.is_readable() && is_on_stack(direct)) return not_set_up();
+    }
+    return found;
+  }
+
+  static Bytes as_bytes_of(const llvm::DWARFLocationExpression& location) {
+    return std::as_bytes(std::span(location.Expr.data(), location.Expr.size()));
+  }
+
+  bool is_on_stack(const Location& location) const {
+    if (arch_.native == nullptr) return false;
+    const std::uint8_t stack_pointer = arch_.registers[arch_.native->stack_pointer].dwarf;
+    return std::ranges::any_of(location.pieces, [&](const Piece& piece) {
+      return piece.formula.base == Formula::Base::machine_register &&
+             piece.formula.machine_register == stack_pointer;
+    });
+  }
+
+  Location locate_variable(const Die& die) {
+    if (die.find(DW_AT_location)) return locate(die, DW_AT_location);
+    if (const Die with_value = context_.with_attribute(die, DW_AT_const_value))
+      if (const auto number = constant(with_value, DW_AT_const_value))
+        return {.pieces = {{.kind = Piece::Kind::value, .formula = {.addend = *number}}}};
+    return unreadable(optimized_out);
+  }
+
+  bool add_variable(const Die& die, const std::string& inlined_function) {
+    if (info_.variables.size() >= max_variables) {
+      context_.warn(fmt::format("{} has more than {} variables", info_.name, max_variables));
+      return false;
+    }
+    Variable variable;
+    variable.name = context_.name(die).value_or("");
+    variable.type = context_.types().type_of(die);
+    variable.location = locate_variable(die);
+    variable.is_parameter = die.getTag() == DW_TAG_formal_parameter;
+    const Die artificial = context_.with_attribute(die, DW_AT_artificial);
+    variable.is_artificial = artificial && is_set(artificial, DW_AT_artificial);
+    variable.inlined_function = inlined_function;
+    info_.variables.push_back(std::move(variable));
+    return true;
+  }
+
+  void collect_parameters(const Die& scope, const std::string& inlined_function) {
+    for (const Die& child : scope.children()) {
+      if (child.getTag() == DW_TAG_unspecified_parameters && inlined_function.empty())
+        info_.is_variadic = true;
+      if (child.getTag() != DW_TAG_formal_parameter) continue;
+      // Go marks its results as variable parameters.
+      if (is_set(child, DW_AT_variable_parameter)) {
+        info_.has_unknown_result = info_.has_unknown_result || inlined_function.empty();
+        continue;
+      }
+      if (!add_variable(child, inlined_function)) return;
+    }
+  }
+
+  bool covers_point(const Die& scope) {
+    const llvm::DWARFAddressRangesVector ranges = address_ranges(scope);
+    if (ranges.size() > ranges_left_) {
+      context_.warn(fmt::format("{} has too many ranges: not all variables are shown", info_.name));
+      ranges_left_ = 0;
+      return false;
+    }
+    ranges_left_ -= ranges.size();
+    return std::ranges::any_of(ranges, [&](const llvm::DWARFAddressRange& range) {
+      return range.LowPC <= point_.address.value && point_.address.value < range.HighPC;
+    });
+  }
+
+  // Variables of the blocks and inlined functions that cover the point, the innermost last.
+  void collect_variables(const Die& scope, const std::string& inlined_function, int depth) {
+    if (at_entry_ || depth > max_block_depth) return; // nothing is in scope at the entry
+    for (const Die& child : scope.children()) {
+      switch (tag_of(child)) {
+      case DW_TAG_variable:
+        if (!add_variable(child, inlined_function)) return;
+        break;
+      case DW_TAG_lexical_block:
+        if (covers_point(child)) collect_variables(child, inlined_function, depth + 1);
+        break;
+      case DW_TAG_inlined_subroutine:
+        if (covers_point(child)) {
+          const std::string name(context_.name(child).value_or("inlined function"));
+          collect_parameters(child, name);
+          collect_variables(child, name, depth + 1);
+        }
+        break;
+      default:
+        break;
+      }
+    }
+  }
+
+  // Whether the location is in the function's stack frame, which is not written at the entry, or in
+  // a register that the caller does not pass parameters in.
+  bool is_set_up_later(const Location& location) const {
+    if (!location.is_readable()) return location.reason == Location::Reason::not_set_up;
+    if (arch_.native == nullptr) return false;
+    const CallingConvention& convention = *arch_.native;
+    return std::ranges::any_of(location.pieces, [&](const Piece& piece) {
+      if (piece.formula.base != Formula::Base::machine_register) return false;
+      const auto index = arch_.find_dwarf_register(piece.formula.machine_register);
+      if (!index) return true;
+      const bool in_stack = *index == convention.stack_pointer;
+      if (in_stack) {
+        const std::int64_t first =
+            piece.formula.loads.empty() ? piece.formula.addend : piece.formula.loads.front();
+        return first < convention.stack_arguments_offset;
+      }
+      // Go passes parameters in further registers. Its location lists cover the first instruction.
+      if (passing_of(function_) == Passing::unknown) return false;
+      return std::ranges::find(convention.argument_registers, *index) ==
+             convention.argument_registers.end();
+    });
+  }
+
+  // LLVM marks functions whose parameters it has changed with DW_CC_nocall.
+  bool has_usual_convention() const {
+    const auto convention = unsigned_constant(function_, DW_AT_calling_convention);
+    return !convention || *convention == DW_CC_normal || *convention == DW_CC_program;
+  }
+
+  // At -O0 a parameter's location is a slot of the stack frame, which the first instructions write:
+  // at the entry it is where the calling convention has put it.
+  void locate_by_convention() {
+    const Passing passing = passing_of(function_);
+    std::vector<Passed> passed;
+    bool all_scalars = info_.result->kind() == TypeKind::none || is_scalar(*info_.result);
+    for (const Variable& variable : info_.variables) {
+      if (!is_scalar(*variable.type)) all_scalars = false;
+      const auto& pieces = variable.location.pieces;
+      // A slot with a pointer to the value, which the location follows.
+      const bool by_reference = !pieces.empty() && is_set_up_later(variable.location) &&
+                                pieces.front().kind == Piece::Kind::memory &&
+                                !pieces.front().formula.loads.empty();
+      passed.push_back({variable.type, by_reference});
+    }
+    const bool is_known = (passing == Passing::c || (passing == Passing::scalars && all_scalars)) &&
+                          has_usual_convention();
+    // A type that is not known may take any number of registers: those behind it are not known.
+    const auto unknown = std::ranges::find_if(passed, [](const Passed& each) {
+      return !each.by_reference && !is_completely_known(*each.type);
+    });
+    const bool has_known_result =
+        info_.result->kind() == TypeKind::none || is_completely_known(*info_.result);
+    passed.erase(unknown, passed.end());
+    const auto call = is_known && has_known_result
+                          ? locate_call(context_.layout().machine, passed, *info_.result)
+                          : std::nullopt;
+    if (point_.is_clone) {
+      info_.result_location = unreadable("the compiler has changed the function");
+    } else if (call) {
+      info_.result_location = call->result;
+      info_.result_address = call->result_address;
+    } else {
+      info_.result_location =
+          unreadable(is_known ? "its type is not known" : "the calling convention is not known");
+    }
+    if (!at_entry_) return;
+    for (std::size_t i = 0; i < info_.variables.size(); ++i) {
+      Location& location = info_.variables[i].location;
+      if (!is_set_up_later(location)) continue;
+      if (point_.is_clone)
+        location = unreadable("the compiler has changed the function's parameters");
+      else if (call && i < call->parameters.size())
+        location = call->parameters[i];
+      else if (is_known)
+        location = unreadable("its type or that of another parameter is not known");
+      else
+        location = unreadable("on the stack only after the function's first instructions");
+    }
+  }
+
+  Context& context_;
+  Die function_;
+  const CodePoint& point_;
+  const ArchInfo& arch_;
+  bool at_entry_ = false;
+  std::size_t ranges_left_ = max_scope_ranges;
+  LocationContext where_;
+  FunctionInfo info_;
+};
+
+} // namespace
+
+std::optional<FunctionInfo> describe_function(const DebugInfo& info, const CodePoint& point) {
+  Context& context = info.context();
+  const Die function = context.function_at(point.address);
+  if (!function) return std::nullopt;
+  return FunctionReader(context, function, point).read();
+}
+
+} // namespace uprobectl::dwarf

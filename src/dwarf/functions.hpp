@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function at an address: its parameters, variables and result with their types, and where
+// their values are (DWARF 5, 2.6, 3.3 and 4.1). Types belong to the DebugInfo.
+#pragma once
+
+#include "dwarf/location.hpp"
+#include "dwarf/types.hpp"
+
+namespace uprobectl::dwarf {
+
+// A parameter or variable that is visible at an address.
+struct Variable {
+  std::string name;           // empty if the source has none
+  const Type* type = nullptr; // never null
+  Location location;
+  bool is_parameter = false;
+  bool is_artificial = false; // made by the compiler: `this`
+  // The function that has been inlined at the address and has the variable; empty: the function
+  // itself.
+  std::string inlined_function = {};
+};
+
+struct FunctionInfo {
+  std::string name;         // with its scopes: "shop::Store::add"
+  std::string linkage_name; // as in symbol tables
+  VirtualAddress entry;     // of the first instruction: DW_AT_entry_pc, else of the first range
+  std::string file;         // of the declaration, absolute; empty if unknown
+  std::uint32_t line = 0;   // of the declaration; 0: unknown
+  std::vector<Variable> variables; // parameters first, in the order of the source
+  bool is_variadic = false;
+  const Type* result = nullptr; // never null; kind none for void
+  // The language has results that the debug information does not place (Go). The kind is none.
+  bool has_unknown_result = false;
+  Location result_location; // at the return
+  // At the entry, the address of the memory for the result, if the caller provides it.
+  std::optional<Location> result_address = {};
+};
+
+// What is known about the code at the address besides the debug information.
+struct CodePoint {
+  VirtualAddress address;
+  // The canonical frame address at this instruction, from call frame information. Not needed for
+  // the first instruction of a function.
+  std::optional<Formula> cfa = {};
+  // The compiler has made a copy of the function with other parameters ("f.constprop.0"): the
+  // calling convention does not tell where they are.
+  bool is_clone = false;
+};
+
+// Describes the function whose code covers the point. Parameters are located at the point: at the
+// first instruction by their location lists or, where these refer to the stack frame that is not
+// set up yet, by the calling convention. nullopt if the debug information does not cover it, or
+// cannot be read there (see DebugInfo::warnings).
+std::optional<FunctionInfo> describe_function(const DebugInfo& info, const CodePoint& point);
+
+} // namespace uprobectl::dwarf

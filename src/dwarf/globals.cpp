@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/globals.hpp"
+
+#include "dwarf/attributes.hpp"
+#include "dwarf/inlined.hpp"
+#include "dwarf/type_table.hpp"
+
+#include <fmt/format.h>
+#include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+using namespace llvm::dwarf;
+
+constexpr std::size_t max_nested_scopes = 64;
+
+// What the location of a global variable refers to by an index.
+class UnitAddresses final : public ExpressionData {
+public:
+  explicit UnitAddresses(llvm::DWARFUnit& unit) : unit_(unit) {}
+
+  std::optional<std::uint64_t> read_address(std::uint64_t index) const override {
+    if (index > UINT32_MAX) return std::nullopt;
+    const auto address = unit_.getAddrOffsetSectionItem(static_cast<std::uint32_t>(index));
+    return address ? std::optional(address->Address) : std::nullopt;
+  }
+  std::optional<NumberType> read_type(std::uint64_t) const override { return std::nullopt; }
+
+private:
+  llvm::DWARFUnit& unit_;
+};
+
+// Searches units for the definition of a variable. Entries are read one by one, without LLVM's tree
+// of them, which takes several times the size of .debug_info.
+class GlobalSearch {
+public:
+  GlobalSearch(Context& context, std::string_view name) : context_(context), name_(name) {
+    const auto scope = name.rfind("::");
+    last_ = scope == std::string_view::npos ? name : name.substr(scope + 2);
+  }
+
+  // Returns true if a variable with exactly this name was found.
+  bool read(llvm::DWARFUnit& unit, bool is_first) {
+    is_first_unit_ = is_first;
+    llvm::DWARFUnit* const entries = context_.with_entries(&unit);
+    if (entries == nullptr || entries->getAbbreviations() == nullptr) return false;
+    const llvm::DWARFDataExtractor data = entries->getDebugInfoExtractor();
+    const std::uint64_t end = entries->getNextUnitOffset();
+    std::uint64_t at = entries->getOffset() + entries->getHeaderSize();
+    // Whether variables inside of the open scopes are global; the first is the unit.
+    std::vector<bool> scopes;
+    while (at < end) {
+      llvm::DWARFDebugInfoEntry entry;
+      const std::uint64_t begin = at;
+      if (!entry.extractFast(*entries, &at, data, end, 0) || at <= begin) return false;
+      const auto* const abbreviation = entry.getAbbreviationDeclarationPtr();
+      if (abbreviation == nullptr) { // the end of an entry's children
+        if (!scopes.empty()) scopes.pop_back();
+        continue;
+      }
+      const std::uint16_t tag = abbreviation->getTag();
+      const bool is_global = scopes.empty() || scopes.back();
+      if (tag == DW_TAG_variable && is_global && check(Die(entries, &entry))) return true;
+      if (!abbreviation->hasChildren()) continue;
+      if (scopes.size() == max_nested_scopes) {
+        if (!skip_to_sibling(Die(entries, &entry), at)) return false;
+        continue;
+      }
+      scopes.push_back(is_global && (tag == DW_TAG_namespace || tag == DW_TAG_compile_unit ||
+                                     tag == DW_TAG_partial_unit || tag == DW_TAG_module));
+    }
+    return false;
+  }
+
+  // The variable with the name, or the only one whose name ends with it.
+  std::optional<Variable> take() {
+    if (is_ambiguous_) return std::nullopt;
+    return std::move(found_);
+  }
+
+private:
+  // Deeper scopes than compilers write are not read.
+  static bool skip_to_sibling(const Die& die, std::uint64_t& at) {
+    const auto sibling = die.find(DW_AT_sibling);
+    const auto offset = sibling ? sibling->getAsRelativeReference() : std::nullopt;
+    if (!offset || die.getDwarfUnit()->getOffset() + *offset <= at) return false;
+    at = die.getDwarfUnit()->getOffset() + *offset;
+    return true;
+  }
+
+  // Takes the variable if it has the name. Returns true if the name is exactly this.
+  bool check(const Die& die) {
+    if (!die.find({DW_AT_location, DW_AT_const_value})) return false; // a declaration
+    const bool has_name = die.find(DW_AT_name).has_value();
+    if (!has_name && !die.find({DW_AT_specification, DW_AT_abstract_origin})) return false;
+    if (context_.name(die) != last_) return false;
+    // The entry of the unit's own tree, which knows its parents.
+    const Die whole = die.getDwarfUnit()->getDIEForOffset(die.getOffset());
+    const Die named = whole ? context_.with_attribute(whole, DW_AT_name) : Die();
+    if (!named) return false;
+    const std::string qualified = context_.types().qualified_name(named);
+    const bool is_exact = qualified == name_ || fmt::format("::{}", qualified) == name_;
+    if (!is_exact && !qualified.ends_with(fmt::format("::{}", name_))) return false;
+    // Each unit may have a static variable of this name: only that of the first one is meant.
+    const Die declared = context_.with_attribute(whole, DW_AT_external);
+    const bool is_visible = is_first_unit_ || (declared && is_set(declared, DW_AT_external));
+    const Closeness closeness = !is_exact     ? Closeness::end
+                                : !is_visible ? Closeness::other_unit
+                                              : Closeness::exact;
+    if (found_ && closeness <= closeness_) {
+      if (closeness == closeness_ && (is_exact || found_->name != qualified)) is_ambiguous_ = true;
+      return false;
+    }
+    found_ = describe(whole, qualified);
+    closeness_ = closeness;
+    is_ambiguous_ = false;
+    return closeness == Closeness::exact;
+  }
+
+  Variable describe(const Die& die, std::string qualified) {
+    Variable made;
+    made.name = std::move(qualified);
+    made.type = context_.types().type_of(context_.with_attribute(die, DW_AT_type));
+    made.location = unreadable(optimized_out);
+    const elf::Machine& machine = context_.layout().machine;
+    const LocationContext where{.arch = &machine.info(),
+                                .address_size =
+                                    static_cast<std::uint8_t>(machine.is_64bit ? 8 : 4)};
+    if (const auto value = die.find(DW_AT_location)) {
+      if (const auto block = value->getAsBlock())
+        made.location = evaluate(std::as_bytes(std::span(block->data(), block->size())),
+                                 machine.order, where, UnitAddresses(*die.getDwarfUnit()));
+    } else if (const auto number = constant(die, DW_AT_const_value)) {
+      made.location = {.pieces = {{.kind = Piece::Kind::value, .formula = {.addend = *number}}}};
+    }
+    return made;
+  }
+
+  Context& context_;
+  std::string_view name_;
+  std::string_view last_; // without its scopes
+  std::optional<Variable> found_;
+  // How well a variable fits, the best last.
+  enum class Closeness : std::uint8_t { end, other_unit, exact };
+  Closeness closeness_ = Closeness::end;
+  bool is_ambiguous_ = false;
+  bool is_first_unit_ = true;
+};
+
+} // namespace
+
+std::optional<Variable> find_global(const DebugInfo& info, std::string_view name,
+                                    VirtualAddress near) {
+  Context& context = info.context();
+  GlobalSearch search(context, name);
+  llvm::DWARFUnit* const first = context.unit_at(near);
+  if (first != nullptr && search.read(*first, true)) return search.take();
+  std::uint64_t size = 0;
+  context.dwarf().getDWARFObj().forEachInfoSections(
+      [&](const llvm::DWARFSection& section) { size += section.Data.size(); });
+  if (size > max_debug_info) {
+    context.warn("variables of other units are not searched: the debug information is too large");
+    return search.take();
+  }
+  for (const auto& unit : context.dwarf().normal_units())
+    if (unit.get() != first && !unit->isTypeUnit() && search.read(*unit, false)) break;
+  return search.take();
+}
+
+} // namespace uprobectl::dwarf

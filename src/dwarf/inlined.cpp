@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/inlined.hpp"
+
+#include "dwarf/attributes.hpp"
+#include "dwarf/positions.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+// An entry of a file. Split units and the alternate file have offsets of their own.
+struct EntryId {
+  const llvm::DWARFContext* file = nullptr;
+  std::uint64_t offset = 0;
+
+  bool operator==(const EntryId&) const = default;
+};
+
+struct EntryIdHash {
+  std::size_t operator()(const EntryId& id) const {
+    return std::hash<const void*>()(id.file) ^ std::hash<std::uint64_t>()(id.offset);
+  }
+};
+
+// An inlined copy that has code.
+struct InlinedCopy {
+  EntryId origin; // the function that is inlined
+  llvm::DWARFUnit* unit = nullptr;
+  std::uint64_t offset = 0; // of its entry, in the unit with the entries of `unit`
+};
+
+bool has_code(const Die& die) {
+  using namespace llvm::dwarf;
+  return die.find({DW_AT_low_pc, DW_AT_ranges, DW_AT_entry_pc}).has_value();
+}
+
+// Finds DW_TAG_inlined_subroutine entries (DWARF 5, 3.3.8.2) by the name of the inlined function.
+// References may lead forwards and into other units, so all entries are read first:
+//   inlined copy -> (abstract_origin) function -> (specification) declaration, which has the name.
+// Entries are not kept, as LLVM's own tree of them takes several times the size of .debug_info.
+class InlinedScan {
+public:
+  // Returns the number of a requested function, by its raw name; nullopt for others.
+  using FindName = std::function<std::optional<std::size_t>(std::string_view)>;
+
+  InlinedScan(Context& context, FindName find_name)
+      : context_(context), find_name_(std::move(find_name)) {
+    const llvm::DWARFObject& sections = context.dwarf().getDWARFObj();
+    work_left_ = 4 * sections.getAbbrevSection().size();
+    sections.forEachInfoSections(
+        [&](const llvm::DWARFSection& section) { work_left_ += 8 * section.Data.size(); });
+  }
+
+  void read_all() {
+    for (const auto& unit : context_.dwarf().normal_units()) {
+      if (unit->isTypeUnit()) continue;
+      llvm::DWARFUnit* const entries = context_.with_entries(unit.get());
+      if (entries == nullptr || !read_.insert(entries).second) continue;
+      if (entries != unit.get() && !add_split_unit(*entries)) return;
+      read_entries(*unit, *entries);
+      if (work_left_ == 0)
+        return context_.warn("not all inlined functions were searched: the "
+                             "debug information is damaged");
+    }
+  }
+
+  // Calls `visit(number, copy)` for each copy of a requested function.
+  template <typename Visit>
+  void for_each_copy(Visit visit) const {
+    for (const InlinedCopy& copy : copies_)
+      if (const auto number = number_of(copy.origin)) visit(*number, copy);
+  }
+
+  // Calls `visit(number)` for each requested function that has an entry.
+  template <typename Visit>
+  void for_each_described(Visit visit) const {
+    for (const auto& [id, number] : functions_) visit(number);
+  }
+
+private:
+  // Bounds the work: an abbreviation may have any number of attributes without bytes in
+  // .debug_info.
+  bool take_work(std::uint64_t work) {
+    work_left_ -= std::min(work_left_, work);
+    return work_left_ > 0;
+  }
+
+  // The sections of the file do not contain the entries of a split unit. Returns false, with a
+  // warning, if there are too many.
+  bool add_split_unit(const llvm::DWARFUnit& entries) {
+    const std::uint64_t size = entries.getNextUnitOffset() - entries.getOffset();
+    if (size > max_debug_info - std::min(split_size_, max_debug_info)) {
+      context_.warn(fmt::format("only {} MiB of split units were searched for inlined functions",
+                                split_size_ >> 20U));
+      return false;
+    }
+    split_size_ += size;
+    const auto* const known = entries.getAbbreviations();
+    work_left_ += 8 * size;
+    if (known != nullptr) work_left_ += static_cast<std::uint64_t>(known->end() - known->begin());
+    return true;
+  }
+
+  void read_entries(llvm::DWARFUnit& unit, llvm::DWARFUnit& entries) {
+    const llvm::DWARFAbbreviationDeclarationSet* const known = entries.getAbbreviations();
+    if (known == nullptr) return;
+    // Codes without a gap are an index, others are searched one by one.
+    const bool is_indexed = known->getFirstAbbrCode() != std::numeric_limits<std::uint32_t>::max();
+    const auto size = static_cast<std::uint64_t>(known->end() - known->begin());
+    if (!take_work(size)) return;
+    const llvm::DWARFDataExtractor data = entries.getDebugInfoExtractor();
+    const std::uint64_t end = entries.getNextUnitOffset();
+    std::uint64_t at = entries.getOffset() + entries.getHeaderSize();
+    while (at < end) {
+      llvm::DWARFDebugInfoEntry entry;
+      const std::uint64_t begin = at;
+      // A malformed abbreviation code is taken for the end of children, and the position stays.
+      if (!entry.extractFast(entries, &at, data, end, 0) || at <= begin) return;
+      const auto* const abbreviation = entry.getAbbreviationDeclarationPtr();
+      if (abbreviation == nullptr) continue; // the end of an entry's children
+      if (!take_work(1 + abbreviation->getNumAttributes() + (is_indexed ? 0 : size))) return;
+      const Die die(&entries, &entry);
+      if (abbreviation->getTag() == llvm::dwarf::DW_TAG_subprogram)
+        add_function(die);
+      else if (abbreviation->getTag() == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die))
+        add_copy(die, unit);
+    }
+  }
+
+  void add_function(const Die& die) {
+    using namespace llvm::dwarf;
+    const EntryId id{&die.getDwarfUnit()->getContext(), die.getOffset()};
+    auto name = context_.text(die, DW_AT_linkage_name);
+    if (!name) name = context_.text(die, DW_AT_MIPS_linkage_name);
+    if (!name) name = context_.text(die, DW_AT_name);
+    if (name) {
+      // Many functions may have the same long name.
+      constexpr std::size_t bytes_per_step = 8;
+      if (!take_work(name->size() / bytes_per_step)) return;
+      if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
+      return;
+    }
+    auto other = reference(die, DW_AT_specification);
+    if (!other) other = reference(die, DW_AT_abstract_origin);
+    if (other) named_by_.emplace(id, *other);
+  }
+
+  // A copy without code belongs to the abstract instance of another function.
+  void add_copy(const Die& die, llvm::DWARFUnit& unit) {
+    if (const auto origin = reference(die, llvm::dwarf::DW_AT_abstract_origin))
+      copies_.push_back({*origin, &unit, die.getOffset()});
+  }
+
+  std::optional<EntryId> reference(const Die& die, Attribute attribute) {
+    const auto value = die.find(attribute);
+    if (!value) return std::nullopt;
+    const llvm::DWARFUnit& unit = *die.getDwarfUnit();
+    if (const auto relative = value->getAsRelativeReference())
+      return EntryId{&unit.getContext(), unit.getOffset() + *relative};
+    if (const auto offset = value->getAsDebugInfoReference())
+      return EntryId{&unit.getContext(), *offset};
+    if (value->getAsSupplementaryReference()) return function_of_alternate(die, attribute);
+    return std::nullopt;
+  }
+
+  // The units of the alternate file are not scanned.
+  std::optional<EntryId> function_of_alternate(const Die& die, Attribute attribute) {
+    const Die other = context_.referenced(die, attribute);
+    if (!other) return std::nullopt;
+    const EntryId id{&other.getDwarfUnit()->getContext(), other.getOffset()};
+    if (!alternates_.insert(id).second) return id;
+    if (const auto name = context_.linkage_name(other))
+      if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
+    return id;
+  }
+
+  std::optional<std::size_t> number_of(EntryId id) const {
+    for (int i = 0; i <= max_origins; ++i) {
+      if (const auto found = functions_.find(id); found != functions_.end()) return found->second;
+      const auto next = named_by_.find(id);
+      if (next == named_by_.end()) return std::nullopt;
+      id = next->second;
+    }
+    return std::nullopt;
+  }
+
+  Context& context_;
+  std::uint64_t work_left_ = 0;
+  std::uint64_t split_size_ = 0; // of the entries of split units, bytes
+  std::unordered_set<const llvm::DWARFUnit*> read_;
+  FindName find_name_;
+  std::unordered_map<EntryId, std::size_t, EntryIdHash> functions_; // requested ones
+  std::unordered_map<EntryId, EntryId, EntryIdHash> named_by_;      // functions without a name
+  std::unordered_set<EntryId, EntryIdHash> alternates_; // known entries of the alternate file
+  std::vector<InlinedCopy> copies_;
+};
+
+// Returns the lowest address of the ranges where a statement begins.
+std::optional<std::uint64_t> first_statement(const llvm::DWARFDebugLine::LineTable& table,
+                                             const llvm::DWARFAddressRangesVector& ranges) {
+  std::optional<std::uint64_t> first;
+  for (const llvm::DWARFAddressRange& range : ranges) {
+    std::vector<std::uint32_t> rows;
+    if (range.LowPC >= range.HighPC ||
+        !table.lookupAddressRange(
+            {.Address = range.LowPC, .SectionIndex = llvm::object::SectionedAddress::UndefSection},
+            range.HighPC - range.LowPC, rows))
+      continue;
+    for (const std::uint32_t row : rows) {
+      const std::uint64_t address = table.Rows[row].Address.Address;
+      if (table.Rows[row].IsStmt && address >= range.LowPC && address < first.value_or(~0ULL))
+        first = address;
+    }
+  }
+  return first;
+}
+
+std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& copy) {
+  llvm::DWARFUnit* const entries = context.with_entries(copy.unit);
+  const Die die = entries->getDIEForOffset(copy.offset);
+  const std::vector<Die> chain = inline_chain(die);
+  if (chain.empty() || !chain.back().isSubprogramDIE()) return std::nullopt;
+  const Positions positions(context, *copy.unit);
+  const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+  auto entry = entry_pc(die, ranges);
+  const bool is_told = entry || ranges.size() == 1;
+  if (!entry && positions.table() != nullptr) entry = first_statement(*positions.table(), ranges);
+  if (!entry && !ranges.empty())
+    entry = std::ranges::min(ranges, {}, &llvm::DWARFAddressRange::LowPC).LowPC;
+  if (!entry) return std::nullopt;
+  const auto part = std::ranges::find_if(ranges, [&](const llvm::DWARFAddressRange& range) {
+    return *entry >= range.LowPC && *entry < range.HighPC;
+  });
+  SourceFrame call;
+  positions.set_from_call(call, die);
+  return InlinedInstance{.entry = {*entry},
+                         .end = {part == ranges.end() ? *entry : part->HighPC},
+                         .is_entry_known = is_told && part != ranges.end(),
+                         .caller = std::string(context.linkage_name(chain.back()).value_or("")),
+                         .call_file = std::move(call.file),
+                         .call_line = call.line};
+}
+
+Result<InlinedScan> scan(const DebugInfo& debug, InlinedScan::FindName find_name) {
+  Context& context = debug.context();
+  const std::uint64_t size = context.info_size();
+  if (size > max_debug_info)
+    return fail(ErrorKind::unsupported,
+                fmt::format("the debug information is too large to be searched for inlined "
+                            "functions: {} MiB (expected at most {})",
+                            size >> 20U, max_debug_info >> 20U));
+  InlinedScan all(context, std::move(find_name));
+  all.read_all();
+  return all;
+}
+
+} // namespace
+
+Result<std::vector<std::optional<std::uint64_t>>>
+count_inlined(const DebugInfo& debug, std::span<const std::string_view> names) {
+  std::unordered_map<std::string_view, std::size_t> numbers;
+  for (const std::string_view name : names) numbers.emplace(name, numbers.size());
+  const auto found = scan(debug, [&](std::string_view raw) -> std::optional<std::size_t> {
+    const auto number = numbers.find(raw);
+    return number == numbers.end() ? std::nullopt : std::optional(number->second);
+  });
+  if (!found) return fail(found.error());
+  std::vector<std::optional<std::uint64_t>> by_number(numbers.size());
+  found->for_each_described([&](std::size_t number) { by_number[number] = 0; });
+  found->for_each_copy([&](std::size_t number, const InlinedCopy&) { ++*by_number[number]; });
+  std::vector<std::optional<std::uint64_t>> counts;
+  for (const std::string_view name : names) counts.push_back(by_number[numbers[name]]);
+  return counts;
+}
+
+Result<std::vector<InlinedFunction>>
+find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>& matches) {
+  std::vector<InlinedFunction> functions;
+  std::unordered_map<std::string_view, std::optional<std::size_t>> numbers; // of all names
+  const auto found = scan(debug, [&](std::string_view raw) {
+    const auto [number, is_new] = numbers.try_emplace(raw);
+    if (is_new && matches(raw)) {
+      number->second = functions.size();
+      functions.push_back({.name = std::string(raw), .instances = {}});
+    }
+    return number->second;
+  });
+  if (!found) return fail(found.error());
+  found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
+    if (auto instance = describe(debug.context(), copy))
+      functions[number].instances.push_back(std::move(*instance));
+  });
+  std::erase_if(functions, [](const InlinedFunction& one) { return one.instances.empty(); });
+  for (InlinedFunction& one : functions)
+    std::ranges::sort(one.instances, {}, [](const InlinedInstance& each) {
+      return std::tie(each.entry, each.call_file, each.call_line);
+    });
+  std::ranges::sort(functions, {}, &InlinedFunction::name);
+  return functions;
+}
+
+} // namespace uprobectl::dwarf

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The places where compilers have inlined functions: a probe at a function does not see the calls
+// that were inlined. Inlined functions have no symbols, so this reads all units.
+#pragma once
+
+#include "dwarf/dwarf.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace uprobectl::dwarf {
+
+// Maximum size of .debug_info, and of the entries of split units; bytes: takes some seconds.
+constexpr std::uint64_t max_debug_info = 200 << 20;
+
+// Returns the number of places where each function is inlined, in the order of the names (raw, as
+// in symbol tables); nullopt for functions that the debug information does not describe. Damaged
+// units are skipped. Stops early, with a warning, and returns the counts so far if parsing takes
+// more steps than is plausible for the size of the sections and split units. Fails with unsupported
+// if .debug_info is larger than max_debug_info.
+Result<std::vector<std::optional<std::uint64_t>>>
+count_inlined(const DebugInfo& debug, std::span<const std::string_view> names);
+
+// An inlined instance of a function.
+struct InlinedInstance {
+  // DW_AT_entry_pc, else the lowest address of its code where a statement begins, else the lowest.
+  VirtualAddress entry;
+  VirtualAddress end; // of the part of its code that has the entry; the entry itself if none has it
+  // The entry is DW_AT_entry_pc, or the code is in one piece. False if the entry is outside of the
+  // code: gcc moves it if an optimization has moved the first instruction.
+  bool is_entry_known = false;
+  std::string caller;          // raw name of the function that has the code
+  std::string call_file;       // where the caller, or what is inlined into it, calls the function
+  std::uint32_t call_line = 0; // 0: unknown
+};
+
+struct InlinedFunction {
+  std::string name;                       // raw
+  std::vector<InlinedInstance> instances; // by entry; at least one
+};
+
+// Returns the inlined functions whose raw names match, by name; otherwise as count_inlined().
+Result<std::vector<InlinedFunction>>
+find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>& matches);
+
+} // namespace uprobectl::dwarf

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads types from entries of the debug information. Only this module includes this header.
+#pragma once
+
+#include "dwarf/context.hpp"
+#include "dwarf/types.hpp"
+
+namespace uprobectl::dwarf {
+
+// Limits for damaged debug information; with a warning beyond them. The largest enumeration of the
+// kernel has 3,000 members.
+constexpr std::size_t max_types = 200000;
+constexpr std::size_t max_members = 20000;
+constexpr int max_type_depth = 64; // pointers to pointers, typedefs of typedefs
+// Bytes of one name, and of all. Names of nested templates have some ten thousand bytes.
+constexpr std::size_t max_type_name = std::size_t{64} << 10;
+constexpr std::size_t max_type_names = std::size_t{256} << 20;
+
+class TypeTable {
+public:
+  explicit TypeTable(Context& context);
+  TypeTable(const TypeTable&) = delete;
+  TypeTable& operator=(const TypeTable&) = delete;
+
+  // Returns the type that DW_AT_type of the entry leads to; void if it has none.
+  const Type* type_of(const Die& die);
+  // Returns the type that the entry describes.
+  const Type* get(const Die& die);
+  Context& context() { return context_; }
+
+  // Used by Type.
+  void read_members(const Type& type);
+  const Type* read_target(const Type& type);
+  bool needs_code_to_copy(const Type& type);
+  std::string qualified_name(const Die& die); // with its namespaces and classes
+
+private:
+  using Key = std::pair<const llvm::DWARFUnit*, std::uint64_t>;
+
+  std::unique_ptr<Type> read(const Die& die);
+  void read_core(Type& type, const Die& die);
+  void read_base_type(Type& type, const Die& die);
+  void read_array(Type& type, const Die& die);
+  // What a class's copy constructor, move constructor or destructor says about its copies.
+  enum class Copying : std::uint8_t { not_said, is_trivial, is_deleted, needs_code };
+  Copying copying_by(const Die& function, const Die& class_entry);
+  bool is_copy_constructor(const Die& function, const Die& class_entry);
+  bool declares_copying(const Die& class_entry);
+  std::optional<Member> read_member(const Die& die);
+  void read_variant_part(Type::Content& content, const Die& die);
+
+  Context& context_;
+  std::map<Key, std::unique_ptr<Type>> types_; // null while a type is read
+  Type nothing_;
+  Type unknown_;
+  std::size_t name_bytes_ = 0;
+  bool is_full_ = false; // a limit was reached
+  int depth_ = 0;
+};
+
+struct Type::Content {
+  TypeTable* table = nullptr;
+  Die die;
+  bool has_members = false; // they have been read
+  bool has_target = false;
+  const Type* target = nullptr;
+  std::optional<bool> needs_code_to_copy;
+  std::vector<Member> members;
+  std::vector<Enumerator> enumerators;
+  std::optional<Member> discriminant;
+};
+
+} // namespace uprobectl::dwarf

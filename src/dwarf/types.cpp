@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dwarf/type_table.hpp"
+
+#include "dwarf/attributes.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+#include <llvm/Support/LEB128.h>
+
+namespace uprobectl::dwarf {
+
+namespace {
+
+using namespace llvm::dwarf;
+
+bool is_qualifier(std::uint16_t tag) {
+  switch (tag) {
+  case DW_TAG_const_type:
+  case DW_TAG_volatile_type:
+  case DW_TAG_restrict_type:
+  case DW_TAG_atomic_type:
+  case DW_TAG_immutable_type:
+  case DW_TAG_packed_type:
+    return true;
+  default:
+    return false;
+  }
+}
+
+// Qualifiers of a pointer stand behind it: "char* const".
+std::string with_qualifier(std::uint16_t tag, const std::string& name) {
+  const std::string_view qualifier = tag == DW_TAG_const_type      ? "const"
+                                     : tag == DW_TAG_volatile_type ? "volatile"
+                                                                   : "";
+  if (qualifier.empty()) return name;
+  if (name.ends_with('*') || name.ends_with("* const"))
+    return fmt::format("{} {}", name, qualifier);
+  return fmt::format("{} {}", qualifier, name);
+}
+
+// The offset in DW_AT_data_member_location: a constant, or in DWARF 2 the expression
+// DW_OP_plus_uconst N. nullopt for other expressions, such as those of virtual bases.
+std::optional<std::uint64_t> member_offset(const Die& die) {
+  const auto value = die.find(DW_AT_data_member_location);
+  if (!value) return 0;
+  if (const auto offset = unsigned_constant(die, DW_AT_data_member_location)) return offset;
+  const auto block = value->getAsBlock();
+  if (!block || block->empty() || block->front() != DW_OP_plus_uconst) return std::nullopt;
+  unsigned length = 0;
+  const char* error = nullptr;
+  const std::uint64_t offset =
+      llvm::decodeULEB128(block->data() + 1, &length, block->data() + block->size(), &error);
+  if (error != nullptr || length + 1 != block->size()) return std::nullopt;
+  return offset;
+}
+
+// Returns DW_AT_alignment, bytes; 0 if there is none.
+std::uint64_t alignment_of(const Die& die) {
+  constexpr std::uint64_t max_alignment = std::uint64_t{1} << 28; // GCC's, for ELF
+  const std::uint64_t alignment = unsigned_constant(die, DW_AT_alignment).value_or(0);
+  return std::has_single_bit(alignment) && alignment <= max_alignment ? alignment : 0;
+}
+
+// Returns the number that the low bytes of `value` have in a type of this size, bytes.
+std::int64_t narrowed(std::int64_t value, std::uint64_t size, bool is_signed) {
+  if (size == 0 || size >= sizeof value) return value;
+  const std::uint64_t unused = 64 - 8 * size; // bits
+  const std::uint64_t high = static_cast<std::uint64_t>(value) << unused;
+  return is_signed ? static_cast<std::int64_t>(high) >> unused
+                   : static_cast<std::int64_t>(high >> unused);
+}
+
+// Returns the number of elements of one dimension of an array; nullopt if it is not known.
+std::optional<std::uint64_t> dimension(const Die& range) {
+  if (const auto count = unsigned_constant(range, DW_AT_count)) return count;
+  const auto last = constant(range, DW_AT_upper_bound);
+  if (!last) return std::nullopt;
+  auto first = constant(range, DW_AT_lower_bound);
+  if (!first) // the language's (DWARF 5, 7.12)
+    first = llvm::dwarf::LanguageLowerBound(
+        static_cast<SourceLanguage>(language_of(range).value_or(DW_LANG_C)));
+  if (*last < first.value_or(0)) return 0;
+  return checked_add(
+      static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(first.value_or(0)), 1);
+}
+
+std::string function_name_of(const Type& result, std::string_view declarator) {
+  return fmt::format("{} ({})(...)", result.name(), declarator);
+}
+
+} // namespace
+
+const Type* Type::target() const {
+  return content_ == nullptr ? nullptr : content_->table->read_target(*this);
+}
+
+const std::vector<Member>& Type::members() const {
+  static const std::vector<Member> none;
+  if (content_ == nullptr) return none;
+  content_->table->read_members(*this);
+  return content_->members;
+}
+
+const std::vector<Enumerator>& Type::enumerators() const {
+  static const std::vector<Enumerator> none;
+  if (content_ == nullptr) return none;
+  content_->table->read_members(*this);
+  return content_->enumerators;
+}
+
+const std::optional<Member>& Type::discriminant() const {
+  static const std::optional<Member> none;
+  if (content_ == nullptr) return none;
+  content_->table->read_members(*this);
+  return content_->discriminant;
+}
+
+bool Type::is_passed_by_reference() const {
+  if (passed_by_reference_ || content_ == nullptr) return passed_by_reference_.value_or(false);
+  return content_->table->needs_code_to_copy(*this);
+}
+
+TypeTable::TypeTable(Context& context) : context_(context) {
+  nothing_.kind_ = TypeKind::none;
+  nothing_.name_ = nothing_.plain_name_ = "void";
+  unknown_.name_ = unknown_.plain_name_ = "<unknown type>";
+}
+
+const Type* TypeTable::type_of(const Die& die) {
+  const Die with_type = context_.with_attribute(die, DW_AT_type);
+  if (!with_type) return &nothing_;
+  return get(context_.referenced(with_type, DW_AT_type));
+}
+
+const Type* TypeTable::get(const Die& die) {
+  if (!die || depth_ >= max_type_depth || is_full_) return &unknown_;
+  const auto [found, is_new] =
+      types_.try_emplace(Key(die.getDwarfUnit(), die.getOffset()), nullptr);
+  if (!is_new) return found->second ? found->second.get() : &unknown_; // null: a loop
+  ++depth_;
+  auto type = read(die);
+  --depth_;
+  name_bytes_ += type->name_.size() + type->plain_name_.size();
+  found->second = std::move(type);
+  if (types_.size() >= max_types || name_bytes_ >= max_type_names) {
+    is_full_ = true;
+    context_.warn("the debug information has too many types: others are not shown");
+  }
+  return found->second.get();
+}
+
+std::unique_ptr<Type> TypeTable::read(const Die& die) {
+  const std::uint16_t tag = tag_of(die);
+  if (tag == DW_TAG_typedef || tag == DW_TAG_template_alias || is_qualifier(tag)) {
+    auto type = std::make_unique<Type>(*type_of(die));
+    type->alignment_ = std::max(type->alignment_, alignment_of(die));
+    if (is_qualifier(tag))
+      type->name_ = with_qualifier(tag, type->name_);
+    else
+      type->name_ = qualified_name(die);
+    return type;
+  }
+  // A declaration may refer to the definition in a type unit.
+  if (const Die definition = context_.referenced(die, DW_AT_signature);
+      definition && definition != die)
+    return std::make_unique<Type>(*get(definition));
+
+  auto type = std::make_unique<Type>();
+  type->content_ = std::make_shared<Type::Content>();
+  type->content_->table = this;
+  type->content_->die = die;
+  type->size_ = unsigned_constant(die, DW_AT_byte_size).value_or(0);
+  type->alignment_ = alignment_of(die);
+  read_core(*type, die);
+  if (type->plain_name_.empty()) type->plain_name_ = type->name_;
+  return type;
+}
+
+void TypeTable::read_core(Type& type, const Die& die) {
+  const std::uint64_t pointer_size = context_.layout().machine.is_64bit ? 8 : 4;
+  switch (tag_of(die)) {
+  case DW_TAG_base_type:
+    return read_base_type(type, die);
+  case DW_TAG_pointer_type:
+  case DW_TAG_ptr_to_member_type:
+  case DW_TAG_reference_type:
+  case DW_TAG_rvalue_reference_type: {
+    const bool is_pointer =
+        die.getTag() == DW_TAG_pointer_type || die.getTag() == DW_TAG_ptr_to_member_type;
+    type.kind_ = is_pointer ? TypeKind::pointer : TypeKind::reference;
+    const Type& target = *type_of(die);
+    if (type.size_ == 0) {
+      const bool is_member_function =
+          die.getTag() == DW_TAG_ptr_to_member_type && target.kind() == TypeKind::function;
+      type.size_ = is_member_function ? 2 * pointer_size : pointer_size;
+    }
+    const std::string_view sign = is_pointer                              ? "*"
+                                  : die.getTag() == DW_TAG_reference_type ? "&"
+                                                                          : "&&";
+    type.name_ = target.kind() == TypeKind::function && target.target() != nullptr
+                     ? function_name_of(*target.target(), sign)
+                     : fmt::format("{}{}", target.name(), sign);
+    // Rust and Go name their pointers: "&str", "*main.T".
+    if (const auto own = context_.text(die, DW_AT_name); own && !own->empty()) type.name_ = *own;
+    return;
+  }
+  case DW_TAG_unspecified_type:
+    type.name_ = context_.text(die, DW_AT_name).value_or("void");
+    type.kind_ = type.name_ == "decltype(nullptr)" ? TypeKind::pointer : TypeKind::unknown;
+    if (type.kind_ == TypeKind::pointer) type.size_ = pointer_size;
+    return;
+  case DW_TAG_array_type:
+    return read_array(type, die);
+  case DW_TAG_subroutine_type:
+    type.kind_ = TypeKind::function;
+    type.name_ = fmt::format("{} (...)", type_of(die)->name());
+    return;
+  case DW_TAG_enumeration_type:
+    type.kind_ = TypeKind::enumeration;
+    type.is_scoped_enumeration_ = is_set(die, DW_AT_enum_class);
+    type.is_signed_ = die.find(DW_AT_type) && type_of(die)->is_signed();
+    if (type.size_ == 0 && die.find(DW_AT_type)) type.size_ = type_of(die)->size();
+    break;
+  case DW_TAG_structure_type:
+  case DW_TAG_class_type:
+  case DW_TAG_interface_type:
+    type.kind_ = is_set(die, DW_AT_declaration) ? TypeKind::unknown : TypeKind::structure;
+    break;
+  case DW_TAG_union_type:
+    type.kind_ = is_set(die, DW_AT_declaration) ? TypeKind::unknown : TypeKind::variants;
+    break;
+  case DW_TAG_subrange_type: // Ada, Pascal
+    type = *type_of(die);
+    return;
+  default:
+    break;
+  }
+  if (const auto how = unsigned_constant(die, DW_AT_calling_convention))
+    if (*how == DW_CC_pass_by_reference || *how == DW_CC_pass_by_value)
+      type.passed_by_reference_ = *how == DW_CC_pass_by_reference;
+  type.name_ = qualified_name(die);
+}
+
+void TypeTable::read_base_type(Type& type, const Die& die) {
+  type.name_ = context_.text(die, DW_AT_name).value_or("<base type>");
+  switch (unsigned_constant(die, DW_AT_encoding).value_or(0)) {
+  case DW_ATE_boolean:
+    type.kind_ = TypeKind::boolean;
+    break;
+  case DW_ATE_signed_char:
+    type.is_signed_ = true;
+    [[fallthrough]];
+  case DW_ATE_unsigned_char:
+    // "signed char" and "unsigned char" are the types of int8_t and uint8_t.
+    type.kind_ = type.name_ == "char" ? TypeKind::character : TypeKind::integer;
+    break;
+  case DW_ATE_UTF:
+  case DW_ATE_UCS:
+  case DW_ATE_ASCII:
+    type.kind_ = TypeKind::character;
+    break;
+  case DW_ATE_signed:
+    type.is_signed_ = true;
+    [[fallthrough]];
+  case DW_ATE_unsigned:
+    type.kind_ = TypeKind::integer;
+    break;
+  case DW_ATE_address:
+    type.kind_ = TypeKind::pointer;
+    break;
+  case DW_ATE_float:
+    type.kind_ = TypeKind::floating;
+    break;
+  default: // complex and decimal numbers
+    break;
+  }
+}
+
+void TypeTable::read_array(Type& type, const Die& die) {
+  // Vectors are passed in vector registers.
+  type.kind_ = is_set(die, DW_AT_GNU_vector) ? TypeKind::unknown : TypeKind::array;
+  const Type& element = *type_of(die);
+  std::uint64_t count = 1;
+  std::string dimensions;
+  std::size_t seen = 0;
+  for (const Die& range : die.children()) {
+    if (++seen > max_members) break;
+    if (range.getTag() != DW_TAG_subrange_type) continue;
+    const auto size = dimension(range);
+    dimensions += size ? fmt::format("[{}]", *size) : "[]";
+    ++type.dimensions_;
+    count = checked_mul(count, size.value_or(0)).value_or(0);
+  }
+  type.element_count_ = dimensions.empty() ? 0 : count;
+  if (type.size_ == 0) type.size_ = checked_mul(type.element_count_, element.size()).value_or(0);
+  type.name_ = element.name() + dimensions;
+}
+
+std::string TypeTable::qualified_name(const Die& die) {
+  std::string full;
+  int scopes = 0;
+  for (Die scope = die; scope && scopes < max_type_depth; scope = scope.getParent(), ++scopes) {
+    std::string_view unnamed;
+    switch (tag_of(scope)) {
+    case DW_TAG_namespace:
+    case DW_TAG_module:
+      unnamed = "(anonymous namespace)";
+      break;
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+      unnamed = "(anonymous struct)";
+      break;
+    case DW_TAG_union_type:
+      unnamed = "(anonymous union)";
+      break;
+    case DW_TAG_enumeration_type:
+      unnamed = "(anonymous enum)";
+      break;
+    case DW_TAG_typedef:
+      break;
+    default: // the unit, or the function of a local type
+      if (scope == die) break;
+      return full;
+    }
+    std::string_view part = context_.text(scope, DW_AT_name).value_or(unnamed);
+    if (full.size() >= max_type_name) return full;
+    part = part.substr(0, max_type_name);
+    full = full.empty() ? std::string(part) : fmt::format("{}::{}", part, full);
+  }
+  return full;
+}
+
+const Type* TypeTable::read_target(const Type& type) {
+  Type::Content& content = *type.content_;
+  if (!content.has_target) {
+    content.has_target = true;
+    const bool always = type.kind_ == TypeKind::pointer || type.kind_ == TypeKind::reference ||
+                        type.kind_ == TypeKind::array || type.kind_ == TypeKind::function;
+    const bool has_type = type.kind_ == TypeKind::enumeration && content.die.find(DW_AT_type);
+    if (always || has_type) content.target = type_of(content.die);
+  }
+  return content.target;
+}
+
+// Returns what a member function says about copies of its class (Itanium C++ ABI, 1.1,
+// "non-trivial for the purposes of calls").
+TypeTable::Copying TypeTable::copying_by(const Die& function, const Die& class_entry) {
+  if (is_set(function, DW_AT_virtuality)) return Copying::needs_code;
+  const bool is_destructor = context_.text(function, DW_AT_name).value_or("").starts_with('~');
+  if (!is_destructor && !is_copy_constructor(function, class_entry)) return Copying::not_said;
+  if (is_set(function, DW_AT_deleted))
+    return is_destructor ? Copying::not_said : Copying::is_deleted;
+  // One that is defaulted outside of the class is user-provided, like one with a body.
+  const bool is_compilers = is_set(function, DW_AT_artificial) ||
+                            unsigned_constant(function, DW_AT_defaulted) == DW_DEFAULTED_in_class;
+  if (!is_compilers) return Copying::needs_code;
+  return is_destructor ? Copying::not_said : Copying::is_trivial;
+}
+
+// Also of a move constructor.
+bool TypeTable::is_copy_constructor(const Die& function, const Die& class_entry) {
+  const std::string_view class_name = context_.text(class_entry, DW_AT_name).value_or("");
+  const std::string_view name = context_.text(function, DW_AT_name).value_or("");
+  if (name.empty() || name != class_name.substr(0, class_name.find('<'))) return false;
+  std::size_t count = 0;
+  bool has_reference = false;
+  for (const Die& parameter : function.children()) {
+    if (parameter.getTag() != DW_TAG_formal_parameter) continue;
+    if (++count > 2) return false;
+    if (count == 1) continue; // this
+    const Type& type = *type_of(parameter);
+    const Type* const target = type.kind() == TypeKind::reference ? type.target() : nullptr;
+    has_reference =
+        target != nullptr && target->content_ != nullptr && target->content_->die == class_entry;
+  }
+  return has_reference;
+}
+
+bool TypeTable::needs_code_to_copy(const Type& type) {
+  if (type.kind_ == TypeKind::array) { // as a member
+    const Type* const element = type.target();
+    return element != nullptr && element->is_passed_by_reference();
+  }
+  if (type.kind_ != TypeKind::structure && type.kind_ != TypeKind::variants) return false;
+  Type::Content& content = *type.content_;
+  if (content.needs_code_to_copy) return *content.needs_code_to_copy;
+  content.needs_code_to_copy = false; // ends loops
+  if (depth_ >= max_type_depth) return false;
+  ++depth_;
+  content.needs_code_to_copy =
+      declares_copying(content.die) || std::ranges::any_of(type.members(), [](const Member& each) {
+        return each.type->is_passed_by_reference();
+      });
+  --depth_;
+  return *content.needs_code_to_copy;
+}
+
+// Whether the functions and virtual bases of the class make its copies need code.
+bool TypeTable::declares_copying(const Die& class_entry) {
+  bool has_deleted = false;
+  bool has_trivial = false;
+  std::size_t seen = 0;
+  for (const Die& child : class_entry.children()) {
+    if (++seen > max_members) break;
+    if (child.getTag() == DW_TAG_inheritance && is_set(child, DW_AT_virtuality)) return true;
+    if (child.getTag() != DW_TAG_subprogram) continue;
+    const Copying copying = copying_by(child, class_entry);
+    if (copying == Copying::needs_code) return true;
+    has_deleted = has_deleted || copying == Copying::is_deleted;
+    has_trivial = has_trivial || copying == Copying::is_trivial;
+  }
+  return has_deleted && !has_trivial; // all of them are deleted
+}
+
+std::optional<Member> TypeTable::read_member(const Die& die) {
+  // Static members have no place in the structure.
+  if (is_set(die, DW_AT_external) || is_set(die, DW_AT_declaration)) return std::nullopt;
+  const auto offset = member_offset(die);
+  if (!offset) return std::nullopt;
+  Member member;
+  member.name = context_.text(die, DW_AT_name).value_or("");
+  member.type = type_of(die);
+  member.offset = *offset;
+  member.alignment = alignment_of(die);
+  member.is_base = die.getTag() == DW_TAG_inheritance;
+  const auto bit_size = unsigned_constant(die, DW_AT_bit_size);
+  if (!bit_size) return member;
+  // From the least significant bit of the structure's first byte.
+  std::optional<std::uint64_t> first = unsigned_constant(die, DW_AT_data_bit_offset);
+  if (const auto from_top = unsigned_constant(die, DW_AT_bit_offset); !first && from_top) {
+    // DWARF 2 and 3: from the most significant bit of the storage unit.
+    const std::uint64_t storage =
+        unsigned_constant(die, DW_AT_byte_size).value_or(member.type->size());
+    const auto bits = checked_mul(storage, 8);
+    const auto start = checked_mul(member.offset, 8);
+    if (!bits || !start || *bits > 1024 || *from_top + *bit_size > *bits) return std::nullopt;
+    first = checked_add(*start, *bits - *from_top - *bit_size);
+  } else if (!first) {
+    first = checked_mul(member.offset, 8);
+  }
+  if (!first || *bit_size == 0 || *bit_size > 64) return std::nullopt;
+  member.offset = *first / 8;
+  member.bits =
+      BitRange{static_cast<std::uint32_t>(*first % 8), static_cast<std::uint32_t>(*bit_size)};
+  return member;
+}
+
+// DW_TAG_variant_part: a Rust enum. Its variants are structures at the same offset.
+void TypeTable::read_variant_part(Type::Content& content, const Die& die) {
+  if (const Die discriminant = context_.referenced(die, DW_AT_discr))
+    content.discriminant = read_member(discriminant);
+  for (const Die& variant : die.children()) {
+    if (content.members.size() >= max_members) return;
+    if (variant.getTag() != DW_TAG_variant) continue;
+    auto value = constant(variant, DW_AT_discr_value);
+    // LLVM uses the shortest DW_FORM_data* for signed numbers, too (DIEInteger::BestForm).
+    if (value && content.discriminant && content.discriminant->type->is_signed())
+      value = variant.find(DW_AT_discr_value)->getAsSignedConstant();
+    for (const Die& child : variant.children()) {
+      if (child.getTag() != DW_TAG_member) continue;
+      auto member = read_member(child);
+      if (!member) continue;
+      if (value) member->selected_by.push_back(*value);
+      content.members.push_back(std::move(*member));
+      break;
+    }
+  }
+}
+
+void TypeTable::read_members(const Type& type) {
+  Type::Content& content = *type.content_;
+  if (content.has_members) return;
+  content.has_members = true;
+  std::size_t seen = 0;
+  for (const Die& child : content.die.children()) {
+    if (++seen > max_members) {
+      context_.warn(fmt::format("{} has more than {} members", type.name(), max_members));
+      return;
+    }
+    switch (tag_of(child)) {
+    case DW_TAG_member:
+    case DW_TAG_inheritance:
+      if (auto member = read_member(child)) content.members.push_back(std::move(*member));
+      break;
+    case DW_TAG_enumerator:
+      if (const auto value = constant(child, DW_AT_const_value))
+        content.enumerators.push_back({std::string(context_.text(child, DW_AT_name).value_or("")),
+                                       narrowed(*value, type.size(), type.is_signed())});
+      break;
+    case DW_TAG_variant_part:
+      read_variant_part(content, child);
+      break;
+    default:
+      break;
+    }
+  }
+}
+
+} // namespace uprobectl::dwarf

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types as the debug information describes them (DWARF 5, chapter 5). A type is read when it is
+// asked for, and its members when they are: a class of a large program leads to thousands of types.
+#pragma once
+
+#include "dwarf/dwarf.hpp"
+
+namespace uprobectl::dwarf {
+
+enum class TypeKind : std::uint8_t {
+  unknown, // declared only, or not supported
+  none,    // void
+  integer,
+  boolean,
+  character,
+  floating,
+  enumeration,
+  pointer,
+  reference,
+  array,
+  structure, // struct or class
+  variants,  // a union, or an enum of Rust
+  function,
+};
+
+class Type;
+
+// Bits of a bit-field, counted from the least significant bit of its first byte.
+struct BitRange {
+  std::uint32_t offset = 0; // 0 to 7
+  std::uint32_t size = 0;
+};
+
+struct Member {
+  std::string name;            // empty: an anonymous structure or union
+  const Type* type = nullptr;  // never null
+  std::uint64_t offset = 0;    // bytes from the start of the structure
+  std::uint64_t alignment = 0; // bytes, by alignas of the member; 0: that of its type
+  std::optional<BitRange> bits = {};
+  bool is_base = false; // a base class
+  // For a variant of a Rust enum: the values of the discriminant that select it; empty for the
+  // variant that all other values select.
+  std::vector<std::int64_t> selected_by = {};
+};
+
+struct Enumerator {
+  std::string name;
+  std::int64_t value = 0; // as in a variable of the enumeration: see Type::size and is_signed
+};
+
+// A type. Pointers to it stay valid as long as the DebugInfo.
+class Type {
+public:
+  TypeKind kind() const { return kind_; }
+  // As in the source, with the names of typedefs: "const shop::Item&", "size_t", "char[16]".
+  const std::string& name() const { return name_; }
+  // The name without typedefs and qualifiers: "shop::Item", "unsigned long".
+  const std::string& plain_name() const { return plain_name_; }
+  std::uint64_t size() const { return size_; }  // bytes; 0 if unknown
+  bool is_signed() const { return is_signed_; } // of a number or an enumeration
+  // Bytes, by alignas of a class or typedef; 0: that of its members.
+  std::uint64_t alignment() const { return alignment_; }
+  bool is_scoped_enumeration() const { return is_scoped_enumeration_; } // enum class
+
+  // What a pointer or reference points to, the elements of an array, the integer type of an
+  // enumeration, what a function returns. Null for other types.
+  const Type* target() const;
+  // Of an array, of all dimensions together; 0 if unknown.
+  std::uint64_t element_count() const { return element_count_; }
+  // Of an array; element_count() is that of all of them.
+  std::size_t dimensions() const { return dimensions_; }
+  // Of a structure or union, in the order of the source. Empty if it is only declared.
+  const std::vector<Member>& members() const;
+  const std::vector<Enumerator>& enumerators() const;
+  // The discriminant of a Rust enum, if it has one; members() are then its variants.
+  const std::optional<Member>& discriminant() const;
+
+  // Whether C++ passes and returns the structure by a pointer to a copy, because copying it needs
+  // code (Itanium C++ ABI, 3.1.2.3). LLVM writes this (DW_AT_calling_convention). GCC does not:
+  // then it follows from constructors, destructor, virtual functions, bases and members.
+  bool is_passed_by_reference() const;
+
+private:
+  friend class TypeTable;
+  struct Content; // what is read later
+  TypeKind kind_ = TypeKind::unknown;
+  std::string name_ = {};
+  std::string plain_name_ = {};
+  std::uint64_t size_ = 0;
+  std::uint64_t element_count_ = 0;
+  std::size_t dimensions_ = 0;
+  std::uint64_t alignment_ = 0;
+  bool is_signed_ = false;
+  bool is_scoped_enumeration_ = false;
+  std::optional<bool> passed_by_reference_ = {};
+  std::shared_ptr<Content> content_ = {};
+};
+
+} // namespace uprobectl::dwarf

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which --args list applies to a probe.
+#pragma once
+
+#include "events/arguments.hpp"
+#include "uprobectl/resolve.hpp"
+
+#include <span>
+#include <unordered_map>
+
+namespace uprobectl {
+
+// Finds the argument list of a point by its names, as there may be a list for each of many points.
+class ArgumentListIndex {
+public:
+  explicit ArgumentListIndex(std::span<const ArgumentList> lists);
+
+  // Returns the index of the list for the point, the number of lists if there is none. A list for
+  // the function has precedence over that for all, a later list over an earlier one.
+  std::size_t find(const ProbePoint& point) const;
+
+private:
+  std::size_t none_;
+  std::size_t general_; // the list for all functions
+  std::unordered_map<std::string, std::size_t> by_name_;
+  std::unordered_map<std::string, std::size_t> by_static_name_;
+};
+
+bool applies_to(const ArgumentList& list, const ProbePoint& point);
+
+} // namespace uprobectl

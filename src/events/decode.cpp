@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// The decoder of records, see events/plan.hpp.
+#include "bpf/builtin.hpp"
+#include "events/java_method.hpp"
+#include "events/plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+Error record_too_short(std::size_t size, std::size_t needed) {
+  return {ErrorKind::corrupt, "a record of the BPF program has " + std::to_string(size) +
+                                  " bytes, expected at least " + std::to_string(needed)};
+}
+
+// Reads without a bounds check: decode() checks the size of the whole record first.
+template <typename Value>
+Value read_value(Bytes record, std::size_t offset) {
+  Value value;
+  std::memcpy(&value, record.data() + offset, sizeof(value));
+  return value;
+}
+
+reading_result read_result(Bytes record, std::size_t index) {
+  return read_value<reading_result>(record, sizeof(probe_record) + index * sizeof(reading_result));
+}
+
+// The bytes of a string or buffer in the record.
+struct Content {
+  Bytes bytes;
+  bool is_truncated = false;
+  bool has_length = true; // false: the length could not be read
+};
+
+// Requires a capacity and a result without an error.
+Content read_content(Bytes record, const reading& how, const reading_result& result) {
+  Content content;
+  auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(result.status), how.capacity);
+  if (how.form == READ_STRING) {
+    content.is_truncated = length == how.capacity; // the capacity includes NUL and one more byte
+    length = length == 0 ? 0 : length - 1;
+    if (content.is_truncated && length > 0) --length;
+  } else if (how.form == READ_JAVA_STRING) {
+    const bool is_utf_16 = (result.value & JAVA_STRING_IS_UTF_16) != 0;
+    content.is_truncated = (result.value >> 1) << (is_utf_16 ? 1 : 0) > length;
+  } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING) {
+    content.is_truncated = result.value > length;
+  } else if (how.length_from > 0) {
+    const reading_result wanted = read_result(record, how.length_from - 1);
+    content.has_length = wanted.status >= 0;
+    const std::uint64_t units = how.length_is_end ? wanted.value - result.value : wanted.value;
+    content.is_truncated = units > length / how.element_size;
+  }
+  content.bytes = record.subspan(how.bytes_offset, length);
+  return content;
+}
+
+ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
+                              std::size_t index) {
+  const reading_result result = read_result(record, index);
+  ArgumentValue value{
+      .name = spec.name, .type = spec.type, .number = result.value, .bytes = {}, .error = {}};
+  if (result.status < 0) {
+    const bool is_null = is_memory(spec.type) && result.value == 0;
+    value.error =
+        is_null ? "null pointer" : fmt::format("memory at {:#x} cannot be read", result.value);
+    return value;
+  }
+  if (!is_memory(spec.type)) return value;
+  const Content content = read_content(record, how, result);
+  if (!content.has_length) {
+    value.error = "its length cannot be read";
+    return value;
+  }
+  value.truncated = content.is_truncated;
+  if (how.form == READ_JAVA_STRING)
+    value.bytes = (result.value & JAVA_STRING_IS_UTF_16) != 0 ? utf16_to_utf8(content.bytes)
+                                                              : latin1_to_utf8(content.bytes);
+  else
+    value.bytes.assign(reinterpret_cast<const char*>(content.bytes.data()), content.bytes.size());
+  return value;
+}
+
+std::vector<std::uint64_t> read_words(Bytes bytes) {
+  std::vector<std::uint64_t> numbers(bytes.size() / sizeof(std::uint64_t));
+  if (!numbers.empty())
+    std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint64_t));
+  return numbers;
+}
+
+// Returns the return addresses that return probes have replaced, and the address that the function
+// of a finished call was entered with, which another tool's return probe may have replaced.
+std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_settings& settings,
+                                                   const stack_head& head) {
+  std::vector<replaced_return> returns;
+  if (settings.returns_offset != 0)
+    if (const auto read = structure_at<replaced_returns>(record, settings.returns_offset))
+      returns.assign(read->list,
+                     read->list + std::min<std::uint64_t>(read->count, MAX_REPLACED_RETURNS));
+  if (head.caller != 0) returns.push_back({.stack_pointer = head.address, .address = head.caller});
+  return returns;
+}
+
+// Whether the record has the result of the reading.
+bool was_read(const reading& how, const probe_record& raw) {
+  return raw.kind == RECORD_CALL || (how.moment == MOMENT_ENTRY) == (raw.kind == RECORD_ENTRY);
+}
+
+} // namespace
+
+std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
+  if (record.size() < sizeof(probe_record)) return std::nullopt;
+  const auto raw = read_value<probe_record>(record, 0);
+  if (raw.kind != RECORD_NEW_STACK) return std::nullopt;
+  return raw.pid;
+}
+
+Result<Event> CapturePlan::decode(Bytes record) const {
+  if (record.size() < sizeof(probe_record))
+    return fail(record_too_short(record.size(), sizeof(probe_record)));
+  const auto raw = read_value<probe_record>(record, 0);
+  if (raw.cookie >= probes_.size() || raw.kind > RECORD_CALL)
+    return fail(ErrorKind::corrupt, "a record of the BPF program has the unknown probe " +
+                                        std::to_string(raw.cookie) + " (there are " +
+                                        std::to_string(probes_.size()) + ")");
+  if (record.size() < settings_.kept_size)
+    return fail(record_too_short(record.size(), settings_.kept_size));
+  const ProbePoint* const point = probes_[raw.cookie].point;
+
+  Event event;
+  event.time_ns = raw.time_ns;
+  event.pid = raw.pid;
+  event.tid = raw.tid;
+  event.cpu = raw.cpu;
+  event.comm.assign(raw.comm, ::strnlen(raw.comm, sizeof(raw.comm)));
+  event.point = point;
+  event.probe = static_cast<std::uint32_t>(raw.cookie);
+  event.kind = raw.kind != RECORD_ENTRY ? EventKind::on_return
+               : point->static_probe    ? EventKind::static_probe
+                                        : EventKind::entry;
+  event.return_value = raw.return_value;
+  event.left_by = raw.left_by == LEFT_BY_RETURN      ? ExitKind::return_instruction
+                  : raw.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
+                                                     : ExitKind::unknown;
+  if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
+  event.has_arguments = raw.kind != RECORD_RETURN;
+  const RecordFormat& format = formats_[probes_[raw.cookie].format];
+  if (format.six_registers && event.has_arguments)
+    event.arguments = read_value<decltype(event.arguments)>(record, sizeof(raw));
+  for (const auto& [spec, reading, problem] : format.arguments) {
+    const bool is_returned = spec.source.kind == ArgumentSource::Kind::returned;
+    const bool is_return = spec.name == "ret" && is_returned;
+    if (is_returned && event.left_by == ExitKind::tail_call) continue; // not yet known
+    if (!problem.empty() && is_return) {
+      if (raw.kind != RECORD_ENTRY)
+        event.typed_return = {.name = spec.name, .type = spec.type, .error = problem};
+      continue;
+    }
+    if (!problem.empty()) {
+      if (raw.kind == RECORD_RETURN) continue;
+      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
+          .push_back({.name = spec.name, .type = spec.type, .error = problem});
+      continue;
+    }
+    const auto& how = plan_of(raw.cookie).readings[reading];
+    if (!was_read(how, raw)) continue;
+    ArgumentValue value = decode_argument(record, spec, how, reading);
+    if (is_return)
+      event.typed_return = std::move(value);
+    else
+      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
+          .push_back(std::move(value));
+  }
+  if (!format.six_registers && event.has_arguments && !event.typed_arguments)
+    event.typed_arguments.emplace();
+  if (shows_registers_) {
+    event.registers.resize(register_names().size());
+    std::memcpy(event.registers.data(), record.data() + settings_.registers_offset,
+                event.registers.size() * sizeof(std::uint64_t));
+  }
+  return event;
+}
+
+std::vector<PreparedValue> CapturePlan::decode_prepared(Bytes record) const {
+  const auto raw = read_value<probe_record>(record, 0);
+  const capture_plan& plan = plan_of(raw.cookie);
+  std::vector<PreparedValue> values(formats_[probes_[raw.cookie].format].prepared);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const reading& how = plan.readings[i];
+    PreparedValue& value = values[i];
+    value.was_read = was_read(how, raw);
+    if (!value.was_read) continue;
+    const reading_result result = read_result(record, i);
+    value.status = result.status;
+    value.value = result.value;
+    if (result.status < 0 || how.capacity == 0) continue;
+    const Content content = read_content(record, how, result);
+    if (!content.has_length) {
+      value.status = read_result(record, how.length_from - 1).status;
+      continue;
+    }
+    value.bytes = content.bytes;
+    value.is_truncated = content.is_truncated;
+  }
+  return values;
+}
+
+std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {
+  const auto raw = structure_at<probe_record>(record, 0);
+  if (!raw || raw->cookie >= probes_.size()) return std::nullopt;
+  const capture_plan& plan = plan_of(raw->cookie);
+  const bool is_walked = (settings_.flags & WALK_STACK) != 0;
+  if (!is_walked && (plan.flags & COPY_STACK) == 0) return std::nullopt;
+  const auto head = structure_at<stack_head>(record, settings_.stack_offset);
+  if (!head) return std::nullopt;
+  const std::size_t begin = settings_.stack_offset + sizeof(*head);
+  const std::size_t size = std::min<std::size_t>(head->size, record.size() - begin);
+  CapturedStack captured;
+  if (is_walked) {
+    captured.frames = walked_frames(read_words(record.subspan(begin, size)), head->caller);
+    return captured;
+  }
+  const std::size_t caller = head->has_caller != 0 ? sizeof(head->caller) : 0;
+  captured.address = head->address;
+  captured.bytes = record.subspan(begin - caller, caller + size);
+  captured.registers = read_words(
+      record.subspan(settings_.registers_offset, register_names().size() * sizeof(std::uint64_t)));
+  captured.replaced_returns = read_replaced_returns(record, settings_, *head);
+  captured.at_function_entry = raw->kind != RECORD_RETURN && (plan.flags & AT_FUNCTION_START) != 0;
+  return captured;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/library_types.hpp"
+
+#include "util/numbers.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using dwarf::Member;
+using dwarf::Type;
+using dwarf::TypeKind;
+
+constexpr int max_visits = 1000; // of structures in one search
+constexpr int max_nesting = 12;  // of members and base classes; std::tuple has one base an element
+constexpr std::uint64_t word_bytes = 8;
+
+bool is_structure(const Type& type) {
+  return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants;
+}
+
+// Finds a member anywhere inside the type, the outer ones first.
+template <typename Test>
+std::optional<FoundMember> find_inside(const Type& type, const Test& test, int& visits,
+                                       int depth = 0) {
+  if (!is_structure(type) || depth > max_nesting || ++visits > max_visits) return std::nullopt;
+  for (const Member& member : type.members())
+    if (test(member)) return FoundMember{member.type, member.offset, member.bits};
+  for (const Member& member : type.members()) {
+    auto found = find_inside(*member.type, test, visits, depth + 1);
+    if (!found) continue;
+    found->offset += member.offset;
+    return found;
+  }
+  return std::nullopt;
+}
+
+template <typename Test>
+std::optional<FoundMember> find_inside(const Type& type, const Test& test) {
+  int visits = 0;
+  return find_inside(type, test, visits);
+}
+
+std::optional<FoundMember> find_named(const Type& type, std::string_view name) {
+  return find_inside(type, [&](const Member& member) { return member.name == name; });
+}
+
+bool is_pointer(const Type& type) {
+  return type.kind() == TypeKind::pointer && type.target() != nullptr;
+}
+
+std::optional<FoundMember> find_pointer(const Type& type, std::string_view name) {
+  return find_inside(
+      type, [&](const Member& member) { return member.name == name && is_pointer(*member.type); });
+}
+
+// Whether the name is that of an instance of the class template, also in the inline namespaces of
+// the libraries: "std::vector<", "std::__1::vector<", "std::__ndk1::vector<".
+bool is_instance(std::string_view name, std::string_view class_template) {
+  if (!name.starts_with("std::")) return false;
+  name.remove_prefix(5);
+  constexpr std::array namespaces = {"__1::", "__ndk1::", "__cxx11::", "__Cr::"};
+  for (const std::string_view inside : namespaces)
+    if (name.starts_with(inside)) {
+      name.remove_prefix(inside.size());
+      break;
+    }
+  return name.starts_with(class_template) && name.substr(class_template.size()).starts_with('<');
+}
+
+// The names that the members of a type have in one library.
+struct MemberNames {
+  std::string_view pointer;
+  std::string_view length;
+};
+
+std::optional<LibraryType> find_sequence(const Type& type, LibraryType::Kind kind,
+                                         std::span<const MemberNames> names) {
+  for (const MemberNames& each : names) {
+    const auto pointer = find_pointer(type, each.pointer);
+    const auto length = find_named(type, each.length);
+    if (!pointer || !length || length->type->size() != word_bytes) continue;
+    return LibraryType{.kind = kind,
+                       .type = pointer->type->target(),
+                       .offset = pointer->offset,
+                       .length_offset = length->offset,
+                       .length_is_end = is_pointer(*length->type)};
+  }
+  return std::nullopt;
+}
+
+std::optional<LibraryType> find_pointer_class(const Type& type,
+                                              std::span<const std::string_view> names) {
+  for (const std::string_view name : names)
+    if (const auto pointer = find_pointer(type, name))
+      return LibraryType{
+          .kind = LibraryType::Kind::pointer, .type = pointer->type, .offset = pointer->offset};
+  // libc++ before LLVM 20 keeps the pointer in a pair that has no storage for an empty deleter.
+  if (const auto pair = find_named(type, "__ptr_"))
+    if (const auto value = find_pointer(*pair->type, "__value_"))
+      return LibraryType{.kind = LibraryType::Kind::pointer,
+                         .type = value->type,
+                         .offset = pair->offset + value->offset};
+  return std::nullopt;
+}
+
+// In libstdc++ the pointer is the first element of a tuple, whose bases are in reverse order.
+std::optional<LibraryType> find_unique_pointer(const Type& type) {
+  constexpr std::array<std::string_view, 1> names = {"__ptr_"};
+  const auto first = find_inside(type, [](const Member& member) {
+    return member.is_base && member.type->plain_name().starts_with("std::_Head_base<0");
+  });
+  if (!first) return find_pointer_class(type, names);
+  const auto pointer = find_pointer(*first->type, "_M_head_impl");
+  if (!pointer) return std::nullopt;
+  return LibraryType{.kind = LibraryType::Kind::pointer,
+                     .type = pointer->type,
+                     .offset = first->offset + pointer->offset};
+}
+
+std::optional<LibraryType> find_optional(const Type& type) {
+  constexpr std::array<MemberNames, 2> names = {{{.pointer = "_M_value", .length = "_M_engaged"},
+                                                 {.pointer = "__val_", .length = "__engaged_"}}};
+  for (const MemberNames& each : names) {
+    const auto value = find_named(type, each.pointer);
+    const auto flag = find_named(type, each.length);
+    if (value && flag)
+      return LibraryType{.kind = LibraryType::Kind::optional,
+                         .type = value->type,
+                         .offset = value->offset,
+                         .length_offset = flag->offset,
+                         .flag = flag->type};
+  }
+  return std::nullopt;
+}
+
+// "std::chrono::duration<long, std::ratio<1l, 1000l> >" -> "ms"
+std::string duration_unit(std::string_view name) {
+  const auto at = name.find("ratio<");
+  if (at == std::string_view::npos) return {};
+  const std::string_view ratio = name.substr(at + 6, name.find('>', at) - at - 6);
+  const auto read = [](std::string_view text) {
+    const auto end = text.find_first_not_of("0123456789");
+    return parse_number<std::uint64_t>(text.substr(0, end), 10).value_or(0);
+  };
+  const auto comma = ratio.find(',');
+  if (comma == std::string_view::npos) return {};
+  const auto above = read(ratio);
+  const auto below = read(trimmed(ratio.substr(comma + 1), " "));
+  struct Unit {
+    std::uint64_t above;
+    std::uint64_t below;
+    std::string_view name;
+  };
+  constexpr std::array<Unit, 7> units = {{{1, 1000000000, "ns"},
+                                          {1, 1000000, "us"},
+                                          {1, 1000, "ms"},
+                                          {1, 1, "s"},
+                                          {60, 1, "min"},
+                                          {3600, 1, "h"},
+                                          {86400, 1, "d"}}};
+  for (const Unit& unit : units)
+    if (unit.above == above && unit.below == below) return std::string(unit.name);
+  return below == 0 ? std::string() : fmt::format("*{}/{}s", above, below);
+}
+
+std::optional<LibraryType> find_duration(const Type& type) {
+  for (const std::string_view name : {"__r", "__rep_"}) {
+    const auto number = find_member(type, name);
+    std::string unit = duration_unit(type.plain_name());
+    if (!number || unit.empty()) continue;
+    return LibraryType{.kind = LibraryType::Kind::duration,
+                       .type = number->type,
+                       .offset = number->offset,
+                       .unit = std::move(unit)};
+  }
+  return std::nullopt;
+}
+
+// A Vec has its pointer inside of RawVec, as the only raw pointer. In newer versions that is one to
+// bytes, whatever the elements are.
+std::optional<LibraryType> find_rust_vector(const Type& type, std::string_view element) {
+  const auto buffer = find_member(type, "buf");
+  const auto length = find_member(type, "len");
+  if (!buffer || !length || length->type->size() != word_bytes) return std::nullopt;
+  const auto pointer =
+      find_inside(*buffer->type, [](const Member& member) { return is_pointer(*member.type); });
+  if (!pointer) return std::nullopt;
+  const Type& target = *pointer->type->target();
+  if (target.plain_name() != element && target.name() != element) return std::nullopt;
+  return LibraryType{.kind = LibraryType::Kind::sequence,
+                     .type = &target,
+                     .offset = buffer->offset + pointer->offset,
+                     .length_offset = length->offset};
+}
+
+std::optional<LibraryType> find_rust_type(const Type& type) {
+  const std::string_view name = type.plain_name();
+  constexpr std::array<MemberNames, 1> slice = {{{.pointer = "data_ptr", .length = "length"}}};
+  if (name == "&str" || name == "&mut str" || name == "alloc::boxed::Box<str>")
+    return find_sequence(type, LibraryType::Kind::text, slice);
+  if (name.starts_with("&[") || name.starts_with("&mut ["))
+    return find_sequence(type, LibraryType::Kind::sequence, slice);
+  if (name == "alloc::string::String") {
+    const auto vector = find_member(type, "vec");
+    auto bytes = vector ? find_rust_vector(*vector->type, "u8") : std::nullopt;
+    if (!bytes) return std::nullopt;
+    bytes->kind = LibraryType::Kind::text;
+    bytes->offset += vector->offset;
+    bytes->length_offset += vector->offset;
+    return bytes;
+  }
+  constexpr std::string_view vector = "alloc::vec::Vec<";
+  if (name.starts_with(vector)) {
+    const std::string_view arguments = name.substr(vector.size());
+    return find_rust_vector(type, arguments.substr(0, arguments.rfind(',')));
+  }
+  return std::nullopt;
+}
+
+std::optional<LibraryType> find_go_type(const Type& type) {
+  const std::string_view name = type.plain_name();
+  constexpr std::array<MemberNames, 1> text = {{{.pointer = "str", .length = "len"}}};
+  constexpr std::array<MemberNames, 1> slice = {{{.pointer = "array", .length = "len"}}};
+  if (name == "string") return find_sequence(type, LibraryType::Kind::text, text);
+  if (name.starts_with("[]")) return find_sequence(type, LibraryType::Kind::sequence, slice);
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<FoundMember> find_member(const Type& type, std::string_view name) {
+  // Only into base classes and anonymous members, whose names belong to the type itself.
+  int visits = 0;
+  const auto search = [&](const auto& self, const Type& inside,
+                          int depth) -> std::optional<FoundMember> {
+    if (!is_structure(inside) || depth > max_nesting || ++visits > max_visits) return std::nullopt;
+    for (const Member& member : inside.members())
+      if (member.name == name && !member.is_base)
+        return FoundMember{member.type, member.offset, member.bits};
+    for (const Member& member : inside.members()) {
+      if (!member.is_base && !member.name.empty()) continue;
+      auto found = self(self, *member.type, depth + 1);
+      if (!found) continue;
+      found->offset += member.offset;
+      return found;
+    }
+    return std::nullopt;
+  };
+  return search(search, type, 0);
+}
+
+std::optional<reading_form> find_string_form(const Type& type) {
+  const std::string_view name = type.plain_name();
+  if (name.starts_with("std::__cxx11::basic_string<char,")) return READ_LIBSTDCXX_STRING;
+  if (name.starts_with("std::__1::basic_string<char,") ||
+      name.starts_with("std::__ndk1::basic_string<char,"))
+    return READ_LIBCXX_STRING;
+  return std::nullopt;
+}
+
+std::optional<LibraryType> find_library_type(const Type& type) {
+  if (type.kind() != TypeKind::structure) return std::nullopt;
+  const std::string_view name = type.plain_name();
+  constexpr std::array<MemberNames, 2> vector = {{{.pointer = "_M_start", .length = "_M_finish"},
+                                                  {.pointer = "__begin_", .length = "__end_"}}};
+  constexpr std::array<MemberNames, 3> span = {{{.pointer = "_M_ptr", .length = "_M_extent_value"},
+                                                {.pointer = "__data_", .length = "__size_"},
+                                                {.pointer = "__data", .length = "__size"}}};
+  constexpr std::array<MemberNames, 3> view = {{{.pointer = "_M_str", .length = "_M_len"},
+                                                {.pointer = "__data_", .length = "__size_"},
+                                                {.pointer = "__data", .length = "__size"}}};
+  constexpr std::array<std::string_view, 2> shared = {"_M_ptr", "__ptr_"};
+  if (!name.starts_with("std::")) {
+    if (auto rust = find_rust_type(type)) return rust;
+    return find_go_type(type);
+  }
+  if (is_instance(name, "vector"))
+    return !name.substr(name.find('<')).starts_with("<bool,")
+               ? find_sequence(type, LibraryType::Kind::sequence, vector)
+               : std::nullopt;
+  if (is_instance(name, "span")) return find_sequence(type, LibraryType::Kind::sequence, span);
+  if (is_instance(name, "basic_string_view") && name.find("<char,") != std::string_view::npos)
+    return find_sequence(type, LibraryType::Kind::text, view);
+  if (is_instance(name, "unique_ptr")) return find_unique_pointer(type);
+  if (is_instance(name, "shared_ptr")) return find_pointer_class(type, shared);
+  if (is_instance(name, "optional")) return find_optional(type);
+  if (is_instance(name, "chrono::duration") || name.starts_with("std::__1::chrono::duration<") ||
+      name.starts_with("std::__ndk1::chrono::duration<"))
+    return find_duration(type);
+  // The reference-counted string of GCC before 5, still used with _GLIBCXX_USE_CXX11_ABI=0.
+  if (name.starts_with("std::basic_string<char,"))
+    if (const auto text = find_pointer(type, "_M_p"))
+      return LibraryType{.kind = LibraryType::Kind::c_string,
+                         .type = text->type->target(),
+                         .offset = text->offset};
+  return std::nullopt;
+}
+
+} // namespace uprobectl

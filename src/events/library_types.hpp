@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types of the standard libraries of C++, and of Rust and Go, whose value is behind a pointer or in
+// private members. They are recognized by their names and members in libstdc++ (GCC 5 to 14),
+// libc++ (LLVM 8 to 19, and Android's), Rust's std (1.60 and later) and Go's runtime (1.17 and
+// later).
+#pragma once
+
+#include "bpf/record.h"
+#include "dwarf/types.hpp"
+
+namespace uprobectl {
+
+// How such a type holds its value. Offsets are in bytes from its start.
+struct LibraryType {
+  enum class Kind : std::uint8_t {
+    text,     // a pointer to characters, and their number
+    sequence, // a pointer to elements, and their number or end
+    pointer,  // a pointer
+    optional, // a value, and whether there is one
+    duration, // a number of `unit`
+    c_string, // a pointer to characters with a NUL at the end
+  };
+  Kind kind = Kind::pointer;
+  // Of an element, the pointer, the value of an optional, the number of a duration; never null.
+  const dwarf::Type* type = nullptr;
+  std::uint64_t offset = 0; // of the pointer, or of the value
+  // text, sequence: of the number of elements, or of the pointer to their end; optional: of a bool.
+  std::uint64_t length_offset = 0;
+  bool length_is_end = false;
+  const dwarf::Type* flag = nullptr; // optional: the type of that bool
+  std::string unit = {};             // "ms"
+};
+
+// Recognizes a type; nullopt for others, and for versions with other members.
+std::optional<LibraryType> find_library_type(const dwarf::Type& type);
+
+// Returns how the built-in program reads a std::string with this type; nullopt for other types.
+std::optional<reading_form> find_string_form(const dwarf::Type& type);
+
+// A member that is found by its name, in base classes as well.
+struct FoundMember {
+  const dwarf::Type* type = nullptr;
+  std::uint64_t offset = 0; // bytes
+  std::optional<dwarf::BitRange> bits = {};
+};
+std::optional<FoundMember> find_member(const dwarf::Type& type, std::string_view name);
+
+} // namespace uprobectl

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/plan_layout.hpp"
+
+#include "events/events.hpp"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+
+std::uint32_t round_to_words(std::uint32_t bytes) { return (bytes + 7) / 8 * 8; }
+
+std::span<reading> readings_of(capture_plan& plan) { return {plan.readings, plan.reading_count}; }
+std::span<const reading> readings_of(const capture_plan& plan) {
+  return {plan.readings, plan.reading_count};
+}
+
+std::uint32_t result_bytes(const capture_plan& plan) {
+  return plan.reading_count == 0
+             ? RECORD_VALUES * static_cast<std::uint32_t>(sizeof(std::uint64_t))
+             : plan.reading_count * static_cast<std::uint32_t>(sizeof(reading_result));
+}
+
+std::uint32_t register_bytes(bool registers) {
+  return registers ? static_cast<std::uint32_t>(register_names().size() * sizeof(std::uint64_t))
+                   : 0;
+}
+
+void complete_reading(reading& each, std::uint32_t pointer_size) {
+  if (each.pointer_size == 0) each.pointer_size = pointer_size;
+  if (each.bit_count == 0) each.bit_count = 8 * each.size;
+  if (each.element_size == 0) each.element_size = 1;
+}
+
+// The maxima over all plans, and the features that their readings use.
+void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans) {
+  const auto add = [&](const reading& each) {
+    settings.max_steps = std::max<std::uint32_t>(settings.max_steps, each.steps);
+    settings.max_capacity = std::max(settings.max_capacity, each.capacity);
+    settings.reading_features |= 1U << each.form;
+    if (each.scale > 0) settings.reading_features |= USES_INDEX;
+    if (each.base_from > 0) settings.reading_features |= USES_BASE_FROM;
+    if (each.length_from > 0) settings.reading_features |= USES_LENGTH_FROM;
+  };
+  for (const capture_plan& plan : plans) {
+    settings.max_readings = std::max(settings.max_readings, plan.reading_count);
+    settings.max_conditions = std::max(settings.max_conditions, plan.condition_count);
+    for (const reading& each : readings_of(plan)) add(each);
+    for (const condition& each : std::span(plan.conditions, plan.condition_count)) add(each.value);
+    if ((settings.flags & MEASURE_VALUE) != 0) add(plan.measured);
+  }
+}
+
+void merge_flags(builtin_settings& settings, std::span<const capture_plan> plans) {
+  record_u32 any = 0;
+  record_u32 all = PLAN_FLAGS;
+  for (const capture_plan& plan : plans) {
+    any |= plan.flags;
+    all &= plan.flags;
+  }
+  settings.flags |= any;
+  settings.plan_flags = any & ~all;
+}
+
+// Places the bytes of a plan from `begin` on and returns their end. The largest are last, because
+// max_capacity bytes behind the beginning of any must be inside the record.
+std::uint32_t place_bytes(capture_plan& plan, std::uint32_t begin, std::uint32_t& last) {
+  std::vector<reading*> order;
+  for (reading& each : readings_of(plan))
+    if (each.capacity > 0) order.push_back(&each);
+  std::ranges::sort(order, [](const reading* one, const reading* other) {
+    return std::pair(one->capacity, one) < std::pair(other->capacity, other);
+  });
+  for (reading* const each : order) {
+    each->bytes_offset = last = begin;
+    begin += round_to_words(each->capacity);
+  }
+  return begin;
+}
+
+} // namespace
+
+void complete_readings(capture_plan& plan) {
+  const std::uint32_t pointer_size = (plan.flags & POINTERS_32) != 0 ? 4 : 8;
+  for (reading& each : readings_of(plan)) complete_reading(each, pointer_size);
+  for (condition& each : std::span(plan.conditions, plan.condition_count))
+    complete_reading(each.value, pointer_size);
+  complete_reading(plan.measured, pointer_size);
+}
+
+std::size_t record_bytes(const capture_plan& plan, bool registers) {
+  std::size_t bytes = sizeof(probe_record) + result_bytes(plan) + register_bytes(registers);
+  for (const reading& each : readings_of(plan)) bytes += round_to_words(each.capacity);
+  return bytes;
+}
+
+void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers) {
+  merge_flags(settings, plans);
+  find_maxima(settings, plans);
+  const bool plans_differ = settings.plan_flags != 0 || settings.max_readings > 0 ||
+                            settings.max_conditions > 0 || (settings.flags & MEASURE_VALUE) != 0;
+  settings.plan_count = plans_differ ? static_cast<std::uint32_t>(plans.size()) : 0;
+
+  std::uint32_t end = 0;
+  for (const capture_plan& plan : plans) end = std::max(end, result_bytes(plan));
+  end += sizeof(probe_record);
+  if (registers) settings.registers_offset = end;
+  const std::uint32_t begin = end + register_bytes(registers);
+  settings.max_bytes_offset = begin;
+  end = begin;
+  for (capture_plan& plan : plans) {
+    std::uint32_t last = begin;
+    end = std::max(end, place_bytes(plan, begin, last));
+    settings.max_bytes_offset = std::max(settings.max_bytes_offset, last);
+  }
+  end = std::max(end, settings.max_bytes_offset + round_to_words(settings.max_capacity));
+
+  const bool copies = (settings.flags & COPY_STACK) != 0;
+  if (!copies) settings.returns = {};
+  if (!copies && (settings.flags & WALK_STACK) == 0) {
+    settings.stack_size = 0;
+    settings.record_size = settings.kept_size = end;
+    return;
+  }
+  if (settings.returns.utask != 0) {
+    settings.returns_offset = end;
+    end += sizeof(replaced_returns);
+  }
+  settings.stack_offset = end;
+  end += sizeof(stack_head);
+  settings.record_size = end + settings.stack_size;
+  // Stack bytes are copied directly to the buffer.
+  settings.kept_size = copies ? end : settings.record_size;
+}
+
+} // namespace uprobectl

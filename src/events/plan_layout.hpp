@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lays out the records of a run, and finds what the built-in program must know about all plans
+// before it is loaded.
+#pragma once
+
+#include "bpf/record.h"
+
+#include <vector>
+
+namespace uprobectl {
+
+// Sets the defaults of the plan's readings that are 0, so that equal plans have equal bytes.
+void complete_readings(capture_plan& plan);
+
+// Returns the bytes of a record with this plan alone, without the stack.
+std::size_t record_bytes(const capture_plan& plan, bool registers);
+
+// Assigns the offsets of bytes in the plans, and sets the sizes, offsets and maxima of the settings
+// and their PLAN_FLAGS. Requires at least one plan, and in `settings` the other flags, stack_size
+// and returns, which are cleared if the plans do not need them. `registers`: they are in each
+// record.
+void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers);
+
+} // namespace uprobectl

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/prepared.hpp"
+
+#include "events/events.hpp"
+#include "events/readings.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+bool is_value_size(std::uint32_t size) { return size == 1 || size == 2 || size == 4 || size == 8; }
+
+// Returns what is wrong with the reading by itself; empty if nothing is.
+std::string_view find_defect(const reading& each) {
+  const auto is_register = [](std::uint32_t number) {
+    return number < register_names().size() || number == NO_REGISTER;
+  };
+  if (each.form > READ_JAVA_STRING) return "unknown form";
+  if (each.moment > MOMENT_RETURN) return "unknown moment";
+  if (!is_register(each.base) || (each.scale > 0 && !is_register(each.index)))
+    return "unknown register";
+  if (each.scale > 0 && each.index_size != 4 && each.index_size != 8)
+    return "invalid size of the index";
+  if (each.shift >= 64) return "invalid shift";
+  if (each.steps > MAX_STEPS) return "too many steps";
+  if (!is_value_size(each.size)) return "invalid size";
+  if (each.pointer_size != 0 && each.pointer_size != 4 && each.pointer_size != 8)
+    return "invalid size of pointers";
+  const std::uint32_t end =
+      each.bit_offset + (each.bit_count == 0 ? 8 * each.size : each.bit_count);
+  if (each.bit_offset > 0 && each.bit_count == 0) return "bit offset without a count";
+  if (end > 8U * each.size) return "bits beyond the value";
+  if ((each.form == READ_INTEGER) != (each.capacity == 0))
+    return "a capacity belongs to strings and buffers";
+  if (each.length_from != 0 && each.form != READ_BYTES) return "a length belongs to buffers";
+  if (each.length_is_end && each.element_size > 1) return "an element size with an end";
+  // At a return it is that of one of the function's exits, or of its caller.
+  if (each.moment == MOMENT_RETURN && each.base_from == 0 && each.base == instruction_pointer())
+    return "the instruction pointer is known only at the entry";
+  return {};
+}
+
+// Whether the value of a reading is known when a later one is made.
+bool is_known(const reading& source, const reading& user, const CaptureMoments& moments) {
+  return source.moment == user.moment ||
+         (moments.paired && source.moment == MOMENT_ENTRY && user.moment == MOMENT_RETURN);
+}
+
+std::string_view find_defect(std::span<const reading> readings, std::size_t number,
+                             const CaptureMoments& moments) {
+  const reading& each = readings[number];
+  if (const auto defect = find_defect(each); !defect.empty()) return defect;
+  if (!(each.moment == MOMENT_ENTRY ? moments.entry : moments.exit))
+    return "its moment is not probed";
+  for (const std::uint32_t source : {each.base_from, each.length_from}) {
+    if (source == 0) continue;
+    if (source > number) return "uses a reading that is not before it";
+    // The results of others are lengths, or addresses that may not be readable.
+    if (readings[source - 1].form != READ_INTEGER) return "uses a reading that is not an integer";
+    if (!is_known(readings[source - 1], each, moments))
+      return "uses a reading of a moment that its record does not have";
+  }
+  return {};
+}
+
+Error defect_error(std::string_view what, std::size_t number, std::string_view defect) {
+  return {ErrorKind::usage, fmt::format("{} {}: {}", what, number, defect)};
+}
+
+std::string_view find_number_defect(const reading& each, const CaptureMoments& moments) {
+  if (each.form != READ_INTEGER) return "only integers can be compared or measured";
+  if (each.base_from != 0 || each.length_from != 0) return "uses another reading";
+  return find_defect(std::span(&each, 1), 0, moments);
+}
+
+} // namespace
+
+Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoments& moments) {
+  if (prepared.readings.size() > MAX_READINGS)
+    return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < prepared.readings.size(); ++i) {
+    if (const auto defect = find_defect(prepared.readings, i, moments); !defect.empty())
+      return fail(defect_error("value", i, defect));
+    bytes += prepared.readings[i].capacity;
+  }
+  if (bytes > prepared.max_bytes)
+    return fail(ErrorKind::usage, fmt::format("the values take up to {} bytes, the maximum is {}",
+                                              bytes, prepared.max_bytes));
+  if (prepared.measured)
+    if (const auto defect = find_number_defect(*prepared.measured, moments); !defect.empty())
+      return fail(defect_error("measured value", 0, defect));
+  for (std::size_t i = 0; i < prepared.conditions.size(); ++i)
+    if (prepared.conditions[i])
+      if (const auto defect = find_number_defect(prepared.conditions[i]->value, moments);
+          !defect.empty())
+        return fail(defect_error("condition", i, defect));
+  return {};
+}
+
+} // namespace uprobectl

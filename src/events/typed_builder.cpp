@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the readings of typed values; typed_values.cpp decodes what they found.
+#include "events/library_types.hpp"
+#include "events/value_places.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using dwarf::Location;
+using dwarf::Piece;
+using dwarf::Type;
+using dwarf::TypeKind;
+
+constexpr std::size_t max_elements = 8;       // of an array
+constexpr std::size_t max_strings = 4;        // of an array: each is a reading of its own
+constexpr std::size_t max_shown_members = 24; // of a structure
+constexpr int max_nested_nodes = 64;
+constexpr std::size_t max_nodes = 4096; // of all values of a probe
+
+constexpr std::string_view type_not_known = "its type is not known";
+
+// Other types of this size are numbers: uint8_t is `unsigned char`.
+bool is_character_type(const Type& type) {
+  return type.size() == 1 && (type.plain_name() == "char" || type.plain_name() == "char8_t");
+}
+
+bool is_text_pointer(const Type& type) {
+  return type.kind() == TypeKind::pointer && type.target() != nullptr &&
+         is_character_type(*type.target());
+}
+
+bool is_aggregate(const Type& type) {
+  return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants ||
+         type.kind() == TypeKind::array;
+}
+
+} // namespace
+
+// Builds the readings and nodes of one set of values.
+class TypedValuesBuilder {
+public:
+  // `values`: how many will be added.
+  TypedValuesBuilder(const TypedPlace& where, const TypedLimits& limits, std::size_t values)
+      : where_(where), limits_(limits), waiting_values_(values) {}
+
+  void add_variable(const dwarf::Variable& variable) {
+    std::string name =
+        variable.name.empty() ? fmt::format("arg{}", made_.arguments_.size()) : variable.name;
+    set_moment(MOMENT_ENTRY);
+    begin_value();
+    Node node = make_value(std::move(name), *variable.type, variable.location);
+    node.type_name = variable.type->name();
+    made_.arguments_.push_back(std::move(node));
+  }
+
+  void add_result(std::string name = "ret") {
+    begin_value();
+    Node node = make_result(std::move(name));
+    node.type_name = where_.function->result->name();
+    made_.results_.push_back(std::move(node));
+  }
+
+  Result<void> add_path(const ValuePath& path) {
+    const bool is_result = is_result_path(where_, path);
+    const bool has_result =
+        where_.moments.exit && where_.function->result->kind() != TypeKind::none;
+    if (is_result && has_result && path.steps.empty()) {
+      add_result(path.text);
+      return {};
+    }
+    auto named = find_place(where_, path);
+    if (!named) return fail(std::move(named).error());
+    set_moment(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
+    begin_value();
+    Node node = make_at(path.text, named->place);
+    node.type_name = named->place.type->name();
+    (is_result ? made_.results_ : made_.arguments_).push_back(std::move(node));
+    return {};
+  }
+
+  void add_unreadable(const ValuePath& path, std::string_view reason) {
+    made_.arguments_.push_back({.name = path.text, .text = std::string(reason)});
+  }
+
+  TypedValues take() { return std::move(made_); }
+
+private:
+  using Node = TypedValues::Node;
+  using Part = TypedValues::Part;
+
+  void set_moment(record_u8 moment) {
+    moment_ = moment;
+    reader_.emplace(where_, moment);
+  }
+
+  static Node problem_node(std::string name, const Type& type, std::string_view problem) {
+    return {.kind = Node::Kind::problem,
+            .name = std::move(name),
+            .type = &type,
+            .text = std::string(problem)};
+  }
+  static Node more_node(std::string name, const Type& type) {
+    return {.kind = Node::Kind::more, .name = std::move(name), .type = &type};
+  }
+
+  std::optional<std::size_t> add_reading(const reading& made) {
+    if (readings_left() == 0 || made.capacity > bytes_left()) return std::nullopt;
+    used_bytes_ += made.capacity;
+    made_.readings_.push_back(made);
+    return made_.readings_.size() - 1;
+  }
+  std::uint32_t bytes_left() const { return bytes_limit_ - used_bytes_; }
+  std::size_t readings_left() const { return readings_limit_ - made_.readings_.size(); }
+
+  // Gives the next value its share of what is left.
+  void begin_value() {
+    const std::size_t waiting = std::max<std::size_t>(waiting_values_, 1);
+    bytes_limit_ =
+        used_bytes_ + static_cast<std::uint32_t>((limits_.max_bytes - used_bytes_) / waiting);
+    const std::size_t used = made_.readings_.size();
+    readings_limit_ = used + (limits_.max_readings - used + waiting - 1) / waiting;
+    waiting_values_ = waiting - 1;
+  }
+
+  Node make_result(std::string name) {
+    const dwarf::FunctionInfo& function = *where_.function;
+    // On arm64 nothing has the address of the result at the return.
+    const bool needs_entry = !function.result_location.is_readable() && where_.moments.paired;
+    if (needs_entry && function.result_address && function.result_address->is_readable()) {
+      set_moment(MOMENT_ENTRY);
+      const auto at_entry =
+          reader_->follow(function.result_address->pieces.front().formula, word_size);
+      const auto index = at_entry ? add_reading(*at_entry) : std::nullopt;
+      set_moment(MOMENT_RETURN);
+      if (index) return in_memory(std::move(name), *function.result, reader_->based_on(*index), 0);
+    }
+    set_moment(MOMENT_RETURN);
+    if (function.result_address && !function.result_location.is_readable())
+      return problem_node(std::move(name), *function.result, "returned through memory");
+    return make_value(std::move(name), *function.result, function.result_location);
+  }
+
+  Node make_value(std::string name, const Type& type, const Location& location) {
+    if (!location.is_readable()) return problem_node(std::move(name), type, problem_of(location));
+    return make_at(std::move(name), {.type = &type, .location = &location});
+  }
+
+  // A value at a place: in memory, in a register or in several pieces.
+  Node make_at(std::string name, const ValuePlace& place) {
+    const Type& type = *place.type;
+    if (place.bits) {
+      const std::uint64_t size = (place.bits->offset + place.bits->size + 7) / 8;
+      const auto number = size <= word_size ? reader_->number(place, size) : std::nullopt;
+      if (!number) return problem_node(std::move(name), type, location_too_complex);
+      Node node = from_reading(std::move(name), type, *number, false, load_size(size), 0);
+      node.bits = place.bits;
+      return node;
+    }
+    if (place.address) return in_memory(std::move(name), type, *place.address, 0);
+    const auto& pieces = place.location->pieces;
+    if (pieces.size() == 1 && pieces[0].kind == Piece::Kind::memory) {
+      auto address = reader_->follow(pieces[0].formula, word_size);
+      if (!address) return problem_node(std::move(name), type, location_too_complex);
+      address->addend = add_wrapping(address->addend, place.offset);
+      return in_memory(std::move(name), type, *address, 0);
+    }
+    return in_pieces(std::move(name), place);
+  }
+
+  // A value in registers, or in several places. Only the pieces that it has are read.
+  Node in_pieces(std::string name, const ValuePlace& place) {
+    TypedValues::Source source;
+    std::uint64_t start = 0;
+    const std::uint64_t size = place.type->size();
+    for (const Piece& piece : place.location->pieces) {
+      const std::uint64_t piece_size = piece.size != 0 ? piece.size : place.offset + size;
+      if (start + piece_size > place.offset && start < place.offset + size)
+        source.parts.push_back(make_part(piece, start, piece_size));
+      start += piece_size;
+    }
+    made_.sources_.push_back(std::move(source));
+    return make_node(std::move(name), *place.type, made_.sources_.size() - 1, place.offset, nullptr,
+                     0);
+  }
+
+  Part make_part(const Piece& piece, std::uint64_t offset, std::uint64_t size) {
+    Part part{.offset = offset, .size = size};
+    if (piece.kind == Piece::Kind::missing) {
+      part.problem = piece.problem.empty() ? dwarf::optimized_out : piece.problem;
+      return part;
+    }
+    std::optional<reading> made;
+    if (piece.kind == Piece::Kind::memory && size > word_size) {
+      made = reader_->follow(piece.formula, word_size);
+      part.is_memory = true;
+      if (made) {
+        made->form = READ_BYTES;
+        made->capacity = static_cast<record_u32>(std::min<std::uint64_t>(size, bytes_left()));
+        part.size = made->capacity;
+        if (made->capacity == 0) made.reset();
+      }
+    } else if (size <= word_size) {
+      made = reader_->follow(piece.formula,
+                             piece.kind == Piece::Kind::memory ? word_size : load_size(size));
+      if (made && piece.kind == Piece::Kind::memory && !add_load(*made, 0, load_size(size)))
+        made.reset();
+    }
+    const auto index = made ? add_reading(*made) : std::nullopt;
+    if (index)
+      part.reading = *index;
+    else
+      part.problem = location_too_complex;
+    return part;
+  }
+
+  // A value at the number of a reading: a number is read alone, a structure as one block.
+  Node in_memory(std::string name, const Type& type, const reading& address, int depth) {
+    if (const auto form = find_string_form(type))
+      return string_at(std::move(name), type, address, 0, *form);
+    if (is_number(type)) {
+      reading number = address;
+      if (!add_load(number, 0, load_size(type.size())))
+        return problem_node(std::move(name), type, location_too_complex);
+      return from_reading(std::move(name), type, number, false, type.size(), depth);
+    }
+    if (type.size() == 0 || !is_aggregate(type))
+      return type.size() > word_size
+                 ? problem_node(std::move(name), type, "its type is not supported")
+                 : problem_node(std::move(name), type, type_not_known);
+    if (limits_.scalars_only || bytes_left() == 0) return more_node(std::move(name), type);
+    reading block = address;
+    block.form = READ_BYTES;
+    block.capacity = static_cast<record_u32>(std::min<std::uint64_t>(type.size(), bytes_left()));
+    return from_reading(std::move(name), type, block, true, block.capacity, depth);
+  }
+
+  // `size`: of the source, bytes.
+  Node from_reading(std::string name, const Type& type, const reading& made, bool is_memory,
+                    std::uint64_t size, int depth) {
+    const auto index = add_reading(made);
+    if (!index) return more_node(std::move(name), type);
+    made_.sources_.push_back({{{.size = size, .reading = *index, .is_memory = is_memory}}});
+    return make_node(std::move(name), type, made_.sources_.size() - 1, 0,
+                     is_memory ? &made : nullptr, depth);
+  }
+
+  Node string_at(std::string name, const Type& type, reading object, std::uint64_t offset,
+                 reading_form form) {
+    object.form = static_cast<record_u8>(form);
+    object.addend = add_wrapping(object.addend, offset);
+    object.capacity = string_capacity();
+    return text_node(std::move(name), type, object);
+  }
+
+  // Strings that are still to come get the same share.
+  std::uint32_t string_capacity() const {
+    return std::min(limits_.max_string, bytes_left() / waiting_strings_);
+  }
+
+  Node text_node(std::string name, const Type& type, const reading& made) {
+    const auto index = made.capacity == 0 ? std::nullopt : add_reading(made);
+    if (!index) return more_node(std::move(name), type);
+    return {.kind = Node::Kind::text, .name = std::move(name), .type = &type, .reading = *index};
+  }
+
+  static Node scalar_node(std::string name, const Type& type, std::size_t source,
+                          std::uint64_t offset) {
+    return {.kind = Node::Kind::scalar,
+            .name = std::move(name),
+            .type = &type,
+            .source = source,
+            .offset = offset};
+  }
+
+  // Makes the node of a value at an offset of a source. `block`: the reading whose bytes the source
+  // has; null if it is in registers.
+  Node make_node(std::string name, const Type& type, std::size_t source, std::uint64_t offset,
+                 const reading* block, int depth) {
+    if (++nested_ > max_nested_nodes || ++nodes_ > max_nodes) {
+      --nested_;
+      return more_node(std::move(name), type);
+    }
+    Node node = make_node_of_kind(std::move(name), type, source, offset, block, depth);
+    --nested_;
+    return node;
+  }
+
+  Node make_node_of_kind(std::string name, const Type& type, std::size_t source,
+                         std::uint64_t offset, const reading* block, int depth) {
+    switch (type.kind()) {
+    case TypeKind::structure:
+    case TypeKind::variants:
+      if (const auto form = find_string_form(type); form && block != nullptr)
+        return string_at(std::move(name), type, address_of(*block), offset, *form);
+      if (const auto library = find_library_type(type))
+        return library_node(std::move(name), type, *library, source, offset, block, depth);
+      if (type.discriminant())
+        return choice_node(std::move(name), type, source, offset, block, depth);
+      return structure_node(std::move(name), type, source, offset, block, depth);
+    case TypeKind::array:
+      return array_node(std::move(name), type, source, offset, block, depth);
+    case TypeKind::reference:
+      return reference_node(std::move(name), type, source, offset, block, depth);
+    case TypeKind::pointer:
+      if (is_text_pointer(type)) return c_string_node(std::move(name), type, source, offset, block);
+      break;
+    case TypeKind::unknown:
+    case TypeKind::none:
+    case TypeKind::function:
+      return problem_node(std::move(name), type, type_not_known);
+    case TypeKind::integer:
+    case TypeKind::boolean:
+    case TypeKind::character:
+    case TypeKind::floating:
+    case TypeKind::enumeration:
+      break;
+    }
+    return scalar_node(std::move(name), type, source, offset);
+  }
+
+  // The address that a block was read from.
+  static reading address_of(reading block) {
+    block.form = READ_INTEGER;
+    block.capacity = 0;
+    block.length_from = 0;
+    block.length_is_end = 0;
+    block.element_size = 0;
+    return block;
+  }
+
+  // A reading of the word_size at an offset of the source; nullopt if it is not in one place.
+  std::optional<reading> word_at(std::size_t source, std::uint64_t offset,
+                                 const reading* block) const {
+    if (block != nullptr) {
+      reading number = address_of(*block);
+      if (add_load(number, offset, word_size)) return number;
+      return std::nullopt;
+    }
+    for (const Part& part : made_.sources_[source].parts)
+      if (part.offset == offset && part.size == word_size && part.problem.empty())
+        return reader_->based_on(part.reading);
+    return std::nullopt;
+  }
+
+  Node c_string_node(std::string name, const Type& type, std::size_t source, std::uint64_t offset,
+                     const reading* block) {
+    auto pointer = word_at(source, offset, block);
+    if (!pointer) return problem_node(std::move(name), type, part_problem(source, offset));
+    pointer->form = READ_STRING;
+    // With room for the NUL, and one more byte that shows whether the string goes on.
+    pointer->capacity = std::min(limits_.max_string + 2, bytes_left() / waiting_strings_);
+    if (pointer->capacity < 3) return more_node(std::move(name), type);
+    return text_node(std::move(name), type, *pointer);
+  }
+
+  std::string part_problem(std::size_t source, std::uint64_t offset) const {
+    for (const Part& part : made_.sources_[source].parts)
+      if (offset >= part.offset && offset < part.offset + part.size && !part.problem.empty())
+        return part.problem;
+    const auto& parts = made_.sources_[source].parts;
+    const bool is_described = std::ranges::any_of(parts, [&](const Part& part) {
+      return offset >= part.offset && offset < part.offset + part.size;
+    });
+    return is_described ? std::string(location_too_complex) : dwarf::optimized_out;
+  }
+
+  // A reference is shown as what it refers to.
+  Node reference_node(std::string name, const Type& type, std::size_t source, std::uint64_t offset,
+                      const reading* block, int depth) {
+    const auto pointer = word_at(source, offset, block);
+    const Type* const target = type.target();
+    if (!pointer || target == nullptr || depth >= limits_.depth || target->size() == 0)
+      return scalar_node(std::move(name), type, source, offset);
+    return in_memory(std::move(name), *target, *pointer, depth);
+  }
+
+  Node library_node(std::string name, const Type& type, const LibraryType& library,
+                    std::size_t source, std::uint64_t offset, const reading* block, int depth) {
+    const std::uint64_t at = offset + library.offset;
+    switch (library.kind) {
+    case LibraryType::Kind::c_string:
+      return c_string_node(std::move(name), type, source, at, block);
+    case LibraryType::Kind::pointer:
+      return scalar_node(std::move(name), *library.type, source, at);
+    case LibraryType::Kind::duration: {
+      Node node{.kind = Node::Kind::duration, .name = std::move(name), .type = &type};
+      node.children.push_back(scalar_node({}, *library.type, source, at));
+      node.text = library.unit;
+      return node;
+    }
+    case LibraryType::Kind::optional: {
+      Node node{.kind = Node::Kind::optional, .name = std::move(name), .type = &type};
+      node.children.push_back(
+          scalar_node({}, *library.flag, source, offset + library.length_offset));
+      node.children.push_back(make_node({}, *library.type, source, at, block, depth));
+      return node;
+    }
+    case LibraryType::Kind::text:
+    case LibraryType::Kind::sequence:
+      break;
+    }
+    return sequence_node(std::move(name), type, library, source, offset, block, depth);
+  }
+
+  // Characters or elements behind a pointer, with their number.
+  Node sequence_node(std::string name, const Type& type, const LibraryType& library,
+                     std::size_t source, std::uint64_t offset, const reading* block, int depth) {
+    auto pointer = word_at(source, offset + library.offset, block);
+    const auto length = word_at(source, offset + library.length_offset, block);
+    const bool is_text = library.kind == LibraryType::Kind::text;
+    const std::uint64_t size = is_text ? 1 : library.type->size();
+    if (!pointer || !length || size == 0)
+      return problem_node(std::move(name), type, part_problem(source, offset + library.offset));
+    if (!is_text && (limits_.scalars_only || depth >= limits_.depth))
+      return more_node(std::move(name), type);
+    const bool has_strings = !is_text && is_string(*library.type);
+    const auto capacity = static_cast<std::uint32_t>(
+        is_text ? string_capacity() : std::min<std::uint64_t>(max_elements * size, bytes_left()));
+    if (capacity == 0 || readings_left() < 2) return more_node(std::move(name), type);
+    const auto length_index = add_reading(*length);
+    if (!has_strings) {
+      pointer->form = READ_BYTES;
+      pointer->capacity = capacity;
+      pointer->length_from = static_cast<record_u8>(*length_index + 1);
+      pointer->length_is_end = library.length_is_end ? 1 : 0;
+      pointer->element_size = library.length_is_end ? 0 : static_cast<record_u32>(size);
+    }
+    if (is_text) return text_node(std::move(name), type, *pointer);
+    const auto index = add_reading(*pointer);
+    made_.sources_.push_back({{{.size = capacity, .reading = *index, .is_memory = !has_strings}}});
+    const std::size_t elements = made_.sources_.size() - 1;
+    Node node{.kind = Node::Kind::sequence,
+              .name = std::move(name),
+              .type = library.type,
+              .reading = *index,
+              .length = length_index,
+              .length_is_end = library.length_is_end};
+    add_elements(node, *library.type, max_elements, elements, 0, &*pointer, depth);
+    return node;
+  }
+
+  // Strings are followed by a reading each; the bytes of the elements are not needed.
+  static bool is_string(const Type& type) {
+    return is_text_pointer(type) || find_string_form(type).has_value();
+  }
+
+  void add_elements(Node& node, const Type& element, std::uint64_t count, std::size_t source,
+                    std::uint64_t offset, const reading* block, int depth) {
+    const bool needs_readings = is_string(element) || find_library_type(element);
+    const std::uint64_t shown =
+        std::min<std::uint64_t>(count, needs_readings ? max_strings : max_elements);
+    const std::uint32_t outside = waiting_strings_;
+    for (std::uint64_t i = 0; i < shown; ++i) {
+      if (needs_readings) waiting_strings_ = outside * static_cast<std::uint32_t>(shown - i);
+      node.children.push_back(
+          make_node({}, element, source, offset + i * element.size(), block, depth + 1));
+    }
+    waiting_strings_ = outside;
+    if (shown < count) node.children.push_back(more_node({}, element));
+  }
+
+  Node structure_node(std::string name, const Type& type, std::size_t source, std::uint64_t offset,
+                      const reading* block, int depth) {
+    Node node{.kind = Node::Kind::structure, .name = std::move(name), .type = &type};
+    if (depth >= limits_.depth) return more_node(std::move(node.name), type);
+    if (type.members().empty() && type.size() == 0)
+      return problem_node(std::move(node.name), type, type_not_known);
+    for (const dwarf::Member& member : type.members()) {
+      if (node.children.size() >= max_shown_members) {
+        node.children.push_back(more_node({}, type));
+        break;
+      }
+      // Base classes and anonymous structures do not count as a level.
+      const bool is_transparent = member.is_base || member.name.empty();
+      Node child = make_node(member.name, *member.type, source, offset + member.offset, block,
+                             depth + (is_transparent ? 0 : 1));
+      child.bits = member.bits;
+      if (is_transparent && child.kind == Node::Kind::structure)
+        std::ranges::move(child.children, std::back_inserter(node.children));
+      else
+        node.children.push_back(std::move(child));
+    }
+    return node;
+  }
+
+  // An enum of Rust: one of its variants is valid.
+  Node choice_node(std::string name, const Type& type, std::size_t source, std::uint64_t offset,
+                   const reading* block, int depth) {
+    if (depth >= limits_.depth) return more_node(std::move(name), type);
+    Node node{.kind = Node::Kind::choice, .name = std::move(name), .type = &type};
+    const dwarf::Member& discriminant = *type.discriminant();
+    node.children.push_back(
+        scalar_node({}, *discriminant.type, source, offset + discriminant.offset));
+    for (const dwarf::Member& variant : type.members()) {
+      // Beyond the limit only the name is known.
+      Node child = node.children.size() > max_shown_members
+                       ? more_node(variant.name, *variant.type)
+                       : make_node(variant.name, *variant.type, source, offset + variant.offset,
+                                   block, depth);
+      child.selected_by = variant.selected_by;
+      node.children.push_back(std::move(child));
+    }
+    return node;
+  }
+
+  Node array_node(std::string name, const Type& type, std::size_t source, std::uint64_t offset,
+                  const reading* block, int depth) {
+    Node node{.kind = Node::Kind::array,
+              .name = std::move(name),
+              .type = &type,
+              .source = source,
+              .offset = offset};
+    const Type* const element = type.target();
+    if (element == nullptr || element->size() == 0)
+      return problem_node(std::move(node.name), type, type_not_known);
+    const bool is_text = is_character_type(*element);
+    if (type.element_count() == 0 || (is_text && type.dimensions() > 1))
+      return more_node(std::move(node.name), type);
+    if (is_text) return node;
+    if (depth >= limits_.depth) return more_node(std::move(node.name), type);
+    add_elements(node, *element, type.element_count(), source, offset, block, depth);
+    return node;
+  }
+
+  const TypedPlace& where_;
+  const TypedLimits& limits_;
+  std::optional<PlaceReader> reader_;
+  record_u8 moment_ = MOMENT_ENTRY;
+  std::size_t waiting_values_ = 0;
+  std::uint32_t waiting_strings_ = 1;
+  std::uint32_t used_bytes_ = 0;
+  std::uint32_t bytes_limit_ = 0; // of the value that is being made
+  std::size_t readings_limit_ = 0;
+  int nested_ = 0;
+  std::size_t nodes_ = 0;
+  TypedValues made_;
+};
+
+TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits) {
+  std::vector<const dwarf::Variable*> shown;
+  for (const dwarf::Variable& variable : place.function->variables) {
+    if (!place.moments.entry) break;
+    if (place.at_entry && (!variable.is_parameter || !variable.inlined_function.empty())) continue;
+    const bool is_inlined_call = !place.inlined_function.empty();
+    if (is_inlined_call &&
+        (!variable.is_parameter || variable.inlined_function != place.inlined_function))
+      continue;
+    shown.push_back(&variable);
+  }
+  const bool has_result = place.moments.exit && place.function->result->kind() != TypeKind::none;
+  TypedValuesBuilder builder(place, limits, shown.size() + (has_result ? 1 : 0));
+  for (const dwarf::Variable* variable : shown) builder.add_variable(*variable);
+  if (has_result) builder.add_result();
+  return builder.take();
+}
+
+TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits,
+                              std::span<const ValuePath> paths,
+                              std::vector<std::optional<Error>>& problems) {
+  TypedValuesBuilder builder(place, limits, paths.size());
+  for (const ValuePath& path : paths) {
+    auto added = builder.add_path(path);
+    auto& problem = problems.emplace_back();
+    if (added) continue;
+    problem = std::move(added).error();
+    builder.add_unreadable(path, "not available here");
+  }
+  return builder.take();
+}
+
+TypedValues TypedValues::make_unreadable(std::span<const ValuePath> paths,
+                                         std::string_view reason) {
+  TypedValues made;
+  for (const ValuePath& path : paths)
+    made.arguments_.push_back({.name = path.text, .text = std::string(reason)});
+  return made;
+}
+
+} // namespace uprobectl

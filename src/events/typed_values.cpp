@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/typed_values.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using dwarf::Type;
+using dwarf::TypeKind;
+
+constexpr std::string_view not_captured = "not captured";
+// Of a value behind the bytes that a hit captures.
+constexpr std::string_view beyond_limit = "beyond the captured bytes";
+
+// The reasons that JSON has are those of the command-line contract.
+DataValue::Unreadable unread_memory(const PreparedValue& answer) {
+  if (!answer.was_read) return {.reason = std::string(not_captured)};
+  if (answer.value == 0) return {.reason = "null pointer"};
+  return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", answer.value)};
+}
+
+DataValue::Unreadable unread_place(const std::string& problem) {
+  if (problem.ends_with(": not readable"))
+    return {.reason = "in a vector register", .text = problem};
+  return {.reason = problem};
+}
+
+std::uint64_t little_endian(Bytes bytes) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, bytes.data(), std::min<std::size_t>(bytes.size(), sizeof(number)));
+  return number;
+}
+
+std::int64_t sign_extended(std::uint64_t number, std::uint64_t bits) {
+  const std::uint64_t unused = 64 - bits;
+  return static_cast<std::int64_t>(number << unused) >> unused;
+}
+
+// The name of a type without its namespaces.
+std::string_view short_name(const Type& type) {
+  const std::string_view name = type.plain_name();
+  const auto scope = name.rfind("::");
+  return scope == std::string_view::npos ? name : name.substr(scope + 2);
+}
+
+} // namespace
+
+std::optional<std::string> enumerator_name(const dwarf::Type& type, std::int64_t value) {
+  const auto& all = type.enumerators();
+  // Scoped enumerations are written with their name: "Color::red".
+  const std::string_view scope = type.is_scoped_enumeration() ? short_name(type) : "";
+  const auto qualified = [&](const dwarf::Enumerator& each) {
+    return scope.empty() ? each.name : fmt::format("{}::{}", scope, each.name);
+  };
+  for (const dwarf::Enumerator& each : all)
+    if (each.value == value) return qualified(each);
+  if (value <= 0) return std::nullopt;
+  std::string text;
+  std::int64_t rest = value;
+  for (const dwarf::Enumerator& each : all) {
+    if (each.value <= 0 || !std::has_single_bit(static_cast<std::uint64_t>(each.value))) {
+      if (each.value != 0) return std::nullopt; // not a set of flags
+      continue;
+    }
+    if ((rest & each.value) == 0) continue;
+    rest &= ~each.value;
+    text += text.empty() ? qualified(each) : "|" + qualified(each);
+  }
+  if (rest != 0 || text.empty()) return std::nullopt;
+  return text;
+}
+
+namespace {
+
+// The first part of a value that could not be read: "" of the value itself, "item.price" of a
+// member.
+struct UnreadPart {
+  std::string place;
+  std::string reason;
+};
+
+std::optional<UnreadPart> find_unread(const DataValue& value) {
+  if (const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value))
+    return UnreadPart{{}, unread->reason};
+  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
+    for (const DataMember& member : *members)
+      if (auto found = find_unread(member.value)) {
+        found->place = found->place.empty() ? member.name : member.name + "." + found->place;
+        return found;
+      }
+  }
+  if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
+    for (std::size_t i = 0; i < elements->size(); ++i)
+      if (auto found = find_unread((*elements)[i])) {
+        found->place = fmt::format("[{}]", i) + (found->place.empty() ? "" : "." + found->place);
+        return found;
+      }
+  }
+  return std::nullopt;
+}
+
+// Whether parts of a value were left out because of a limit.
+bool is_cut(const DataValue& value) {
+  if (std::holds_alternative<DataValue::Cut>(value.value) ||
+      std::holds_alternative<DataValue::More>(value.value))
+    return true;
+  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value))
+    return std::ranges::any_of(*members, [](const auto& each) { return is_cut(each.value); });
+  const auto* const elements = std::get_if<DataValue::Array>(&value.value);
+  return elements != nullptr && std::ranges::any_of(*elements, is_cut);
+}
+
+} // namespace
+
+std::expected<std::uint64_t, DataValue::Unreadable>
+TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers) const {
+  const auto problem = [](std::string_view reason) {
+    return std::unexpected(DataValue::Unreadable{.reason = std::string(reason)});
+  };
+  const std::uint64_t size =
+      node.bits ? (node.bits->offset + node.bits->size + 7) / 8 : node.type->size();
+  if (size == 0 || size > sizeof(std::uint64_t)) return problem("its type is not supported");
+  for (const Part& part : sources_[node.source].parts) {
+    if (node.offset < part.offset || size > part.size ||
+        node.offset - part.offset > part.size - size)
+      continue;
+    if (!part.problem.empty()) return std::unexpected(unread_place(part.problem));
+    const PreparedValue& answer = answers[part.reading];
+    if (!answer.was_read || answer.status < 0) return std::unexpected(unread_memory(answer));
+    const std::uint64_t at = node.offset - part.offset;
+    std::uint64_t number = answer.value >> 8 * (at & 7);
+    if (part.is_memory) {
+      const auto bytes = slice(answer.bytes, at, size);
+      if (!bytes) return problem(beyond_limit);
+      number = little_endian(*bytes);
+    }
+    const std::uint64_t bits = node.bits ? node.bits->size : 8 * size;
+    if (node.bits) number >>= node.bits->offset;
+    return bits >= 64 ? number : number & ((std::uint64_t{1} << bits) - 1);
+  }
+  // A location may be of a part of the value: nothing has the rest.
+  const auto& parts = sources_[node.source].parts;
+  const bool is_cut = !parts.empty() && parts.back().is_memory;
+  return problem(is_cut ? beyond_limit : std::string_view(dwarf::optimized_out));
+}
+
+DataValue TypedValues::decode_scalar(const Node& node,
+                                     std::span<const PreparedValue> answers) const {
+  auto number = read_bits(node, answers);
+  if (!number && number.error().reason == beyond_limit) return {DataValue::More{}};
+  if (!number) return {std::move(number).error()};
+  const Type& type = *node.type;
+  const std::uint64_t bits = node.bits ? node.bits->size : 8 * type.size();
+  const TypeKind kind = type.kind();
+  if (kind == TypeKind::boolean) return {*number != 0};
+  if (kind == TypeKind::pointer || kind == TypeKind::reference)
+    return {DataValue::Pointer{*number}};
+  if (kind == TypeKind::floating && type.size() == sizeof(float))
+    return {static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(*number)))};
+  if (kind == TypeKind::floating && type.size() == sizeof(double))
+    return {std::bit_cast<double>(*number)};
+  if (kind == TypeKind::floating)
+    return {DataValue::Unreadable{.reason = "its type is not supported"}};
+  if (kind == TypeKind::enumeration) {
+    const std::int64_t value =
+        type.is_signed() ? sign_extended(*number, bits) : static_cast<std::int64_t>(*number);
+    if (auto name = enumerator_name(type, value)) return {DataValue::Name{std::move(*name)}};
+    return {value};
+  }
+  if (type.plain_name() == "char" && type.size() == 1 && *number >= 0x20 && *number < 0x7f)
+    return {DataValue::Character{static_cast<char>(*number)}};
+  if (type.is_signed()) return {sign_extended(*number, bits)};
+  return {*number};
+}
+
+// An array of characters, up to its first NUL. It may be in several registers.
+DataValue TypedValues::decode_characters(const Node& node,
+                                         std::span<const PreparedValue> answers) const {
+  std::string text;
+  const std::uint64_t size = node.type->size();
+  const auto cut = [&]() -> DataValue {
+    if (text.empty()) return {DataValue::More{}};
+    return {DataValue::Cut{std::move(text)}};
+  };
+  while (text.size() < size) {
+    const std::uint64_t at = node.offset + text.size();
+    const auto& parts = sources_[node.source].parts;
+    const auto part = std::ranges::find_if(
+        parts, [&](const Part& each) { return each.offset <= at && at - each.offset < each.size; });
+    if (part == parts.end()) return cut();
+    const PreparedValue* const answer = part->problem.empty() ? &answers[part->reading] : nullptr;
+    if (answer == nullptr || !answer->was_read || answer->status < 0) {
+      if (!text.empty()) return cut();
+      return {answer == nullptr ? unread_place(part->problem) : unread_memory(*answer)};
+    }
+    Bytes bytes = answer->bytes;
+    if (!part->is_memory)
+      bytes = std::as_bytes(std::span(&answer->value, 1))
+                  .first(std::min<std::uint64_t>(part->size, sizeof(answer->value)));
+    if (at - part->offset >= bytes.size()) return cut();
+    bytes = bytes.subspan(at - part->offset);
+    const std::string_view found =
+        as_text(bytes.first(std::min<std::uint64_t>(bytes.size(), size - text.size())));
+    const auto end = found.find('\0');
+    text += found.substr(0, end);
+    if (end != std::string_view::npos) return {std::move(text)};
+  }
+  return {std::move(text)};
+}
+
+DataValue TypedValues::decode_text(const Node& node, std::span<const PreparedValue> answers) const {
+  const PreparedValue& answer = answers[node.reading];
+  if (!answer.was_read || answer.status < 0) {
+    // A pointer that leads nowhere is a value, too; the address that could not be read may be
+    // another one, before the last step.
+    const reading& how = readings_[node.reading];
+    const bool is_pointer =
+        answer.value == 0 ||
+        (how.steps == 0 && (how.base_from == 0 || answers[how.base_from - 1].status >= 0));
+    if (answer.was_read && how.form == READ_STRING && is_pointer)
+      return {DataValue::Pointer{answer.value}};
+    return {unread_memory(answer)};
+  }
+  std::string text(as_text(answer.bytes));
+  if (answer.is_truncated) return {DataValue::Cut{std::move(text)}};
+  return {std::move(text)};
+}
+
+DataValue TypedValues::decode_sequence(const Node& node,
+                                       std::span<const PreparedValue> answers) const {
+  const PreparedValue& length = answers[*node.length];
+  const PreparedValue& answer = answers[node.reading];
+  if (!length.was_read || length.status < 0) return {unread_memory(length)};
+  const std::uint64_t size = node.type->size();
+  const std::uint64_t count =
+      node.length_is_end ? (length.value - answer.value) / size : length.value;
+  DataValue::Array elements;
+  if (count == 0) return {std::move(elements)}; // the pointer may be null
+  if (!answer.was_read || answer.status < 0) return {unread_memory(answer)};
+  std::uint64_t shown = 0;
+  for (const Node& child : node.children) {
+    if (shown == count) return {std::move(elements)};
+    // What is behind the captured bytes is left out. Strings have readings of their own.
+    const bool is_behind =
+        readings_[node.reading].form == READ_BYTES && (shown + 1) * size > answer.bytes.size();
+    if (child.kind == Node::Kind::more || is_behind) break;
+    elements.push_back(decode_node(child, answers));
+    ++shown;
+  }
+  if (shown < count) elements.push_back({DataValue::More{}});
+  return {std::move(elements)};
+}
+
+// The variant that the discriminant selects: `None`, `{Some=5}`.
+DataValue TypedValues::decode_choice(const Node& node,
+                                     std::span<const PreparedValue> answers) const {
+  auto number = read_bits(node.children.front(), answers);
+  if (!number) return {std::move(number).error()};
+  const std::uint64_t bits = 8 * node.children.front().type->size();
+  const std::span variants = std::span(node.children).subspan(1);
+  const auto selects = [&](const Node& variant) {
+    return std::ranges::any_of(variant.selected_by, [&](std::int64_t value) {
+      return bits >= 64 ? static_cast<std::uint64_t>(value) == *number
+                        : (static_cast<std::uint64_t>(value) & ((std::uint64_t{1} << bits) - 1)) ==
+                              *number;
+    });
+  };
+  auto chosen = std::ranges::find_if(variants, selects);
+  if (chosen == variants.end())
+    chosen = std::ranges::find_if(variants,
+                                  [](const Node& variant) { return variant.selected_by.empty(); });
+  if (chosen == variants.end()) return {*number};
+  DataValue value = decode_node(*chosen, answers);
+  auto* const members = std::get_if<DataValue::Struct>(&value.value);
+  if (members != nullptr && members->empty()) return {DataValue::Name{chosen->name}};
+  // "Some(5)" has a structure with the one member "__0".
+  if (members != nullptr && members->size() == 1 && members->front().name.starts_with("__")) {
+    DataValue only = std::move(members->front().value);
+    value = std::move(only);
+  }
+  DataValue::Struct named;
+  named.push_back({chosen->name, std::move(value)});
+  return {std::move(named)};
+}
+
+DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedValue> answers) const {
+  switch (node.kind) {
+  case Node::Kind::scalar:
+    return decode_scalar(node, answers);
+  case Node::Kind::text:
+    return decode_text(node, answers);
+  case Node::Kind::structure: {
+    DataValue::Struct members;
+    for (const Node& child : node.children)
+      members.push_back({child.name, decode_node(child, answers)});
+    return {std::move(members)};
+  }
+  case Node::Kind::array: {
+    if (node.children.empty() && node.type->element_count() != 0)
+      return decode_characters(node, answers);
+    DataValue::Array elements;
+    for (const Node& child : node.children) elements.push_back(decode_node(child, answers));
+    return {std::move(elements)};
+  }
+  case Node::Kind::sequence:
+    return decode_sequence(node, answers);
+  case Node::Kind::choice:
+    return decode_choice(node, answers);
+  case Node::Kind::optional: {
+    auto flag = read_bits(node.children.front(), answers);
+    if (!flag) return {std::move(flag).error()};
+    if (*flag == 0) return {DataValue::Name{"nullopt"}};
+    return decode_node(node.children.back(), answers);
+  }
+  case Node::Kind::duration: {
+    DataValue number = decode_node(node.children.front(), answers);
+    if (const auto* const value = std::get_if<std::int64_t>(&number.value))
+      return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
+    if (const auto* const value = std::get_if<std::uint64_t>(&number.value))
+      return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
+    if (const auto* const value = std::get_if<double>(&number.value))
+      return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
+    return number;
+  }
+  case Node::Kind::problem:
+    return {unread_place(node.text)};
+  case Node::Kind::more:
+    break;
+  }
+  return {DataValue::More{}};
+}
+
+ArgumentValue TypedValues::decode_argument(const Node& node,
+                                           std::span<const PreparedValue> answers) const {
+  ArgumentValue value{.name = node.name, .bytes = {}, .error = {}};
+  value.typed = decode_node(node, answers);
+  value.type_name = node.type_name;
+  value.truncated = is_cut(*value.typed);
+  if (auto unread = find_unread(*value.typed))
+    value.error = unread->place.empty() ? unread->reason : unread->place + ": " + unread->reason;
+  return value;
+}
+
+std::vector<ArgumentValue>
+TypedValues::decode_arguments(std::span<const PreparedValue> answers) const {
+  std::vector<ArgumentValue> values;
+  values.reserve(arguments_.size());
+  for (const Node& node : arguments_) values.push_back(decode_argument(node, answers));
+  return values;
+}
+
+std::vector<ArgumentValue>
+TypedValues::decode_results(std::span<const PreparedValue> answers) const {
+  std::vector<ArgumentValue> values;
+  values.reserve(results_.size());
+  for (const Node& node : results_) values.push_back(decode_argument(node, answers));
+  return values;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values by their names and types in debug information: which readings of the built-in program they
+// need, and how they are made of what was read.
+#pragma once
+
+#include "dwarf/functions.hpp"
+#include "events/arguments.hpp"
+#include "events/events.hpp"
+#include "events/prepared.hpp"
+
+#include <functional>
+#include <span>
+
+namespace uprobectl {
+
+constexpr int default_typed_depth = 2;
+constexpr int max_typed_depth = 16;
+
+// Limits of what is captured at a hit.
+struct TypedLimits {
+  std::size_t max_readings = MAX_READINGS;
+  std::uint32_t max_bytes = default_prepared_bytes; // of strings and memory
+  int depth = default_typed_depth;                  // of structures in structures
+  std::uint32_t max_string = default_string_bytes;  // bytes of one string
+  // Only numbers, enumerators and strings: for runs with many functions.
+  bool scalars_only = false;
+};
+
+// Finds a global variable of the module by its name; nullopt if there is none.
+using FindGlobal = std::function<std::optional<dwarf::Variable>(const std::string& name)>;
+
+// A probed place and what is known about the function there. Borrows both.
+struct TypedPlace {
+  const dwarf::FunctionInfo* function = nullptr; // never null
+  VirtualAddress address;                        // of the probed instruction
+  // The probe is at the first instruction of `function`.
+  bool at_entry = false;
+  // The name of the inlined function that the probe is for; empty: none.
+  std::string inlined_function = {};
+  CaptureMoments moments = {};
+  FindGlobal find_global = {}; // optional
+};
+
+// The readings of values of one place, and the decoder of their results. Borrows the types.
+class TypedValues {
+public:
+  TypedValues() = default;
+  // The parameters at a function's entry or of an inlined call, all visible variables elsewhere;
+  // and the result if returns are captured.
+  static TypedValues make(const TypedPlace& place, const TypedLimits& limits);
+  // The values that the paths name. `problems` gets an error for each path, nullopt if its value
+  // can be read: not_found, unsupported or usage. A value with a problem is an Unreadable.
+  static TypedValues make(const TypedPlace& place, const TypedLimits& limits,
+                          std::span<const ValuePath> paths,
+                          std::vector<std::optional<Error>>& problems);
+  // Values that are all unreadable.
+  static TypedValues make_unreadable(std::span<const ValuePath> paths, std::string_view reason);
+
+  // Each comes before those that are based on it.
+  const std::vector<reading>& readings() const { return readings_; }
+
+  // Returns the values at the entry, and those of the result. `answers`: of readings(), in the same
+  // order. A value that was not read is a DataValue::Unreadable. Names and types are borrowed.
+  std::vector<ArgumentValue> decode_arguments(std::span<const PreparedValue> answers) const;
+  std::vector<ArgumentValue> decode_results(std::span<const PreparedValue> answers) const;
+
+private:
+  friend class TypedValuesBuilder;
+
+  // A part of a value: bytes that a reading has in its number or, for memory, in its bytes.
+  struct Part {
+    std::uint64_t offset = 0; // in the value
+    std::uint64_t size = 0;
+    std::size_t reading = 0;
+    bool is_memory = false;
+    std::string problem = {}; // why there is no reading
+  };
+  // Where bytes come from. The members of a structure share one.
+  struct Source {
+    std::vector<Part> parts;
+  };
+  struct Node {
+    enum class Kind : std::uint8_t {
+      scalar,
+      text,      // characters that a reading has followed
+      structure, // children are members
+      array,     // children are elements
+      sequence,  // children are the first elements; `length` says how many there are
+      choice,    // children are a discriminant and the variants of a Rust enum
+      optional,  // children are a flag and the value
+      duration,  // the child is a number
+      problem,
+      more, // left out because of a limit
+    };
+    Kind kind = Kind::problem;
+    std::string name = {};
+    // What is decoded: for a reference what it refers to, for a sequence an element. Null for a
+    // path that names nothing.
+    const dwarf::Type* type = nullptr;
+    std::string_view type_name = {}; // in the source; of a whole argument only
+    std::size_t source = 0;
+    std::uint64_t offset = 0; // in the source, bytes
+    std::optional<dwarf::BitRange> bits = {};
+    std::size_t reading = 0;             // of a text or sequence
+    std::optional<std::size_t> length{}; // reading of a sequence's length
+    bool length_is_end = false;
+    std::vector<Node> children = {};
+    std::vector<std::int64_t> selected_by = {}; // of a variant; empty: by all other values
+    std::string text = {};                      // a problem, or the unit of a duration
+  };
+
+  DataValue decode_node(const Node& node, std::span<const PreparedValue> answers) const;
+  ArgumentValue decode_argument(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue decode_characters(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue decode_text(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue decode_sequence(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue decode_choice(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue decode_scalar(const Node& node, std::span<const PreparedValue> answers) const;
+  std::expected<std::uint64_t, DataValue::Unreadable>
+  read_bits(const Node& node, std::span<const PreparedValue> answers) const;
+
+  std::vector<reading> readings_;
+  std::vector<Source> sources_;
+  std::vector<Node> arguments_;
+  std::vector<Node> results_;
+};
+
+// Makes the condition that compares the value that a path names. Fails with not_found or
+// unsupported.
+Result<condition> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec);
+
+// Returns the name of an enumerator with this value, or "A|B" if its bits are those of several;
+// nullopt if there is none.
+std::optional<std::string> enumerator_name(const dwarf::Type& type, std::int64_t value);
+
+} // namespace uprobectl

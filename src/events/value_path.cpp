@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/value_path.hpp"
+
+#include "util/numbers.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_path_length = 512; // characters
+constexpr int max_parentheses = 8;
+
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name_character(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
+
+// unary   = "*" unary | postfix
+// postfix = primary { "." name | "->" name | "[" number "]" }
+// primary = name { "::" name } | "(" unary ")"
+class PathParser {
+public:
+  explicit PathParser(std::string_view text) : text_(text.substr(0, max_path_length)) {}
+
+  std::optional<ValuePath> parse() {
+    if (!read_unary(0)) return std::nullopt;
+    return path_;
+  }
+  // The end of what could be parsed.
+  std::size_t end() const { return at_; }
+
+private:
+  bool read_unary(int depth) {
+    skip_blanks();
+    if (depth > max_parentheses) return false;
+    if (!accept("*")) return read_postfix(depth);
+    if (!read_unary(depth + 1)) return false;
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference});
+    return true;
+  }
+
+  bool read_postfix(int depth) {
+    if (!read_primary(depth)) return false;
+    for (;;) {
+      const std::size_t before = at_;
+      skip_blanks();
+      if (accept("->")) {
+        path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference});
+        if (!read_member()) return false;
+      } else if (accept(".")) {
+        if (!read_member()) return false;
+      } else if (accept("[")) {
+        if (!read_index()) return false;
+      } else {
+        at_ = before;
+        return true;
+      }
+    }
+  }
+
+  bool read_primary(int depth) {
+    if (accept("(")) {
+      if (!read_unary(depth + 1)) return false;
+      skip_blanks();
+      return accept(")");
+    }
+    const std::size_t start = at_;
+    accept("::");
+    do
+      if (!read_name()) return false;
+    while (accept("::"));
+    path_.variable = text_.substr(start, at_ - start);
+    return true;
+  }
+
+  bool read_member() {
+    skip_blanks();
+    const std::size_t start = at_;
+    // The elements of tuples in Rust have numbers as names.
+    while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
+    if (start == at_) return false;
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::member,
+                           .name = std::string(text_.substr(start, at_ - start))});
+    return true;
+  }
+
+  bool read_index() {
+    skip_blanks();
+    const std::size_t start = at_;
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+    const auto index = parse_number<std::uint32_t>(text_.substr(start, at_ - start));
+    if (!index) return false;
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::element, .index = *index});
+    skip_blanks();
+    return accept("]");
+  }
+
+  bool read_name() {
+    if (at_ >= text_.size() || !is_name_start(text_[at_])) return false;
+    while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
+    return true;
+  }
+
+  bool accept(std::string_view token) {
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+  void skip_blanks() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  ValuePath path_;
+};
+
+// "->name" is one step for the user.
+std::size_t count_steps(const std::vector<ValuePath::Step>& steps) {
+  std::size_t count = steps.size();
+  for (std::size_t i = 1; i < steps.size(); ++i)
+    if (steps[i].kind == ValuePath::Step::Kind::member &&
+        steps[i - 1].kind == ValuePath::Step::Kind::dereference)
+      --count;
+  return count;
+}
+
+} // namespace
+
+Result<ValuePath> parse_value_path(std::string_view text) {
+  PathParser parser(text);
+  auto path = parser.parse();
+  if (!path || parser.end() != text.size())
+    return fail(Error{ErrorKind::usage, fmt::format("'{}' is not a value", text)}.hint(
+        "write a name with members, elements or what it points to, for example item.name, "
+        "self->items[0].id or *p; or a name with its type, as in fd:s32"));
+  if (count_steps(path->steps) > max_path_steps)
+    return fail(ErrorKind::usage, fmt::format("'{}' has more than {} steps", text, max_path_steps));
+  path->text = text;
+  return std::move(*path);
+}
+
+std::size_t find_path_end(std::string_view text) {
+  PathParser parser(text);
+  return parser.parse() ? parser.end() : 0;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/value_places.hpp"
+
+#include "events/library_types.hpp"
+#include "events/readings.hpp"
+#include "uprobectl/arch.hpp"
+#include "util/spelling.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+using dwarf::Formula;
+using dwarf::Location;
+using dwarf::Piece;
+using dwarf::Type;
+using dwarf::TypeKind;
+
+namespace {
+
+constexpr std::size_t max_named_members = 24; // in a hint
+
+bool is_aggregate_kind(TypeKind kind) {
+  return kind == TypeKind::structure || kind == TypeKind::variants || kind == TypeKind::array;
+}
+
+bool add_step(reading& made, std::int64_t offset) {
+  if (made.steps >= MAX_STEPS || offset < INT32_MIN || offset > INT32_MAX) return false;
+  made.offsets[made.steps++] = static_cast<record_s32>(offset);
+  return true;
+}
+
+} // namespace
+
+bool is_number(const Type& type) {
+  return !is_aggregate_kind(type.kind()) && type.size() > 0 && type.size() <= word_size &&
+         type.kind() != TypeKind::unknown && type.kind() != TypeKind::none &&
+         type.kind() != TypeKind::function;
+}
+
+// Bytes of a load that has the first `size` ones.
+std::uint64_t load_size(std::uint64_t size) {
+  return std::bit_ceil(std::max<std::uint64_t>(size, 1));
+}
+
+Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what) {
+  return {kind, fmt::format("'{}': {}", path.text, what)};
+}
+
+std::string problem_of(const Location& location) {
+  return location.problem.empty() ? dwarf::optimized_out : location.problem;
+}
+
+std::int64_t add_wrapping(std::int64_t number, std::uint64_t offset) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(number) + offset);
+}
+
+bool add_load(reading& made, std::uint64_t offset, std::uint64_t size) {
+  if (made.bit_offset != 0 || made.bit_count != 0) return false;
+  const std::int64_t distance = add_wrapping(made.addend, offset);
+  made.addend = 0;
+  made.size = static_cast<record_u8>(size);
+  return add_step(made, distance);
+}
+
+ValuePlace part_of(ValuePlace place, const Type& type, std::uint64_t offset) {
+  place.type = &type;
+  if (place.address)
+    place.address->addend = add_wrapping(place.address->addend, offset);
+  else
+    place.offset += offset;
+  return place;
+}
+
+std::optional<reading> PlaceReader::follow(const Formula& formula, std::uint64_t size) const {
+  reading made{};
+  made.form = READ_INTEGER;
+  made.moment = moment_;
+  made.size = static_cast<record_u8>(size);
+  made.base_offset = formula.loads.empty() ? formula.addend : formula.loads.front();
+  switch (formula.base) {
+  case Formula::Base::zero:
+    made.base = NO_REGISTER;
+    break;
+  case Formula::Base::machine_register: {
+    const auto index = host_arch_info().find_dwarf_register(formula.machine_register);
+    if (!index) return std::nullopt;
+    made.base = static_cast<record_u8>(*index);
+    break;
+  }
+  case Formula::Base::image: // relative to the probe, because the file is loaded anywhere
+    if (moment_ != MOMENT_ENTRY) return std::nullopt;
+    made.base = host_arch_info().pc;
+    made.base_offset = add_wrapping(made.base_offset, -where_.address.value);
+    break;
+  }
+  for (std::size_t i = 0; i < formula.loads.size(); ++i)
+    if (!add_step(made, i == 0 ? 0 : formula.loads[i])) return std::nullopt;
+  if (!formula.loads.empty()) made.addend = formula.addend;
+  if (formula.bit_offset != 0 || formula.bit_count != 0) {
+    made.size = word_size;
+    made.bit_offset = formula.bit_offset;
+    made.bit_count = formula.bit_count != 0
+                         ? formula.bit_count
+                         : static_cast<record_u8>(8 * word_size - formula.bit_offset);
+  }
+  return made;
+}
+
+reading PlaceReader::based_on(std::size_t earlier) const {
+  reading made{};
+  made.form = READ_INTEGER;
+  made.moment = moment_;
+  made.base = NO_REGISTER;
+  made.base_from = static_cast<record_u8>(earlier + 1);
+  made.size = word_size;
+  return made;
+}
+
+std::optional<reading> PlaceReader::number(const ValuePlace& place, std::uint64_t size) const {
+  if (place.address) {
+    reading made = *place.address;
+    if (!add_load(made, 0, load_size(size))) return std::nullopt;
+    return made;
+  }
+  std::uint64_t start = 0;
+  for (const Piece& piece : place.location->pieces) {
+    const std::uint64_t end = start + (piece.size != 0 ? piece.size : place.offset + size);
+    if (place.offset >= start && place.offset + size <= end)
+      return number_in_piece(piece, place.offset - start, size);
+    start = end;
+  }
+  return std::nullopt;
+}
+
+std::optional<ValuePlace> PlaceReader::dereference(const ValuePlace& place,
+                                                   const Type& target) const {
+  const auto pointer = number(place, word_size);
+  if (!pointer) return std::nullopt;
+  return ValuePlace{.type = &target, .address = pointer};
+}
+
+std::optional<reading> PlaceReader::number_in_piece(const Piece& piece, std::uint64_t at,
+                                                    std::uint64_t size) const {
+  if (piece.kind == Piece::Kind::missing) return std::nullopt;
+  if (piece.kind == Piece::Kind::memory) {
+    auto made = follow(piece.formula, word_size);
+    if (!made || !add_load(*made, at, load_size(size))) return std::nullopt;
+    return made;
+  }
+  if (at + size > word_size) return std::nullopt;
+  auto made = follow(piece.formula, word_size);
+  if (!made) return std::nullopt;
+  if (made->bit_offset != 0 || made->bit_count != 0) {
+    if (at != 0) return std::nullopt;
+    made->bit_count = static_cast<record_u8>(std::min<std::uint64_t>(made->bit_count, 8 * size));
+    return made;
+  }
+  if (at == 0) {
+    made->size = static_cast<record_u8>(load_size(size));
+  } else {
+    made->bit_offset = static_cast<record_u8>(8 * at);
+    made->bit_count = static_cast<record_u8>(8 * size);
+  }
+  return made;
+}
+
+namespace {
+
+// Finds what paths name, step by step.
+class PathResolver {
+public:
+  explicit PathResolver(const TypedPlace& where) : where_(where) {}
+
+  // Whether the path begins at the result.
+  bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
+
+  Result<NamedPlace> resolve(const ValuePath& path) {
+    NamedPlace made;
+    made.moment = is_result(path) ? MOMENT_RETURN : MOMENT_ENTRY;
+    if (made.moment == MOMENT_ENTRY && !where_.moments.entry)
+      return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
+                      .hint("probe it too with --entry or --latency"));
+    const PlaceReader reader(where_, made.moment);
+    auto start = find_start(path);
+    if (!start) return fail(std::move(start).error());
+    made.place = *start;
+    for (const ValuePath::Step& step : path.steps)
+      if (auto moved = take(path, reader, made.place, step); !moved)
+        return fail(std::move(moved).error());
+    made.global = std::move(global_);
+    return made;
+  }
+
+private:
+  const dwarf::Variable* find_variable(std::string_view name) const {
+    // The innermost scope is the last. Those of the inlined call that is probed come first.
+    const dwarf::Variable* found = nullptr;
+    for (const dwarf::Variable& each : where_.function->variables)
+      if (each.name == name && (found == nullptr || is_of_call(each) || !is_of_call(*found)))
+        found = &each;
+    return found;
+  }
+
+  const dwarf::Variable* find_parameter(std::string_view name) const {
+    const auto source = parse_source_name(name);
+    if (!source || source->kind != ArgumentSource::Kind::argument) return nullptr;
+    std::uint32_t number = 0;
+    for (const dwarf::Variable& each : where_.function->variables)
+      if (each.is_parameter && is_of_call(each) && number++ == source->number) return &each;
+    return nullptr;
+  }
+
+  // Whether the variable belongs to the inlined call that is probed, or to the function itself.
+  bool is_of_call(const dwarf::Variable& variable) const {
+    return variable.inlined_function == where_.inlined_function;
+  }
+
+  Result<ValuePlace> find_start(const ValuePath& path) {
+    if (is_result(path)) return find_result(path);
+    const dwarf::Variable* found = find_variable(path.variable);
+    if (found == nullptr) found = find_parameter(path.variable);
+    if (found != nullptr) return start_at(path, *found->type, found->location);
+    if (const dwarf::Variable* const self = find_variable("this"))
+      if (auto member = find_own_member(path, *self)) return *member;
+    // The names of registers are not looked up in all units.
+    if (where_.find_global && !parse_source_name(path.variable))
+      if (auto global = where_.find_global(path.variable)) {
+        global_ = std::make_unique<dwarf::Variable>(std::move(*global));
+        return start_at(path, *global_->type, global_->location);
+      }
+    return fail(unknown_name(path));
+  }
+
+  static Result<ValuePlace> start_at(const ValuePath& path, const Type& type,
+                                     const Location& location) {
+    if (!location.is_readable())
+      return fail(path_error(path, ErrorKind::unsupported, problem_of(location)));
+    return ValuePlace{.type = &type, .location = &location};
+  }
+
+  // A member of the class that a function of it names without "this->".
+  std::optional<ValuePlace> find_own_member(const ValuePath& path,
+                                            const dwarf::Variable& self) const {
+    const Type* const target = self.type->target();
+    if (target == nullptr || !self.location.is_readable()) return std::nullopt;
+    const auto member = find_member(*target, path.variable);
+    if (!member) return std::nullopt;
+    const PlaceReader reader(where_, MOMENT_ENTRY);
+    const auto object =
+        reader.dereference({.type = self.type, .location = &self.location}, *target);
+    if (!object) return std::nullopt;
+    ValuePlace place = part_of(*object, *member->type, member->offset);
+    place.bits = member->bits;
+    return place;
+  }
+
+  Result<ValuePlace> find_result(const ValuePath& path) const {
+    const dwarf::FunctionInfo& function = *where_.function;
+    if (!where_.moments.exit)
+      return fail(path_error(path, ErrorKind::usage, "the return is not probed")
+                      .hint("probe it too with --return or --latency"));
+    if (function.result->kind() == TypeKind::none)
+      return fail(path_error(path, ErrorKind::not_found,
+                             function.has_unknown_result ? "the place of the result is not known"
+                                                         : "the function returns nothing"));
+    return start_at(path, *function.result, function.result_location);
+  }
+
+  Error unknown_name(const ValuePath& path) const {
+    if (const auto source = parse_source_name(path.variable);
+        source && source->kind == ArgumentSource::Kind::machine_register)
+      return path_error(path, ErrorKind::usage, "a register needs a type")
+          .hint(fmt::format("write it as {}:x64", path.variable));
+    std::vector<std::string> names;
+    for (const dwarf::Variable& each : where_.function->variables)
+      if (!each.name.empty()) names.push_back(each.name);
+    Error error = path_error(
+        path, ErrorKind::not_found,
+        fmt::format("{} has no parameter or variable '{}'", where_.function->name, path.variable));
+    if (const auto near = nearest(path.variable, names); !near.empty())
+      return std::move(error).hint(did_you_mean(near));
+    return std::move(error).hint("list them with: uprobectl list-args TARGET FUNCTION");
+  }
+
+  Result<void> take(const ValuePath& path, const PlaceReader& reader, ValuePlace& place,
+                    const ValuePath::Step& step) const {
+    if (place.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
+    if (auto object = skip_reference(path, reader, place); !object) return object;
+    switch (step.kind) {
+    case ValuePath::Step::Kind::member:
+      return take_member(path, reader, place, step.name);
+    case ValuePath::Step::Kind::element:
+      return take_element(path, reader, place, step.index);
+    case ValuePath::Step::Kind::dereference:
+      break;
+    }
+    return follow_pointer(path, reader, place);
+  }
+
+  static Result<void> move_to(const ValuePath& path, ValuePlace& place,
+                              const std::optional<ValuePlace>& next) {
+    if (!next) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
+    place = *next;
+    return {};
+  }
+
+  static Result<void> skip_reference(const ValuePath& path, const PlaceReader& reader,
+                                     ValuePlace& place) {
+    if (place.type->kind() != TypeKind::reference || place.type->target() == nullptr) return {};
+    return move_to(path, place, reader.dereference(place, *place.type->target()));
+  }
+
+  static Result<void> follow_pointer(const ValuePath& path, const PlaceReader& reader,
+                                     ValuePlace& place) {
+    if (const auto library = find_library_type(*place.type)) {
+      if (library->kind == LibraryType::Kind::optional) {
+        place = part_of(place, *library->type, library->offset);
+        return {};
+      }
+      if (library->kind == LibraryType::Kind::pointer)
+        place = part_of(place, *library->type, library->offset);
+    }
+    if (place.type->kind() != TypeKind::pointer)
+      return fail(path_error(path, ErrorKind::usage,
+                             fmt::format("{} is not a pointer", place.type->name())));
+    if (place.type->target() == nullptr || place.type->target()->kind() == TypeKind::none)
+      return fail(path_error(path, ErrorKind::usage,
+                             fmt::format("what {} points to has no type", place.type->name())));
+    return move_to(path, place, reader.dereference(place, *place.type->target()));
+  }
+
+  static Result<void> take_member(const ValuePath& path, const PlaceReader& reader,
+                                  ValuePlace& place, const std::string& name) {
+    // As debuggers do: "." works for pointers.
+    if (place.type->kind() == TypeKind::pointer)
+      if (auto object = follow_pointer(path, reader, place); !object) return object;
+    const auto member = find_member(*place.type, name);
+    if (!member) {
+      Error error = path_error(path, ErrorKind::not_found,
+                               fmt::format("{} has no member '{}'", place.type->name(), name));
+      std::vector<std::string> names;
+      for (const dwarf::Member& each : place.type->members())
+        if (!each.name.empty() && !each.is_base) names.push_back(each.name);
+      if (const auto near = nearest(name, names); !near.empty())
+        return fail(std::move(error).hint(did_you_mean(near)));
+      if (!names.empty() && names.size() <= max_named_members)
+        return fail(std::move(error).hint(fmt::format("its members: {}", fmt::join(names, ", "))));
+      return fail(std::move(error));
+    }
+    place = part_of(place, *member->type, member->offset);
+    place.bits = member->bits;
+    return {};
+  }
+
+  static Result<void> take_element(const ValuePath& path, const PlaceReader& reader,
+                                   ValuePlace& place, std::uint64_t index) {
+    const Type* element = nullptr;
+    if (const auto library = find_library_type(*place.type);
+        library && library->kind == LibraryType::Kind::sequence) {
+      element = library->type;
+      const ValuePlace pointer = part_of(place, *library->type, library->offset);
+      if (auto moved = move_to(path, place, reader.dereference(pointer, *element)); !moved)
+        return moved;
+    } else if (place.type->kind() == TypeKind::array && place.type->dimensions() > 1) {
+      return fail(path_error(path, ErrorKind::unsupported,
+                             fmt::format("elements of {} cannot be picked", place.type->name())));
+    } else if (place.type->kind() == TypeKind::array) {
+      element = place.type->target();
+      if (const auto count = place.type->element_count(); count > 0 && index >= count)
+        return fail(path_error(path, ErrorKind::usage,
+                               fmt::format("{} has {} elements", place.type->name(), count)));
+    } else if (place.type->kind() == TypeKind::pointer) {
+      element = place.type->target();
+      if (auto moved = follow_pointer(path, reader, place); !moved) return moved;
+    }
+    if (element == nullptr || element->size() == 0)
+      return fail(path_error(path, ErrorKind::usage,
+                             fmt::format("{} has no elements", place.type->name())));
+    place = part_of(place, *element, index * element->size());
+    return {};
+  }
+
+  const TypedPlace& where_;
+  std::unique_ptr<dwarf::Variable> global_;
+};
+
+} // namespace
+
+bool is_result_path(const TypedPlace& where, const ValuePath& path) {
+  return PathResolver(where).is_result(path);
+}
+
+Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path) {
+  return PathResolver(where).resolve(path);
+}
+
+namespace {
+
+// Whether the spelling of a constant is that of an enumerator: "red", "Color::red",
+// "shop::Color::red".
+bool names_enumerator(std::string_view written, const Type& type, const std::string& enumerator) {
+  if (written == enumerator) return true;
+  if (!written.ends_with("::" + enumerator)) return false;
+  const std::string_view scope = written.substr(0, written.size() - enumerator.size() - 2);
+  const std::string_view name = type.plain_name();
+  if (name == scope || name.ends_with(fmt::format("::{}", scope))) return true;
+  // An unscoped enumerator is in the scope of its enumeration: "shop::red".
+  const auto outer = name.rfind("::");
+  return !type.is_scoped_enumeration() && outer != std::string_view::npos &&
+         (name.substr(0, outer) == scope ||
+          name.substr(0, outer).ends_with(fmt::format("::{}", scope)));
+}
+
+Result<std::uint64_t> find_constant(const ConditionSpec& spec, const Type& type) {
+  if (spec.constant_name.empty()) return spec.negative ? ~spec.magnitude + 1 : spec.magnitude;
+  const std::string& name = spec.constant_name;
+  std::vector<std::string> names;
+  for (const dwarf::Enumerator& each : type.enumerators()) {
+    if (names_enumerator(name, type, each.name)) return static_cast<std::uint64_t>(each.value);
+    names.push_back(each.name);
+  }
+  Error error{ErrorKind::usage, type.kind() == TypeKind::enumeration
+                                    ? fmt::format("{} has no enumerator '{}'", type.name(), name)
+                                    : fmt::format("'{}' is not a number", name)};
+  if (const auto near = nearest(name.substr(name.rfind(':') + 1), names); !near.empty())
+    return fail(std::move(error).hint(did_you_mean(near)));
+  return fail(std::move(error));
+}
+
+Result<condition> make_condition(const TypedPlace& place, const ConditionSpec& spec) {
+  const ValuePath& path = *spec.path;
+  if (spec.type)
+    return fail(path_error(path, ErrorKind::usage, "debug information gives its type, write none"));
+  auto named = find_place(place, path);
+  if (!named) return fail(std::move(named).error());
+  const PlaceReader reader(place, named->moment);
+  ValuePlace* const found = &named->place;
+  while (found->type->kind() == TypeKind::reference && found->type->target() != nullptr) {
+    auto referred = reader.dereference(*found, *found->type->target());
+    if (!referred) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
+    *found = *referred;
+  }
+  if (const auto library = find_library_type(*found->type);
+      library &&
+      (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
+    *found = part_of(*found, *library->type, library->offset);
+  const Type& type = *found->type;
+  if (type.kind() == TypeKind::floating)
+    return fail(path_error(path, ErrorKind::unsupported,
+                           "floating-point numbers cannot be compared in the kernel"));
+  if (!is_number(type))
+    return fail(path_error(path, ErrorKind::usage,
+                           fmt::format("only integers can be compared, this is {}", type.name())));
+  const std::uint64_t size =
+      found->bits ? (found->bits->offset + found->bits->size + 7) / 8 : type.size();
+  auto number = size <= word_size ? reader.number(*found, size) : std::nullopt;
+  if (!number) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
+  if (found->bits) {
+    number->bit_offset = static_cast<record_u8>(number->bit_offset + found->bits->offset);
+    number->bit_count = static_cast<record_u8>(found->bits->size);
+  }
+  // The location may have extended a shorter number with zeros.
+  const bool is_extended =
+      !found->bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
+  number->is_signed = type.is_signed() && !is_extended ? 1 : 0;
+  const auto constant = find_constant(spec, type);
+  if (!constant) return fail(path_error(path, constant.error().kind, constant.error().message));
+  condition made{};
+  made.value = *number;
+  made.comparison = number_of(spec.comparison);
+  made.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;
+  made.constant = *constant;
+  // As in C, a negative number is converted to the unsigned type.
+  if (spec.negative && !type.is_signed() && size < word_size)
+    made.constant &= (std::uint64_t{1} << 8 * size) - 1;
+  return made;
+}
+
+} // namespace
+
+Result<condition> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec) {
+  auto made = make_condition(place, spec);
+  if (!made) return fail(std::move(made).error().within(fmt::format("--if '{}'", spec.text)));
+  return made;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where values of debug information are, as readings of the built-in program, and what paths name.
+#pragma once
+
+#include "events/typed_values.hpp"
+
+namespace uprobectl {
+
+inline constexpr std::uint64_t word_size = 8; // bytes; 32-bit code has no typed values
+inline constexpr std::string_view location_too_complex = "its location is too complex";
+
+// A value: in memory at the number of a reading, or in the pieces of a location.
+struct ValuePlace {
+  const dwarf::Type* type = nullptr; // never null
+  std::optional<reading> address = {};
+  const dwarf::Location* location = nullptr; // borrowed; used without an address
+  std::uint64_t offset = 0;                  // bytes, in the location
+  std::optional<dwarf::BitRange> bits = {};
+};
+
+// Damaged debug information has any offsets: the sum wraps around, as addresses do.
+std::int64_t add_wrapping(std::int64_t number, std::uint64_t offset);
+
+// A member of a value, or an element. `offset`: bytes.
+ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offset);
+
+// Turns a reading of an address into one of the number at address + offset, `size` bytes: 1, 2, 4
+// or 8. Returns false if it then has too many steps, or if the address is only some bits of a
+// number.
+bool add_load(reading& made, std::uint64_t offset, std::uint64_t size);
+
+// The size of a load that has the first `size` bytes of a number.
+std::uint64_t load_size(std::uint64_t size);
+
+// Whether values of the type are one number of at most 8 bytes.
+bool is_number(const dwarf::Type& type);
+
+// Why a location cannot be read.
+std::string problem_of(const dwarf::Location& location);
+
+// Makes readings of numbers and addresses at one moment. Borrows the place.
+class PlaceReader {
+public:
+  PlaceReader(const TypedPlace& where, record_u8 moment) : where_(where), moment_(moment) {}
+
+  // Returns a reading of the formula's number; nullopt if a BPF program cannot follow it.
+  std::optional<reading> follow(const dwarf::Formula& formula, std::uint64_t size) const;
+  // A reading whose number is that of an earlier one.
+  reading based_on(std::size_t earlier) const;
+  // Returns a reading of the number at a place, in its low bytes; nullopt if it is in several
+  // pieces, or cannot be read.
+  std::optional<reading> number(const ValuePlace& place, std::uint64_t size) const;
+  // The place that the pointer at a place points to; nullopt if it cannot be followed.
+  std::optional<ValuePlace> dereference(const ValuePlace& place, const dwarf::Type& target) const;
+
+private:
+  std::optional<reading> number_in_piece(const dwarf::Piece& piece, std::uint64_t at,
+                                         std::uint64_t size) const;
+
+  const TypedPlace& where_;
+  record_u8 moment_;
+};
+
+// What a path names.
+struct NamedPlace {
+  ValuePlace place;
+  record_u8 moment = MOMENT_ENTRY;
+  std::unique_ptr<dwarf::Variable> global = {}; // whose location the place may borrow
+};
+
+// Whether the path begins at the result.
+bool is_result_path(const TypedPlace& where, const ValuePath& path);
+
+// Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
+// begins with the path.
+Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path);
+
+Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
+
+} // namespace uprobectl

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resolve/source_lines.hpp"
+
+#include "dwarf/lines.hpp"
+#include "util/shell_words.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Places = std::vector<dwarf::LinePlace>;
+
+// "work:12" may mean a line of the function, or of the file that has it.
+Error hint_at_function(const Query& query, Error error) {
+  const auto named = find_by_name(query.image, query.function.name);
+  if (error.kind != ErrorKind::not_found || !named || named->empty()) return error;
+  error.hints.insert(
+      error.hints.begin(),
+      fmt::format("for a line of the function, counted from its first: {}",
+                  shell_word(fmt::format("{}:+{}", query.function.name, query.function.number))));
+  return error;
+}
+
+Result<Places> places_of(const Query& query, const dwarf::DebugInfo& debug,
+                         std::span<const ProbePoint> functions) {
+  const auto is_code = [&](VirtualAddress address) { return is_in_code(query.image, address); };
+  const auto line = static_cast<std::uint32_t>(query.function.number);
+  const auto statements =
+      query.options.all ? dwarf::Statements::all : dwarf::Statements::first_of_run;
+  if (query.function.form == FunctionSpec::Form::source_line) {
+    auto places = dwarf::line_places(debug, query.function.name, line, is_code, statements);
+    if (!places) return fail(hint_at_function(query, std::move(places).error()));
+    return places;
+  }
+  Places all;
+  for (const ProbePoint& function : functions) {
+    auto places = dwarf::function_line_places(debug, function.address, line, is_code, statements);
+    if (!places) return places;
+    std::ranges::move(*places, std::back_inserter(all));
+  }
+  return all;
+}
+
+// Resolves the address of the place as a number does, with its checks.
+Result<ProbePoint> point_of(const Query& query, const dwarf::LinePlace& place) {
+  const FunctionSpec address{.form = FunctionSpec::Form::virtual_address,
+                             .request = query.function.request,
+                             .name = {},
+                             .number = place.address.value,
+                             .plus = std::nullopt};
+  Query at{query.binary, address, query.image, query.demangler, query.options};
+  at.symbolizer = query.symbolizer;
+  at.code_marks.swap(query.code_marks);
+  auto points = resolve_number(at);
+  at.code_marks.swap(query.code_marks);
+  if (!points) return fail(std::move(points).error());
+  ProbePoint point = std::move(points->front());
+  SourceLine source{.file = place.file, .line = place.line, .inlined = std::nullopt};
+  if (place.inlined) source.inlined = demangle(*place.inlined).value_or(*place.inlined);
+  point.source = std::make_shared<const SourceLine>(std::move(source));
+  return point;
+}
+
+} // namespace
+
+bool is_in_code(const elf::Image& image, VirtualAddress address) {
+  const elf::Segment* const segment = image.find_segment(address);
+  return segment != nullptr && segment->executable;
+}
+
+Result<std::vector<ProbePoint>> resolve_lines(const Query& query, const dwarf::DebugInfo& debug,
+                                              std::span<const ProbePoint> functions) {
+  auto places = places_of(query, debug, functions);
+  if (!places) return fail(std::move(places).error().within(query.subject()));
+  constexpr std::size_t few = 4;
+  if (places->size() > few) query.symbolizer->use_index();
+  std::vector<ProbePoint> points;
+  for (const dwarf::LinePlace& place : *places) {
+    auto point = point_of(query, place);
+    if (!point) return fail(std::move(point).error());
+    points.push_back(std::move(*point));
+  }
+  std::ranges::sort(points, {}, &ProbePoint::image_offset);
+  const auto repeated = std::ranges::unique(points, {}, &ProbePoint::image_offset);
+  points.erase(repeated.begin(), repeated.end());
+  for (const std::string& warning : debug.warnings())
+    points.front().warnings.push_back(fmt::format("{}: {}", query.subject(), warning));
+  return points;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resolve/source_text.hpp"
+
+#include "util/rooted_path.hpp"
+#include "util/text.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+bool is_source_file(const std::string& path) {
+  const auto status = stat_path(path);
+  return status && S_ISREG(status->st_mode);
+}
+
+// Tries the whole path below the folder, then without its first components.
+std::optional<std::string> find_below(const std::string& folder, std::string_view path) {
+  const auto status = stat_path(folder);
+  if (!status || !S_ISDIR(status->st_mode)) return std::nullopt;
+  std::string_view rest = path;
+  while (rest.starts_with("../")) rest.remove_prefix(3);
+  while (!rest.empty()) {
+    if (rest.starts_with('/')) {
+      rest.remove_prefix(1);
+      continue;
+    }
+    if (std::string candidate = fmt::format("{}/{}", folder, rest); is_source_file(candidate))
+      return candidate;
+    const auto slash = rest.find('/');
+    if (slash == std::string_view::npos) break;
+    rest.remove_prefix(slash + 1);
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::string> find_source(std::string_view path, const SourceSearch& where) {
+  for (const auto* const folders : {&where.folders, &where.debug_places})
+    for (const std::string& folder : *folders)
+      if (auto found = find_below(folder, path)) return found;
+  std::string itself(path);
+  if (path.starts_with('/') && is_source_file(itself)) return itself;
+  return std::nullopt;
+}
+
+Result<void>
+visit_source_lines(const std::string& path, std::uint32_t first, std::uint32_t last,
+                   const std::function<void(std::uint32_t line, std::string_view text)>& visit) {
+  const auto file = MappedFile::open(path);
+  if (!file) return fail(file.error());
+  std::string_view rest = as_text(file->bytes());
+  for (std::uint32_t line = 1; line <= last && !rest.empty(); ++line) {
+    std::string_view text = take_line(rest);
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (line >= first) visit(line, text.substr(0, max_source_line));
+    if (line == UINT32_MAX) break;
+  }
+  return {};
+}
+
+} // namespace uprobectl

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds and reads source files that debug information names.
+#pragma once
+
+#include "uprobectl/util.hpp"
+
+#include <functional>
+
+namespace uprobectl {
+
+// Where source files are searched, in this order.
+struct SourceSearch {
+  std::vector<std::string> folders; // --source-dir: with the whole path below it, or the end of it
+  std::vector<std::string> debug_places; // --debug-dir, likewise; other than folders are skipped
+};
+
+// Returns the path of the source file on this machine: in the folders of the search, else as the
+// debug information has it. nullopt if there is none.
+std::optional<std::string> find_source(std::string_view path, const SourceSearch& where);
+
+// Calls visit for lines `first` to `last` of the file (from 1) that it has. A line is cut after
+// max_source_line bytes. Fails for files that are not regular.
+constexpr std::size_t max_source_line = 1000;
+Result<void>
+visit_source_lines(const std::string& path, std::uint32_t first, std::uint32_t last,
+                   const std::function<void(std::uint32_t line, std::string_view text)>& visit);
+
+} // namespace uprobectl

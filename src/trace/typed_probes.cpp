@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/typed_probes.hpp"
+
+#include "dwarf/globals.hpp"
+#include "symbols/classify.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// With more functions, only scalars and strings are captured: their plans stay small.
+constexpr std::size_t max_whole_functions = 64;
+
+// Whether the code at the point is native and of this machine. Java methods and static probes
+// describe their arguments themselves.
+bool can_have_types(const CapturePoint& probed) {
+  const ProbePoint& point = *probed.point;
+  const bool is_native = probed.code.kind == CodeKind::native || probed.code.kind == CodeKind::go;
+  return is_native && !point.static_probe && point.java == nullptr &&
+         point.kind != SymbolKind::plt && point.binary->machine.arch == host_arch;
+}
+
+// The canonical frame address at an instruction, from call frame information.
+std::optional<dwarf::Formula> find_cfa(unwind::UnwindData& frames, VirtualAddress address) {
+  const unwind::Step& step = frames.step(address, address);
+  using Kind = unwind::CfaRule::Kind;
+  if (step.kind != unwind::Step::Kind::row || step.cfa.kind != Kind::register_offset)
+    return std::nullopt;
+  return dwarf::Formula{.base = dwarf::Formula::Base::machine_register,
+                        .machine_register = step.cfa.base_register,
+                        .addend = step.cfa.value};
+}
+
+// The name in debug information of the inlined function that the probe is for: without scopes and
+// parameters.
+std::string find_inlined_function(const ProbePoint& point, const dwarf::FunctionInfo& function) {
+  if (point.inlined_into == nullptr) return {};
+  if (!point.symbol) return {};
+  std::string name = point.demangled ? *point.demangled : *point.symbol;
+  constexpr std::string_view unnamed = "(anonymous namespace)::";
+  for (auto at = name.find(unnamed); at != std::string::npos; at = name.find(unnamed))
+    name.erase(at, unnamed.size());
+  name.resize(std::min(name.find('('), name.size()));
+  for (std::size_t i = function.variables.size(); i-- > 0;) {
+    const std::string& inlined = function.variables[i].inlined_function;
+    if (inlined.empty() || !name.ends_with(inlined)) continue;
+    const std::string_view scope = std::string_view(name).substr(0, name.size() - inlined.size());
+    if (scope.empty() || scope.ends_with("::")) return inlined;
+  }
+  return name;
+}
+
+bool has_argument(const ArgumentList* list, const std::optional<std::string>& name) {
+  return list != nullptr && name &&
+         std::ranges::find(list->arguments, *name, &ArgumentSpec::name) != list->arguments.end();
+}
+
+// Whether debug information tells what the condition compares. The name of a register means that
+// register.
+bool uses_types(const ConditionSpec& spec, const ArgumentList* list) {
+  if (!spec.path || has_argument(list, spec.name)) return false;
+  return spec.needs_types() || (spec.name && !parse_source_name(*spec.name));
+}
+
+} // namespace
+
+dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames) {
+  dwarf::CodePoint made{.address = point.address};
+  made.is_clone = point.symbol && has_other_arguments(*point.symbol);
+  const bool is_inside = point.symbol_offset != 0 || point.inlined_into != nullptr;
+  if (frames != nullptr && is_inside) made.cfa = find_cfa(*frames, point.address);
+  return made;
+}
+
+TypedProbes::TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
+                         std::size_t functions)
+    : where_{.places = std::move(debug_places)}, capture_(capture), lists_(capture.arguments),
+      moments_{.entry = capture.on_entry || capture.pair_calls,
+               .exit = capture.on_return || capture.pair_calls,
+               .paired = capture.pair_calls} {
+  limits_.scalars_only = functions > max_whole_functions;
+  limits_.depth = capture.typed_depth;
+  limits_.max_string = std::min(capture.max_string_bytes, limits_.max_bytes);
+}
+
+TypedProbes::File& TypedProbes::open(const std::shared_ptr<const ProbedBinary>& binary) {
+  const auto [found, is_new] = files_.try_emplace(binary);
+  File& file = found->second;
+  if (!is_new) return file;
+  auto image = elf::Image::open(binary->file, binary->path);
+  if (!image) {
+    file.problem = std::move(image).error();
+    return file;
+  }
+  file.image.emplace(std::move(*image));
+  auto debug = dwarf::DebugInfo::open(*file.image, where_);
+  if (!debug) {
+    file.problem = std::move(debug).error();
+    return file;
+  }
+  file.debug.emplace(std::move(*debug));
+  if (file.image->machine().info().unwind != nullptr)
+    file.frames.emplace(*file.image, file.image->machine().arch);
+  return file;
+}
+
+const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
+  const std::size_t found = lists_.find(point);
+  return found < capture_.arguments.size() ? &capture_.arguments[found] : nullptr;
+}
+
+Result<void> TypedProbes::add(CapturePoint& probed) {
+  functions_.emplace_back();
+  const ProbePoint& point = *probed.point;
+  const ArgumentList* const list = find_list(point);
+  const bool wants_paths = list != nullptr && !list->paths.empty();
+  const bool wants_values =
+      capture_.send_events && (wants_paths || (list == nullptr && capture_.typed));
+  const bool wants_conditions = std::ranges::any_of(
+      capture_.conditions, [&](const ConditionSpec& each) { return uses_types(each, list); });
+  if (!wants_values && !wants_conditions) return {};
+  if (!can_have_types(probed))
+    return add_untyped(probed, list, {ErrorKind::unsupported, "only native functions have it"});
+  File& file = open(point.binary);
+  if (!file.debug) return add_untyped(probed, list, *file.problem);
+  const auto described = dwarf::describe_function(
+      *file.debug, make_code_point(point, file.frames ? &*file.frames : nullptr));
+  if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "its unit has none"});
+  const dwarf::FunctionInfo& info = *described;
+  TypedPlace place{.function = &info, .address = point.address};
+  place.at_entry = point.inlined_into == nullptr && info.entry == point.address;
+  place.inlined_function = find_inlined_function(point, info);
+  place.moments = moments_;
+  place.find_global = [&](const std::string& name) {
+    return dwarf::find_global(*file.debug, name, point.address);
+  };
+  if (auto added = add_conditions(probed, place, list); !added)
+    return fail(std::move(added).error().within(display_name(point)));
+  if (!wants_values) return {};
+  auto values = make_values(place, wants_paths ? list : nullptr);
+  if (!values) return fail(std::move(values).error().within(display_name(point)));
+  if (!probed.prepared) probed.prepared.emplace();
+  probed.prepared->replaces_arguments = true;
+  probed.prepared->readings = values->readings();
+  // Nobody has asked for these values: they must not keep the function from being probed.
+  if (!wants_paths)
+    if (const auto checked = check_prepared(*probed.prepared, moments_); !checked) {
+      warnings_.push_back(fmt::format("{}: its parameters cannot be captured: {}",
+                                      display_name(point), checked.error().message));
+      probed.prepared->replaces_arguments = false;
+      probed.prepared->readings.clear();
+      return {};
+    }
+  functions_.back().emplace(Function{
+      .name = place.at_entry && !wants_paths ? info.name : std::string(),
+      .returns_nothing = info.result->kind() == dwarf::TypeKind::none && !info.has_unknown_result,
+      .values = std::move(*values)});
+  return {};
+}
+
+Result<TypedValues> TypedProbes::make_values(const TypedPlace& place, const ArgumentList* list) {
+  if (list == nullptr) return TypedValues::make(place, limits_);
+  std::vector<std::optional<Error>> problems;
+  TypedValues values = TypedValues::make(place, limits_, list->paths, problems);
+  if (auto merged = merge_problems(*list, std::move(problems)); !merged)
+    return fail(std::move(merged).error());
+  return values;
+}
+
+// A value of a list for one function must exist; one of the list for all must exist at some probe.
+Result<void> TypedProbes::merge_problems(const ArgumentList& list,
+                                         std::vector<std::optional<Error>> problems) {
+  if (list.function) {
+    for (std::optional<Error>& each : problems)
+      if (each) return fail(std::move(*each).within("--args"));
+    return {};
+  }
+  if (!general_problems_) {
+    general_problems_ = std::move(problems);
+    return {};
+  }
+  for (std::size_t i = 0; i < problems.size(); ++i)
+    if (!problems[i]) (*general_problems_)[i].reset();
+  return {};
+}
+
+Result<void> TypedProbes::check() const {
+  if (!general_problems_) return {};
+  for (const std::optional<Error>& each : *general_problems_)
+    if (each) return fail(Error(*each).within("--args"));
+  return {};
+}
+
+Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace& place,
+                                         const ArgumentList* list) const {
+  std::vector<std::optional<condition>> made(capture_.conditions.size());
+  bool any = false;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const ConditionSpec& spec = capture_.conditions[i];
+    if (!uses_types(spec, list)) continue;
+    auto condition = make_typed_condition(place, spec);
+    if (!condition) return fail(std::move(condition).error());
+    made[i] = *condition;
+    any = true;
+  }
+  if (!any) return {};
+  if (!probed.prepared) probed.prepared = PreparedCapture{.replaces_arguments = false};
+  probed.prepared->conditions = std::move(made);
+  return {};
+}
+
+// A probe whose function is not known: it keeps the arguments of its calling convention.
+Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* list,
+                                      const Error& problem) {
+  const auto needs = [&](std::string_view what) {
+    Error error{ErrorKind::not_found,
+                fmt::format("{}: {} needs debug information: {}", display_name(*probed.point), what,
+                            problem.message)};
+    error.hints = problem.hints;
+    return error;
+  };
+  for (const ConditionSpec& each : capture_.conditions)
+    if (each.needs_types() && uses_types(each, list))
+      return fail(needs(fmt::format("--if '{}'", each.text)));
+  if (list == nullptr || list->paths.empty() || !capture_.send_events) return {};
+  std::vector<std::optional<Error>> problems;
+  for (const ValuePath& path : list->paths)
+    problems.emplace_back(needs(fmt::format("'{}'", path.text)));
+  if (auto merged = merge_problems(*list, std::move(problems)); !merged) return merged;
+  probed.prepared.emplace();
+  functions_.back().emplace(Function{
+      .name = {}, .values = TypedValues::make_unreadable(list->paths, "no debug information")});
+  return {};
+}
+
+void TypedProbes::decode(Event& event, std::span<const PreparedValue> read) const {
+  if (event.probe >= functions_.size() || !functions_[event.probe]) return;
+  const Function& function = *functions_[event.probe];
+  if (event.has_arguments) {
+    event.typed_arguments = function.values.decode_arguments(read);
+    event.function = function.name;
+  }
+  if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return;
+  event.returns_nothing = function.returns_nothing;
+  for (ArgumentValue& each : function.values.decode_results(read)) {
+    if (each.name == "ret")
+      event.typed_return = std::move(each);
+    else
+      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
+          .push_back(std::move(each));
+  }
+}
+
+std::vector<std::string> TypedProbes::warnings() const {
+  std::vector<std::string> all = warnings_;
+  for (const auto& [binary, file] : files_)
+    if (file.debug)
+      for (const std::string& warning : file.debug->warnings())
+        all.push_back(to_string(binary->path) + ": " + warning);
+  return all;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values by the names and types of debug information, for the probes whose files have it.
+#pragma once
+
+#include "dwarf/dwarf.hpp"
+#include "dwarf/functions.hpp"
+#include "events/argument_lists.hpp"
+#include "events/plan.hpp"
+#include "events/typed_values.hpp"
+#include "trace/probes.hpp"
+#include "unwind/unwind_data.hpp"
+
+#include <map>
+
+namespace uprobectl {
+
+// Returns what dwarf::describe_function() needs to know about a probed place. `frames`: of the
+// image; null if it has no call frame information.
+dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames);
+
+// The typed values of the probes of a run. Owns the debug information that they refer to.
+class TypedProbes {
+public:
+  // Borrows `capture`.
+  TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
+              std::size_t functions);
+
+  // Sets what to capture at the probe, if its function is known. Call it once for each probe, in
+  // the order of their numbers. Fails with `usage`, `not_found` or `unsupported` if a value that
+  // was asked for by name cannot be read.
+  Result<void> add(CapturePoint& probed);
+  // Fails if a value that was asked for by name exists at no probe.
+  Result<void> check() const;
+
+  // Sets the typed arguments and the result of an event. `read`: the prepared values of its record.
+  // Does nothing for a probe without types.
+  void decode(Event& event, std::span<const PreparedValue> read) const;
+
+  // About debug information that could not be read, and functions that could not be captured.
+  std::vector<std::string> warnings() const;
+
+private:
+  struct File {
+    std::optional<elf::Image> image;
+    std::optional<dwarf::DebugInfo> debug;
+    std::optional<unwind::UnwindData> frames;
+    std::optional<Error> problem; // why there is no `debug`
+  };
+  struct Function {
+    std::string name; // empty: the probe is not at its entry
+    bool returns_nothing = false;
+    TypedValues values;
+  };
+
+  File& open(const std::shared_ptr<const ProbedBinary>& binary);
+  const ArgumentList* find_list(const ProbePoint& point) const;
+  Result<void> add_conditions(CapturePoint& probed, const TypedPlace& place,
+                              const ArgumentList* list) const;
+  Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list);
+  Result<void> add_untyped(CapturePoint& probed, const ArgumentList* list, const Error& problem);
+  Result<void> merge_problems(const ArgumentList& list, std::vector<std::optional<Error>> problems);
+
+  elf::DebugSearch where_;
+  const CaptureSpec& capture_;
+  ArgumentListIndex lists_;
+  TypedLimits limits_;
+  CaptureMoments moments_;
+  std::map<std::shared_ptr<const ProbedBinary>, File> files_;
+  std::vector<std::optional<Function>> functions_; // by probe number
+  std::vector<std::string> warnings_;
+  // Why the paths of the list for all functions cannot be read; nullopt if they can at some probe.
+  std::optional<std::vector<std::optional<Error>>> general_problems_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,83 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # scratch: set by the harness
+# Places of inlined functions, and the source lines of stacks: fixtures/workload/inlined_calls.c, which
+# counts its calls.
+
+inlined_scenarios() {
+  scenario 'places of inlined functions are hit as often as the functions are called' counts_inlined
+  scenario 'an event says into which function and line its function is inlined' says_inlined_into
+  scenario '--lines shows inlined functions as frames, with their lines' shows_lines
+  scenario '--lines says that no file has debug information' says_that_no_lines_are_known
+  scenario '--lines with --stack=fp and --count' counts_by_stack_with_lines
+  scenario 'places of inlined functions have no return' refuses_inlined_returns
+}
+
+run_inlined() { # OPTION… FUNCTION…; the program's output in `said`
+  "$UPROBECTL" attach -d 60 --command-output said "$@" -- "$FIXTURES/inlined-calls" 20 >out 2>err ||
+    fail "attach fails: $(cat err)"
+}
+
+calls_of() { # NAME
+  sed -n "s/^$1 //p" said
+}
+
+counted_hits() { # SYMBOL
+  records count "symbol=$1" | field count | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+counts_inlined() {
+  run_inlined -j --inlined --count "$FIXTURES/inlined-calls" tiny step both spin
+  for name in tiny step both; do
+    expect_equal "hits of $name" "$(calls_of "$name")" "$(counted_hits "$name")"
+  done
+  expect_equal 'places of tiny' 3 "$(records count symbol=tiny | grep -c '"inlined_into"')"
+  expect_equal 'places of both' 1 "$(records count symbol=both | grep -c '"inlined_into"')"
+  # Each pass of the loop is a hit, and the record says that it may be.
+  # On arm64 the entry is an instruction before the loop.
+  [ "$(counted_hits spin)" = "$(calls_of spin)" ] ||
+    records count symbol=spin | grep -q '"approximate":true' || fail 'spin is not approximate'
+  [ "$(counted_hits spin)" -ge "$(calls_of spin)" ] || fail 'spin is hit too rarely'
+  echo "spin: $(counted_hits spin) hits, $(calls_of spin) calls"
+}
+
+says_inlined_into() {
+  run_inlined --inlined "$FIXTURES/inlined-calls" step
+  expect_match 'event' 'step \(inlined into outer at inlined_calls\.c:45\)' "$(head -n 1 out)"
+  run_inlined -j --inlined "$FIXTURES/inlined-calls" step
+  expect_equal 'events' "$(calls_of step)" "$(count_records event symbol=step)"
+  # It has its parameter by name.
+  expect_match 'record' '"arguments":\[\{"name":"x","type":"int","value":[0-9]+,"error":null\}\].*"inlined_into":\{"symbol":"outer","demangled":null,"source":"[^"]*/inlined_calls\.c","line":45\},"approximate":false' \
+    "$(records event | head -n 1)"
+}
+
+shows_lines() {
+  run_inlined --inlined --stack --lines "$FIXTURES/inlined-calls" tiny
+  line_of() { sed -n "$1p" out; }
+  expect_match 'the innermost frame' '#0 tiny \[inlined\] \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:15$' "$(line_of 2)"
+  expect_match 'the caller' '#1 outer\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:43$' "$(line_of 3)"
+  expect_match 'the outermost' '#2 main\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:62$' "$(line_of 4)"
+  # Of the second call, which is in step.
+  expect_match 'three in one place' '#1 step \[inlined\] .* at inlined_calls\.c:23$' "$(grep -m 1 '#1 step' out)"
+  run_inlined --stack "$FIXTURES/inlined-calls" other
+  ! grep -q 'inlined_calls' out || fail 'lines without --lines'
+}
+
+says_that_no_lines_are_known() {
+  run_inlined --stack --lines "$FIXTURES/inlined-calls" other
+  ! grep -q 'no file of the stacks' err || fail "lines are known: $(cat err)"
+  "$UPROBECTL" attach -d 60 --stack --lines "$FIXTURES/apk-host" main -- "$FIXTURES/apk-host" \
+    "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 1 >out 2>err || fail "attach fails: $(cat err)"
+  expect_match 'warning' 'no file of the stacks has debug information: build with -g' "$(cat err)"
+}
+
+counts_by_stack_with_lines() {
+  run_inlined -j --count --stack=fp --inlined --lines "$FIXTURES/inlined-calls" step
+  expect_equal 'hits' "$(calls_of step)" "$(counted_hits step)"
+  expect_match 'frame' '"symbol":"step".*"line":2[0-9],"column":[0-9]+,"inlined":true' "$(records count)"
+}
+
+refuses_inlined_returns() {
+  attach_fails_with 1 --inlined --latency "$FIXTURES/inlined-calls" step
+  expect_match 'reason' 'does not return' "$(cat err)"
+}

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the locations of `uprobectl list-args` with gdb, parameter by parameter, in shop.cpp and, at
+-O0, where calling conventions decide, in passing.cpp: where uprobectl says
+that a value is at a function's first instruction, the bytes must be those that gdb shows for the
+parameter; where gdb says that it was optimized out, uprobectl must say so, too. At -O0 gdb reads the
+parameters behind the prologue of the same call.
+Usage: debug_info_agreement.py UPROBECTL SOURCE-FOLDER [--full]"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import tap  # noqa: E402
+
+# Programs, compilers, options, DWARF versions.
+QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2", 4),
+         ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2", 5),
+         ("passing", "g++", "-O0 -fdebug-types-section", 4), ("passing", "g++", "-O0", 5),
+         ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5)]
+FULL = [("shop", compiler, level, version) for compiler in ("g++", "clang++-19")
+        for level in ("-O0", "-O1", "-Og", "-O2") for version in (4, 5)]
+FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "clang++-19")
+         for types in ("", " -fdebug-types-section", " -fdebug-types-section -gsplit-dwarf")
+         for version in (4, 5)
+         # gdb 13 does not read what g++ 12 writes there.
+         if (compiler, version) != ("g++", 5) or "split" not in types]
+
+# Runs in gdb. For each function: stops at the first instruction, reads what uprobectl says, then at -O0
+# behind the prologue, and compares with the bytes of gdb's value.
+GDB_SCRIPT = r'''
+import gdb
+import json
+import re
+
+plan = json.load(open(PLAN))
+rows = []
+gdb.execute("set pagination off")
+gdb.execute("set print thread-events off")
+
+def register(name):
+    return int(gdb.parse_and_eval("(unsigned long)$" + name))
+
+def memory(address, size):
+    return bytes(gdb.selected_inferior().read_memory(address, size))
+
+def number(text):
+    """The value of NAME+N, [EXPRESSION]+N or a constant, each with >>BITS and &MASK behind it."""
+    bits = re.fullmatch(r"(.*?)(?:>>(\d+))?(?:&(0x[0-9a-f]+))?", text)
+    if bits[2] or bits[3]:
+        return number(bits[1]) >> int(bits[2] or 0) & int(bits[3] or "0xffffffffffffffff", 16)
+    match = re.fullmatch(r"\[(.*)\]([+-]\d+)?", text)
+    if match:
+        word = int.from_bytes(memory(number(match[1]), 8), "little")
+        return (word + int(match[2] or 0)) & (1 << 64) - 1
+    match = re.fullmatch(r"(-?\d+)|([a-z]\w*)([+-]\d+)?", text)
+    if match[1]:
+        return int(match[1]) & (1 << 64) - 1
+    return (register(match[2]) + int(match[3] or 0)) & (1 << 64) - 1
+
+def read(location, size):
+    """The bytes at a location of list-args; None for the parts that it cannot read."""
+    content = []
+    for piece in location.split(", "):
+        text, _, length = piece.rpartition(":") if re.search(r":\d+$", piece) else (piece, "", "")
+        length = int(length) if length else size
+        if re.fullmatch(r"\[.*\]", text):
+            content += list(memory(number(text[1:-1]), length))
+        elif re.fullmatch(r"(-?\d+|[a-z]\w*([+-]\d+)?|\[.*\][+-]\d+)(>>\d+)?(&\w+)?", text):
+            content += list(number(text).to_bytes(8, "little")[:length])
+        else:
+            content += [None] * length
+    return content[:size]
+
+def shown(name):
+    """The bytes of gdb's value; None if it was optimized out."""
+    value = frame().read_var(name)
+    if is_reference(value.type):
+        value = value.referenced_value().address
+    if value.is_optimized_out:
+        return None
+    used = used_bytes(value.type)
+    return [byte if used[i] else None for i, byte in enumerate(content_of(value))]
+
+def used_bytes(kind):
+    """For each byte of the type whether it is not padding."""
+    kind = kind.strip_typedefs()
+    if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+        return [True] * kind.sizeof
+    used = [False] * kind.sizeof
+    for field in kind.fields():
+        if not hasattr(field, "bitpos"):
+            continue
+        at = field.bitpos // 8
+        inside = [True] * ((field.bitpos % 8 + field.bitsize + 7) // 8) if field.bitsize else used_bytes(field.type)
+        for i, byte in enumerate(inside):
+            used[at + i] = used[at + i] or byte
+    return used
+
+def frame():
+    """The frame of the function itself, also where it begins with an inlined one."""
+    found = gdb.newest_frame()
+    while found.type() == gdb.INLINE_FRAME:
+        found = found.older()
+    found.select()
+    return found
+
+def is_reference(kind):
+    return kind.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
+
+def content_of(value):
+    kind = value.type.strip_typedefs()
+    if value.address is not None:
+        return memory(int(value.address), kind.sizeof)
+    if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+        mask = (1 << 8 * kind.sizeof) - 1
+        word = gdb.lookup_type("unsigned long" if kind.sizeof <= 8 else "unsigned __int128")
+        return (int(value.cast(word)) & mask).to_bytes(kind.sizeof, "little")
+    value.fetch_lazy()  # gdb 13 fails with an internal error for members of a lazy value
+    content = bytearray(kind.sizeof)
+    for field in kind.fields():
+        if not hasattr(field, "bitpos"):  # static
+            continue
+        if field.bitsize:
+            raise gdb.error("a bit-field in a register")
+        at = field.bitpos // 8
+        content[at:at + field.type.sizeof] = content_of(value[field])
+    return bytes(content)
+
+for function in plan["functions"]:
+    gdb.Breakpoint("*" + function["address"], temporary=True)
+gdb.execute("run > /dev/stdout")
+for _ in plan["functions"]:
+    pc = register("pc")
+    function = next(f for f in plan["functions"] if int(f["address"], 16) == pc)
+    ours = []
+    for parameter in function["parameters"]:
+        kind = frame().read_var(parameter["name"]).type if parameter["name"] else None
+        size = 8 if kind is None or is_reference(kind) else int(kind.sizeof)
+        try:
+            ours.append(read(parameter["location"], size) if parameter["location"] else None)
+        except gdb.MemoryError:
+            ours.append([])
+    if plan["prologue"]:
+        gdb.Breakpoint(function["symbol"], temporary=True)
+        gdb.execute("continue")
+    for parameter, bytes_read in zip(function["parameters"], ours):
+        if not parameter["name"]:
+            continue
+        try:
+            expected = shown(parameter["name"])
+            problem = ""
+        except (gdb.error, OverflowError) as error:
+            expected, problem = None, str(error)
+        rows.append({"function": function["name"], "parameter": parameter["name"],
+                     "location": parameter["location"], "why": parameter["problem"],
+                     "ours": bytes_read, "gdb": expected, "problem": problem})
+    if function is not plan["functions"][-1]:
+        gdb.execute("continue")
+json.dump(rows, open(ROWS, "w"))
+'''
+
+
+def compile_program(folder, name, compiler, options, version, sources):
+    """In the folder, which split units have to lie in."""
+    program = folder / f"{name}-{compiler}{options.replace(' ', '')}-{version}"
+    subprocess.run([compiler, "-std=c++20", "-w", "-Wno-psabi", *options.split(), "-g", f"-gdwarf-{version}", "-fno-pie",
+                    "-no-pie", "-o", program, sources / f"{name}.cpp"], check=True, cwd=folder)
+    return program
+
+
+def describe(uprobectl, name, program):
+    names = subprocess.run(["nm", "--defined-only", program], check=True, capture_output=True,
+                           text=True).stdout.split("\n")
+    symbols = [line.split()[2] for line in names
+               if re.search(rf" [Tt] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]]
+    # In the order in which main calls them, which is that of the source.
+    result = subprocess.run([uprobectl, "list-args", "--json", program, *symbols], capture_output=True,
+                            text=True, check=False)
+    records = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.returncode == 0, result.stderr
+    return [record for record in records if record["type"] == "arguments" and record["source_line"]
+            and record["source_file"].endswith((f"{name}.cpp", f"{name}.hpp"))]
+
+
+def compare(uprobectl, name, program, options, folder):
+    functions = describe(uprobectl, name, program)
+    called = CALLED[name]
+    functions = [f for f in functions if f["function"].split("::")[-1] in called]
+    functions.sort(key=lambda f: called.index(f["function"].split("::")[-1]))
+    plan, rows, script = folder / "plan.json", folder / "rows.json", folder / "script.py"
+    rows.unlink(missing_ok=True)
+    plan.write_text(json.dumps({"prologue": "-O0" in options, "functions": [
+        {"name": f["function"], "symbol": f["symbol"], "address": f["address"], "parameters": f["parameters"]}
+        for f in functions]}))
+    script.write_text(f"PLAN, ROWS = {str(plan)!r}, {str(rows)!r}\n" + GDB_SCRIPT)
+    run = subprocess.run(["gdb", "-batch", "-nx", "-x", script, program], capture_output=True, text=True,
+                         timeout=120, check=False)
+    assert rows.exists(), run.stdout + run.stderr
+    return functions, json.loads(rows.read_text())
+
+
+# The functions in the order in which main calls them.
+CALLED = {
+    "shop": ["add", "largest", "scale", "integers", "many", "points", "pairs", "floats", "mixed", "large",
+             "make_large", "by_value", "join", "enums", "pointers", "owners", "wide", "unused"],
+    "passing": ["return_trivial", "return_defaulted", "return_defaulted_outside", "return_own_destructor",
+                "return_own_copy", "return_own_move", "return_deleted_copy", "return_immovable",
+                "return_copy_template", "return_generic", "return_virtual_function", "return_virtual_base",
+                "return_base_with_destructor", "return_member_with_destructor",
+                "return_array_with_destructors", "return_nested_array", "return_aligned", "return_wide",
+                "return_long_double", "return_long_double_and_more", "return_long_double_or_text",
+                "return_long_double_or_float", "return_long_double_or_int", "return_long_doubles",
+                "take_classes", "take_parts", "take_aligned", "take_stack", "take_packed",
+                "take_long_doubles", "take_floats"],
+}
+
+
+# Where AAPCS64 puts the parameters of some functions of passing.cpp: the code of g++ 12 and clang 19
+# at -O2 (objdump) reads them there. None: in vector registers.
+ARM64 = {
+    "take_aligned": ["x0", "x1:8, x2:8", "x3", "x4:8, x5:8", "x6", "[sp]"],
+    "take_stack": ["x0", "x1", "x2", "x3", "x4", "x5", "x6", "[sp]", "[sp+16]", "[[sp+24]]", "[sp+32]",
+                   "[sp+48]", "[sp+64]"],
+    "take_long_doubles": ["x0", None, "x2:8, x3:8", "x4:8, x5:8", "x6"],
+    "take_floats": [None, None, "x0", "x1:8, x2:8", "x3"],
+    "return_immovable": ["x0"],
+}
+
+
+def check_arm64(report, uprobectl, folder, sources):
+    title = "passing: aarch64-linux-gnu-g++ -O0"
+    if not shutil.which("aarch64-linux-gnu-g++"):
+        report.skip(title, "aarch64-linux-gnu-g++ is not installed")
+        return
+    library = folder / "libpassing.so"
+    subprocess.run(["aarch64-linux-gnu-g++", "-std=c++20", "-w", "-Wno-psabi", "-O0", "-g", "-fPIC", "-shared",
+                    "-o", library, sources / "passing.cpp"], check=True)
+    found = {f["function"].split("::")[-1]: [parameter["location"] for parameter in f["parameters"]]
+             for f in describe(uprobectl, "passing", library)}
+    report.check(title, [f"{name}: {found.get(name)}, expected {expected}" for name, expected in ARM64.items()
+                         if found.get(name) != expected])
+
+
+def judge(row):
+    """equal, optimized out, not readable (said so), or wrong."""
+    ours, gdb = row["ours"], row["gdb"]
+    if ours is None:
+        if gdb is None and "optimized out" in row["why"]:
+            return "optimized out"
+        return "not readable" if "not readable" in row["why"] else "wrong"
+    if gdb is None:
+        return "unknown to gdb" if row["problem"] else "wrong"
+    ours += [None] * (len(gdb) - len(ours))  # the padding at the end may not be passed
+    pairs = [(a, b) for a, b in zip(ours, gdb) if a is not None and b is not None]
+    known = sum(byte is not None for byte in gdb)
+    if row["location"].count("not readable"):
+        known = len(pairs)
+    return "equal" if pairs and len(pairs) == known and all(a == b for a, b in pairs) else "wrong"
+
+
+def main():
+    uprobectl, sources = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    plan = FULL if "--full" in sys.argv else QUICK
+    report = tap.Tap()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        check_arm64(report, uprobectl, folder, sources)
+        for name, compiler, options, version in plan:
+            title = f"{name}: {compiler} {options}, DWARF {version}"
+            if missing := [tool for tool in (compiler, "gdb") if not shutil.which(tool)]:
+                report.skip(title, f"{missing[0]} is not installed")
+                continue
+            program = compile_program(folder, name, compiler, options, version, sources)
+            functions, rows = compare(uprobectl, name, program, options, folder)
+            problems = [f"only {len(functions)} functions"] if len(functions) != len(CALLED[name]) else []
+            verdicts = Counter(judge(row) for row in rows)
+            problems += [f"{row['function']} {row['parameter']}: {row['location'] or row['why']} -> "
+                         f"{row['ours']}, gdb: {row['gdb']} {row['problem']}"
+                         for row in rows if judge(row) == "wrong"]
+            if verdicts["equal"] < 40:
+                problems.append("too few were compared")
+            report.check(f"{title}: {dict(sorted(verdicts.items()))}", problems)
+    report.done()
+
+
+main()
