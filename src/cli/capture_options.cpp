@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture_options.hpp"
 
-#include "events/typed_values.hpp"
 #include "option_values.hpp"
 
 #include <algorithm>

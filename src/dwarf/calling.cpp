@@ -22,11 +22,6 @@ struct Leaf {
   bool is_bit_field = false; // a byte of it, at any offset
 };
 
-bool is_aggregate(const Type& type) {
-  return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants ||
-         type.kind() == TypeKind::array;
-}
-
 // Bytes, of a type that is not an aggregate.
 std::uint64_t scalar_alignment(const Type& type) {
   if (type.kind() == TypeKind::pointer) return word; // to a member function: two words
@@ -46,46 +41,32 @@ public:
   std::uint64_t natural_alignment() const {
     const std::uint64_t alignment = is_complete_ ? alignment_ : std::max(word, alignment_);
     // A packed structure is aligned less than its members: the alignment divides the size.
-    return is_aggregate(type_) && type_.size() != 0
+    return type_.is_aggregate() && type_.size() != 0
                ? std::min(alignment, type_.size() & (0 - type_.size()))
                : alignment;
   }
   // Bytes.
   std::uint64_t alignment() const {
-    return is_aggregate(type_) ? std::max(natural_alignment(), type_.alignment())
-                               : natural_alignment();
+    return type_.is_aggregate() ? std::max(natural_alignment(), type_.alignment())
+                                : natural_alignment();
   }
 
 private:
   bool collect(const Type& type, std::uint64_t offset, int depth) {
     if (depth > max_nesting || leaves_.size() > max_leaves || ++visits_ > max_visits) return false;
     if (depth > 0) alignment_ = std::max(alignment_, type.alignment());
-    switch (type.kind()) {
-    case TypeKind::structure:
-    case TypeKind::variants:
-      return std::ranges::all_of(type.members(), [&](const Member& member) {
-        return collect_member(member, offset + member.offset, depth);
-      });
-    case TypeKind::array: {
+    if (type.kind() == TypeKind::array) {
       const Type* const element = type.target();
       if (element == nullptr || type.element_count() > max_leaves) return false;
       for (std::uint64_t i = 0; i < type.element_count(); ++i)
         if (!collect(*element, offset + i * element->size(), depth + 1)) return false;
       return true;
     }
-    case TypeKind::unknown:
-    case TypeKind::none:
-    case TypeKind::function:
-      return false;
-    case TypeKind::integer:
-    case TypeKind::boolean:
-    case TypeKind::character:
-    case TypeKind::floating:
-    case TypeKind::enumeration:
-    case TypeKind::pointer:
-    case TypeKind::reference:
-      break;
-    }
+    if (type.is_aggregate())
+      return std::ranges::all_of(type.members(), [&](const Member& member) {
+        return collect_member(member, offset + member.offset, depth);
+      });
+    if (!type.is_scalar()) return false;
     alignment_ = std::max(alignment_, scalar_alignment(type));
     leaves_.push_back({&type, offset});
     return true;
@@ -113,7 +94,7 @@ std::uint64_t round_up(std::uint64_t number, std::uint64_t multiple) {
 }
 
 bool is_passed_by_reference(const Type& type) {
-  return is_aggregate(type) && type.is_passed_by_reference();
+  return type.is_aggregate() && type.is_passed_by_reference();
 }
 
 // Assigns registers and stack slots in the order of the parameters.
@@ -324,7 +305,7 @@ Location arm64_stack(Assigner& assign, const Type& type) {
 
 Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) {
   if (by_reference ||
-      (is_aggregate(type) && type.size() > 2 * word && homogeneous_floats(type) == 0))
+      (type.is_aggregate() && type.size() > 2 * word && homogeneous_floats(type) == 0))
     return behind(assign.free_registers() > 0 ? in_register(assign.take_register())
                                               : assign.take_stack(word, word));
   if (const std::size_t floats = homogeneous_floats(type); floats > 0) {
@@ -380,10 +361,10 @@ CallLocations locate(Assigner assign, std::span<const Passed> parameters, const 
 
 bool is_completely_known(const Type& type) {
   if (type.kind() == TypeKind::array) return false; // a vector; others are passed as pointers
-  if (is_aggregate(type) && type.size() == 0) return false;
+  if (type.is_aggregate() && type.size() == 0) return false;
   if (is_passed_by_reference(type)) return true;
   // Larger structures are in memory on both architectures, whatever their members are.
-  if (is_aggregate(type) && type.size() > 4 * word) return true;
+  if (type.is_aggregate() && type.size() > 4 * word) return true;
   const Layout layout(type);
   return layout.is_complete() && std::ranges::all_of(layout.leaves(), [](const Leaf& leaf) {
            return leaf.type->kind() != TypeKind::floating || leaf.type->size() <= word ||

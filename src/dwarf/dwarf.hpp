@@ -15,6 +15,10 @@
 
 namespace uprobectl::dwarf {
 
+// Maximum size of .debug_info, and of the entries of split units, that is searched as a whole;
+// bytes: takes some seconds.
+constexpr std::uint64_t max_debug_info = 200 << 20;
+
 class Context;
 
 // Maximum size of a debug section, bytes, inflated.

@@ -41,27 +41,6 @@ Passing passing_of(const Die& function) {
   }
 }
 
-bool is_scalar(const Type& type) {
-  switch (type.kind()) {
-  case TypeKind::integer:
-  case TypeKind::boolean:
-  case TypeKind::character:
-  case TypeKind::floating:
-  case TypeKind::enumeration:
-  case TypeKind::pointer:
-  case TypeKind::reference:
-    return true;
-  case TypeKind::none:
-  case TypeKind::unknown:
-  case TypeKind::array:
-  case TypeKind::structure:
-  case TypeKind::variants:
-  case TypeKind::function:
-    break;
-  }
-  return false;
-}
-
 // Reads one function.
 class FunctionReader final : public ExpressionData {
 public:
@@ -293,9 +272,9 @@ private:
   void locate_by_convention() {
     const Passing passing = passing_of(function_);
     std::vector<Passed> passed;
-    bool all_scalars = info_.result->kind() == TypeKind::none || is_scalar(*info_.result);
+    bool all_scalars = info_.result->kind() == TypeKind::none || info_.result->is_scalar();
     for (const Variable& variable : info_.variables) {
-      if (!is_scalar(*variable.type)) all_scalars = false;
+      if (!variable.type->is_scalar()) all_scalars = false;
       const auto& pieces = variable.location.pieces;
       // A slot with a pointer to the value, which the location follows.
       const bool by_reference = !pieces.empty() && is_set_up_later(variable.location) &&

@@ -2,19 +2,16 @@
 #include "dwarf/globals.hpp"
 
 #include "dwarf/attributes.hpp"
-#include "dwarf/inlined.hpp"
+#include "dwarf/entry_walk.hpp"
 #include "dwarf/type_table.hpp"
 
 #include <fmt/format.h>
-#include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
 
 namespace uprobectl::dwarf {
 
 namespace {
 
 using namespace llvm::dwarf;
-
-constexpr std::size_t max_nested_scopes = 64;
 
 // What the location of a global variable refers to by an index.
 class UnitAddresses final : public ExpressionData {
@@ -32,46 +29,30 @@ private:
   llvm::DWARFUnit& unit_;
 };
 
-// Searches units for the definition of a variable. Entries are read one by one, without LLVM's tree
-// of them, which takes several times the size of .debug_info.
+// Searches units for the definition of a variable.
 class GlobalSearch {
 public:
-  GlobalSearch(Context& context, std::string_view name) : context_(context), name_(name) {
+  // `all_units`: static variables of a unit are meant only if its name tells it from others.
+  GlobalSearch(Context& context, EntryWalk& walk, std::string_view name, bool all_units)
+      : context_(context), walk_(walk), name_(name), all_units_(all_units) {
     const auto scope = name.rfind("::");
     last_ = scope == std::string_view::npos ? name : name.substr(scope + 2);
   }
 
   // Returns true if a variable with exactly this name was found.
-  bool read(llvm::DWARFUnit& unit, bool is_first) {
-    is_first_unit_ = is_first;
-    llvm::DWARFUnit* const entries = context_.with_entries(&unit);
-    if (entries == nullptr || entries->getAbbreviations() == nullptr) return false;
-    const llvm::DWARFDataExtractor data = entries->getDebugInfoExtractor();
-    const std::uint64_t end = entries->getNextUnitOffset();
-    std::uint64_t at = entries->getOffset() + entries->getHeaderSize();
+  bool read(llvm::DWARFUnit& entries) {
     // Whether variables inside of the open scopes are global; the first is the unit.
     std::vector<bool> scopes;
-    while (at < end) {
-      llvm::DWARFDebugInfoEntry entry;
-      const std::uint64_t begin = at;
-      if (!entry.extractFast(*entries, &at, data, end, 0) || at <= begin) return false;
-      const auto* const abbreviation = entry.getAbbreviationDeclarationPtr();
-      if (abbreviation == nullptr) { // the end of an entry's children
-        if (!scopes.empty()) scopes.pop_back();
-        continue;
-      }
-      const std::uint16_t tag = abbreviation->getTag();
+    bool is_done = false;
+    walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t depth) {
+      scopes.resize(depth);
       const bool is_global = scopes.empty() || scopes.back();
-      if (tag == DW_TAG_variable && is_global && check(Die(entries, &entry))) return true;
-      if (!abbreviation->hasChildren()) continue;
-      if (scopes.size() == max_nested_scopes) {
-        if (!skip_to_sibling(Die(entries, &entry), at)) return false;
-        continue;
-      }
+      is_done = tag == DW_TAG_variable && is_global && check(die);
       scopes.push_back(is_global && (tag == DW_TAG_namespace || tag == DW_TAG_compile_unit ||
                                      tag == DW_TAG_partial_unit || tag == DW_TAG_module));
-    }
-    return false;
+      return !is_done;
+    });
+    return is_done;
   }
 
   // The variable with the name, or the only one whose name ends with it.
@@ -81,15 +62,6 @@ public:
   }
 
 private:
-  // Deeper scopes than compilers write are not read.
-  static bool skip_to_sibling(const Die& die, std::uint64_t& at) {
-    const auto sibling = die.find(DW_AT_sibling);
-    const auto offset = sibling ? sibling->getAsRelativeReference() : std::nullopt;
-    if (!offset || die.getDwarfUnit()->getOffset() + *offset <= at) return false;
-    at = die.getDwarfUnit()->getOffset() + *offset;
-    return true;
-  }
-
   // Takes the variable if it has the name. Returns true if the name is exactly this.
   bool check(const Die& die) {
     if (!die.find({DW_AT_location, DW_AT_const_value})) return false; // a declaration
@@ -103,9 +75,9 @@ private:
     const std::string qualified = context_.types().qualified_name(named);
     const bool is_exact = qualified == name_ || fmt::format("::{}", qualified) == name_;
     if (!is_exact && !qualified.ends_with(fmt::format("::{}", name_))) return false;
-    // Each unit may have a static variable of this name: only that of the first one is meant.
+    // Each unit may have a static variable of this name.
     const Die declared = context_.with_attribute(whole, DW_AT_external);
-    const bool is_visible = is_first_unit_ || (declared && is_set(declared, DW_AT_external));
+    const bool is_visible = !all_units_ || (declared && is_set(declared, DW_AT_external));
     const Closeness closeness = !is_exact     ? Closeness::end
                                 : !is_visible ? Closeness::other_unit
                                               : Closeness::exact;
@@ -139,33 +111,42 @@ private:
   }
 
   Context& context_;
+  EntryWalk& walk_;
   std::string_view name_;
+  bool all_units_;
   std::string_view last_; // without its scopes
   std::optional<Variable> found_;
   // How well a variable fits, the best last.
   enum class Closeness : std::uint8_t { end, other_unit, exact };
   Closeness closeness_ = Closeness::end;
   bool is_ambiguous_ = false;
-  bool is_first_unit_ = true;
 };
 
 } // namespace
 
-std::optional<Variable> find_global(const DebugInfo& info, std::string_view name,
-                                    VirtualAddress near) {
+std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_view name,
+                                           VirtualAddress address) {
   Context& context = info.context();
-  GlobalSearch search(context, name);
-  llvm::DWARFUnit* const first = context.unit_at(near);
-  if (first != nullptr && search.read(*first, true)) return search.take();
-  std::uint64_t size = 0;
-  context.dwarf().getDWARFObj().forEachInfoSections(
-      [&](const llvm::DWARFSection& section) { size += section.Data.size(); });
-  if (size > max_debug_info) {
+  llvm::DWARFUnit* const unit = context.unit_at(address);
+  if (unit == nullptr) return std::nullopt;
+  EntryWalk walk(context, "variables");
+  llvm::DWARFUnit* const entries = walk.open(*unit);
+  if (entries == nullptr) return std::nullopt;
+  GlobalSearch search(context, walk, name, false);
+  search.read(*entries);
+  return search.take();
+}
+
+std::optional<Variable> find_global(const DebugInfo& info, std::string_view name) {
+  Context& context = info.context();
+  if (context.info_size() > max_debug_info) {
     context.warn("variables of other units are not searched: the debug information is too large");
-    return search.take();
+    return std::nullopt;
   }
-  for (const auto& unit : context.dwarf().normal_units())
-    if (unit.get() != first && !unit->isTypeUnit() && search.read(*unit, false)) break;
+  EntryWalk walk(context, "variables");
+  GlobalSearch search(context, walk, name, true);
+  walk.for_each_unit(
+      [&](llvm::DWARFUnit&, llvm::DWARFUnit& entries) { return !search.read(entries); });
   return search.take();
 }
 

@@ -6,11 +6,14 @@
 
 namespace uprobectl::dwarf {
 
-// Finds a variable that is defined at file or namespace scope, or as a static member of a class:
-// "counter", "shop::Store::count", or the end of that name if only one variable has it. Variables
-// of the unit at `near` come first, because each unit may have static variables of its own. nullopt
-// if there is none, or if .debug_info is larger than max_debug_info.
-std::optional<Variable> find_global(const DebugInfo& info, std::string_view name,
-                                    VirtualAddress near);
+// Both find a variable that is defined at file or namespace scope, or as a static member of a
+// class: "counter", "shop::Store::count", or the end of that name if only one variable has it.
+
+// Among the variables of the compile unit whose code covers the address. nullopt if there is none.
+std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_view name,
+                                           VirtualAddress address);
+// Among those of all units. nullopt if there is none, if static variables of several units have the
+// name, or, with a warning, if .debug_info is larger than max_debug_info. Reads all entries.
+std::optional<Variable> find_global(const DebugInfo& info, std::string_view name);
 
 } // namespace uprobectl::dwarf

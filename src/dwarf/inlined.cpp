@@ -2,11 +2,11 @@
 #include "dwarf/inlined.hpp"
 
 #include "dwarf/attributes.hpp"
+#include "dwarf/entry_walk.hpp"
 #include "dwarf/positions.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -44,31 +44,23 @@ bool has_code(const Die& die) {
 // Finds DW_TAG_inlined_subroutine entries (DWARF 5, 3.3.8.2) by the name of the inlined function.
 // References may lead forwards and into other units, so all entries are read first:
 //   inlined copy -> (abstract_origin) function -> (specification) declaration, which has the name.
-// Entries are not kept, as LLVM's own tree of them takes several times the size of .debug_info.
 class InlinedScan {
 public:
   // Returns the number of a requested function, by its raw name; nullopt for others.
   using FindName = std::function<std::optional<std::size_t>(std::string_view)>;
 
   InlinedScan(Context& context, FindName find_name)
-      : context_(context), find_name_(std::move(find_name)) {
-    const llvm::DWARFObject& sections = context.dwarf().getDWARFObj();
-    work_left_ = 4 * sections.getAbbrevSection().size();
-    sections.forEachInfoSections(
-        [&](const llvm::DWARFSection& section) { work_left_ += 8 * section.Data.size(); });
-  }
+      : context_(context), walk_(context, "inlined functions"), find_name_(std::move(find_name)) {}
 
   void read_all() {
-    for (const auto& unit : context_.dwarf().normal_units()) {
-      if (unit->isTypeUnit()) continue;
-      llvm::DWARFUnit* const entries = context_.with_entries(unit.get());
-      if (entries == nullptr || !read_.insert(entries).second) continue;
-      if (entries != unit.get() && !add_split_unit(*entries)) return;
-      read_entries(*unit, *entries);
-      if (work_left_ == 0)
-        return context_.warn("not all inlined functions were searched: the "
-                             "debug information is damaged");
-    }
+    walk_.for_each_unit([&](llvm::DWARFUnit& unit, llvm::DWARFUnit& entries) {
+      walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t) {
+        if (tag == llvm::dwarf::DW_TAG_subprogram) return add_function(die);
+        if (tag == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die)) add_copy(die, unit);
+        return true;
+      });
+      return true;
+    });
   }
 
   // Calls `visit(number, copy)` for each copy of a requested function.
@@ -85,71 +77,22 @@ public:
   }
 
 private:
-  // Bounds the work: an abbreviation may have any number of attributes without bytes in
-  // .debug_info.
-  bool take_work(std::uint64_t work) {
-    work_left_ -= std::min(work_left_, work);
-    return work_left_ > 0;
-  }
-
-  // The sections of the file do not contain the entries of a split unit. Returns false, with a
-  // warning, if there are too many.
-  bool add_split_unit(const llvm::DWARFUnit& entries) {
-    const std::uint64_t size = entries.getNextUnitOffset() - entries.getOffset();
-    if (size > max_debug_info - std::min(split_size_, max_debug_info)) {
-      context_.warn(fmt::format("only {} MiB of split units were searched for inlined functions",
-                                split_size_ >> 20U));
-      return false;
-    }
-    split_size_ += size;
-    const auto* const known = entries.getAbbreviations();
-    work_left_ += 8 * size;
-    if (known != nullptr) work_left_ += static_cast<std::uint64_t>(known->end() - known->begin());
-    return true;
-  }
-
-  void read_entries(llvm::DWARFUnit& unit, llvm::DWARFUnit& entries) {
-    const llvm::DWARFAbbreviationDeclarationSet* const known = entries.getAbbreviations();
-    if (known == nullptr) return;
-    // Codes without a gap are an index, others are searched one by one.
-    const bool is_indexed = known->getFirstAbbrCode() != std::numeric_limits<std::uint32_t>::max();
-    const auto size = static_cast<std::uint64_t>(known->end() - known->begin());
-    if (!take_work(size)) return;
-    const llvm::DWARFDataExtractor data = entries.getDebugInfoExtractor();
-    const std::uint64_t end = entries.getNextUnitOffset();
-    std::uint64_t at = entries.getOffset() + entries.getHeaderSize();
-    while (at < end) {
-      llvm::DWARFDebugInfoEntry entry;
-      const std::uint64_t begin = at;
-      // A malformed abbreviation code is taken for the end of children, and the position stays.
-      if (!entry.extractFast(entries, &at, data, end, 0) || at <= begin) return;
-      const auto* const abbreviation = entry.getAbbreviationDeclarationPtr();
-      if (abbreviation == nullptr) continue; // the end of an entry's children
-      if (!take_work(1 + abbreviation->getNumAttributes() + (is_indexed ? 0 : size))) return;
-      const Die die(&entries, &entry);
-      if (abbreviation->getTag() == llvm::dwarf::DW_TAG_subprogram)
-        add_function(die);
-      else if (abbreviation->getTag() == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die))
-        add_copy(die, unit);
-    }
-  }
-
-  void add_function(const Die& die) {
+  // Returns false if the work is used up.
+  bool add_function(const Die& die) {
     using namespace llvm::dwarf;
     const EntryId id{&die.getDwarfUnit()->getContext(), die.getOffset()};
     auto name = context_.text(die, DW_AT_linkage_name);
     if (!name) name = context_.text(die, DW_AT_MIPS_linkage_name);
     if (!name) name = context_.text(die, DW_AT_name);
     if (name) {
-      // Many functions may have the same long name.
-      constexpr std::size_t bytes_per_step = 8;
-      if (!take_work(name->size() / bytes_per_step)) return;
+      if (!walk_.take_name(*name)) return false;
       if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
-      return;
+      return true;
     }
     auto other = reference(die, DW_AT_specification);
     if (!other) other = reference(die, DW_AT_abstract_origin);
     if (other) named_by_.emplace(id, *other);
+    return true;
   }
 
   // A copy without code belongs to the abstract instance of another function.
@@ -192,9 +135,7 @@ private:
   }
 
   Context& context_;
-  std::uint64_t work_left_ = 0;
-  std::uint64_t split_size_ = 0; // of the entries of split units, bytes
-  std::unordered_set<const llvm::DWARFUnit*> read_;
+  EntryWalk walk_;
   FindName find_name_;
   std::unordered_map<EntryId, std::size_t, EntryIdHash> functions_; // requested ones
   std::unordered_map<EntryId, EntryId, EntryIdHash> named_by_;      // functions without a name

@@ -11,9 +11,6 @@
 
 namespace uprobectl::dwarf {
 
-// Maximum size of .debug_info, and of the entries of split units; bytes: takes some seconds.
-constexpr std::uint64_t max_debug_info = 200 << 20;
-
 // Returns the number of places where each function is inlined, in the order of the names (raw, as
 // in symbol tables); nullopt for functions that the debug information does not describe. Damaged
 // units are skipped. Stops early, with a warning, and returns the counts so far if parsing takes

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/typedefs.hpp"
 
-#include "dwarf/inlined.hpp"
+#include "dwarf/entry_walk.hpp"
 #include "dwarf/type_table.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
 #include <set>
 
 namespace uprobectl::dwarf {
@@ -170,69 +169,24 @@ struct Wanted {
 
 class TypedefScan {
 public:
-  TypedefScan(Context& context, std::vector<Wanted>& wanted) : context_(context), wanted_(wanted) {
-    const llvm::DWARFObject& sections = context.dwarf().getDWARFObj();
-    work_left_ = 4 * sections.getAbbrevSection().size();
-    sections.forEachInfoSections(
-        [&](const llvm::DWARFSection& section) { work_left_ += 8 * section.Data.size(); });
-  }
+  TypedefScan(Context& context, std::vector<Wanted>& wanted)
+      : context_(context), walk_(context, "typedefs"), wanted_(wanted) {}
 
   void read_all() {
-    for (const auto& unit : context_.dwarf().normal_units()) {
-      if (work_left_ == 0 || std::ranges::all_of(wanted_, &Wanted::is_done)) return;
-      if (unit->isTypeUnit()) continue;
-      llvm::DWARFUnit* const entries = context_.with_entries(unit.get());
-      if (entries == nullptr || !read_.insert(entries).second) continue;
-      if (entries != unit.get() && !add_split_unit(*entries)) return;
-      read(*entries);
-    }
+    walk_.for_each_unit([&](llvm::DWARFUnit&, llvm::DWARFUnit& entries) {
+      walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t) {
+        if (tag != DW_TAG_typedef && tag != DW_TAG_template_alias) return true;
+        const auto name = context_.text(die, DW_AT_name);
+        if (!name) return true;
+        if (!walk_.take_name(*name)) return false;
+        add(entries, die.getOffset(), *name);
+        return true;
+      });
+      return !std::ranges::all_of(wanted_, &Wanted::is_done);
+    });
   }
 
 private:
-  // Bounds the work, as an abbreviation may have any number of attributes without bytes.
-  bool take_work(std::uint64_t work) {
-    work_left_ -= std::min(work_left_, work);
-    return work_left_ > 0;
-  }
-
-  // The sections of the file do not contain the entries of a split unit. Returns false if there are
-  // too many.
-  bool add_split_unit(llvm::DWARFUnit& entries) {
-    const std::uint64_t size = entries.getNextUnitOffset() - entries.getOffset();
-    if (size > max_debug_info - std::min(split_size_, max_debug_info)) return false;
-    split_size_ += size;
-    work_left_ += 8 * size;
-    if (const auto* const known = entries.getAbbreviations())
-      work_left_ += static_cast<std::uint64_t>(known->end() - known->begin());
-    return true;
-  }
-
-  // Entries are not kept: LLVM's own tree of them takes several times the size of .debug_info.
-  void read(llvm::DWARFUnit& entries) {
-    const llvm::DWARFAbbreviationDeclarationSet* const known = entries.getAbbreviations();
-    if (known == nullptr) return;
-    const bool is_indexed = known->getFirstAbbrCode() != std::numeric_limits<std::uint32_t>::max();
-    const auto size = static_cast<std::uint64_t>(known->end() - known->begin());
-    if (!take_work(size)) return;
-    const llvm::DWARFDataExtractor data = entries.getDebugInfoExtractor();
-    const std::uint64_t end = entries.getNextUnitOffset();
-    std::uint64_t at = entries.getOffset() + entries.getHeaderSize();
-    while (at < end) {
-      llvm::DWARFDebugInfoEntry entry;
-      const std::uint64_t begin = at;
-      if (!entry.extractFast(entries, &at, data, end, 0) || at <= begin) return;
-      const auto* const abbreviation = entry.getAbbreviationDeclarationPtr();
-      if (abbreviation == nullptr) continue; // the end of an entry's children
-      if (!take_work(1 + abbreviation->getNumAttributes() + (is_indexed ? 0 : size))) return;
-      const auto tag = abbreviation->getTag();
-      if (tag != DW_TAG_typedef && tag != DW_TAG_template_alias) continue;
-      const auto name = context_.text(Die(&entries, &entry), DW_AT_name);
-      constexpr std::size_t bytes_per_step = 8; // many entries may have the same long name
-      if (!name || !take_work(name->size() / bytes_per_step)) continue;
-      add(entries, begin, *name);
-    }
-  }
-
   void add(llvm::DWARFUnit& entries, std::uint64_t offset, std::string_view name) {
     for (Wanted& each : wanted_) {
       if (each.is_done() || last_part(each.name) != name) continue;
@@ -251,10 +205,8 @@ private:
   }
 
   Context& context_;
+  EntryWalk walk_;
   std::vector<Wanted>& wanted_;
-  std::uint64_t work_left_ = 0;
-  std::uint64_t split_size_ = 0; // of the entries of split units, bytes
-  std::set<const llvm::DWARFUnit*> read_;
 };
 
 } // namespace

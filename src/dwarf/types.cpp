@@ -91,6 +91,15 @@ std::string function_name_of(const Type& result, std::string_view declarator) {
 
 } // namespace
 
+bool Type::is_aggregate() const {
+  return kind_ == TypeKind::structure || kind_ == TypeKind::variants || kind_ == TypeKind::array;
+}
+
+bool Type::is_scalar() const {
+  return !is_aggregate() && kind_ != TypeKind::unknown && kind_ != TypeKind::none &&
+         kind_ != TypeKind::function;
+}
+
 const Type* Type::target() const {
   return content_ == nullptr ? nullptr : content_->table->read_target(*this);
 }

@@ -52,6 +52,10 @@ struct Enumerator {
 class Type {
 public:
   TypeKind kind() const { return kind_; }
+  // A structure, union, enum of Rust or array.
+  bool is_aggregate() const;
+  // A number, boolean, character, enumeration, pointer or reference.
+  bool is_scalar() const;
   // As in the source, with the names of typedefs: "const shop::Item&", "size_t", "char[16]".
   const std::string& name() const { return name_; }
   // The name without typedefs and qualifiers: "shop::Item", "unsigned long".

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/arguments.hpp"
 #include "events/readings.hpp"
+#include "symbols/typedefs.hpp"
+#include "symbols/written_name.hpp"
 #include "util/numbers.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
@@ -55,7 +57,7 @@ struct TypeName {
   std::string_view name;
   ArgumentType type;
 };
-constexpr std::array type_names = {
+constexpr std::array argument_types = {
     TypeName{"s8", ArgumentType::s8},
     TypeName{"s16", ArgumentType::s16},
     TypeName{"s32", ArgumentType::s32},
@@ -79,65 +81,32 @@ constexpr std::array type_names = {
     TypeName{"buf", ArgumentType::bytes},
 };
 
-// Types as C has them, on machines with 64-bit pointers.
-constexpr std::array c_type_names = {
-    TypeName{"signed char", ArgumentType::s8},
-    TypeName{"unsigned char", ArgumentType::u8},
-    TypeName{"short", ArgumentType::s16},
-    TypeName{"unsigned short", ArgumentType::u16},
-    TypeName{"int", ArgumentType::s32},
-    TypeName{"unsigned", ArgumentType::u32},
-    TypeName{"unsigned int", ArgumentType::u32},
-    TypeName{"long", ArgumentType::s64},
-    TypeName{"unsigned long", ArgumentType::u64},
-    TypeName{"long long", ArgumentType::s64},
-    TypeName{"unsigned long long", ArgumentType::u64},
-    TypeName{"float", ArgumentType::f32},
-    TypeName{"double", ArgumentType::f64},
-    TypeName{"short int", ArgumentType::s16},
-    TypeName{"short unsigned int", ArgumentType::u16},
-    TypeName{"long int", ArgumentType::s64},
-    TypeName{"long unsigned int", ArgumentType::u64},
-    TypeName{"long long int", ArgumentType::s64},
-    TypeName{"long long unsigned int", ArgumentType::u64},
-    TypeName{"size_t", ArgumentType::u64},
-    TypeName{"ssize_t", ArgumentType::s64},
-    TypeName{"off_t", ArgumentType::s64},
-    TypeName{"ptrdiff_t", ArgumentType::s64},
-    TypeName{"intptr_t", ArgumentType::s64},
-    TypeName{"uintptr_t", ArgumentType::u64},
-    TypeName{"int8_t", ArgumentType::s8},
-    TypeName{"int16_t", ArgumentType::s16},
-    TypeName{"int32_t", ArgumentType::s32},
-    TypeName{"int64_t", ArgumentType::s64},
-    TypeName{"uint8_t", ArgumentType::u8},
-    TypeName{"uint16_t", ArgumentType::u16},
-    TypeName{"uint32_t", ArgumentType::u32},
-    TypeName{"uint64_t", ArgumentType::u64},
-    TypeName{"pid_t", ArgumentType::s32},
-    TypeName{"std::string", ArgumentType::cxx_string},
+// C and C++ types in canonical form. "char*" is a string, other pointers are addresses.
+constexpr std::array c_argument_types = {
+    TypeName{"signed char", ArgumentType::s8}, TypeName{"unsigned char", ArgumentType::u8},
+    TypeName{"short", ArgumentType::s16},      TypeName{"unsigned short", ArgumentType::u16},
+    TypeName{"int", ArgumentType::s32},        TypeName{"unsigned int", ArgumentType::u32},
+    TypeName{"long", ArgumentType::s64},       TypeName{"unsigned long", ArgumentType::u64},
+    TypeName{"long long", ArgumentType::s64},  TypeName{"unsigned long long", ArgumentType::u64},
+    TypeName{"float", ArgumentType::f32},      TypeName{"double", ArgumentType::f64},
+    TypeName{"char*", ArgumentType::string},   TypeName{"char const*", ArgumentType::string},
 };
 
-std::string_view without_const(std::string_view name) {
-  name = trimmed(name, " ");
-  if (name.starts_with("const ")) name = trimmed(name.substr(6), " ");
-  if (name.ends_with(" const")) name = trimmed(name.substr(0, name.size() - 6), " ");
-  return name;
-}
-
-// "char*" is a string, other pointers are addresses.
 std::optional<ArgumentType> parse_c_type_name(std::string_view name) {
-  name = without_const(name);
-  if (name.ends_with('*')) {
-    const std::string_view target = without_const(name.substr(0, name.size() - 1));
-    if (target.empty()) return std::nullopt;
-    return target == "char" ? ArgumentType::string : ArgumentType::ptr;
-  }
-  if (name.ends_with('&') && without_const(name.substr(0, name.size() - 1)) == "std::string")
-    return ArgumentType::cxx_string;
-  const auto* const found = std::ranges::find(c_type_names, name, &TypeName::name);
-  if (found == c_type_names.end()) return std::nullopt;
-  return found->type;
+  std::string type = canonical_type(name).value_or("");
+  const auto remove_end = [&](std::string_view end) {
+    if (type.ends_with(end)) type.resize(type.size() - end.size());
+  };
+  remove_end(" const");
+  if (type.ends_with('*') && type != "char*" && type != "char const*") return ArgumentType::ptr;
+  if (const auto known = well_known_type(type, true)) type = *known;
+  const auto* const found = std::ranges::find(c_argument_types, type, &TypeName::name);
+  if (found != c_argument_types.end()) return found->type;
+  // A reference to a string, as strings are passed.
+  remove_end("&");
+  remove_end(" const");
+  if (type == canonical_type("std::string")) return ArgumentType::cxx_string;
+  return std::nullopt;
 }
 
 Error usage(std::string message) { return {ErrorKind::usage, std::move(message)}; }
@@ -151,8 +120,8 @@ Error unknown_type(std::string_view name) {
               "arg1, … do not count floating-point arguments");
   Error error = usage("unknown type " + in_single_quotes(name));
   std::vector<std::string> names;
-  names.reserve(type_names.size());
-  for (const TypeName& each : type_names) names.emplace_back(each.name);
+  names.reserve(argument_types.size());
+  for (const TypeName& each : argument_types) names.emplace_back(each.name);
   if (const auto near = nearest(name, names); !near.empty())
     return std::move(error).hint(did_you_mean(near));
   return std::move(error).hint(
@@ -398,12 +367,12 @@ Result<void> parse_constant(std::string_view whole, std::string_view text,
 } // namespace
 
 std::string_view to_string(ArgumentType type) {
-  return std::ranges::find(type_names, type, &TypeName::type)->name;
+  return std::ranges::find(argument_types, type, &TypeName::type)->name;
 }
 
 std::optional<ArgumentType> parse_type_name(std::string_view name) {
-  const auto* const found = std::ranges::find(type_names, name, &TypeName::name);
-  if (found == type_names.end()) return parse_c_type_name(name);
+  const auto* const found = std::ranges::find(argument_types, name, &TypeName::name);
+  if (found == argument_types.end()) return parse_c_type_name(name);
   return found->type;
 }
 
@@ -418,17 +387,11 @@ bool is_memory(ArgumentType type) {
 
 namespace {
 
-// Whether an element of a list is a path: it has no type behind a colon. "::" is part of a name.
-bool is_path(std::string_view element) {
-  for (std::size_t at = element.find(':'); at != std::string_view::npos;
-       at = element.find(':', at + 2))
-    if (!element.substr(at).starts_with("::")) return false;
-  return find_path_end(element) == element.size() && !element.empty();
-}
-
 Result<void> parse_element(std::string_view element, std::uint32_t& position, ArgumentList& list) {
-  if (is_path(trimmed(element, " "))) {
-    auto path = parse_value_path(trimmed(element, " "));
+  // A path has no type behind it.
+  const std::string_view text = trimmed(element, " ");
+  if (!text.empty() && find_path_end(text) == text.size()) {
+    auto path = parse_value_path(text);
     if (!path) return fail(std::move(path).error());
     list.paths.push_back(std::move(*path));
     return {};

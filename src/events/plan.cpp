@@ -211,7 +211,7 @@ public:
                                  probed.point->inlined_into != nullptr, location,
                                  probed.point->java.get());
     if (probed.prepared)
-      if (auto checked = check_prepared(*probed.prepared, moments()); !checked)
+      if (auto checked = check_prepared(*probed.prepared, moments_of(capture_)); !checked)
         return fail(std::move(checked).error());
     capture_plan plan{};
     plan.flags = plan_flags(format, probed);
@@ -280,12 +280,6 @@ private:
     return flags;
   }
 
-  CaptureMoments moments() const {
-    return {.entry = capture_.on_entry || capture_.pair_calls,
-            .exit = capture_.on_return || capture_.pair_calls,
-            .paired = capture_.pair_calls};
-  }
-
   // Requires that check_prepared() has accepted it.
   static Result<void> add_prepared(const PreparedCapture& prepared, capture_plan& plan) {
     std::ranges::copy(prepared.readings, plan.readings);
@@ -352,6 +346,12 @@ std::string prepared_key(const CapturePoint& probed) {
 }
 
 } // namespace
+
+CaptureMoments moments_of(const CaptureSpec& capture) {
+  return {.entry = capture.on_entry || capture.pair_calls,
+          .exit = capture.on_return || capture.pair_calls,
+          .paired = capture.pair_calls};
+}
 
 Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
                                       std::span<const CapturePoint> points) {

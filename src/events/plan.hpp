@@ -36,7 +36,7 @@ struct CaptureSpec {
   // Without argument lists: capture parameters and results by their types, where debug information
   // has them.
   bool typed = false;
-  int typed_depth = 2; // of structures in structures, at most max_typed_depth
+  int typed_depth = default_typed_depth; // of structures in structures, at most max_typed_depth
   std::vector<ConditionSpec> conditions = {};            // all must hold
   std::chrono::nanoseconds min_latency{0};               // of pairs
   bool registers = false;                                // all of them with each event
@@ -54,6 +54,8 @@ struct CaptureSpec {
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
 };
+
+CaptureMoments moments_of(const CaptureSpec& capture);
 
 // The calling convention of code.
 enum class CodeKind {

@@ -13,6 +13,10 @@ namespace uprobectl {
 // The maximum sum of the capacities of a point's prepared readings, unless the caller sets another.
 constexpr std::uint32_t default_prepared_bytes = 512;
 
+// How many structures in structures are captured.
+constexpr int default_typed_depth = 2;
+constexpr int max_typed_depth = 16;
+
 // What is captured at a point instead of what CaptureSpec asks for.
 struct PreparedCapture {
   // At most MAX_READINGS. base_from and length_from name integers. bytes_offset is set by

@@ -33,11 +33,6 @@ bool is_text_pointer(const Type& type) {
          is_character_type(*type.target());
 }
 
-bool is_aggregate(const Type& type) {
-  return type.kind() == TypeKind::structure || type.kind() == TypeKind::variants ||
-         type.kind() == TypeKind::array;
-}
-
 } // namespace
 
 // Builds the readings and nodes of one set of values.
@@ -227,7 +222,7 @@ private:
         return problem_node(std::move(name), type, location_too_complex);
       return from_reading(std::move(name), type, number, false, type.size(), depth);
     }
-    if (type.size() == 0 || !is_aggregate(type))
+    if (type.size() == 0 || !type.is_aggregate())
       return type.size() > word_size
                  ? problem_node(std::move(name), type, "its type is not supported")
                  : problem_node(std::move(name), type, type_not_known);

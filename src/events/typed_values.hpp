@@ -13,9 +13,6 @@
 
 namespace uprobectl {
 
-constexpr int default_typed_depth = 2;
-constexpr int max_typed_depth = 16;
-
 // Limits of what is captured at a hit.
 struct TypedLimits {
   std::size_t max_readings = MAX_READINGS;

@@ -22,10 +22,6 @@ namespace {
 
 constexpr std::size_t max_named_members = 24; // in a hint
 
-bool is_aggregate_kind(TypeKind kind) {
-  return kind == TypeKind::structure || kind == TypeKind::variants || kind == TypeKind::array;
-}
-
 bool add_step(reading& made, std::int64_t offset) {
   if (made.steps >= MAX_STEPS || offset < INT32_MIN || offset > INT32_MAX) return false;
   made.offsets[made.steps++] = static_cast<record_s32>(offset);
@@ -35,9 +31,7 @@ bool add_step(reading& made, std::int64_t offset) {
 } // namespace
 
 bool is_number(const Type& type) {
-  return !is_aggregate_kind(type.kind()) && type.size() > 0 && type.size() <= word_size &&
-         type.kind() != TypeKind::unknown && type.kind() != TypeKind::none &&
-         type.kind() != TypeKind::function;
+  return type.is_scalar() && type.size() > 0 && type.size() <= word_size;
 }
 
 // Bytes of a load that has the first `size` ones.

@@ -78,9 +78,7 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
 TypedProbes::TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
                          std::size_t functions)
     : where_{.places = std::move(debug_places)}, capture_(capture), lists_(capture.arguments),
-      moments_{.entry = capture.on_entry || capture.pair_calls,
-               .exit = capture.on_return || capture.pair_calls,
-               .paired = capture.pair_calls} {
+      moments_(moments_of(capture)) {
   limits_.scalars_only = functions > max_whole_functions;
   limits_.depth = capture.typed_depth;
   limits_.max_string = std::min(capture.max_string_bytes, limits_.max_bytes);
@@ -135,7 +133,11 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   place.inlined_function = find_inlined_function(point, info);
   place.moments = moments_;
   place.find_global = [&](const std::string& name) {
-    return dwarf::find_global(*file.debug, name, point.address);
+    auto found = dwarf::find_unit_variable(*file.debug, name, point.address);
+    if (found) return found;
+    const auto [known, is_new] = file.globals.try_emplace(name);
+    if (is_new) known->second = dwarf::find_global(*file.debug, name);
+    return known->second;
   };
   if (auto added = add_conditions(probed, place, list); !added)
     return fail(std::move(added).error().within(display_name(point)));

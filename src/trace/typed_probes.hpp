@@ -45,6 +45,8 @@ private:
     std::optional<dwarf::DebugInfo> debug;
     std::optional<unwind::UnwindData> frames;
     std::optional<Error> problem; // why there is no `debug`
+    // Those that were asked for; nullopt if there is none. Finding one reads all units.
+    std::map<std::string, std::optional<dwarf::Variable>> globals;
   };
   struct Function {
     std::string name; // empty: the probe is not at its entry
