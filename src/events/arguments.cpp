@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/arguments.hpp"
+#include "events/presentation.hpp"
 #include "events/readings.hpp"
 #include "symbols/typedefs.hpp"
 #include "symbols/written_name.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 #include <set>
 
 namespace uprobectl {
@@ -129,51 +131,137 @@ Error unknown_type(std::string_view name) {
       "cxxstring, jstring, buf[N] and those of C, such as int, size_t and char*");
 }
 
-// "u32", "buf[16]", "buf[len]", "buf".
-Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
-  std::string_view name = text;
+// The parts of a type: "s32[2]", "buf[len]", "x32{|O_RDWR=2}".
+struct TypeParts {
+  std::string_view name;
   std::optional<std::string_view> length;
+  std::optional<std::string_view> names;
+};
+
+Result<TypeParts> split_type(std::string_view text) {
+  TypeParts parts;
+  if (const auto brace = text.find('{'); brace != std::string_view::npos) {
+    if (!text.ends_with('}')) return fail(usage(in_single_quotes(text) + ": missing '}'"));
+    parts.names = text.substr(brace + 1, text.size() - brace - 2);
+    text = text.substr(0, brace);
+  }
   if (const auto bracket = text.find('['); bracket != std::string_view::npos) {
     if (!text.ends_with(']')) return fail(usage(in_single_quotes(text) + ": missing ']'"));
-    name = text.substr(0, bracket);
-    length = text.substr(bracket + 1, text.size() - bracket - 2);
+    parts.length = text.substr(bracket + 1, text.size() - bracket - 2);
+    text = text.substr(0, bracket);
+  }
+  parts.name = text;
+  return parts;
+}
+
+// Sets the type, or what another name stands for: "errno", "sockaddr".
+Result<void> set_named_type(std::string_view name, ArgumentSpec& spec,
+                            std::optional<Presentation>& shown_as) {
+  const auto all = named_presentations();
+  if (const auto found = std::ranges::find(all, name, &NamedPresentation::name);
+      found != all.end()) {
+    spec.type = found->type;
+    if (found->bytes > 0) spec.length = found->bytes;
+    shown_as = Presentation{.kind = found->kind, .type = std::string(name)};
+    return {};
   }
   const auto type = parse_type_name(name);
-  if (!type || (is_floating(*type) && !spec.source.memory)) return fail(unknown_type(name));
+  if (!type || (is_floating(*type) && spec.source.offsets.empty())) return fail(unknown_type(name));
   spec.type = *type;
-  if (!length) return {};
-  if (*type != ArgumentType::bytes)
-    return fail(usage(in_single_quotes(text) + ": only buf can have a length"));
-  if (const auto number = parse_unsigned(*length)) {
-    if (*number == 0 || *number > max_argument_bytes)
-      return fail(usage(in_single_quotes(text) + ": invalid buffer length (expected 1 to " +
-                        std::to_string(max_argument_bytes) + ")"));
-    spec.length = static_cast<std::uint32_t>(*number);
-  } else if (is_identifier(*length)) {
-    spec.length_from = *length;
+  return {};
+}
+
+// Makes an integer type that of an array, and a string one without a NUL at its end.
+Result<void> set_length(std::string_view text, const TypeParts& parts, ArgumentSpec& spec,
+                        std::optional<Presentation>& shown_as) {
+  using Kind = Presentation::Kind;
+  const auto length = *parts.length;
+  const bool is_text = spec.type == ArgumentType::string;
+  if (shown_as ? spec.type != ArgumentType::bytes || shown_as->kind == Kind::ipv6_address
+               : is_memory(spec.type) && spec.type != ArgumentType::bytes && !is_text)
+    return fail(usage(fmt::format("{}: {} has no length", in_single_quotes(text), parts.name)));
+  if (!is_memory(spec.type)) {
+    shown_as = Presentation{.kind = Kind::array, .type = std::string(text), .element = spec.type};
+    spec.element_size = size_of(spec.type, 8);
+  } else if (is_text) {
+    shown_as = Presentation{.kind = Kind::text, .type = std::string(text)};
+  }
+  spec.type = ArgumentType::bytes;
+  if (const auto number = parse_unsigned(length)) {
+    const std::uint32_t most = max_argument_bytes / spec.element_size;
+    if (*number == 0 || *number > most)
+      return fail(usage(
+          fmt::format("{}: invalid length (expected 1 to {})", in_single_quotes(text), most)));
+    spec.length = static_cast<std::uint32_t>(*number) * spec.element_size;
+  } else if (is_identifier(length)) {
+    spec.length_from = length;
   } else {
     return fail(usage(in_single_quotes(text) +
-                      ": invalid buffer length (expected a number or the name of an argument)"));
+                      ": invalid length (expected a number or the name of an argument)"));
   }
   return {};
 }
 
-// "arg2", "ret", "rax", "arg2+0x10", "&arg2+0x10".
+// "u32", "buf[16]", "buf[len]", "x32{|O_RDWR=2}", "sockaddr".
+Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
+  const auto parts = split_type(text);
+  if (!parts) return fail(parts.error());
+  std::optional<Presentation> shown_as;
+  if (auto set = set_named_type(parts->name, spec, shown_as); !set) return set;
+  if (parts->length)
+    if (auto set = set_length(text, *parts, spec, shown_as); !set) return set;
+  if (parts->names) {
+    if (shown_as || is_memory(spec.type) || is_floating(spec.type))
+      return fail(usage(in_single_quotes(text) + ": only integers can have names"));
+    auto named = parse_names(*parts->names);
+    if (!named) return fail(std::move(named).error());
+    named->type = parts->name;
+    shown_as = std::move(*named);
+  }
+  if (shown_as) spec.shown_as = std::make_shared<const Presentation>(std::move(*shown_as));
+  return {};
+}
+
+Result<std::int64_t> parse_offset(std::string_view text, std::string_view whole) {
+  const bool is_negative = text.starts_with('-');
+  const auto offset = parse_unsigned(text.substr(is_negative ? 1 : 0));
+  if (!offset || *offset > std::uint64_t{1} << 40)
+    return fail(usage(in_single_quotes(whole) + ": invalid offset"));
+  const auto distance = static_cast<std::int64_t>(*offset);
+  return is_negative ? -distance : distance;
+}
+
+// "arg2", "ret", "rax", "arg2+0x10", "arg2+8->16", "&arg2+0x10".
 Result<ArgumentSource> parse_source(std::string_view text) {
   std::string_view rest = text;
   const bool address = rest.starts_with('&');
   if (address) rest.remove_prefix(1);
-  const auto sign = rest.find_first_of("+-");
-  auto source = parse_source_name(rest.substr(0, sign));
+  const auto end = std::min(rest.find_first_of("+-"), rest.size());
+  auto source = parse_source_name(rest.substr(0, end));
   if (!source)
     return fail(usage(in_single_quotes(text) + " does not name a value")
                     .hint("use arg0, arg1, …, ret or a register, with or without +OFFSET"));
-  if (sign == std::string_view::npos) return std::move(*source);
-  const auto offset = parse_unsigned(rest.substr(sign + 1));
-  if (!offset || *offset > std::uint64_t{1} << 40)
-    return fail(usage(in_single_quotes(text) + ": invalid offset"));
-  const auto distance = static_cast<std::int64_t>(*offset);
-  (address ? source->addend : source->memory.emplace()) = rest[sign] == '-' ? -distance : distance;
+  rest.remove_prefix(end);
+  while (!rest.empty()) {
+    if (rest.starts_with("->"))
+      rest.remove_prefix(2);
+    else if (rest.starts_with('+') && source->offsets.empty())
+      rest.remove_prefix(1);
+    else if (!rest.starts_with('-') || !source->offsets.empty())
+      return fail(usage(in_single_quotes(text) + ": expected '->' and an offset at " +
+                        in_single_quotes(rest)));
+    const auto next = std::min(rest.find("->"), rest.size());
+    const auto offset = parse_offset(rest.substr(0, next), text);
+    if (!offset) return fail(offset.error());
+    rest.remove_prefix(next);
+    if (!address) {
+      source->offsets.push_back(*offset);
+    } else if (rest.empty()) {
+      source->addend = *offset;
+    } else {
+      return fail(usage(in_single_quotes(text) + ": '&' cannot be followed by '->'"));
+    }
+  }
   return std::move(*source);
 }
 
@@ -380,12 +468,63 @@ bool is_floating(ArgumentType type) {
   return type == ArgumentType::f32 || type == ArgumentType::f64;
 }
 
+std::uint32_t size_of(ArgumentType type, std::uint32_t pointer_size) {
+  switch (type) {
+  case ArgumentType::s8:
+  case ArgumentType::u8:
+  case ArgumentType::x8:
+  case ArgumentType::boolean:
+  case ArgumentType::character:
+    return 1;
+  case ArgumentType::s16:
+  case ArgumentType::u16:
+  case ArgumentType::x16:
+    return 2;
+  case ArgumentType::s32:
+  case ArgumentType::u32:
+  case ArgumentType::x32:
+  case ArgumentType::f32:
+  case ArgumentType::java_string: // a reference of ART's heap, which lies below 4 GiB
+    return 4;
+  case ArgumentType::s64:
+  case ArgumentType::u64:
+  case ArgumentType::x64:
+  case ArgumentType::f64:
+    return 8;
+  case ArgumentType::ptr:
+  case ArgumentType::string:
+  case ArgumentType::cxx_string:
+  case ArgumentType::bytes:
+    break;
+  }
+  return pointer_size;
+}
+
+bool is_signed(ArgumentType type) {
+  return type == ArgumentType::s8 || type == ArgumentType::s16 || type == ArgumentType::s32 ||
+         type == ArgumentType::s64;
+}
+
 bool is_memory(ArgumentType type) {
   return type == ArgumentType::string || type == ArgumentType::cxx_string ||
          type == ArgumentType::java_string || type == ArgumentType::bytes;
 }
 
 namespace {
+
+// Finds the first or last character that is not between braces, which hold the names of numbers.
+std::size_t find_outside_braces(std::string_view text, char wanted, bool last) {
+  std::size_t found = std::string_view::npos;
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}') --depth;
+    if (text[i] != wanted || depth > 0) continue;
+    found = i;
+    if (!last) break;
+  }
+  return found;
+}
 
 Result<void> parse_element(std::string_view element, std::uint32_t& position, ArgumentList& list) {
   // A path has no type behind it.
@@ -425,14 +564,14 @@ Result<void> check_list(const ArgumentList& list) {
 Result<ArgumentList> parse_arguments(std::string_view text) {
   ArgumentList list;
   // The last '=': the FUNCTION may be a C++ operator such as operator==, a list has none.
-  if (const auto equals = text.rfind('='); equals != std::string_view::npos) {
+  if (const auto equals = find_outside_braces(text, '=', true); equals != std::string_view::npos) {
     if (equals == 0) return fail(usage("no function before '='"));
     list.function = text.substr(0, equals);
     text.remove_prefix(equals + 1);
   }
   std::uint32_t position = 0;
   for (;;) {
-    const auto comma = text.find(',');
+    const auto comma = find_outside_braces(text, ',', false);
     if (list.arguments.size() + list.paths.size() == max_arguments)
       return fail(usage("more than " + std::to_string(max_arguments) + " arguments"));
     if (auto element = parse_element(text.substr(0, comma), position, list); !element)

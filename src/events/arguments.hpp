@@ -5,6 +5,7 @@
 
 #include "events/value_path.hpp"
 
+#include <memory>
 #include <vector>
 
 namespace uprobectl {
@@ -34,6 +35,9 @@ enum class ArgumentType {
 };
 std::string_view to_string(ArgumentType type); // as in --args; "buf" without its length
 bool is_floating(ArgumentType type);
+bool is_signed(ArgumentType type);
+// Bytes of the number, or of the pointer to a string or buffer.
+std::uint32_t size_of(ArgumentType type, std::uint32_t pointer_size);
 bool is_memory(ArgumentType type); // strings and buffers, which are read through a pointer
 
 // Where a value is read from: an argument, the return value or a register, and optionally memory
@@ -43,13 +47,16 @@ struct ArgumentSource {
   Kind kind = Kind::argument;
   std::uint32_t number = 0;  // argument: counted from 0
   std::string register_name; // machine_register: "rax", "x19"
-  // "@ARG+OFF": the value is in memory, at this offset in bytes from the address in ARG.
-  std::optional<std::int64_t> memory;
+  // "@ARG+OFF->OFF…": the value is in memory, behind pointers: each is at its offset in bytes from
+  // the address before it, the first from the one in ARG. Empty: the value is ARG itself.
+  std::vector<std::int64_t> offsets;
   // "@&ARG+OFF": the value is ARG plus this number, such as the address of a member.
   std::int64_t addend = 0;
 
   bool operator==(const ArgumentSource&) const = default;
 };
+
+struct Presentation; // events/presentation.hpp
 
 // One argument of an --args list.
 struct ArgumentSpec {
@@ -58,8 +65,10 @@ struct ArgumentSpec {
   bool by_position = false; // the source follows from the position in the list
   ArgumentType type = ArgumentType::x64;
   ArgumentSource source;
-  std::optional<std::uint32_t> length;    // buf[N]: bytes
-  std::optional<std::string> length_from; // buf[NAME]: another argument of the same list
+  std::optional<std::uint32_t> length;               // buf[N]: bytes
+  std::optional<std::string> length_from;            // buf[NAME]: another argument of the same list
+  std::uint32_t element_size = 1;                    // bytes for each unit of length_from
+  std::shared_ptr<const Presentation> shown_as = {}; // null: as the type says
 
   bool operator==(const ArgumentSpec&) const = default;
 };

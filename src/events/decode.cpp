@@ -3,6 +3,7 @@
 #include "bpf/builtin.hpp"
 #include "events/java_method.hpp"
 #include "events/plan.hpp"
+#include "events/presentation.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -83,6 +84,12 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   else
     value.bytes.assign(reinterpret_cast<const char*>(content.bytes.data()), content.bytes.size());
   return value;
+}
+
+void set_presentation(ArgumentValue& value, const Presentation& how, std::uint32_t pid) {
+  value.shown_as = &how;
+  value.type_name = how.type;
+  if (!value.error) value.typed = present(how, value, pid);
 }
 
 std::vector<std::uint64_t> read_words(Bytes bytes) {
@@ -169,6 +176,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     const auto& how = plan_of(raw.cookie).readings[reading];
     if (!was_read(how, raw)) continue;
     ArgumentValue value = decode_argument(record, spec, how, reading);
+    if (spec.shown_as != nullptr) set_presentation(value, *spec.shown_as, raw.pid);
     if (is_return)
       event.typed_return = std::move(value);
     else

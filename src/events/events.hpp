@@ -44,6 +44,7 @@ struct ArgumentValue {
   // A value of debug information, instead of type, number and bytes, and the name of its type,
   // borrowed. What could not be read of it is a DataValue::Unreadable.
   std::optional<DataValue> typed = {};
+  const Presentation* shown_as = nullptr; // how `typed` was made of the number or bytes; borrowed
   std::string_view type_name = {};
 };
 

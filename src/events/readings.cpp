@@ -41,43 +41,6 @@ Result<std::uint32_t> register_index(const std::string& name) {
 
 using Kind = ArgumentSource::Kind;
 
-std::uint32_t size_of(ArgumentType type, std::uint32_t pointer_size) {
-  switch (type) {
-  case ArgumentType::s8:
-  case ArgumentType::u8:
-  case ArgumentType::x8:
-  case ArgumentType::boolean:
-  case ArgumentType::character:
-    return 1;
-  case ArgumentType::s16:
-  case ArgumentType::u16:
-  case ArgumentType::x16:
-    return 2;
-  case ArgumentType::s32:
-  case ArgumentType::u32:
-  case ArgumentType::x32:
-  case ArgumentType::f32:
-  case ArgumentType::java_string: // a reference of ART's heap, which lies below 4 GiB
-    return 4;
-  case ArgumentType::s64:
-  case ArgumentType::u64:
-  case ArgumentType::x64:
-  case ArgumentType::f64:
-    return 8;
-  case ArgumentType::ptr:
-  case ArgumentType::string:
-  case ArgumentType::cxx_string:
-  case ArgumentType::bytes:
-    break;
-  }
-  return pointer_size;
-}
-
-bool is_signed(ArgumentType type) {
-  return type == ArgumentType::s8 || type == ArgumentType::s16 || type == ArgumentType::s32 ||
-         type == ArgumentType::s64;
-}
-
 using Planned = std::span<const PlannedArgument>;
 
 Planned::iterator find_named(Planned list, std::string_view name) {
@@ -321,7 +284,7 @@ Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) 
 
 Result<std::optional<ArgumentType>>
 ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
-  if (is_java_ && !source.memory && source.addend == 0) {
+  if (is_java_ && source.offsets.empty() && source.addend == 0) {
     const JavaArgument* const argument = source.kind == Kind::returned
                                              ? (java_return_ ? &*java_return_ : nullptr)
                                              : find_java_argument(java_, source);
@@ -333,7 +296,7 @@ ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
     return is_memory(argument->spec.type) ? ArgumentType::x32 : argument->spec.type;
   }
   const bool noted = location_.probe != nullptr && source.kind == Kind::argument &&
-                     !source.memory && source.number < location_.probe->arguments.size();
+                     source.offsets.empty() && source.number < location_.probe->arguments.size();
   if (!noted) return std::nullopt;
   const StaticArgument& argument = location_.probe->arguments[source.number];
   if (argument.is_float)
@@ -370,7 +333,7 @@ Result<reading> ReadingBuilder::java_value(const ArgumentSource& source, std::ui
   if (argument->machine_register) {
     made.base = *argument->machine_register;
   } else {
-    if (source.memory)
+    if (!source.offsets.empty())
       return fail(ErrorKind::unsupported,
                   source_text(source) + ": memory behind a reference on the stack cannot be read");
     auto read = stack_value(source, argument->stack_offset);
@@ -428,26 +391,31 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
   switch (source.kind) {
   case Kind::returned:
     made.base = convention_.return_register;
-    if (is_java_ && java_return_ && !source.memory) made.size = std::min(size, java_return_->size);
+    if (is_java_ && java_return_ && source.offsets.empty())
+      made.size = std::min(size, java_return_->size);
     break;
   case Kind::machine_register:
     made.base = *register_number(source.register_name); // checked by the parser
     break;
   case Kind::argument:
     // With `memory` the argument is a pointer, and the type is that of the memory.
-    auto read = argument_value(source, source.memory ? convention_.pointer_size : size,
-                               !source.memory && is_signed(type));
+    auto read = argument_value(source, source.offsets.empty() ? size : convention_.pointer_size,
+                               source.offsets.empty() && is_signed(type));
     if (!read) return read;
     made = *read;
-    if (source.memory) {
+    if (!source.offsets.empty()) {
       made.size = size;
       made.is_signed = is_signed(type) ? 1 : 0;
     }
   }
   made.moment = *moment;
-  if (source.memory && !add_step(made, *source.memory + std::exchange(made.addend, 0)))
-    return fail(ErrorKind::unsupported,
-                source_text(source) + ": the offset does not fit in 32 bits");
+  if (made.steps + source.offsets.size() > MAX_STEPS)
+    return fail(ErrorKind::usage,
+                source_text(source) + fmt::format(": more than {} pointers to follow", MAX_STEPS));
+  for (const std::int64_t offset : source.offsets)
+    if (!add_step(made, offset + std::exchange(made.addend, 0)))
+      return fail(ErrorKind::unsupported,
+                  source_text(source) + ": the offset does not fit in 32 bits");
   made.addend += source.addend;
   return made;
 }
@@ -471,6 +439,7 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
   } else {
     made->form = READ_BYTES;
     made->capacity = spec.length.value_or(capture_.max_string_bytes);
+    made->element_size = spec.element_size;
   }
   if (!spec.length_from) return made;
   const auto length = find_named(list, *spec.length_from); // checked by the parser

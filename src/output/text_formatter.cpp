@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "events/presentation.hpp"
 #include "output/format.hpp"
 #include "output/function_arguments.hpp"
 #include "output/output.hpp"
@@ -356,6 +357,7 @@ public:
     }
     add_registers(event);
     line_ += '\n';
+    add_dumps(event);
     add_stack(event.stack);
     out_.append(line_);
     out_.end_event();
@@ -440,6 +442,16 @@ private:
     line_ += '\n';
     add_stack(event.stack);
     out_.append(line_);
+  }
+
+  // Adds the rows of hexdumps.
+  void add_dumps(const Event& event) {
+    if (!event.typed_arguments) return;
+    for (const ArgumentValue& each : *event.typed_arguments) {
+      if (each.shown_as == nullptr || each.shown_as->kind != Presentation::Kind::hexdump) continue;
+      for (const std::string& row : hexdump_rows(std::as_bytes(std::span(each.bytes))))
+        line_ += fmt::format("    {}  {}\n", each.name, row);
+    }
   }
 
   // Adds a line for each frame, and the reason if the stack is incomplete.

@@ -1,55 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/values.hpp"
 
+#include "events/presentation.hpp"
 #include "output/format.hpp"
 #include "output/json_record.hpp"
 #include "output/records.hpp"
 #include "uprobectl/path.hpp"
 
-#include <bit>
 #include <cmath>
 #include <fmt/format.h>
 
 namespace uprobectl {
 
 namespace {
-
-DataValue to_data_value(const ArgumentValue& argument) {
-  switch (argument.type) {
-  case ArgumentType::s8:
-  case ArgumentType::s16:
-  case ArgumentType::s32:
-  case ArgumentType::s64:
-    return {static_cast<std::int64_t>(argument.number)};
-  case ArgumentType::u8:
-  case ArgumentType::u16:
-  case ArgumentType::u32:
-  case ArgumentType::u64:
-    return {argument.number};
-  case ArgumentType::x8:
-  case ArgumentType::x16:
-  case ArgumentType::x32:
-  case ArgumentType::x64:
-  case ArgumentType::ptr:
-    return {DataValue::Pointer{argument.number}};
-  case ArgumentType::f32:
-    return {double{std::bit_cast<float>(static_cast<std::uint32_t>(argument.number))}};
-  case ArgumentType::f64:
-    return {std::bit_cast<double>(argument.number)};
-  case ArgumentType::boolean:
-    return {argument.number != 0};
-  case ArgumentType::character:
-    return {std::string(1, static_cast<char>(argument.number))};
-  case ArgumentType::string:
-  case ArgumentType::cxx_string:
-  case ArgumentType::java_string:
-    return {argument.bytes};
-  case ArgumentType::bytes:
-    break;
-  }
-  const Bytes bytes = std::as_bytes(std::span(argument.bytes));
-  return {DataValue::Raw{{bytes.begin(), bytes.end()}}};
-}
 
 void append_json_text(std::string& out, std::string_view text) {
   out += '"';
@@ -65,7 +28,7 @@ void append_json_value(std::string& out, const ArgumentValue& argument) {
   else if (argument.error)
     out += "null";
   else
-    append_json_value(out, to_data_value(argument));
+    append_json_value(out, plain_value(argument));
 }
 
 namespace {
@@ -77,7 +40,8 @@ void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
     out += "{\"name\":";
     append_json_text(out, argument.name);
     out += ",\"type\":";
-    append_json_text(out, argument.typed ? argument.type_name : to_string(argument.type));
+    append_json_text(out,
+                     argument.type_name.empty() ? to_string(argument.type) : argument.type_name);
     out += ",\"value\":";
     append_json_value(out, argument);
     out += ",\"error\":";
@@ -298,10 +262,12 @@ void append_text_value(std::string& out, const ArgumentValue& argument) {
     out += '>';
     return;
   }
-  if (argument.type == ArgumentType::character) {
+  if (argument.shown_as != nullptr && argument.shown_as->kind == Presentation::Kind::hexdump) {
+    out += fmt::format("{} bytes", argument.bytes.size()); // its rows follow the event
+  } else if (argument.type == ArgumentType::character) {
     append_quoted(out, std::string(1, static_cast<char>(argument.number)), '\'');
   } else {
-    append_text_value(out, to_data_value(argument));
+    append_text_value(out, plain_value(argument));
   }
   if (argument.truncated) out += "…";
 }
@@ -309,7 +275,8 @@ void append_text_value(std::string& out, const ArgumentValue& argument) {
 void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
   bool first = true;
   for (const ArgumentValue& argument : arguments) {
-    if (!std::exchange(first, false)) out += argument.typed ? ", " : " ";
+    const bool is_from_source = argument.typed && argument.shown_as == nullptr;
+    if (!std::exchange(first, false)) out += is_from_source ? ", " : " ";
     append_printable(out, argument.name);
     out += '=';
     append_text_value(out, argument);

@@ -16,6 +16,9 @@ inspection_scenarios() {
   scenario 'a std::string, in the object or on the heap' shows_cxx_strings
   scenario 'a std::string is refused where nothing tells whose it is' refuses_cxx_strings
   scenario 'booleans and characters' shows_flags
+  scenario 'numbers are shown by their names, flags one by one' shows_names
+  scenario 'arrays, and values behind several pointers' shows_arrays_and_chains
+  scenario 'socket addresses and hexdumps' shows_addresses
   scenario 'return values have a type' shows_typed_returns
   scenario '--regs has the registers, the instruction pointer among them' shows_registers
   for how in perf/ring perf-ioctl/perf tracefs/ring tracefs/perf multi/perf; do
@@ -100,6 +103,40 @@ shows_named_places() {
   file_says err "warning: --args: 'arg1' is read from arg0, not from what the name says" ||
     fail "no warning: $(cat err)"
   expect_equal 'warnings' 1 "$(grep -c '^uprobectl: warning: --args' err)"
+}
+
+shows_names() {
+  watch_values take_known \
+    --args 'op:s32{read=0,write=1,*},mode:x32{|O_RDONLY=0/3,O_RDWR=2/3,O_CREAT=0x40},error:errno,at:time,file:fd'
+  printf '%s\n' '"write" "O_RDWR|O_CREAT|0x1000" "-ENOENT" "1970-01-02T00:00:00Z" "0<PATH>"' \
+    '7 "O_RDONLY" "EAGAIN" "1970-01-01T00:00:00Z" 1000' >expected
+  values_of take_known | sed 's/"0<[^>]*>"/"0<PATH>"/' >actual
+  cmp -s expected actual || fail "values: $(diff expected actual)"
+  watch_values take_known --args 'op:s32{read=0,write=1}'
+  printf '%s\n' '"write"' '"7?"' | expect_values take_known
+}
+
+# values_of() is for values that have no commas.
+shows_arrays_and_chains() {
+  watch_values take_array take_outer --args 'take_array=numbers:s16[count]@arg0,count:s64@arg1,two:s16[2]@arg0' \
+    --args 'take_outer=length:u32@arg0+8->16->4'
+  expect_match 'an array as long as an argument says' '"name":"numbers","type":"s16\[count\]","value":\[1,-2,300\],"error":null' \
+    "$(records event symbol=take_array)"
+  expect_match 'an array of two' '"name":"two","type":"s16\[2\]","value":\[1,-2\],"error":null' \
+    "$(records event symbol=take_array)"
+  printf '%s\n' 77 | expect_values take_outer
+}
+
+shows_addresses() {
+  watch_values take_address --args 'to:sockaddr[size]@arg0,size:u64@arg1'
+  printf '%s\n' '"127.0.0.1:8080" 16' '"[::1]:443" 28' '"unix:/run/a socket" 110' | expect_values take_address
+  start_program target "$FIXTURES/values" --wait --hold
+  start_attach -d 120 -p "$started_pid" -n 1 "$FIXTURES/values" take_address --args 'to:hexdump[size]@arg0,size:u64@arg1'
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  # AF_INET is 2; the port and the address are big-endian.
+  expect_equal 'the rows' '    to  0000  02 00 1f 90 7f 00 00 01 00 00 00 00 00 00 00 00  |................|' \
+    "$(grep '^    to' out)"
 }
 
 # Each list has a value called key, in another argument or of another type. The programs are those of entries,

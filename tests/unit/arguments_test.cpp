@@ -97,10 +97,10 @@ TEST_CASE("a name that promises another place than it has is warned of") {
 TEST_CASE("an argument says where it lies") {
   const auto arguments =
       parse_arguments("a:u32@arg2+0x10,b:str@arg1,c:str@&arg0+24,d:u8@arg3-8,e:x64@ret")->arguments;
-  CHECK(arguments[0].source == ArgumentSource{.number = 2, .memory = 16});
+  CHECK(arguments[0].source == ArgumentSource{.number = 2, .offsets = {16}});
   CHECK(arguments[1].source == ArgumentSource{.number = 1});
   CHECK(arguments[2].source == ArgumentSource{.number = 0, .addend = 24});
-  CHECK(arguments[3].source == ArgumentSource{.number = 3, .memory = -8});
+  CHECK(arguments[3].source == ArgumentSource{.number = 3, .offsets = {-8}});
   CHECK(arguments[4].source == ArgumentSource{.kind = Kind::returned});
 }
 
@@ -114,12 +114,11 @@ TEST_CASE("buffers have a length, a number or an argument's") {
   CHECK(arguments[0].length == 16);
   CHECK(arguments[1].length_from == "n");
   CHECK_FALSE(arguments[3].length);
-  CHECK(error_of("a:buf[0]") == "'buf[0]': invalid buffer length (expected 1 to 4096)");
-  CHECK(error_of("a:buf[4097]") == "'buf[4097]': invalid buffer length (expected 1 to 4096)");
+  CHECK(error_of("a:buf[0]") == "'buf[0]': invalid length (expected 1 to 4096)");
+  CHECK(error_of("a:buf[4097]") == "'buf[4097]': invalid length (expected 1 to 4096)");
   CHECK(error_of("a:buf[n]") == "'n': the list has no argument of this name");
   CHECK(error_of("a:buf[s],s:str") == "'s' is not an integer, so it cannot be a length");
   CHECK(error_of("a:buf[4") == "'buf[4': missing ']'");
-  CHECK(error_of("a:u32[4]") == "'u32[4]': only buf can have a length");
 }
 
 TEST_CASE("an argument can be called by its number") {

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/presentation.hpp"
+
+#include "events/events.hpp"
+#include "util/numbers.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Shown = Presentation::Kind;
+
+constexpr std::size_t dump_row_bytes = 16;
+constexpr std::uint32_t pointer_bytes = 8; // the types of integers do not depend on it
+
+Error bad_names(std::string_view part, std::string_view expected) {
+  return {ErrorKind::usage, fmt::format("{}: expected {}", in_single_quotes(part), expected)};
+}
+
+// A number, "-1", or a character in single quotes.
+std::optional<std::uint64_t> parse_named_number(std::string_view text) {
+  if (text.size() == 3 && text.front() == '\'' && text.back() == '\'')
+    return static_cast<unsigned char>(text[1]);
+  const bool is_negative = text.starts_with('-');
+  if (is_negative) text.remove_prefix(1);
+  const auto number = parse_unsigned(text);
+  if (number && is_negative) return std::uint64_t{0} - *number;
+  return number;
+}
+
+Result<Presentation::Name> parse_name(std::string_view part, bool is_flag) {
+  const auto equals = part.find('=');
+  Presentation::Name made;
+  made.text = trimmed(part.substr(0, equals), " ");
+  if (equals == std::string_view::npos || made.text.empty())
+    return fail(bad_names(part, is_flag ? "NAME=BITS or NAME=BITS/MASK" : "NAME=NUMBER or '*'"));
+  std::string_view number = part.substr(equals + 1);
+  const auto slash = is_flag ? number.find('/') : std::string_view::npos;
+  const auto value = parse_named_number(trimmed(number.substr(0, slash), " "));
+  if (!value) return fail(bad_names(part, "a number behind '='"));
+  made.value = *value;
+  made.mask = *value;
+  if (slash != std::string_view::npos) {
+    const auto mask = parse_named_number(trimmed(number.substr(slash + 1), " "));
+    if (!mask || (*value & ~*mask) != 0)
+      return fail(bad_names(part, "a mask behind '/' that has all bits of the number"));
+    made.mask = *mask;
+  }
+  return made;
+}
+
+// Bytes of the value that the number is an extension of.
+std::uint64_t low_bytes(std::uint64_t number, ArgumentType type) {
+  const std::uint32_t size = size_of(type, pointer_bytes);
+  return size >= sizeof(number) ? number : number & ((std::uint64_t{1} << (8 * size)) - 1);
+}
+
+std::optional<DataValue> name_of(const Presentation& how, const ArgumentValue& value) {
+  const std::uint64_t number = low_bytes(value.number, value.type);
+  const auto found = std::ranges::find_if(how.names, [&](const Presentation::Name& each) {
+    return low_bytes(each.value, value.type) == number;
+  });
+  if (found != how.names.end()) return DataValue{DataValue::Name{found->text}};
+  if (how.has_other_names) return std::nullopt;
+  return DataValue{DataValue::Name{fmt::format("{}?", static_cast<std::int64_t>(value.number))}};
+}
+
+DataValue flags_of(const Presentation& how, const ArgumentValue& value) {
+  const std::uint64_t number = low_bytes(value.number, value.type);
+  std::uint64_t rest = number;
+  std::string text;
+  const auto add = [&](std::string_view part) {
+    if (!text.empty()) text += '|';
+    text += part;
+  };
+  for (const Presentation::Name& each : how.names) {
+    // A name of 0 without a mask is that of no flags.
+    const bool applies = each.mask == 0 ? number == 0 : (number & each.mask) == each.value;
+    if (!applies || (each.value != 0 && (rest & each.value) == 0)) continue;
+    rest &= ~each.value;
+    add(each.text);
+  }
+  if (rest != 0 || text.empty()) add(rest == 0 ? "0" : fmt::format("{:#x}", rest));
+  return {DataValue::Name{std::move(text)}};
+}
+
+// Functions return an errno as such (pthread_create), or negative (the kernel's convention).
+std::optional<DataValue> error_name(std::int64_t number) {
+  constexpr std::int64_t largest = 4095; // MAX_ERRNO of Linux
+  if (number == 0 || number < -largest || number > largest) return std::nullopt;
+  const char* const name = strerrorname_np(static_cast<int>(number < 0 ? -number : number));
+  if (name == nullptr) return std::nullopt;
+  return DataValue{DataValue::Name{fmt::format("{}{}", number < 0 ? "-" : "", name)}};
+}
+
+std::optional<DataValue> time_of(std::int64_t seconds) {
+  const auto whole = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  std::array<char, 64> text{};
+  if (gmtime_r(&whole, &parts) == nullptr ||
+      std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+    return std::nullopt;
+  return DataValue{DataValue::Name{text.data()}};
+}
+
+// What the process has open there now, as strace -y shows it.
+std::optional<DataValue> descriptor(std::int64_t number, std::uint32_t pid) {
+  if (number < 0) return std::nullopt;
+  std::error_code error;
+  const auto path =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid, number), error);
+  if (error) return std::nullopt;
+  return DataValue{DataValue::Name{fmt::format("{}<{}>", number, path.native())}};
+}
+
+std::string address_text(int family, const void* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  return inet_ntop(family, address, text.data(), text.size()) == nullptr ? std::string()
+                                                                         : text.data();
+}
+
+// Fails with nullopt if there are fewer bytes than the structure has.
+template <typename Structure>
+std::optional<Structure> structure_of(std::string_view bytes) {
+  if (bytes.size() < sizeof(Structure)) return std::nullopt;
+  Structure made;
+  std::memcpy(&made, bytes.data(), sizeof(made));
+  return made;
+}
+
+std::string unix_path(std::string_view bytes) {
+  bytes.remove_prefix(std::min(bytes.size(), offsetof(sockaddr_un, sun_path)));
+  const bool is_abstract = bytes.starts_with('\0'); // unix(7)
+  if (is_abstract) bytes.remove_prefix(1);
+  return fmt::format("unix:{}{}", is_abstract ? "@" : "", bytes.substr(0, bytes.find('\0')));
+}
+
+// Source: sys/socket.h, netinet/in.h and sys/un.h of Linux; ports are big-endian.
+DataValue socket_address(std::string_view bytes) {
+  sa_family_t family = 0;
+  if (bytes.size() < sizeof(family)) return {DataValue::Unreadable{"too short"}};
+  std::memcpy(&family, bytes.data(), sizeof(family));
+  if (family == AF_UNIX) return {DataValue::Name{unix_path(bytes)}};
+  if (family == AF_INET) {
+    if (const auto in = structure_of<sockaddr_in>(bytes))
+      return {DataValue::Name{
+          fmt::format("{}:{}", address_text(AF_INET, &in->sin_addr), ntohs(in->sin_port))}};
+  } else if (family == AF_INET6) {
+    if (const auto in = structure_of<sockaddr_in6>(bytes))
+      return {DataValue::Name{
+          fmt::format("[{}]:{}", address_text(AF_INET6, &in->sin6_addr), ntohs(in->sin6_port))}};
+  } else {
+    return {DataValue::Name{fmt::format("family {}", family)}};
+  }
+  return {DataValue::Unreadable{"too short"}};
+}
+
+DataValue element_at(std::string_view bytes, ArgumentType type) {
+  ArgumentValue value{.type = type, .bytes = {}, .error = {}};
+  std::memcpy(&value.number, bytes.data(), size_of(type, pointer_bytes));
+  const unsigned above = 64 - 8 * size_of(type, pointer_bytes);
+  if (is_signed(type))
+    value.number = static_cast<std::uint64_t>(static_cast<std::int64_t>(value.number << above) >>
+                                              static_cast<int>(above));
+  return plain_value(value);
+}
+
+DataValue array_of(const ArgumentValue& value, ArgumentType element) {
+  DataValue::Array all;
+  const std::uint32_t size = size_of(element, pointer_bytes);
+  for (std::size_t at = 0; at + size <= value.bytes.size(); at += size)
+    all.push_back(element_at(std::string_view(value.bytes).substr(at, size), element));
+  if (value.truncated) all.push_back({DataValue::More{}});
+  return {std::move(all)};
+}
+
+} // namespace
+
+DataValue plain_value(const ArgumentValue& argument) {
+  switch (argument.type) {
+  case ArgumentType::s8:
+  case ArgumentType::s16:
+  case ArgumentType::s32:
+  case ArgumentType::s64:
+    return {static_cast<std::int64_t>(argument.number)};
+  case ArgumentType::u8:
+  case ArgumentType::u16:
+  case ArgumentType::u32:
+  case ArgumentType::u64:
+    return {argument.number};
+  case ArgumentType::x8:
+  case ArgumentType::x16:
+  case ArgumentType::x32:
+  case ArgumentType::x64:
+  case ArgumentType::ptr:
+    return {DataValue::Pointer{argument.number}};
+  case ArgumentType::f32:
+    return {double{std::bit_cast<float>(static_cast<std::uint32_t>(argument.number))}};
+  case ArgumentType::f64:
+    return {std::bit_cast<double>(argument.number)};
+  case ArgumentType::boolean:
+    return {argument.number != 0};
+  case ArgumentType::character:
+    return {std::string(1, static_cast<char>(argument.number))};
+  case ArgumentType::string:
+  case ArgumentType::cxx_string:
+  case ArgumentType::java_string:
+    return {argument.bytes};
+  case ArgumentType::bytes:
+    break;
+  }
+  const Bytes bytes = std::as_bytes(std::span(argument.bytes));
+  return {DataValue::Raw{{bytes.begin(), bytes.end()}}};
+}
+
+std::span<const NamedPresentation> named_presentations() {
+  static constexpr std::array all = {
+      NamedPresentation{"errno", Shown::error_number, ArgumentType::s32, 0},
+      NamedPresentation{"fd", Shown::file_descriptor, ArgumentType::s32, 0},
+      NamedPresentation{"time", Shown::time, ArgumentType::s64, 0},
+      NamedPresentation{"in_addr", Shown::ipv4_address, ArgumentType::u32, 0},
+      NamedPresentation{"in6_addr", Shown::ipv6_address, ArgumentType::bytes, sizeof(in6_addr)},
+      NamedPresentation{"sockaddr", Shown::socket_address, ArgumentType::bytes,
+                        sizeof(sockaddr_un)},
+      NamedPresentation{"hexdump", Shown::hexdump, ArgumentType::bytes, 0},
+  };
+  return all;
+}
+
+Result<Presentation> parse_names(std::string_view text) {
+  Presentation made;
+  const bool is_flags = text.starts_with('|');
+  made.kind = is_flags ? Shown::flags : Shown::names;
+  if (is_flags) text.remove_prefix(1);
+  for (;;) {
+    const auto comma = text.find(',');
+    const std::string_view part = trimmed(text.substr(0, comma), " ");
+    if (made.names.size() == max_names)
+      return fail(ErrorKind::usage, fmt::format("more than {} names", max_names));
+    if (part == "*" && !is_flags) {
+      made.has_other_names = true;
+    } else {
+      auto name = parse_name(part, is_flags);
+      if (!name) return fail(std::move(name).error());
+      made.names.push_back(std::move(*name));
+    }
+    if (comma == std::string_view::npos) return made;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
+                                 std::uint32_t pid) {
+  const auto number = static_cast<std::int64_t>(value.number);
+  switch (how.kind) {
+  case Shown::names:
+    return name_of(how, value);
+  case Shown::flags:
+    return flags_of(how, value);
+  case Shown::error_number:
+    return error_name(number);
+  case Shown::file_descriptor:
+    return descriptor(number, pid);
+  case Shown::time:
+    return time_of(number);
+  case Shown::ipv4_address: {
+    const auto address = static_cast<std::uint32_t>(value.number); // big-endian in memory
+    return DataValue{DataValue::Name{address_text(AF_INET, &address)}};
+  }
+  case Shown::ipv6_address:
+    if (value.bytes.size() < sizeof(in6_addr)) return DataValue{DataValue::Unreadable{"too short"}};
+    return DataValue{DataValue::Name{address_text(AF_INET6, value.bytes.data())}};
+  case Shown::socket_address:
+    return socket_address(value.bytes);
+  case Shown::array:
+    return array_of(value, how.element);
+  case Shown::text:
+    if (value.truncated) return DataValue{DataValue::Cut{value.bytes}};
+    return DataValue{value.bytes};
+  case Shown::hexdump:
+    break;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> hexdump_rows(Bytes bytes) {
+  std::vector<std::string> rows;
+  for (std::size_t at = 0; at < bytes.size(); at += dump_row_bytes) {
+    const Bytes row = bytes.subspan(at, std::min(dump_row_bytes, bytes.size() - at));
+    std::string hex;
+    std::string characters;
+    for (const std::byte byte : row) {
+      const auto code = std::to_integer<unsigned char>(byte);
+      fmt::format_to(std::back_inserter(hex), " {:02x}", code);
+      characters += code >= 0x20 && code < 0x7f ? static_cast<char>(code) : '.';
+    }
+    rows.push_back(fmt::format("{:04x} {:<48}  |{}|", at, hex, characters));
+  }
+  return rows;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the value of an argument is shown, if its type alone does not say it: numbers by their names,
+// arrays, times, socket addresses, dumps.
+#pragma once
+
+#include "bpf/types.hpp"
+#include "events/arguments.hpp"
+
+namespace uprobectl {
+
+struct ArgumentValue;
+
+struct Presentation {
+  enum class Kind : std::uint8_t {
+    names,           // one of `names`
+    flags,           // several of `names`
+    error_number,    // errno.h
+    file_descriptor, // with the path that the process has open there
+    time,            // seconds since 1970, UTC
+    ipv4_address,    // struct in_addr
+    ipv6_address,    // struct in6_addr
+    socket_address,  // struct sockaddr of IPv4, IPv6 or a Unix socket
+    array,           // of `element`
+    text,            // characters without a NUL at the end
+    hexdump,
+  };
+  struct Name {
+    std::string text;
+    std::uint64_t value = 0;
+    std::uint64_t mask = 0; // flags: the name applies if (number & mask) == value
+
+    bool operator==(const Name&) const = default;
+  };
+  Kind kind = Kind::names;
+  std::string type; // as written, without the names: "s32[2]"
+  std::vector<Name> names = {};
+  bool has_other_names = false; // other numbers are expected
+  ArgumentType element = ArgumentType::u8;
+
+  bool operator==(const Presentation&) const = default;
+};
+
+// The maximum number of names of one argument.
+constexpr std::size_t max_names = 256;
+
+// Parses the names behind a type, without braces: "read=0,write=1,*" or, of flags,
+// "|O_RDONLY=0/3,O_CREAT=64", where "/3" is the mask. Fails with `usage`.
+Result<Presentation> parse_names(std::string_view text);
+
+// Returns the presentation that a type name stands for, and the type of the value in memory or in a
+// register: "errno", "fd", "sockaddr".
+struct NamedPresentation {
+  std::string_view name;
+  Presentation::Kind kind;
+  ArgumentType type;
+  std::uint32_t bytes; // of a buffer without a length; 0: of the usual length
+};
+std::span<const NamedPresentation> named_presentations();
+
+// Returns the value as its type says.
+DataValue plain_value(const ArgumentValue& value);
+// Returns the value to show; nullopt: the plain value. `pid`: the process, for file descriptors.
+std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
+                                 std::uint32_t pid);
+
+// Returns the rows of a dump: "0000  68 65 6c 6c 6f …  |hello|", 16 bytes each.
+std::vector<std::string> hexdump_rows(Bytes bytes);
+
+} // namespace uprobectl
