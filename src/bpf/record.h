@@ -159,7 +159,8 @@ enum builtin_flag {
   BY_TRAMPOLINE = 1 << 16, /* returns are probed by uretprobes */
   BY_GOROUTINE = 1 << 17,  /* identify calls by goroutine: Go moves stacks to other addresses */
   SIX_ARGUMENTS = 1 << 18, /* there are no readings: record the six integer arguments */
-  POINTERS_32 = 1 << 19    /* the probed code has pointers of 4 bytes */
+  POINTERS_32 = 1 << 19,   /* the probed code has pointers of 4 bytes */
+  ONLY_CALLER = 1 << 20    /* with WALK_STACK: only the probed address and the caller */
 };
 /* Flags that may differ between the plans of a run. */
 #define PLAN_FLAGS (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32)

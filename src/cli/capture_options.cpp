@@ -148,6 +148,12 @@ public:
     if (options_.call_graph)
       if (auto read = read_call_graph(walk); !read) return read;
     if (options_.size) set_size(*options_.size);
+    request_.capture.caller = options_.caller;
+    if (options_.caller && walk == StackWalk::none) {
+      // A static probe is anywhere in its function.
+      walk = request_.probes.static_probes ? StackWalk::frame_data : StackWalk::caller;
+      request_.capture.shows_stacks = false;
+    }
     // The user's program may write stacks to a map.
     const bool is_copied =
         walk == StackWalk::frame_data || (walk == StackWalk::none && request_.program);
@@ -253,6 +259,7 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--folded", options.folded);
   parser.bind("--flamegraph", options.flame_graph);
   parser.bind("--lines", options.source_lines);
+  parser.bind("--caller", options.caller);
 }
 
 Result<void> apply(const OptionParser& parser, const StackOptions& options,

@@ -50,6 +50,7 @@ struct StackOptions {
   std::optional<std::string> folded;
   std::optional<std::string> flame_graph;
   bool source_lines = false;
+  bool caller = false;
 };
 
 void bind_stack_options(OptionParser& parser, StackOptions& options);

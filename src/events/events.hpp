@@ -13,7 +13,8 @@ namespace uprobectl {
 
 namespace unwind {
 struct Stack;
-}
+struct Frame;
+} // namespace unwind
 
 enum class EventKind {
   entry,
@@ -77,6 +78,8 @@ struct Event {
   std::shared_ptr<const UserRecord> record;  // EventKind::record
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
+  // The frame that called the function, if requested and known. Borrowed as `stack`.
+  const unwind::Frame* caller = nullptr;
 };
 
 // The names of the elements of Event::registers on this machine.

@@ -237,7 +237,8 @@ public:
     settings.flags = flags();
     settings.user = capture_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(capture_.min_latency.count());
-    settings.stack_size = capture_.stack == StackWalk::frame_pointers
+    settings.stack_size = capture_.stack == StackWalk::caller ? sizeof(std::uint64_t)
+                          : capture_.stack == StackWalk::frame_pointers
                               ? MAX_FRAMES * sizeof(std::uint64_t)
                               : capture_.stack_bytes;
     settings.returns = capture_.return_instances;
@@ -258,6 +259,7 @@ private:
     if (capture_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (capture_.count_stacks) flags |= COUNT_STACKS;
     if (capture_.stack == StackWalk::frame_pointers) flags |= WALK_STACK;
+    if (capture_.stack == StackWalk::caller) flags |= WALK_STACK | ONLY_CALLER;
     if (capture_.measure_latency) flags |= MEASURE_LATENCY;
     if (capture_.measured) flags |= MEASURE_VALUE;
     return flags;

@@ -15,6 +15,7 @@ namespace uprobectl {
 // How the user stack of a hit is walked.
 enum class StackWalk {
   none,
+  caller,         // only the return address, known at a function's entry and exits
   frame_pointers, // by the kernel
   frame_data      // by call frame information, from copied registers and stack bytes
 };
@@ -43,6 +44,8 @@ struct CaptureSpec {
   std::uint32_t max_string_bytes = default_string_bytes; // of strings without an explicit length
   StackWalk stack = StackWalk::none;                     // in records; none if count_stacks
   std::uint32_t stack_bytes = default_stack_bytes;       // MIN_STACK_BYTES to MAX_STACK_BYTES
+  bool caller = false;       // events name the calling function, which needs a walk
+  bool shows_stacks = true;  // events have the stack, not only the caller
   bool source_lines = false; // frames of stacks have source lines, inlined functions have frames
   // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
   // it is not known.

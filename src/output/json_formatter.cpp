@@ -279,6 +279,7 @@ public:
     record.field("left_by", left_by(event));
     record.field("latency_ns", event.latency_ns);
     add_stack(record, event.stack);
+    add_caller(record, event.caller);
     append_json_registers(record.begin_field("registers"), event.registers);
     if (point != nullptr) add_inlined_into(record, *point);
     record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
@@ -415,6 +416,18 @@ private:
                          !stack->frames.empty() && // no frames: it could not be kept
                          stack->end != unwind::End::unknown;
     record.field("stack_end", has_end ? Text(unwind::to_string(stack->end)) : std::nullopt);
+  }
+
+  // As the stack has it, whose frame 0 is the function.
+  static void add_caller(JsonRecord& record, const unwind::Frame* caller) {
+    std::string& out = record.begin_field("caller");
+    if (caller == nullptr) {
+      out += "null";
+      return;
+    }
+    out += "{\"index\":1";
+    append_json_frame(out, *caller);
+    out += '}';
   }
 
   static void add_probe(JsonRecord& record, const ProbePoint& point) {

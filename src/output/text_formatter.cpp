@@ -356,6 +356,7 @@ public:
       cell(latency, 0, last_width_);
     }
     add_registers(event);
+    if (event.caller != nullptr) cell("<- " + display_frame(*event.caller), 0, last_width_);
     line_ += '\n';
     add_dumps(event);
     add_stack(event.stack);

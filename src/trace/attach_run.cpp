@@ -275,7 +275,8 @@ private:
                 .debug_places = request_.probes.target_options.debug_places,
                 .open_calls = program_.open_calls(),
                 .stacks = program_.stacks(),
-                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers},
+                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
+                                 request_.capture.stack != StackWalk::caller},
                output_);
   }
 
@@ -325,12 +326,17 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   if (outputs.folded && outputs.folded == outputs.flame_graph)
     return "--folded and --flamegraph need different files";
   const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
-  if (walk == StackWalk::none) {
+  if (capture.caller) {
+    if (request.program) return "--caller needs the built-in program";
+    if (!capture.send_events)
+      return "--caller needs events, which --count and --histogram replace: use --stack";
+  }
+  if (walk == StackWalk::none || walk == StackWalk::caller) {
     // A map of the user's program may carry stacks.
     if (request.program) return std::nullopt;
     if (outputs.folded) return "--folded needs --stack";
     if (outputs.flame_graph) return "--flamegraph needs --stack";
-    if (capture.source_lines) return "--lines needs --stack";
+    if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }
   if (outputs.save_dir && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
   const bool is_written = outputs.folded || outputs.flame_graph || outputs.save_dir;

@@ -108,6 +108,17 @@ std::uint64_t read_stack_pointer(const SenderContext& from) {
 
 } // namespace
 
+const unwind::Frame* find_caller(const unwind::Stack& stack) {
+  const auto code_of = [](const unwind::Frame& frame) {
+    return std::pair(frame.pc, frame.place ? frame.place->address.value : 0);
+  };
+  // Functions that are inlined have the code of the function around them.
+  const auto found = std::ranges::find_if(stack.frames, [&](const unwind::Frame& frame) {
+    return code_of(frame) != code_of(stack.frames.front());
+  });
+  return found == stack.frames.end() ? nullptr : &*found;
+}
+
 std::string_view missing_frames_label(StackCompleteness completeness) {
   switch (completeness) {
   case StackCompleteness::complete:

@@ -131,6 +131,10 @@ private:
   std::size_t next_folder_ = 1;
 };
 
+// Returns the frame that called the function of the innermost frame, inlined frames aside. Null if
+// the stack does not have it.
+const unwind::Frame* find_caller(const unwind::Stack& stack);
+
 // Returns for each map what its records carry of stacks. Perf event arrays carry them if --stack is
 // given, or if their name ends in "_with_stack". Fails with unsupported if --stack is given and no
 // map can carry them; warns of other buffers.

@@ -79,6 +79,9 @@ Result<std::string> full_path(std::string_view path) {
 
 // How often the members of the process set are counted.
 constexpr std::chrono::milliseconds member_check_interval{20};
+// How often it is checked whether they have ended, and for how many at most.
+constexpr std::chrono::milliseconds end_check_interval{500};
+constexpr std::size_t max_checked_members = 64;
 
 // The kernel compares names with comm, which has at most 15 bytes.
 constexpr std::size_t max_comm_length = 15;
@@ -372,7 +375,12 @@ bool FilteredProcesses::all_gone() {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_member_check_) return false;
   next_member_check_ = now + member_check_interval;
-  return set_->members().empty();
+  const std::vector<pid_t> members = set_->members();
+  if (members.empty()) return true;
+  // A process that was ending already when it was added is not removed by the kernel's side.
+  if (now < next_end_check_ || members.size() > max_checked_members) return false;
+  next_end_check_ = now + end_check_interval;
+  return std::ranges::all_of(members, [](pid_t pid) { return ProcessHandle(pid).has_ended(); });
 }
 
 std::vector<std::string> FilteredProcesses::take_ended() {

@@ -142,6 +142,7 @@ private:
   std::optional<NameWatch> name_watch_;
   bool ends_with_members_ = false; // the run ends with the last member of the set
   std::chrono::steady_clock::time_point next_member_check_;
+  Time next_end_check_{};
   std::optional<uid_t> user_;
   std::optional<ControlGroup> group_;
   std::vector<pid_t> initial_pids_;

@@ -124,7 +124,6 @@ fi
 if in_scope architecture; then
   inlined_scenarios
   typed_scenarios
-  overflow_scenarios
   process_scenarios
   refusal_scenarios
   program_scenarios
@@ -137,6 +136,7 @@ if in_scope architecture || { in_scope kernel && [ "$(uname -m)" = x86_64 ] && k
 fi
 if in_scope; then
   each_return_scenario
+  overflow_scenarios
   hotspot_scenarios
   end_scenarios
   load_scenarios

@@ -11,6 +11,10 @@ stack_scenarios() {
   scenario '--stack with --latency is the stack of the entry' unwinds_calls
   scenario '--stack with --latency through a perf buffer' unwinds_calls --buffer perf
   scenario '--stack at a return is the stack of the caller' unwinds_returns
+  for how in '' '--return' '--latency' '--return --return-at trampoline' '--stack=fp'; do
+    scenario "--caller names the calling function: ${how:-entries}" names_callers "$how"
+  done
+  scenario '--caller of a static probe' names_callers_of_static_probe
   scenario '--stack of a deep recursion' unwinds_recursion
   scenario '--stack of the handler of a signal' unwinds_signal
   scenario 'a mapped file that its program truncates costs its frames, not the run' loses_truncated
@@ -48,6 +52,23 @@ stack_scenarios() {
   scenario 'a perf event array whose name promises stacks has them' adds_stacks events_with_stack with_stack
   scenario 'a program with a ring buffer is told where stacks come from' refuses_ring
   scenario 'the shipped program tells opens and connects with their stacks' tells_opens_and_connects
+}
+
+# serve(), which the compiler has inlined, is called by main alone.
+names_callers() { # OPTIONS
+  # shellcheck disable=SC2086 # options
+  "$UPROBECTL" attach -j -d 60 --caller $1 "$FIXTURES/shop" shop_order -- "$FIXTURES/shop" >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_equal 'callers of shop_order' "CALLS main" \
+    "$(records event | grep -o '"caller":{"index":1,[^}]*' | grep -o '"symbol":"[^"]*"' |
+      sed 's/"symbol":"\(.*\)"/\1/' | sort | uniq -c | sed 's/^ *[0-9]* /CALLS /')"
+}
+
+# The place of the probe is in its function.
+names_callers_of_static_probe() {
+  "$UPROBECTL" usdt attach -j -d 60 --caller "$FIXTURES/probes" "shop:*" -- "$FIXTURES/probes" >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_match 'the caller' '"stack":null,"stack_end":null,"caller":\{"index":1,.*"symbol":"' "$(records event | head -n 1)"
 }
 
 # "a<b<main" for each event: names as far as main, of the program's own functions.

@@ -47,6 +47,9 @@ static __always_inline void init_stack(struct probe_record* record, struct regis
   head->caller = 0;
   if (has_return_address(plan, moment, left_by) && (settings.flags & (WALK_STACK | PAIR_CALLS)))
     head->caller = return_address(regs, plan);
+  /* A uretprobe: the function has returned to its caller. */
+  if ((settings.flags & ONLY_CALLER) && moment == MOMENT_RETURN && left_by == LEFT_UNKNOWN)
+    head->caller = PROBED_ADDRESS(regs);
   read_replaced_returns(record);
 }
 
@@ -54,6 +57,11 @@ static __always_inline void init_stack(struct probe_record* record, struct regis
 static __always_inline void walk_stack(struct probe_record* record, struct registers* regs) {
   if (!(settings.flags & WALK_STACK)) return;
   struct stack_head* head = get_stack_head(record);
+  if (settings.flags & ONLY_CALLER) {
+    *(__u64*)(head + 1) = PROBED_ADDRESS(regs);
+    head->size = sizeof(__u64);
+    return;
+  }
   long size = bpf_get_stack(regs, head + 1, MAX_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
   head->size = size > 0 ? (__u32)size : 0;
 }
