@@ -4,10 +4,12 @@
 -O0, where calling conventions decide, in passing.cpp: where uprobectl says
 that a value is at a function's first instruction, the bytes must be those that gdb shows for the
 parameter; where gdb says that it was optimized out, uprobectl must say so, too. At -O0 gdb reads the
-parameters behind the prologue of the same call.
+parameters behind the prologue of the same call. Results are compared at the return with what gdb's
+`finish` shows.
 Usage: debug_info_agreement.py UPROBECTL SOURCE-FOLDER [--full]"""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -19,11 +21,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 
+# Debian's, whose standard library is known, rather than another one in PATH.
+RUSTC = "/usr/bin/rustc" if os.path.exists("/usr/bin/rustc") else "rustc"
 # Programs, compilers, options, DWARF versions.
 QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2", 4),
          ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2", 5),
          ("passing", "g++", "-O0 -fdebug-types-section", 4), ("passing", "g++", "-O0", 5),
-         ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5)]
+         ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5),
+         ("values", "rustc", "-O0", 4), ("values", "rustc", "-O2", 4), ("main", "go", "", 4)]
 FULL = [("shop", compiler, level, version) for compiler in ("g++", "clang++-19")
         for level in ("-O0", "-O1", "-Og", "-O2") for version in (4, 5)]
 FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "clang++-19")
@@ -32,17 +37,23 @@ FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "
          # gdb 13 does not read what g++ 12 writes there.
          if (compiler, version) != ("g++", 5) or "split" not in types]
 
+FULL += [("values", "rustc", level, 4) for level in ("-O0", "-O1", "-O2", "-Os")]
+FULL += [("main", "go", "", 4)]
+
 # Runs in gdb. For each function: stops at the first instruction, reads what uprobectl says, then at -O0
 # behind the prologue, and compares with the bytes of gdb's value.
 GDB_SCRIPT = r'''
 import gdb
 import json
 import re
+import struct
 
 plan = json.load(open(PLAN))
 rows = []
 gdb.execute("set pagination off")
 gdb.execute("set print thread-events off")
+gdb.execute("set language " + plan["language"])
+gdb.execute("handle SIGURG nostop noprint pass")  # Go's runtime interrupts its threads
 
 def register(name):
     return int(gdb.parse_and_eval("(unsigned long)$" + name))
@@ -95,7 +106,7 @@ def used_bytes(kind):
         return [True] * kind.sizeof
     used = [False] * kind.sizeof
     for field in kind.fields():
-        if not hasattr(field, "bitpos"):
+        if getattr(field, "bitpos", None) is None:
             continue
         at = field.bitpos // 8
         inside = [True] * ((field.bitpos % 8 + field.bitsize + 7) // 8) if field.bitsize else used_bytes(field.type)
@@ -111,6 +122,27 @@ def frame():
     found.select()
     return found
 
+def result_row(function, frame_of_function):
+    """Runs to the return of the function."""
+    finish = gdb.FinishBreakpoint(frame_of_function, internal=True)
+    gdb.execute("continue")
+    problem, expected = "", None
+    result = function["result"]
+    ours = [] if result["location"] else None
+    try:
+        value = finish.return_value
+        if value is None:
+            problem = "gdb does not know the convention"
+        else:
+            used = used_bytes(value.type)
+            expected = [byte if used[i] else None for i, byte in enumerate(content_of(value))]
+            if result["location"]:
+                ours = read(result["location"], int(value.type.sizeof))
+    except (gdb.error, OverflowError) as error:
+        problem = str(error)
+    return {"function": function["name"], "parameter": "=", "location": result["location"],
+            "why": result["problem"], "ours": ours, "gdb": expected, "problem": problem}
+
 def is_reference(kind):
     return kind.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
 
@@ -118,6 +150,13 @@ def content_of(value):
     kind = value.type.strip_typedefs()
     if value.address is not None:
         return memory(int(value.address), kind.sizeof)
+    if kind.code == gdb.TYPE_CODE_FLT:
+        if kind.sizeof > 8:
+            raise gdb.error("a long double in registers")
+        return struct.pack("<f" if kind.sizeof == 4 else "<d", float(value))
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        first, last = kind.range()
+        return b"".join(content_of(value[i]) for i in range(first, last + 1))
     if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
         mask = (1 << 8 * kind.sizeof) - 1
         word = gdb.lookup_type("unsigned long" if kind.sizeof <= 8 else "unsigned __int128")
@@ -125,7 +164,7 @@ def content_of(value):
     value.fetch_lazy()  # gdb 13 fails with an internal error for members of a lazy value
     content = bytearray(kind.sizeof)
     for field in kind.fields():
-        if not hasattr(field, "bitpos"):  # static
+        if getattr(field, "bitpos", None) is None:  # static, or a virtual base
             continue
         if field.bitsize:
             raise gdb.error("a bit-field in a register")
@@ -161,6 +200,8 @@ for _ in plan["functions"]:
         rows.append({"function": function["name"], "parameter": parameter["name"],
                      "location": parameter["location"], "why": parameter["problem"],
                      "ours": bytes_read, "gdb": expected, "problem": problem})
+    if function["result"] is not None:
+        rows.append(result_row(function, frame()))
     if function is not plan["functions"][-1]:
         gdb.execute("continue")
 json.dump(rows, open(ROWS, "w"))
@@ -170,6 +211,14 @@ json.dump(rows, open(ROWS, "w"))
 def compile_program(folder, name, compiler, options, version, sources):
     """In the folder, which split units have to lie in."""
     program = folder / f"{name}-{compiler}{options.replace(' ', '')}-{version}"
+    if compiler == "rustc":
+        subprocess.run([RUSTC, "--edition=2021", "-g", "-C", f"opt-level={options[2:]}", "-C", "relocation-model=static",
+                        "--crate-name", name, "-o", program, sources / "values.rs"], check=True, cwd=folder)
+        return program
+    if compiler == "go":
+        subprocess.run(["go", "build", "-trimpath", "-o", program, sources / "values.go"], check=True, cwd=folder,
+                       env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(folder / "go-cache")})
+        return program
     subprocess.run([compiler, "-std=c++20", "-w", "-Wno-psabi", *options.split(), "-g", f"-gdwarf-{version}", "-fno-pie",
                     "-no-pie", "-o", program, sources / f"{name}.cpp"], check=True, cwd=folder)
     return program
@@ -179,25 +228,27 @@ def describe(uprobectl, name, program):
     names = subprocess.run(["nm", "--defined-only", program], check=True, capture_output=True,
                            text=True).stdout.split("\n")
     symbols = [line.split()[2] for line in names
-               if re.search(rf" [Tt] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]]
+               if re.search(rf" [Tt] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]
+               or name == "main" and re.search(r" [Tt] main\.[a-z]+$", line)]
     # In the order in which main calls them, which is that of the source.
     result = subprocess.run([uprobectl, "list-args", "--json", program, *symbols], capture_output=True,
                             text=True, check=False)
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.returncode == 0, result.stderr
-    return [record for record in records if record["type"] == "arguments" and record["source_line"]
-            and record["source_file"].endswith((f"{name}.cpp", f"{name}.hpp"))]
+    return [record for record in records if record["type"] == "arguments" and (record["source_line"] or name == "main")
+            and record["source_file"].endswith((f"{name}.cpp", f"{name}.hpp", "values.rs", "values.go"))]
 
 
 def compare(uprobectl, name, program, options, folder):
     functions = describe(uprobectl, name, program)
     called = CALLED[name]
-    functions = [f for f in functions if f["function"].split("::")[-1] in called]
-    functions.sort(key=lambda f: called.index(f["function"].split("::")[-1]))
+    functions = [f for f in functions if re.split(r"::|\.", f["function"])[-1] in called]
+    functions.sort(key=lambda f: called.index(re.split(r"::|\.", f["function"])[-1]))
     plan, rows, script = folder / "plan.json", folder / "rows.json", folder / "script.py"
     rows.unlink(missing_ok=True)
-    plan.write_text(json.dumps({"prologue": "-O0" in options, "functions": [
-        {"name": f["function"], "symbol": f["symbol"], "address": f["address"], "parameters": f["parameters"]}
+    plan.write_text(json.dumps({"prologue": "-O0" in options, "language": LANGUAGES.get(name, "auto"), "functions": [
+        {"name": f["function"], "symbol": f["symbol"], "address": f["address"], "parameters": f["parameters"],
+         "result": None if f["function"].endswith(GDB_FAILS) else f["result"]}
         for f in functions]}))
     script.write_text(f"PLAN, ROWS = {str(plan)!r}, {str(rows)!r}\n" + GDB_SCRIPT)
     run = subprocess.run(["gdb", "-batch", "-nx", "-x", script, program], capture_output=True, text=True,
@@ -206,10 +257,13 @@ def compare(uprobectl, name, program, options, folder):
     return functions, json.loads(rows.read_text())
 
 
+# gdb 13 fails with an internal error when these return (amd64_return_value).
+GDB_FAILS = ("return_long_double_or_int",)
+
 # The functions in the order in which main calls them.
 CALLED = {
     "shop": ["add", "largest", "scale", "integers", "many", "points", "pairs", "floats", "mixed", "large",
-             "make_large", "by_value", "join", "enums", "pointers", "owners", "wide", "unused"],
+             "make_large", "by_value", "join", "enums", "pointers", "owners", "wide", "unused", "grids", "shared"],
     "passing": ["return_trivial", "return_defaulted", "return_defaulted_outside", "return_own_destructor",
                 "return_own_copy", "return_own_move", "return_deleted_copy", "return_immovable",
                 "return_copy_template", "return_generic", "return_virtual_function", "return_virtual_base",
@@ -219,7 +273,14 @@ CALLED = {
                 "return_long_double_or_float", "return_long_double_or_int", "return_long_doubles",
                 "take_classes", "take_parts", "take_aligned", "take_stack", "take_packed",
                 "take_long_doubles", "take_floats"],
+    "values": ["numbers", "texts", "slices", "vectors", "options", "shapes", "move_by", "first_word", "count_to",
+               "shout"],
+    "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
 }
+# The language whose expressions gdb evaluates, other than the program's.
+LANGUAGES = {"values": "c", "main": "c"}
+# The fewest parameters and results that must be compared.
+FEWEST = {"shop": (40, 10), "passing": (40, 10), "values": (12, 3), "main": (10, 0)}
 
 
 # Where AAPCS64 puts the parameters of some functions of passing.cpp: the code of g++ 12 and clang 19
@@ -254,8 +315,12 @@ def judge(row):
     if ours is None:
         if gdb is None and "optimized out" in row["why"]:
             return "optimized out"
+        if "convention is not known" in row["why"]:
+            return "no convention"
         return "not readable" if "not readable" in row["why"] else "wrong"
     if gdb is None:
+        if "optimized out:" in row["location"] and not row["problem"]:
+            return "optimized out"  # gdb does not tell which part of it
         return "unknown to gdb" if row["problem"] else "wrong"
     ours += [None] * (len(gdb) - len(ours))  # the padding at the end may not be passed
     pairs = [(a, b) for a, b in zip(ours, gdb) if a is not None and b is not None]
@@ -274,19 +339,21 @@ def main():
         check_arm64(report, uprobectl, folder, sources)
         for name, compiler, options, version in plan:
             title = f"{name}: {compiler} {options}, DWARF {version}"
-            if missing := [tool for tool in (compiler, "gdb") if not shutil.which(tool)]:
+            if missing := [tool for tool in (RUSTC if compiler == "rustc" else compiler, "gdb") if not shutil.which(tool)]:
                 report.skip(title, f"{missing[0]} is not installed")
                 continue
             program = compile_program(folder, name, compiler, options, version, sources)
             functions, rows = compare(uprobectl, name, program, options, folder)
             problems = [f"only {len(functions)} functions"] if len(functions) != len(CALLED[name]) else []
-            verdicts = Counter(judge(row) for row in rows)
+            parameters, results = (Counter(judge(row) for row in rows if (row["parameter"] == "=") == is_result)
+                                   for is_result in (False, True))
             problems += [f"{row['function']} {row['parameter']}: {row['location'] or row['why']} -> "
                          f"{row['ours']}, gdb: {row['gdb']} {row['problem']}"
                          for row in rows if judge(row) == "wrong"]
-            if verdicts["equal"] < 40:
+            if parameters["equal"] < FEWEST[name][0] or results["equal"] < FEWEST[name][1]:
                 problems.append("too few were compared")
-            report.check(f"{title}: {dict(sorted(verdicts.items()))}", problems)
+            report.check(f"{title}: parameters {dict(sorted(parameters.items()))}, "
+                         f"results {dict(sorted(results.items()))}", problems)
     report.done()
 
 
