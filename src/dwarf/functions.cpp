@@ -21,6 +21,7 @@ constexpr std::size_t max_scope_ranges = std::size_t{1} << 22; // of blocks and 
 // What the parameters of a language are passed by.
 enum class Passing : std::uint8_t {
   c,       // the platform's calling convention
+  rust,    // the same for scalars, pairs of words and structures in memory only
   scalars, // the same for scalars only
   unknown,
 };
@@ -32,6 +33,7 @@ Passing passing_of(const Die& function) {
   case DW_LANG_Go:
     return Passing::unknown;
   case DW_LANG_Rust:
+    return Passing::rust;
   case DW_LANG_D:
   case DW_LANG_Zig:
   case DW_LANG_Swift:
@@ -39,6 +41,23 @@ Passing passing_of(const Die& function) {
   default:
     return Passing::c;
   }
+}
+
+// Rust passes and returns a structure of two words, such as &str, as two numbers. Returns false for
+// other types: their layout and passing are not stable.
+bool is_pair_of_words(const Type& type) {
+  constexpr std::uint64_t word = 8;
+  return type.kind() == TypeKind::structure && type.size() == 2 * word &&
+         type.members().size() == 2 &&
+         std::ranges::all_of(type.members(), [](const Member& member) {
+           return member.type->is_scalar() && member.type->kind() != TypeKind::floating &&
+                  member.type->size() == word && !member.bits;
+         });
+}
+
+// Rust passes and returns structures of this size through memory.
+bool is_large(const Type& type) {
+  return type.is_aggregate() && type.size() > 16;
 }
 
 // Reads one function.
@@ -272,18 +291,46 @@ private:
   void locate_by_convention() {
     const Passing passing = passing_of(function_);
     std::vector<Passed> passed;
-    bool all_scalars = info_.result->kind() == TypeKind::none || info_.result->is_scalar();
+    bool is_in_frame = false;
+    const bool is_rust = passing == Passing::rust;
+    bool all_simple = is_rust || passing == Passing::scalars;
+    std::size_t words = 0;
+    bool has_pairs = false;
     for (const Variable& variable : info_.variables) {
-      if (!variable.type->is_scalar()) all_scalars = false;
+      const Type& type = *variable.type;
       const auto& pieces = variable.location.pieces;
+      const bool is_later = is_set_up_later(variable.location);
+      is_in_frame = is_in_frame || is_later;
       // A slot with a pointer to the value, which the location follows.
-      const bool by_reference = !pieces.empty() && is_set_up_later(variable.location) &&
-                                pieces.front().kind == Piece::Kind::memory &&
-                                !pieces.front().formula.loads.empty();
+      bool by_reference = !pieces.empty() && is_later &&
+                          pieces.front().kind == Piece::Kind::memory &&
+                          !pieces.front().formula.loads.empty();
+      if (passing != Passing::c && !type.is_scalar()) {
+        const bool is_pair = is_rust && is_pair_of_words(type);
+        by_reference = is_rust && (by_reference || is_large(type));
+        all_simple = all_simple && (is_pair || by_reference);
+        has_pairs = has_pairs || is_pair;
+      }
+      words += by_reference ? 1 : (type.size() + 7) / 8;
       passed.push_back({variable.type, by_reference});
     }
-    const bool is_known = (passing == Passing::c || (passing == Passing::scalars && all_scalars)) &&
-                          has_usual_convention();
+    // Half of a pair may be in the last register, unlike a structure in C.
+    if (has_pairs && (arch_.native == nullptr || words > arch_.native->argument_registers.size()))
+      all_simple = false;
+    const Type& result = *info_.result;
+    const bool is_plain = result.kind() == TypeKind::none || result.is_scalar();
+    const bool is_pair_or_large = is_rust && (is_pair_of_words(result) || is_large(result));
+    // A structure that fits in a register does not take the first parameter's for its address.
+    const bool is_small = is_rust && result.size() > 0 && result.size() <= 8;
+    const bool is_usual = has_usual_convention();
+    const bool is_known =
+        (passing == Passing::c || (all_simple && (is_plain || is_pair_or_large || is_small))) &&
+        is_usual;
+    // The optimizer changes what functions of the same unit return; LLVM before 16 does not say so.
+    const bool is_known_result =
+        (passing == Passing::c ||
+         (passing != Passing::unknown && (is_plain || (is_pair_or_large && is_in_frame)))) &&
+        is_usual;
     // A type that is not known may take any number of registers: those behind it are not known.
     const auto unknown = std::ranges::find_if(passed, [](const Passed& each) {
       return !each.by_reference && !is_completely_known(*each.type);
@@ -296,12 +343,17 @@ private:
                           : std::nullopt;
     if (point_.is_clone) {
       info_.result_location = unreadable("the compiler has changed the function");
-    } else if (call) {
+    } else if (call && is_known_result) {
       info_.result_location = call->result;
       info_.result_address = call->result_address;
+    } else if (const auto alone = is_known_result && has_known_result
+                                      ? locate_call(context_.layout().machine, {}, *info_.result)
+                                      : std::nullopt) {
+      info_.result_location = alone->result; // whatever the parameters are
+      info_.result_address = alone->result_address;
     } else {
-      info_.result_location =
-          unreadable(is_known ? "its type is not known" : "the calling convention is not known");
+      info_.result_location = unreadable(is_known_result ? "its type is not known"
+                                                         : "the calling convention is not known");
     }
     if (!at_entry_) return;
     for (std::size_t i = 0; i < info_.variables.size(); ++i) {

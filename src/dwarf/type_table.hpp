@@ -31,6 +31,7 @@ public:
   // Used by Type.
   void read_members(const Type& type);
   const Type* read_target(const Type& type);
+  const Type* read_row(const Type& type);
   bool needs_code_to_copy(const Type& type);
   std::string qualified_name(const Die& die); // with its namespaces and classes
 
@@ -51,6 +52,8 @@ private:
 
   Context& context_;
   std::map<Key, std::unique_ptr<Type>> types_; // null while a type is read
+  // Rows of arrays, by the array's content and the row's dimensions.
+  std::map<std::pair<const Type::Content*, std::size_t>, Type> rows_;
   Type nothing_;
   Type unknown_;
   std::size_t name_bytes_ = 0;
@@ -68,6 +71,9 @@ struct Type::Content {
   std::vector<Member> members;
   std::vector<Enumerator> enumerators;
   std::optional<Member> discriminant;
+  std::vector<const Type*> virtual_bases;
+  const Type* first_type_argument = nullptr;
+  std::vector<std::uint64_t> dimensions; // of an array; 0 if unknown
 };
 
 } // namespace uprobectl::dwarf

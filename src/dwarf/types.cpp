@@ -7,6 +7,7 @@
 #include <bit>
 #include <fmt/format.h>
 #include <llvm/Support/LEB128.h>
+#include <span>
 
 namespace uprobectl::dwarf {
 
@@ -125,6 +126,30 @@ const std::optional<Member>& Type::discriminant() const {
   return content_->discriminant;
 }
 
+const Type* Type::row() const {
+  return content_ == nullptr || kind_ != TypeKind::array ? nullptr
+                                                         : content_->table->read_row(*this);
+}
+
+std::uint64_t Type::row_count() const {
+  if (dimensions_ <= 1) return element_count_;
+  const Type* const each = row();
+  return each == nullptr || each->element_count_ == 0 ? 0 : element_count_ / each->element_count_;
+}
+
+const std::vector<const Type*>& Type::virtual_bases() const {
+  static const std::vector<const Type*> none;
+  if (content_ == nullptr) return none;
+  content_->table->read_members(*this);
+  return content_->virtual_bases;
+}
+
+const Type* Type::first_type_argument() const {
+  if (content_ == nullptr) return nullptr;
+  content_->table->read_members(*this);
+  return content_->first_type_argument;
+}
+
 bool Type::is_passed_by_reference() const {
   if (passed_by_reference_ || content_ == nullptr) return passed_by_reference_.value_or(false);
   return content_->table->needs_code_to_copy(*this);
@@ -212,6 +237,7 @@ void TypeTable::read_core(Type& type, const Die& die) {
                      : fmt::format("{}{}", target.name(), sign);
     // Rust and Go name their pointers: "&str", "*main.T".
     if (const auto own = context_.text(die, DW_AT_name); own && !own->empty()) type.name_ = *own;
+    if (type.name_.starts_with('&')) type.kind_ = TypeKind::reference;
     return;
   }
   case DW_TAG_unspecified_type:
@@ -299,11 +325,36 @@ void TypeTable::read_array(Type& type, const Die& die) {
     const auto size = dimension(range);
     dimensions += size ? fmt::format("[{}]", *size) : "[]";
     ++type.dimensions_;
+    type.content_->dimensions.push_back(size.value_or(0));
     count = checked_mul(count, size.value_or(0)).value_or(0);
   }
   type.element_count_ = dimensions.empty() ? 0 : count;
   if (type.size_ == 0) type.size_ = checked_mul(type.element_count_, element.size()).value_or(0);
   type.name_ = element.name() + dimensions;
+}
+
+const Type* TypeTable::read_row(const Type& type) {
+  const Type* const element = type.target();
+  if (type.dimensions_ <= 1) return element;
+  const Type::Content& content = *type.content_;
+  const std::size_t rest = type.dimensions_ - 1;
+  if (element == nullptr || type.dimensions_ > content.dimensions.size()) return nullptr;
+  const auto [found, is_new] = rows_.try_emplace({&content, rest});
+  Type& row = found->second;
+  if (!is_new) return &row;
+  row.kind_ = TypeKind::array;
+  row.content_ = type.content_;
+  row.dimensions_ = rest;
+  row.element_count_ = 1;
+  row.name_ = element->name();
+  row.plain_name_ = element->plain_name();
+  for (const std::uint64_t size : std::span(content.dimensions).last(rest)) {
+    row.element_count_ = checked_mul(row.element_count_, size).value_or(0);
+    row.name_ += fmt::format("[{}]", size);
+    row.plain_name_ += fmt::format("[{}]", size);
+  }
+  row.size_ = checked_mul(row.element_count_, element->size()).value_or(0);
+  return &row;
 }
 
 std::string TypeTable::qualified_name(const Die& die) {
@@ -490,7 +541,13 @@ void TypeTable::read_members(const Type& type) {
     switch (tag_of(child)) {
     case DW_TAG_member:
     case DW_TAG_inheritance:
-      if (auto member = read_member(child)) content.members.push_back(std::move(*member));
+      if (auto member = read_member(child))
+        content.members.push_back(std::move(*member));
+      else if (is_set(child, DW_AT_virtuality))
+        content.virtual_bases.push_back(type_of(child));
+      break;
+    case DW_TAG_template_type_parameter:
+      if (content.first_type_argument == nullptr) content.first_type_argument = type_of(child);
       break;
     case DW_TAG_enumerator:
       if (const auto value = constant(child, DW_AT_const_value))

@@ -73,11 +73,19 @@ public:
   std::uint64_t element_count() const { return element_count_; }
   // Of an array; element_count() is that of all of them.
   std::size_t dimensions() const { return dimensions_; }
+  // Of an array: what its first index selects, an array if it has several dimensions. Null for
+  // other types, and if the sizes of the dimensions are not known.
+  const Type* row() const;
+  std::uint64_t row_count() const; // 0 if unknown
   // Of a structure or union, in the order of the source. Empty if it is only declared.
   const std::vector<Member>& members() const;
   const std::vector<Enumerator>& enumerators() const;
   // The discriminant of a Rust enum, if it has one; members() are then its variants.
   const std::optional<Member>& discriminant() const;
+  // Virtual base classes. Where they are in an object is known only to the object itself.
+  const std::vector<const Type*>& virtual_bases() const;
+  // The type that a template or generic type has for its first type parameter; null if none.
+  const Type* first_type_argument() const;
 
   // Whether C++ passes and returns the structure by a pointer to a copy, because copying it needs
   // code (Itanium C++ ABI, 3.1.2.3). LLVM writes this (DW_AT_calling_convention). GCC does not:

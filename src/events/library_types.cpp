@@ -94,6 +94,31 @@ std::optional<LibraryType> find_sequence(const Type& type, LibraryType::Kind kin
   return std::nullopt;
 }
 
+// "std::span<const int, 2ul>" -> 2
+std::optional<std::uint64_t> last_number(std::string_view name) {
+  const auto comma = name.rfind(',');
+  if (comma == std::string_view::npos) return std::nullopt;
+  const std::string_view text = trimmed(name.substr(comma + 1), " ");
+  return parse_number<std::uint64_t>(text.substr(0, text.find_first_not_of("0123456789")), 10);
+}
+
+std::optional<LibraryType> find_span(const Type& type) {
+  constexpr std::array<MemberNames, 3> names = {{{.pointer = "_M_ptr", .length = "_M_extent_value"},
+                                                 {.pointer = "__data_", .length = "__size_"},
+                                                 {.pointer = "__data", .length = "__size"}}};
+  if (auto found = find_sequence(type, LibraryType::Kind::sequence, names)) return found;
+  // One with a static extent has only the pointer.
+  const auto length = last_number(type.plain_name());
+  if (!length || type.size() != word_bytes) return std::nullopt;
+  for (const MemberNames& each : names)
+    if (const auto pointer = find_pointer(type, each.pointer))
+      return LibraryType{.kind = LibraryType::Kind::sequence,
+                         .type = pointer->type->target(),
+                         .offset = pointer->offset,
+                         .fixed_length = length};
+  return std::nullopt;
+}
+
 std::optional<LibraryType> find_pointer_class(const Type& type,
                                               std::span<const std::string_view> names) {
   for (const std::string_view name : names)
@@ -182,19 +207,19 @@ std::optional<LibraryType> find_duration(const Type& type) {
   return std::nullopt;
 }
 
-// A Vec has its pointer inside of RawVec, as the only raw pointer. In newer versions that is one to
-// bytes, whatever the elements are.
-std::optional<LibraryType> find_rust_vector(const Type& type, std::string_view element) {
+// A Vec has its pointer inside of RawVec, as the only raw pointer. Since Rust 1.83 that is one to
+// bytes, whatever the elements are (RawVecInner).
+std::optional<LibraryType> find_rust_vector(const Type& type) {
   const auto buffer = find_member(type, "buf");
   const auto length = find_member(type, "len");
   if (!buffer || !length || length->type->size() != word_bytes) return std::nullopt;
   const auto pointer =
       find_inside(*buffer->type, [](const Member& member) { return is_pointer(*member.type); });
   if (!pointer) return std::nullopt;
-  const Type& target = *pointer->type->target();
-  if (target.plain_name() != element && target.name() != element) return std::nullopt;
+  const Type* const element = type.first_type_argument();
+  if (element == nullptr) return std::nullopt;
   return LibraryType{.kind = LibraryType::Kind::sequence,
-                     .type = &target,
+                     .type = element,
                      .offset = buffer->offset + pointer->offset,
                      .length_offset = length->offset};
 }
@@ -208,18 +233,14 @@ std::optional<LibraryType> find_rust_type(const Type& type) {
     return find_sequence(type, LibraryType::Kind::sequence, slice);
   if (name == "alloc::string::String") {
     const auto vector = find_member(type, "vec");
-    auto bytes = vector ? find_rust_vector(*vector->type, "u8") : std::nullopt;
+    auto bytes = vector ? find_rust_vector(*vector->type) : std::nullopt;
     if (!bytes) return std::nullopt;
     bytes->kind = LibraryType::Kind::text;
     bytes->offset += vector->offset;
     bytes->length_offset += vector->offset;
     return bytes;
   }
-  constexpr std::string_view vector = "alloc::vec::Vec<";
-  if (name.starts_with(vector)) {
-    const std::string_view arguments = name.substr(vector.size());
-    return find_rust_vector(type, arguments.substr(0, arguments.rfind(',')));
-  }
+  if (name.starts_with("alloc::vec::Vec<")) return find_rust_vector(type);
   return std::nullopt;
 }
 
@@ -229,6 +250,12 @@ std::optional<LibraryType> find_go_type(const Type& type) {
   constexpr std::array<MemberNames, 1> slice = {{{.pointer = "array", .length = "len"}}};
   if (name == "string") return find_sequence(type, LibraryType::Kind::text, text);
   if (name.starts_with("[]")) return find_sequence(type, LibraryType::Kind::sequence, slice);
+  // runtime.iface and runtime.eface, whatever the interface is called.
+  const auto& members = type.members();
+  if (members.size() == 2 && members[1].name == "data" &&
+      members[1].type->name() == "unsafe.Pointer" &&
+      (members[0].name == "tab" || members[0].name == "_type") && is_pointer(*members[0].type))
+    return LibraryType{.kind = LibraryType::Kind::interface, .type = members[0].type};
   return std::nullopt;
 }
 
@@ -269,9 +296,6 @@ std::optional<LibraryType> find_library_type(const Type& type) {
   const std::string_view name = type.plain_name();
   constexpr std::array<MemberNames, 2> vector = {{{.pointer = "_M_start", .length = "_M_finish"},
                                                   {.pointer = "__begin_", .length = "__end_"}}};
-  constexpr std::array<MemberNames, 3> span = {{{.pointer = "_M_ptr", .length = "_M_extent_value"},
-                                                {.pointer = "__data_", .length = "__size_"},
-                                                {.pointer = "__data", .length = "__size"}}};
   constexpr std::array<MemberNames, 3> view = {{{.pointer = "_M_str", .length = "_M_len"},
                                                 {.pointer = "__data_", .length = "__size_"},
                                                 {.pointer = "__data", .length = "__size"}}};
@@ -284,7 +308,7 @@ std::optional<LibraryType> find_library_type(const Type& type) {
     return !name.substr(name.find('<')).starts_with("<bool,")
                ? find_sequence(type, LibraryType::Kind::sequence, vector)
                : std::nullopt;
-  if (is_instance(name, "span")) return find_sequence(type, LibraryType::Kind::sequence, span);
+  if (is_instance(name, "span")) return find_span(type);
   if (is_instance(name, "basic_string_view") && name.find("<char,") != std::string_view::npos)
     return find_sequence(type, LibraryType::Kind::text, view);
   if (is_instance(name, "unique_ptr")) return find_unique_pointer(type);

@@ -13,22 +13,25 @@ namespace uprobectl {
 // How such a type holds its value. Offsets are in bytes from its start.
 struct LibraryType {
   enum class Kind : std::uint8_t {
-    text,     // a pointer to characters, and their number
-    sequence, // a pointer to elements, and their number or end
-    pointer,  // a pointer
-    optional, // a value, and whether there is one
-    duration, // a number of `unit`
-    c_string, // a pointer to characters with a NUL at the end
+    text,      // a pointer to characters, and their number
+    sequence,  // a pointer to elements, and their number or end, unless the type has the number
+    pointer,   // a pointer
+    optional,  // a value, and whether there is one
+    interface, // of Go: a structure that is nil if its first word is null
+    duration,  // a number of `unit`
+    c_string,  // a pointer to characters with a NUL at the end
   };
   Kind kind = Kind::pointer;
-  // Of an element, the pointer, the value of an optional, the number of a duration; never null.
+  // Of an element, the pointer, the value of an optional, the number of a duration, the first word
+  // of an interface; never null.
   const dwarf::Type* type = nullptr;
   std::uint64_t offset = 0; // of the pointer, or of the value
   // text, sequence: of the number of elements, or of the pointer to their end; optional: of a bool.
   std::uint64_t length_offset = 0;
   bool length_is_end = false;
-  const dwarf::Type* flag = nullptr; // optional: the type of that bool
-  std::string unit = {};             // "ms"
+  std::optional<std::uint64_t> fixed_length = {}; // a sequence whose type has the number
+  const dwarf::Type* flag = nullptr;              // optional: the type of that bool
+  std::string unit = {};                          // "ms"
 };
 
 // Recognizes a type; nullopt for others, and for versions with other members.

@@ -392,6 +392,14 @@ private:
       node.children.push_back(
           scalar_node({}, *library.flag, source, offset + library.length_offset));
       node.children.push_back(make_node({}, *library.type, source, at, block, depth));
+      node.text = "nullopt";
+      return node;
+    }
+    case LibraryType::Kind::interface: {
+      Node node{.kind = Node::Kind::optional, .name = std::move(name), .type = &type};
+      node.children.push_back(scalar_node({}, *library.type, source, at));
+      node.children.push_back(structure_node({}, type, source, offset, block, depth));
+      node.text = "nil";
       return node;
     }
     case LibraryType::Kind::text:
@@ -405,21 +413,30 @@ private:
   Node sequence_node(std::string name, const Type& type, const LibraryType& library,
                      std::size_t source, std::uint64_t offset, const reading* block, int depth) {
     auto pointer = word_at(source, offset + library.offset, block);
-    const auto length = word_at(source, offset + library.length_offset, block);
+    const bool is_fixed = library.fixed_length.has_value();
+    const auto length =
+        is_fixed ? std::nullopt : word_at(source, offset + library.length_offset, block);
     const bool is_text = library.kind == LibraryType::Kind::text;
     const std::uint64_t size = is_text ? 1 : library.type->size();
-    if (!pointer || !length || size == 0)
+    if (!pointer || (!length && !is_fixed) || size == 0)
       return problem_node(std::move(name), type, part_problem(source, offset + library.offset));
     if (!is_text && (limits_.scalars_only || depth >= limits_.depth))
       return more_node(std::move(name), type);
     const bool has_strings = !is_text && is_string(*library.type);
     const auto capacity = static_cast<std::uint32_t>(
-        is_text ? string_capacity() : std::min<std::uint64_t>(max_elements * size, bytes_left()));
+        is_text ? string_capacity()
+                : std::min<std::uint64_t>(
+                      std::min<std::uint64_t>(max_elements,
+                                              library.fixed_length.value_or(max_elements)) *
+                          size,
+                      bytes_left()));
     if (capacity == 0 || readings_left() < 2) return more_node(std::move(name), type);
-    const auto length_index = add_reading(*length);
+    const auto length_index = length ? add_reading(*length) : std::nullopt;
     if (!has_strings) {
       pointer->form = READ_BYTES;
       pointer->capacity = capacity;
+    }
+    if (!has_strings && length_index) {
       pointer->length_from = static_cast<record_u8>(*length_index + 1);
       pointer->length_is_end = library.length_is_end ? 1 : 0;
       pointer->element_size = library.length_is_end ? 0 : static_cast<record_u32>(size);
@@ -433,7 +450,8 @@ private:
               .type = library.type,
               .reading = *index,
               .length = length_index,
-              .length_is_end = library.length_is_end};
+              .length_is_end = library.length_is_end,
+              .fixed_length = library.fixed_length.value_or(0)};
     add_elements(node, *library.type, max_elements, elements, 0, &*pointer, depth);
     return node;
   }
@@ -464,6 +482,8 @@ private:
     if (depth >= limits_.depth) return more_node(std::move(node.name), type);
     if (type.members().empty() && type.size() == 0)
       return problem_node(std::move(node.name), type, type_not_known);
+    for (const Type* const base : type.virtual_bases())
+      node.children.push_back(problem_node(base->plain_name(), *base, "virtual base class"));
     for (const dwarf::Member& member : type.members()) {
       if (node.children.size() >= max_shown_members) {
         node.children.push_back(more_node({}, type));
@@ -509,15 +529,15 @@ private:
               .type = &type,
               .source = source,
               .offset = offset};
-    const Type* const element = type.target();
-    if (element == nullptr || element->size() == 0)
-      return problem_node(std::move(node.name), type, type_not_known);
-    const bool is_text = is_character_type(*element);
-    if (type.element_count() == 0 || (is_text && type.dimensions() > 1))
-      return more_node(std::move(node.name), type);
-    if (is_text) return node;
+    const Type* const element = type.row();
+    if (element == nullptr) return problem_node(std::move(node.name), type, type_not_known);
+    if (type.element_count() == 0) return more_node(std::move(node.name), type);
+    if (element->size() == 0) return problem_node(std::move(node.name), type, type_not_known);
+    if (is_character_type(*element)) return node;
     if (depth >= limits_.depth) return more_node(std::move(node.name), type);
-    add_elements(node, *element, type.element_count(), source, offset, block, depth);
+    // All dimensions are one level.
+    add_elements(node, *element, type.row_count(), source, offset, block,
+                 type.dimensions() > 1 ? depth - 1 : depth);
     return node;
   }
 

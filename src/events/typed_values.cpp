@@ -172,7 +172,8 @@ DataValue TypedValues::decode_scalar(const Node& node,
     if (auto name = enumerator_name(type, value)) return {DataValue::Name{std::move(*name)}};
     return {value};
   }
-  if (type.plain_name() == "char" && type.size() == 1 && *number >= 0x20 && *number < 0x7f)
+  // Also of Rust, where it has 4 bytes.
+  if (type.plain_name() == "char" && *number >= 0x20 && *number < 0x7f)
     return {DataValue::Character{static_cast<char>(*number)}};
   if (type.is_signed()) return {sign_extended(*number, bits)};
   return {*number};
@@ -233,12 +234,14 @@ DataValue TypedValues::decode_text(const Node& node, std::span<const PreparedVal
 
 DataValue TypedValues::decode_sequence(const Node& node,
                                        std::span<const PreparedValue> answers) const {
-  const PreparedValue& length = answers[*node.length];
   const PreparedValue& answer = answers[node.reading];
-  if (!length.was_read || length.status < 0) return {unread_memory(length)};
   const std::uint64_t size = node.type->size();
-  const std::uint64_t count =
-      node.length_is_end ? (length.value - answer.value) / size : length.value;
+  std::uint64_t count = node.fixed_length;
+  if (node.length) {
+    const PreparedValue& length = answers[*node.length];
+    if (!length.was_read || length.status < 0) return {unread_memory(length)};
+    count = node.length_is_end ? (length.value - answer.value) / size : length.value;
+  }
   DataValue::Array elements;
   if (count == 0) return {std::move(elements)}; // the pointer may be null
   if (!answer.was_read || answer.status < 0) return {unread_memory(answer)};
@@ -314,7 +317,7 @@ DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedVal
   case Node::Kind::optional: {
     auto flag = read_bits(node.children.front(), answers);
     if (!flag) return {std::move(flag).error()};
-    if (*flag == 0) return {DataValue::Name{"nullopt"}};
+    if (*flag == 0) return {DataValue::Name{node.text}};
     return decode_node(node.children.back(), answers);
   }
   case Node::Kind::duration: {

@@ -84,7 +84,7 @@ private:
       array,     // children are elements
       sequence,  // children are the first elements; `length` says how many there are
       choice,    // children are a discriminant and the variants of a Rust enum
-      optional,  // children are a flag and the value
+      optional,  // children are a flag and the value; `text` is shown if there is none
       duration,  // the child is a number
       problem,
       more, // left out because of a limit
@@ -101,6 +101,7 @@ private:
     std::size_t reading = 0;             // of a text or sequence
     std::optional<std::size_t> length{}; // reading of a sequence's length
     bool length_is_end = false;
+    std::uint64_t fixed_length = 0; // of a sequence without `length`
     std::vector<Node> children = {};
     std::vector<std::int64_t> selected_by = {}; // of a variant; empty: by all other values
     std::string text = {};                      // a problem, or the unit of a duration

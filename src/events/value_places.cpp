@@ -282,6 +282,8 @@ private:
   Result<void> take(const ValuePath& path, const PlaceReader& reader, ValuePlace& place,
                     const ValuePath::Step& step) const {
     if (place.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
+    const bool is_rust_reference =
+        place.type->kind() == TypeKind::reference && place.type->name().starts_with('&');
     if (auto object = skip_reference(path, reader, place); !object) return object;
     switch (step.kind) {
     case ValuePath::Step::Kind::member:
@@ -289,6 +291,7 @@ private:
     case ValuePath::Step::Kind::element:
       return take_element(path, reader, place, step.index);
     case ValuePath::Step::Kind::dereference:
+      if (is_rust_reference) return {};
       break;
     }
     return follow_pointer(path, reader, place);
@@ -333,6 +336,12 @@ private:
       if (auto object = follow_pointer(path, reader, place); !object) return object;
     const auto member = find_member(*place.type, name);
     if (!member) {
+      for (const Type* const base : place.type->virtual_bases())
+        if (find_member(*base, name))
+          return fail(path_error(path, ErrorKind::unsupported,
+                                 fmt::format("'{}' is in the virtual base class {}, whose place in "
+                                             "the object is not known",
+                                             name, base->name())));
       Error error = path_error(path, ErrorKind::not_found,
                                fmt::format("{} has no member '{}'", place.type->name(), name));
       std::vector<std::string> names;
@@ -358,12 +367,9 @@ private:
       const ValuePlace pointer = part_of(place, *library->type, library->offset);
       if (auto moved = move_to(path, place, reader.dereference(pointer, *element)); !moved)
         return moved;
-    } else if (place.type->kind() == TypeKind::array && place.type->dimensions() > 1) {
-      return fail(path_error(path, ErrorKind::unsupported,
-                             fmt::format("elements of {} cannot be picked", place.type->name())));
     } else if (place.type->kind() == TypeKind::array) {
-      element = place.type->target();
-      if (const auto count = place.type->element_count(); count > 0 && index >= count)
+      element = place.type->row();
+      if (const auto count = place.type->row_count(); count > 0 && index >= count)
         return fail(path_error(path, ErrorKind::usage,
                                fmt::format("{} has {} elements", place.type->name(), count)));
     } else if (place.type->kind() == TypeKind::pointer) {

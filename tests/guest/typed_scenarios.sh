@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch: set by the harness
-# Parameters and results by their names and types in debug information: fixtures/types/shop.cpp, whose
-# main calls each function once.
+# Parameters and results by their names and types in debug information: programs of fixtures/types,
+# whose main calls each function once, if nothing else is said.
 
 typed_scenarios() {
   scenario 'parameters have the names and types of the source' shows_parameters
@@ -13,10 +13,22 @@ typed_scenarios() {
   scenario '--args says which name it does not know' refuses_unknown_names
   scenario '--if compares values by their names' compares_by_name
   scenario 'hits of a source line have its variables' shows_variables_of_lines
+  scenario 'types of libstdc++' shows_library_types types-library
+  scenario 'types of libstdc++, strings of the old ABI' shows_library_types types-library-old-abi
+  scenario 'types of libc++' shows_library_types types-libcxx
+  scenario 'types of Rust' shows_rust_types
+  scenario 'types of optimized Rust' shows_optimized_rust_types
+  scenario 'types of Go' shows_go_types
 }
 
 attach_types() { # OPTION… FUNCTION…
-  "$UPROBECTL" attach -d 60 "$@" -- "$FIXTURES/types/types" >out 2>err || fail "attach fails: $(cat err)"
+  attach_to types "$@"
+}
+
+attach_to() { # PROGRAM OPTION… FUNCTION…
+  program=$FIXTURES/types/$1
+  shift
+  "$UPROBECTL" attach -d 60 "$@" -- "$program" >out 2>err || fail "attach fails: $(cat err)"
 }
 
 # The function of one event with its parameters, and its result.
@@ -125,4 +137,97 @@ compares_by_name() {
 shows_variables_of_lines() {
   attach_types --args 'number, factor' "$FIXTURES/types/types" shop.cpp:35
   expect_match 'parameters behind the prologue' 'number=-6, factor=-3$' "$(cat out)"
+}
+
+shows_library_types() { # PROGRAM
+  [ -e "$FIXTURES/types/$1" ] || skip "no compiler for $1 was there when the fixtures were built"
+  program=$FIXTURES/types/$1
+  attach_to "$1" --latency "$program" library::strings library::views library::vectors library::long_vectors \
+    library::spans library::optionals library::owners library::durations library::text_of library::count_to \
+    library::half_of
+  expect_equal 'strings' \
+    'library::strings(empty="", inside="short", outside="a string that is allocated", copy="copied")' \
+    "$(shown library::strings)"
+  expect_equal 'string views' 'library::views(part="left", empty="")' "$(shown library::views)"
+  expect_equal 'vectors' \
+    'library::vectors(numbers=[1, -2, 3], points=[{x=5, y=6}, {x=7, y=8}], names=["one", "two"], empty=[])' \
+    "$(shown library::vectors)"
+  expect_equal 'the first elements' 'library::long_vectors(ten=[1, 2, 3, 4, 5, 6, 7, 8, …])' \
+    "$(shown library::long_vectors)"
+  expect_equal 'spans, one of them with a static extent' \
+    'library::spans(numbers=[4, 5, 6], points=[{x=1, y=2}, {x=3, y=4}])' "$(shown library::spans)"
+  expect_equal 'optionals' 'library::optionals(some=21, none=nullopt, point={x=9, y=10}, text="text")' \
+    "$(shown library::optionals)"
+  expect_match 'owners' '^library::owners\(unique=0x[0-9a-f]+, shared=0x[0-9a-f]+, null=0x0\)$' \
+    "$(shown library::owners)"
+  expect_equal 'durations' 'library::durations(wait=250ms, until=3s, back=-2h)' "$(shown library::durations)"
+  expect_equal 'a string as the result' '= "the result is more than fits inside: 99"' "$(result_of library::text_of)"
+  expect_equal 'a vector as the result' '= [1, 2, 3]' "$(result_of library::count_to)"
+  expect_equal 'optionals as the results' '= 4
+= nullopt' "$(result_of library::half_of)"
+  attach_to "$1" --args 'unique->x, (*shared).y, null' "$program" library::owners
+  expect_match 'behind owners' 'unique->x=11, \(\*shared\)\.y=14, null=0x0$' "$(cat out)"
+  attach_to "$1" --args 'numbers[2], points[1].x, names[1]' "$program" library::vectors
+  expect_match 'elements' 'numbers\[2\]=3, points\[1\]\.x=7, names\[1\]="two"$' "$(cat out)"
+  attach_to "$1" --args 'numbers[1], points[1].y' "$program" library::spans
+  expect_match 'elements of spans' 'numbers\[1\]=5, points\[1\]\.y=4$' "$(cat out)"
+  attach_to "$1" -j --if 'wait == 250 && back < 0' "$program" library::durations
+  expect_equal 'durations in conditions' 1 "$(count_records event)"
+}
+
+# What both builds of the Rust program show.
+attach_to_rust() { # PROGRAM FUNCTION…
+  [ -e "$FIXTURES/types/$1" ] || skip "no compiler for $1 was there when the fixtures were built"
+  attach_to "$1" --latency "$FIXTURES/types/$1" values::numbers values::texts values::slices values::vectors \
+    values::options values::shapes values::move_by values::first_word values::count_to values::shout
+  expect_equal 'numbers' "values::numbers(a=-1, b=65535, c=-100000, d=9223372036854775808, e=true, f='x')" \
+    "$(shown values::numbers)"
+  expect_equal 'a number as the result' '= -34344' "$(result_of values::numbers)"
+  expect_equal 'vectors' 'values::vectors(numbers=[4, 5], names=["one", "two"])' "$(shown values::vectors)"
+  expect_equal 'options' 'values::options(some={Some=21}, none=None, text={Some="text"}, nothing=None)' \
+    "$(shown values::options)"
+  expect_equal 'a bool as the result' '= true' "$(result_of values::options)"
+  expect_equal 'enumerations with values' \
+    'values::shapes(empty=Empty, circle={Circle=2}, rectangle={Rectangle={width=3, height=4}}, color=Color::Blue)
+values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$(shown values::shapes)"
+  expect_equal 'a structure behind a reference' 'values::move_by(point={x=3, y=4}, by=10)' "$(shown values::move_by)"
+  expect_equal 'text' 'values::first_word(text="left right")' "$(shown values::first_word)"
+  expect_equal 'text that is moved' 'values::shout(text="loud")' "$(shown values::shout)"
+}
+
+shows_rust_types() {
+  attach_to_rust types-rust-unoptimized
+  expect_equal 'texts' 'values::texts(borrowed="borrowed", owned="owned", empty="")' "$(shown values::texts)"
+  expect_equal 'slices' 'values::slices(numbers=[1, -2, 3], points=[{x=5, y=6}], empty=[])' "$(shown values::slices)"
+  expect_equal 'text as the result' '= "left"' "$(result_of values::first_word)"
+  expect_equal 'a vector as the result' '= [1, 2, 3]' "$(result_of values::count_to)"
+  expect_equal 'a string as the result' '= "LOUD"' "$(result_of values::shout)"
+  attach_to types-rust-unoptimized --args 'numbers[1], names[1]' "$program" values::vectors
+  expect_match 'elements' 'numbers\[1\]=5, names\[1\]="two"$' "$(cat out)"
+}
+
+# Nothing has the pointers of texts whose length alone is used; the results may be changed as well.
+shows_optimized_rust_types() {
+  attach_to_rust types-rust
+  expect_equal 'what is not used' 'values::texts(borrowed=<optimized out>, owned="owned", empty=<optimized out>)' \
+    "$(shown values::texts)"
+  expect_equal 'a result' '= <the calling convention is not known>' "$(result_of values::first_word)"
+  attach_to types-rust --args 'point.x, (*point).y, by' "$program" values::move_by
+  expect_match 'members' 'point\.x=3, \(\*point\)\.y=4, by=10$' "$(cat out)"
+}
+
+shows_go_types() {
+  [ -e "$FIXTURES/types/types-go" ] || skip 'no Go compiler was there when the fixtures were built'
+  attach_to types-go "$FIXTURES/types/types-go" main.numbers main.texts main.slices main.pointers main.failures \
+    main.total
+  expect_equal 'numbers' 'main.numbers(a=-1, b=65535, c=-100000, d=9223372036854775808, e=true)' \
+    "$(shown main.numbers)"
+  expect_equal 'texts' 'main.texts(short="a string", empty="")' "$(shown main.texts)"
+  expect_equal 'slices' 'main.slices(numbers=[1, -2, 3], names=["one", "two"], empty=[])' "$(shown main.slices)"
+  expect_match 'pointers' '^main\.pointers\(item=0x[0-9a-f]+, point=\{X=7, Y=-8\}\)$' "$(shown main.pointers)"
+  expect_match 'errors' '^main\.failures\(none=nil, some=\{tab=0x[0-9a-f]+, data=0x[0-9a-f]+\}\)$' \
+    "$(shown main.failures)"
+  expect_equal 'a slice' 'main.total(sizes=[20, 22])' "$(shown main.total)"
+  attach_to types-go --args 'item.Name, item.Sizes[1], point.Y' "$FIXTURES/types/types-go" main.pointers
+  expect_match 'members' 'item\.Name="box", item\.Sizes\[1\]=5, point\.Y=-8$' "$(cat out)"
 }

@@ -213,10 +213,11 @@ static __always_inline int condition_holds(const struct condition* condition, __
   }
 }
 
-/* At a tail call the return value is not known yet: the called function sets it. */
+/* At a tail call the return value is not known yet: the called function sets it, in one register
+ * or two. */
 static __always_inline int is_defined(const struct reading* reading, __u32 left_by) {
   return left_by != LEFT_BY_TAIL_CALL || reading->moment != MOMENT_RETURN ||
-         reading->base != RETURN_REGISTER;
+         (reading->base != RETURN_REGISTER && reading->base != SECOND_RETURN_REGISTER);
 }
 
 /* Whether all conditions of this moment hold. One whose value cannot be read does not hold. */
