@@ -169,8 +169,15 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
       return fail(system_error(-error, "cannot share the map of processes"));
   if (auto frozen = setup.freeze_settings(); !frozen) return fail(std::move(frozen).error());
 
-  bpf_program* const both = bpf_object__find_program_by_name(object, "on_entry_and_exit");
-  bpf_program__set_autoload(both, std::ranges::any_of(settings.exits, &ProbeExit::at_entry));
+  constexpr std::array roles = {std::pair{ProbeRole::entry, "on_entry"},
+                                std::pair{ProbeRole::on_return, "on_return"},
+                                std::pair{ProbeRole::exit, "on_exit"},
+                                std::pair{ProbeRole::entry_and_exit, "on_entry_and_exit"}};
+  for (const auto& [role, name] : roles) {
+    bpf_program* const found = bpf_object__find_program_by_name(object, name);
+    made.programs_[static_cast<std::size_t>(role)] = found;
+    bpf_program__set_autoload(found, settings.roles.contains(role));
+  }
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, object) {
     bpf_program__set_expected_attach_type(
@@ -179,9 +186,6 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
   if (const int error = bpf_object__load(object); error != 0) {
     return fail(bpf_load_error(-error, "cannot load the built-in BPF program", log.c_str(), {}));
   }
-  made.programs_ = {bpf_object__find_program_by_name(object, "on_entry"),
-                    bpf_object__find_program_by_name(object, "on_return"),
-                    bpf_object__find_program_by_name(object, "on_exit"), both};
   return made;
 }
 
@@ -222,11 +226,13 @@ struct BuiltinProgram::State {
   Result<void> make_copies() {
     raise_descriptor_limit();
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe) {
-      for (const ProbeRole role : {ProbeRole::entry, ProbeRole::on_return})
+      for (const ProbeRole role : {ProbeRole::entry, ProbeRole::on_return}) {
+        if (!settings.roles.contains(role)) continue;
         if (auto made =
                 object.make_copy(role, role == ProbeRole::entry ? entry_cookies[probe] : probe);
             !made)
           return made;
+      }
     }
     for (const ProbeExit& exit : settings.exits) {
       const ProbeRole role = exit.at_entry ? ProbeRole::entry_and_exit : ProbeRole::exit;

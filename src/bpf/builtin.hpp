@@ -7,6 +7,7 @@
 #include "bpf/record.h"
 
 #include <functional>
+#include <set>
 
 namespace uprobectl {
 
@@ -87,6 +88,9 @@ public:
     std::vector<Probe> probes = {};         // by number
     std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
     std::vector<ProbeExit> exits = {};      // all of them, without repeats
+    // Those of all sites. Programs for other roles are not loaded: the kernel verifies each for
+    // milliseconds.
+    std::set<ProbeRole> roles = {ProbeRole::entry, ProbeRole::on_return};
     builtin_settings run = {};
     std::vector<capture_plan> plans = {}; // by number, at least run.plan_count
     int processes = -1;                   // a map of process ids for FILTER_BY_PROCESS, borrowed

@@ -92,6 +92,7 @@ public:
                                          .probes = make_program_probes(mechanism),
                                          .exit_rules = resolved.exit_rules,
                                          .exits = collect_exits(probes_),
+                                         .roles = collect_roles(probes_),
                                          .run = plan_.settings(),
                                          .plans = plan_.plans(),
                                          .processes = filter_.processes,
@@ -295,6 +296,13 @@ private:
   }
   static std::uint32_t site_rule(const PlannedSite& site) {
     return site.exit ? site.exit->rule : 0;
+  }
+
+  static std::set<ProbeRole> collect_roles(std::span<const Probe> probes) {
+    std::set<ProbeRole> roles;
+    for (const Probe& probe : probes)
+      for (const PlannedSite& site : probe.sites) roles.insert(site_role(site));
+    return roles;
   }
 
   static std::vector<ProbeExit> collect_exits(std::span<const Probe> probes) {

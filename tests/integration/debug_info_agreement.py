@@ -9,6 +9,7 @@ parameters behind the prologue of the same call. Results are compared at the ret
 Usage: debug_info_agreement.py UPROBECTL SOURCE-FOLDER [--full]"""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,11 +21,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 
+# Debian's, whose standard library is known, rather than another one in PATH.
+RUSTC = "/usr/bin/rustc" if os.path.exists("/usr/bin/rustc") else "rustc"
 # Programs, compilers, options, DWARF versions.
 QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2", 4),
          ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2", 5),
          ("passing", "g++", "-O0 -fdebug-types-section", 4), ("passing", "g++", "-O0", 5),
-         ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5)]
+         ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5),
+         ("values", "rustc", "-O0", 4), ("values", "rustc", "-O2", 4), ("main", "go", "", 4)]
 FULL = [("shop", compiler, level, version) for compiler in ("g++", "clang++-19")
         for level in ("-O0", "-O1", "-Og", "-O2") for version in (4, 5)]
 FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "clang++-19")
@@ -32,6 +36,9 @@ FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "
          for version in (4, 5)
          # gdb 13 does not read what g++ 12 writes there.
          if (compiler, version) != ("g++", 5) or "split" not in types]
+
+FULL += [("values", "rustc", level, 4) for level in ("-O0", "-O1", "-O2", "-Os")]
+FULL += [("main", "go", "", 4)]
 
 # Runs in gdb. For each function: stops at the first instruction, reads what uprobectl says, then at -O0
 # behind the prologue, and compares with the bytes of gdb's value.
@@ -45,6 +52,8 @@ plan = json.load(open(PLAN))
 rows = []
 gdb.execute("set pagination off")
 gdb.execute("set print thread-events off")
+gdb.execute("set language c")
+gdb.execute("handle SIGURG nostop noprint pass")  # Go's runtime interrupts its threads
 
 def register(name):
     return int(gdb.parse_and_eval("(unsigned long)$" + name))
@@ -202,6 +211,14 @@ json.dump(rows, open(ROWS, "w"))
 def compile_program(folder, name, compiler, options, version, sources):
     """In the folder, which split units have to lie in."""
     program = folder / f"{name}-{compiler}{options.replace(' ', '')}-{version}"
+    if compiler == "rustc":
+        subprocess.run([RUSTC, "--edition=2021", "-g", "-C", f"opt-level={options[2:]}", "-C", "relocation-model=static",
+                        "--crate-name", name, "-o", program, sources / "values.rs"], check=True, cwd=folder)
+        return program
+    if compiler == "go":
+        subprocess.run(["go", "build", "-trimpath", "-o", program, sources / "values.go"], check=True, cwd=folder,
+                       env={**os.environ, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(folder / "go-cache")})
+        return program
     subprocess.run([compiler, "-std=c++20", "-w", "-Wno-psabi", *options.split(), "-g", f"-gdwarf-{version}", "-fno-pie",
                     "-no-pie", "-o", program, sources / f"{name}.cpp"], check=True, cwd=folder)
     return program
@@ -211,21 +228,22 @@ def describe(uprobectl, name, program):
     names = subprocess.run(["nm", "--defined-only", program], check=True, capture_output=True,
                            text=True).stdout.split("\n")
     symbols = [line.split()[2] for line in names
-               if re.search(rf" [Tt] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]]
+               if re.search(rf" [Tt] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]
+               or name == "main" and re.search(r" [Tt] main\.[a-z]+$", line)]
     # In the order in which main calls them, which is that of the source.
     result = subprocess.run([uprobectl, "list-args", "--json", program, *symbols], capture_output=True,
                             text=True, check=False)
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.returncode == 0, result.stderr
-    return [record for record in records if record["type"] == "arguments" and record["source_line"]
-            and record["source_file"].endswith((f"{name}.cpp", f"{name}.hpp"))]
+    return [record for record in records if record["type"] == "arguments" and (record["source_line"] or name == "main")
+            and record["source_file"].endswith((f"{name}.cpp", f"{name}.hpp", "values.rs", "values.go"))]
 
 
 def compare(uprobectl, name, program, options, folder):
     functions = describe(uprobectl, name, program)
     called = CALLED[name]
-    functions = [f for f in functions if f["function"].split("::")[-1] in called]
-    functions.sort(key=lambda f: called.index(f["function"].split("::")[-1]))
+    functions = [f for f in functions if re.split(r"::|\.", f["function"])[-1] in called]
+    functions.sort(key=lambda f: called.index(re.split(r"::|\.", f["function"])[-1]))
     plan, rows, script = folder / "plan.json", folder / "rows.json", folder / "script.py"
     rows.unlink(missing_ok=True)
     plan.write_text(json.dumps({"prologue": "-O0" in options, "functions": [
@@ -255,7 +273,12 @@ CALLED = {
                 "return_long_double_or_float", "return_long_double_or_int", "return_long_doubles",
                 "take_classes", "take_parts", "take_aligned", "take_stack", "take_packed",
                 "take_long_doubles", "take_floats"],
+    "values": ["numbers", "texts", "slices", "vectors", "options", "shapes", "move_by", "first_word", "count_to",
+               "shout"],
+    "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
 }
+# The fewest parameters and results that must be compared.
+FEWEST = {"shop": (40, 10), "passing": (40, 10), "values": (12, 3), "main": (10, 0)}
 
 
 # Where AAPCS64 puts the parameters of some functions of passing.cpp: the code of g++ 12 and clang 19
@@ -290,8 +313,12 @@ def judge(row):
     if ours is None:
         if gdb is None and "optimized out" in row["why"]:
             return "optimized out"
+        if "convention is not known" in row["why"]:
+            return "no convention"
         return "not readable" if "not readable" in row["why"] else "wrong"
     if gdb is None:
+        if "optimized out:" in row["location"] and not row["problem"]:
+            return "optimized out"  # gdb does not tell which part of it
         return "unknown to gdb" if row["problem"] else "wrong"
     ours += [None] * (len(gdb) - len(ours))  # the padding at the end may not be passed
     pairs = [(a, b) for a, b in zip(ours, gdb) if a is not None and b is not None]
@@ -310,7 +337,7 @@ def main():
         check_arm64(report, uprobectl, folder, sources)
         for name, compiler, options, version in plan:
             title = f"{name}: {compiler} {options}, DWARF {version}"
-            if missing := [tool for tool in (compiler, "gdb") if not shutil.which(tool)]:
+            if missing := [tool for tool in (RUSTC if compiler == "rustc" else compiler, "gdb") if not shutil.which(tool)]:
                 report.skip(title, f"{missing[0]} is not installed")
                 continue
             program = compile_program(folder, name, compiler, options, version, sources)
@@ -321,7 +348,7 @@ def main():
             problems += [f"{row['function']} {row['parameter']}: {row['location'] or row['why']} -> "
                          f"{row['ours']}, gdb: {row['gdb']} {row['problem']}"
                          for row in rows if judge(row) == "wrong"]
-            if parameters["equal"] < 40 or results["equal"] < 10:
+            if parameters["equal"] < FEWEST[name][0] or results["equal"] < FEWEST[name][1]:
                 problems.append("too few were compared")
             report.check(f"{title}: parameters {dict(sorted(parameters.items()))}, "
                          f"results {dict(sorted(results.items()))}", problems)
