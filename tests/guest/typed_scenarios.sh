@@ -11,6 +11,7 @@ typed_scenarios() {
   scenario '--args none shows registers' shows_registers_on_demand
   scenario '--args picks values as the source names them' picks_values
   scenario '--args says which name it does not know' refuses_unknown_names
+  scenario '--args says which member is in a virtual base class' refuses_virtual_bases
   scenario '--if compares values by their names' compares_by_name
   scenario 'hits of a source line have its variables' shows_variables_of_lines
   scenario 'types of libstdc++' shows_library_types types-library
@@ -63,6 +64,10 @@ shows_parameters() {
   expect_match 'references and vectors' \
     '^shop::pointers\(a=0x[0-9a-f]+, b=0x[0-9a-f]+, c=0x[0-9a-f]+, d=\{.*kind=7, more=8\}, e=\[31, 32\]\)$' \
     "$(shown shop::pointers)"
+  expect_match 'rows of arrays' \
+    '^shop::grids\(a=\{cells=\[\[1, 2, 3\], \[4, 5, 6\]\], names=\["north", "south"\]\}, b=0x[0-9a-f]+\)$' \
+    "$(shown shop::grids)"
+  expect_match 'a virtual base class' 'shop::Base=<virtual base class>, .*own=9\}\)$' "$(shown shop::shared)"
   expect_match 'vector registers' '^shop::floats\(a=1, b=<[a-z]+[0-9]+: not readable>, .*, d=5, e=<[a-z]+[0-9]+: not readable>\)$' \
     "$(shown shop::floats)"
 }
@@ -101,6 +106,9 @@ picks_values() {
   expect_match 'pointers' 'a->y=4, \*a=\{x=3, y=4\}, \(\*b\)->x=3, e\[1\]=32, d\.more=8, counter=5$' "$(cat out)"
   attach_types --args 'a->name, (*b).id' "$FIXTURES/types/types" shop::owners
   expect_match 'owners' 'a->name="box", \(\*b\)\.id=7$' "$(cat out)"
+  attach_types --args 'a.cells[1][2], a.cells[0], a.names[1], b[1][0]' "$FIXTURES/types/types" shop::grids
+  expect_match 'rows' 'a\.cells\[1\]\[2\]=6, a\.cells\[0\]=\[1, 2, 3\], a\.names\[1\]="south", b\[1\]\[0\]=4$' \
+    "$(cat out)"
   attach_types -r --args 'ret.y' "$FIXTURES/types/types" shop::points
   expect_match 'of the result' 'ret\.y=-8' "$(cat out)"
 }
@@ -114,6 +122,15 @@ refuses_unknown_names() {
     fail 'an unknown name is accepted'
   expect_match 'error' "shop::Store::add has no parameter or variable 'itme'" "$(cat err)"
   expect_match 'hint' "did you mean 'item'" "$(cat err)"
+}
+
+refuses_virtual_bases() {
+  ! "$UPROBECTL" attach -d 60 --args a.kind "$FIXTURES/types/types" shop::shared -- "$FIXTURES/types/types" >out 2>err ||
+    fail 'a member of a virtual base class is accepted'
+  expect_match 'error' "'a\.kind': 'kind' is in the virtual base class shop::Base" "$(cat err)"
+  ! "$UPROBECTL" attach -d 60 --args 'a.cells[2]' "$FIXTURES/types/types" shop::grids -- "$FIXTURES/types/types" >out 2>err ||
+    fail 'a row behind the end is accepted'
+  expect_match 'error' "int\[2\]\[3\] has 2 elements" "$(cat err)"
 }
 
 # The number of events with a condition.

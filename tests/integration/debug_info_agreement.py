@@ -52,7 +52,7 @@ plan = json.load(open(PLAN))
 rows = []
 gdb.execute("set pagination off")
 gdb.execute("set print thread-events off")
-gdb.execute("set language c")
+gdb.execute("set language " + plan["language"])
 gdb.execute("handle SIGURG nostop noprint pass")  # Go's runtime interrupts its threads
 
 def register(name):
@@ -246,7 +246,7 @@ def compare(uprobectl, name, program, options, folder):
     functions.sort(key=lambda f: called.index(re.split(r"::|\.", f["function"])[-1]))
     plan, rows, script = folder / "plan.json", folder / "rows.json", folder / "script.py"
     rows.unlink(missing_ok=True)
-    plan.write_text(json.dumps({"prologue": "-O0" in options, "functions": [
+    plan.write_text(json.dumps({"prologue": "-O0" in options, "language": LANGUAGES.get(name, "auto"), "functions": [
         {"name": f["function"], "symbol": f["symbol"], "address": f["address"], "parameters": f["parameters"],
          "result": None if f["function"].endswith(GDB_FAILS) else f["result"]}
         for f in functions]}))
@@ -263,7 +263,7 @@ GDB_FAILS = ("return_long_double_or_int",)
 # The functions in the order in which main calls them.
 CALLED = {
     "shop": ["add", "largest", "scale", "integers", "many", "points", "pairs", "floats", "mixed", "large",
-             "make_large", "by_value", "join", "enums", "pointers", "owners", "wide", "unused"],
+             "make_large", "by_value", "join", "enums", "pointers", "owners", "wide", "unused", "grids", "shared"],
     "passing": ["return_trivial", "return_defaulted", "return_defaulted_outside", "return_own_destructor",
                 "return_own_copy", "return_own_move", "return_deleted_copy", "return_immovable",
                 "return_copy_template", "return_generic", "return_virtual_function", "return_virtual_base",
@@ -277,6 +277,8 @@ CALLED = {
                "shout"],
     "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
 }
+# The language whose expressions gdb evaluates, other than the program's.
+LANGUAGES = {"values": "c", "main": "c"}
 # The fewest parameters and results that must be compared.
 FEWEST = {"shop": (40, 10), "passing": (40, 10), "values": (12, 3), "main": (10, 0)}
 

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// A line with an --args list or a condition, an ELF file with debug information, and what a hit
+// read: made of a checksum of the input, so that each place of the file can be changed alone.
+// Readings must keep the limits, and every result must be decoded.
+#include "dwarf/context.hpp"
+#include "events/typed_values.hpp"
+
+#include <cstdlib>
+#include <limits>
+
+using namespace uprobectl;
+
+namespace {
+
+class Answers {
+public:
+  explicit Answers(Bytes input) {
+    for (const std::byte each : input)
+      state_ = (state_ ^ static_cast<std::uint64_t>(each)) * 0x100000001b3;
+  }
+
+  std::vector<PreparedValue> make(std::span<const reading> readings) {
+    contents_.clear();
+    contents_.reserve(readings.size());
+    std::vector<PreparedValue> made;
+    for (const reading& each : readings) {
+      std::string& content = contents_.emplace_back(next() % (each.capacity + 1), '\0');
+      for (char& byte : content) byte = static_cast<char>(next());
+      constexpr std::uint64_t values[] = {0, 1, 3, std::numeric_limits<std::uint64_t>::max()};
+      const std::uint64_t which = next() % 8;
+      made.push_back({.was_read = next() % 8 != 0,
+                      .status = next() % 8 == 0 ? -14 : static_cast<std::int64_t>(content.size()),
+                      .value = which < 4 ? values[which] : next(),
+                      .bytes = std::as_bytes(std::span(content)),
+                      .is_truncated = next() % 4 == 0});
+    }
+    return made;
+  }
+
+private:
+  std::uint64_t next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return state_ >> 11;
+  }
+
+  std::uint64_t state_ = 0xcbf29ce484222325;
+  std::vector<std::string> contents_;
+};
+
+void check(const TypedValues& values, const TypedLimits& limits, Answers& answers) {
+  const auto& readings = values.readings();
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    if (readings[i].base_from > i || readings[i].length_from > i) std::abort();
+    if (readings[i].steps > MAX_STEPS || readings[i].size > 8) std::abort();
+    bytes += readings[i].capacity;
+  }
+  if (readings.size() > limits.max_readings || bytes > limits.max_bytes) std::abort();
+  if (!check_prepared({.readings = readings}, {.entry = true, .exit = true, .paired = true}))
+    std::abort();
+  for (int round = 0; round < 4; ++round) {
+    const auto read = answers.make(readings);
+    static_cast<void>(values.decode_arguments(read).size());
+    static_cast<void>(values.decode_results(read).size());
+  }
+}
+
+void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::string_view line,
+             Answers& answers) {
+  TypedPlace place{.function = &function, .address = address};
+  place.at_entry = function.entry == address;
+  place.moments = {.entry = true, .exit = true, .paired = true};
+  TypedLimits limits;
+  check(TypedValues::make(place, limits), limits, answers);
+  limits.depth = max_typed_depth;
+  limits.max_bytes = 100;
+  check(TypedValues::make(place, limits), limits, answers);
+  limits.scalars_only = true;
+  check(TypedValues::make(place, limits), limits, answers);
+  if (const auto list = parse_arguments(line); list && !list->paths.empty()) {
+    std::vector<std::optional<Error>> problems;
+    const TypedLimits usual;
+    check(TypedValues::make(place, usual, list->paths, problems), usual, answers);
+    if (problems.size() != list->paths.size()) std::abort();
+  }
+  if (const auto condition = parse_condition(line); condition && condition->path)
+    static_cast<void>(make_typed_condition(place, *condition).has_value());
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const auto end = input.find('\n');
+  if (end == std::string_view::npos) return 0;
+  const auto info = dwarf::DebugInfo::parse(std::as_bytes(std::span(input.substr(end + 1))));
+  if (!info) return 0;
+  Answers answers(std::as_bytes(std::span(input)));
+  std::size_t described = 0;
+  std::size_t units = 0;
+  for (const auto& unit : info->context().dwarf().compile_units()) {
+    if (++units > 4) break;
+    llvm::DWARFUnit* const entries = info->context().with_entries(unit.get());
+    for (unsigned i = 0; entries != nullptr && i < entries->getNumDIEs() && described < 20; ++i) {
+      const dwarf::Die die = entries->getDIEAtIndex(i);
+      if (die.getTag() != llvm::dwarf::DW_TAG_subprogram) continue;
+      const auto low = llvm::dwarf::toAddress(die.find(llvm::dwarf::DW_AT_low_pc));
+      if (!low) continue;
+      for (const std::uint64_t offset : {0, 8}) {
+        const VirtualAddress address{*low + offset};
+        const auto function = dwarf::describe_function(*info, {.address = address});
+        if (!function) continue;
+        ++described;
+        capture(*function, address, input.substr(0, end), answers);
+      }
+    }
+  }
+  return 0;
+}
