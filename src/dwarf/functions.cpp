@@ -326,7 +326,7 @@ private:
     const bool is_known =
         (passing == Passing::c || (all_simple && (is_plain || is_pair_or_large || is_small))) &&
         is_usual;
-    // The optimizer changes what functions of the same unit return; LLVM before 16 does not say so.
+    // The optimizer changes what functions of the same unit return; LLVM 14 does not say so.
     const bool is_known_result =
         (passing == Passing::c ||
          (passing != Passing::unknown && (is_plain || (is_pair_or_large && is_in_frame)))) &&

@@ -60,7 +60,7 @@ void check(const TypedValues& values, const TypedLimits& limits, Answers& answer
   if (readings.size() > limits.max_readings || bytes > limits.max_bytes) std::abort();
   if (!check_prepared({.readings = readings}, {.entry = true, .exit = true, .paired = true}))
     std::abort();
-  for (int round = 0; round < 4; ++round) {
+  for (int round = 0; round < 2; ++round) {
     const auto read = answers.make(readings);
     static_cast<void>(values.decode_arguments(read).size());
     static_cast<void>(values.decode_results(read).size());
@@ -103,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& unit : info->context().dwarf().compile_units()) {
     if (++units > 4) break;
     llvm::DWARFUnit* const entries = info->context().with_entries(unit.get());
-    for (unsigned i = 0; entries != nullptr && i < entries->getNumDIEs() && described < 20; ++i) {
+    for (unsigned i = 0; entries != nullptr && i < entries->getNumDIEs() && described < 8; ++i) {
       const dwarf::Die die = entries->getDIEAtIndex(i);
       if (die.getTag() != llvm::dwarf::DW_TAG_subprogram) continue;
       const auto low = llvm::dwarf::toAddress(die.find(llvm::dwarf::DW_AT_low_pc));
