@@ -56,9 +56,7 @@ bool is_pair_of_words(const Type& type) {
 }
 
 // Rust passes and returns structures of this size through memory.
-bool is_large(const Type& type) {
-  return type.is_aggregate() && type.size() > 16;
-}
+bool is_large(const Type& type) { return type.is_aggregate() && type.size() > 16; }
 
 // Reads one function.
 class FunctionReader final : public ExpressionData {

@@ -57,10 +57,11 @@ public:
       add_result(path.text);
       return {};
     }
-    auto named = find_place(where_, path);
+    begin_value();
+    auto named =
+        find_place(where_, path, is_result && has_result ? keep_result_address() : std::nullopt);
     if (!named) return fail(std::move(named).error());
     set_moment(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
-    begin_value();
     Node node = make_at(path.text, named->place);
     node.type_name = named->place.type->name();
     (is_result ? made_.results_ : made_.arguments_).push_back(std::move(node));
@@ -111,18 +112,25 @@ private:
     waiting_values_ = waiting - 1;
   }
 
+  // On arm64 nothing has the address of a result in memory at the return: it is read at the entry
+  // if calls are paired.
+  std::optional<reading> keep_result_address() {
+    const dwarf::FunctionInfo& function = *where_.function;
+    const bool needs_entry = !function.result_location.is_readable() && where_.moments.paired;
+    if (!needs_entry || !function.result_address || !function.result_address->is_readable())
+      return std::nullopt;
+    set_moment(MOMENT_ENTRY);
+    const auto at_entry =
+        reader_->follow(function.result_address->pieces.front().formula, word_size);
+    const auto index = at_entry ? add_reading(*at_entry) : std::nullopt;
+    set_moment(MOMENT_RETURN);
+    return index ? std::optional(reader_->based_on(*index)) : std::nullopt;
+  }
+
   Node make_result(std::string name) {
     const dwarf::FunctionInfo& function = *where_.function;
-    // On arm64 nothing has the address of the result at the return.
-    const bool needs_entry = !function.result_location.is_readable() && where_.moments.paired;
-    if (needs_entry && function.result_address && function.result_address->is_readable()) {
-      set_moment(MOMENT_ENTRY);
-      const auto at_entry =
-          reader_->follow(function.result_address->pieces.front().formula, word_size);
-      const auto index = at_entry ? add_reading(*at_entry) : std::nullopt;
-      set_moment(MOMENT_RETURN);
-      if (index) return in_memory(std::move(name), *function.result, reader_->based_on(*index), 0);
-    }
+    if (const auto address = keep_result_address())
+      return in_memory(std::move(name), *function.result, *address, 0);
     set_moment(MOMENT_RETURN);
     if (function.result_address && !function.result_location.is_readable())
       return problem_node(std::move(name), *function.result, "returned through memory");

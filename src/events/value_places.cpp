@@ -175,7 +175,8 @@ namespace {
 // Finds what paths name, step by step.
 class PathResolver {
 public:
-  explicit PathResolver(const TypedPlace& where) : where_(where) {}
+  explicit PathResolver(const TypedPlace& where, const std::optional<reading>& result_address = {})
+      : where_(where), result_address_(result_address) {}
 
   // Whether the path begins at the result.
   bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
@@ -269,6 +270,7 @@ private:
       return fail(path_error(path, ErrorKind::not_found,
                              function.has_unknown_result ? "the place of the result is not known"
                                                          : "the function returns nothing"));
+    if (result_address_) return ValuePlace{.type = function.result, .address = result_address_};
     return start_at(path, *function.result, function.result_location);
   }
 
@@ -393,6 +395,7 @@ private:
   }
 
   const TypedPlace& where_;
+  std::optional<reading> result_address_;
   std::unique_ptr<dwarf::Variable> global_;
 };
 
@@ -402,8 +405,9 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path) {
   return PathResolver(where).is_result(path);
 }
 
-Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path) {
-  return PathResolver(where).resolve(path);
+Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path,
+                              const std::optional<reading>& result_address) {
+  return PathResolver(where, result_address).resolve(path);
 }
 
 namespace {

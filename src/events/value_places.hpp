@@ -76,8 +76,10 @@ struct NamedPlace {
 bool is_result_path(const TypedPlace& where, const ValuePath& path);
 
 // Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
-// begins with the path.
-Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path);
+// begins with the path. `result_address`: of a result in memory, if the function's result_location
+// does not have it.
+Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path,
+                              const std::optional<reading>& result_address = {});
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
 
