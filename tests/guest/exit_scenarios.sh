@@ -7,7 +7,7 @@ exit_scenarios() {
   for mechanism in multi perf tracefs; do
     scenario "$mechanism: returns and tail calls are told apart, taken or not" tells_tail_calls "$mechanism"
   done
-  scenario 'the breakpoints of another run are not taken for code' reads_code_under_probes
+  scenario 'code is read correctly under breakpoints of another run' reads_code_under_probes
   scenario 'a tail call ends a latency, and has no return value' ends_at_tail_calls
   scenario 'latencies say where single-stepping is a part of them' tells_single_stepped
   scenario 'counts and histograms have calls that end by a tail call' counts_tail_calls

@@ -16,14 +16,14 @@ process_scenarios() {
   scenario 'the end of a named process is not that of the run' outlives_named
   scenario 'only one user is seen' probes_user
   scenario 'a control group and those below it are seen' probes_cgroup
-  scenario '--all-processes: -p only says what TARGET means' probes_everybody
-  scenario 'what only other processes call is told as such' explains_passed_over
-  scenario 'a call that has not returned is told as such' explains_unreturned
-  scenario '-v says during the run what was not hit' tells_silence_early
+  scenario '--all-processes: -p only selects TARGET' probes_everybody
+  scenario 'a function called only by other processes is reported as such' explains_passed_over
+  scenario 'a call that has not returned is reported' explains_unreturned
+  scenario '-v reports unhit probes during the run' tells_silence_early
   scenario 'the pid in its own namespace is shown' shows_own_pid
   scenario 'counts close with hits, not events' closes_with_hits
-  scenario 'list-probes names what lies in a file of another mount namespace from that file' lists_foreign_file
-  scenario 'list-probes names nothing from a path that has other files in other mount namespaces' lists_ambiguous_file
+  scenario 'list-probes reads symbols from files of other mount namespaces' lists_foreign_file
+  scenario 'list-probes prints no symbol if mount namespaces have different files at a path' lists_ambiguous_file
 }
 
 # Copies under names of their own, of one file: comm is what a program is executed as.

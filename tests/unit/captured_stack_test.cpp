@@ -128,7 +128,7 @@ TEST_CASE("stacks that are copied lie behind what records keep in maps, walked o
   CHECK(walked.record_size == walked.kept_size);
 }
 
-TEST_CASE("only where a function is known to begin is its caller what was pushed last") {
+TEST_CASE("the top of the stack is the caller only at a known function start") {
   const auto begins = [](ProbePoint point, bool on_return) {
     const std::vector<ProbePoint> points = {std::move(point)};
     CaptureSpec inspection;

@@ -69,7 +69,7 @@ TEST_CASE("debug tables answer demangled names, lists and addresses") {
   CHECK(nearest_names(image, "local_on") == std::vector<std::string>{"local_one"});
 }
 
-TEST_CASE("what a file's own tables know is never taken from a debug table") {
+TEST_CASE("symbols of the file come before those of debug tables") {
   const std::string own = sample_elf();
   auto image = parse_image(own);
   Folder folder;

@@ -30,7 +30,7 @@ void ask_everything(const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("what is not an ELF file is distinguished from a broken one") {
+TEST_CASE("other files are distinguished from damaged ELF files") {
   CHECK(error_of("").kind == ErrorKind::not_elf);
   CHECK(error_of("PK\3\4").kind == ErrorKind::not_elf);
   CHECK(error_of(sample_elf().substr(0, 8)).kind == ErrorKind::corrupt);
@@ -131,7 +131,7 @@ TEST_CASE("a symbol table address outside the segments is named in the error") {
   CHECK(table.error().message == "DT_SYMTAB address 0xdead0000 has no bytes in the file");
 }
 
-TEST_CASE("section headers out of the file mean no .symtab, nothing worse") {
+TEST_CASE("section headers outside of the file only lose .symtab") {
   const auto bytes = patched(sample_elf(), 40, 0x7fffffff, 8);
   const auto image = parse_image(bytes);
   CHECK(image.full_symbols()->size() == 0);

@@ -98,7 +98,7 @@ TEST_CASE("a byte is escaped the same wherever it stands") {
   }
 }
 
-TEST_CASE("a byte is escaped in text of any length, and nothing else there") {
+TEST_CASE("a special byte is escaped at each position of texts of each length") {
   for (std::size_t size = 1; size <= 140; ++size) {
     const std::string plain(size, '~'); // the last one that is plain
     REQUIRE(printable(plain) == plain);

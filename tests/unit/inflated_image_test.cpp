@@ -52,7 +52,7 @@ TEST_CASE("a stored library is probed where it is, whether or not others would b
         FileOffset{image->entry_data().value + segment.offset.value});
 }
 
-TEST_CASE("what cannot be inflated says why") {
+TEST_CASE("an entry that cannot be inflated has a reason") {
   ZipEntry entry = library_entry();
   entry.flags = 9;
   CHECK(open(entry, elf::Compressed::inflate).error().kind == ErrorKind::encrypted);

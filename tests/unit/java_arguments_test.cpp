@@ -95,7 +95,7 @@ TEST_CASE("32-bit Java code has its arguments elsewhere, which is said of each")
         "this:ptr@unreadable arg0:s32@unreadable");
 }
 
-TEST_CASE("a method's program reads its parameters, and at its return what it returns") {
+TEST_CASE("a method's plan reads its parameters, and its result at the return") {
   CaptureSpec inspection;
   inspection.pair_calls = true;
   const JavaMethod method{

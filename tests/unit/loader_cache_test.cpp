@@ -58,7 +58,7 @@ TEST_CASE("an entry that points outside is left out, a count that lies is corrup
   CHECK(listed(one_library(UINT32_MAX)) == Lines{"corrupt"});
 }
 
-TEST_CASE("what is not a loader cache is said to be none") {
+TEST_CASE("other files are rejected as loader cache") {
   CHECK(listed("") == Lines{"not_found"});
   CHECK(listed("glibc-ld.so.cache1.0") == Lines{"not_found"});
   CHECK(listed("glibc-ld.so.cache1.1") == Lines{"corrupt"});

@@ -201,7 +201,7 @@ TEST_CASE("each mechanism has its own kind of program") {
   CHECK(program_kind(Mechanism::tracefs) == ProgramKind::plain);
 }
 
-TEST_CASE("an instruction that the kernel refuses is reported as that, whichever errno says so") {
+TEST_CASE("each errno for a refused instruction gives the same error") {
   // EOPNOTSUPP, and ENOTSUPP of include/linux/errno.h.
   for (const int error : {95, 524}) {
     const Error said = attach_error(error, "libc.so.6: pthread_spin_lock", Mechanism::multi);

@@ -57,7 +57,7 @@ std::uint64_t named(const SenderContext& from, std::string_view name) {
 
 } // namespace
 
-TEST_CASE("without stacks a sample is what was sent") {
+TEST_CASE("without stacks a sample is the program's record") {
   Sample bytes;
   bytes.raw();
   const auto sample = parse_perf_sample(bytes.bytes(), event_with({}));

@@ -18,7 +18,7 @@ TEST_CASE("the time for all is reported once, when the first ones show that it i
   CHECK_FALSE(time.estimate(500, start + 9s));
 }
 
-TEST_CASE("what is over in two seconds is not announced, unless it becomes slower") {
+TEST_CASE("attaching in less than two seconds is not announced, unless it becomes slower") {
   DurationEstimate time(1000, start);
   CHECK_FALSE(time.estimate(50, start + 100ms));
   CHECK_FALSE(time.estimate(500, start + 1s));

@@ -86,7 +86,7 @@ TEST_CASE("the kernel's return probe is there for who asks for it, and said to b
   CHECK(trampoline_notice(ResolvedProbes(), Mechanism::session, true));
 }
 
-TEST_CASE("a pattern none of whose functions can be probed is a failure") {
+TEST_CASE("a pattern without a function that can be probed is an error") {
   const ResolvedProbes all =
       planned(unreadable("/data/app/libf.so", false, "g*"), ReturnAt::automatic);
   REQUIRE(all.failures.size() == 1);

@@ -17,7 +17,7 @@ TEST_CASE("words are split at blanks, and a comment ends the line") {
   CHECK(*split_words("a#b") == Words{"a#b"});
 }
 
-TEST_CASE("quotes keep blanks, and join with what stands beside them") {
+TEST_CASE("quotes keep blanks and join with adjacent text") {
   CHECK(*split_words("'x y.apk!/lib/a.so' \"ns::Foo::bar(int, char)\"") ==
         Words{"x y.apk!/lib/a.so", "ns::Foo::bar(int, char)"});
   CHECK(*split_words("a'b c'd") == Words{"ab cd"});
@@ -29,7 +29,7 @@ TEST_CASE("a backslash takes the next character as it is") {
   CHECK(*split_words(R"("a\"b" "a\nb" 'a\b')") == Words{"a\"b", "a\\nb", "a\\b"});
 }
 
-TEST_CASE("what is not closed is refused") {
+TEST_CASE("unclosed quotes are rejected") {
   for (const char* line : {"'a", "\"a", "a\\", "\"a\\\""}) {
     const auto words = split_words(line);
     REQUIRE_FALSE(words);

@@ -37,7 +37,7 @@ TEST_CASE("a name may have hundreds of scopes") {
   CHECK(demangle(raw + "C1Ev") == written + "::ab()");
 }
 
-TEST_CASE("what is not mangled has no demangled name") {
+TEST_CASE("names that are not mangled have no demangled name") {
   CHECK_FALSE(demangle("malloc"));
   CHECK_FALSE(demangle(""));
   CHECK_FALSE(demangle("_Z"));
@@ -85,7 +85,7 @@ std::string doubling_rust(std::size_t levels) {
 
 } // namespace
 
-TEST_CASE("names that stand for gigabytes stay as they are") {
+TEST_CASE("names that would demangle to gigabytes stay mangled") {
   CHECK(demangle(doubling_cxx(1)) == "f(A<int, int>, A<A<int, int>, A<int, int>>)");
   CHECK(demangle(doubling_cxx(6)));
   CHECK_FALSE(demangle(doubling_cxx(32)));

@@ -28,7 +28,7 @@ std::string names(const SymbolFilter& filter, const Sample& sample = {}) {
 
 } // namespace
 
-TEST_CASE("what can be probed is listed once, by address") {
+TEST_CASE("functions that can be probed are listed once, by address") {
   // No data, no function without file bytes, no absolute symbol, no .L label; f and v stand in
   // both tables.
   CHECK(names({}) == "$x f v@V1 v@@V2 same@V1 same@@V2 ifn label w twice twice data old@V1 new@@V2 "

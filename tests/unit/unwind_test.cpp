@@ -43,7 +43,7 @@ TEST_CASE("behind the prologue the caller is read from the stack, without signat
   CHECK(stack.end == End::outermost);
 }
 
-TEST_CASE("where nothing is known the link register is used once, for the innermost frame") {
+TEST_CASE("without unwind data the link register is used for the innermost frame only") {
   Process process;
   const Stack stack = process.unwind({{"pc", bare + 8}, {"sp", top}, {"lr", start + 8}});
   CHECK(names_of(stack) == "bare+0x8 start+0x4");
@@ -119,7 +119,7 @@ TEST_CASE("why a stack ends early is reported") {
   CHECK(explain_end(short_of) == "there are more than 1 frames");
 }
 
-TEST_CASE("an entry that cannot be followed is one function's loss") {
+TEST_CASE("an invalid entry only affects its function") {
   Process process;
   const Stack stack = process.unwind({{"pc", broken + 8}, {"sp", top}});
   CHECK(stack.end == End::corrupt);
@@ -153,7 +153,7 @@ TEST_CASE("a file is opened once, and a mapping of what is not an ELF file ends 
   CHECK(explain_end(stack) == "text cannot be read: no ELF file is mapped there");
 }
 
-TEST_CASE("registers of another machine than the file's unwind nothing") {
+TEST_CASE("registers of another machine than the file's are rejected") {
   Process process;
   Registers registers(Arch::x86_64);
   registers.set(16, work);
