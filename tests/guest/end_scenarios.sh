@@ -383,7 +383,7 @@ explains_child() {
   start_program target sh -c '"$FIXTURES/workload" --wait --hold & wait'
   start_attach -j -d 1 -p "$started_pid" "$FIXTURES/workload" work_six
   expect_silence child 0 work_six
-  expect_match 'reason' 'process [0-9]+ \(workload\), a descendant, maps it: --follow probes it' "$reason"
+  expect_match 'reason' '\(workload\), a descendant.* --follow' "$reason"
   for child in $(cat "/proc/$started_pid/task/$started_pid/children"); do echo "$child" >>"$scratch/pids"; done
 }
 
@@ -461,12 +461,12 @@ explains_ended_command() {
     # shellcheck disable=SC2086 # words
     "$UPROBECTL" attach -j -o out "$FIXTURES/workload" $functions -- "$FIXTURES/workload" --calls 3 \
       >said 2>err || fail "exit status $?"
-    expect_match 'reason' '^mapped by process [0-9]+, but not called while it was probed$' \
+    expect_match 'reason' 'but not called' \
       "$(records probe symbol=work_silent | field reason)"
     expect_equal 'processes mapping' 1 "$(records probe symbol=work_silent | field processes_mapping)"
   done
   "$UPROBECTL" attach -j -o out "$FIXTURES/workload" work_silent -- true 2>err || fail "exit status $?"
-  expect_match 'reason of another program' '^process [0-9]+ has ended and was not seen to map this file executable$' \
+  expect_match 'reason of another program' '^process [0-9]+ has ended' \
     "$(records probe | field reason)"
 }
 
@@ -474,7 +474,7 @@ explains_ended_child() {
   # shellcheck disable=SC2016 # expanded by the inner shell
   "$UPROBECTL" attach -j -o out "$FIXTURES/workload" work_six -- \
     sh -c '"$FIXTURES/workload" --calls 3; true' >said 2>err || fail "exit status $?"
-  expect_match 'reason' '; process [0-9]+, a descendant, mapped it: --follow probes it, too$' \
+  expect_match 'reason' 'a descendant.* --follow' \
     "$(records probe | field reason)"
 }
 

@@ -100,7 +100,7 @@ shows_named_places() {
   printf '%s\n' '2147483647 1 -2147483648' '12 20 11' | expect_values take_s32
   printf '%s\n' '32767 32768' '12 16' | expect_values take_u16
   printf '%s\n' '128' '11' | expect_values take_u8
-  file_says err "warning: --args: 'arg1' is read from arg0, not from what the name says" ||
+  file_says err "warning: --args: 'arg1' is read from arg0" ||
     fail "no warning: $(cat err)"
   expect_equal 'warnings' 1 "$(grep -c '^uprobectl: warning: --args' err)"
 }

@@ -146,7 +146,7 @@ ends_with_family() {
   start_attach -j --follow ./child work_six -- sh -c '(sleep 1; ./child --calls 4) >left 2>&1 &'
   attach_ends_with 0
   expect_equal 'events' 4 "$(count_records event)"
-  file_says err "in 'sh' and its children until the last has ended" || fail 'start line'
+  file_says err "in 'sh' and its children" || fail 'start line'
 }
 
 ends_with_followed() {
@@ -230,7 +230,7 @@ explains_passed_over() {
   start_attach -j -d 120 --uid 4242 ./program work_six
   run_as program 3
   stop_attach
-  expect_equal 'reason' 'called 3 times, but by none of the processes that are probed' \
+  expect_match 'reason' '^called 3 times, but by none' \
     "$(records probe | field reason)"
   expect_equal 'hits' 0 "$(records probe | field hits)"
 }

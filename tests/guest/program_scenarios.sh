@@ -202,7 +202,7 @@ refuses_deadly_mechanism_there() {
   load "$FIXTURES/messages.bpf.o" --pin pins/m || fail "load: $(cat err)"
   for mechanism in perf perf-ioctl tracefs; do
     attach_fails_with 1 -d 1 --mechanism "$mechanism" --program pins/m/tell_archive "$FIXTURES/workload" work_six
-    expect_match 'message' 'the program was loaded for uprobe_multi links' "$(cat err)"
+    expect_match 'message' 'loaded for uprobe_multi' "$(cat err)"
   done
   load --unpin pins/m
   start_workload target --calls 2
@@ -217,7 +217,7 @@ refuses_wrong_kind_there() {
   needs multi
   load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
   attach_fails_with 1 -d 1 --mechanism multi --program pins/c/count_plain "$FIXTURES/workload" work_six
-  expect_match 'message' 'the program was loaded for perf events, not for --mechanism multi' "$(cat err)"
+  expect_match 'message' 'loaded for perf events' "$(cat err)"
   load --unpin pins/c
 }
 
@@ -239,5 +239,5 @@ asks_for_program_name() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
   expect_match 'message' "no program 'count'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"
-  expect_match 'message' "the section of program 'count_plain' does not name a place" "$(cat err)"
+  expect_match 'message' "'count_plain' does not name" "$(cat err)"
 }

@@ -117,7 +117,7 @@ loses_truncated() {
     file_says out ' main+0x[0-9a-f]* (shrinks.*) by frame pointer' || fail 'no stack goes on behind it'
     return
   fi
-  expect_match 'the reason' 'copy cannot be read: it changed size while it was being read' "$(cat out err)"
+  expect_match 'the reason' 'copy cannot be read: it changed size' "$(cat out err)"
 }
 
 unwinds_before_exec() {
@@ -151,7 +151,7 @@ chain_of_long_stack() {
 cuts_long_stacks() {
   attach_depths wide 4 0 depth_leaf --stack --stack-size 16384
   expect_chains "4 $(chain_of_long_stack)"
-  expect_match 'warning' '4 of 4 stacks cut off: deeper than the 16384 bytes .*--stack-size 32768' "$(cat err)"
+  expect_match 'warning' '4 of 4 stacks cut off.*--stack-size 32768' "$(cat err)"
   attach_depths wide 4 0 depth_leaf --stack --stack-size 16384 --json
   expect_equal 'truncated' 4 "$(records summary | field stacks_truncated)"
   expect_equal 'failed' 0 "$(records summary | field stacks_failed)"
@@ -297,7 +297,7 @@ names_return_probe() {
   stop_return_probe
   expect_chains '3 depth_leaf<depth_middle<depth_outer'
   expect_equal 'reasons' 3 "$(grep -c '^    (a return probe has replaced' out)"
-  expect_match 'warning' '3 of 3 stacks not unwound to the end: a return probe' "$(cat err)"
+  expect_match 'warning' '3 of 3 stacks not unwound.* return probe' "$(cat err)"
 }
 
 counts_unwound() {
