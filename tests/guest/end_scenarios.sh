@@ -17,17 +17,17 @@ end_scenarios() {
   for ending in duration INT TERM max-events command closed; do
     scenario "of a program's perf event array nothing is dropped uncounted: $ending" accounts_for_array "$ending"
   done
-  scenario 'a reader that goes away ends the run without an error' ends_on_closed_pipe
+  scenario 'a closed output pipe ends the run without an error' ends_on_closed_pipe
   scenario "the target's exit ends the run with 0" ends_with_target
   scenario 'a command is probed from its start, and its end is the end' follows_command
-  scenario 'a command that is probed leaves with its own exit status' forwards_exit
+  scenario '--forward-exit returns the exit status of the command' forwards_exit
   scenario 'a command leaves its exit status or its signal in the summary' tells_end_of_command
   scenario 'records on stdout are not mixed with the output of the command' keeps_records_apart
   scenario 'a command keeps a terminal as its stdout' leaves_terminal
-  scenario 'a command that is still there at the end is asked to end' ends_command
+  scenario 'a command that outlives the run gets SIGTERM' ends_command
   scenario 'a command that cannot be run leaves no probe behind' refuses_command
   scenario 'a stopped command continues when the run does' continues_command
-  scenario 'a stopped command is asked to end all the same' ends_stopped_command
+  scenario 'a stopped command gets SIGTERM, too' ends_stopped_command
   scenario 'text output has one tab-separated line an event' writes_text
   scenario 'an unhit probe in an unmapped file is explained' explains_unmapped
   scenario 'an unhit probe of an uncalled function is explained' explains_uncalled

@@ -15,8 +15,8 @@ exit_scenarios() {
   scenario 'exceptions pass functions of a pattern, as --histogram probes them' spares_exceptions
   scenario 'an exception of the comparator passes qsort' spares_sorting
   scenario 'pthread_exit runs the clean-up handlers of functions whose latency is measured' spares_thread
-  scenario 'the trampoline is said to be dangerous even with -q, and only where it is asked for' warns_of_trampoline
-  scenario 'a program of the section uretprobe is asked for, and one of the section uprobe has exits' warns_of_sections
+  scenario 'a warning of the trampoline is printed even with -q, and only if it is requested' warns_of_trampoline
+  scenario 'section uretprobe uses the trampoline with a warning, section uprobe the exits' warns_of_sections
   scenario 'a program of the user runs at exits that are always taken, and no others' refuses_unjudged
 }
 

@@ -6,8 +6,8 @@
 inspection_scenarios() {
   scenario 'every argument type is read at every position with its limits' shows_types
   scenario 'an argument called argN or by a register is read from there' shows_named_places
-  scenario 'functions with lists and conditions of their own share one program' shares_a_program
-  scenario 'arguments of clones may be others than those of the function, which is said once' warns_of_clones
+  scenario 'functions with different --args and --if share one program' shares_a_program
+  scenario 'a warning says once that clones may have other arguments' warns_of_clones
   scenario 'strings are whole, truncated or errors, but not empty if memory is unreadable' shows_strings
   scenario '--max-string is the most that is shown of a string' limits_strings
   scenario 'buffers are as long as another argument says, up to the limit' shows_buffers

@@ -9,7 +9,7 @@ load_scenarios() {
   scenario 'a global constant is set before loading' sets_globals
   scenario 'the log of the verifier is printed for a rejected program' tells_the_verifier
   scenario 'unpin removes only files of its folder' stays_in_its_folder
-  scenario 'pins are not put into a folder of somebody else' refuses_foreign_folders
+  scenario 'load rejects a pin folder of another user' refuses_foreign_folders
   scenario 'load names the missing capabilities' refuses_to_load
   scenario 'load works without sysfs, attach names what is missing' needs_sysfs
   scenario 'pins belong into a bpf file system' needs_bpf_file_system

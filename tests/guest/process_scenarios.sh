@@ -6,16 +6,16 @@
 
 process_scenarios() {
   scenario 'a process by its name, started later, is seen from its first call' probes_by_name
-  scenario 'of two names both are seen, and no third' probes_two_names
-  scenario 'a name in argv[0] is seen, also of a process started later' probes_by_argument
+  scenario '-p with two names traces both and no others' probes_two_names
+  scenario '-p matches argv[0], also of later processes' probes_by_argument
   scenario 'a name that runs already, and TARGET as it maps it' probes_running_name
   scenario 'children are followed through fork and exec, others are not' follows_children
   scenario 'without --follow a child is another process' leaves_children_out
   scenario 'a followed command ends with the last of its family' ends_with_family
   scenario 'a run over a process and its children ends when both have' ends_with_followed
   scenario 'the end of a named process is not that of the run' outlives_named
-  scenario 'only one user is seen' probes_user
-  scenario 'a control group and those below it are seen' probes_cgroup
+  scenario '--uid traces one user only' probes_user
+  scenario '--cgroup traces a control group and its descendants' probes_cgroup
   scenario '--all-processes: -p only selects TARGET' probes_everybody
   scenario 'a function called only by other processes is reported as such' explains_passed_over
   scenario 'a call that has not returned is reported' explains_unreturned

@@ -12,7 +12,7 @@ program_scenarios() {
   scenario 'object: the cookie reaches the program by multi' passes_cookie multi
   scenario 'object: records lost by a full ring buffer are counted' counts_lost
   scenario 'object: records lost by a full perf event array are counted, including the last ones' counts_lost_of_array plain
-  scenario 'object: likewise where records come with stacks' counts_lost_of_array with_stack
+  scenario 'object: lost records with stacks are counted' counts_lost_of_array with_stack
   scenario 'object: -v explains silence while the run goes on' explains_silence_of_object
   scenario 'object: sections say where, in archives too' attaches_by_sections
   scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint

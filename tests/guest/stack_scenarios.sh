@@ -18,7 +18,7 @@ stack_scenarios() {
   scenario 'a stack of the program before an exec is of that one' unwinds_before_exec
   scenario 'with --follow children that run already are watched, too' watches_children
   scenario 'a stack longer than the copy is truncated and counted, and --stack-size is suggested' cuts_long_stacks
-  scenario 'the same is whole with --stack-size' takes_long_stacks
+  scenario 'a larger --stack-size completes a truncated stack' takes_long_stacks
   scenario '--stack=fp has the direct caller, too' walks_ways
   scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
   scenario '--stack=fp of a program has the direct caller at a function, too' \
@@ -28,12 +28,12 @@ stack_scenarios() {
   for mechanism in multi perf tracefs; do
     scenario "$mechanism: --stack goes beyond functions with return probes" unwinds_nested_returns "$mechanism"
   done
-  scenario '--stack goes beyond them through a perf buffer' unwinds_nested_returns perf --buffer perf
-  scenario '--stack with --latency goes beyond them' unwinds_nested_calls
-  scenario '--stack with --latency goes beyond them through a perf buffer' unwinds_nested_calls --buffer perf
-  scenario '--stack goes beyond functions that end by a jump' unwinds_jumps
-  scenario '--stack goes beyond as many return probes as there can be' unwinds_deep_returns
-  scenario '--stack goes beyond a return probe of another' unwinds_beyond_another
+  scenario '--stack continues beyond nested return probes with a perf buffer' unwinds_nested_returns perf --buffer perf
+  scenario '--stack with --latency continues beyond nested return probes' unwinds_nested_calls
+  scenario '--stack with --latency continues beyond nested return probes with a perf buffer' unwinds_nested_calls --buffer perf
+  scenario '--stack continues beyond functions that end by a jump' unwinds_jumps
+  scenario '--stack continues beyond the maximum number of return probes' unwinds_deep_returns
+  scenario '--stack continues beyond a return probe of another tool' unwinds_beyond_another
   scenario '--keep-stacks restores return addresses replaced by return probes' keeps_replaced_returns
   scenario 'a stack that ends at a return probe of another tool says so' names_return_probe
   scenario '--count --stack counts unwound stacks, --folded writes them' counts_unwound

@@ -16,10 +16,10 @@ task_scenarios() {
   scenario 'records of earlier runs are passed over, and counted' runs_task passes_over_stale
   scenario 'two tasks run at once, each for its own time' runs_task two_at_once
   scenario 'atoms that the socket refuses are counted' runs_task counts_refused
-  scenario 'tasks that make different atoms of one map make none, and its records are shown once' runs_task atoms_differ
-  scenario 'tasks that log a map alike send each atom once' runs_task atoms_alike
+  scenario 'tasks with different atoms for one map send none, and print its records once' runs_task atoms_differ
+  scenario 'tasks with equal atoms for one map send each once' runs_task atoms_alike
   scenario 'a signal while a process is waited for is the one error' runs_task ends_waiting
-  scenario 'who waits for a process ends well when its reader goes' runs_task reader_goes
+  scenario 'a run that waits for a process ends if its output is closed' runs_task reader_goes
   scenario 'a task fails at once if the kernel attaches no probe' runs_task nothing_placed
 }
 

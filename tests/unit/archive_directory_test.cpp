@@ -42,7 +42,7 @@ using Names = std::vector<std::string>;
 
 } // namespace
 
-TEST_CASE("an entry says how it is stored") {
+TEST_CASE("an entry has its compression method") {
   const std::string bytes =
       ZipFile{.entries = {{.name = "a", .data = "12345", .method = 8, .flags = 1}}}.bytes();
   const ArchiveEntry entry = first_entry(bytes);

@@ -25,7 +25,7 @@ std::string data_of_a(const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("data lies behind the local header and the name") {
+TEST_CASE("data follows the local header and the name") {
   CHECK(data_of_a(one_entry().bytes()) == "34"); // 30 + "a.so"
 }
 

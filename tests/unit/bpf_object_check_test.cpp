@@ -186,7 +186,7 @@ TEST_CASE("other files than 64-bit ELF are left to libbpf") {
   CHECK(check_bpf_object(as_bytes("not an object")));
 }
 
-TEST_CASE("an object whose sections, symbols and relocations lie inside of it is sound") {
+TEST_CASE("an object with sections, symbols and relocations in bounds is accepted") {
   CHECK(ObjectFile().verdict() == "sound");
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("a silent end with status 127 is a command that is not there") {
   CHECK(run_command({"sh", "-c", "no-such-command-anywhere"}, 30s)->exit_code == 127);
 }
 
-TEST_CASE("a command that does not end is killed with what it has started") {
+TEST_CASE("a command that exceeds its time is killed with its children") {
   const auto before = std::chrono::steady_clock::now();
   const auto result = run_command({"sh", "-c", "sleep 60 & sleep 60"}, 100ms);
   REQUIRE_FALSE(result);

@@ -71,7 +71,7 @@ TEST_CASE("a file cut off anywhere gives an error or less, never a crash") {
   }
 }
 
-TEST_CASE("a library cut off before its dynamic table is said to be truncated") {
+TEST_CASE("a library that ends before its dynamic table is reported as truncated") {
   const std::string cut = sample_elf().substr(0, 0x2800);
   const auto found = parse_image(cut).find_dynamic("f");
   REQUIRE_FALSE(found);
@@ -99,7 +99,7 @@ TEST_CASE("a dynamic symbol whose name has no end is left out, the others stay")
   CHECK(parse_image(bytes).find_dynamic("f")->empty());
 }
 
-TEST_CASE("hash chains that loop come to an end") {
+TEST_CASE("looping hash chains are bounded") {
   // DT_HASH at 0x2500: two counts, one bucket, then chain[i]; chain[3] leads back to 2.
   const auto bytes = patched(sample_elf({.gnu_hash = false}), 0x2500 + 12 + 3 * 4, 2, 4);
   CHECK(parse_image(bytes).find_dynamic("w")->empty());

@@ -43,7 +43,7 @@ TEST_CASE("dynamic symbols need no section headers") {
   }
 }
 
-TEST_CASE("every class and byte order is read alike") {
+TEST_CASE("each ELF class and byte order is read") {
   for (const std::string_view elf_class : {"ELFCLASS64", "ELFCLASS32"})
     for (const std::string_view data : {"ELFDATA2LSB", "ELFDATA2MSB"})
       for (const bool gnu : {true, false}) {

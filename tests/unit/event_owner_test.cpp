@@ -23,7 +23,7 @@ TEST_CASE("groups of other tools are not decoded") {
     CHECK_FALSE(EventOwner::parse_group(group));
 }
 
-TEST_CASE("a process has ended when its id is free or somebody else's") {
+TEST_CASE("a process has ended if its pid is free or reused") {
   EventOwner owner = EventOwner::self();
   CHECK(owner.pid == ::getpid());
   CHECK(owner.start_time > 0);

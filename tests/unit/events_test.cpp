@@ -140,7 +140,7 @@ TEST_CASE("typed arguments come in the order they were asked for, integers read 
   CHECK(static_cast<std::int64_t>(event->typed_return->number) == -1);
 }
 
-TEST_CASE("a string that just fits is whole") {
+TEST_CASE("a string of exactly the maximum length is not truncated") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str");
   inspection.max_string_bytes = 6;
@@ -197,7 +197,7 @@ TEST_CASE("a buffer with an unreadable length is an error, not empty") {
   CHECK(event->typed_arguments->front().error == "its length cannot be read");
 }
 
-TEST_CASE("registers come behind the values") {
+TEST_CASE("registers follow the values") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection;
   inspection.registers = true;

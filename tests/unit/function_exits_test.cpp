@@ -43,7 +43,7 @@ std::string arm64(std::initializer_list<std::uint32_t> values) {
 
 } // namespace
 
-TEST_CASE("x86-64 returns are found with their prefixes, wherever they stand") {
+TEST_CASE("x86-64 returns are found with prefixes at any position") {
   CHECK(x64({0xc3}) == "return 0x0");
   CHECK(x64({0x90, 0xf3, 0xc3, 0x90}) == "return 0x1");                   // rep ret
   CHECK(x64({0xf2, 0xc3}) == "return 0x0");                               // bnd ret
@@ -196,7 +196,7 @@ bool falls_through(Arch arch, const std::vector<std::byte>& bytes) {
 } // namespace
 
 // The codes are those of the manuals: Intel SDM volume 2, B.1.4.7; Arm ARM, C1.2.4.
-TEST_CASE("of a conditional jump out of the function it is known when it is taken") {
+TEST_CASE("a conditional jump out of the function has its condition") {
   const auto x64 = [](std::initializer_list<int> bytes) {
     return condition(Arch::x86_64, code(bytes));
   };

@@ -51,7 +51,7 @@ constexpr std::string_view all_unknown =
 
 } // namespace
 
-TEST_CASE("code without a name is a function's part where it begins inside a frame or comes back") {
+TEST_CASE("unnamed code is part of a function if it begins inside a frame or jumps back") {
   const OpenLibrary library(code_library(stripped_library()));
   CHECK(library.returns("f") == "0x100e 0x1080 0x1090 0x1094");
   CHECK(library.tail_calls("f") == "0x100f vaddr:0x100a0");

@@ -205,7 +205,7 @@ TEST_CASE("a stack counts as truncated only if a larger copy would help") {
   CHECK(completeness(65528, 131056) == StackCompleteness::incomplete);
 }
 
-TEST_CASE("of a stack that goes on elsewhere the report has no size that would help") {
+TEST_CASE("no larger --stack-size is suggested for a stack that continues elsewhere") {
   AttachRequest request;
   request.capture.stack = StackWalk::frame_data;
   const std::vector<std::byte> bytes(16384);

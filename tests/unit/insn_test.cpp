@@ -100,7 +100,7 @@ TEST_CASE("the same bytes decode differently in 32-bit and 64-bit code") {
   CHECK(i386_text({0xc2, 0x04, 0}) == "retl $0x4");
 }
 
-TEST_CASE("bytes that are not an instruction, too few or none have no text and no size") {
+TEST_CASE("invalid, truncated or missing instructions have no text and no size") {
   CHECK(arm64_text(0xffffffff) == "nothing");
   CHECK(x64_text({0xe8, 0x2f, 0x12}) == "nothing");
   CHECK(x64_text({}) == "nothing");

@@ -240,7 +240,7 @@ TEST_CASE("the kernel's own code in a process is an image") {
   CHECK(stack.frames[0].place->module->image() != nullptr);
 }
 
-TEST_CASE("a program begins where the kernel says, and nowhere else") {
+TEST_CASE("a program begins at AT_ENTRY only") {
   LiveProcesses processes{elf::DebugSearch{}};
   // Neither is where a call returns to: that would be looked up before it.
   const std::uint64_t begin = ::getauxval(AT_ENTRY);

@@ -44,7 +44,7 @@ TEST_CASE("a loader cache lists names with their files and machines") {
   CHECK(listed(one_library()) == Lines{"libx.so.1 /opt/libx.so.1 771"});
 }
 
-TEST_CASE("a new table behind an old one counts its strings from its own start") {
+TEST_CASE("string offsets of a new table after an old one count from the new table") {
   std::string cache("ld.so-1.7.0\0", 12);
   put32(cache, 1);
   cache.append(12, '\0'); // the old entry

@@ -326,7 +326,7 @@ elf::Image code_twice(const OatSample& sample, std::size_t sizeless) {
 
 } // namespace
 
-TEST_CASE("where both readings lead to functions neither is taken") {
+TEST_CASE("offsets that fit both bases are rejected") {
   const OatSample sample = made_sample("v170");
   auto whole = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(whole);

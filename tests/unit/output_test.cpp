@@ -188,7 +188,7 @@ TEST_CASE("an error is followed by its hints; control characters do not get thro
         "uprobectl: \x1b[1;33mwarning:\x1b[0m w\n");
 }
 
-TEST_CASE("a warning that comes again is reported once, and at the end how often it came") {
+TEST_CASE("a repeated warning is printed once, and its number at the end") {
   const auto all = [](Output::Level level) {
     return written([&](int fd) {
       Output output(-1, {.messages = fd, .level = level});
@@ -223,7 +223,7 @@ TEST_CASE("pending warnings are counted in the destructor of the output") {
         }) == "uprobectl: warning: w\nuprobectl: warning: and 2 more like it: w\n");
 }
 
-TEST_CASE("warnings that come together have a line each up to three, beyond they share one") {
+TEST_CASE("up to three similar warnings have a line each, more share one") {
   const auto all = [](Output::Level level, int most) {
     return written([&](int fd) {
       Output output(-1, {.messages = fd, .level = level});

@@ -76,7 +76,7 @@ TEST_CASE("a deleted file is reported, anonymous memory has no name") {
   CHECK_FALSE(parse_mapping_record(as_bytes(mmap2("/tmp/data", 1)))->mapping.executable);
 }
 
-TEST_CASE("a mapping with a build id instead of an identity has none") {
+TEST_CASE("a mapping record with a build id has no file identity") {
   std::string bytes = mmap2("/usr/lib/libc.so.6");
   bytes[5] = 0x40; // PERF_RECORD_MISC_MMAP_BUILD_ID
   const auto event = parse_mapping_record(as_bytes(bytes));

@@ -75,7 +75,7 @@ TEST_CASE("descendants are children and their children, not siblings or the proc
   CHECK(descendants(99, parents).empty());
 }
 
-TEST_CASE("parents that were read while pids changed hands end all the same") {
+TEST_CASE("a loop of parents after pid reuse ends") {
   const std::pair<pid_t, pid_t> ring[] = {{5, 6}, {6, 7}, {7, 5}, {8, 8}};
   CHECK(descendants(5, ring) == std::vector<pid_t>{6, 7});
   CHECK(descendants(8, ring).empty());

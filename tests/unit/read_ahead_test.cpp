@@ -39,7 +39,7 @@ std::vector<std::uint64_t> take_all(ReadAhead& reading) {
 
 } // namespace
 
-TEST_CASE("records that are read ahead come in order, none lost, none twice") {
+TEST_CASE("records read ahead arrive in order, each once") {
   std::vector<std::uint64_t> expected(10'000);
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = i;
   for (const std::size_t max_bytes : {std::size_t{1} << 26, std::size_t{100}, std::size_t{1}}) {
@@ -57,7 +57,7 @@ TEST_CASE("a reader ahead can be destroyed with unread records") {
   reading->reset(); // ends, although its queue is full
 }
 
-TEST_CASE("a reader ahead knows how many records it is left with") {
+TEST_CASE("a reader ahead returns the number of unread records") {
   auto reading = ReadAhead::start(numbers(1'000, std::size_t{1} << 26));
   REQUIRE(reading);
   std::uint64_t taken = 0;

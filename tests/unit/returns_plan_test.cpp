@@ -65,7 +65,7 @@ TEST_CASE("no code has a return probe of the kernel's because its exits are not 
   }
 }
 
-TEST_CASE("the kernel's return probe is there for who asks for it, and said to be dangerous") {
+TEST_CASE("the kernel's return probe is used on request, with a warning") {
   const ResolvedProbes asked =
       planned(unreadable("/data/app/libf.so", false), ReturnAt::trampoline);
   CHECK(asked.failures.empty());
@@ -94,7 +94,7 @@ TEST_CASE("a pattern without a function that can be probed is an error") {
       "'g*': returns cannot be probed in any of its 1 function"));
 }
 
-TEST_CASE("the rules of exits say what the program tests, each once") {
+TEST_CASE("equal exit rules are stored once") {
   const elf::Machine x86_64(62);
   const elf::Machine arm64(183);
   FunctionReturns function;

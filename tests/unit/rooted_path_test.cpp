@@ -94,7 +94,7 @@ struct Outside {
 
 } // namespace
 
-TEST_CASE("the walk for old kernels goes where a process with that root would") {
+TEST_CASE("path lookup for old kernels stays inside the process's root") {
   const Outside outside;
   CHECK(outside.walk("/lib/inside") == "/lib/inside");
   CHECK(outside.walk("lib//deep/./../inside") == "/lib/inside");

@@ -51,7 +51,7 @@ TEST_CASE("words of many lines stay what they are, quoted or not") {
   CHECK(kept[0].data() == first.data());
 }
 
-TEST_CASE("a word ends at a blank or quote wherever it stands in a long line") {
+TEST_CASE("a word ends at a blank or quote at each position of a long line") {
   for (std::size_t size = 0; size < 40; ++size) {
     const std::string word(size, 'x');
     CHECK(*split_words("l " + word + "\ty") ==

@@ -15,7 +15,7 @@ TEST_CASE("C++ and Rust names are given as people write them") {
                  "0123456789abcdefE") == "<Test as core::ops::Drop<&T>>::drop");
 }
 
-TEST_CASE("a scope is written out wherever a C++ name refers back to it") {
+TEST_CASE("back references to a scope are expanded in C++ names") {
   CHECK(demangle("_ZN1a2bc1dC2ERKS1_") == "a::bc::d::d(a::bc::d const&)");
   CHECK(demangle("_ZN1a2bc1dD0Ev") == "a::bc::d::~d()");
   CHECK(demangle("_ZN1a2bc1dILi1EE1eES_S0_") == "a::bc::d<1>::e(a, a::bc)");

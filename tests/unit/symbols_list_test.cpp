@@ -79,7 +79,7 @@ TEST_CASE("imports are listed instead of definitions when asked for") {
   CHECK(names({.imports = true}) == "malloc@GLIBC_2.2.5");
 }
 
-TEST_CASE("kinds and a least size choose what is listed") {
+TEST_CASE("kinds and a minimum size filter the list") {
   CHECK(names({.kinds = {SymbolKind::import}}) == "malloc@GLIBC_2.2.5");
   CHECK(names({.kinds = {SymbolKind::ifunc, SymbolKind::label}}, {.machine = "EM_AARCH64"}) ==
         "ifn label");

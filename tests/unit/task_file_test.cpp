@@ -158,7 +158,7 @@ TEST_CASE("fields that are not known are reported with their places") {
   CHECK(file->binary.find(field(9, 1)) != std::string::npos);
 }
 
-TEST_CASE("a field that neither numbering knows does not keep an early file from being read") {
+TEST_CASE("a field unknown in both numberings does not prevent reading an early file") {
   const auto file =
       read(field(1, field(1, probe) + field(2, "system_server") + field(3, 60) + field(9, 1)));
   REQUIRE(file);

@@ -204,7 +204,7 @@ TEST_CASE("a library that is written over in place is read anew for processes th
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("code of an OAT file is named as the Java methods it is of") {
+TEST_CASE("code of an OAT file is symbolized as Java methods") {
   for (const char* name : {"v138", "v244"}) {
     const OatSample sample = made_sample(name);
     INFO(sample.oat);

@@ -61,7 +61,7 @@ TEST_CASE("a return probe's trampoline is the first byte of its mapping") {
   }
 }
 
-TEST_CASE("a return address that a return probe has replaced is put back where it is known") {
+TEST_CASE("a known return address replaced by a return probe is restored") {
   const std::string probes = "6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n";
   Process process(probes);
   process.stack(stack_top, {0, return_trampoline});
@@ -331,7 +331,7 @@ TEST_CASE("a compressed .debug_frame is read, and a goroutine's stack ends where
   }
 }
 
-TEST_CASE("a .debug_frame that cannot be inflated is as good as none") {
+TEST_CASE("a .debug_frame that cannot be inflated is ignored") {
   const std::string frames = go_frames(Arch::x86_64);
   const std::string whole = with_header(frames, frames.size());
   const auto end_with = [](std::string_view name, std::string_view flags,

@@ -90,7 +90,7 @@ TEST_CASE("a return instruction after a call is not yet executed") {
   CHECK(stack.frames.at(2).found_by == FoundBy::frame_data);
 }
 
-TEST_CASE("a thread that a signal has interrupted at a return instruction goes on there") {
+TEST_CASE("a thread interrupted at a return instruction continues from it") {
   Returning process;
   // struct siginfo, struct ucontext up to its registers (312 bytes), x0 to x30, sp, pc
   std::vector<std::uint64_t> frame(39 + 33, 0);

@@ -136,7 +136,7 @@ TEST_CASE("x86 operands name variables, with numbers before and after") {
         "u8 unparsed: unsupported symbol address with two registers");
 }
 
-TEST_CASE("an absolute symbol is a number that moves nowhere") {
+TEST_CASE("an absolute symbol is not relocated") {
   CHECK(one(x86_64, "8@$absolute") == "u8 0x201010");
   CHECK(one(x86_64, "8@absolute") == "u8 [+0x201010]");
 }

@@ -233,7 +233,7 @@ TEST_CASE("the Thumb bit is not part of a place") {
   CHECK(read(shape, notes.bytes).probes.at(0).offset.value == 0x1010);
 }
 
-TEST_CASE("a section that ends inside a note gives what is before, and a warning") {
+TEST_CASE("a section that ends inside a note gives the earlier notes and a warning") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add({.location = 0x11010, .texts = texts("p", "whole")});
@@ -254,7 +254,7 @@ TEST_CASE("a file without notes has no static probes") {
   CHECK(probes->warnings.empty());
 }
 
-TEST_CASE("section headers that the file lacks are reported, as probes cannot be looked for") {
+TEST_CASE("missing section headers are reported, because probes cannot be searched") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add({.location = 0x11010, .texts = texts("p", "n")});

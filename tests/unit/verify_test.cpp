@@ -93,7 +93,7 @@ TEST_CASE("several places with one name are paired in order") {
   CHECK(drifts[0].found == "0x30");
 }
 
-TEST_CASE("a match record is read back from its own form, and other records are passed over") {
+TEST_CASE("a match record is read back, other records are skipped") {
   const auto match = read_match_record(
       R"({"type":"match","target":"x.apk!/a.so","request":"f","file":"/x.apk","entry":"a.so",)"
       R"("offset":"0x1010","image_offset":"0x10","address":"0x10","symbol":"f","symbol_offset":"0x4",)"
