@@ -124,7 +124,7 @@ Error add_exit_hints(Error why) {
   return std::move(why)
       .hint("probe where the function begins, without --return and --latency")
       .hint("--return-at trampoline uses the kernel's return probes, which can crash the program: "
-            "see docs/mechanisms.md");
+            "see docs/returns.md");
 }
 
 bool is_always_taken(const FunctionReturns::TailCall& call) {
@@ -145,7 +145,7 @@ Error conditional_exit_error(const ProbePoint& point, const FunctionReturns::Tai
 Error add_program_hints(Error why) {
   return std::move(why).hint(
       "give it the section uretprobe, or --return-at trampoline: the kernel's return probes can "
-      "crash the probed program, see docs/mechanisms.md");
+      "crash the probed program, see docs/returns.md");
 }
 
 // Guesses from the file name whether an unreadable file has Java code.

@@ -6,9 +6,9 @@
 
 docs_scenarios() {
   for page in attach bpf-programs; do
-    scenario "docs: the commands of $page.md do what it says" runs_page "$page"
+    scenario "docs: the commands of $page.md print the documented output" runs_page "$page"
   done
-  scenario 'docs: the commands of usdt.md that attach do what it says' runs_usdt_page
+  scenario 'docs: the attach commands of usdt.md print the documented output' runs_usdt_page
 }
 
 # Those that only list are the business of tests/integration/docs_usdt.py.

@@ -7,7 +7,7 @@ exit_scenarios() {
   for mechanism in multi perf tracefs; do
     scenario "$mechanism: returns and tail calls are told apart, taken or not" tells_tail_calls "$mechanism"
   done
-  scenario 'the breakpoints of another run are not taken for code' reads_code_under_probes
+  scenario 'code is read correctly under breakpoints of another run' reads_code_under_probes
   scenario 'a tail call ends a latency, and has no return value' ends_at_tail_calls
   scenario 'latencies say where single-stepping is a part of them' tells_single_stepped
   scenario 'counts and histograms have calls that end by a tail call' counts_tail_calls
@@ -15,8 +15,8 @@ exit_scenarios() {
   scenario 'exceptions pass functions of a pattern, as --histogram probes them' spares_exceptions
   scenario 'an exception of the comparator passes qsort' spares_sorting
   scenario 'pthread_exit runs the clean-up handlers of functions whose latency is measured' spares_thread
-  scenario 'the trampoline is said to be dangerous even with -q, and only where it is asked for' warns_of_trampoline
-  scenario 'a program of the section uretprobe is asked for, and one of the section uprobe has exits' warns_of_sections
+  scenario 'a warning of the trampoline is printed even with -q, and only if it is requested' warns_of_trampoline
+  scenario 'section uretprobe uses the trampoline with a warning, section uprobe the exits' warns_of_sections
   scenario 'a program of the user runs at exits that are always taken, and no others' refuses_unjudged
 }
 

@@ -8,11 +8,11 @@ hit_scenarios() { # MECHANISM
   scenario "$1: every hit is counted once" counts_every_hit "$1"
   scenario "$1: return values are those of the function" shows_return_values "$1"
   scenario "$1: every thread of the process is probed" probes_threads "$1"
-  scenario "$1: two functions are told apart" tells_functions_apart "$1"
+  scenario "$1: hits of two functions are distinguished" tells_functions_apart "$1"
   scenario "$1: a library in an archive, entry and return" probes_archive_entry "$1"
   scenario "$1: -p leaves other processes out" filters_by_pid "$1"
   scenario "$1: without -p all processes are probed" probes_all_processes "$1"
-  scenario "$1: list-probes tells who probes" lists_probes "$1"
+  scenario "$1: list-probes lists the holders of probes" lists_probes "$1"
   scenario "$1: the target's code is as before afterwards" restores_code "$1"
 }
 

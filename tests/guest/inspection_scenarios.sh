@@ -4,17 +4,17 @@
 # What values are shown as. fixtures/workload/values.c says what it passes.
 
 inspection_scenarios() {
-  scenario 'every type at every position: its edges, and nothing of its neighbours' shows_types
+  scenario 'every argument type is read at every position with its limits' shows_types
   scenario 'an argument called argN or by a register is read from there' shows_named_places
-  scenario 'functions with lists and conditions of their own share one program' shares_a_program
-  scenario 'arguments of clones may be others than those of the function, which is said once' warns_of_clones
-  scenario 'strings are whole, cut or errors, never empty for want of memory' shows_strings
+  scenario 'functions with different --args and --if share one program' shares_a_program
+  scenario 'a warning says once that clones may have other arguments' warns_of_clones
+  scenario 'strings are whole, truncated or errors, but not empty if memory is unreadable' shows_strings
   scenario '--max-string is the most that is shown of a string' limits_strings
   scenario 'buffers are as long as another argument says, up to the limit' shows_buffers
   scenario 'a buffer whose length cannot be read is an error' shows_buffers_without_length
   scenario 'values behind a pointer, text inside a structure' shows_memory
   scenario 'a std::string, in the object or on the heap' shows_cxx_strings
-  scenario 'a std::string is refused where nothing tells whose it is' refuses_cxx_strings
+  scenario 'cxxstring is rejected if the C++ library is unknown' refuses_cxx_strings
   scenario 'booleans and characters' shows_flags
   scenario 'numbers are shown by their names, flags one by one' shows_names
   scenario 'arrays, and values behind several pointers' shows_arrays_and_chains
@@ -100,7 +100,7 @@ shows_named_places() {
   printf '%s\n' '2147483647 1 -2147483648' '12 20 11' | expect_values take_s32
   printf '%s\n' '32767 32768' '12 16' | expect_values take_u16
   printf '%s\n' '128' '11' | expect_values take_u8
-  file_says err "warning: --args: 'arg1' is read from arg0, not from what the name says" ||
+  file_says err "warning: --args: 'arg1' is read from arg0" ||
     fail "no warning: $(cat err)"
   expect_equal 'warnings' 1 "$(grep -c '^uprobectl: warning: --args' err)"
 }

@@ -7,7 +7,7 @@ java_scenarios() {
   scenario 'java: arguments have the names and types of the signature' types_parameters
   scenario 'java: strings are read as Latin-1 and as UTF-16' reads_java_strings
   scenario 'java: a static method has no this' knows_static_methods
-  scenario 'java: what a vector register holds is said to be there' tells_vector_registers
+  scenario 'java: values in vector registers are reported as unreadable' tells_vector_registers
   scenario 'java: arguments beyond the registers come from the stack' reads_vregs
   scenario 'java: a string that is too long is cut' cuts_java_strings
   scenario 'java: conditions and --args count parameters' counts_parameters
@@ -15,8 +15,8 @@ java_scenarios() {
   scenario 'java: entry and return are one event' pairs_java_calls
   scenario 'java: a return probe of the kernel is refused' refuses_java_trampoline
   scenario 'java: the process is found by its Android name, before it starts' finds_app_by_name
-  scenario 'java: without its DEX file a method is probed by what --dex names' uses_named_dex
-  scenario 'java: GenericInstrumentation.o, pinned, tells registers and times' runs_generic_programs
+  scenario 'java: --dex names the DEX file of a method' uses_named_dex
+  scenario 'java: pinned GenericInstrumentation.o reports registers and times' runs_generic_programs
 }
 
 start_java() { # ARGUMENT…

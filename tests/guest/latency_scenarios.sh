@@ -18,21 +18,21 @@ latency_scenarios() {
     scenario "$at: the child of a fork returns without an entry" pairs_forks "$at"
   done
   scenario 'of calls nested 1001 deep each is a pair' pairs_deep dive auto 1001
-  scenario 'trampoline: calls nested deeper than 64 are told' tells_nested
+  scenario 'trampoline: calls nested deeper than 64 are counted' tells_nested
   # Tens of thousands of calls take an emulated machine minutes.
   if in_scope; then
     scenario 'the longest of 20001 calls under way is not forgotten' pairs_deep plunge auto 20001
-    scenario 'calls that find no room are counted by their reason' tells_calls_without_room
+    scenario 'calls beyond the limit of pending calls are counted' tells_calls_without_room
   fi
   scenario 'calls on stacks that a program switches are right pairs' pairs_fibres
   scenario 'calls of Go functions are pairs though their stacks move' pairs_goroutines
-  scenario 'calls of Go functions that a panic has left are told, not taken for one call' tells_panics
+  scenario 'Go calls left by a panic are counted as unpaired' tells_panics
   scenario 'a histogram of all calls of threads at full rate' measures_threads
   scenario 'a function that rests 200 ms takes so long' measures_rests
   scenario '--min-latency leaves the fast calls out' leaves_fast_out
   scenario 'exceptions pass functions whose returns are probed' survives_exceptions
   scenario '--return-at trampoline ends a program that throws' ends_throwing
-  scenario 'returns of Go functions are probed while their stacks move, and nobody is harmed' spares_goroutines
+  scenario 'probing returns of Go functions is safe while stacks move' spares_goroutines
 }
 
 # By the trampoline Go's runtime ends such a program with "unexpected return pc" within moments.

@@ -3,15 +3,15 @@
 # Objects of users: loaded, pinned, taken away.
 
 load_scenarios() {
-  scenario 'load pins programs and maps, unpin takes them away' pins_and_unpins
-  scenario 'load overwrites no pin and leaves nothing when it fails' never_overwrites
+  scenario 'load pins programs and maps, unpin removes them' pins_and_unpins
+  scenario 'load keeps existing pins and removes its own on failure' never_overwrites
   scenario 'pins named as UprobeStats names them' names_like_uprobestats
   scenario 'a global constant is set before loading' sets_globals
-  scenario 'what the verifier refuses is told with its words' tells_the_verifier
-  scenario 'unpin takes away nothing outside of its folder' stays_in_its_folder
-  scenario 'pins are not put into a folder of somebody else' refuses_foreign_folders
-  scenario 'who may not load an object is told what is missing' refuses_to_load
-  scenario 'an object is loaded without sysfs, attach says what it misses' needs_sysfs
+  scenario 'the log of the verifier is printed for a rejected program' tells_the_verifier
+  scenario 'unpin removes only files of its folder' stays_in_its_folder
+  scenario 'load rejects a pin folder of another user' refuses_foreign_folders
+  scenario 'load names the missing capabilities' refuses_to_load
+  scenario 'load works without sysfs, attach names what is missing' needs_sysfs
   scenario 'pins belong into a bpf file system' needs_bpf_file_system
 }
 

@@ -10,17 +10,17 @@ mechanism_scenarios() {
     scenario "$mechanism: fifty functions of one file" probes_crowd "$mechanism" 'crowd_12[0-4]*' 50
   done
   scenario 'tracefs: returns of functions that share no event' probes_crowd tracefs 'crowd_123*' 10 --return
-  scenario 'auto: many probes are taken away fast' detaches_fast
-  scenario 'the time that placing many probes one by one takes is told before it is over' tells_expected_time
+  scenario 'auto: many probes are detached quickly' detaches_fast
+  scenario 'the expected time to attach many probes one by one is printed' tells_expected_time
   scenario 'many probes of perf events are warned of' warns_of_slow_detach
   for mechanism in multi perf perf-ioctl; do
     scenario "perf buffer by $mechanism: all events, in order" orders_perf_buffer "$mechanism"
   done
-  scenario 'tracefs: what a killed run leaves is listed, and gone after the next' cleans_leftovers
+  scenario 'tracefs: events of a killed run are listed and removed by the next run' cleans_leftovers
   scenario 'tracefs: odd names of files' probes_odd_name
-  scenario 'a user without capabilities is told what is missing' refuses_user
+  scenario 'attach names the missing capabilities' refuses_user
   scenario 'CAP_BPF and CAP_PERFMON do for multi' serves_capable_user
-  scenario 'perf events need CAP_SYS_ADMIN, and the message says so' refuses_perf_of_user
+  scenario 'the error for perf events names CAP_SYS_ADMIN' refuses_perf_of_user
 }
 
 # Filling a buffer takes an emulated machine half a minute.

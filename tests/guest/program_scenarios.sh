@@ -4,15 +4,15 @@
 # Programs of users instead of the built-in one: compiled objects, and what is pinned.
 
 program_scenarios() {
-  scenario 'object: a program for returns sees them without being told' counts_returns_by_section
-  scenario 'pinned: hits are those of the run, whatever came before' counts_hits_of_the_run
+  scenario 'object: a return program is attached to returns without --return' counts_returns_by_section
+  scenario 'pinned: only hits of this run are counted' counts_hits_of_the_run
   scenario 'object: records of a ring buffer and a perf buffer, read by their types' reads_records
   scenario 'object: --record names the type, --map the buffer' names_type_and_map
   scenario 'object: the cookie reaches the program' passes_cookie perf
   scenario 'object: the cookie reaches the program by multi' passes_cookie multi
-  scenario 'object: what finds the ring buffer full is counted' counts_lost
-  scenario 'object: what finds a perf event array full is counted, the last ones, too' counts_lost_of_array plain
-  scenario 'object: likewise where records come with stacks' counts_lost_of_array with_stack
+  scenario 'object: records lost by a full ring buffer are counted' counts_lost
+  scenario 'object: records lost by a full perf event array are counted, including the last ones' counts_lost_of_array plain
+  scenario 'object: lost records with stacks are counted' counts_lost_of_array with_stack
   scenario 'object: -v explains silence while the run goes on' explains_silence_of_object
   scenario 'object: sections say where, in archives too' attaches_by_sections
   scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint
@@ -20,7 +20,7 @@ program_scenarios() {
   scenario 'object: session programs need session links' runs_sessions
   scenario 'pinned: a multi program never reaches a perf event' refuses_deadly_mechanism
   scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
-  scenario 'pinned: what is no program is told' refuses_pinned_map
+  scenario 'pinned: a pin of a map is rejected as a program' refuses_pinned_map
   scenario 'object: one program has to be chosen' asks_for_program_name
 }
 
@@ -202,7 +202,7 @@ refuses_deadly_mechanism_there() {
   load "$FIXTURES/messages.bpf.o" --pin pins/m || fail "load: $(cat err)"
   for mechanism in perf perf-ioctl tracefs; do
     attach_fails_with 1 -d 1 --mechanism "$mechanism" --program pins/m/tell_archive "$FIXTURES/workload" work_six
-    expect_match 'message' 'the program was loaded for uprobe_multi links' "$(cat err)"
+    expect_match 'message' 'loaded for uprobe_multi' "$(cat err)"
   done
   load --unpin pins/m
   start_workload target --calls 2
@@ -217,7 +217,7 @@ refuses_wrong_kind_there() {
   needs multi
   load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
   attach_fails_with 1 -d 1 --mechanism multi --program pins/c/count_plain "$FIXTURES/workload" work_six
-  expect_match 'message' 'the program was loaded for perf events, not for --mechanism multi' "$(cat err)"
+  expect_match 'message' 'loaded for perf events' "$(cat err)"
   load --unpin pins/c
 }
 
@@ -239,5 +239,5 @@ asks_for_program_name() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
   expect_match 'message' "no program 'count'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"
-  expect_match 'message' "the section of program 'count_plain' does not name a place" "$(cat err)"
+  expect_match 'message' "'count_plain' does not name" "$(cat err)"
 }

@@ -4,8 +4,8 @@
 # What is refused: at once, with a reason, and with nothing attached.
 
 refusal_scenarios() {
-  scenario 'doctor says what this kernel can do' doctor_tells_the_truth
-  scenario 'doctor says what a user with CAP_BPF and CAP_PERFMON can do' doctor_tells_users_the_truth
+  scenario 'doctor reports the features of this kernel' doctor_tells_the_truth
+  scenario 'doctor reports what a user with CAP_BPF and CAP_PERFMON can do' doctor_tells_users_the_truth
   scenario 'auto takes the best mechanism this kernel has' chooses_mechanism
   scenario 'a mechanism this kernel lacks is refused' refuses_missing_mechanism
   scenario 'an unknown mechanism is a usage error' refuses_unknown_mechanism
@@ -113,7 +113,7 @@ doctor_tells_users_the_truth() {
 # The kernel stays so until it is booted again: for kernels that nobody else uses, as the last scenario.
 lockdown_scenario() {
   [ "${THROWAWAY_KERNEL:-}" = yes ] || return 0
-  scenario 'a kernel in lockdown: what it refuses is named, all else works' meets_lockdown
+  scenario 'kernel lockdown: refused features are named, the rest works' meets_lockdown
 }
 
 meets_lockdown() {

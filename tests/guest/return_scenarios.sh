@@ -54,12 +54,12 @@ return_scenarios() {
   done
   scenario 'flow-c: pthread_exit in a function whose latency is measured runs its callers'"' clean-up handlers" spares_callers
   scenario 'flow-cxx, once: probed returns change nothing' spares_once
-  scenario 'flow-cxx, coroutine: what hands control on is left by a jump, and changes nothing' spares_coroutines
+  scenario 'flow-cxx, coroutine: a transfer of control is a tail call and works with probes' spares_coroutines
 }
 
 # Where a JDK is: not in guests.
 hotspot_scenarios() {
-  scenario 'HotSpot: what its compiled Java code calls can be probed at its exits' spares_hotspot
+  scenario 'HotSpot: functions called by compiled Java code can be probed at their exits' spares_hotspot
 }
 
 each_return_scenario() {

@@ -10,7 +10,7 @@ sum_scenarios() {
     scenario "$mechanism: --count is exact for a hundred threads at full rate" counts_threads "$mechanism"
   done
   scenario '--per-process counts three processes for themselves' counts_processes
-  scenario 'what --interval shows adds up to the whole' counts_by_interval
+  scenario 'counts of --interval add up to the total' counts_by_interval
   scenario '--top shows the most, --exclude leaves out' shows_top
   scenario '--measure of known numbers has exact buckets' measures_numbers
   scenario '--measure ret needs no --return' measures_results
@@ -24,7 +24,7 @@ sum_scenarios() {
     scenario "$mechanism: --stack fp counts each way to a function for itself" counts_ways "$mechanism"
   done
   scenario '--stack fp through a perf buffer' counts_ways perf --buffer perf
-  scenario '--stack fp inside a function takes nothing on its stack for a caller' counts_ways_to_inside
+  scenario '--stack=fp inside a function does not report data on the stack as a caller' counts_ways_to_inside
   scenario '--per-process has the names of processes, not of threads or parents' names_processes
   scenario 'ways are counted process by process with --per-process' counts_ways_of_processes
 }
@@ -253,7 +253,7 @@ explains_condition() {
   let_it_call target "$started_pid"
   stop_attach
   expect_equal 'events' 0 "$(count_records event)"
-  expect_match 'reason' 'called 100 times, but --if held for none of them' "$(records probe | field reason)"
+  expect_match 'reason' '^called 100 times, but --if' "$(records probe | field reason)"
 }
 
 meets_expectation() {

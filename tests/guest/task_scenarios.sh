@@ -5,22 +5,22 @@
 task_scenarios() {
   scenario 'a method of a task file fires, and its atom arrives byte for byte' runs_task atom_arrives
   scenario 'the binary form of a task file runs' runs_task binary_runs
-  scenario 'records that find their buffer full are counted, and told' runs_task tells_lost
+  scenario 'records lost by a full buffer are counted and reported' runs_task tells_lost
   scenario 'a process that starts later is waited for, and another follows one that dies' runs_task follows_processes
   scenario 'a task without a process fails, and the other runs' runs_task misses_process
   scenario 'a probe that cannot be placed does not stop the others' runs_task goes_on
-  scenario 'with --all-or-nothing one probe that fails is the end of all' runs_task all_or_nothing
-  scenario 'what the policy refuses is not probed, whatever stands before it' runs_task keeps_policy
-  scenario 'what the process maps goes before the order of file_paths' runs_task prefers_mapped
-  scenario 'of a process that begins later, too, it is the file that is told' runs_task tells_mapped
+  scenario '--all-or-nothing runs nothing if one probe fails' runs_task all_or_nothing
+  scenario 'methods refused by the policy are not probed' runs_task keeps_policy
+  scenario 'a mapped file is preferred to the order of file_paths' runs_task prefers_mapped
+  scenario 'the mapped file is reported for later processes, too' runs_task tells_mapped
   scenario 'records of earlier runs are passed over, and counted' runs_task passes_over_stale
   scenario 'two tasks run at once, each for its own time' runs_task two_at_once
-  scenario 'atoms that nobody takes are counted' runs_task counts_refused
-  scenario 'tasks that make different atoms of one map make none, and its records are shown once' runs_task atoms_differ
-  scenario 'tasks that log a map alike send each atom once' runs_task atoms_alike
+  scenario 'atoms that the socket refuses are counted' runs_task counts_refused
+  scenario 'tasks with different atoms for one map send none, and print its records once' runs_task atoms_differ
+  scenario 'tasks with equal atoms for one map send each once' runs_task atoms_alike
   scenario 'a signal while a process is waited for is the one error' runs_task ends_waiting
-  scenario 'who waits for a process ends well when its reader goes' runs_task reader_goes
-  scenario 'where the kernel places nothing the task has failed at once' runs_task nothing_placed
+  scenario 'a run that waits for a process ends if its output is closed' runs_task reader_goes
+  scenario 'a task fails at once if the kernel attaches no probe' runs_task nothing_placed
 }
 
 app_name=com.example.shop

@@ -157,7 +157,7 @@ def drive(tap, name, shell):
                   [] if found == expected else [f"typed {typed}<Tab>", f"expected {expected}",
                                                 f"found {found}"])
     screen = shell.seen.decode(errors="replace")
-    tap.check(f"{name} says nothing of its own",
+    tap.check(f"{name} prints no messages",
               [line for line in screen.splitlines() if re.search(r"error|not found|syntax", line)])
     shell.end()
 
@@ -200,7 +200,7 @@ def check_offers(tap, share, work, path):
         found = set(filter(None, result.stdout.splitlines()))
         problems = [] if found == expected else [f"expected {sorted(expected)}",
                                                  f"found {sorted(found)}"]
-        tap.check(f"bash offers for '{line}' what there is", problems + result.stderr.splitlines())
+        tap.check(f"bash completes '{line}'", problems + result.stderr.splitlines())
 
 
 def main():

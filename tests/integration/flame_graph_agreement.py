@@ -120,7 +120,7 @@ def check_picture(tap, drawer, stacks):
               [f"{f.lines}: {f.x}, {f.width}" for f in frames
                if abs(f.width - f.weight * WIDTH / total) > 0.01 or abs(f.x - MARGIN - f.at * WIDTH / total) > 0.01])
     tap.check("none over another", list(overlaps(frames)))
-    tap.check("each tells its count and percentage",
+    tap.check("each title has count and percentage",
               [f.lines for f in frames
                if f.lines[-1] != f"{f.weight} of {total} hits, {100 * f.weight / total:.2f}%"][:5])
     texts = [text.text for text in root.findall(SVG + "text")]
@@ -171,7 +171,7 @@ def main(drawer):
     tap.check("the order of the stacks makes no difference",
               [] if draw(drawer, stacks) == svg else ["the pictures differ"])
     outside = re.findall(rb"(?:href|src)\s*=|url\(|@import|<!DOCTYPE|<!ENTITY|eval\(|Function\(", svg)
-    tap.check("the picture needs nothing from elsewhere", outside)
+    tap.check("the picture refers to no other files", outside)
     none = ElementTree.fromstring(draw(drawer, []))
     tap.check("without stacks it says so",
               [] if any(text.text == "There are no stacks." for text in none.findall(SVG + "text")) else ["not said"])

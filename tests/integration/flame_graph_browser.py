@@ -91,13 +91,13 @@ def check_pointer(tap, browser, url):
     tap.check("frames are as wide as their weight", misplaced(browser, WHOLE))
     frame = frames(browser)[key("main parse read")]
     browser.move(frame["left"] + 5, frame["top"] + 5)
-    tap.check("the frame under the pointer is told with module, count and percentage",
+    tap.check("the frame under the pointer is shown with module, count and percentage",
               differences(browser.value(DETAILS), "read  ·  libio.so  ·  30 of 100 hits, 30.00%"))
     click(browser, "main parse")
     tap.check("a click makes a frame and its callers as wide as the picture", misplaced(browser, PARSE))
     frame = frames(browser)[key("main parse read")]
     browser.move(frame["left"] + 5, frame["top"] + 5)
-    tap.check("of a part the percentage is told of both",
+    tap.check("in a zoomed picture both percentages are shown",
               differences(browser.value(DETAILS),
                           "read  ·  libio.so  ·  30 of 100 hits, 30.00% (60.00% of what is shown)"))
     click(browser, "all stacks")
@@ -135,7 +135,7 @@ def check_search(tap, browser, url):
         tap.check(f"'{pattern}' matches {expected}", differences(look_for(browser, pattern), expected))
         browser.press("Escape", 27)
     click(browser, "main parse")
-    tap.check("of a part the percentage is of what is shown",
+    tap.check("in a zoomed picture percentages refer to the shown part",
               differences(look_for(browser, "malloc"), "1 frame, 40.00%"))
 
 
@@ -201,7 +201,7 @@ def check_shapes(tap, browser, drawer, folder):
     browser.open(draw(drawer, folder, "wide", wide))
     # Of 11994 hits 2 are less than 0.2 of 1176 pixels, and 3 are more.
     narrow = sum(i % 7 + 1 < 3 for i in range(3000))
-    tap.check("a caller of 3000 functions is drawn, but for what cannot be seen",
+    tap.check("a caller of 3000 functions is drawn without frames that are too narrow",
               differences(browser.value(count), 3002 - narrow))
     # 106 pixels of 1276: 15 columns.
     browser.open(draw(drawer, folder, "scopes", ["1\tns::Foo::bar(int)\tapp", "11\tstart\tapp"]))
@@ -210,7 +210,7 @@ def check_shapes(tap, browser, drawer, folder):
     odd = ["</title><script>throw 1</script>", "]]></script>&lt;", "a\"b'c<d>&amp;", "größe 東京", "operator<=>"]
     browser.open(draw(drawer, folder, "odd", [f"1\t{name}\t{name}" for name in odd]))
     names = [frame["title"].split("\n")[:2] for frame in browser.value(SHOWN)][1:]
-    tap.check("names are text, whatever stands in them", differences(sorted(names), sorted([n, n] for n in odd)))
+    tap.check("names with markup are text", differences(sorted(names), sorted([n, n] for n in odd)))
 
 
 def main(drawer):
@@ -226,7 +226,7 @@ def main(drawer):
                   lambda: check_without_script(tap, browser, url, folder)]
         for check in checks:
             check()
-        tap.check("nothing was said in the console", browser.problems)
+        tap.check("the console has no messages", browser.problems)
     tap.done()
 
 

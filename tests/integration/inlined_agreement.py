@@ -159,7 +159,7 @@ def main():
         tap.check("the debug file is read where the program has none",
                   complaints(counter, program, folder / "debug"))
         said = counts(counter, program, ["main"])
-        tap.check("without debug data nothing is known",
+        tap.check("without debug data no inlined function is found",
                   [] if said == "no debug information (.debug_info)" else [said])
 
         # Of many units, by somebody else's reader: some of this project's own sources.

@@ -56,7 +56,7 @@ def check_new_option(tap, source, folder):
         said = said_by(sys.executable, source / "src/cli/generate_options.py", kind,
                        folder / "options.toml", folder / "out", *template)
         written = (folder / "out").read_text() if not said else ""
-        tap.check(f"an option that is added to the table is in what is made for {kind}",
+        tap.check(f"an option added to the table is in the generated {kind}",
                   said + [f"lacks {line}" for line in expected if line not in written])
 
 

@@ -154,7 +154,7 @@ def main():
             tap.fail("the programs of the page are built with pkg-config", error)
         else:
             tap.ok("the programs of the page are built with pkg-config")
-            tap.check("functions, static probes and addresses are what readelf and nm say",
+            tap.check("functions, static probes and addresses agree with readelf and nm",
                       list(places_problems(programs["places"], fixture)))
             tap.check("a function that is not there is an error",
                       list(error_problems(programs["places"], fixture)))

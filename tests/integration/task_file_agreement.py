@@ -199,7 +199,7 @@ def main(uprobectl, proto):
             accepted += expected is not None
             if found != expected:
                 problems.append(difference(text, expected, found, said))
-        tap.check("the binary form is protoc's, byte for byte, and what it refuses is refused", problems[:5])
+        tap.check("the binary form is equal to protoc's, and both reject the same files", problems[:5])
         tap.check("most of the texts are accepted, and some are not",
                   [] if ROUNDS < accepted < len(texts) - 10 else [f"{accepted} of {len(texts)}"])
         check_binary_forms(tap, proto, ask, source)

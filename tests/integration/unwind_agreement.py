@@ -191,7 +191,7 @@ def short_stack(tap, uprobectl, program, root):
     problems = [] if 10 < len(pcs) < 300 and pcs == told[:len(pcs)] else [f"{len(pcs)} frames"]
     if "the saved stack does not have the bytes at 0x" not in why:
         problems.append(f"it says: {why}")
-    tap.check("a stack longer than what was saved ends with what is missing", problems)
+    tap.check("a stack longer than the saved bytes ends with the missing address", problems)
 
 
 def embedded_debug_frame(tap, uprobectl, program, root):
@@ -240,7 +240,7 @@ def variations(tap, uprobectl, program, root):
         told = take(program, "library", folder)
         replaced(folder, program.name, broken_header(data, kind))
         frames, _ = unwind(uprobectl, folder)
-        tap.check(f"an .eh_frame_hdr that {kind} costs nothing",
+        tap.check(f"an .eh_frame_hdr that {kind} loses no frames",
                   compare(frames, told, folder, program, None))
 
     folder = root / "archive"
@@ -328,7 +328,7 @@ def corpus(tap, uprobectl):
                 problems.append(f"{index}: {frame}, not {address} {name}")
         if len(frames) != len(told):
             problems.append(f"{len(frames)} frames, not {len(told)}")
-        tap.check(f"corpus: {folder.name}: each address and name is the one told", problems)
+        tap.check(f"corpus: {folder.name}: each address and name is as expected", problems)
 
 
 def main():

@@ -5,8 +5,8 @@
 //
 // The forms lie in a file of their own that only this program maps. One event of tracefs has many
 // probes; where the kernel refuses an instruction it leaves the byte alone when the file is mapped.
-// Prints TAP, then how each kind went (docs/instructions.md). Needs root and tracefs. Called by
-// run_instruction_forms.py:
+// Prints TAP, then the results of each kind (instruction_forms.md). Needs root and tracefs. Called
+// by run_instruction_forms.py:
 //
 //     instruction-forms [N [trace]]
 //

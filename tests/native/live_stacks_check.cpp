@@ -99,7 +99,7 @@ std::string file_at(LiveProcesses& live, pid_t pid, std::uint64_t address) {
 
 } // namespace
 
-TEST_CASE("what a process mapped is known when it has ended") {
+TEST_CASE("mappings of an ended process are known") {
   NEEDS_ROOT();
   const Folder folder;
   const std::string file = folder.copy("mapped");
@@ -155,7 +155,7 @@ TEST_CASE("a pid that is used again is another process") {
   CHECK(file_at(live, pid, somewhere + 0x10) == second);
 }
 
-TEST_CASE("what a program maps that has ended at once is reported by the kernel's records") {
+TEST_CASE("mappings of a short-lived program come from the kernel's records") {
   NEEDS_ROOT();
   const pid_t self[] = {::getpid()};
   auto watch = MappingWatch::start(self);
@@ -192,7 +192,7 @@ TEST_CASE("what a program maps that has ended at once is reported by the kernel'
   CHECK(watch->lost() == 0);
 }
 
-TEST_CASE("only those are reported of that are followed, and what they start") {
+TEST_CASE("only followed processes and their children are reported") {
   NEEDS_ROOT();
   const Folder folder;
   const std::string file = folder.copy("mapped");

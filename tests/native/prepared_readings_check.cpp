@@ -324,7 +324,7 @@ void check_values(std::span<const PreparedValue> values) {
 
 } // namespace
 
-TEST_CASE("32 readings with steps, bit-fields and bases find what the program has") {
+TEST_CASE("32 readings with steps, bit-fields and bases return the program's values") {
   NEEDS_ROOT();
   CaptureSpec capture;
   capture.pair_calls = true;

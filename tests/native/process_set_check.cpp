@@ -188,7 +188,7 @@ TEST_CASE("a member that executes another program leaves, unless it is followed"
   }
 }
 
-TEST_CASE("threads are not processes, whatever they are called") {
+TEST_CASE("threads are not matched as processes by name") {
   NEEDS_ROOT()
   const ProcessSet set = start({"upc-thread"});
   const Child child([](int) { std::thread([] { call_oneself("upc-thread"); }).join(); });
@@ -196,7 +196,7 @@ TEST_CASE("threads are not processes, whatever they are called") {
   CHECK(set.members().empty());
 }
 
-TEST_CASE("a child that goes by the member's name is a member, one that is renamed is not") {
+TEST_CASE("a child with the member's name is a member, a renamed one is not") {
   NEEDS_ROOT()
   const ProcessSet set = start({"upc-parent"});
   int pids[2] = {};
@@ -221,7 +221,7 @@ TEST_CASE("a child that goes by the member's name is a member, one that is renam
   for (const int fd : pids) close(fd);
 }
 
-TEST_CASE("with follow the children of what was added are members whatever they are called") {
+TEST_CASE("with follow children of added processes are members under any name") {
   NEEDS_ROOT()
   for (const bool follow : {false, true}) {
     ProcessSet set = start({}, follow);
@@ -251,7 +251,7 @@ TEST_CASE("with follow the children of what was added are members whatever they 
   }
 }
 
-TEST_CASE("what was added by its pid stays when it is renamed, and is gone when it has ended") {
+TEST_CASE("a process added by pid stays a member when renamed, until it ends") {
   NEEDS_ROOT()
   ProcessSet set = start({"upc-named"});
   Child child([](int step) { call_oneself(step == 0 ? "upc-named" : "upc-other"); });
@@ -270,7 +270,7 @@ TEST_CASE("what was added by its pid stays when it is renamed, and is gone when 
   CHECK_FALSE(set.contains(pid));
 }
 
-TEST_CASE("what was added by a name that only user space sees is handed on, and can be withdrawn") {
+TEST_CASE("a process added by argv[0] passes membership on, and can be removed") {
   NEEDS_ROOT()
   ProcessSet set = start({});
   int pids[2] = {};
@@ -320,7 +320,7 @@ TEST_CASE("a rename is reported within 40 ms, members or not") {
   CHECK(set.missed() == 0);
 }
 
-TEST_CASE("renames that nobody reads are counted, and members are right all the same") {
+TEST_CASE("unread renames are counted, and members stay correct") {
   NEEDS_ROOT()
   const ProcessSet set = start({"upc-last"});
   const Child child([](int) {

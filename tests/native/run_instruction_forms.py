@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs instruction-forms here or in a guest, and compares what it finds with docs/instructions.md; TAP.
+"""Runs instruction-forms here or in a guest, and compares the results with instruction_forms.md; TAP.
 
 Usage: run_instruction_forms.py PROGRAM DOCUMENT [--series 6.12 --cache DIR [--arch arm64] [--cpu MODEL]] [--every N]
 
@@ -75,7 +75,7 @@ def main() -> int:
     faults = differences(parse_run(output), options.document.read_text())
     for fault in faults:
         print(f"# {fault}")
-    print(f"{'not ' if faults else ''}ok {tests + 1} - {options.document.name} has each kind, and what came of it")
+    print(f"{'not ' if faults else ''}ok {tests + 1} - {options.document.name} has each kind with these results")
     print(f"1..{tests + 1}")
     return 0
 

@@ -147,12 +147,12 @@ def check_debian_package(tap, path, version, architecture, archive_files, folder
     tap.check("its files are of root and of the given date", list(entry_problems(entries)))
     for name, wanted in {"changelog.gz": f"## [{version}]", "changelog.Debian.gz": f"uprobectl ({version}-1) "}.items():
         text = gzip.decompress(files[f"usr/share/doc/uprobectl/{name}"]).decode()
-        tap.check(f"its {name} tells of the version", [] if wanted in text else [text[:200]])
+        tap.check(f"its {name} has the version", [] if wanted in text else [text[:200]])
     fields = {"Package": "uprobectl", "Version": f"{version}-1", "Architecture": architecture}
     shown = {field: output("dpkg-deb", "-f", path, field, text=True).strip() for field in fields}
     tap.check("its fields name package, version and architecture", [] if shown == fields else [shown])
     scripts = set(files_of(members(output("dpkg-deb", "--ctrl-tarfile", path)), "")) - {"control", "md5sums"}
-    tap.check("it depends on nothing and runs no scripts",
+    tap.check("it has no dependencies and no scripts",
               output("dpkg-deb", "-f", path, "Depends", "Recommends", text=True).splitlines() + sorted(scripts))
     subprocess.run(["dpkg-deb", "-R", path, folder], check=True)
     sums = subprocess.run(["md5sum", "-c", "--quiet", "DEBIAN/md5sums"], cwd=folder, text=True, capture_output=True)
@@ -162,9 +162,9 @@ def check_debian_package(tap, path, version, architecture, archive_files, folder
     if shutil.which("lintian"):
         result = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", path], text=True,
                                 capture_output=True)
-        tap.check("lintian finds nothing", result.stdout.splitlines() if result.returncode else [])
+        tap.check("lintian reports no problems", result.stdout.splitlines() if result.returncode else [])
     else:
-        tap.skip("lintian finds nothing", "lintian is not installed")
+        tap.skip("lintian reports no problems", "lintian is not installed")
 
 
 def main():
@@ -210,7 +210,7 @@ def main():
                   [name for name, content in files.items() if any(path in content for path in folders)])
         tap.check("LICENSES/README.md names the licence of each library", list(licence_table_problems(source)))
         concluded = " ".join(package["licenseConcluded"] for package in bill["packages"])
-        tap.check("LICENSES has no text that nothing is under",
+        tap.check("each text of LICENSES is used",
                   [name for name in licences if name not in re.findall(r"[\w.+-]+", concluded)])
     tap.done()
 

@@ -42,7 +42,7 @@ using Names = std::vector<std::string>;
 
 } // namespace
 
-TEST_CASE("an entry says how it is stored") {
+TEST_CASE("an entry has its compression method") {
   const std::string bytes =
       ZipFile{.entries = {{.name = "a", .data = "12345", .method = 8, .flags = 1}}}.bytes();
   const ArchiveEntry entry = first_entry(bytes);
@@ -145,7 +145,7 @@ TEST_CASE("the directory's bytes decide which entries there are, not the recorde
   }
 }
 
-TEST_CASE("what follows the last entry in the directory may be padding or a signature") {
+TEST_CASE("padding or a signature after the last directory entry is accepted") {
   ZipFile zip{.entries = {{.name = "a"}}};
   zip.directory_tail = "PK\5\5" + le<std::uint16_t>(2) + "ab";
   CHECK(names(zip.bytes()) == Names{"a"});
@@ -155,7 +155,7 @@ TEST_CASE("what follows the last entry in the directory may be padding or a sign
   CHECK(names(zip.bytes()) == Names{"a", "corrupt"});
 }
 
-TEST_CASE("a record that reaches past the directory is corrupt, what is before it is visited") {
+TEST_CASE("a record beyond the directory is corrupt, earlier ones are visited") {
   ZipFile zip{.entries = {{.name = "a"}, {.name = "b"}}};
   std::string bytes = zip.bytes();
   const std::size_t second = bytes.rfind("PK\1\2");

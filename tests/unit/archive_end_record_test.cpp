@@ -25,7 +25,7 @@ std::string data_of_a(const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("data lies behind the local header and the name") {
+TEST_CASE("data follows the local header and the name") {
   CHECK(data_of_a(one_entry().bytes()) == "34"); // 30 + "a.so"
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("an archive cut short does not pass for the one stored inside it") {
   CHECK(data_of_a(bytes.substr(0, bytes.size() - 1)) == "corrupt");
 }
 
-TEST_CASE("a signing block between entries and directory changes nothing") {
+TEST_CASE("a signing block between entries and directory is skipped") {
   ZipFile zip = one_entry();
   zip.before_directory = std::string(4096, '\1') + "APK Sig Block 42";
   CHECK(data_of_a(zip.bytes()) == "34");
@@ -78,7 +78,7 @@ TEST_CASE("bytes between directory and end record are tolerated as Android does"
   CHECK(data_of_a(zip.bytes()) == "34");
 }
 
-TEST_CASE("recorded offsets are shifted by what was prepended") {
+TEST_CASE("recorded offsets are shifted by the size of prepended data") {
   ZipFile zip = one_entry();
   zip.prepended = "#!/bin/sh\n";
   CHECK(data_of_a(zip.bytes()) == "44");

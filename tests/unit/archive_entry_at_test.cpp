@@ -38,7 +38,7 @@ TEST_CASE("an offset in an entry's data gives the entry, compressed ones too") {
   CHECK(name_at(bytes, 104) == "c");
 }
 
-TEST_CASE("headers, the directory and what is beyond belong to no entry") {
+TEST_CASE("headers, the directory and bytes after it do not belong to an entry") {
   const std::string bytes = three().bytes();
   for (const std::uint64_t offset : {0ul, 30ul, 35ul, 65ul, 70ul, 105ul, 4711ul, UINT64_MAX})
     CHECK(name_at(bytes, offset) == "-");

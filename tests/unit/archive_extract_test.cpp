@@ -61,7 +61,7 @@ TEST_CASE("an entry is corrupt where content, size and CRC do not agree") {
   CHECK(extracted(entry).error().kind == ErrorKind::corrupt);
 }
 
-TEST_CASE("a size that DEFLATE cannot reach is refused before memory is asked for") {
+TEST_CASE("a size beyond DEFLATE's ratio is rejected before allocation") {
   auto entry = entry_of("content", 8);
   entry.size = 0xfffffff0;
   CHECK(extracted(entry, UINT64_MAX).error().message.find("cannot have 0xfffffff0 bytes") !=

@@ -25,7 +25,7 @@ std::string utf8(std::string_view modified) {
 
 } // namespace
 
-TEST_CASE("type descriptors become what Java calls the types") {
+TEST_CASE("type descriptors are converted to Java type names") {
   CHECK(type_of("V") == "void");
   CHECK(type_of("Z") == "boolean");
   CHECK(type_of("J") == "long");

@@ -129,7 +129,7 @@ TEST_CASE("two DEX files of an OAT file are never the same bytes") {
         sample.dex.front() + " (already used for another DEX file)");
 }
 
-TEST_CASE("a code size that makes no sense is unknown, and those of other methods are not") {
+TEST_CASE("an invalid code size is unknown for its method only") {
   for (const char* name : {"v131", "v183", "v199", "v225", "v244"}) {
     INFO(name);
     const OatSample sample = made_sample(name);
@@ -167,7 +167,7 @@ TEST_CASE("an instruction set that is not known is named") {
   CHECK(oat.error().message == "OAT version 199: unsupported instruction set 9 (ELF x86-64)");
 }
 
-TEST_CASE("what is wrong with an archive is said of the DEX file that is looked for in it") {
+TEST_CASE("an archive error is reported for the DEX file searched in it") {
   std::string damaged = read_whole(made_folder() + "/v183.apk");
   const auto last_entry = damaged.rfind("PK\1\2");
   REQUIRE(last_entry != std::string::npos);

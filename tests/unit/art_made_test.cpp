@@ -64,7 +64,7 @@ TEST_CASE("methods, compiled or not, are read from every layout from OAT 131 to 
   }
 }
 
-TEST_CASE("an address leads back to the methods whose code it is in") {
+TEST_CASE("an address finds the methods whose code contains it") {
   for (const char* name : {"v131", "v183", "v244"}) {
     const OatSample sample = made_sample(name);
     INFO(sample.oat);

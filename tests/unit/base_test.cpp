@@ -74,7 +74,7 @@ TEST_CASE("a mapped file keeps its bytes and identity when the path is replaced"
   CHECK(mapped->real_path()->ends_with(" (deleted)"));
 }
 
-TEST_CASE("a mapped file tells whether it was written to or replaced since it was opened") {
+TEST_CASE("a mapped file detects that it was written or replaced") {
   char folder[] = "/tmp/uprobectl-test-XXXXXX";
   REQUIRE(mkdtemp(folder) != nullptr);
   const std::string path = std::string(folder) + "/file";

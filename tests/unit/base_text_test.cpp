@@ -9,7 +9,7 @@
 
 using namespace uprobectl;
 
-TEST_CASE("a number is the whole text, or what it begins with") {
+TEST_CASE("a number is parsed as the whole text or as a prefix") {
   CHECK(parse_number<int>("-12") == -12);
   CHECK(parse_number<std::uint8_t>("255") == 255);
   CHECK(parse_number<std::uint64_t>("ffffffffffffffff", 16) ==

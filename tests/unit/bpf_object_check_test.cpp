@@ -140,7 +140,7 @@ TEST_CASE("types that are cut off anywhere are refused") {
     CHECK_FALSE(check_types({whole.data(), size}, section_size));
 }
 
-TEST_CASE("a type that names what is not there is refused") {
+TEST_CASE("a type that refers to a missing type is rejected") {
   CHECK(verdict_with(place_of(2) + size_or_type, 10) ==
         "type 2: invalid type id 10 (expected at most 9)");
   CHECK(verdict_with(place_of(3) + name, 0xffffff)
@@ -154,7 +154,7 @@ TEST_CASE("a type that names what is not there is refused") {
   CHECK(verdict_with(place_of(9) + rest, 0) == "type 9: an array of void");
 }
 
-TEST_CASE("members and variables lie inside of what they are parts of") {
+TEST_CASE("members and variables outside of their parent are rejected") {
   CHECK(verdict_with(place_of(3) + rest + 12 + 8, 17 * 8) ==
         "type 3: member 1 begins at bit 136 of 16 bytes");
   CHECK(verdict_with(place_of(7) + rest + 4, 8) ==
@@ -181,12 +181,12 @@ TEST_CASE("types nested deeper than any compiler's are refused") {
   CHECK(verdict({bytes, bytes + size}) == "type 66 is nested more than 64 deep");
 }
 
-TEST_CASE("what is not a 64-bit ELF file is left to libbpf") {
+TEST_CASE("other files than 64-bit ELF are left to libbpf") {
   CHECK(check_bpf_object({}));
   CHECK(check_bpf_object(as_bytes("not an object")));
 }
 
-TEST_CASE("an object whose sections, symbols and relocations lie inside of it is sound") {
+TEST_CASE("an object with sections, symbols and relocations in bounds is accepted") {
   CHECK(ObjectFile().verdict() == "sound");
 }
 

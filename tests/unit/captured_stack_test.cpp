@@ -86,7 +86,7 @@ TEST_CASE("a record has the registers and as much of the stack as could be copie
   CHECK(stack->registers[7] == 7);
 }
 
-TEST_CASE("a return has taken the caller off the stack: it is put back below") {
+TEST_CASE("at a return the popped return address is restored below the stack") {
   const std::vector<ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_CALL);
@@ -99,7 +99,7 @@ TEST_CASE("a return has taken the caller off the stack: it is put back below") {
   CHECK(stack->at_function_entry);
 }
 
-TEST_CASE("a size beyond the record's end takes what there is, a record without head none") {
+TEST_CASE("a size beyond the record's end is clipped, a record without header has no stack") {
   const std::vector<ProbePoint> points = one_function();
   const CapturePlan plan = plan_with(StackWalk::frame_data, points);
   std::string bytes = record_of(RECORD_RETURN);
@@ -113,7 +113,7 @@ TEST_CASE("a size beyond the record's end takes what there is, a record without 
   CHECK_FALSE(stack->at_function_entry);
 }
 
-TEST_CASE("stacks that are copied lie behind what records keep in maps, walked ones in them") {
+TEST_CASE("copied stacks follow the part of a record kept in maps, walked ones are inside") {
   const std::vector<ProbePoint> points = one_function();
   const auto fixed = static_cast<std::uint32_t>(64 + 48 + register_names().size() * 8);
   const builtin_settings copied = plan_with(StackWalk::frame_data, points).settings();
@@ -128,7 +128,7 @@ TEST_CASE("stacks that are copied lie behind what records keep in maps, walked o
   CHECK(walked.record_size == walked.kept_size);
 }
 
-TEST_CASE("only where a function is known to begin is its caller what was pushed last") {
+TEST_CASE("the top of the stack is the caller only at a known function start") {
   const auto begins = [](ProbePoint point, bool on_return) {
     const std::vector<ProbePoint> points = {std::move(point)};
     CaptureSpec inspection;
@@ -161,7 +161,7 @@ TEST_CASE("a run without stacks has no room for them") {
 }
 
 #if defined(__x86_64__)
-TEST_CASE("stacks of 32-bit code are not copied, and that is said") {
+TEST_CASE("stacks of 32-bit code are not copied and have a reason") {
   const std::vector<ProbePoint> points = one_function();
   const CapturePlan plan =
       plan_with(StackWalk::frame_data, points, {.kind = CodeKind::native_32, .strings = {}});
@@ -254,7 +254,7 @@ TEST_CASE("a record that ends among its replaced return addresses has no stack")
   }
 }
 
-TEST_CASE("of a call the return address is known besides, which its entry has seen") {
+TEST_CASE("a call has the return address recorded at its entry") {
   const std::vector<ProbePoint> points = one_function();
   for (const return_instance_layout& layout : {return_instance_layout{}, some_layout}) {
     const CapturePlan plan = plan_with(StackWalk::frame_data, points, {}, layout);

@@ -29,7 +29,7 @@ bool ends_soon(pid_t pid) {
 
 } // namespace
 
-TEST_CASE("what a command prints on both streams is kept apart, and its exit status reported") {
+TEST_CASE("stdout and stderr of a command are separated and its exit status is returned") {
   const auto result = run_command({"sh", "-c", "echo out; echo err >&2; exit 3"}, 30s);
   REQUIRE(result);
   CHECK(result->output == "out\n");
@@ -37,7 +37,7 @@ TEST_CASE("what a command prints on both streams is kept apart, and its exit sta
   CHECK(result->exit_code == 3);
 }
 
-TEST_CASE("words are arguments, whatever a shell would make of them") {
+TEST_CASE("words are passed as arguments without shell expansion") {
   const auto result = run_command({"printf", "%s|", "a b", "$(id)", ";", "*"}, 30s);
   REQUIRE(result);
   CHECK(result->output == "a b|$(id)|;|*|");
@@ -61,7 +61,7 @@ TEST_CASE("a silent end with status 127 is a command that is not there") {
   CHECK(run_command({"sh", "-c", "no-such-command-anywhere"}, 30s)->exit_code == 127);
 }
 
-TEST_CASE("a command that does not end is killed with what it has started") {
+TEST_CASE("a command that exceeds its time is killed with its children") {
   const auto before = std::chrono::steady_clock::now();
   const auto result = run_command({"sh", "-c", "sleep 60 & sleep 60"}, 100ms);
   REQUIRE_FALSE(result);
@@ -86,7 +86,7 @@ TEST_CASE("a command that closes its streams early is waited for within its time
   CHECK(result->exit_code == 3);
 }
 
-TEST_CASE("what a command leaves running is killed, and keeps nobody waiting for its streams") {
+TEST_CASE("processes left by a command are killed and do not delay the result") {
   const auto before = std::chrono::steady_clock::now();
   const auto result = run_command({"sh", "-c", "sleep 60 & echo $!; exit 3"}, 40s);
   REQUIRE(result);
@@ -95,13 +95,13 @@ TEST_CASE("what a command leaves running is killed, and keeps nobody waiting for
   CHECK(ends_soon(std::stoi(result->output)));
 }
 
-TEST_CASE("what a command leaves running is killed also where its streams are closed") {
+TEST_CASE("processes left by a command are killed if its streams are closed") {
   const auto result = run_command({"sh", "-c", "sleep 60 >&- 2>&- & echo $!"}, 40s);
   REQUIRE(result);
   CHECK(ends_soon(std::stoi(result->output)));
 }
 
-TEST_CASE("what a command leaves running is listened to while it prints") {
+TEST_CASE("output of processes left by a command is read while they print") {
   // Longer than the second of silence after which nobody listens any more; no pause is near it.
   const auto result = run_command(
       {"sh", "-c", "{ for i in $(seq 12); do sleep 0.1; echo $i; done; } & exit 0"}, 40s);
@@ -160,7 +160,7 @@ TEST_CASE("a command killed by a signal has the exit status a shell would give i
   CHECK(result->exit_code == 128 + 9);
 }
 
-TEST_CASE("what a command prints is handed on as it comes") {
+TEST_CASE("output of a command is passed on immediately") {
   std::string output;
   const auto result = stream_command({"sh", "-c", "echo a; echo b >&2; echo c"}, 30s, 4,
                                      [&](std::string_view chunk) {
@@ -173,7 +173,7 @@ TEST_CASE("what a command prints is handed on as it comes") {
   CHECK(result->errors == "b\n");
 }
 
-TEST_CASE("a command is stopped where nobody wants more of it, or it prints too much") {
+TEST_CASE("a command is stopped if its reader is done or its output is too long") {
   const auto refused =
       stream_command({"yes"}, 30s, 1U << 30U, [](std::string_view) { return false; });
   CHECK(refused.error().message == "yes: too much output");

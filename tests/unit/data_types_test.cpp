@@ -113,7 +113,7 @@ TEST_CASE("enumerators are printed by name, unknown ones by number") {
   CHECK(json(types, "what", "\x09\x00\x00\x00"s) == "9");
 }
 
-TEST_CASE("too few bytes are read as nothing, what follows the type is ignored") {
+TEST_CASE("truncated bytes give no value, bytes after the type are ignored") {
   TypesBuilder builder;
   const auto u32 = builder.integer("u32", 4);
   builder.structure("pair", 8);
@@ -141,7 +141,7 @@ TEST_CASE("an array of nothing without end is given up") {
   CHECK(json(types, "all", "01234567"s) == "nothing");
 }
 
-TEST_CASE("a type that is not there is named, with what is near") {
+TEST_CASE("an unknown type is named with similar ones") {
   TypesBuilder builder;
   builder.structure("message", 0);
   const auto missing = builder.build().find("massage");

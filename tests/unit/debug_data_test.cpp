@@ -17,7 +17,7 @@ std::vector<std::string> names(const auto& symbols) {
 
 } // namespace
 
-TEST_CASE("symbols of .gnu_debugdata are there once they were asked for") {
+TEST_CASE("symbols of .gnu_debugdata are read on request") {
   const std::string bytes = stripped_elf({.debug_data = xz(symbols_elf())});
   auto image = parse_image(bytes);
   CHECK(image.debug_symbols().empty());
@@ -35,7 +35,7 @@ TEST_CASE("symbols of .gnu_debugdata are there once they were asked for") {
   CHECK(image.to_image(found->at(0).address)->value == 0x1040);
 }
 
-TEST_CASE("an '@' in .gnu_debugdata that no version stands behind belongs to the name") {
+TEST_CASE("an '@' without a version in .gnu_debugdata belongs to the name") {
   const std::string bytes = stripped_elf(
       {.debug_data = xz(symbols_elf({.names = {"x_veneer@island-2", "y@plausible_1.0"}}))});
   auto image = parse_image(bytes);
@@ -69,7 +69,7 @@ TEST_CASE("debug tables answer demangled names, lists and addresses") {
   CHECK(nearest_names(image, "local_on") == std::vector<std::string>{"local_one"});
 }
 
-TEST_CASE("what a file's own tables know is never taken from a debug table") {
+TEST_CASE("symbols of the file come before those of debug tables") {
   const std::string own = sample_elf();
   auto image = parse_image(own);
   Folder folder;

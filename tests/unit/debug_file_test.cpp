@@ -64,7 +64,7 @@ TEST_CASE("a debug file with the wrong CRC is named and not used") {
   CHECK(report.warnings[0].ends_with(".gnu_debuglink says 0x" + crc));
 }
 
-TEST_CASE("a linked debug file without build ids is proven by its CRC alone") {
+TEST_CASE("a linked debug file without build ids is matched by CRC") {
   const Folder folder;
   const std::string content = symbols_elf({.build_id = ""});
   const auto file = folder.put("app/libfoo.debug", content);
@@ -129,7 +129,7 @@ TEST_CASE("the places are searched in order, before the system's folder") {
   CHECK(report.warnings == Texts{"the symbol file " + first + " is not used: not an ELF file"});
 }
 
-TEST_CASE("a place that has nothing for the file is named") {
+TEST_CASE("a debug directory without a matching file is named") {
   const Folder folder;
   const auto place = folder.path() + "/symbols";
   folder.put("symbols/text", "no ELF file");

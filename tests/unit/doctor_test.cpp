@@ -68,7 +68,7 @@ private:
 
 } // namespace
 
-TEST_CASE("doctor: where all is there everything is fine and nothing is to be typed") {
+TEST_CASE("doctor: a kernel with all features needs no fix") {
   for (const Check& check : check_system(root_on_linux(), everything())) {
     if (check.name == "kernel_btf") continue;
     INFO(check.name);
@@ -77,7 +77,7 @@ TEST_CASE("doctor: where all is there everything is fine and nothing is to be ty
   }
 }
 
-TEST_CASE("doctor: without capabilities attach is refused, with what to type") {
+TEST_CASE("doctor: without capabilities attach is refused with a fix") {
   SystemFacts facts = root_on_linux();
   facts.is_root = false;
   facts.capabilities = 0;
@@ -90,7 +90,7 @@ TEST_CASE("doctor: without capabilities attach is refused, with what to type") {
   CHECK(check_of(checks, "resolve").ok);
 }
 
-TEST_CASE("doctor: what keeps root from attaching is distinguished") {
+TEST_CASE("doctor: reasons why root cannot attach are distinguished") {
   const auto refused = [](const SystemFacts& facts) {
     return check_system(facts, fail(Error{ErrorKind::not_permitted, "cannot load"}.hint(
                                    "needs CAP_BPF and CAP_PERFMON, or root")));
@@ -161,7 +161,7 @@ TEST_CASE("doctor: CAP_BPF and CAP_PERFMON do where the kernel has uprobe_multi,
   CHECK(attach.fix == "run as root");
 }
 
-TEST_CASE("doctor: each mechanism is what attach would make of it") {
+TEST_CASE("doctor: mechanisms agree with the choice of attach") {
   KernelFeatures features = everything();
   features.uprobe_multi = false;
   features.perf_permitted = false;
@@ -179,7 +179,7 @@ TEST_CASE("doctor: each mechanism is what attach would make of it") {
         "mount -t tracefs tracefs /sys/kernel/tracing");
 }
 
-TEST_CASE("doctor: what a kernel lacks is not blamed on the user") {
+TEST_CASE("doctor: missing kernel features are not reported as missing capabilities") {
   KernelFeatures features = everything();
   features.ring_buffer = false;
   CHECK(check_of(check_system(root_on_linux(), features), "attach").ok);

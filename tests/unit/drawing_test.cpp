@@ -36,7 +36,7 @@ std::size_t count(std::string_view text, std::string_view word) {
 
 } // namespace
 
-TEST_CASE("stacks that are alike are one folded line, sorted by stack") {
+TEST_CASE("equal stacks are one folded line, sorted by stack") {
   StackTree tree;
   add(tree, {"main", "parse", "read"}, 3);
   add(tree, {"start"}, 1);
@@ -48,7 +48,7 @@ TEST_CASE("stacks that are alike are one folded line, sorted by stack") {
   CHECK(tree.total() == 28);
 }
 
-TEST_CASE("what would end a name or a folded line is replaced") {
+TEST_CASE("separators in names of folded lines are replaced") {
   StackTree tree;
   add(tree, {"a;b", "c\nd\r", "e\xff", "operator new"}, 1);
   CHECK(tree.folded() == "a:b;c d ;e\xef\xbf\xbd;operator new 1\n");
@@ -77,7 +77,7 @@ TEST_CASE("a stack without frames and a frame without a name are named so") {
   CHECK(tree.folded() == "[base.apk];[no name] 1\n[no stack] 2\n");
 }
 
-TEST_CASE("a stack of no weight is not kept") {
+TEST_CASE("a stack of weight 0 is not kept") {
   StackTree tree;
   CHECK(tree.empty());
   add(tree, {"main"}, 0);
@@ -110,7 +110,7 @@ TEST_CASE("a stack of too many frames counts for the last that is kept") {
   CHECK(tree.truncated() == 3);
 }
 
-TEST_CASE("more frames than are kept cost their stacks these frames, not their weight", "[large]") {
+TEST_CASE("stacks beyond the frame limit keep their weight", "[large]") {
   StackTree tree;
   for (std::size_t i = 1; i < max_drawn_frames; ++i) add(tree, {"main", std::to_string(i)}, 1);
   CHECK(tree.truncated() == 0);
@@ -124,7 +124,7 @@ TEST_CASE("more frames than are kept cost their stacks these frames, not their w
   CHECK(count(folded, "\n") == max_drawn_frames + 1);
 }
 
-TEST_CASE("more bytes of names than are kept cost their frames") {
+TEST_CASE("frames beyond the limit of name bytes are dropped") {
   StackTree tree;
   const std::string half(max_drawn_text / 2, 'h');
   add(tree, {half + "h", "a"}, 1);
@@ -192,9 +192,7 @@ TEST_CASE("text for a picture has no control characters, and only UTF-8 that XML
   CHECK(clean("größe 東京 😀") == "größe 東京 😀");
 }
 
-TEST_CASE("what is markup in XML is escaped") {
-  CHECK(xml("a<b>&c\"d'") == "a&lt;b&gt;&amp;c&quot;d'");
-}
+TEST_CASE("XML markup is escaped") { CHECK(xml("a<b>&c\"d'") == "a&lt;b&gt;&amp;c&quot;d'"); }
 
 TEST_CASE("text is shortened to columns, of which East Asian letters take two") {
   CHECK(shorten_text("malloc", 6) == "malloc");

@@ -110,11 +110,11 @@ ProgramHeaders:
 
 } // namespace
 
-TEST_CASE("a file whose code is elsewhere is debug data, whatever its segments say") {
+TEST_CASE("a file whose code is NOBITS is debug data") {
   CHECK(parse_image(debug_file(false, "SHT_NOBITS")).is_debug_file());
   CHECK_FALSE(parse_image(debug_file(false, "SHT_PROGBITS")).is_debug_file());
 }
 
-TEST_CASE("what the loader finds symbols in is not debug data, whatever its sections say") {
+TEST_CASE("a file with loadable symbols is not debug data with any sections") {
   CHECK_FALSE(parse_image(debug_file(true, "SHT_NOBITS")).is_debug_file());
 }

@@ -30,7 +30,7 @@ void ask_everything(const std::string& bytes) {
 
 } // namespace
 
-TEST_CASE("what is not an ELF file is distinguished from a broken one") {
+TEST_CASE("other files are distinguished from damaged ELF files") {
   CHECK(error_of("").kind == ErrorKind::not_elf);
   CHECK(error_of("PK\3\4").kind == ErrorKind::not_elf);
   CHECK(error_of(sample_elf().substr(0, 8)).kind == ErrorKind::corrupt);
@@ -71,7 +71,7 @@ TEST_CASE("a file cut off anywhere gives an error or less, never a crash") {
   }
 }
 
-TEST_CASE("a library cut off before its dynamic table is said to be truncated") {
+TEST_CASE("a library that ends before its dynamic table is reported as truncated") {
   const std::string cut = sample_elf().substr(0, 0x2800);
   const auto found = parse_image(cut).find_dynamic("f");
   REQUIRE_FALSE(found);
@@ -99,7 +99,7 @@ TEST_CASE("a dynamic symbol whose name has no end is left out, the others stay")
   CHECK(parse_image(bytes).find_dynamic("f")->empty());
 }
 
-TEST_CASE("hash chains that loop come to an end") {
+TEST_CASE("looping hash chains are bounded") {
   // DT_HASH at 0x2500: two counts, one bucket, then chain[i]; chain[3] leads back to 2.
   const auto bytes = patched(sample_elf({.gnu_hash = false}), 0x2500 + 12 + 3 * 4, 2, 4);
   CHECK(parse_image(bytes).find_dynamic("w")->empty());
@@ -131,7 +131,7 @@ TEST_CASE("a symbol table address outside the segments is named in the error") {
   CHECK(table.error().message == "DT_SYMTAB address 0xdead0000 has no bytes in the file");
 }
 
-TEST_CASE("section headers out of the file mean no .symtab, nothing worse") {
+TEST_CASE("section headers outside of the file only lose .symtab") {
   const auto bytes = patched(sample_elf(), 40, 0x7fffffff, 8);
   const auto image = parse_image(bytes);
   CHECK(image.full_symbols()->size() == 0);

@@ -43,7 +43,7 @@ TEST_CASE("dynamic symbols need no section headers") {
   }
 }
 
-TEST_CASE("every class and byte order is read alike") {
+TEST_CASE("each ELF class and byte order is read") {
   for (const std::string_view elf_class : {"ELFCLASS64", "ELFCLASS32"})
     for (const std::string_view data : {"ELFDATA2LSB", "ELFDATA2MSB"})
       for (const bool gnu : {true, false}) {
@@ -90,7 +90,7 @@ TEST_CASE("type, binding and size are as recorded") {
   CHECK_FALSE(table.at(12));
 }
 
-TEST_CASE("the Thumb bit is taken off functions of ARM alone") {
+TEST_CASE("the Thumb bit is cleared for functions of ARM only") {
   const auto f = [](std::string_view machine) {
     const auto bytes = sample_elf({.elf_class = "ELFCLASS32", .machine = machine, .thumb = true});
     return parse_image(bytes).find_dynamic("f")->at(0);
@@ -129,7 +129,7 @@ TEST_CASE("64-bit S/390 has hash words of eight bytes") {
   CHECK(image.dynamic_symbols()->size() == 3);
 }
 
-TEST_CASE("imports are seen where nothing is exported and the hash table is empty") {
+TEST_CASE("imports are found if the hash table is empty") {
   // As GNU ld leaves it: one bucket, empty, first hashed symbol 1.
   auto bytes = sample_elf({.sysv_hash = false});
   bytes = patched(patched(std::move(bytes), 0x2404, 1, 4), 0x2418, 0, 4);

@@ -20,7 +20,7 @@ ProbePoint point(const std::string& symbol, std::uint64_t offset = 0x10,
 
 } // namespace
 
-TEST_CASE("an event's name is a C identifier of at most 63 bytes that one knows again") {
+TEST_CASE("an event's name is a recognizable C identifier of at most 63 bytes") {
   CHECK(emit::event_name(point("malloc")) == "malloc");
   CHECK(emit::event_name(point("2fast")) == "_2fast");
   CHECK(emit::event_name(point("\xc3\xa9.cold")) == "cold");
@@ -41,7 +41,7 @@ TEST_CASE("an event's name is a C identifier of at most 63 bytes that one knows 
   CHECK(emit::event_name(nameless) == "at_0x1010");
 }
 
-TEST_CASE("no two events have one name, however alike the places are") {
+TEST_CASE("events of similar places have different names") {
   emit::EventNames names;
   CHECK(names.name(point("f", 0x10)) == "f");
   CHECK(names.name(point("f", 0x20)) == "f_20");
@@ -75,7 +75,7 @@ TEST_CASE("a path becomes a C string that no following character continues") {
                                     R"("/a\"\\\0011\077\377", 0x10, NULL);)");
 }
 
-TEST_CASE("no line has a path that a terminal would not show as it is") {
+TEST_CASE("paths that a terminal cannot show are rejected") {
   for (const std::string path : {"/a\x1b[2Jb", "/a\u202eb",
                                  "/a\xc2\x9b"
                                  "b",

@@ -84,7 +84,7 @@ TEST_CASE("each byte that is not UTF-8 becomes one replacement character") {
 }
 
 // Text is looked at in blocks of several sizes.
-TEST_CASE("a byte is escaped the same wherever it stands") {
+TEST_CASE("a byte is escaped equally at each position") {
   const std::string plain(40, 'p');
   for (unsigned value = 0; value < 0x100; ++value) {
     const std::string byte(1, static_cast<char>(value));
@@ -98,7 +98,7 @@ TEST_CASE("a byte is escaped the same wherever it stands") {
   }
 }
 
-TEST_CASE("a byte is escaped in text of any length, and nothing else there") {
+TEST_CASE("a special byte is escaped at each position of texts of each length") {
   for (std::size_t size = 1; size <= 140; ++size) {
     const std::string plain(size, '~'); // the last one that is plain
     REQUIRE(printable(plain) == plain);

@@ -7,7 +7,7 @@
 
 using namespace uprobectl;
 
-TEST_CASE("the group of our events names the process, and says whose it is again") {
+TEST_CASE("the group of tracefs events encodes and decodes its process") {
   const EventOwner owner{.pid_namespace = 4026531836, .pid = 4711, .start_time = 98765};
   CHECK(owner.group() == "uprobectl_4026531836_4711_98765");
   CHECK(EventOwner::parse_group(owner.group()) == owner);
@@ -16,14 +16,14 @@ TEST_CASE("the group of our events names the process, and says whose it is again
   CHECK(longest.group().size() < 64);
 }
 
-TEST_CASE("groups of others are nobody's of ours") {
+TEST_CASE("groups of other tools are not decoded") {
   for (const char* group :
        {"uprobes", "uprobectl", "uprobectl_", "uprobectl_1_2", "uprobectl_1_2_3_4",
         "uprobectl_1_0_3", "uprobectl_1_-2_3", "uprobectl_x_2_3", "myuprobectl_1_2_3"})
     CHECK_FALSE(EventOwner::parse_group(group));
 }
 
-TEST_CASE("a process has ended when its id is free or somebody else's") {
+TEST_CASE("a process has ended if its pid is free or reused") {
   EventOwner owner = EventOwner::self();
   CHECK(owner.pid == ::getpid());
   CHECK(owner.start_time > 0);
@@ -38,7 +38,7 @@ TEST_CASE("a process has ended when its id is free or somebody else's") {
             .has_ended());
 }
 
-TEST_CASE("of another pid namespace nothing is known to have ended") {
+TEST_CASE("processes of another pid namespace are not considered ended") {
   EventOwner owner = EventOwner::self();
   ++owner.pid_namespace;
   ++owner.start_time;

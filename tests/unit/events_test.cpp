@@ -76,7 +76,7 @@ TEST_CASE("a return record carries the return value and no arguments") {
   CHECK_FALSE(event->typed_return);
 }
 
-TEST_CASE("a tail call is a return without a value, whatever is asked of it") {
+TEST_CASE("a tail call is a return without a value for all arguments") {
   const std::vector<ProbePoint> points(1);
   const auto kind = RECORD_RETURN | LEFT_BY_TAIL_CALL << 16; // two numbers of 16 bits
   const auto plain = plan_for({}, points).decode(Record(0, kind).six_values().bytes());
@@ -140,7 +140,7 @@ TEST_CASE("typed arguments come in the order they were asked for, integers read 
   CHECK(static_cast<std::int64_t>(event->typed_return->number) == -1);
 }
 
-TEST_CASE("a string that just fits is whole") {
+TEST_CASE("a string of exactly the maximum length is not truncated") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str");
   inspection.max_string_bytes = 6;
@@ -152,7 +152,7 @@ TEST_CASE("a string that just fits is whole") {
   CHECK_FALSE(event->typed_arguments->front().truncated);
 }
 
-TEST_CASE("what cannot be read has an error, never an empty text") {
+TEST_CASE("an unreadable value has an error, not an empty text") {
   const std::vector<ProbePoint> points(1);
   const CapturePlan plan = plan_for(typed("path:str,next:u32@arg0+4"), points);
   const auto decode = [&](std::uint64_t address) {
@@ -168,7 +168,7 @@ TEST_CASE("what cannot be read has an error, never an empty text") {
   CHECK(decode(0)[1].error == "memory at 0x4 cannot be read");
 }
 
-TEST_CASE("a buffer is as long as the argument that says so, and tells when that is too long") {
+TEST_CASE("a buffer has the length of its argument and reports a too long one") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("data:buf[size],size:u64");
   inspection.max_string_bytes = 4;
@@ -186,7 +186,7 @@ TEST_CASE("a buffer is as long as the argument that says so, and tells when that
   CHECK(decode(9, 4).truncated);
 }
 
-TEST_CASE("a buffer whose length cannot be read is none of length 0") {
+TEST_CASE("a buffer with an unreadable length is an error, not empty") {
   const std::vector<ProbePoint> points(1);
   const CapturePlan plan = plan_for(typed("data:buf[size]@arg0,size:u32@arg1+8"), points);
   Record record(0, RECORD_ENTRY);
@@ -197,7 +197,7 @@ TEST_CASE("a buffer whose length cannot be read is none of length 0") {
   CHECK(event->typed_arguments->front().error == "its length cannot be read");
 }
 
-TEST_CASE("registers come behind the values") {
+TEST_CASE("registers follow the values") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection;
   inspection.registers = true;

@@ -87,7 +87,7 @@ TEST_CASE("jumps go where they say") {
   CHECK(value_of({0x35, 0x2f, 1, 0, 0x06}) == Answer(5));       // skip over deref
 }
 
-TEST_CASE("what is not known is distinguished from what means nothing") {
+TEST_CASE("unknown values are distinguished from invalid expressions") {
   CHECK(value_of({0x73, 0}) == std::unexpected(ExpressionFailure::unknown_register)); // rbx
   CHECK(value_of({0x30, 0x06}) == std::unexpected(ExpressionFailure::not_saved));
   for (const auto& code : std::vector<Numbers>{{},                 // nothing is left

@@ -42,7 +42,7 @@ FrameBytes header_of(std::initializer_list<std::pair<std::uint64_t, std::uint64_
 
 } // namespace
 
-TEST_CASE("an entry covers its function and nothing behind it") {
+TEST_CASE("an entry covers its function only") {
   const Three three;
   FrameFinder finder = three.finder();
   CHECK(begin_of(finder, 0x1000) == 0x1000);
@@ -67,7 +67,7 @@ TEST_CASE("the linker's table leads to the entry") {
   CHECK(begin_of(finder, 0x1104) == 0x1100); // which the table does not have
 }
 
-TEST_CASE("a table that is wrong costs nothing") {
+TEST_CASE("a wrong search table does not hide entries") {
   const Three three;
   const FrameBytes unsorted = header_of(
       {{0x1200, three.entries[2]}, {0x1100, three.entries[1]}, {0x1000, three.entries[0]}});
@@ -92,7 +92,7 @@ TEST_CASE("a table's rows are counted by the bytes that are there") {
   CHECK_FALSE(read_frame_header(as_bytes(bytes.bytes), {header_at}));
 }
 
-TEST_CASE("one bad entry costs that entry") {
+TEST_CASE("an invalid entry only affects itself") {
   FrameBytes data;
   const auto good = data.cie("zR", 16, {0x0c, 7, 8});
   const auto unknown = data.cie("zQR", 16, {0x0c, 7, 8}); // 'Q' may be of any size
@@ -106,7 +106,7 @@ TEST_CASE("one bad entry costs that entry") {
   CHECK(begin_of(finder, 0x1100) == 0x1100);
 }
 
-TEST_CASE("letters of an augmentation are known, and what is behind them is passed over") {
+TEST_CASE("known augmentation letters are read, the data after them is skipped") {
   FrameBytes data;
   FrameBytes body; // personality by an indirect pointer, LSDA, pointers, signal frame, key, tags
   body.number(4, 0).put({1}).text("zPLRSBG").put({4, 0x7c, 30, 7, 0x9b, 1, 2, 3, 4, 0x1b, 0x1b});
@@ -131,7 +131,7 @@ TEST_CASE("an augmentation has at most 16 letters, as entries may name one CIE a
   CHECK(refused.error().kind == ErrorKind::corrupt);
 }
 
-TEST_CASE("an entry too short to say what it is costs itself alone") {
+TEST_CASE("a truncated entry only affects itself") {
   for (const unsigned length : {1, 2, 3}) {
     FrameBytes data;
     const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8});
@@ -183,7 +183,7 @@ TEST_CASE(".debug_frame has its own marks and absolute addresses, in both format
   }
 }
 
-TEST_CASE("what a linker dropped does not hide what is there") {
+TEST_CASE("entries dropped by the linker do not hide others") {
   FrameBytes data;
   const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8});
   data.fde(section_at, cie_at, 0, 0x10000, {});

@@ -71,7 +71,7 @@ TEST_CASE("of a file that cannot be read no address is made up") {
   CHECK(record.find("\"module_address\":null,\"image_offset\":\"0x1234\"") != std::string::npos);
 }
 
-TEST_CASE("frames of the kernel's walk are not marked one by one, and its records say so") {
+TEST_CASE("frames of the kernel's walk are marked in JSON only") {
   Stack stack;
   stack.end = End::unknown;
   stack.frames = {{.pc = 0x1000, .place = ModuleAddress(nullptr, {}, {}, "[heap]")},

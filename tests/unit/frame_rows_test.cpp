@@ -73,7 +73,7 @@ TEST_CASE("restore_state brings back the CFA and the rules") {
   CHECK(row(instructions, 16)->rules[6].value == -16);
 }
 
-TEST_CASE("each kind of rule is distinguished, and restore goes back to the CIE's") {
+TEST_CASE("each rule is distinguished, and restore returns to the rule of the CIE") {
   const auto all = row({0x07, 3,               // undefined rbx
                         0x08, 6,               // same_value rbp
                         0x09, 12, 3,           // register r12 in rbx
@@ -153,7 +153,7 @@ TEST_CASE("an entry of more than 1 MiB of instructions is not followed") {
   }
 }
 
-TEST_CASE("an expression is found by where its length stands") {
+TEST_CASE("an expression is found at its length field") {
   FrameBytes data;
   data.put({0xff, 3, 1, 2, 3, 4});
   const auto found = expression_at(eh_frame(data, 0), 1);

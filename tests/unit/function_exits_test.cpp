@@ -43,7 +43,7 @@ std::string arm64(std::initializer_list<std::uint32_t> values) {
 
 } // namespace
 
-TEST_CASE("x86-64 returns are found with their prefixes, wherever they stand") {
+TEST_CASE("x86-64 returns are found with prefixes at any position") {
   CHECK(x64({0xc3}) == "return 0x0");
   CHECK(x64({0x90, 0xf3, 0xc3, 0x90}) == "return 0x1");                   // rep ret
   CHECK(x64({0xf2, 0xc3}) == "return 0x0");                               // bnd ret
@@ -51,7 +51,7 @@ TEST_CASE("x86-64 returns are found with their prefixes, wherever they stand") {
   CHECK(x64({0x75, 0x01, 0xc3, 0x90, 0xc3}) == "return 0x2; return 0x4"); // jne over the first
 }
 
-TEST_CASE("what ends an interrupt, a system call or a far call is not a return of a function") {
+TEST_CASE("iret, sysret and far returns are not returns of a function") {
   CHECK(x64({0xcb}).empty());             // lret
   CHECK(x64({0x48, 0xcf}).empty());       // iretq
   CHECK(x64({0x48, 0x0f, 0x07}).empty()); // sysretq
@@ -196,7 +196,7 @@ bool falls_through(Arch arch, const std::vector<std::byte>& bytes) {
 } // namespace
 
 // The codes are those of the manuals: Intel SDM volume 2, B.1.4.7; Arm ARM, C1.2.4.
-TEST_CASE("of a conditional jump out of the function it is known when it is taken") {
+TEST_CASE("a conditional jump out of the function has its condition") {
   const auto x64 = [](std::initializer_list<int> bytes) {
     return condition(Arch::x86_64, code(bytes));
   };
@@ -227,7 +227,7 @@ TEST_CASE("jumps to the first byte begin the function anew") {
   CHECK(again(Arch::arm64, words({0xd503201f, 0x17ffffff})) == "0x4 ");
 }
 
-TEST_CASE("a function that has no end of its own runs on into the next") {
+TEST_CASE("a function without a final exit falls through into the next") {
   const auto x64 = [](std::initializer_list<int> bytes) {
     return falls_through(Arch::x86_64, code(bytes));
   };
@@ -245,7 +245,7 @@ TEST_CASE("a function that has no end of its own runs on into the next") {
   CHECK_FALSE(falls_through(Arch::arm64, words({0x14000010, 0xd503201f}))); // b; nop
 }
 
-TEST_CASE("of an indirect jump it is known what says where it goes") {
+TEST_CASE("the source of an indirect jump's target is known") {
   const auto source = [](Arch arch, const std::vector<std::byte>& bytes) {
     const auto found = function_exits(arch, bytes, {0x1000});
     const auto& jump = found->jumps_out.front();

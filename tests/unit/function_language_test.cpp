@@ -72,7 +72,7 @@ TEST_CASE("C++ and Rust are distinguished by mangled names") {
   CHECK(language(library, "c") == "other");
 }
 
-TEST_CASE("a C name may be of C++ code where the file needs what throwing needs") {
+TEST_CASE("a C name may be C++ code if the file needs a C++ runtime") {
   CodeLibrary library{.symbols = function_symbol("c", 0, 0x10)};
   for (const std::string needed : {"libstdc++.so.6", "libc++.so.1", "libc++_shared.so"}) {
     library.needed = {needed};
@@ -87,7 +87,7 @@ TEST_CASE("a C name may be of C++ code where the file needs what throwing needs"
   CHECK(language(library, "c") == "cxx");
 }
 
-TEST_CASE("the needed libraries tell whose strings they are") {
+TEST_CASE("the needed libraries determine the std::string layout") {
   CHECK(strings({.needed = {"libstdc++.so.6", "libc.so.6"}}) == StringLayout::libstdcxx);
   CHECK(strings({.needed = {"libc++.so", "libm.so"}}) == StringLayout::libcxx);
   CHECK(strings({.needed = {"libc++_shared.so"}}) == StringLayout::libcxx);
@@ -96,7 +96,7 @@ TEST_CASE("the needed libraries tell whose strings they are") {
         StringLayout::libstdcxx);
 }
 
-TEST_CASE("without such a library names tell it, those of .dynsym first") {
+TEST_CASE("without such a library symbol names determine the layout, .dynsym first") {
   CHECK(strings({}) == StringLayout::unknown);
   CHECK(strings({.imports = {std::string(libcxx_name)}}) == StringLayout::libcxx);
   CHECK(strings({.imports = {std::string(ndk_name)}}) == StringLayout::libcxx);

@@ -51,13 +51,13 @@ constexpr std::string_view all_unknown =
 
 } // namespace
 
-TEST_CASE("code without a name is a function's part where it begins inside a frame or comes back") {
+TEST_CASE("unnamed code is part of a function if it begins inside a frame or jumps back") {
   const OpenLibrary library(code_library(stripped_library()));
   CHECK(library.returns("f") == "0x100e 0x1080 0x1090 0x1094");
   CHECK(library.tail_calls("f") == "0x100f vaddr:0x100a0");
 }
 
-TEST_CASE("code with a name of its own is not a part, whatever the unwind data say") {
+TEST_CASE("code with its own symbol is not a part of another function") {
   CodeLibrary named = stripped_library();
   named.symbols += function_symbol("g", 0x80, 0x10) + function_symbol("h", 0x90, 0x10);
   const OpenLibrary library(code_library(named));
@@ -85,7 +85,7 @@ TEST_CASE("a PLT entry without a name is not a part, though it lies inside a fra
   CHECK(library.tail_calls("f") == "0x1002 perhaps vaddr:0x10080, 0x100f vaddr:0x100a0");
 }
 
-TEST_CASE("unwind data in other forms, or that contradict themselves, say nothing") {
+TEST_CASE("unwind data of unknown form or with contradictions are ignored") {
   const std::string bytes = code_library(stripped_library());
   const auto tail_calls = [](const std::string& changed) {
     return OpenLibrary(changed).tail_calls("f");

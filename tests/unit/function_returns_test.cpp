@@ -105,7 +105,7 @@ TEST_CASE("offsets of an entry's functions count from the start of the archive")
   CHECK(library.returns("g") == "0x106b");
 }
 
-TEST_CASE("a function may be left by tail calls alone, or never") {
+TEST_CASE("a function may have only tail calls as exits, or none") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("only_calls").empty());
   CHECK(library.tail_calls("only_calls") == "0x1050 g");
@@ -120,7 +120,7 @@ TEST_CASE("a function that begins anew has called itself in its place") {
   CHECK(library.tail_calls("looped") == "0x1072 perhaps looped");
 }
 
-TEST_CASE("a function whose exits are not all known says why") {
+TEST_CASE("a function with unknown exits has a reason") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("broken") ==
         "corrupt: the bytes at vaddr:0x10061 are not a known instruction");
@@ -148,7 +148,7 @@ TEST_CASE("an indirect jump stays in a function whose frame is still there") {
   CHECK(tail_calls("torn", true) == "0x1079 ");
 }
 
-TEST_CASE("only the start of a function whose size is known is read") {
+TEST_CASE("only functions of known size are read") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("f+0x8") == "unsupported: it is not the start of the function");
   CHECK(library.returns("vaddr:0x10008") == "unsupported: it is not the start of the function");

@@ -62,14 +62,14 @@ TEST_CASE("a percentile is within an eighth of the true one") {
   CHECK(percentile(histogram, 100) <= 10000);
 }
 
-TEST_CASE("a percentile never leaves what was measured") {
+TEST_CASE("percentiles lie between minimum and maximum") {
   CHECK(percentile(histogram_of({1000}), 50) == 1000);
   CHECK(percentile(histogram_of({1000}), 99) == 1000);
   CHECK(percentile(histogram_of({-7, -7, 5}), 50) == -7);
   CHECK(percentile({}, 50) == 0);
 }
 
-TEST_CASE("what came since has its own extremes") {
+TEST_CASE("an interval has its own minimum and maximum") {
   const Histogram before = histogram_of({100, 200, 300000});
   Histogram now = before;
   for (const std::int64_t number : {1000, 1020}) {

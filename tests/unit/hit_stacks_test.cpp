@@ -146,7 +146,7 @@ TEST_CASE("hits that the kernel has counted without their stack are reported") {
                        "store it (--count --stack stores stacks in uprobectl)\n");
 }
 
-TEST_CASE("stacks that lost records of what is mapped belong to are reported to have wrong names") {
+TEST_CASE("lost mapping records warn that names may be wrong") {
   const Told told;
   Output output(-1, {.messages = told.fd()});
   report_stacks({.all = 1, .lost_mappings = 2}, {}, {}, output);
@@ -154,7 +154,7 @@ TEST_CASE("stacks that lost records of what is mapped belong to are reported to 
                        "or outdated ones\n");
 }
 
-TEST_CASE("below stacks that are not whole their folded lines have what stands for the rest") {
+TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
   request.stacks.folded = folder + "/folded";
@@ -185,7 +185,7 @@ TEST_CASE("below stacks that are not whole their folded lines have what stands f
 }
 
 #if defined(__x86_64__)
-TEST_CASE("a stack is cut off only where a larger copy could have what is missing") {
+TEST_CASE("a stack counts as truncated only if a larger copy would help") {
   AttachRequest request;
   request.capture.stack = StackWalk::frame_data;
   const std::vector<std::byte> bytes(65528);
@@ -205,7 +205,7 @@ TEST_CASE("a stack is cut off only where a larger copy could have what is missin
   CHECK(completeness(65528, 131056) == StackCompleteness::incomplete);
 }
 
-TEST_CASE("of a stack that goes on elsewhere the report has no size that would help") {
+TEST_CASE("no larger --stack-size is suggested for a stack that continues elsewhere") {
   AttachRequest request;
   request.capture.stack = StackWalk::frame_data;
   const std::vector<std::byte> bytes(16384);
@@ -218,7 +218,7 @@ TEST_CASE("of a stack that goes on elsewhere the report has no size that would h
         "the bytes at 0x7ffcffffffc0; --keep-stacks DIR saves some of them\n");
 }
 
-TEST_CASE("a folder for stacks is for nobody else") {
+TEST_CASE("a folder for stacks is readable by its owner only") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
   request.capture.stack = StackWalk::frame_data;
@@ -275,7 +275,7 @@ TEST_CASE("a stack that the kernel walked for a program has the caller as a call
   CHECK_FALSE(make_captured_stack(from));
 }
 
-TEST_CASE("what the kernel counts is folded with the names of memory, and of what is missing") {
+TEST_CASE("stacks counted in the kernel are folded with names of memory and placeholders") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
   request.stacks.folded = folder + "/folded";

@@ -28,7 +28,7 @@ Result<elf::Image> open(const ZipEntry& entry, elf::Compressed compressed) {
 
 } // namespace
 
-TEST_CASE("a compressed library is inflated only when asked for, and lies in no file then") {
+TEST_CASE("a compressed library is inflated on request only and has no file offset") {
   const auto entry = library_entry();
   CHECK(open(entry, elf::Compressed::reject).error().kind == ErrorKind::compressed);
   const auto image = open(entry, elf::Compressed::inflate);
@@ -40,7 +40,7 @@ TEST_CASE("a compressed library is inflated only when asked for, and lies in no 
   CHECK_FALSE(image->to_file(segment.offset));
 }
 
-TEST_CASE("a stored library is probed where it is, whether or not others would be inflated") {
+TEST_CASE("a stored library keeps its file offset with extracted set") {
   ZipEntry entry = library_entry();
   entry.data = stripped_elf({});
   entry.method = 0;
@@ -52,7 +52,7 @@ TEST_CASE("a stored library is probed where it is, whether or not others would b
         FileOffset{image->entry_data().value + segment.offset.value});
 }
 
-TEST_CASE("what cannot be inflated says why") {
+TEST_CASE("an entry that cannot be inflated has a reason") {
   ZipEntry entry = library_entry();
   entry.flags = 9;
   CHECK(open(entry, elf::Compressed::inflate).error().kind == ErrorKind::encrypted);

@@ -90,7 +90,7 @@ TEST_CASE("arm64 instructions of every extension read as objdump prints them") {
   CHECK(arm64_text(0xb8e10002) == "ldaddal w1, w2, [x0]");
 }
 
-TEST_CASE("what means one thing in 32-bit code may mean another or nothing in 64-bit code") {
+TEST_CASE("the same bytes decode differently in 32-bit and 64-bit code") {
   CHECK(i386_text({0x06}) == "pushl %es");
   CHECK(x64_text({0x06}) == "nothing");
   CHECK(i386_text({0x40, 0x55}) == "incl %eax");
@@ -100,7 +100,7 @@ TEST_CASE("what means one thing in 32-bit code may mean another or nothing in 64
   CHECK(i386_text({0xc2, 0x04, 0}) == "retl $0x4");
 }
 
-TEST_CASE("bytes that are not an instruction, too few or none have no text and no size") {
+TEST_CASE("invalid, truncated or missing instructions have no text and no size") {
   CHECK(arm64_text(0xffffffff) == "nothing");
   CHECK(x64_text({0xe8, 0x2f, 0x12}) == "nothing");
   CHECK(x64_text({}) == "nothing");
@@ -130,7 +130,7 @@ TEST_CASE("x86-64 boundaries are counted from the function's start") {
   CHECK(around->size == 5);
 }
 
-TEST_CASE("a prefix that objdump shows on a line of its own is one instruction with the next") {
+TEST_CASE("a prefix and its instruction are one instruction") {
   // lock cmpxchgl %ecx, (%rsi): a breakpoint after the lock would be an illegal instruction
   const auto compare = code({0xf0, 0x0f, 0xb1, 0x0e, 0xc3});
   CHECK(sizes(x64, compare) == std::vector<std::uint32_t>{4, 1});
@@ -142,7 +142,7 @@ TEST_CASE("a prefix that objdump shows on a line of its own is one instruction w
   CHECK(sizes(Arch::i386, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{1, 1, 2});
 }
 
-TEST_CASE("nothing is longer than the 15 bytes a processor accepts") {
+TEST_CASE("instructions longer than 15 bytes are invalid") {
   std::vector<std::byte> prefixes(14, std::byte{0xf0});
   prefixes.push_back(std::byte{0xc3});
   prefixes.push_back(std::byte{0xc3});

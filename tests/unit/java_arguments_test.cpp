@@ -59,7 +59,7 @@ TEST_CASE("parameters of every type are typed, references have 32 bits") {
     CHECK(argument.size == 4);
 }
 
-TEST_CASE("beyond the registers each parameter is behind the places of all before it") {
+TEST_CASE("stack parameters follow the slots of all earlier parameters") {
   const JavaMethod method{.return_type = "void",
                           .parameters = {"int", "long", "int", "int", "int", "long", "int"}};
   // Places of 4 bytes: this 0, then 1, 2-3, 4, 5, 6, 7-8, 9, behind the 8 of the ArtMethod. On
@@ -90,12 +90,12 @@ TEST_CASE("floating-point parameters take no integer register, but a place on th
 #endif
 }
 
-TEST_CASE("32-bit Java code has its arguments elsewhere, which is said of each") {
+TEST_CASE("each argument of 32-bit Java code is an error") {
   CHECK(placed({.return_type = "void", .parameters = {"int"}}, CodeKind::native_32) ==
         "this:ptr@unreadable arg0:s32@unreadable");
 }
 
-TEST_CASE("a method's program reads its parameters, and at its return what it returns") {
+TEST_CASE("a method's plan reads its parameters, and its result at the return") {
   CaptureSpec inspection;
   inspection.pair_calls = true;
   const JavaMethod method{
@@ -155,7 +155,7 @@ TEST_CASE("conditions on a method count its parameters, with their types") {
             .machine_register);
 }
 
-TEST_CASE("methods with other parameters get programs of their own") {
+TEST_CASE("methods with different parameters get different plans") {
   std::vector<ProbePoint> points(3);
   for (ProbePoint& point : points) point.binary = std::make_shared<ProbedBinary>();
   points[0].java = std::make_shared<JavaMethod>(JavaMethod{"void", {"int"}, false});

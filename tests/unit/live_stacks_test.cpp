@@ -116,7 +116,7 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a saved stack is its owner's alone, and tells of a function's entry") {
+TEST_CASE("a saved stack is readable by its owner only and marks a function's entry") {
   const std::string folder = temporary_folder();
   with_own_sample([&](const unwind::Sample& sample) {
     LiveProcesses live({});
@@ -139,7 +139,7 @@ TEST_CASE("a saved stack is its owner's alone, and tells of a function's entry")
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("what is mapped after the first look is found") {
+TEST_CASE("mappings made after the first reading are found") {
   const std::string folder = temporary_folder();
   LiveProcesses live({});
   live.read_process(::getpid());
@@ -151,7 +151,7 @@ TEST_CASE("what is mapped after the first look is found") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a library of which a record tells its code alone is found by where it begins") {
+TEST_CASE("a library reported only by its code mapping is found by its start") {
   const std::string folder = temporary_folder();
   constexpr std::size_t begin = 0x4000; // in a file that is neither ELF nor an archive
   std::ofstream(folder + "/bundle") << std::string(begin, 'x') << arm64_library();
@@ -182,7 +182,7 @@ TEST_CASE("a library of which a record tells its code alone is found by where it
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("memory of huge pages is not read, whatever it is called") {
+TEST_CASE("memory of huge pages is not read under any name") {
   constexpr std::size_t size = 2 << 20;
   const UniqueFd file{::memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB)};
   void* const memory =
@@ -206,7 +206,7 @@ TEST_CASE("memory of huge pages is not read, whatever it is called") {
   ::munmap(memory, size);
 }
 
-TEST_CASE("memory without a file is called by what it is") {
+TEST_CASE("memory without a file is named by its mapping") {
   constexpr std::size_t size = 0x1000;
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -240,7 +240,7 @@ TEST_CASE("the kernel's own code in a process is an image") {
   CHECK(stack.frames[0].place->module->image() != nullptr);
 }
 
-TEST_CASE("a program begins where the kernel says, and nowhere else") {
+TEST_CASE("a program begins at AT_ENTRY only") {
   LiveProcesses processes{elf::DebugSearch{}};
   // Neither is where a call returns to: that would be looked up before it.
   const std::uint64_t begin = ::getauxval(AT_ENTRY);

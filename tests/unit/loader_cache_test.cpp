@@ -44,7 +44,7 @@ TEST_CASE("a loader cache lists names with their files and machines") {
   CHECK(listed(one_library()) == Lines{"libx.so.1 /opt/libx.so.1 771"});
 }
 
-TEST_CASE("a new table behind an old one counts its strings from its own start") {
+TEST_CASE("string offsets of a new table after an old one count from the new table") {
   std::string cache("ld.so-1.7.0\0", 12);
   put32(cache, 1);
   cache.append(12, '\0'); // the old entry
@@ -58,7 +58,7 @@ TEST_CASE("an entry that points outside is left out, a count that lies is corrup
   CHECK(listed(one_library(UINT32_MAX)) == Lines{"corrupt"});
 }
 
-TEST_CASE("what is not a loader cache is said to be none") {
+TEST_CASE("other files are rejected as loader cache") {
   CHECK(listed("") == Lines{"not_found"});
   CHECK(listed("glibc-ld.so.cache1.0") == Lines{"not_found"});
   CHECK(listed("glibc-ld.so.cache1.1") == Lines{"corrupt"});

@@ -67,7 +67,7 @@ TEST_CASE("a semaphore needs a kernel that counts it up, which all with multi do
   CHECK(choose_mechanism(std::nullopt, newer, needs) == Mechanism::perf_ioctl);
 }
 
-TEST_CASE("a mechanism that is asked for is taken or refused with the reason") {
+TEST_CASE("a requested mechanism is used or refused with the reason") {
   CHECK(choose_mechanism(Mechanism::perf, linux_6_12, {}) == Mechanism::perf);
   const auto missing = choose_mechanism(Mechanism::multi, linux_6_1(), {});
   REQUIRE_FALSE(missing);
@@ -170,7 +170,7 @@ TEST_CASE("sites with one program and one cookie share an event of tracefs") {
   CHECK(count_perf_events(Mechanism::multi, sites, 0) == 0);
 }
 
-TEST_CASE("a program that is loaded already gets the mechanism of its kind or none") {
+TEST_CASE("a loaded program gets the mechanism of its kind or none") {
   CHECK(choose_mechanism(std::nullopt, linux_6_12, {.kind = ProgramKind::plain}) ==
         Mechanism::perf);
   CHECK(choose_mechanism(std::nullopt, linux_6_12, {.kind = ProgramKind::multi}) ==
@@ -201,7 +201,7 @@ TEST_CASE("each mechanism has its own kind of program") {
   CHECK(program_kind(Mechanism::tracefs) == ProgramKind::plain);
 }
 
-TEST_CASE("an instruction that the kernel refuses is reported as that, whichever errno says so") {
+TEST_CASE("each errno for a refused instruction gives the same error") {
   // EOPNOTSUPP, and ENOTSUPP of include/linux/errno.h.
   for (const int error : {95, 524}) {
     const Error said = attach_error(error, "libc.so.6: pthread_spin_lock", Mechanism::multi);

@@ -29,7 +29,7 @@ TEST_CASE("a method's name is taken apart") {
   CHECK_FALSE(parse_method_name("com.foo."));
 }
 
-TEST_CASE("parameters and the return type count where they are said") {
+TEST_CASE("parameters and return type must match if given") {
   const art::Signature signature{
       .return_type = "void", .class_name = "a.B", .name = "c", .parameters = {"int", "a.B$Inner"}};
   CHECK(to_string(signature) == "void a.B.c(int, a.B$Inner)");

@@ -89,7 +89,7 @@ TEST_CASE("a line of oatdump names a method and its offset") {
   CHECK(art::parse_dumped_method(R"-( { "offset" : "0x0" , "method" : "int a.<init>()" } )-"));
 }
 
-TEST_CASE("what is no such line is said to be none") {
+TEST_CASE("invalid lines are rejected") {
   for (const std::string_view line :
        {"", "{", "{}", "[]", R"-({"method":"void a.b()"})-", R"-({"offset":"0x1"})-",
         R"-({"method":"void a.b()","offset":"1"})-", R"-({"method":"void a.b()","offset":"0xg"})-",
@@ -191,7 +191,7 @@ TEST_CASE("offsets where no function begins are refused") {
   CHECK(ask(*image, {}).error().message == "oatdump lists no methods of the file");
 }
 
-TEST_CASE("a listing in which nothing is compiled is one") {
+TEST_CASE("a listing without compiled methods is valid") {
   const OatSample sample = made_sample("v239");
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);
@@ -249,7 +249,7 @@ TEST_CASE("methods of DEX files that are missing are taken from oatdump") {
   CHECK(art::OatFile::from_oatdump(*image, fewer, where).error().kind == ErrorKind::corrupt);
 }
 
-TEST_CASE("the headers of few functions do not tell what offsets count from") {
+TEST_CASE("too few functions leave the base of offsets unknown") {
   const OatSample sample = made_sample("v250-unconfirmed");
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);
@@ -326,7 +326,7 @@ elf::Image code_twice(const OatSample& sample, std::size_t sizeless) {
 
 } // namespace
 
-TEST_CASE("where both readings lead to functions neither is taken") {
+TEST_CASE("offsets that fit both bases are rejected") {
   const OatSample sample = made_sample("v170");
   auto whole = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(whole);

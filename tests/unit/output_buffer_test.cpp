@@ -32,7 +32,7 @@ struct Pipe {
 
 } // namespace
 
-TEST_CASE("what is appended arrives with the flush") {
+TEST_CASE("appended bytes are written by the flush") {
   Pipe pipe;
   OutputBuffer out(pipe.write_end.get());
   out.append("one ");
@@ -44,7 +44,7 @@ TEST_CASE("what is appended arrives with the flush") {
 }
 
 // Whoever else writes to the same file does so between two lines.
-TEST_CASE("what is written at once ends with a line where it can") {
+TEST_CASE("a write ends at a line end if possible") {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0); // a packet a write
   const UniqueFd reader{ends[0]};
@@ -90,7 +90,7 @@ TEST_CASE("a device without room is an error") {
   CHECK_FALSE(out.closed());
 }
 
-TEST_CASE("a reader that stalls holds nobody up and gets everything in order later") {
+TEST_CASE("a stalled reader does not block and gets all output in order later") {
   Pipe pipe;
   OutputBuffer out(pipe.write_end.get());
   out.disable_auto_flush();

@@ -131,7 +131,7 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
         std::string::npos);
 }
 
-TEST_CASE("an event that a tail call has ended says so and has no value") {
+TEST_CASE("an event ended by a tail call is marked and has no value") {
   const ProbePoint place = point();
   Event event = event_at(place, EventKind::on_return);
   event.left_by = ExitKind::tail_call;
@@ -188,7 +188,7 @@ TEST_CASE("an error is followed by its hints; control characters do not get thro
         "uprobectl: \x1b[1;33mwarning:\x1b[0m w\n");
 }
 
-TEST_CASE("a warning that comes again is reported once, and at the end how often it came") {
+TEST_CASE("a repeated warning is printed once, and its number at the end") {
   const auto all = [](Output::Level level) {
     return written([&](int fd) {
       Output output(-1, {.messages = fd, .level = level});
@@ -216,14 +216,14 @@ TEST_CASE("a warning that comes again is reported once, and at the end how often
   CHECK(all(Output::Level::quiet).empty());
 }
 
-TEST_CASE("what was counted is reported when the output goes, if nothing has asked before") {
+TEST_CASE("pending warnings are counted in the destructor of the output") {
   CHECK(written([](int fd) {
           Output output(-1, {.messages = fd});
           for (int i = 0; i < 3; ++i) output.repeated_warning("k", "w");
         }) == "uprobectl: warning: w\nuprobectl: warning: and 2 more like it: w\n");
 }
 
-TEST_CASE("warnings that come together have a line each up to three, beyond they share one") {
+TEST_CASE("up to three similar warnings have a line each, more share one") {
   const auto all = [](Output::Level level, int most) {
     return written([&](int fd) {
       Output output(-1, {.messages = fd, .level = level});
@@ -315,7 +315,7 @@ TEST_CASE("a reader that is gone closes the output, a full disk is an error") {
   CHECK(full.error()->message == "cannot write the output: no space left on device");
 }
 
-TEST_CASE("a descriptor that is not open counts as closed where nobody may wait") {
+TEST_CASE("a descriptor that is not open counts as closed") {
   const int fd = open("/", O_PATH | O_CLOEXEC);
   REQUIRE(fd >= 0);
   const UniqueFd owned{fd};

@@ -8,7 +8,7 @@
 
 using namespace uprobectl;
 
-TEST_CASE("each part of shared work is done once, and all of it before anybody goes on") {
+TEST_CASE("each part of shared work is done once and before the call returns") {
   const unsigned parts = GENERATE(1, 2, 3, 8);
   std::vector<int> done(parts, 0);
   parallel_for(parts, [&](unsigned part) { ++done[part]; });

@@ -49,7 +49,7 @@ TEST_CASE("an address without 0x is taken where it cannot be decimal") {
         "write vaddr:0x1139 for the hexadecimal one");
 }
 
-TEST_CASE("what is not a number or does not fit is a usage error") {
+TEST_CASE("an invalid or too large number is a usage error") {
   for (const auto* const text : {"vaddr:", "offset:0x", "vaddr:12g", "vaddr:-1",
                                  "vaddr:0x10000000000000000", "f+18446744073709551616", ""})
     CHECK(parse_function(text).error().kind == ErrorKind::usage);
@@ -69,7 +69,7 @@ TEST_CASE("a PLT entry is named as asked for or as shown") {
   CHECK_FALSE(parse_function("@plt"));
 }
 
-TEST_CASE("a file or a function with a line is what ends with a colon and a decimal number") {
+TEST_CASE("a colon and a decimal number at the end mean a source line") {
   const auto line = parse_function("src/engine.cpp:20");
   REQUIRE(line);
   CHECK(line->form == Form::source_line);

@@ -19,7 +19,7 @@ TEST_CASE("every separator gives a reading, the whole text comes first") {
   CHECK(all[2] == BinaryPath{"a!/b.apk", "lib/x.so"});
 }
 
-TEST_CASE("nothing before or after the separator is not an archive reading") {
+TEST_CASE("an empty part around the separator is not an archive path") {
   CHECK(parse_candidates("!/entry").size() == 1);
   CHECK(parse_candidates("x.apk!/").size() == 1);
 }

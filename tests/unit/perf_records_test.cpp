@@ -52,7 +52,7 @@ std::string task(std::uint32_t type, std::uint32_t pid, std::uint32_t parent, st
 
 } // namespace
 
-TEST_CASE("a record of a mapping says what a line of maps does") {
+TEST_CASE("a mapping record is equal to a line of maps") {
   const auto event = parse_mapping_record(as_bytes(mmap2("/data/app/x.apk")));
   REQUIRE(event);
   CHECK(event->kind == MappingEvent::Kind::mapped);
@@ -76,7 +76,7 @@ TEST_CASE("a deleted file is reported, anonymous memory has no name") {
   CHECK_FALSE(parse_mapping_record(as_bytes(mmap2("/tmp/data", 1)))->mapping.executable);
 }
 
-TEST_CASE("a mapping with a build id instead of an identity has none") {
+TEST_CASE("a mapping record with a build id has no file identity") {
   std::string bytes = mmap2("/usr/lib/libc.so.6");
   bytes[5] = 0x40; // PERF_RECORD_MISC_MMAP_BUILD_ID
   const auto event = parse_mapping_record(as_bytes(bytes));
@@ -98,7 +98,7 @@ TEST_CASE("processes that begin and end are reported, threads are not") {
   CHECK_FALSE(parse_mapping_record(as_bytes(task(4, 50, 40, 52, 40))));
 }
 
-TEST_CASE("a new name is a new program only if the kernel says so") {
+TEST_CASE("a comm record is a new program only with the exec flag") {
   std::string content;
   put(content, 50, 4);
   put(content, 50, 4);
@@ -117,7 +117,7 @@ TEST_CASE("a new name is a new program only if the kernel says so") {
   CHECK_FALSE(parse_mapping_record(as_bytes(record(3, 0, content))));
 }
 
-TEST_CASE("what a ring has lost is counted") {
+TEST_CASE("lost records of a ring are counted") {
   std::string content;
   put(content, 3, 8); // id
   put(content, 17, 8);
@@ -125,7 +125,7 @@ TEST_CASE("what a ring has lost is counted") {
   CHECK(lost_records(as_bytes(mmap2("/x"))) == 0);
 }
 
-TEST_CASE("a record that is cut off, or whose path does not end, is none") {
+TEST_CASE("a truncated record or an unterminated path is rejected") {
   const std::string whole = mmap2("/data/app/x.apk");
   for (std::size_t size = 0; size < whole.size(); ++size)
     CHECK_FALSE(parse_mapping_record(as_bytes(whole.substr(0, size))));

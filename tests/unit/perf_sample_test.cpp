@@ -57,7 +57,7 @@ std::uint64_t named(const SenderContext& from, std::string_view name) {
 
 } // namespace
 
-TEST_CASE("without stacks a sample is what was sent") {
+TEST_CASE("without stacks a sample is the program's record") {
   Sample bytes;
   bytes.raw();
   const auto sample = parse_perf_sample(bytes.bytes(), event_with({}));
@@ -95,7 +95,7 @@ TEST_CASE("a thread of the kernel has neither registers nor stack") {
   CHECK(sample->from->stack.empty());
 }
 
-TEST_CASE("addresses by frame pointers come without the marks between them") {
+TEST_CASE("addresses of frame pointers exclude context markers") {
   Sample bytes;
   bytes.sender().u64(3).u64(0xfffffffffffffe00).u64(0x1111).u64(0x2222).raw().u64(2);
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(100 + i);
@@ -111,7 +111,7 @@ TEST_CASE("addresses by frame pointers come without the marks between them") {
   CHECK(as_text(sample->from->stack) == "caller!!");
 }
 
-TEST_CASE("a sample that ends early is none, wherever it ends") {
+TEST_CASE("a truncated sample is rejected") {
   Sample bytes;
   bytes.sender().raw().u64(2);
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(i);
@@ -122,7 +122,7 @@ TEST_CASE("a sample that ends early is none, wherever it ends") {
     CHECK_FALSE(parse_perf_sample(bytes.bytes().first(size), event));
 }
 
-TEST_CASE("a count of addresses that no sample has room for is none") {
+TEST_CASE("an address count beyond the sample is rejected") {
   const auto sample =
       parse_perf_sample(Sample().sender().u64(~std::uint64_t{0} / 8 + 2).raw().bytes(),
                         event_with({.bytes = 0, .frame_pointers = true}));

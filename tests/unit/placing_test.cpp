@@ -10,7 +10,7 @@ namespace {
 constexpr DurationEstimate::Clock::time_point start{};
 }
 
-TEST_CASE("the time for all is reported once, when the first ones show that it is long") {
+TEST_CASE("a long expected time is reported once, after the first probes") {
   DurationEstimate time(1000, start);
   CHECK_FALSE(time.estimate(0, start + 5s));
   CHECK_FALSE(time.estimate(10, start + 99ms)); // too early to tell
@@ -18,7 +18,7 @@ TEST_CASE("the time for all is reported once, when the first ones show that it i
   CHECK_FALSE(time.estimate(500, start + 9s));
 }
 
-TEST_CASE("what is over in two seconds is not announced, unless it becomes slower") {
+TEST_CASE("attaching in less than two seconds is not announced, unless it becomes slower") {
   DurationEstimate time(1000, start);
   CHECK_FALSE(time.estimate(50, start + 100ms));
   CHECK_FALSE(time.estimate(500, start + 1s));

@@ -162,7 +162,7 @@ TEST_CASE("prepared conditions and measurements are checked without readings, to
   CHECK(error(prepared).ends_with("measured value 0: only integers can be compared or measured"));
 }
 
-TEST_CASE("the bytes of a point are limited to 512, or to what the caller says") {
+TEST_CASE("the bytes of a point are limited to 512 or the given limit") {
   PreparedCapture prepared{.readings = {buffer(256), buffer(257)}};
   CHECK(error_of(prepared) == "the values take up to 513 bytes, the maximum is 512");
   prepared.max_bytes = 513;

@@ -24,7 +24,7 @@ Kind arm64(std::initializer_list<std::uint32_t> all, std::uint64_t offset = 0) {
 
 } // namespace
 
-TEST_CASE("what functions mostly begin with is left right by a probe") {
+TEST_CASE("common first instructions are safe to probe") {
   CHECK(x64({0x55}) == Kind::safe);                         // push %rbp
   CHECK(x64({0xf3, 0x0f, 0x1e, 0xfa}) == Kind::safe);       // endbr64
   CHECK(x64({0x48, 0x83, 0xec, 0x08}) == Kind::safe);       // sub $8,%rsp
@@ -39,7 +39,7 @@ TEST_CASE("what functions mostly begin with is left right by a probe") {
   CHECK(arm64({0xb0000000}) == Kind::safe);                 // adrp x0, 0x1000
 }
 
-TEST_CASE("AVX instructions whose opcode is that of a jump, call, nop or return are harmed") {
+TEST_CASE("AVX instructions with the opcode of a jump, call, nop or return are unsafe") {
   CHECK(x64({0xc5, 0xf9, 0xeb, 0xc1}) == Kind::unsafe);             // vpor %xmm1,%xmm0,%xmm0
   CHECK(x64({0xc5, 0xf9, 0x70, 0xc1, 0x1b}) == Kind::unsafe);       // vpshufd $0x1b,%xmm1,%xmm0
   CHECK(x64({0xc5, 0xf8, 0x77}) == Kind::unsafe);                   // vzeroupper
@@ -52,7 +52,7 @@ TEST_CASE("AVX instructions whose opcode is that of a jump, call, nop or return 
   CHECK(i386({0xc5, 0xf9, 0xeb, 0xc1}) == Kind::unsafe);
 }
 
-TEST_CASE("in 32-bit code bytes of AVX are old instructions unless two bits are set") {
+TEST_CASE("in 32-bit code AVX prefixes are legacy instructions unless two bits are set") {
   CHECK(i386({0xc5, 0x38}) == Kind::safe);       // lds (%eax),%edi
   CHECK(i386({0x62, 0x7d, 0x70}) == Kind::safe); // bound %edi,0x70(%ebp)
 }
@@ -70,7 +70,7 @@ TEST_CASE("other instructions that do something else under a probe") {
   CHECK(arm64({0x19000400}) == Kind::unsafe);                       // cpyfp
 }
 
-TEST_CASE("what the kernel refuses is known") {
+TEST_CASE("instructions that the kernel refuses are known") {
   CHECK(x64({0xf0, 0xff, 0x0f}) == Kind::refused);             // lock decl (%rdi)
   CHECK(x64({0x3e, 0xff, 0xe0}) == Kind::refused);             // notrack jmp *%rax
   CHECK(x64({0x66, 0x90}) == Kind::safe);                      // xchg %ax,%ax
@@ -113,7 +113,7 @@ TEST_CASE("between an exclusive load and its store a probe is harmful, around th
   CHECK(arm64(loop, 20) == Kind::safe);
 }
 
-TEST_CASE("what the kernel emulates is distinguished from what it runs a copy of") {
+TEST_CASE("emulated instructions are distinguished from single-stepped ones") {
   const auto is_emulated = [](std::initializer_list<int> bytes) {
     return probe_effect(Arch::x86_64, code(bytes), 0).emulated;
   };

@@ -30,7 +30,7 @@ TEST_CASE("a folder that is not a control group is refused as such") {
   CHECK(absent.error().kind == ErrorKind::not_found);
 }
 
-TEST_CASE("what was hit and not shown has a reason") {
+TEST_CASE("filtered hits have a reason") {
   CaptureSpec inspection;
   CHECK(explain_hidden_hits({}, inspection).empty());
   CHECK(explain_hidden_hits({.entries = 1, .excluded = 4}, inspection).empty());

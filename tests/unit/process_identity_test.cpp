@@ -11,7 +11,7 @@
 using namespace uprobectl;
 using namespace std::string_view_literals;
 
-TEST_CASE("a process goes by its comm, its argv[0] and the base name of that") {
+TEST_CASE("a process is named by its comm, argv[0] and the base name of argv[0]") {
   const auto arguments = "/usr/sbin/nginx\0-g\0worker\0"sv;
   CHECK(matches_process_name("nginx", "nginx", arguments));
   CHECK(matches_process_name("renamed", "renamed", arguments));
@@ -22,34 +22,34 @@ TEST_CASE("a process goes by its comm, its argv[0] and the base name of that") {
   CHECK_FALSE(matches_process_name("ngin", "nginx", arguments));
 }
 
-TEST_CASE("an Android process goes by its whole name, which comm has only a part of") {
+TEST_CASE("an Android process is named by its whole name") {
   const auto arguments = "com.example.player:remote\0"sv;
   CHECK(matches_process_name("com.example.player:remote", "e.player:remote", arguments));
   CHECK(matches_process_name("e.player:remote", "e.player:remote", arguments));
   CHECK_FALSE(matches_process_name("com.example.player", "e.player:remote", arguments));
 }
 
-TEST_CASE("a process without arguments goes by its comm alone, and none by no name") {
+TEST_CASE("a process without arguments is named by its comm only") {
   CHECK(matches_process_name("kworker/0:1", "kworker/0:1", ""));
   CHECK_FALSE(matches_process_name("", "", ""));
   CHECK_FALSE(matches_process_name("", "x", "/\0"sv));
 }
 
-TEST_CASE("a parent is found behind whatever the process calls itself") {
+TEST_CASE("the parent is parsed after any comm") {
   CHECK(parse_parent("4711 (app) S 12 4711 4711 0 -1 4194304") == 12);
   CHECK(parse_parent("4711 (a) R 7 (b) S 13 4711") == 13);
   CHECK(parse_parent("4711 () ) Z 0 (\n) S 14 4711") == 14);
   CHECK(parse_parent("1 (init) S 0 1 1") == 0);
 }
 
-TEST_CASE("what is not a line of stat has no parent") {
+TEST_CASE("an invalid stat line has no parent") {
   for (const auto text : {""sv, "4711"sv, "4711 (app"sv, "4711 (app)"sv, "4711 (app) S"sv,
                           "4711 (app) S 12"sv, "4711 (app) S x 1"sv, "4711 (app) S  1"sv,
                           "4711 (app) S 99999999999 1"sv, "4711 (app)S 12 1"sv})
     CHECK_FALSE(parse_parent(text));
 }
 
-TEST_CASE("the status file tells the real user and the pid in the innermost namespace") {
+TEST_CASE("the status file has the real user and the pid in the innermost namespace") {
   const auto status = "Name:\tUid:\t7\nState:\tS (sleeping)\nUid:\t1000\t0\t0\t0\n"
                       "NSpid:\t4711\t31\t5\nNSpgid:\t4711\t31\t6\n"sv;
   CHECK(parse_user(status) == 1000U);
@@ -58,7 +58,7 @@ TEST_CASE("the status file tells the real user and the pid in the innermost name
   CHECK(parse_user("Uid:\t4294967294\t0\n") == 4294967294U);
 }
 
-TEST_CASE("what the status file does not say in its form is not known") {
+TEST_CASE("malformed fields of the status file are unknown") {
   for (const auto text : {""sv, "Uid:"sv, "Uid:\t"sv, "Uid: 5\n"sv, "Uid:\t-1\t0\n"sv,
                           "Uid:\t4294967296\t0\n"sv, "xUid:\t5\t5\n"sv})
     CHECK_FALSE(parse_user(text));
@@ -75,7 +75,7 @@ TEST_CASE("descendants are children and their children, not siblings or the proc
   CHECK(descendants(99, parents).empty());
 }
 
-TEST_CASE("parents that were read while pids changed hands end all the same") {
+TEST_CASE("a loop of parents after pid reuse ends") {
   const std::pair<pid_t, pid_t> ring[] = {{5, 6}, {6, 7}, {7, 5}, {8, 8}};
   CHECK(descendants(5, ring) == std::vector<pid_t>{6, 7});
   CHECK(descendants(8, ring).empty());

@@ -116,7 +116,7 @@ TEST_CASE("probes of one file and of others each get their own answer") {
   CHECK(surveys[3].executable == std::vector<pid_t>{getpid()});
 }
 
-TEST_CASE("the survey tells a file that was replaced from one in another mount namespace") {
+TEST_CASE("the survey distinguishes replaced files from files of other mount namespaces") {
   const TwoFolders folders;
   const std::string path = folders.file("here/replaced");
   int ready[2] = {};

@@ -33,7 +33,7 @@ TEST_CASE("anonymous mappings and broken lines are left out") {
   CHECK(parse_maps("").empty());
 }
 
-TEST_CASE("all maps have the mappings of no file, too") {
+TEST_CASE("all maps include anonymous mappings") {
   const auto mappings = parse_all_maps("7ffd1000-7ffd2000 rw-p 00000000 00:00 0   [stack]\n"
                                        "7ffd3000-7ffd4000 rwxp 00000000 00:00 0 \n"
                                        "7ffd5000-7ffd6000 rw-p 00000000 00:00 0\n"
@@ -99,7 +99,7 @@ TEST_CASE("the survey finds who maps exactly the probed page executable") {
   CHECK(surveys[1].other_inode.empty());
 }
 
-TEST_CASE("the survey tells that a process maps the file this path had before") {
+TEST_CASE("the survey finds processes that map the replaced file of a path") {
   const MappedPage page;
   const auto file = MappedFile::open(page.path);
   REQUIRE(file);

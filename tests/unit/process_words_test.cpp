@@ -20,7 +20,7 @@ TEST_CASE("a name of -p has something in it that is not a digit") {
   CHECK(words->names == std::vector<std::string>{"7zip", "com.foo:remote", "-bash"});
 }
 
-TEST_CASE("what -p cannot mean is refused and named") {
+TEST_CASE("an invalid value of -p is rejected and named") {
   const auto message = [](const char* list) {
     const auto words = parse_processes({list});
     return words ? std::string("taken") : words.error().message;

@@ -39,7 +39,7 @@ std::vector<std::uint64_t> take_all(ReadAhead& reading) {
 
 } // namespace
 
-TEST_CASE("records that are read ahead come in order, none lost, none twice") {
+TEST_CASE("records read ahead arrive in order, each once") {
   std::vector<std::uint64_t> expected(10'000);
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = i;
   for (const std::size_t max_bytes : {std::size_t{1} << 26, std::size_t{100}, std::size_t{1}}) {
@@ -49,7 +49,7 @@ TEST_CASE("records that are read ahead come in order, none lost, none twice") {
   }
 }
 
-TEST_CASE("a reader ahead is left with records that nobody takes") {
+TEST_CASE("a reader ahead can be destroyed with unread records") {
   auto reading = ReadAhead::start(numbers(1'000'000, 100));
   REQUIRE(reading);
   pollfd polled{.fd = (*reading)->poll_fd(), .events = POLLIN, .revents = 0};
@@ -57,7 +57,7 @@ TEST_CASE("a reader ahead is left with records that nobody takes") {
   reading->reset(); // ends, although its queue is full
 }
 
-TEST_CASE("a reader ahead knows how many records it is left with") {
+TEST_CASE("a reader ahead returns the number of unread records") {
   auto reading = ReadAhead::start(numbers(1'000, std::size_t{1} << 26));
   REQUIRE(reading);
   std::uint64_t taken = 0;
@@ -70,7 +70,7 @@ TEST_CASE("a reader ahead knows how many records it is left with") {
   CHECK((*reading)->unread() == 700);
 }
 
-TEST_CASE("what is being taken counts for the queue's bound") {
+TEST_CASE("records being read count for the queue's limit") {
   // Each of 16 bytes of prefix and 8 of its own: four fit.
   auto reading = ReadAhead::start(numbers(100, 100));
   REQUIRE(reading);
@@ -83,7 +83,7 @@ TEST_CASE("what is being taken counts for the queue's bound") {
   CHECK((*reading)->unread() == 4); // three of those, and one that waits alone
 }
 
-TEST_CASE("nothing to read is nothing to take") {
+TEST_CASE("an empty source gives no records") {
   auto reading = ReadAhead::start(numbers(0, 100));
   REQUIRE(reading);
   CHECK(take_all(**reading).empty());

@@ -86,7 +86,7 @@ TEST_CASE("an ambiguous spelling in one file is not an error if another file has
   CHECK(both.errors.front().kind == ErrorKind::ambiguous);
 }
 
-TEST_CASE("a function that a file imports by exactly this name is not taken for another one") {
+TEST_CASE("an import with exactly this name is not replaced by another function") {
   const FunctionResult result = Libraries({{{}, {std::string(exact)}}, {{other}}}).resolve(size);
   CHECK(result.points.empty());
   REQUIRE(result.errors.size() == 1);

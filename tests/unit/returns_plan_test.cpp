@@ -65,7 +65,7 @@ TEST_CASE("no code has a return probe of the kernel's because its exits are not 
   }
 }
 
-TEST_CASE("the kernel's return probe is there for who asks for it, and said to be dangerous") {
+TEST_CASE("the kernel's return probe is used on request, with a warning") {
   const ResolvedProbes asked =
       planned(unreadable("/data/app/libf.so", false), ReturnAt::trampoline);
   CHECK(asked.failures.empty());
@@ -86,7 +86,7 @@ TEST_CASE("the kernel's return probe is there for who asks for it, and said to b
   CHECK(trampoline_notice(ResolvedProbes(), Mechanism::session, true));
 }
 
-TEST_CASE("a pattern none of whose functions can be probed is a failure") {
+TEST_CASE("a pattern without a function that can be probed is an error") {
   const ResolvedProbes all =
       planned(unreadable("/data/app/libf.so", false, "g*"), ReturnAt::automatic);
   REQUIRE(all.failures.size() == 1);
@@ -94,7 +94,7 @@ TEST_CASE("a pattern none of whose functions can be probed is a failure") {
       "'g*': returns cannot be probed in any of its 1 function"));
 }
 
-TEST_CASE("the rules of exits say what the program tests, each once") {
+TEST_CASE("equal exit rules are stored once") {
   const elf::Machine x86_64(62);
   const elf::Machine arm64(183);
   FunctionReturns function;

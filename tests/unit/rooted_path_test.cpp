@@ -94,7 +94,7 @@ struct Outside {
 
 } // namespace
 
-TEST_CASE("the walk for old kernels goes where a process with that root would") {
+TEST_CASE("path lookup for old kernels stays inside the process's root") {
   const Outside outside;
   CHECK(outside.walk("/lib/inside") == "/lib/inside");
   CHECK(outside.walk("lib//deep/./../inside") == "/lib/inside");
@@ -120,7 +120,7 @@ TEST_CASE("links of /proc to open files are not followed below a root folder") {
   CHECK(walk_in_root(root.get(), "/proc/self/status")); // a link, too, but no magic one
 }
 
-TEST_CASE("what is not a regular file is never opened") {
+TEST_CASE("only regular files are opened") {
   const Outside outside;
   const std::string fifo = outside.root / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);

@@ -130,7 +130,7 @@ TEST_CASE("a slow reader receives all that waited when the run ended", "[large]"
   CHECK(ended.lost == 0);
 }
 
-TEST_CASE("events and lost events are together what was sent, whatever ends the run", "[large]") {
+TEST_CASE("events and lost events add up to the sent ones however the run ends", "[large]") {
   SECTION("a reader that stalls") {
     const Ended ended = end_of(many, Reader::stalls);
     CHECK(ended.received == ended.events);
@@ -159,7 +159,7 @@ TEST_CASE("events and lost events are together what was sent, whatever ends the 
   }
 }
 
-TEST_CASE("what a full disk does not take is lost") {
+TEST_CASE("records that a full disk rejects are lost") {
   auto signals = SignalWatch::start();
   REQUIRE(signals);
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};

@@ -37,7 +37,7 @@ const MachineLookup x86_64 = answer(elf::Machine(62));
 
 } // namespace
 
-TEST_CASE("names of registers tell the machine") {
+TEST_CASE("register names determine the machine") {
   const auto x86 = parse_registers("rax: 1\nrsp: 7ffd0\nrip: 0x401000\neflags: 246\n", {});
   REQUIRE(x86);
   CHECK(x86->arch() == Arch::x86_64);
@@ -53,7 +53,7 @@ TEST_CASE("names of registers tell the machine") {
   CHECK(arm_64->frame_pointer() == 0x7f);
 }
 
-TEST_CASE("where names do not tell, a mapped file does") {
+TEST_CASE("a mapped file determines the machine if register names do not") {
   CHECK(parse_registers("pc: 1\nsp: 2\nlr: 3\n", arm64)->arch() == Arch::arm64);
   const auto none = parse_registers("pc: 1\nsp: 2\n", {});
   REQUIRE_FALSE(none);
@@ -66,7 +66,7 @@ TEST_CASE("where names do not tell, a mapped file does") {
   CHECK(other.error().kind == ErrorKind::unsupported);
 }
 
-TEST_CASE("mapped files are asked only where names do not tell, each of them once") {
+TEST_CASE("mapped files are read once and only if register names are ambiguous") {
   int asked = 0;
   const MachineLookup ask = [&] {
     ++asked;
@@ -102,7 +102,7 @@ TEST_CASE("32-bit machines are named as not supported") {
   }
 }
 
-TEST_CASE("what is not a register is reported by its line") {
+TEST_CASE("an invalid register line is reported with its number") {
   CHECK(parse_registers("rip: 1\nrsp: 2\nnonsense\n", {}).error().message ==
         "line 3 is not 'NAME: HEX'");
   CHECK(parse_registers("rip: zz\n", {}).error().kind == ErrorKind::corrupt);
@@ -118,7 +118,7 @@ TEST_CASE("that a function had just been entered is reported beside the register
   CHECK(parse_registers("rip: 1\nrsp: 2\nat_function_entry: 1\n", {})->pc() == 1);
 }
 
-TEST_CASE("registers without pc are of the machine their names tell, and rip or pc is missing") {
+TEST_CASE("registers without pc name the missing rip or pc of their machine") {
   CHECK(parse_registers("rsp: 1\nrbp: 2\n", {}).error().message == "rip is missing");
   CHECK(parse_registers("rax: 1\nrsp: 2\n", {}).error().message == "rip is missing");
   CHECK(parse_registers("rax: 1\n", {}).error().message == "rip and rsp are missing");
@@ -146,7 +146,7 @@ TEST_CASE("a folder gives registers, memory in pieces and mappings, gzipped or n
   CHECK(as_text(object->bytes) == "content");
 }
 
-TEST_CASE("what is missing in a folder is named") {
+TEST_CASE("missing files of a folder are named") {
   const Folder folder;
   CHECK(read_saved_stack(folder.path()).error().message == folder.path() + ": no stack*.data file");
   folder.put("stack.data", "1234567");
@@ -159,7 +159,7 @@ TEST_CASE("what is missing in a folder is named") {
         folder.path() + "/stack.data: too short (expected an address of 8 bytes)");
 }
 
-TEST_CASE("a copy of a saved stack stands for itself") {
+TEST_CASE("a copied saved stack owns its data") {
   const Folder folder;
   folder.put("regs.txt", "rip: 401000\nrsp: 7000\n");
   folder.put("maps.txt", "400000-402000 r-xp 00000000 00:00 0 /bin/x\n");
@@ -174,7 +174,7 @@ TEST_CASE("a copy of a saved stack stands for itself") {
   CHECK(as_text(copy.memory[1].bytes) == "ij");
 }
 
-TEST_CASE("what is gzipped may become so much and no more") {
+TEST_CASE("gzipped files have a size limit") {
   const Folder folder;
   folder.put("regs.txt", "rip: 401000\nrsp: 7000\n");
   folder.put("maps.txt.gz", gzipped(std::string((16U << 20) + 1, '\n')));
@@ -197,7 +197,7 @@ TEST_CASE("what is gzipped may become so much and no more") {
         folder.path() + ": the gzipped stacks exceed 67108864 bytes when decompressed");
 }
 
-TEST_CASE("what is gzipped of mapped files may become so much together") {
+TEST_CASE("gzipped mapped files have a common size limit") {
   const Folder folder;
   for (const std::string name : {"one.so.gz", "two.so.gz"})
     folder.put(name, gzipped(std::string(3000, 'x')));

@@ -19,7 +19,7 @@ TEST_CASE("durations are written in the largest unit that says them shortly") {
   CHECK(format_duration(3ns) == "3ns");
 }
 
-TEST_CASE("the start line says what, where, how long and how to end it") {
+TEST_CASE("the start line names functions, target, duration and how to stop") {
   AttachRequest request;
   request.limits.duration = 10s;
   request.processes.pids = {1, 2};
@@ -41,7 +41,7 @@ namespace {
 constexpr pid_t nobody = 0x7ffffffe; // beyond every pid there can be
 }
 
-TEST_CASE("silence is explained by the strongest fact the mappings tell") {
+TEST_CASE("an unhit probe is explained by the strongest fact of the mappings") {
   CHECK(diagnose({}, {}) == "no process maps this file executable");
   const pid_t one[] = {nobody};
   CHECK(diagnose({}, one) ==
@@ -64,13 +64,13 @@ TEST_CASE("silence is explained by the strongest fact the mappings tell") {
   CHECK(diagnose(survey, {}) == "mapped by 2 processes, but not called while it was probed");
 }
 
-TEST_CASE("processes that could not be looked at are counted where nobody is known to map it") {
+TEST_CASE("unreadable processes are counted if no process maps the file") {
   CHECK(
       diagnose({.executable = {}, .other_inode = {}, .other_mount_namespace = {}, .unreadable = 3},
                {}) == "no process maps this file executable (3 processes could not be examined)");
 }
 
-TEST_CASE("what maps a file's successor is reported") {
+TEST_CASE("processes that map the replacing file are reported") {
   const MappingSurvey survey{
       .executable = {}, .other_inode = {4194304}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
@@ -82,7 +82,7 @@ TEST_CASE("what maps a file's successor is reported") {
       "to probe it");
 }
 
-TEST_CASE("what an earlier survey saw is not forgotten") {
+TEST_CASE("results of earlier surveys are kept") {
   std::vector<MappingSurvey> now(1);
   const MappingSurvey earlier[] = {
       {.executable = {7}, .other_inode = {}, .other_mount_namespace = {}, .unreadable = 0}};

@@ -17,7 +17,7 @@ TEST_CASE("words are split at blanks, and a comment ends the line") {
   CHECK(*split_words("a#b") == Words{"a#b"});
 }
 
-TEST_CASE("quotes keep blanks, and join with what stands beside them") {
+TEST_CASE("quotes keep blanks and join with adjacent text") {
   CHECK(*split_words("'x y.apk!/lib/a.so' \"ns::Foo::bar(int, char)\"") ==
         Words{"x y.apk!/lib/a.so", "ns::Foo::bar(int, char)"});
   CHECK(*split_words("a'b c'd") == Words{"ab cd"});
@@ -29,7 +29,7 @@ TEST_CASE("a backslash takes the next character as it is") {
   CHECK(*split_words(R"("a\"b" "a\nb" 'a\b')") == Words{"a\"b", "a\\nb", "a\\b"});
 }
 
-TEST_CASE("what is not closed is refused") {
+TEST_CASE("unclosed quotes are rejected") {
   for (const char* line : {"'a", "\"a", "a\\", "\"a\\\""}) {
     const auto words = split_words(line);
     REQUIRE_FALSE(words);
@@ -51,7 +51,7 @@ TEST_CASE("words of many lines stay what they are, quoted or not") {
   CHECK(kept[0].data() == first.data());
 }
 
-TEST_CASE("a word ends at a blank or quote wherever it stands in a long line") {
+TEST_CASE("a word ends at a blank or quote at each position of a long line") {
   for (std::size_t size = 0; size < 40; ++size) {
     const std::string word(size, 'x');
     CHECK(*split_words("l " + word + "\ty") ==

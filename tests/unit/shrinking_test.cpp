@@ -48,7 +48,7 @@ struct Handler {
 
 } // namespace
 
-TEST_CASE("of a tolerated file that shrinks zeros are read in place of what is gone") {
+TEST_CASE("a tolerated file that shrinks is read as zeros") {
   const Handler handler;
   const Truncated file(4);
   const auto mapped = MappedFile::open(file.path);

@@ -110,7 +110,7 @@ TEST_CASE("descendants that map the file are a reason to follow them") {
         "mapped it: --follow probes them, too");
 }
 
-TEST_CASE("a file of which another function was hit was mapped, whoever did it") {
+TEST_CASE("a hit of another function shows that the file was mapped") {
   const pid_t asked[] = {first};
   CHECK(diagnose({}, asked, {.inlined = 2, .file_was_hit = true}) ==
         "other functions of this file were hit, this one was not called while it was probed; it "

@@ -22,7 +22,7 @@ TEST_CASE("the nearest names come first, three at most, each once") {
   CHECK(nearest("x", names).empty());
 }
 
-TEST_CASE("five letters may have two slips, two letters none") {
+TEST_CASE("suggestions allow two edits in five letters, none in two") {
   // mlock is two slips away, too, but keeps less of the ends.
   CHECK(nearest("maloc", {"mlock", "valloc", "free", "malloc", "calloc"}) ==
         std::vector<std::string>{"malloc", "valloc", "calloc"});

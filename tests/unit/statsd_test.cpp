@@ -85,7 +85,7 @@ TEST_CASE("an event has its time, its atom and its fields as libstatssocket writ
       "07 05 01 08 07 06 05 04 03 02 01 00 64 00 00 00 00 fb ff ff ff 05 01 02 02 00 00 00 61 62");
 }
 
-TEST_CASE("127 elements are the most; with one more the event says so and nothing else") {
+TEST_CASE("an event with more than 127 elements has only the error") {
   StatsdEvent event(time_ns, 100);
   for (int i = 0; i < 125; ++i) event.add_bool(false);
   CHECK(event.finish().size() == 16 + 125 * 2);
@@ -94,7 +94,7 @@ TEST_CASE("127 elements are the most; with one more the event says so and nothin
   CHECK(hex(event.finish()) == "07 03 " + std::string(head) + " 0f 00 02 00 00");
 }
 
-TEST_CASE("4064 bytes are the most; with one more the event says so and nothing else") {
+TEST_CASE("an event with more than 4064 bytes has only the error") {
   const std::size_t room = 4064 - 16 - 5; // the head, and a type and a length
   StatsdEvent event(time_ns, 100);
   event.add_string(std::string(room, 'x'));
@@ -113,7 +113,7 @@ TEST_CASE("the arguments of a call are logged from their registers, in the order
   CHECK(hex(*event) == "07 04 " + std::string(head) + " 00 12 00 00 00 00 15 00 00 00");
 }
 
-TEST_CASE("an argument that no register of the record has makes no atom") {
+TEST_CASE("an argument without a register in the record makes no atom") {
   const auto event = encode_atom(
       call_with(0),
       {.atom_id = 100, .arguments = {{.register_index = 2}, {.problem = "it is not there"}}},
@@ -157,7 +157,7 @@ TEST_CASE("records of process management are logged with the fields that UprobeS
                           " 00 fc ff ff ff 02 05 00 00 00 73 68 65 6c 6c 00 05 00 00 00");
 }
 
-TEST_CASE("what UprobeStats logs no atom of makes none") {
+TEST_CASE("records that UprobeStats does not log make no atom") {
   CHECK(encode_atom(record_of("BitmapEvent", {}), {.atom_id = 1}, 0).error().message ==
         "no atom is defined for records of type 'BitmapEvent'");
   CHECK(encode_atom({.map = "events", .type = {}, .value = {}, .raw = {}}, {.atom_id = 1}, 0)
@@ -166,7 +166,7 @@ TEST_CASE("what UprobeStats logs no atom of makes none") {
   CHECK(encode_atom(call_with(0), {.atom_id = 0}, 0).error().message == "invalid atom id 0");
 }
 
-TEST_CASE("an event goes out as one datagram behind the header of liblog and the tag") {
+TEST_CASE("an event is one datagram after liblog's header and the tag") {
   Listener statsd;
   StatsdSocket socket(statsd.path());
   const auto before = std::time(nullptr);
@@ -194,7 +194,7 @@ TEST_CASE("a statsd that has begun anew gets the next event") {
   CHECK(socket.refused() == 0);
 }
 
-TEST_CASE("events that nobody takes are counted, and the next is tried again") {
+TEST_CASE("events that the socket refuses are counted, the next one is sent") {
   Listener statsd;
   statsd.close();
   StatsdSocket socket(statsd.path());
@@ -221,7 +221,7 @@ TEST_CASE("a full socket is not waited for") {
   CHECK(socket.sent() == sent + 1);
 }
 
-TEST_CASE("a path that no socket can have is said to be none") {
+TEST_CASE("a path too long for a socket is rejected") {
   StatsdSocket socket(std::string(200, 'x'));
   socket.send(some_event);
   CHECK(socket.last_error()->kind == ErrorKind::usage);

@@ -106,7 +106,7 @@ TEST_CASE("a value is shown as its type has it") {
   CHECK(as_json(bytes(ArgumentType::bytes, "\x01")) == "\"01\"");
 }
 
-TEST_CASE("what could not be read is an error and no value") {
+TEST_CASE("an unreadable value is an error without a value") {
   ArgumentValue unread = bytes(ArgumentType::string, "");
   unread.error = "memory at 0x8 cannot be read";
   CHECK(as_text(unread) == "a=<memory at 0x8 cannot be read>");

@@ -56,7 +56,7 @@ TEST_CASE("of several names of one place a global one is taken, of equals the ta
   CHECK(name_at(finder, 0x1344) == "first_equal+4");
 }
 
-TEST_CASE("an address has the same symbol, asked for alone and with others") {
+TEST_CASE("an address has the same symbol alone and in a batch") {
   const std::string bytes = overlapping();
   const elf::Image image = parse_image(bytes);
   SymbolFinder finder(image);
@@ -112,7 +112,7 @@ Symbols:
   CHECK(finds(256, true) == "inner0+4095");
 }
 
-TEST_CASE("an image without symbols names nothing") {
+TEST_CASE("an image without symbols gives no names") {
   const std::string bytes = stripped_elf({});
   const elf::Image image = parse_image(bytes);
   SymbolFinder finder(image);

@@ -191,7 +191,7 @@ TEST_CASE("frames in memory that is not a file are named by that") {
   ::munmap(compiled, size);
 }
 
-TEST_CASE("what lies in the probed file is named without any mappings") {
+TEST_CASE("addresses of the probed file are symbolized without mappings") {
   unwind::LiveProcesses processes({});
   const ProbePoint point = here();
   const std::uint64_t anywhere = 0x7f0000000000 + point.address.value;

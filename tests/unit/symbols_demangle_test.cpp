@@ -15,7 +15,7 @@ TEST_CASE("C++ and Rust names are given as people write them") {
                  "0123456789abcdefE") == "<Test as core::ops::Drop<&T>>::drop");
 }
 
-TEST_CASE("a scope is written out wherever a C++ name refers back to it") {
+TEST_CASE("back references to a scope are expanded in C++ names") {
   CHECK(demangle("_ZN1a2bc1dC2ERKS1_") == "a::bc::d::d(a::bc::d const&)");
   CHECK(demangle("_ZN1a2bc1dD0Ev") == "a::bc::d::~d()");
   CHECK(demangle("_ZN1a2bc1dILi1EE1eES_S0_") == "a::bc::d<1>::e(a, a::bc)");
@@ -37,7 +37,7 @@ TEST_CASE("a name may have hundreds of scopes") {
   CHECK(demangle(raw + "C1Ev") == written + "::ab()");
 }
 
-TEST_CASE("what is not mangled has no demangled name") {
+TEST_CASE("names that are not mangled have no demangled name") {
   CHECK_FALSE(demangle("malloc"));
   CHECK_FALSE(demangle(""));
   CHECK_FALSE(demangle("_Z"));
@@ -85,7 +85,7 @@ std::string doubling_rust(std::size_t levels) {
 
 } // namespace
 
-TEST_CASE("names that stand for gigabytes stay as they are") {
+TEST_CASE("names that would demangle to gigabytes stay mangled") {
   CHECK(demangle(doubling_cxx(1)) == "f(A<int, int>, A<A<int, int>, A<int, int>>)");
   CHECK(demangle(doubling_cxx(6)));
   CHECK_FALSE(demangle(doubling_cxx(32)));

@@ -50,7 +50,7 @@ TEST_CASE("a version's beginning takes hidden versions only if there is no defau
   CHECK(found("f@@V").empty()); // f has no version
 }
 
-TEST_CASE("an import answers to its version and knows the library that has it") {
+TEST_CASE("an import is found by version and names its library") {
   CHECK(found("malloc@GLIBC_2.2.5") == Addresses{0});
   CHECK(found("malloc@GLIBC_2.3").empty());
   const std::string bytes = sample_elf();
@@ -63,7 +63,7 @@ TEST_CASE("an import answers to its version and knows the library that has it") 
   CHECK((*find_by_name(parse_image(bytes), "v"))[0].version->library.empty());
 }
 
-TEST_CASE(".symtab is asked only where .dynsym has no code of that name") {
+TEST_CASE(".symtab is searched only if .dynsym has no code of that name") {
   CHECK(found("f") == Addresses{0x201010});
   CHECK(found("twice") == Addresses{0x201080, 0x201090});
   // data is an object in .dynsym and a static function in .symtab: both are candidates.

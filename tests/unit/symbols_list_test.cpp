@@ -28,7 +28,7 @@ std::string names(const SymbolFilter& filter, const Sample& sample = {}) {
 
 } // namespace
 
-TEST_CASE("what can be probed is listed once, by address") {
+TEST_CASE("functions that can be probed are listed once, by address") {
   // No data, no function without file bytes, no absolute symbol, no .L label; f and v stand in
   // both tables.
   CHECK(names({}) == "$x f v@V1 v@@V2 same@V1 same@@V2 ifn label w twice twice data old@V1 new@@V2 "
@@ -79,7 +79,7 @@ TEST_CASE("imports are listed instead of definitions when asked for") {
   CHECK(names({.imports = true}) == "malloc@GLIBC_2.2.5");
 }
 
-TEST_CASE("kinds and a least size choose what is listed") {
+TEST_CASE("kinds and a minimum size filter the list") {
   CHECK(names({.kinds = {SymbolKind::import}}) == "malloc@GLIBC_2.2.5");
   CHECK(names({.kinds = {SymbolKind::ifunc, SymbolKind::label}}, {.machine = "EM_AARCH64"}) ==
         "ifn label");

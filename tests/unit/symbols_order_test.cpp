@@ -59,7 +59,7 @@ TEST_CASE("two versions of one place are listed once each, though .symtab repeat
   } while (std::ranges::next_permutation(symbols, before).found);
 }
 
-TEST_CASE("an unversioned name is its own where .dynsym does not have the place") {
+TEST_CASE("an unversioned name is listed separately if .dynsym does not have the place") {
   CHECK(text({symbol("f", Table::symtab, OLD), symbol("f", Table::symtab)}) ==
         "f@V1:symtab f@:symtab");
   CHECK(text({symbol("f", Table::dynsym), symbol("f", Table::dynsym, OLD)}) ==

@@ -62,7 +62,7 @@ TEST_CASE("clones that need not take the function's arguments are distinguished 
     CHECK_FALSE(has_other_arguments(name));
 }
 
-TEST_CASE("names that compilers derive are taken apart") {
+TEST_CASE("names derived by compilers are parsed") {
   CHECK(base("f.constprop.0") == "f");
   CHECK(base("f.isra.0.part.1") == "f");
   CHECK(base("f.cold") == "f cold");
@@ -72,7 +72,7 @@ TEST_CASE("names that compilers derive are taken apart") {
   CHECK(base("f.__uniq.12") == "f");
 }
 
-TEST_CASE("names that only look derived are whole") {
+TEST_CASE("names that only look derived are kept") {
   CHECK(base("f") == "none");
   CHECK(base("f.1") == "none"); // a static variable or function of an inner scope
   CHECK(base("f.text") == "none");

@@ -51,7 +51,7 @@ struct Draft {
 
 } // namespace
 
-TEST_CASE("a task file's text says what to probe") {
+TEST_CASE("a text task file is parsed") {
   const auto file = read(R"(
 # proto-file: config.proto
 tasks {
@@ -120,7 +120,7 @@ TEST_CASE("the binary form of early Android 15 is reported by its types, and its
         field(1, field(1, probe) + field(2, "map_x") + field(3, "system_server") + field(4, 60)));
 }
 
-TEST_CASE("without a duration the texts tell the numberings apart") {
+TEST_CASE("without a duration the strings distinguish the numberings") {
   const auto current = read(field(1, field(1, probe) + field(2, "map_x")));
   REQUIRE(current);
   CHECK(current->tasks.front().bpf_maps == std::vector<std::string>{"map_x"});
@@ -132,7 +132,7 @@ TEST_CASE("without a duration the texts tell the numberings apart") {
   CHECK(by_class->warnings.empty());
 }
 
-TEST_CASE("a binary form that fits both numberings, or none, is an error that says so") {
+TEST_CASE("a binary file that fits both numberings or none is an error") {
   const auto both = read(field(1, field(1, probe) + field(2, "/data/x")));
   REQUIRE_FALSE(both);
   CHECK(both.error().kind == ErrorKind::ambiguous);
@@ -158,7 +158,7 @@ TEST_CASE("fields that are not known are reported with their places") {
   CHECK(file->binary.find(field(9, 1)) != std::string::npos);
 }
 
-TEST_CASE("a field that neither numbering knows does not keep an early file from being read") {
+TEST_CASE("a field unknown in both numberings does not prevent reading an early file") {
   const auto file =
       read(field(1, field(1, probe) + field(2, "system_server") + field(3, 60) + field(9, 1)));
   REQUIRE(file);
@@ -168,7 +168,7 @@ TEST_CASE("a field that neither numbering knows does not keep an early file from
   CHECK(file->warnings.front().ends_with(" is not known"));
 }
 
-TEST_CASE("what is neither text nor a message is reported with the byte") {
+TEST_CASE("an invalid task file is reported with the offset") {
   CHECK(fault_of(std::string_view("\x0a\x05\x00", 3)) ==
         "read as the binary form because it is not text: byte 0x0: field 1 is truncated");
   CHECK(fault_of(std::string_view("\x0b\x00", 2)).find("byte 0x0: invalid field tag") !=
@@ -179,7 +179,7 @@ TEST_CASE("what is neither text nor a message is reported with the byte") {
   CHECK(read("\n\ntasks { }"));
 }
 
-TEST_CASE("more than a task file can have is refused before it costs memory") {
+TEST_CASE("limits of task files are checked before allocation") {
   std::string many;
   for (int i = 0; i < 65; ++i) many += field(1, "");
   CHECK(fault_of(many).find("more than 64 tasks") != std::string::npos);
@@ -197,7 +197,7 @@ TEST_CASE("the first version's bpf_map is taken in a text, too") {
   CHECK(draft.task().bpf_maps == std::vector<std::string>{"map_y", "map_x"});
 }
 
-TEST_CASE("what a task lacks is said") {
+TEST_CASE("missing fields of a task are reported") {
   CHECK(Draft{}.task_problem().empty());
   CHECK(Draft{.duration = ""}.task_problem() == "duration_seconds is missing");
   CHECK(Draft{.duration = "duration_seconds: 0"}.task_problem() ==
@@ -219,7 +219,7 @@ TEST_CASE("what a task lacks is said") {
   CHECK(empty->tasks.front().problem->message == "probe_configs is missing");
 }
 
-TEST_CASE("what a probe lacks is said") {
+TEST_CASE("missing fields of a probe are reported") {
   const std::string path = "file_paths: '/a.odex' ";
   const std::string name = "bpf_name: 'x' ";
   const auto problem = [](std::string text) {
@@ -248,7 +248,7 @@ TEST_CASE("what a probe lacks is said") {
         "method_signature and method_name name different methods: 'a.B.c', 'a.B.d'");
 }
 
-TEST_CASE("what is reported beside a method's signature agrees with it") {
+TEST_CASE("fields beside a method's signature must agree with it") {
   const auto problem = [](std::string more) {
     return Draft{.probe = "bpf_name: 'x' file_paths: '/a.odex' "
                           "method_signature: 'void a.B.c(int, long)' " +

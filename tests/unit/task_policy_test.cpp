@@ -36,7 +36,7 @@ TEST_CASE("a prefix allows itself and what follows behind '.', '$' or '('") {
   CHECK(rules.find_prefix("com.foo.Baz.go()") == "com.foo.Baz.go");
 }
 
-TEST_CASE("what user builds allow is what UprobeStats allows there") {
+TEST_CASE("the built-in policy is that of UprobeStats") {
   const Policy rules = Policy::builtin();
   CHECK(rules.find_prefix("com.android.server.am.OomAdjuster.setUidTempAllowlistStateLSP(int, "
                           "boolean)"));
@@ -61,7 +61,7 @@ TEST_CASE("a policy has comments and empty lines, and allows nothing without pre
   CHECK_FALSE(policy("# nothing\n").find_prefix("com.foo.Bar.x"));
 }
 
-TEST_CASE("a prefix that can allow nothing is reported with its line") {
+TEST_CASE("a prefix that cannot match is reported with its line") {
   CHECK(fault_of("a.B\ncom.foo.\n") ==
         "line 2: invalid prefix 'com.foo.': remove the trailing '.' or '$'");
   CHECK(fault_of("com.foo.*") == "line 1: invalid prefix 'com.foo.*': patterns are not supported");

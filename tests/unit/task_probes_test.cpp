@@ -27,7 +27,7 @@ constexpr std::size_t argument_registers = 8; // x0 to x7
 
 } // namespace
 
-TEST_CASE("a method takes what its own declaration says, whoever shares its code") {
+TEST_CASE("a method uses its own declaration if its code is shared") {
   auto image = elf::Image::open({made_sample("v244").oat, std::nullopt});
   REQUIRE(image);
   const auto read = art::OatFile::read(*image, {});
@@ -56,7 +56,7 @@ TEST_CASE("a method takes what its own declaration says, whoever shares its code
   CHECK(strange.error().message == "its class is not known");
 }
 
-TEST_CASE("an argument is in the register behind the method, this and the arguments before it") {
+TEST_CASE("an argument's register follows the method, this and earlier arguments") {
   const LoggedMethod instance = method_with({"int", "long", "java.lang.String"});
   CHECK(place_of(instance, 0) == 2U);
   CHECK(place_of(instance, 1) == 3U);
@@ -74,7 +74,7 @@ TEST_CASE("float and double take no register of those that a record has") {
   CHECK(place_of(method, 3) == 3U);
 }
 
-TEST_CASE("an argument that no register has is said to be where it is") {
+TEST_CASE("an argument without a register has its place as the reason") {
   const LoggedMethod many = method_with(std::vector<std::string>(9, "int"));
   const auto last = static_cast<std::int32_t>(argument_registers - 3);
   CHECK(place_of(many, last) == argument_registers - 1);
@@ -88,14 +88,14 @@ TEST_CASE("an argument that no register has is said to be where it is") {
         "the method is 32-bit code, whose registers the record does not contain");
 }
 
-TEST_CASE("what is not known of a method is taken from where the service takes it") {
+TEST_CASE("unknown methods use the argument positions of the service") {
   const LoggedMethod unknown{.java = fail(ErrorKind::not_found, "no DEX")};
   CHECK(place_of(unknown, 0) == 2U);
   CHECK_FALSE(place_of(unknown, static_cast<std::int32_t>(argument_registers - 2)));
   CHECK(place_of(LoggedMethod(), 1) == 3U); // a library's function
 }
 
-TEST_CASE("methods of a task that have an argument in different places log none") {
+TEST_CASE("methods of a task with an argument at different places log no atom") {
   const std::vector<LoggedMethod> methods = {method_with({"int", "int"}),
                                              method_with({"int", "float"})};
   const std::vector<std::int32_t> positions = {0, 1};

@@ -157,7 +157,7 @@ TEST_CASE("a field that is not known is left out with a warning") {
   CHECK(fault_of("tasks { x: }") == "line 1, column 12: expected a value, found '}'");
 }
 
-TEST_CASE("what is nested without end is refused") {
+TEST_CASE("unbounded nesting is rejected") {
   std::string deep = "x ";
   for (int i = 0; i < 100'000; ++i) deep += "{x ";
   CHECK(fault_of(deep).ends_with("too many levels"));

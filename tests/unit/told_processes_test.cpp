@@ -61,7 +61,7 @@ unwind::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
 
 } // namespace
 
-TEST_CASE("processes that nobody can look at are known from what was reported of them") {
+TEST_CASE("unreadable processes are known from reported mappings") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere second(folder + "/second.so", arm64_library());
@@ -130,7 +130,7 @@ TEST_CASE("processes that nobody can look at are known from what was reported of
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("what /proc says of the next program is not taken for that of the one before") {
+TEST_CASE("mappings of the next program are not used for the previous one") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere now(folder + "/now.so", arm64_library());
@@ -160,7 +160,7 @@ TEST_CASE("what /proc says of the next program is not taken for that of the one 
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a pid whose process has ended is another's when one has it, reported or not") {
+TEST_CASE("a reused pid belongs to the new process, reported or not") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere now(folder + "/now.so", arm64_library());
@@ -204,7 +204,7 @@ TEST_CASE("a library that is written over in place is read anew for processes th
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("code of an OAT file is named as the Java methods it is of") {
+TEST_CASE("code of an OAT file is symbolized as Java methods") {
   for (const char* name : {"v138", "v244"}) {
     const OatSample sample = made_sample(name);
     INFO(sample.oat);
@@ -238,7 +238,7 @@ TEST_CASE("code of an OAT file is named as the Java methods it is of") {
   }
 }
 
-TEST_CASE("what is mapped over the middle of a mapping leaves both of its ends") {
+TEST_CASE("a mapping over the middle of another keeps both ends") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere second(folder + "/second.so", arm64_library());
@@ -273,7 +273,7 @@ TEST_CASE("names of memory stay where they are when mappings are read again in v
   ::munmap(code, page);
 }
 
-TEST_CASE("where records were lost another look tells what lies at an address by now") {
+TEST_CASE("lost records cause the maps to be read again") {
   const std::string folder = temporary_folder();
   const MappedHere before(folder + "/before.so", arm64_library());
   const MappedHere after(folder + "/after.so", arm64_library());

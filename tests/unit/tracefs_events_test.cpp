@@ -23,7 +23,7 @@ TEST_CASE("events of tracefs are read as the kernel writes them") {
   CHECK(parsed.events[2].offset.value == 0x10);
 }
 
-TEST_CASE("what is not an event of tracefs is counted, not guessed") {
+TEST_CASE("invalid tracefs lines are counted") {
   const auto parsed = parse_uprobe_events("q:g/n /a:0x1\np:g/n\np /a:0x1\np:g/n /a\np:g/n /a:0xzz\n"
                                           "p:g/n /a:0x1)\np:g/n /a:0x\n\nr:g/n /a:0x2");
   CHECK(parsed.unknown_lines == 7);

@@ -39,7 +39,7 @@ Stack unwind_x86_64(Process& process, std::uint64_t pc, const UnwindLimits& limi
 
 } // namespace
 
-TEST_CASE("a return probe's trampoline is the first byte of its mapping, whatever lies below") {
+TEST_CASE("a return probe's trampoline is the first byte of its mapping") {
   // The kernel maps it without r.
   const std::string probes = "6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n";
   const std::string neighbour = "5ffffff000-6000000000 r-xp 00000000 00:00 0 [anon:code]\n";
@@ -61,7 +61,7 @@ TEST_CASE("a return probe's trampoline is the first byte of its mapping, whateve
   }
 }
 
-TEST_CASE("a return address that a return probe has replaced is put back where it is known") {
+TEST_CASE("a known return address replaced by a return probe is restored") {
   const std::string probes = "6000000000-6000001000 --xp 00000000 00:00 0 [uprobes]\n";
   Process process(probes);
   process.stack(stack_top, {0, return_trampoline});
@@ -123,7 +123,7 @@ TEST_CASE("a function that has called another and kept no return address ends th
   }
 }
 
-TEST_CASE("a function without return address is the outermost, whatever else is not known") {
+TEST_CASE("a function without return address is the outermost") {
   Process process;
   // Behind a frame record no stack pointer is known, from which the outermost function counts.
   process.stack(stack_top, {0, outermost + 8});
@@ -155,7 +155,7 @@ TEST_CASE("a call through a null pointer is where the signal came") {
   CHECK(explain_end(stack) == "the stack ends here");
 }
 
-TEST_CASE("behind a call to what is not code the stack goes on with the return address") {
+TEST_CASE("a call to an address outside of code continues with the return address") {
   constexpr std::uint64_t nowhere = 0x1234567000;
   Process process;
   for (const std::uint64_t pc : {std::uint64_t{0}, nowhere}) {
@@ -331,7 +331,7 @@ TEST_CASE("a compressed .debug_frame is read, and a goroutine's stack ends where
   }
 }
 
-TEST_CASE("a .debug_frame that cannot be inflated is as good as none") {
+TEST_CASE("a .debug_frame that cannot be inflated is ignored") {
   const std::string frames = go_frames(Arch::x86_64);
   const std::string whole = with_header(frames, frames.size());
   const auto end_with = [](std::string_view name, std::string_view flags,

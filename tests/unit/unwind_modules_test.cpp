@@ -33,7 +33,7 @@ ZipEntry aligned(std::string name, std::string data, std::size_t before) {
 
 } // namespace
 
-TEST_CASE("what lies outside of all segments belongs to the nearest executable one") {
+TEST_CASE("addresses outside of all segments use the nearest executable one") {
   FilesInMemory files;
   files.add("/x/two.so", two_segments());
   ModuleCache cache;
@@ -50,7 +50,7 @@ TEST_CASE("what lies outside of all segments belongs to the nearest executable o
   CHECK(address(0x3110) == 0x23110);
 }
 
-TEST_CASE("anonymous memory of huge pages is memory of no file, whatever it is called") {
+TEST_CASE("memory of huge pages is anonymous under any name") {
   FilesInMemory files;
   files.add("/anon_hugepage", arm64_library());
   ModuleCache cache;

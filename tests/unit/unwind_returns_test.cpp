@@ -39,7 +39,7 @@ struct Returning : Process {
 
 } // namespace
 
-TEST_CASE("at a return instruction of arm64 the caller is where it goes, whatever the row says") {
+TEST_CASE("at a return instruction of arm64 its register has the caller") {
   for (const std::string code : {"c0035fd6", "ff0b5fd6", "ff0f5fd6"}) { // ret, retaa, retab
     INFO(code);
     Returning process(code);
@@ -66,7 +66,7 @@ TEST_CASE("a return instruction of arm64 may name another register") {
   CHECK(names_of(stack) == "- work+0x4 start+0x4");
 }
 
-TEST_CASE("a return instruction whose register was not given leads nowhere") {
+TEST_CASE("a return instruction without its register ends the stack") {
   Returning process;
   const Stack stack = process.unwind({{"pc", returning}, {"sp", stack_top}, {"x29", stack_top}});
   CHECK(names_of(stack) == "-");
@@ -82,7 +82,7 @@ TEST_CASE("at other instructions the row holds") {
   CHECK(stack.frames.at(1).found_by == FoundBy::frame_data);
 }
 
-TEST_CASE("what goes on with a return instruction after a call has not returned yet") {
+TEST_CASE("a return instruction after a call is not yet executed") {
   Returning process("1f2003d5c0035fd6"); // nop; ret
   const Stack stack = process.unwind(
       {{"pc", working}, {"sp", stack_top}, {"lr", returning + 4}, {"x29", stack_top}});
@@ -90,7 +90,7 @@ TEST_CASE("what goes on with a return instruction after a call has not returned 
   CHECK(stack.frames.at(2).found_by == FoundBy::frame_data);
 }
 
-TEST_CASE("a thread that a signal has interrupted at a return instruction goes on there") {
+TEST_CASE("a thread interrupted at a return instruction continues from it") {
   Returning process;
   // struct siginfo, struct ucontext up to its registers (312 bytes), x0 to x30, sp, pc
   std::vector<std::uint64_t> frame(39 + 33, 0);

@@ -31,7 +31,7 @@ TEST_CASE("at a function's entry its first row holds, and the link register lead
   CHECK(stack.frames[1].found_by == FoundBy::frame_data);
 }
 
-TEST_CASE("behind the prologue the caller is read from the stack, without signature and tag") {
+TEST_CASE("after the prologue the caller is read from the stack without signature and tag") {
   Process process;
   process.stack(top, {0x7ffff00200, signature | (work + 8), 0, 0, //
                       0, signature | (start + 8), 0, 0});
@@ -43,7 +43,7 @@ TEST_CASE("behind the prologue the caller is read from the stack, without signat
   CHECK(stack.end == End::outermost);
 }
 
-TEST_CASE("where nothing is known the link register is used once, for the innermost frame") {
+TEST_CASE("without unwind data the link register is used for the innermost frame only") {
   Process process;
   const Stack stack = process.unwind({{"pc", bare + 8}, {"sp", top}, {"lr", start + 8}});
   CHECK(names_of(stack) == "bare+0x8 start+0x4");
@@ -64,7 +64,7 @@ TEST_CASE("a link register that points back into the function is left for the fr
   CHECK(stack.frames[1].found_by == FoundBy::frame_pointer);
 }
 
-TEST_CASE("a chain of frame pointers that goes round ends") {
+TEST_CASE("a loop of frame pointers ends the stack") {
   Process process;
   process.stack(top, {top, bare + 0x20});
   const Stack stack = process.unwind({{"pc", bare + 8}, {"sp", top}, {"x29", top}});
@@ -72,7 +72,7 @@ TEST_CASE("a chain of frame pointers that goes round ends") {
   CHECK(stack.end == End::no_unwind_data);
 }
 
-TEST_CASE("frames that lead nowhere else are a loop") {
+TEST_CASE("repeated frames are a loop") {
   Process process;
   // work saves x29 at sp, and its caller is work again, 32 bytes above, which is not so here: the
   // row of its first instruction moves nothing.
@@ -119,7 +119,7 @@ TEST_CASE("why a stack ends early is reported") {
   CHECK(explain_end(short_of) == "there are more than 1 frames");
 }
 
-TEST_CASE("an entry that cannot be followed is one function's loss") {
+TEST_CASE("an invalid entry only affects its function") {
   Process process;
   const Stack stack = process.unwind({{"pc", broken + 8}, {"sp", top}});
   CHECK(stack.end == End::corrupt);
@@ -128,7 +128,7 @@ TEST_CASE("an entry that cannot be followed is one function's loss") {
   CHECK(other.end == End::outermost);
 }
 
-TEST_CASE("behind a signal's handler the interrupted thread goes on where it was") {
+TEST_CASE("behind a signal handler the stack continues at the interrupted pc") {
   Process process;
   // struct siginfo, struct ucontext up to its registers (312 bytes), x0 to x30, sp, pc
   std::vector<std::uint64_t> frame(39 + 33, 0);
@@ -153,7 +153,7 @@ TEST_CASE("a file is opened once, and a mapping of what is not an ELF file ends 
   CHECK(explain_end(stack) == "text cannot be read: no ELF file is mapped there");
 }
 
-TEST_CASE("registers of another machine than the file's unwind nothing") {
+TEST_CASE("registers of another machine than the file's are rejected") {
   Process process;
   Registers registers(Arch::x86_64);
   registers.set(16, work);

@@ -78,8 +78,7 @@ TEST_CASE("stacks are counted each for itself, hits without one together") {
   CHECK(counting.told.text().empty());
 }
 
-TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that is said once",
-          "[large]") {
+TEST_CASE("stacks beyond 65536 different ones are counted as one, with one warning", "[large]") {
   Counting counting;
   for (std::uint64_t i = 0; i < 70'000; ++i) counting.hit({0x1000 + i});
   counting.hit({0x1000});
@@ -90,7 +89,7 @@ TEST_CASE("beyond 65536 different stacks new ones are counted as one, and that i
         "without frames\n");
 }
 
-TEST_CASE("stacks that are not whole are counted apart, with what stands for the rest") {
+TEST_CASE("incomplete stacks are counted separately with a placeholder") {
   Counting counting;
   counting.hit({0x10}, StackCompleteness::truncated);
   counting.hit({0x10}, StackCompleteness::truncated);

@@ -136,7 +136,7 @@ TEST_CASE("x86 operands name variables, with numbers before and after") {
         "u8 unparsed: unsupported symbol address with two registers");
 }
 
-TEST_CASE("an absolute symbol is a number that moves nowhere") {
+TEST_CASE("an absolute symbol is not relocated") {
   CHECK(one(x86_64, "8@$absolute") == "u8 0x201010");
   CHECK(one(x86_64, "8@absolute") == "u8 [+0x201010]");
 }
@@ -264,7 +264,7 @@ TEST_CASE("no arguments are an empty text or a colon") {
   CHECK(parsed(x86_64, ":").empty());
 }
 
-TEST_CASE("what is not an operand is marked, and the others are read") {
+TEST_CASE("an invalid operand is marked, the others are read") {
   const auto arguments = parsed(x86_64, "8@%rdi what? -4@$3 4@(%rax 8@%rbx");
   REQUIRE(arguments.size() == 4);
   CHECK(shown(arguments[0]) == "u8 rdi");

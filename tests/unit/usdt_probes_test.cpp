@@ -101,7 +101,7 @@ std::string texts(const std::string& provider, const std::string& name,
 
 } // namespace
 
-TEST_CASE("a note tells where a probe is, its semaphore and its arguments, in every kind of file") {
+TEST_CASE("a note has place, semaphore and arguments in each kind of file") {
   const Shape shape = GENERATE(Shape{}, Shape{.is_64bit = false, .machine = "EM_386"},
                                Shape{.is_big = true, .machine = "EM_S390"},
                                Shape{.is_64bit = false, .is_big = true, .machine = "EM_PPC"});
@@ -182,7 +182,7 @@ TEST_CASE("the owner makes a note one of a static probe, not the section's name"
   CHECK(read_back.skipped_notes == 0);
 }
 
-TEST_CASE("notes that say nothing usable are counted, and the others read") {
+TEST_CASE("unusable notes are counted, the others are read") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add("stapsdt", 3, "short");
@@ -233,7 +233,7 @@ TEST_CASE("the Thumb bit is not part of a place") {
   CHECK(read(shape, notes.bytes).probes.at(0).offset.value == 0x1010);
 }
 
-TEST_CASE("a section that ends inside a note gives what is before, and a warning") {
+TEST_CASE("a section that ends inside a note gives the earlier notes and a warning") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add({.location = 0x11010, .texts = texts("p", "whole")});
@@ -254,7 +254,7 @@ TEST_CASE("a file without notes has no static probes") {
   CHECK(probes->warnings.empty());
 }
 
-TEST_CASE("section headers that the file lacks are reported, as probes cannot be looked for") {
+TEST_CASE("missing section headers are reported, because probes cannot be searched") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add({.location = 0x11010, .texts = texts("p", "n")});

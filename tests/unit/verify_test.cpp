@@ -33,7 +33,7 @@ std::vector<DriftRecord> compare(std::vector<RecordedMatch> then, std::vector<Pr
 
 } // namespace
 
-TEST_CASE("what lies where it lay has not drifted") {
+TEST_CASE("unchanged places have no drift") {
   std::vector<ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x1010);
   CHECK(compare_matches(std::vector{recorded("f", 0x10, 0x1010)}, now, "x.so", Pairing::in_one_file)
@@ -58,7 +58,7 @@ TEST_CASE("an entry that lies elsewhere in its archive takes its functions along
   CHECK(drifts[0].change == Change::archive_moved);
 }
 
-TEST_CASE("what is no longer there is gone, and what was not there is new") {
+TEST_CASE("missing symbols are gone, additional ones are new") {
   std::vector<ProbePoint> now;
   now.push_back(point("g", 0x10, 0x10));
   const auto drifts = compare({recorded("f", 0x10, 0x10)}, std::move(now));
@@ -71,7 +71,7 @@ TEST_CASE("what is no longer there is gone, and what was not there is new") {
   CHECK_FALSE(drifts[1].recorded);
 }
 
-TEST_CASE("matches are paired by version, not by name alone") {
+TEST_CASE("matches are paired by name and version") {
   auto then = recorded("f", 0x10, 0x10);
   then.version = "V1";
   auto now = point("f", 0x10, 0x10);
@@ -93,7 +93,7 @@ TEST_CASE("several places with one name are paired in order") {
   CHECK(drifts[0].found == "0x30");
 }
 
-TEST_CASE("a match record is read back from its own form, and other records are passed over") {
+TEST_CASE("a match record is read back, other records are skipped") {
   const auto match = read_match_record(
       R"({"type":"match","target":"x.apk!/a.so","request":"f","file":"/x.apk","entry":"a.so",)"
       R"("offset":"0x1010","image_offset":"0x10","address":"0x10","symbol":"f","symbol_offset":"0x4",)"
@@ -148,7 +148,7 @@ TEST_CASE("a library that is no longer compressed has moved, even to an offset o
   CHECK(moved[0].change == Change::archive_moved);
 }
 
-TEST_CASE("what is not a record is refused") {
+TEST_CASE("invalid records are rejected") {
   for (const char* line :
        {"", "nonsense", "[]", "{}", R"({"type":3})", R"({"type":"match"})",
         R"({"type":"match","target":"x","request":"f","offset":16,"image_offset":"0x1"})",

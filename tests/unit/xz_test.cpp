@@ -26,7 +26,7 @@ Error error_of(const std::string& data, const elf::XzLimits& limits = {}) {
 
 } // namespace
 
-TEST_CASE("xz data comes back whole, whatever its size") {
+TEST_CASE("xz data of each size is decompressed") {
   for (const std::size_t size : {0, 1, 4095, 4096, 4097, 300000}) {
     const std::string content = noise(size);
     const auto decoded = elf::decode_xz(as_bytes(xz(content)));
