@@ -3,6 +3,7 @@
 
 #include "dwarf/attributes.hpp"
 #include "dwarf/entry_walk.hpp"
+#include "dwarf/line_table.hpp"
 #include "dwarf/positions.hpp"
 
 #include <algorithm>
@@ -144,35 +145,28 @@ private:
 };
 
 // Returns the lowest address of the ranges where a statement begins.
-std::optional<std::uint64_t> first_statement(const llvm::DWARFDebugLine::LineTable& table,
+std::optional<std::uint64_t> first_statement(const LineIndex& lines,
                                              const llvm::DWARFAddressRangesVector& ranges) {
   std::optional<std::uint64_t> first;
-  for (const llvm::DWARFAddressRange& range : ranges) {
-    std::vector<std::uint32_t> rows;
-    if (range.LowPC >= range.HighPC ||
-        !table.lookupAddressRange(
-            {.Address = range.LowPC, .SectionIndex = llvm::object::SectionedAddress::UndefSection},
-            range.HighPC - range.LowPC, rows))
-      continue;
-    for (const std::uint32_t row : rows) {
-      const std::uint64_t address = table.Rows[row].Address.Address;
-      if (table.Rows[row].IsStmt && address >= range.LowPC && address < first.value_or(~0ULL))
-        first = address;
-    }
-  }
+  for (const llvm::DWARFAddressRange& range : ranges)
+    if (const auto address = lines.first_statement(range.LowPC, range.HighPC))
+      first = std::min(*address, first.value_or(*address));
   return first;
 }
 
-std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& copy) {
+std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& copy,
+                                        RangeReader& reader) {
   llvm::DWARFUnit* const entries = context.with_entries(copy.unit);
   const Die die = entries->getDIEForOffset(copy.offset);
   const std::vector<Die> chain = inline_chain(die);
   if (chain.empty() || !chain.back().isSubprogramDIE()) return std::nullopt;
   const Positions positions(context, *copy.unit);
-  const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+  const llvm::DWARFAddressRangesVector ranges = reader.of(die);
   auto entry = entry_pc(die, ranges);
   const bool is_told = entry || ranges.size() == 1;
-  if (!entry && positions.table() != nullptr) entry = first_statement(*positions.table(), ranges);
+  if (!entry && !ranges.empty())
+    if (const LineIndex* const lines = context.line_index(*copy.unit))
+      entry = first_statement(*lines, ranges);
   if (!entry && !ranges.empty())
     entry = std::ranges::min(ranges, {}, &llvm::DWARFAddressRange::LowPC).LowPC;
   if (!entry) return std::nullopt;
@@ -234,8 +228,9 @@ find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>
     return number->second;
   });
   if (!found) return fail(found.error());
+  RangeReader reader(debug.context());
   found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
-    if (auto instance = describe(debug.context(), copy))
+    if (auto instance = describe(debug.context(), copy, reader))
       functions[number].instances.push_back(std::move(*instance));
   });
   std::erase_if(functions, [](const InlinedFunction& one) { return one.instances.empty(); });

@@ -111,9 +111,9 @@ private:
     if (auto checked = check_size(size); !checked) return fail(std::move(checked).error());
     const auto damaged = fail(ErrorKind::corrupt, fmt::format("{} cannot be inflated", name_));
     if (size > unchecked_size && size / max_ratio > bytes.size()) return damaged;
-    const auto content = std::make_shared<std::vector<std::byte>>(size);
+    const auto content = std::make_shared_for_overwrite<std::byte[]>(size);
     const auto input = views_in<std::uint8_t>(bytes);
-    auto* const output = reinterpret_cast<std::uint8_t*>(content->data());
+    auto* const output = reinterpret_cast<std::uint8_t*>(content.get());
     std::size_t got = size;
     llvm::Error error = method == Method::Zstd
                             ? llvm::compression::zstd::decompress(input, output, got)
@@ -121,7 +121,7 @@ private:
     const bool failed = static_cast<bool>(error);
     llvm::consumeError(std::move(error));
     if (failed || got != size) return damaged;
-    return SectionContent{*content, content};
+    return SectionContent{{content.get(), size}, content};
   }
 
   std::string_view name_;
@@ -200,6 +200,23 @@ Result<std::optional<SectionContent>> section_content(const Layout& layout, std:
   const auto old = find_section(layout, fmt::format(".z{}", name.substr(1)));
   if (!old) return std::nullopt;
   return inflater.with_magic(old->bytes);
+}
+
+std::optional<ContentSize> content_size(const Layout& layout, std::string_view name) {
+  if (const auto found = find_section(layout, name)) {
+    const std::uint64_t in_file = found->bytes.size();
+    if (!found->is_compressed) return ContentSize{in_file, in_file, false};
+    return with_elf_type(layout.machine, [&]<class ELFT>() -> std::optional<ContentSize> {
+      const auto* const header = view_at<typename ELFT::Chdr>(found->bytes, 0);
+      if (header == nullptr) return std::nullopt;
+      return ContentSize{in_file, header->ch_size, true};
+    });
+  }
+  if (!name.starts_with(".debug_")) return std::nullopt;
+  const auto old = find_section(layout, fmt::format(".z{}", name.substr(1)));
+  const auto size = old ? read_at<std::uint64_t>(old->bytes, 4, ByteOrder::big) : std::nullopt;
+  if (!size) return std::nullopt;
+  return ContentSize{old->bytes.size(), *size, true};
 }
 
 Result<void> check_section_headers(const Layout& layout) {
