@@ -4,10 +4,12 @@
 #include "dwarf/attributes.hpp"
 #include "dwarf/entry_walk.hpp"
 #include "dwarf/line_table.hpp"
+#include "dwarf/name_index.hpp"
 #include "dwarf/positions.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -183,14 +185,49 @@ std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& cop
                          .call_line = call.line};
 }
 
+// Finds inlined copies by the index of names, and checks them at their entries. Returns each with
+// the raw name of its function; nullopt if there is no index, or, with a warning, if it is wrong.
+std::optional<std::vector<std::pair<std::string, InlinedCopy>>>
+find_by_index(Context& context, const std::function<bool(std::string_view)>& matches) {
+  const auto index = NameIndex::read(context);
+  if (!index) return std::nullopt;
+  std::vector<std::pair<std::string_view, NameIndex::Entry>> listed;
+  const bool is_sound =
+      index->visit(matches, [&](std::string_view name, const NameIndex::Entry& entry) {
+        if (entry.tag == llvm::dwarf::DW_TAG_inlined_subroutine) listed.emplace_back(name, entry);
+      });
+  if (!is_sound) return std::nullopt;
+  std::vector<std::pair<std::string, InlinedCopy>> copies;
+  std::set<std::pair<const llvm::DWARFUnit*, std::uint64_t>> seen;
+  for (const auto& [name, entry] : listed) {
+    llvm::DWARFUnit* const entries = context.with_entries(entry.unit);
+    const auto offset =
+        entries != nullptr ? checked_add(entries->getOffset(), entry.offset) : std::nullopt;
+    const Die die = offset ? entries->getDIEForOffset(*offset) : Die();
+    const bool is_copy = die && die.getTag() == llvm::dwarf::DW_TAG_inlined_subroutine;
+    const auto raw = is_copy ? context.linkage_name(die) : std::nullopt;
+    if (!raw || (*raw != name && context.name(die) != name)) {
+      context.warn("the index in .debug_names is wrong and not used");
+      return std::nullopt;
+    }
+    if (*raw == name && has_code(die) && seen.emplace(entries, *offset).second)
+      copies.emplace_back(name, InlinedCopy{.origin = {}, .unit = entry.unit, .offset = *offset});
+  }
+  return copies;
+}
+
+Result<void> check_size(const Context& context) {
+  const std::uint64_t size = context.info_size();
+  if (size <= max_debug_info) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("the debug information is too large to be searched for inlined "
+                          "functions: {} MiB (expected at most {})",
+                          size >> 20U, max_debug_info >> 20U));
+}
+
 Result<InlinedScan> scan(const DebugInfo& debug, InlinedScan::FindName find_name) {
   Context& context = debug.context();
-  const std::uint64_t size = context.info_size();
-  if (size > max_debug_info)
-    return fail(ErrorKind::unsupported,
-                fmt::format("the debug information is too large to be searched for inlined "
-                            "functions: {} MiB (expected at most {})",
-                            size >> 20U, max_debug_info >> 20U));
+  if (auto checked = check_size(context); !checked) return fail(std::move(checked).error());
   InlinedScan all(context, std::move(find_name));
   all.read_all();
   return all;
@@ -219,20 +256,30 @@ Result<std::vector<InlinedFunction>>
 find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>& matches) {
   std::vector<InlinedFunction> functions;
   std::unordered_map<std::string_view, std::optional<std::size_t>> numbers; // of all names
-  const auto found = scan(debug, [&](std::string_view raw) {
+  const auto find_number = [&](std::string_view raw) {
     const auto [number, is_new] = numbers.try_emplace(raw);
     if (is_new && matches(raw)) {
       number->second = functions.size();
       functions.push_back({.name = std::string(raw), .instances = {}});
     }
     return number->second;
-  });
-  if (!found) return fail(found.error());
-  RangeReader reader(debug.context());
-  found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
-    if (auto instance = describe(debug.context(), copy, reader))
+  };
+  Context& context = debug.context();
+  if (auto checked = check_size(context); !checked) return fail(std::move(checked).error());
+  RangeReader reader(context);
+  const auto add = [&](std::size_t number, const InlinedCopy& copy) {
+    if (auto instance = describe(context, copy, reader))
       functions[number].instances.push_back(std::move(*instance));
-  });
+  };
+  const auto indexed = find_by_index(context, matches);
+  if (indexed) {
+    for (const auto& [name, copy] : *indexed)
+      if (const auto number = find_number(name)) add(*number, copy);
+  } else {
+    const auto found = scan(debug, find_number);
+    if (!found) return fail(found.error());
+    found->for_each_copy(add);
+  }
   std::erase_if(functions, [](const InlinedFunction& one) { return one.instances.empty(); });
   for (InlinedFunction& one : functions)
     std::ranges::sort(one.instances, {}, [](const InlinedInstance& each) {
