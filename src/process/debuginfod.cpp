@@ -2,6 +2,7 @@
 #include "process/debuginfod.hpp"
 
 #include "process/command.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,8 +17,6 @@ constexpr const char* program = "debuginfod-find"; // in PATH
 bool is_build_id(std::string_view text) {
   return text.size() >= 2 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
-
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
 } // namespace
 
