@@ -48,7 +48,10 @@ bool are_bounded(const llvm::DWARFUnit& unit, bool only_first) {
       is_indexed ? 0 : static_cast<std::uint64_t>(abbreviations->end() - abbreviations->begin());
   while (at < end) {
     const std::uint64_t begin = at;
-    const std::uint64_t code = data.getULEB128(&at);
+    const auto first = static_cast<std::uint8_t>(data.getData()[at]);
+    const bool has_one_byte = first < 0x80; // most codes: LLVM's function takes longer
+    const std::uint64_t code = has_one_byte ? first : data.getULEB128(&at);
+    at += has_one_byte ? 1 : 0;
     if (at == begin) return true; // malformed: LLVM reads it as the end of children
     if (code == 0) continue;
     const auto* const abbreviation =
@@ -57,6 +60,12 @@ bool are_bounded(const llvm::DWARFUnit& unit, bool only_first) {
     const std::uint64_t steps = search_steps + abbreviation->getNumAttributes();
     if (steps > steps_left) return false;
     steps_left -= steps;
+    if (const auto fixed = abbreviation->getFixedAttributesByteSize(unit)) {
+      if (*fixed > end - at) return false;
+      at += *fixed;
+      if (only_first) return true;
+      continue;
+    }
     for (const auto& attribute : abbreviation->attributes()) {
       if (attribute.isImplicitConst()) continue;
       const std::uint64_t before = at;
