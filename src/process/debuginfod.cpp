@@ -12,7 +12,7 @@ namespace uprobectl {
 
 namespace {
 
-constexpr const char* program = "debuginfod-find"; // in PATH
+constexpr const char* find_program = "debuginfod-find"; // in PATH
 
 bool is_build_id(std::string_view text) {
   return text.size() >= 2 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -23,14 +23,14 @@ bool is_build_id(std::string_view text) {
 Result<std::string> DebuginfodClient::find_debug_file(const std::string& build_id) {
   if (!is_build_id(build_id))
     return fail(ErrorKind::not_found, fmt::format("'{}' is not a build id", build_id));
-  return find({program, "debuginfo", build_id});
+  return find({find_program, "debuginfo", build_id});
 }
 
 Result<std::string> DebuginfodClient::find_source(const std::string& build_id,
                                                   const std::string& path) {
   if (!is_build_id(build_id) || !path.starts_with('/'))
     return fail(ErrorKind::not_found, fmt::format("'{}' is not an absolute path", path));
-  return find({program, "source", build_id, path});
+  return find({find_program, "source", build_id, path});
 }
 
 Result<std::string> DebuginfodClient::find(std::vector<std::string> words) {
