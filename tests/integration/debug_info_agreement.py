@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import tap  # noqa: E402
 
 # Programs, compilers, options, DWARF versions.
-QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2", 4),
-         ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2", 5),
+QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2 -gz=zlib", 4),
+         ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2 -gz=zlib", 5),
          ("passing", "g++", "-O0 -fdebug-types-section", 4), ("passing", "g++", "-O0", 5),
          ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5)]
 FULL = [("shop", compiler, level, version) for compiler in ("g++", "clang++-19")
