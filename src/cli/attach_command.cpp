@@ -2,6 +2,7 @@
 // The subcommands attach and usdt attach: the same options for functions and for static probes.
 #include "capture_options.hpp"
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "option_parser.hpp"
 #include "option_values.hpp"
 #include "requests.hpp"
@@ -230,7 +231,8 @@ void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
 }
 
 // Binds the options of attach or usdt attach.
-void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeKind words) {
+void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOptions& common,
+                         ProbeKind words) {
   parser.bind("--duration", options.duration, parse_run_time);
   bind_process_options(parser, options.processes);
   parser.bind("-c", options.command_line);
@@ -247,7 +249,7 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, ProbeKind
   bind_instruction_option(parser, options.instruction);
   parser.bind("--dry-run", options.dry_run);
   bind_program_options(parser, options.program);
-  bind_debug_options(parser, options.debug_places);
+  bind_debug_options(parser, options.debug_places, common);
   if (words == ProbeKind::static_probes) return;
   bind_dex_options(parser, options.dex);
   bind_oatdump_option(parser, options.oatdump);
@@ -278,7 +280,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   CommonOptions common{.private_output = true};
   bind_common_options(parser, common);
   AttachOptions options;
-  bind_attach_options(parser, options, ProbeKind::functions);
+  bind_attach_options(parser, options, common, ProbeKind::functions);
   TaskRunOptions tasks;
   bind_task_run_options(parser, tasks);
   const auto parsed = parse_or_finish(parser, common, arguments);
@@ -296,6 +298,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   request->stacks.title = command_line("attach", arguments);
   const auto output = open_output(common, {.instruction = options.instruction});
   if (!output) return finish_with(output.error(), common);
+  const Debuginfod debuginfod(common.debuginfod, **output);
   return attach(*request, **output, options.forward_exit);
 }
 
@@ -304,7 +307,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   CommonOptions common{.private_output = true};
   bind_common_options(parser, common);
   AttachOptions options;
-  bind_attach_options(parser, options, ProbeKind::static_probes);
+  bind_attach_options(parser, options, common, ProbeKind::static_probes);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   options.resolve.instructions = select_instructions(common, options.instruction);
@@ -313,6 +316,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   request->stacks.title = command_line("usdt attach", arguments);
   const auto output = open_output(common, {.instruction = options.instruction});
   if (!output) return finish_with(output.error(), common);
+  const Debuginfod debuginfod(common.debuginfod, **output);
   return attach(*request, **output, options.forward_exit);
 }
 

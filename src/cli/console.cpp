@@ -55,8 +55,10 @@ void bind_common_options(OptionParser& parser, CommonOptions& options) {
   parser.bind("--color", options.colour);
 }
 
-void bind_debug_options(OptionParser& parser, std::vector<std::string>& places) {
+void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
+                        CommonOptions& options) {
   parser.bind("--debug-dir", places);
+  parser.bind("--debuginfod", options.debuginfod);
 }
 
 void bind_instruction_option(OptionParser& parser, bool& wanted) {

@@ -22,12 +22,14 @@ struct CommonOptions {
   bool verbose = false;
   bool header = false;
   std::optional<std::string> colour;
+  bool debuginfod = false;     // of the commands with bind_debug_options()
   bool private_output = false; // create -o with mode 0600: records may contain process memory
 };
 void bind_common_options(OptionParser& parser, CommonOptions& options);
 
-// --debug-dir, --symfs, --symdir.
-void bind_debug_options(OptionParser& parser, std::vector<std::string>& places);
+// --debug-dir, --symfs, --symdir; --debuginfod.
+void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
+                        CommonOptions& options);
 
 // --instruction.
 void bind_instruction_option(OptionParser& parser, bool& wanted);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "uprobectl/unwind/saved.hpp"
 
 namespace uprobectl::cli {
@@ -31,7 +32,7 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
   CommonOptions common;
   bind_common_options(parser, common);
   std::vector<std::string> debug_places;
-  bind_debug_options(parser, debug_places);
+  bind_debug_options(parser, debug_places, common);
   bool source_lines = false;
   parser.bind("--lines", source_lines);
   const auto parsed = parse_or_finish(parser, common, arguments);
@@ -40,6 +41,7 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
   if (words.size() != 1) return finish_with(parser.usage_error("expected one DIR"), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
+  const Debuginfod debuginfod(common.debuginfod, **output);
   if (const auto printed =
           print_stack(words.front(), std::move(debug_places), source_lines, **output);
       !printed)

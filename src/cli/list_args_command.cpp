@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommand list-args.
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "dwarf/functions.hpp"
 #include "target_options.hpp"
 #include "trace/typed_probes.hpp"
@@ -93,7 +94,7 @@ ExitCode run_list_args(std::span<const std::string_view> arguments) {
   CommonOptions options;
   bind_common_options(parser, options);
   TargetArguments where;
-  bind_target_options(parser, where);
+  bind_target_options(parser, where, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   auto request = make_list_args_request(parser, *parsed);
@@ -103,6 +104,7 @@ ExitCode run_list_args(std::span<const std::string_view> arguments) {
   request->options = std::move(*target_options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
+  const Debuginfod debuginfod(options.debuginfod, **output);
 
   const auto targets = find_targets(request->target, request->options);
   if (!targets) {

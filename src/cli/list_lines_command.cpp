@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommand list-lines: source text, and which lines can be probed.
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "resolve/source_text.hpp"
 #include "target_options.hpp"
 #include "util/numbers.hpp"
@@ -80,10 +81,11 @@ Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesReq
 
 // Writes the lines with their text, or without it only those with code.
 void write_lines(const SourceLines& lines, const ProbedBinary& binary, const SourceSearch& where,
-                 Output& output) {
+                 Debuginfod& debuginfod, Output& output) {
   const std::uint32_t last = lines.last.value_or(UINT32_MAX);
   SourceLineRecord record{.binary = &binary, .source = lines.file};
-  const auto path = find_source(lines.file, where);
+  auto path = find_source(lines.file, where);
+  if (!path) path = debuginfod.find_source(binary.build_id, lines.file);
   std::uint32_t shown = 0; // the last line with text
   if (path) {
     output.detail("source text from " + *path);
@@ -114,7 +116,8 @@ void write_lines(const SourceLines& lines, const ProbedBinary& binary, const Sou
 }
 
 void list_lines(std::string_view target_text, const LinesRequest& request,
-                const TargetOptions& options, const SourceSearch& where, Output& output) {
+                const TargetOptions& options, const SourceSearch& where, Debuginfod& debuginfod,
+                Output& output) {
   const auto targets = find_targets(target_text, options);
   if (!targets) {
     output.fail(targets.error(), std::string(target_text));
@@ -128,7 +131,8 @@ void list_lines(std::string_view target_text, const LinesRequest& request,
       return;
     }
     report_debug_files(target, output);
-    for (const SourceLines& lines : *found) write_lines(lines, target.binary(), where, output);
+    for (const SourceLines& lines : *found)
+      write_lines(lines, target.binary(), where, debuginfod, output);
   });
   if (!visited)
     output.fail(visited.error(), std::string(target_text));
@@ -143,7 +147,7 @@ ExitCode run_list_lines(std::span<const std::string_view> arguments) {
   CommonOptions options;
   bind_common_options(parser, options);
   TargetArguments words;
-  bind_target_options(parser, words);
+  bind_target_options(parser, words, options);
   SourceSearch where;
   parser.bind("--source-dir", where.folders);
   const auto parsed = parse_or_finish(parser, options, arguments);
@@ -160,7 +164,8 @@ ExitCode run_list_lines(std::span<const std::string_view> arguments) {
   where.debug_places = target_options->debug_places;
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
-  list_lines(typed[0], parse_lines_request(typed[1]), *target_options, where, **output);
+  Debuginfod debuginfod(options.debuginfod, **output);
+  list_lines(typed[0], parse_lines_request(typed[1]), *target_options, where, debuginfod, **output);
   return finish(**output);
 }
 

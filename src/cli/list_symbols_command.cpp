@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommand list-symbols: symbols of one or several files, or the libraries of an archive.
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"
 #include "util/mapped_file.hpp"
@@ -235,7 +236,7 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
   ListOptions listing;
   bind_list_options(parser, listing);
   TargetArguments where;
-  bind_target_options(parser, where);
+  bind_target_options(parser, where, options);
   bind_dex_options(parser, where.dex);
   bind_oatdump_option(parser, where.oatdump);
   const auto parsed = parse_or_finish(parser, options, arguments);
@@ -250,6 +251,7 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
   request->filter = make_filter(listing);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
+  const Debuginfod debuginfod(options.debuginfod, **output);
   list(*request, **output);
   return finish(**output);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommand resolve, with --emit, --verify and --config.
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "output/emit.hpp"
 #include "output/recorded_match.hpp"
 #include "requests.hpp"
@@ -265,7 +266,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   CommonOptions options;
   bind_common_options(parser, options);
   TargetArguments where;
-  bind_target_options(parser, where);
+  bind_target_options(parser, where, options);
   bind_dex_options(parser, where.dex);
   bind_oatdump_option(parser, where.oatdump);
   TextStyle style;
@@ -315,6 +316,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   }
   const auto output = open_output(options, style);
   if (!output) return finish_with(output.error(), options);
+  const Debuginfod debuginfod(options.debuginfod, **output);
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
   TargetResolver resolving(*target_options, how, *tool, **output);

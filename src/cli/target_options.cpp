@@ -9,8 +9,8 @@
 
 namespace uprobectl::cli {
 
-void bind_target_options(OptionParser& parser, TargetArguments& words) {
-  bind_debug_options(parser, words.debug_places);
+void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options) {
+  bind_debug_options(parser, words.debug_places, options);
   bind_extracted_option(parser, words.extracted);
   parser.bind("--pid", words.pid_lists);
   parser.bind("--app", words.app);

@@ -2,6 +2,7 @@
 // The options that determine where TARGET is searched.
 #pragma once
 
+#include "console.hpp"
 #include "option_parser.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -22,8 +23,8 @@ struct TargetArguments {
   std::optional<std::string> oatdump;
 };
 
-// --debug-dir, -p, --app and --extracted.
-void bind_target_options(OptionParser& parser, TargetArguments& words);
+// --debug-dir, --debuginfod, -p, --app and --extracted.
+void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options);
 
 // --dex and --root.
 void bind_dex_options(OptionParser& parser, DexArguments& words);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "target_options.hpp"
 #include "util/mapped_file.hpp"
 
@@ -122,7 +123,7 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
   CommonOptions options;
   bind_common_options(parser, options);
   TargetArguments where;
-  bind_target_options(parser, where);
+  bind_target_options(parser, where, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
   auto request = make_static_list_request(parser, *parsed);
@@ -134,6 +135,7 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
   request->options = std::move(*target_options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
+  const Debuginfod debuginfod(options.debuginfod, **output);
   list_static(*request, **output);
   return finish(**output);
 }

@@ -57,11 +57,38 @@ inline std::optional<std::uint64_t> entry_pc(const Die& die,
 
 // Returns the address of the first instruction of a function or inlined copy: DW_AT_entry_pc, else
 // the start of its first range.
-inline std::optional<std::uint64_t> entry_address(const Die& die) {
-  const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+inline std::optional<std::uint64_t> entry_address(const Die& die,
+                                                  const llvm::DWARFAddressRangesVector& ranges) {
   if (const auto entry = entry_pc(die, ranges)) return entry;
   if (ranges.empty()) return std::nullopt;
   return ranges.front().LowPC;
 }
+
+// Reads the ranges of many entries, which may share one long list in damaged files.
+class RangeReader {
+public:
+  explicit RangeReader(Context& context) : context_(context) {}
+
+  // Whether the entries so far had too many ranges.
+  bool is_full() const { return is_full_; }
+  // As address_ranges(); empty, with a warning, if there are too many.
+  llvm::DWARFAddressRangesVector of(const Die& die) {
+    if (is_full_) return {};
+    llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+    is_full_ = ranges.size() > left_;
+    if (is_full_) {
+      context_.warn("there are too many ranges of addresses: some functions are not read");
+      return {};
+    }
+    left_ -= ranges.size();
+    return ranges;
+  }
+  std::optional<std::uint64_t> entry_of(const Die& die) { return entry_address(die, of(die)); }
+
+private:
+  Context& context_;
+  std::size_t left_ = std::size_t{1} << 23; // the largest units have some hundred thousand
+  bool is_full_ = false;
+};
 
 } // namespace uprobectl::dwarf

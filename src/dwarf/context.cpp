@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/context.hpp"
 
+#include "dwarf/debug_sections.hpp"
+#include "dwarf/line_table.hpp"
 #include "dwarf/type_table.hpp"
 #include "dwarf/unit_check.hpp"
 #include "elf/debug_file.hpp"
-#include "elf/elf_types.hpp"
-#include "elf/sections.hpp"
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
-#include <llvm/DebugInfo/DWARF/DWARFRelocMap.h>
 #include <llvm/DebugInfo/DWARF/DWARFTypeUnit.h>
 
 namespace uprobectl::dwarf {
@@ -23,79 +22,6 @@ constexpr std::size_t max_warnings = 20;
 constexpr std::uint64_t max_split_unit = std::uint64_t{4} << 30;
 // A path that no file has: LLVM does not search for another one then.
 constexpr std::string_view no_file = "/dev/null/none";
-
-// The sections of an ELF file, each inflated at its first use. LLVM asks for them by functions.
-class Sections final : public llvm::DWARFObject {
-public:
-  Sections(const elf::Layout& layout, Context& context) : layout_(layout), context_(context) {}
-
-  llvm::StringRef getFileName() const override { return ""; }
-  bool isLittleEndian() const override { return layout_.machine.order == ByteOrder::little; }
-  std::uint8_t getAddressSize() const override { return layout_.machine.is_64bit ? 8 : 4; }
-
-  void
-  forEachInfoSections(llvm::function_ref<void(const llvm::DWARFSection&)> visit) const override {
-    visit(section(".debug_info"));
-  }
-  void
-  forEachTypesSections(llvm::function_ref<void(const llvm::DWARFSection&)> visit) const override {
-    if (const auto& types = section(".debug_types"); !types.Data.empty()) visit(types);
-  }
-  llvm::StringRef getAbbrevSection() const override { return section(".debug_abbrev").Data; }
-  const llvm::DWARFSection& getLocSection() const override { return section(".debug_loc"); }
-  const llvm::DWARFSection& getLoclistsSection() const override {
-    return section(".debug_loclists");
-  }
-  llvm::StringRef getArangesSection() const override { return section(".debug_aranges").Data; }
-  const llvm::DWARFSection& getLineSection() const override { return section(".debug_line"); }
-  llvm::StringRef getLineStrSection() const override { return section(".debug_line_str").Data; }
-  llvm::StringRef getStrSection() const override { return section(".debug_str").Data; }
-  const llvm::DWARFSection& getRangesSection() const override { return section(".debug_ranges"); }
-  const llvm::DWARFSection& getRnglistsSection() const override {
-    return section(".debug_rnglists");
-  }
-  const llvm::DWARFSection& getStrOffsetsSection() const override {
-    return section(".debug_str_offsets");
-  }
-  const llvm::DWARFSection& getAddrSection() const override { return section(".debug_addr"); }
-  const llvm::DWARFSection& getNamesSection() const override { return section(".debug_names"); }
-  llvm::StringRef getGdbIndexSection() const override { return section(".gdb_index").Data; }
-
-  // Relocations: programs and libraries have none in their debug sections.
-  std::optional<llvm::RelocAddrEntry> find(const llvm::DWARFSection&,
-                                           std::uint64_t) const override {
-    return std::nullopt;
-  }
-
-private:
-  // LLVM reads the addresses of a split unit from our .debug_addr, and asks its own class for the
-  // relocations of it. That class expects this object behind every section (DWARFSectionMap in
-  // LLVM's DWARFContext.cpp). It is always empty.
-  struct RelocatedSection : llvm::DWARFSection {
-    llvm::RelocAddrMap relocations;
-  };
-  struct Section {
-    RelocatedSection section;
-    std::shared_ptr<const void> owner; // of inflated bytes
-  };
-
-  const llvm::DWARFSection& section(std::string_view name) const {
-    const auto [found, is_new] = sections_.try_emplace(name);
-    if (!is_new) return found->second.section;
-    auto content = elf::section_content(layout_, name, max_section_size);
-    if (!content) {
-      context_.warn(std::move(content).error().message);
-    } else if (*content) {
-      found->second.section.Data = elf::as_string_ref((*content)->bytes);
-      found->second.owner = std::move((*content)->owner);
-    }
-    return found->second.section;
-  }
-
-  const elf::Layout& layout_;
-  Context& context_;
-  mutable std::map<std::string_view, Section> sections_; // references stay valid
-};
 
 // Whether the path, without symbolic links, is a regular file below the folder.
 bool is_file_below(const std::string& path, const std::string& folder) {
@@ -147,27 +73,27 @@ llvm::DWARFContext& Context::dwarf() {
   if (!dwarf_) {
     const auto report = [this](llvm::Error error) { warn(std::move(error)); };
     std::string package = files_.package.empty() ? std::string(no_file) : files_.package;
-    dwarf_ = std::make_unique<llvm::DWARFContext>(std::make_unique<Sections>(layout_, *this),
-                                                  std::move(package), report, report);
+    auto sections = std::make_unique<DebugSections>(layout_, *this);
+    sections_ = sections.get();
+    dwarf_ = std::make_unique<llvm::DWARFContext>(std::move(sections), std::move(package), report,
+                                                  report);
   }
   return *dwarf_;
 }
 
 std::uint64_t Context::info_size() const {
-  if (const auto section = elf::find_section(layout_, ".debug_info")) {
-    if (!section->is_compressed) return section->bytes.size();
-    return elf::with_elf_type(layout_.machine, [&]<class ELFT>() -> std::uint64_t {
-      const auto* const header = elf::view_at<typename ELFT::Chdr>(section->bytes, 0);
-      return header == nullptr ? 0 : std::uint64_t{header->ch_size};
-    });
-  }
-  // "ZLIB" and the size, big-endian.
-  const auto section = elf::section_bytes(layout_, ".zdebug_info");
-  std::uint64_t size = 0;
-  if (section)
-    for (const std::byte byte : section->first(std::min<std::size_t>(section->size(), 12)))
-      size = size << 8U | std::to_integer<std::uint64_t>(byte);
-  return size;
+  const auto size = elf::content_size(layout_, ".debug_info");
+  return size ? size->content : 0;
+}
+
+void Context::prefetch(std::initializer_list<std::string_view> sections) {
+  dwarf();
+  for (const std::string_view name : sections) sections_->prefetch(name);
+}
+
+bool Context::read_location_lists() {
+  dwarf();
+  return sections_->read_location_lists();
 }
 
 void Context::warn(std::string message) {
@@ -182,6 +108,46 @@ llvm::DWARFUnit* Context::unit_at(VirtualAddress address) {
   const auto offset = units_->unit_at(address);
   llvm::DWARFUnit* const unit = offset ? dwarf().getCompileUnitForOffset(*offset) : nullptr;
   return unit != nullptr && has_sound_root(*unit) ? unit : nullptr;
+}
+
+llvm::DWARFUnit* Context::unit_of_lines(std::uint64_t offset) {
+  // Linkers copy the tables in the order of the units.
+  llvm::DWARFContext& all = dwarf();
+  unsigned low = 0;
+  unsigned high = all.getNumCompileUnits();
+  while (low < high) {
+    const unsigned middle = low + (high - low) / 2;
+    const auto found = lines_of_compile_unit(*all.getUnitAtIndex(middle));
+    if (!found) break;
+    if (*found < offset)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == high && low < all.getNumCompileUnits())
+    if (llvm::DWARFUnit* const unit = all.getUnitAtIndex(low);
+        lines_of_compile_unit(*unit) == offset)
+      return unit;
+  const auto& units = units_by_lines();
+  const auto found = units.find(offset);
+  return found != units.end() ? found->second : nullptr;
+}
+
+const std::map<std::uint64_t, llvm::DWARFUnit*>& Context::units_by_lines() {
+  if (units_by_lines_) return *units_by_lines_;
+  units_by_lines_.emplace();
+  for (const auto& unit : dwarf().compile_units())
+    if (const auto offset = lines_of_compile_unit(*unit))
+      units_by_lines_->emplace(*offset, unit.get());
+  return *units_by_lines_;
+}
+
+std::optional<std::uint64_t> Context::lines_of_compile_unit(llvm::DWARFUnit& unit) {
+  using namespace llvm::dwarf;
+  const Die root = has_sound_root(unit) ? unit.getUnitDIE() : Die();
+  if (!root || (root.getTag() != DW_TAG_compile_unit && root.getTag() != DW_TAG_skeleton_unit))
+    return std::nullopt;
+  return LineTable::offset_of(unit);
 }
 
 bool Context::is_safe_split_file(const std::string& path) {
@@ -365,35 +331,40 @@ Die Context::with_attribute(const Die& die, Attribute attribute) {
   return {};
 }
 
-const llvm::DWARFDebugLine::LineTable* Context::line_table(llvm::DWARFUnit& unit) {
-  llvm::DWARFContext& owner = unit.getContext(); // of the file or of a split unit
-  const auto offset =
-      llvm::dwarf::toSectionOffset(unit.getUnitDIE().find(llvm::dwarf::DW_AT_stmt_list));
-  const llvm::StringRef tables = owner.getDWARFObj().getLineSection().Data;
-  if (!offset || *offset >= tables.size()) return nullptr;
-  const Bytes table = std::as_bytes(std::span(tables.data(), tables.size())).subspan(*offset);
-  if (!has_readable_file_names(table, layout_.machine.order)) {
-    warn(fmt::format("the line table at {:#x} is damaged", *offset));
+UnitLines* Context::unit_lines(llvm::DWARFUnit& unit) {
+  const auto offset = LineTable::offset_of(unit);
+  if (!offset) return nullptr;
+  llvm::DWARFUnit* const linked = unit.getLinkedUnit();
+  llvm::DWARFUnit& owner = linked != nullptr ? *linked : unit;
+  const std::string_view folder =
+      text(owner.getUnitDIE(), llvm::dwarf::DW_AT_comp_dir).value_or("");
+  const auto [known, is_new] =
+      lines_.try_emplace(LinesKey(&owner.getContext(), *offset, folder), nullptr);
+  if (!is_new) return known->second.get();
+  auto table = LineTable::read(*this, unit);
+  if (!table) return nullptr;
+  // Damaged offsets could make the same bytes be read many times.
+  constexpr std::uint64_t max_times = 4;
+  std::uint64_t& size = lines_size_[&owner.getContext()];
+  size += table->size();
+  if (size > max_times * owner.getLineSection().Data.size()) {
+    warn("the line tables overlap");
     return nullptr;
   }
-  auto read =
-      owner.getLineTableForUnit(&unit, [this](llvm::Error error) { warn(std::move(error)); });
-  if (read) return *read;
-  warn(read.takeError());
-  return nullptr;
+  known->second = std::make_unique<UnitLines>(UnitLines{.table = std::move(*table)});
+  return known->second.get();
 }
 
-std::string Context::file_name(const Die& die, std::uint64_t index) {
-  llvm::DWARFUnit* const unit = die.getDwarfUnit()->getLinkedUnit();
-  if (unit == nullptr) return {}; // a split unit whose skeleton was not opened
-  const auto* const table = line_table(*unit);
-  using Kind = llvm::DILineInfoSpecifier::FileLineInfoKind;
-  const char* const folder = unit->getCompilationDir();
-  std::string path;
-  if (table == nullptr || !table->getFileNameByIndex(index, folder == nullptr ? "" : folder,
-                                                     Kind::AbsoluteFilePath, path))
-    return {};
-  return path;
+const LineTable* Context::line_table(llvm::DWARFUnit& unit) {
+  const UnitLines* const lines = unit_lines(unit);
+  return lines != nullptr ? &lines->table : nullptr;
+}
+
+const LineIndex* Context::line_index(llvm::DWARFUnit& unit) {
+  UnitLines* const lines = unit_lines(unit);
+  if (lines == nullptr) return nullptr;
+  if (!lines->index) lines->index.emplace(*this, lines->table);
+  return &*lines->index;
 }
 
 std::optional<std::string_view> Context::name(const Die& die) {

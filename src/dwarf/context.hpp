@@ -15,6 +15,7 @@
 #include <llvm/DebugInfo/DWARF/DWARFUnit.h>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace uprobectl::dwarf {
 
@@ -28,7 +29,11 @@ inline std::uint16_t tag_of(const Die& die) { return die.getTag(); }
 // Compilers write at most three.
 constexpr int max_origins = 16;
 
+class DebugSections;
+class LineIndex;
+class LineTable;
 class TypeTable;
+struct UnitLines;
 
 class Context {
 public:
@@ -55,6 +60,11 @@ public:
   void warn(std::string message);
   // Turns an error of LLVM into a warning.
   void warn(llvm::Error error);
+  // Begins to inflate the sections on another thread if they are compressed and large.
+  void prefetch(std::initializer_list<std::string_view> sections);
+  // Inflates the location lists. Before, LLVM sees zeros in their place: it asks for the section
+  // when it reads the first entry of a unit. Returns false, with a warning, if they are damaged.
+  bool read_location_lists();
 
   // Returns the compile unit whose code covers the address; null if there is none, or, with a
   // warning, if its first entry is damaged.
@@ -67,6 +77,11 @@ public:
   // abbreviations. Tables of a damaged file may overlap: LLVM would keep each of them. False with a
   // warning.
   bool has_sound_root(const llvm::DWARFUnit& unit);
+  // Returns the compile unit whose line table is at the offset in .debug_line; null if there is
+  // none.
+  llvm::DWARFUnit* unit_of_lines(std::uint64_t offset);
+  // Returns the compile units by the offsets of their line tables. Reads all units.
+  const std::map<std::uint64_t, llvm::DWARFUnit*>& units_by_lines();
   // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
   Die function_at(VirtualAddress address);
   // Same, or the innermost DW_TAG_inlined_subroutine if a function is inlined there. `unit` is that
@@ -85,12 +100,12 @@ public:
   Die with_attribute(const Die& die, Attribute attribute);
   // Returns the raw name as in symbol tables: DW_AT_linkage_name or, in C, DW_AT_name.
   std::optional<std::string_view> linkage_name(const Die& die);
-  // Returns the line table of a unit; null, with a warning, if it has none that can be read. LLVM
-  // must not be asked for it: it crashes at some damaged tables.
-  const llvm::DWARFDebugLine::LineTable* line_table(llvm::DWARFUnit& unit);
-  // Returns the absolute path of the file with this index in the line table of the entry's unit;
-  // empty if it is not known. DWARFDie::getDeclFile() ignores DW_FORM_implicit_const.
-  std::string file_name(const Die& die, std::uint64_t index);
+  // Returns the line table of a unit, of its skeleton for a split unit; null if it has none, and
+  // with a warning if it cannot be read. LLVM must not be asked for it: it crashes at some damaged
+  // tables.
+  const LineTable* line_table(llvm::DWARFUnit& unit);
+  // Same, its rows by address.
+  const LineIndex* line_index(llvm::DWARFUnit& unit);
   // Returns DW_AT_name.
   std::optional<std::string_view> name(const Die& die);
 
@@ -102,6 +117,9 @@ private:
   Die entry_at(std::uint64_t offset);
   // Returns the type with this signature (DWARF 5, 7.32), from the file of the unit.
   Die type_with_signature(const llvm::DWARFUnit& unit, std::uint64_t signature);
+  // Returns where the line table of a compile unit begins; nullopt for other units.
+  std::optional<std::uint64_t> lines_of_compile_unit(llvm::DWARFUnit& unit);
+  UnitLines* unit_lines(llvm::DWARFUnit& unit);
   std::optional<std::string> find_split_unit(llvm::DWARFUnit& unit);
   bool is_safe_split_file(const std::string& path);
 
@@ -111,9 +129,15 @@ private:
   OtherFiles files_;
   std::vector<std::string> warnings_;
   std::unique_ptr<llvm::DWARFContext> dwarf_;
+  DebugSections* sections_ = nullptr;                               // of dwarf_
   std::map<const llvm::DWARFUnit*, llvm::DWARFUnit*> with_entries_; // cache; null: unreadable
   std::map<const llvm::DWARFUnit*, FunctionMap> functions_;         // cache
   std::optional<UnitMap> units_;                                    // cache
+  std::optional<std::map<std::uint64_t, llvm::DWARFUnit*>> units_by_lines_; // cache
+  // Units share tables. The paths in a table depend on the unit's folder.
+  using LinesKey = std::tuple<const llvm::DWARFContext*, std::uint64_t, std::string_view>;
+  std::map<LinesKey, std::unique_ptr<UnitLines>> lines_;          // cache; null: unreadable
+  std::map<const llvm::DWARFContext*, std::uint64_t> lines_size_; // of these tables, bytes
   struct Abbreviations {
     std::map<std::uint64_t, bool> is_sound; // by the offset of the table
     std::uint64_t size = 0;                 // of these tables, bytes

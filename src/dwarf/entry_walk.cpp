@@ -16,6 +16,7 @@ constexpr std::uint64_t work_per_abbreviation_byte = 4;
 
 EntryWalk::EntryWalk(Context& context, std::string_view wanted)
     : context_(context), wanted_(wanted) {
+  context.prefetch({".debug_info", ".debug_str"});
   const llvm::DWARFObject& sections = context.dwarf().getDWARFObj();
   work_left_ = work_per_abbreviation_byte * sections.getAbbrevSection().size();
   sections.forEachInfoSections([&](const llvm::DWARFSection& section) {

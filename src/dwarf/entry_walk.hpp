@@ -6,6 +6,7 @@
 #include "dwarf/context.hpp"
 
 #include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
+#include <set>
 #include <unordered_set>
 
 namespace uprobectl::dwarf {
@@ -21,10 +22,15 @@ public:
   void for_each_unit(Visit visit) {
     for (const auto& unit : context_.dwarf().normal_units()) {
       if (is_stopped_) return;
-      if (unit->isTypeUnit()) continue;
+      if (unit->isTypeUnit() || (only_ && !only_->contains(unit.get()))) continue;
       llvm::DWARFUnit* const entries = open(*unit);
       if (entries != nullptr && !visit(*unit, *entries)) return;
     }
+  }
+
+  // Lets for_each_unit() visit only these compile units; nullopt: all.
+  void keep_only(std::optional<std::set<const llvm::DWARFUnit*>> units) {
+    only_ = std::move(units);
   }
 
   // Returns the unit with the entries of a compile unit. Null, with a warning if something is
@@ -76,6 +82,7 @@ private:
   std::uint64_t work_left_ = 0;
   std::uint64_t split_size_ = 0; // of the entries of split units, bytes
   bool is_stopped_ = false;
+  std::optional<std::set<const llvm::DWARFUnit*>> only_;
   std::unordered_set<const llvm::DWARFUnit*> opened_;
 };
 

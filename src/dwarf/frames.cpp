@@ -2,13 +2,12 @@
 #include "dwarf/frames.hpp"
 
 #include "dwarf/attributes.hpp"
+#include "dwarf/line_table.hpp"
 #include "dwarf/positions.hpp"
 
 namespace uprobectl::dwarf {
 
 namespace {
-
-using PathKind = llvm::DILineInfoSpecifier::FileLineInfoKind;
 
 constexpr std::size_t max_parents = 4096; // entries between an inlined function and its caller
 
@@ -19,24 +18,19 @@ std::uint32_t number_of(const Die& die, Attribute attribute) {
 } // namespace
 
 void Positions::set_from_address(SourceFrame& frame, VirtualAddress address) const {
-  llvm::DILineInfo info;
-  if (table_ == nullptr ||
-      !table_->getFileLineInfoForAddress(
-          {.Address = address.value, .SectionIndex = llvm::object::SectionedAddress::UndefSection},
-          folder_, PathKind::AbsoluteFilePath, info))
-    return;
-  if (info.FileName != llvm::DILineInfo::BadString) frame.file = std::move(info.FileName);
-  frame.line = info.Line;
-  frame.column = info.Column;
+  const LineIndex* const lines = context_.line_index(unit_);
+  const LineIndex::Row* const row = lines != nullptr ? lines->at(address) : nullptr;
+  if (row == nullptr) return;
+  frame.file = context_.line_table(unit_)->written_path(row->file);
+  frame.line = row->line;
+  frame.column = row->column;
 }
 
 void Positions::set_from_call(SourceFrame& frame, const Die& inlined) const {
   using namespace llvm::dwarf;
   const auto file = unsigned_constant(inlined, DW_AT_call_file);
-  if (!file || table_ == nullptr ||
-      !table_->getFileNameByIndex(*file, folder_ == nullptr ? "" : folder_,
-                                  PathKind::AbsoluteFilePath, frame.file))
-    frame.file.clear();
+  const LineTable* const table = file ? context_.line_table(unit_) : nullptr;
+  frame.file = table != nullptr ? table->written_path(*file) : std::string();
   frame.line = number_of(inlined, DW_AT_call_line);
   frame.column = number_of(inlined, DW_AT_call_column);
 }

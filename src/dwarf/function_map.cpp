@@ -3,30 +3,16 @@
 
 #include "dwarf/attributes.hpp"
 
-#include <fmt/format.h>
-
 namespace uprobectl::dwarf {
-
-namespace {
-
-// Of one unit. The largest units have some hundred thousand.
-constexpr std::size_t max_ranges = std::size_t{1} << 23;
-
-} // namespace
 
 // Entries are in preorder: a function precedes what is inlined into it.
 FunctionMap::FunctionMap(Context& context, llvm::DWARFUnit& unit) {
-  std::size_t added = 0;
+  RangeReader reader(context);
   for (const llvm::DWARFDebugInfoEntry& entry : unit.dies()) {
     const llvm::DWARFDie die(&unit, &entry);
     if (!die.isSubroutineDIE()) continue;
-    const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
-    added += ranges.size();
-    if (added > max_ranges) {
-      context.warn(fmt::format("the functions of the unit at {:#x} have more than {} ranges",
-                               unit.getOffset(), max_ranges));
-      return;
-    }
+    const llvm::DWARFAddressRangesVector ranges = reader.of(die);
+    if (reader.is_full()) return;
     for (const llvm::DWARFAddressRange& range : ranges)
       if (range.LowPC < range.HighPC) add(range.LowPC, range.HighPC, die);
   }

@@ -3,6 +3,7 @@
 
 #include "dwarf/attributes.hpp"
 #include "dwarf/calling.hpp"
+#include "dwarf/line_table.hpp"
 #include "dwarf/type_table.hpp"
 
 #include <algorithm>
@@ -66,7 +67,7 @@ public:
         arch_(context.layout().machine.info()) {}
 
   std::optional<FunctionInfo> read() {
-    const auto entry = entry_address(function_);
+    const auto entry = entry_address(function_, address_ranges(function_));
     if (!entry) return std::nullopt;
     info_.entry = {*entry};
     at_entry_ = point_.address.value == *entry;
@@ -76,8 +77,7 @@ public:
     if (named) info_.name = context_.types().qualified_name(named);
     info_.linkage_name = context_.linkage_name(function_).value_or("");
     info_.line = static_cast<std::uint32_t>(declared_number(DW_AT_decl_line).value_or(0));
-    if (const auto index = declared_number(DW_AT_decl_file))
-      info_.file = context_.file_name(context_.with_attribute(function_, DW_AT_decl_file), *index);
+    info_.file = referenced_file(context_, function_, DW_AT_decl_file);
     info_.result = context_.types().type_of(function_);
     collect_parameters(function_, {});
     locate_by_convention();
@@ -135,11 +135,14 @@ private:
 
   // Locates by an expression, or by the entry of a location list that covers the point.
   Location locate(const Die& die, Attribute attribute) {
+    const bool are_sound = context_.read_location_lists();
     auto locations = die.getLocations(attribute);
     if (!locations) {
       llvm::consumeError(locations.takeError());
       return unreadable("its location is damaged");
     }
+    if (!are_sound && (locations->empty() || locations->front().Range))
+      return unreadable("its location is damaged");
     const llvm::DWARFLocationExpression* covering = nullptr;
     for (const llvm::DWARFLocationExpression& each : *locations) {
       if (!each.Range) { // an expression, or the default of a list

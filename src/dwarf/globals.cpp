@@ -3,6 +3,7 @@
 
 #include "dwarf/attributes.hpp"
 #include "dwarf/entry_walk.hpp"
+#include "dwarf/name_index.hpp"
 #include "dwarf/type_table.hpp"
 
 #include <fmt/format.h>
@@ -35,8 +36,7 @@ public:
   // `all_units`: static variables of a unit are meant only if its name tells it from others.
   GlobalSearch(Context& context, EntryWalk& walk, std::string_view name, bool all_units)
       : context_(context), walk_(walk), name_(name), all_units_(all_units) {
-    const auto scope = name.rfind("::");
-    last_ = scope == std::string_view::npos ? name : name.substr(scope + 2);
+    last_ = last_part(name);
   }
 
   // Returns true if a variable with exactly this name was found.
@@ -144,6 +144,10 @@ std::optional<Variable> find_global(const DebugInfo& info, std::string_view name
     return std::nullopt;
   }
   EntryWalk walk(context, "variables");
+  constexpr std::uint16_t tags[] = {DW_TAG_variable};
+  const std::string_view last = last_part(name);
+  walk.keep_only(
+      units_with_names(context, [&](std::string_view each) { return each == last; }, tags));
   GlobalSearch search(context, walk, name, true);
   walk.for_each_unit(
       [&](llvm::DWARFUnit&, llvm::DWARFUnit& entries) { return !search.read(entries); });

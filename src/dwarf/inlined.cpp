@@ -3,10 +3,13 @@
 
 #include "dwarf/attributes.hpp"
 #include "dwarf/entry_walk.hpp"
+#include "dwarf/line_table.hpp"
+#include "dwarf/name_index.hpp"
 #include "dwarf/positions.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
@@ -144,35 +147,28 @@ private:
 };
 
 // Returns the lowest address of the ranges where a statement begins.
-std::optional<std::uint64_t> first_statement(const llvm::DWARFDebugLine::LineTable& table,
+std::optional<std::uint64_t> first_statement(const LineIndex& lines,
                                              const llvm::DWARFAddressRangesVector& ranges) {
   std::optional<std::uint64_t> first;
-  for (const llvm::DWARFAddressRange& range : ranges) {
-    std::vector<std::uint32_t> rows;
-    if (range.LowPC >= range.HighPC ||
-        !table.lookupAddressRange(
-            {.Address = range.LowPC, .SectionIndex = llvm::object::SectionedAddress::UndefSection},
-            range.HighPC - range.LowPC, rows))
-      continue;
-    for (const std::uint32_t row : rows) {
-      const std::uint64_t address = table.Rows[row].Address.Address;
-      if (table.Rows[row].IsStmt && address >= range.LowPC && address < first.value_or(~0ULL))
-        first = address;
-    }
-  }
+  for (const llvm::DWARFAddressRange& range : ranges)
+    if (const auto address = lines.first_statement(range.LowPC, range.HighPC))
+      first = std::min(*address, first.value_or(*address));
   return first;
 }
 
-std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& copy) {
+std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& copy,
+                                        RangeReader& reader) {
   llvm::DWARFUnit* const entries = context.with_entries(copy.unit);
   const Die die = entries->getDIEForOffset(copy.offset);
   const std::vector<Die> chain = inline_chain(die);
   if (chain.empty() || !chain.back().isSubprogramDIE()) return std::nullopt;
   const Positions positions(context, *copy.unit);
-  const llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+  const llvm::DWARFAddressRangesVector ranges = reader.of(die);
   auto entry = entry_pc(die, ranges);
   const bool is_told = entry || ranges.size() == 1;
-  if (!entry && positions.table() != nullptr) entry = first_statement(*positions.table(), ranges);
+  if (!entry && !ranges.empty())
+    if (const LineIndex* const lines = context.line_index(*copy.unit))
+      entry = first_statement(*lines, ranges);
   if (!entry && !ranges.empty())
     entry = std::ranges::min(ranges, {}, &llvm::DWARFAddressRange::LowPC).LowPC;
   if (!entry) return std::nullopt;
@@ -189,14 +185,49 @@ std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& cop
                          .call_line = call.line};
 }
 
+// Finds inlined copies by the index of names, and checks them at their entries. Returns each with
+// the raw name of its function; nullopt if there is no index, or, with a warning, if it is wrong.
+std::optional<std::vector<std::pair<std::string, InlinedCopy>>>
+find_by_index(Context& context, const std::function<bool(std::string_view)>& matches) {
+  const auto index = NameIndex::read(context);
+  if (!index) return std::nullopt;
+  std::vector<std::pair<std::string_view, NameIndex::Entry>> listed;
+  const bool is_sound =
+      index->visit(matches, [&](std::string_view name, const NameIndex::Entry& entry) {
+        if (entry.tag == llvm::dwarf::DW_TAG_inlined_subroutine) listed.emplace_back(name, entry);
+      });
+  if (!is_sound) return std::nullopt;
+  std::vector<std::pair<std::string, InlinedCopy>> copies;
+  std::set<std::pair<const llvm::DWARFUnit*, std::uint64_t>> seen;
+  for (const auto& [name, entry] : listed) {
+    llvm::DWARFUnit* const entries = context.with_entries(entry.unit);
+    const auto offset =
+        entries != nullptr ? checked_add(entries->getOffset(), entry.offset) : std::nullopt;
+    const Die die = offset ? entries->getDIEForOffset(*offset) : Die();
+    const bool is_copy = die && die.getTag() == llvm::dwarf::DW_TAG_inlined_subroutine;
+    const auto raw = is_copy ? context.linkage_name(die) : std::nullopt;
+    if (!raw || (*raw != name && context.name(die) != name)) {
+      context.warn("the index in .debug_names is wrong and not used");
+      return std::nullopt;
+    }
+    if (*raw == name && has_code(die) && seen.emplace(entries, *offset).second)
+      copies.emplace_back(name, InlinedCopy{.origin = {}, .unit = entry.unit, .offset = *offset});
+  }
+  return copies;
+}
+
+Result<void> check_size(const Context& context) {
+  const std::uint64_t size = context.info_size();
+  if (size <= max_debug_info) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("the debug information is too large to be searched for inlined "
+                          "functions: {} MiB (expected at most {})",
+                          size >> 20U, max_debug_info >> 20U));
+}
+
 Result<InlinedScan> scan(const DebugInfo& debug, InlinedScan::FindName find_name) {
   Context& context = debug.context();
-  const std::uint64_t size = context.info_size();
-  if (size > max_debug_info)
-    return fail(ErrorKind::unsupported,
-                fmt::format("the debug information is too large to be searched for inlined "
-                            "functions: {} MiB (expected at most {})",
-                            size >> 20U, max_debug_info >> 20U));
+  if (auto checked = check_size(context); !checked) return fail(std::move(checked).error());
   InlinedScan all(context, std::move(find_name));
   all.read_all();
   return all;
@@ -225,19 +256,30 @@ Result<std::vector<InlinedFunction>>
 find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>& matches) {
   std::vector<InlinedFunction> functions;
   std::unordered_map<std::string_view, std::optional<std::size_t>> numbers; // of all names
-  const auto found = scan(debug, [&](std::string_view raw) {
+  const auto find_number = [&](std::string_view raw) {
     const auto [number, is_new] = numbers.try_emplace(raw);
     if (is_new && matches(raw)) {
       number->second = functions.size();
       functions.push_back({.name = std::string(raw), .instances = {}});
     }
     return number->second;
-  });
-  if (!found) return fail(found.error());
-  found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
-    if (auto instance = describe(debug.context(), copy))
+  };
+  Context& context = debug.context();
+  if (auto checked = check_size(context); !checked) return fail(std::move(checked).error());
+  RangeReader reader(context);
+  const auto add = [&](std::size_t number, const InlinedCopy& copy) {
+    if (auto instance = describe(context, copy, reader))
       functions[number].instances.push_back(std::move(*instance));
-  });
+  };
+  const auto indexed = find_by_index(context, matches);
+  if (indexed) {
+    for (const auto& [name, copy] : *indexed)
+      if (const auto number = find_number(name)) add(*number, copy);
+  } else {
+    const auto found = scan(debug, find_number);
+    if (!found) return fail(found.error());
+    found->for_each_copy(add);
+  }
   std::erase_if(functions, [](const InlinedFunction& one) { return one.instances.empty(); });
   for (InlinedFunction& one : functions)
     std::ranges::sort(one.instances, {}, [](const InlinedInstance& each) {

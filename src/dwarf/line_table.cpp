@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/line_table.hpp"
 
+#include "dwarf/attributes.hpp"
 #include "elf/dwarf_cursor.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -17,10 +19,22 @@ Bytes bytes_of(llvm::StringRef text) { return std::as_bytes(std::span(text.data(
 // Bounds the entries of a unit's file table. The largest known have some thousand.
 constexpr std::size_t max_files = std::size_t{1} << 20;
 
+// Bounds the rows of an index: the largest units, made by link-time optimization, have some
+// million.
+constexpr std::size_t max_rows = std::size_t{1} << 24;
+
 } // namespace
 
 std::string normal_path(std::string_view path) {
   return std::filesystem::path(path).lexically_normal().string();
+}
+
+std::string referenced_file(Context& context, const Die& die, Attribute attribute) {
+  const Die entry = context.with_attribute(die, attribute);
+  if (!entry) return {};
+  const auto index = unsigned_constant(entry, attribute);
+  const LineTable* const table = index ? context.line_table(*entry.getDwarfUnit()) : nullptr;
+  return table != nullptr ? table->written_path(*index) : std::string();
 }
 
 // Reads a header.
@@ -119,32 +133,54 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& unit
   if (!begin) return std::nullopt;
   llvm::DWARFUnit* const linked = unit.getLinkedUnit();
   llvm::DWARFUnit& owner = linked != nullptr ? *linked : unit;
-  const auto damaged = [&](std::string_view what) -> std::optional<LineTable> {
-    context.warn(fmt::format("the line table at {:#x} {}", *begin, what));
+  auto table = parse(bytes_of(owner.getLineSection().Data), *begin,
+                     owner.isLittleEndian() ? ByteOrder::little : ByteOrder::big,
+                     owner.getContext().getDWARFObj());
+  if (!table) {
+    context.warn(fmt::format("the line table at {:#x} {}", *begin, table.error()));
     return std::nullopt;
-  };
-  const Bytes section = bytes_of(owner.getLineSection().Data);
-  if (*begin >= section.size()) return damaged("is outside .debug_line");
+  }
+  table->set_unit(context, owner);
+  return std::move(*table);
+}
+
+std::expected<LineTable, std::string> LineTable::read_at(Context& context, std::uint64_t offset) {
+  const llvm::DWARFObject& object = context.dwarf().getDWARFObj();
+  return parse(bytes_of(object.getLineSection().Data), offset,
+               object.isLittleEndian() ? ByteOrder::little : ByteOrder::big, object);
+}
+
+void LineTable::set_unit(Context& context, llvm::DWARFUnit& unit) {
+  if (address_size_ == 0) address_size_ = unit.getAddressByteSize();
+  if (!has_no_folder_) return;
+  folders_[0] = context.text(unit.getUnitDIE(), llvm::dwarf::DW_AT_comp_dir).value_or("");
+  has_no_folder_ = false;
+}
+
+std::expected<LineTable, std::string> LineTable::parse(Bytes section, std::uint64_t offset,
+                                                       ByteOrder order,
+                                                       const llvm::DWARFObject& object) {
+  const auto damaged = [](std::string what) { return std::unexpected(std::move(what)); };
+  if (offset >= section.size()) return damaged("is outside .debug_line");
 
   LineTable table;
-  table.order_ = owner.isLittleEndian() ? ByteOrder::little : ByteOrder::big;
-  Reader lengths(section.subspan(*begin), table.order_, owner.getContext().getDWARFObj());
+  table.order_ = order;
+  Reader lengths(section.subspan(offset), order, object);
   std::uint64_t size = lengths.cursor.number(4);
   lengths.is_64bit_format = size == 0xffffffff;
   if (lengths.is_64bit_format) size = lengths.cursor.number(8);
   const std::uint64_t length_size = lengths.cursor.at();
-  if (lengths.cursor.failed() || size > section.size() - *begin - length_size)
+  if (lengths.cursor.failed() || size > section.size() - offset - length_size)
     return damaged("is truncated");
 
-  const Bytes all = section.subspan(*begin, length_size + size);
-  Reader reader(all, table.order_, owner.getContext().getDWARFObj());
+  const Bytes all = section.subspan(offset, length_size + size);
+  Reader reader(all, order, object);
   reader.is_64bit_format = lengths.is_64bit_format;
   DwarfCursor& cursor = reader.cursor;
   cursor.seek(length_size);
   const std::uint64_t version = cursor.number(2);
   if (version < 2 || version > 5)
     return damaged(fmt::format("has the unknown version {}", version));
-  table.address_size_ = owner.getAddressByteSize();
   if (version == 5) {
     table.address_size_ = static_cast<std::uint8_t>(cursor.number(1));
     cursor.skip(1); // size of a segment selector, always 0
@@ -163,14 +199,14 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& unit
   for (unsigned opcode = 1; opcode < table.opcode_base_; ++opcode)
     table.opcode_lengths_.push_back(static_cast<std::uint8_t>(cursor.number(1)));
 
-  using llvm::dwarf::DW_AT_comp_dir;
-  const auto unit_folder = context.text(owner.getUnitDIE(), DW_AT_comp_dir).value_or("");
   if (version == 5) {
     for (const File& folder : reader.entries()) table.folders_.push_back(folder.name);
     table.files_ = reader.entries();
-    if (table.folders_.empty()) table.folders_.push_back(unit_folder);
+    table.has_no_folder_ = table.folders_.empty();
+    if (table.has_no_folder_) table.folders_.emplace_back();
   } else {
-    table.folders_.push_back(unit_folder);
+    table.has_no_folder_ = true;
+    table.folders_.emplace_back();
     for (auto name = cursor.text(); !name.empty(); name = cursor.text())
       table.folders_.push_back(name);
     table.files_.emplace_back();
@@ -186,22 +222,26 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& unit
   return table;
 }
 
-std::string LineTable::path(std::uint64_t file) const {
+std::string LineTable::written_path(std::uint64_t file) const {
   if (file >= files_.size() || files_[file].name.empty()) return {};
   const File& entry = files_[file];
   std::string path(entry.name);
   const auto put_below = [&](std::string_view folder) {
-    if (!path.starts_with('/') && !folder.empty()) path = fmt::format("{}/{}", folder, path);
+    if (path.starts_with('/') || folder.empty()) return;
+    path = fmt::format("{}{}{}", folder, folder.ends_with('/') ? "" : "/", path);
   };
   if (entry.folder > 0 && entry.folder < folders_.size()) put_below(folders_[entry.folder]);
   put_below(folders_[0]);
-  return normal_path(path);
+  return path;
 }
+
+std::string LineTable::path(std::uint64_t file) const { return normal_path(written_path(file)); }
 
 // The state machine (DWARF 5, 6.2.2).
 struct LineTable::Machine {
-  Machine(const LineTable& of, const std::function<void(const LineRow&)>& callback)
-      : table(of), visit(callback) {
+  Machine(const LineTable& of, const std::function<void(const LineRow&)>& on_row,
+          const std::function<void(std::uint64_t)>& on_end)
+      : table(of), visit(on_row), sequence_end(on_end) {
     reset();
   }
 
@@ -242,7 +282,10 @@ struct LineTable::Machine {
     const auto end = checked_add(cursor.at(), size);
     if (!end || size == 0) return;
     const std::uint64_t opcode = cursor.number(1);
-    if (opcode == llvm::dwarf::DW_LNE_end_sequence) reset();
+    if (opcode == llvm::dwarf::DW_LNE_end_sequence) {
+      if (sequence_end && !row.begins_sequence && !is_removed) sequence_end(row.address);
+      reset();
+    }
     if (opcode == llvm::dwarf::DW_LNE_set_address && (size == 5 || size == 9)) {
       row.address = cursor.number(static_cast<unsigned>(size - 1));
       operation = 0;
@@ -265,6 +308,9 @@ struct LineTable::Machine {
     case DW_LNS_set_file:
       row.file = cursor.unsigned_leb();
       return;
+    case DW_LNS_set_column:
+      row.column = cursor.unsigned_leb();
+      return;
     case DW_LNS_negate_stmt:
       row.is_statement = !row.is_statement;
       return;
@@ -275,7 +321,7 @@ struct LineTable::Machine {
       row.address += cursor.number(2);
       operation = 0;
       return;
-    default: // the column, the instruction set and unknown opcodes: their operands are skipped
+    default: // the instruction set and unknown opcodes: their operands are skipped
       for (unsigned i = 0; i < table.opcode_lengths_[opcode - 1]; ++i) cursor.skip_leb();
     }
   }
@@ -285,13 +331,19 @@ struct LineTable::Machine {
 
   const LineTable& table;
   const std::function<void(const LineRow&)>& visit;
+  const std::function<void(std::uint64_t)>& sequence_end; // may be empty
   LineRow row = {};
   std::uint64_t operation = 0; // of an address with several (VLIW)
   bool is_removed = false;
 };
 
 void LineTable::visit_rows(const std::function<void(const LineRow&)>& visit) const {
-  Machine machine(*this, visit);
+  visit_rows(visit, nullptr);
+}
+
+void LineTable::visit_rows(const std::function<void(const LineRow&)>& visit,
+                           const std::function<void(std::uint64_t)>& end) const {
+  Machine machine(*this, visit, end);
   DwarfCursor cursor(program_, order_);
   while (!cursor.at_end()) {
     const std::uint64_t opcode = cursor.number(1);
@@ -302,6 +354,56 @@ void LineTable::visit_rows(const std::function<void(const LineRow&)>& visit) con
     else
       machine.standard(opcode, cursor);
   }
+}
+
+LineIndex::LineIndex(Context& context, const LineTable& table) {
+  const auto narrow = [](std::uint64_t number) {
+    return static_cast<std::uint32_t>(number <= UINT32_MAX ? number : 0);
+  };
+  bool is_full = false;
+  table.visit_rows(
+      [&](const LineRow& row) {
+        if (row.begins_sequence)
+          sequences_.push_back({.begin = row.address, .first = rows_.size()});
+        is_full |= rows_.size() >= max_rows;
+        if (is_full) return;
+        rows_.push_back(
+            {.address = row.address,
+             .file = static_cast<std::uint32_t>(std::min<std::uint64_t>(row.file, UINT32_MAX)),
+             .line = narrow(row.line),
+             .column = narrow(row.column),
+             .is_statement = row.is_statement});
+        if (row.is_statement) statements_.push_back(row.address);
+      },
+      [&](std::uint64_t end) {
+        Sequence& ended = sequences_.back();
+        ended.end = end;
+        ended.count = rows_.size() - ended.first;
+      });
+  if (is_full) context.warn(fmt::format("a line table has more than {} rows", max_rows));
+  // A table without the end of its last sequence leaves that sequence empty.
+  std::erase_if(sequences_, [](const Sequence& each) { return each.count == 0; });
+  for (const Sequence& each : sequences_) {
+    const auto rows = std::span(rows_).subspan(each.first, each.count);
+    if (!std::ranges::is_sorted(rows, {}, &Row::address))
+      std::ranges::sort(rows, {}, &Row::address);
+  }
+  std::ranges::sort(sequences_, {}, &Sequence::begin);
+  std::ranges::sort(statements_);
+}
+
+const LineIndex::Row* LineIndex::at(VirtualAddress address) const {
+  const auto after = std::ranges::upper_bound(sequences_, address.value, {}, &Sequence::begin);
+  if (after == sequences_.begin() || address.value >= std::prev(after)->end) return nullptr;
+  const auto rows = std::span(rows_).subspan(std::prev(after)->first, std::prev(after)->count);
+  const auto next = std::ranges::upper_bound(rows, address.value, {}, &Row::address);
+  return next == rows.begin() ? nullptr : &*std::prev(next);
+}
+
+std::optional<std::uint64_t> LineIndex::first_statement(std::uint64_t begin,
+                                                        std::uint64_t end) const {
+  const auto first = std::ranges::lower_bound(statements_, begin);
+  return first != statements_.end() && *first < end ? std::optional(*first) : std::nullopt;
 }
 
 } // namespace uprobectl::dwarf

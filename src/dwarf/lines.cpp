@@ -107,15 +107,34 @@ Result<std::size_t> choose_file(const SourceFiles& files, std::string_view name,
   return chosen;
 }
 
+// The unit of a table, found when a row has code. Tables without a unit are not used.
+class UnitOfTable {
+public:
+  UnitOfTable(Context& context, const MatchingTable& table) : context_(context), table_(table) {}
+
+  llvm::DWARFUnit* get() {
+    if (!unit_) unit_ = context_.unit_of_lines(table_.offset);
+    return *unit_;
+  }
+
+private:
+  Context& context_;
+  const MatchingTable& table_;
+  std::optional<llvm::DWARFUnit*> unit_;
+};
+
 // Visits the rows of the matching files that begin a statement in code.
 template <typename Visit>
-void visit_statements(const SourceFiles& files, const IsCode& is_code, Visit visit) {
-  for (const MatchingTable& each : files.tables)
+void visit_statements(Context& context, const SourceFiles& files, const IsCode& is_code,
+                      Visit visit) {
+  for (const MatchingTable& each : files.tables) {
+    UnitOfTable unit(context, each);
     each.table.visit_rows([&](const LineRow& row) {
       if (!row.is_statement || !is_usable(row) || row.file >= each.paths.size()) return;
       const auto path = each.paths[row.file];
-      if (path && is_code({row.address})) visit(each, row, *path);
+      if (path && is_code({row.address}) && unit.get() != nullptr) visit(row, *path);
     });
+  }
 }
 
 std::uint32_t line_of(const Die& die, Attribute attribute) {
@@ -129,27 +148,6 @@ std::uint32_t declared_line(Context& context, const Die& die) {
   const Die entry = context.with_attribute(die, DW_AT_decl_line);
   return entry ? line_of(entry, DW_AT_decl_line) : 0;
 }
-
-// Returns the files that entries refer to. Reads the line table of each unit once.
-class ReferencedFiles {
-public:
-  explicit ReferencedFiles(Context& context) : context_(context) {}
-
-  // `attribute`: DW_AT_decl_file or DW_AT_call_file, of the entry or of its origin.
-  std::string of(const Die& die, Attribute attribute) {
-    const Die entry = context_.with_attribute(die, attribute);
-    if (!entry) return {};
-    const auto index = llvm::dwarf::toUnsigned(entry.find(attribute));
-    llvm::DWARFUnit* const unit = entry.getDwarfUnit();
-    const auto [known, is_new] = tables_.try_emplace(unit);
-    if (is_new) known->second = LineTable::read(context_, *unit);
-    return index && known->second ? known->second->path(*index) : std::string();
-  }
-
-private:
-  Context& context_;
-  std::map<const llvm::DWARFUnit*, std::optional<LineTable>> tables_;
-};
 
 // Finds the places of lines of one file.
 class LineSearch {
@@ -187,7 +185,8 @@ private:
 
   // Collects the rows of the lines, and notes which lines have code.
   void collect(const MatchingTable& each) {
-    TableCode found{.unit = each.unit, .code = {}};
+    TableCode found;
+    UnitOfTable unit(context_, each);
     unsigned run = 0;
     std::uint64_t line = 0; // of the previous row, if it is in a run
     each.table.visit_rows([&](const LineRow& row) {
@@ -197,6 +196,7 @@ private:
       if (is_run && row.line != line) ++run;
       line = is_run ? row.line : 0;
       if (!path || !row.is_statement || !is_usable(row) || !is_code_({row.address})) return;
+      if (unit.get() == nullptr) return;
       has_code_[*path] = true;
       note(nearest_[*path], static_cast<std::uint32_t>(row.line));
       if (is_run)
@@ -205,7 +205,13 @@ private:
                               .path = *path,
                               .run = run});
     });
-    if (!found.code.empty()) tables_.push_back(std::move(found));
+    if (found.code.empty()) return;
+    found.unit = unit.get();
+    tables_.push_back(std::move(found));
+  }
+
+  std::string path_of(const Die& die, Attribute attribute) {
+    return normal_path(referenced_file(context_, die, attribute));
   }
 
   void note(Nearest& nearest, std::uint32_t line) const {
@@ -236,9 +242,9 @@ private:
     const std::string& file = files_.paths[path_];
     const std::uint32_t declared = declared_line(context_, scope);
     if (line_of(scope, DW_AT_call_line) == code.line && declared != code.line)
-      return referenced_.of(scope, DW_AT_call_file) == file;
-    if (entry_address(scope) != code.address) return false;
-    return declared > code.line || referenced_.of(scope, DW_AT_decl_file) != file;
+      return path_of(scope, DW_AT_call_file) == file;
+    if (ranges_.entry_of(scope) != code.address) return false;
+    return declared > code.line || path_of(scope, DW_AT_decl_file) != file;
   }
 
   // Adds the first row of each run in each scope, or only one if the line opens the scope.
@@ -270,7 +276,7 @@ private:
     LinePlace place{.address = {address}, .file = files_.paths[path_], .line = line, .inlined = {}};
     if (is_inlined(scope)) place.inlined = context_.linkage_name(scope).value_or("");
     if (opens && !is_inlined(scope))
-      if (const auto entry = entry_address(scope); entry && is_code_({*entry}))
+      if (const auto entry = ranges_.entry_of(scope); entry && is_code_({*entry}))
         place.address.value = *entry;
     places_.push_back(std::move(place));
     if (scope) with_place_.insert(key_of(scope));
@@ -283,12 +289,14 @@ private:
     // have places: their entries are read already.
     std::vector<llvm::DWARFUnit*> units;
     if (places_.empty() || filter_.statements == Statements::all)
-      for (const MatchingTable& each : files_.tables) units.push_back(each.unit);
+      for (const MatchingTable& each :
+           std::span(files_.tables).first(std::min(files_.tables.size(), max_searched_units)))
+        units.push_back(context_.unit_of_lines(each.offset));
     else
       for (const TableCode& table : tables_)
         if (!table.code.empty()) units.push_back(table.unit);
-    const std::size_t count = std::min(units.size(), max_searched_units);
-    for (llvm::DWARFUnit* const unit : std::span(units).first(count)) {
+    units.resize(std::min(units.size(), max_searched_units));
+    for (llvm::DWARFUnit* const unit : units) {
       llvm::DWARFUnit* const entries = context_.with_entries(unit);
       if (entries == nullptr) continue;
       const unsigned size = entries->getNumDIEs();
@@ -305,10 +313,9 @@ private:
     const std::uint32_t line =
         is_call ? line_of(die, DW_AT_call_line) : declared_line(context_, die);
     if (!is_requested(line)) return;
-    const auto address = entry_address(die);
+    const auto address = ranges_.entry_of(die);
     if (!address || *address == 0 || !is_code_({*address})) return;
-    if (referenced_.of(die, is_call ? DW_AT_call_file : DW_AT_decl_file) != files_.paths[path_])
-      return;
+    if (path_of(die, is_call ? DW_AT_call_file : DW_AT_decl_file) != files_.paths[path_]) return;
     Scopes scopes;
     Die scope = is_call ? die.getParent() : die;
     for (int depth = 0; scope && depth < max_depth; ++depth, scope = scope.getParent())
@@ -331,7 +338,7 @@ private:
   std::vector<TableCode> tables_;
   std::vector<LinePlace> places_;
   std::set<ScopeKey> with_place_;
-  ReferencedFiles referenced_{context_};
+  RangeReader ranges_{context_};
 };
 
 struct Declaration {
@@ -349,7 +356,7 @@ Result<Declaration> find_declaration(Context& context, VirtualAddress function) 
     return fail(ErrorKind::not_found, "the function is not in the debug information: it was "
                                       "compiled without -g, or it is written in assembler");
   Declaration found{.die = scopes.front().front()};
-  found.file = ReferencedFiles(context).of(found.die, llvm::dwarf::DW_AT_decl_file);
+  found.file = normal_path(referenced_file(context, found.die, llvm::dwarf::DW_AT_decl_file));
   found.line = declared_line(context, found.die);
   if (found.file.empty() || found.line == 0)
     return fail(ErrorKind::not_found, "the debug information does not have the function's line");
@@ -359,8 +366,8 @@ Result<Declaration> find_declaration(Context& context, VirtualAddress function) 
 // Returns the line of the function's first instruction, if it is in the file; else 0.
 std::uint32_t entry_line(const Declaration& function, VirtualAddress address, Context& context) {
   llvm::DWARFUnit* const unit = context.unit_at(address);
-  const auto table = unit != nullptr ? LineTable::read(context, *unit) : std::nullopt;
-  if (!table) return 0;
+  const LineTable* const table = unit != nullptr ? context.line_table(*unit) : nullptr;
+  if (table == nullptr) return 0;
   LineRow first;
   table->visit_rows([&](const LineRow& row) {
     if (row.address == address.value && first.line == 0) first = row;
@@ -416,7 +423,7 @@ Result<FileLines> lines_of_file(const DebugInfo& debug, std::string_view file,
   const SourceFiles files = find_source_files(context, file);
   if (files.paths.empty()) return fail(no_such_file(context, file));
   std::vector<std::set<std::uint32_t>> lines(files.paths.size());
-  visit_statements(files, is_code, [&](const MatchingTable&, const LineRow& row, std::size_t path) {
+  visit_statements(context, files, is_code, [&](const LineRow& row, std::size_t path) {
     lines[path].insert(static_cast<std::uint32_t>(row.line));
   });
   std::vector<bool> has_code;
@@ -437,9 +444,9 @@ Result<FileLines> lines_of_function(const DebugInfo& debug, VirtualAddress funct
 
   // The last line is that of the function's own code, without inlined copies.
   llvm::DWARFUnit& unit = *context.unit_at(function);
-  const auto table = LineTable::read(context, unit);
+  const LineTable* const table = context.line_table(unit);
   std::map<std::uint64_t, std::uint64_t> line_at;
-  if (table) {
+  if (table != nullptr) {
     std::vector<bool> is_in_file;
     for (std::size_t i = 0; i < table->files().size(); ++i)
       is_in_file.push_back(table->path(i) == declared->file);

@@ -10,19 +10,16 @@ namespace uprobectl::dwarf {
 class Positions {
 public:
   // `unit` is the one of the file itself, also if its entries are in a split unit.
-  Positions(Context& context, llvm::DWARFUnit& unit)
-      : table_(context.line_table(unit)), folder_(unit.getCompilationDir()) {}
+  Positions(Context& context, llvm::DWARFUnit& unit) : context_(context), unit_(unit) {}
 
-  // Null if the unit has none that can be read.
-  const llvm::DWARFDebugLine::LineTable* table() const { return table_; }
   // Sets file, line and column of the row that covers the address.
   void set_from_address(SourceFrame& frame, VirtualAddress address) const;
   // Sets those of the call that was replaced by the inlined function.
   void set_from_call(SourceFrame& frame, const Die& inlined) const;
 
 private:
-  const llvm::DWARFDebugLine::LineTable* table_;
-  const char* folder_; // null if the unit does not name it
+  Context& context_;
+  llvm::DWARFUnit& unit_;
 };
 
 // Returns the inlined functions around an entry, and last the function that has the code. Without

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the units that have code of a source file, by the headers of their line tables. Only this
-// module includes this header.
+// Finds the line tables that have code of a source file, by their headers. Only this module
+// includes this header.
 #pragma once
 
 #include "dwarf/line_table.hpp"
@@ -11,7 +11,7 @@ namespace uprobectl::dwarf {
 
 // A line table with files of the wanted name.
 struct MatchingTable {
-  llvm::DWARFUnit* unit = nullptr;
+  std::uint64_t offset = 0; // in .debug_line
   LineTable table;
   std::vector<std::optional<std::size_t>> paths; // SourceFiles::paths by file index
 };
@@ -21,7 +21,8 @@ struct SourceFiles {
   std::vector<MatchingTable> tables;
 };
 
-// Finds the files whose path is, or ends with, `name` at a "/".
+// Finds the files whose path is, or ends with, `name` at a "/". Context::unit_of_lines() finds the
+// units of the tables: most tables of a header have none of its code.
 SourceFiles find_source_files(Context& context, std::string_view name);
 
 // Returns the last components of the paths of all files.

@@ -2,6 +2,7 @@
 #include "dwarf/typedefs.hpp"
 
 #include "dwarf/entry_walk.hpp"
+#include "dwarf/name_index.hpp"
 #include "dwarf/type_table.hpp"
 
 #include <algorithm>
@@ -150,11 +151,6 @@ private:
   std::size_t text_ = 0; // bytes of names
 };
 
-std::string_view last_part(std::string_view name) {
-  const auto scope = name.rfind("::");
-  return scope == std::string_view::npos ? name : name.substr(scope + 2);
-}
-
 // A requested name and what was found for it.
 struct Wanted {
   std::string_view name;
@@ -173,6 +169,12 @@ public:
       : context_(context), walk_(context, "typedefs"), wanted_(wanted) {}
 
   void read_all() {
+    constexpr std::uint16_t tags[] = {DW_TAG_typedef, DW_TAG_template_alias};
+    const auto is_wanted = [&](std::string_view name) {
+      return std::ranges::any_of(wanted_,
+                                 [&](const Wanted& each) { return last_part(each.name) == name; });
+    };
+    walk_.keep_only(units_with_names(context_, is_wanted, tags));
     walk_.for_each_unit([&](llvm::DWARFUnit&, llvm::DWARFUnit& entries) {
       walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t) {
         if (tag != DW_TAG_typedef && tag != DW_TAG_template_alias) return true;

@@ -13,90 +13,7 @@
 
 namespace uprobectl::dwarf {
 
-namespace {
-
 using namespace llvm::dwarf;
-
-constexpr std::uint64_t wide_length = 0xffffffff; // of the 64-bit format (DWARF 5, 7.4)
-
-// What an entry of a directory or of a file contains.
-struct FileField {
-  std::uint64_t content = 0; // DW_LNCT_*
-  std::uint64_t form = 0;
-};
-
-bool is_text(std::uint64_t form) {
-  return form == DW_FORM_string || form == DW_FORM_line_strp || form == DW_FORM_strp;
-}
-
-bool is_number(std::uint64_t form) {
-  return form == DW_FORM_udata || form == DW_FORM_data1 || form == DW_FORM_data2 ||
-         form == DW_FORM_data4 || form == DW_FORM_data8;
-}
-
-bool is_readable(const FileField& field) {
-  switch (field.content) {
-  case DW_LNCT_path:
-  case DW_LNCT_LLVM_source:
-    return is_text(field.form);
-  case DW_LNCT_MD5:
-    return field.form == DW_FORM_data16;
-  default:
-    return is_number(field.form);
-  }
-}
-
-void skip_field(elf::DwarfCursor& cursor, std::uint64_t form, unsigned offset_size) {
-  switch (form) {
-  case DW_FORM_string:
-    cursor.text();
-    break;
-  case DW_FORM_line_strp:
-  case DW_FORM_strp:
-    cursor.skip(offset_size);
-    break;
-  case DW_FORM_udata:
-    cursor.skip_leb();
-    break;
-  case DW_FORM_data16:
-    cursor.skip(16);
-    break;
-  default:
-    cursor.skip(form == DW_FORM_data1   ? 1
-                : form == DW_FORM_data2 ? 2
-                : form == DW_FORM_data4 ? 4
-                                        : 8);
-  }
-}
-
-// Reads the format of the entries, and skips them.
-bool skip_entries(elf::DwarfCursor& cursor, unsigned offset_size) {
-  std::vector<FileField> fields(cursor.number(1));
-  for (FileField& field : fields) {
-    field.content = cursor.unsigned_leb();
-    field.form = cursor.unsigned_leb();
-    if (!is_readable(field)) return false;
-  }
-  const std::uint64_t count = cursor.unsigned_leb();
-  if (fields.empty()) return count == 0 && !cursor.failed();
-  for (std::uint64_t i = 0; i < count && !cursor.failed(); ++i)
-    for (const FileField& field : fields) skip_field(cursor, field.form, offset_size);
-  return !cursor.failed();
-}
-
-} // namespace
-
-bool has_readable_file_names(Bytes table, ByteOrder order) {
-  elf::DwarfCursor cursor(table, order);
-  const bool is_wide = cursor.number(4) == wide_length;
-  const unsigned offset_size = is_wide ? 8 : 4;
-  if (is_wide) cursor.skip(8);
-  if (cursor.number(2) < 5) return true; // names are texts
-  cursor.skip(2 + offset_size + 5);      // address size … line_range
-  const std::uint64_t first_special = cursor.number(1);
-  cursor.skip(first_special == 0 ? 0 : first_special - 1);
-  return skip_entries(cursor, offset_size) && skip_entries(cursor, offset_size);
-}
 
 std::uint64_t abbreviations_size(Bytes table, ByteOrder order) {
   elf::DwarfCursor cursor(table, order);
@@ -131,7 +48,10 @@ bool are_bounded(const llvm::DWARFUnit& unit, bool only_first) {
       is_indexed ? 0 : static_cast<std::uint64_t>(abbreviations->end() - abbreviations->begin());
   while (at < end) {
     const std::uint64_t begin = at;
-    const std::uint64_t code = data.getULEB128(&at);
+    const auto first = static_cast<std::uint8_t>(data.getData()[at]);
+    const bool has_one_byte = first < 0x80; // most codes: LLVM's function takes longer
+    const std::uint64_t code = has_one_byte ? first : data.getULEB128(&at);
+    at += has_one_byte ? 1 : 0;
     if (at == begin) return true; // malformed: LLVM reads it as the end of children
     if (code == 0) continue;
     const auto* const abbreviation =
@@ -140,6 +60,12 @@ bool are_bounded(const llvm::DWARFUnit& unit, bool only_first) {
     const std::uint64_t steps = search_steps + abbreviation->getNumAttributes();
     if (steps > steps_left) return false;
     steps_left -= steps;
+    if (const auto fixed = abbreviation->getFixedAttributesByteSize(unit)) {
+      if (*fixed > end - at) return false;
+      at += *fixed;
+      if (only_first) return true;
+      continue;
+    }
     for (const auto& attribute : abbreviation->attributes()) {
       if (attribute.isImplicitConst()) continue;
       const std::uint64_t before = at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks entries and line tables before LLVM reads them. Only this module includes this header.
+// Checks entries before LLVM reads them. Only this module includes this header.
 #pragma once
 
 #include "elf/layout.hpp"
@@ -22,12 +22,6 @@ bool has_bounded_root(const llvm::DWARFUnit& unit);
 // Returns the size of the table of abbreviations (DWARF 5, 7.5.3) at the start of the bytes, with
 // the zero that ends it.
 std::uint64_t abbreviations_size(Bytes table, ByteOrder order);
-
-// Whether the names of files in the header of a line table (DWARF 5, 6.2.4) have forms that LLVM 19
-// reads safely: it takes other values for pointers to text, copies 16 bytes of any MD5 sum, and
-// repeats entries without bytes as often as the header says. `table`: of .debug_line, from the
-// offset in DW_AT_stmt_list on.
-bool has_readable_file_names(Bytes table, ByteOrder order);
 
 // Whether the indexes of a package of split units (DWARF 5, 7.3.5.3) refer to units that they have,
 // and its compressed sections inflate to a plausible size. LLVM 19 writes outside of its table for

@@ -147,6 +147,11 @@ private:
   bool truncated_ = false;
 };
 
+DebugFetcher& debug_fetcher() {
+  static DebugFetcher fetcher;
+  return fetcher;
+}
+
 // Limits for archives of symbol files.
 constexpr std::uint64_t head_size = 64 << 10;       // bytes, enough for a build id
 constexpr std::uint64_t max_entry_size = 512 << 20; // bytes, inflated
@@ -164,12 +169,15 @@ DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& pa
           .folder = file != nullptr ? find_folder(*file) : std::string()};
 }
 
+void set_debug_fetcher(DebugFetcher fetcher) { debug_fetcher() = std::move(fetcher); }
+
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria) {
   DebugFileSearch search(std::move(criteria));
   for (const std::string& place : where.places)
     if (!search.done()) search.look_in(place);
   if (!search.done()) search.look_by_build_id(where.system_folder);
   if (!search.done()) search.look_by_link(where.system_folder);
+  if (!search.done()) search.fetch();
   return search;
 }
 
@@ -251,6 +259,20 @@ void DebugFileSearch::look_by_build_id(const std::string& folder) {
       fmt::format("{}/.build-id/{}/{}.debug", folder, criteria_.build_id->substr(0, first_part),
                   criteria_.build_id->substr(first_part));
   if (exists(path)) try_file(path, Expected::by_name);
+}
+
+void DebugFileSearch::fetch() {
+  if (!debug_fetcher()) return;
+  if (!criteria_.build_id) {
+    warnings_.push_back("it has no build id, so no debug file can be downloaded for it");
+    return;
+  }
+  const auto path = debug_fetcher()(*criteria_.build_id);
+  if (!path) return;
+  if (exists(*path))
+    try_file(*path, Expected::named);
+  else
+    warn_unused(*path, "it is not a regular file");
 }
 
 // Reads the whole file for the CRC: about 1 GB a second.

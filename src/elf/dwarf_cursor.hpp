@@ -37,6 +37,7 @@ public:
       fail();
       return 0;
     }
+    if (size == 1) return std::to_integer<std::uint64_t>(bytes_[at_++]);
     std::uint64_t value = 0;
     for (unsigned i = 0; i < size; ++i) {
       const unsigned place = order_ == ByteOrder::little ? i : size - 1 - i;
@@ -48,6 +49,8 @@ public:
 
   // LEB128 (DWARF 5, 7.6). Fails if the number does not fit into 64 bits.
   std::uint64_t unsigned_leb() {
+    if (at_ < bytes_.size() && std::to_integer<unsigned>(bytes_[at_]) < 0x80) // most have one byte
+      return std::to_integer<std::uint64_t>(bytes_[at_++]);
     const auto value = take_uleb128(bytes_, at_);
     if (!value) fail();
     return value.value_or(0);

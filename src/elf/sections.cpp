@@ -2,6 +2,7 @@
 #include "elf/sections.hpp"
 
 #include "elf/elf_types.hpp"
+#include "util/inflate.hpp"
 
 #include <fmt/format.h>
 #include <llvm/Support/Compression.h>
@@ -67,8 +68,8 @@ auto with_headers(const Layout& layout, Visit visit) {
 constexpr std::uint64_t max_ratio = 256;
 constexpr std::uint64_t unchecked_size = 1U << 20;
 
-// Inflates sections with LLVM's zlib and zstd. llvm::object::Decompressor is not used: it accepts
-// data that is shorter than the header says, and does not support the older form.
+// Inflates sections with zlib, and with LLVM's zstd. llvm::object::Decompressor is not used: it
+// accepts data that is shorter than the header says, and does not support the older form.
 class SectionInflater {
 public:
   SectionInflater(std::string_view name, std::uint64_t max_size)
@@ -111,17 +112,20 @@ private:
     if (auto checked = check_size(size); !checked) return fail(std::move(checked).error());
     const auto damaged = fail(ErrorKind::corrupt, fmt::format("{} cannot be inflated", name_));
     if (size > unchecked_size && size / max_ratio > bytes.size()) return damaged;
-    const auto content = std::make_shared<std::vector<std::byte>>(size);
-    const auto input = views_in<std::uint8_t>(bytes);
-    auto* const output = reinterpret_cast<std::uint8_t*>(content->data());
-    std::size_t got = size;
-    llvm::Error error = method == Method::Zstd
-                            ? llvm::compression::zstd::decompress(input, output, got)
-                            : llvm::compression::zlib::decompress(input, output, got);
+    const auto content = std::make_shared_for_overwrite<std::byte[]>(size);
+    const std::span output(content.get(), size);
+    if (!(method == Method::Zstd ? inflate_zstd(output, bytes) : inflate_zlib_into(output, bytes)))
+      return damaged;
+    return SectionContent{{content.get(), size}, content};
+  }
+
+  static bool inflate_zstd(std::span<std::byte> output, Bytes bytes) {
+    std::size_t got = output.size();
+    llvm::Error error = llvm::compression::zstd::decompress(
+        views_in<std::uint8_t>(bytes), reinterpret_cast<std::uint8_t*>(output.data()), got);
     const bool failed = static_cast<bool>(error);
     llvm::consumeError(std::move(error));
-    if (failed || got != size) return damaged;
-    return SectionContent{*content, content};
+    return !failed && got == output.size();
   }
 
   std::string_view name_;
@@ -200,6 +204,23 @@ Result<std::optional<SectionContent>> section_content(const Layout& layout, std:
   const auto old = find_section(layout, fmt::format(".z{}", name.substr(1)));
   if (!old) return std::nullopt;
   return inflater.with_magic(old->bytes);
+}
+
+std::optional<ContentSize> content_size(const Layout& layout, std::string_view name) {
+  if (const auto found = find_section(layout, name)) {
+    const std::uint64_t in_file = found->bytes.size();
+    if (!found->is_compressed) return ContentSize{in_file, in_file, false};
+    return with_elf_type(layout.machine, [&]<class ELFT>() -> std::optional<ContentSize> {
+      const auto* const header = view_at<typename ELFT::Chdr>(found->bytes, 0);
+      if (header == nullptr) return std::nullopt;
+      return ContentSize{in_file, header->ch_size, true};
+    });
+  }
+  if (!name.starts_with(".debug_")) return std::nullopt;
+  const auto old = find_section(layout, fmt::format(".z{}", name.substr(1)));
+  const auto size = old ? read_at<std::uint64_t>(old->bytes, 4, ByteOrder::big) : std::nullopt;
+  if (!size) return std::nullopt;
+  return ContentSize{old->bytes.size(), *size, true};
 }
 
 Result<void> check_section_headers(const Layout& layout) {

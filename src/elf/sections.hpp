@@ -36,6 +36,14 @@ struct SectionContent {
 Result<std::optional<SectionContent>> section_content(const Layout& layout, std::string_view name,
                                                       std::uint64_t max_size);
 
+// The size of a debug section, known without inflating it.
+struct ContentSize {
+  std::uint64_t in_file = 0;
+  std::uint64_t content = 0; // as its header says
+  bool is_compressed = false;
+};
+std::optional<ContentSize> content_size(const Layout& layout, std::string_view name);
+
 // Fails with corrupt if the section headers are not completely in the file.
 Result<void> check_section_headers(const Layout& layout);
 

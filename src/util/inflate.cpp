@@ -2,6 +2,7 @@
 #include "util/inflate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <zlib.h>
 
 namespace uprobectl {
@@ -28,6 +29,9 @@ public:
 
   bool ok() const { return ok_; }
   bool done() const { return done_; }
+
+  // The number of bytes behind those that were read.
+  std::size_t unread() const { return stream_.avail_in + input_.size(); }
 
   // Returns the number of bytes written: less than the size of the output only at the end of the
   // data or if it fails.
@@ -70,7 +74,58 @@ private:
   bool done_ = false;
 };
 
+// Returns the checksum of zlib data (RFC 1950, 8.2). zlib's own function adds bytes one by one; the
+// sums of 16 columns are independent, so that compilers add them at once.
+std::uint32_t adler32_of(Bytes data) {
+  constexpr std::uint32_t base = 65521;
+  constexpr std::size_t columns = 16;
+  constexpr std::size_t max_rows = 128; // sums of sums fit into 32 bits
+  std::uint32_t sum = 1;
+  std::uint64_t sums = 0;
+  while (data.size() >= columns) {
+    const std::size_t rows = std::min(data.size() / columns, max_rows);
+    std::array<std::uint32_t, columns> column{}; // its bytes
+    std::array<std::uint32_t, columns> before{}; // its sums before each of its bytes
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t i = 0; i < columns; ++i) {
+        before[i] += column[i];
+        column[i] += std::to_integer<std::uint32_t>(data[row * columns + i]);
+      }
+    sums += std::uint64_t{rows} * columns * sum;
+    for (std::size_t i = 0; i < columns; ++i) {
+      // A byte counts once for itself and each byte behind it.
+      sums += std::uint64_t{columns} * (before[i] + column[i]) - std::uint64_t{i} * column[i];
+      sum += column[i];
+    }
+    sum %= base;
+    sums %= base;
+    data = data.subspan(rows * columns);
+  }
+  for (const std::byte byte : data) {
+    sum += std::to_integer<std::uint32_t>(byte);
+    sums += sum;
+  }
+  return static_cast<std::uint32_t>(sums % base) << 16U | sum % base;
+}
+
 } // namespace
+
+bool inflate_zlib_into(std::span<std::byte> output, Bytes data) {
+  constexpr std::size_t head_size = 2;
+  const auto head = read_at<std::uint16_t>(data, 0, ByteOrder::big);
+  constexpr unsigned method_mask = 0x0f00;
+  constexpr unsigned deflate = 0x0800;
+  constexpr unsigned has_dictionary = 0x0020;
+  if (!head || (*head & method_mask) != deflate || (*head & has_dictionary) != 0 || *head % 31 != 0)
+    return false;
+  const Bytes deflated = data.subspan(head_size);
+  Inflater inflater(deflated, Inflater::Format::raw_deflate);
+  if (inflater.fill(output) != output.size()) return false;
+  std::byte beyond{};
+  if (inflater.fill({&beyond, 1}) != 0 || !inflater.done()) return false;
+  return read_at<std::uint32_t>(deflated.last(inflater.unread()), 0, ByteOrder::big) ==
+         adler32_of(output);
+}
 
 bool inflate_into(std::span<std::byte> output, Bytes data) {
   Inflater inflater(data, Inflater::Format::raw_deflate);

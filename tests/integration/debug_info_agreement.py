@@ -24,8 +24,8 @@ import tap  # noqa: E402
 # Debian's, whose standard library is known, rather than another one in PATH.
 RUSTC = "/usr/bin/rustc" if os.path.exists("/usr/bin/rustc") else "rustc"
 # Programs, compilers, options, DWARF versions.
-QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2", 4),
-         ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2", 5),
+QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2 -gz=zlib", 4),
+         ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2 -gz=zlib", 5),
          ("passing", "g++", "-O0 -fdebug-types-section", 4), ("passing", "g++", "-O0", 5),
          ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5),
          ("values", "rustc", "-O0", 4), ("values", "rustc", "-O2", 4), ("main", "go", "", 4)]

@@ -3,7 +3,7 @@
 """inlined_agreement.py INLINE_COUNTER FRAME_LISTER
 Counts of inlined places in programs whose source says how many there are, as each compiler here
 writes them: DWARF 4 and 5, compressed sections, split units, link-time optimization, a debug file of
-its own; the callers and entries of inlined instances against the source and llvm-symbolizer; and, over
+its own, an index of names; the callers and entries of inlined instances against the source and llvm-symbolizer; and, over
 a program of many units, what llvm-dwarfdump and llvm-symbolizer show. Prints TAP."""
 
 import re
@@ -109,6 +109,39 @@ def instance_complaints(counter, program):
     return problems
 
 
+def listed_instances(counter, program):
+    """The lines of all instances of all functions."""
+    names = [*EXPECTED, *OTHER_NAMES.values()]
+    result = subprocess.run([counter, "--instances", program, "/nonexistent", *names],
+                            capture_output=True, text=True)
+    if result.returncode not in (0, 1):
+        return [f"exit status {result.returncode}"]
+    return result.stdout.splitlines()
+
+
+def index_complaints(counter, program):
+    """What is wrong with instances that are found by .debug_names: with it and without, there are the
+    same; with a damaged one, none that is not there."""
+    sections = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"\.debug_names\s+PROGBITS\s+[0-9a-f]+ ([0-9a-f]+) ([0-9a-f]+)", sections)
+    if not found:
+        return ["no .debug_names"]
+    offset, size = int(found[1], 16), int(found[2], 16)
+    without = program.with_name("without")
+    subprocess.run(["objcopy", "--remove-section", ".debug_names", program, without], check=True)
+    scanned = listed_instances(counter, without)
+    problems = []
+    if listed_instances(counter, program) != scanned:
+        problems.append(f"not the same: {listed_instances(counter, program)}, {scanned}")
+    content = program.read_bytes()
+    damaged = program.with_name("damaged")
+    for at in range(offset, offset + size, max(1, size // 150)):
+        damaged.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1:])
+        if wrong := set(listed_instances(counter, damaged)) - set(scanned):
+            problems.append(f"a wrong byte at {at - offset:#x} of the index: {wrong}")
+    return problems
+
+
 def compile_program(folder, compiler, options):
     for name, text in (("first", FIRST), ("second", SECOND)):
         (folder / f"{name}.cpp").write_text(text)
@@ -147,6 +180,16 @@ def main():
             program = compile_program(folder, compiler, options)
             tap.check(f"{compiler} {' '.join(options)}",
                       complaints(counter, program) + instance_complaints(counter, program))
+
+        for more in ([], ["-fuse-ld=lld", "-Wl,--debug-names"], ["-gdwarf64"], ["-gsplit-dwarf"]):
+            if not shutil.which("clang++-19"):
+                break
+            folder = Path(name, "-".join(["index", *more]).replace(",", ""))
+            folder.mkdir()
+            program = compile_program(folder, "clang++-19", ["-gdwarf-5", "-gpubnames", *more])
+            tap.check(f"by an index of names: {' '.join(more)}",
+                      complaints(counter, program) + instance_complaints(counter, program)
+                      + index_complaints(counter, program))
 
         folder = Path(name, "split")
         folder.mkdir()

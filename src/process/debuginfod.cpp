@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/debuginfod.hpp"
+
+#include "process/command.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr const char* find_program = "debuginfod-find"; // in PATH
+
+bool is_build_id(std::string_view text) {
+  return text.size() >= 2 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+} // namespace
+
+Result<std::string> DebuginfodClient::find_debug_file(const std::string& build_id) {
+  if (!is_build_id(build_id))
+    return fail(ErrorKind::not_found, fmt::format("'{}' is not a build id", build_id));
+  return find({find_program, "debuginfo", build_id});
+}
+
+Result<std::string> DebuginfodClient::find_source(const std::string& build_id,
+                                                  const std::string& path) {
+  if (!is_build_id(build_id) || !path.starts_with('/'))
+    return fail(ErrorKind::not_found, fmt::format("'{}' is not an absolute path", path));
+  return find({find_program, "source", build_id, path});
+}
+
+Result<std::string> DebuginfodClient::find(std::vector<std::string> words) {
+  const std::lock_guard lock(mutex_);
+  if (const auto known = answers_.find(words); known != answers_.end()) return known->second;
+  if (unusable_) return fail(*unusable_);
+  auto answer = ask(words);
+  answers_.emplace(std::move(words), answer);
+  return answer;
+}
+
+Result<std::string> DebuginfodClient::ask(const std::vector<std::string>& words) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto result = run_command(words, left_);
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  left_ -= std::min(left_, std::chrono::duration_cast<std::chrono::milliseconds>(taken));
+  if (!result) {
+    // Not installed, too slow, or interrupted: the next question would end in the same way.
+    unusable_ = result.error().kind == ErrorKind::not_found
+                    ? Error{ErrorKind::not_found, "debuginfod-find is not installed"}.hint(
+                          "install it (on Debian: apt install debuginfod)")
+                    : std::move(result).error();
+    return fail(*unusable_);
+  }
+  const std::string_view path = first_line(result->output);
+  if (result->exit_code == 0 && path.starts_with('/')) return std::string(path);
+  std::string message = fmt::format("debuginfod-find has no {} for build id {}",
+                                    words[1] == "source" ? words[3] : "debug file", words[2]);
+  if (const std::string_view reason = first_line(result->errors); !reason.empty())
+    message += fmt::format(": {}", reason);
+  Error error{ErrorKind::not_found, std::move(message)};
+  const char* const servers = std::getenv("DEBUGINFOD_URLS");
+  if (servers == nullptr || *servers == '\0')
+    error = std::move(error).hint("DEBUGINFOD_URLS names no servers");
+  return fail(std::move(error));
+}
+
+} // namespace uprobectl
