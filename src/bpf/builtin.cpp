@@ -98,6 +98,13 @@ std::uint32_t plan_bytes(const builtin_settings& run) {
                                     run.max_readings * sizeof(reading));
 }
 
+std::uint32_t filter_bytes(const builtin_settings& run) {
+  return static_cast<std::uint32_t>(offsetof(filter, terms) + run.max_terms * sizeof(filter_term));
+}
+std::uint32_t pattern_bytes(const builtin_settings& run) {
+  return std::max(run.pattern_states, 1U) * static_cast<std::uint32_t>(sizeof(pattern_state));
+}
+
 // Prepares an opened object for loading: the sizes of its maps, and its settings.
 class ObjectSetup {
 public:
@@ -113,6 +120,7 @@ public:
     resize("plans", std::max(run_.plan_count, 1U));
     resize("probe_plans", run_.plan_count > 1 ? probes : 1);
     bpf_map__set_value_size(find("plans"), plan_bytes(run_));
+    size_filter_maps();
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     resize("places", shares_places(settings_) ? probes : 1);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
@@ -126,6 +134,18 @@ public:
     // Records for a perf buffer are built in this map too. It is limited in entries and in memory.
     if (has(PAIR_CALLS) || (settings_.buffer == RecordBuffer::perf && has(SEND_RECORDS)))
       resize("calls", std::min(max_calls, max_call_bytes / run_.kept_size));
+  }
+
+  void size_filter_maps() const {
+    const auto size_of = [](const auto& all) {
+      return std::max(static_cast<std::uint32_t>(all.size()), 1U);
+    };
+    const FilterTables& tables = settings_.filters;
+    resize("filters", size_of(tables.filters));
+    bpf_map__set_value_size(find("filters"), filter_bytes(run_));
+    resize("set_members", size_of(tables.members));
+    resize("patterns", size_of(tables.patterns));
+    bpf_map__set_value_size(find("patterns"), pattern_bytes(run_));
   }
 
   Result<void> freeze_settings() const {
@@ -252,6 +272,26 @@ struct BuiltinProgram::State {
     return {};
   }
 
+  Result<void> store_filters() {
+    const FilterTables& tables = settings.filters;
+    const auto store = [&](const char* map, const void* key, const void* value) -> Result<void> {
+      if (const int error = bpf_map_update_elem(object.map(map), key, value, BPF_ANY); error != 0)
+        return fail(system_error(-error, "cannot store the filters"));
+      return {};
+    };
+    for (std::uint32_t index = 0; index < tables.filters.size(); ++index)
+      if (auto stored = store("filters", &index, &tables.filters[index]); !stored) return stored;
+    const std::uint8_t present = 1;
+    for (const set_member& each : tables.members)
+      if (auto stored = store("set_members", &each, &present); !stored) return stored;
+    for (std::uint32_t index = 0; index < tables.patterns.size(); ++index) {
+      auto states = tables.patterns[index];
+      states.resize(std::max(settings.run.pattern_states, 1U));
+      if (auto stored = store("patterns", &index, states.data()); !stored) return stored;
+    }
+    return {};
+  }
+
   Result<void> store_exit_rules() {
     const int exits = object.map("exits");
     for (std::uint32_t index = 0; index < settings.exit_rules.size(); ++index)
@@ -329,6 +369,7 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   if (shares_places(settings) && settings.probes.size() > 1)
     if (auto shared = state->share_cookies(); !shared) return fail(std::move(shared).error());
   if (auto stored = state->store_plans(); !stored) return fail(std::move(stored).error());
+  if (auto stored = state->store_filters(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_exit_rules(); !stored) return fail(std::move(stored).error());
   if (settings.cgroup >= 0)
     if (auto set = state->set_cgroup(); !set) return fail(std::move(set).error());

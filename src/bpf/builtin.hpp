@@ -6,6 +6,7 @@
 #include "bpf/bpf.hpp"
 #include "bpf/record.h"
 
+#include <array>
 #include <functional>
 
 namespace uprobectl {
@@ -14,7 +15,7 @@ namespace uprobectl {
 struct ProbeCounts {
   std::uint64_t entries = 0;
   std::uint64_t returns = 0;  // if calls are paired: those whose entry was seen
-  std::uint64_t excluded = 0; // hits excluded by a condition or the minimum latency
+  std::uint64_t excluded = 0; // hits excluded by a filter or the minimum latency
   std::uint64_t unpaired = 0; // returns whose entry was not seen
   std::uint64_t filtered = 0; // hits in processes that were not asked for
 };
@@ -69,6 +70,14 @@ struct ProbeExit {
   auto operator<=>(const ProbeExit&) const = default;
 };
 
+// The filters of a run and what they look up.
+struct FilterTables {
+  std::vector<filter> filters = {};     // capture_plan::filters names them
+  std::vector<set_member> members = {}; // of all sets
+  std::vector<std::vector<std::array<record_u16, 256>>> patterns = {}; // states by number
+  std::uint32_t pattern_states = 0; // at least as many as any has, a power of two; 0: no patterns
+};
+
 // Loads the built-in program, and reads its records, counts and aggregates. The destructor removes
 // program and maps from the kernel.
 class BuiltinProgram {
@@ -89,8 +98,9 @@ public:
     std::vector<ProbeExit> exits = {};      // all of them, without repeats
     builtin_settings run = {};
     std::vector<capture_plan> plans = {}; // by number, at least run.plan_count
-    int processes = -1;                   // a map of process ids for FILTER_BY_PROCESS, borrowed
-    int cgroup = -1; // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading
+    FilterTables filters = {};
+    int processes = -1; // a map of process ids for FILTER_BY_PROCESS, borrowed
+    int cgroup = -1;    // an open folder of cgroup2 for FILTER_BY_CGROUP, borrowed while loading
     std::uint32_t buffer_bytes = 8U << 20; // a power of two, multiple of the page size; of perf
                                            // buffers it is shared by the CPUs
   };

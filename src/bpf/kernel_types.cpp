@@ -85,16 +85,32 @@ std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types) {
   return nesting_layout{.utask = *utask, .depth = *depth};
 }
 
-std::optional<return_instance_layout> find_return_instance_layout() {
-  if (!programs_may_read_kernel()) return std::nullopt;
-  const OwnedBtf types = running_kernel_types();
-  return types ? read_return_instance_layout(types.get()) : std::nullopt;
+std::optional<process_name_layout> read_process_name_layout(const btf* kernel_types) {
+  const auto leader = member_offset(kernel_types, "task_struct", "group_leader");
+  const auto comm = member_offset(kernel_types, "task_struct", "comm");
+  if (!leader || !comm) return std::nullopt;
+  return process_name_layout{.group_leader = *leader, .comm = *comm};
 }
 
-std::optional<nesting_layout> find_nesting_layout() {
+namespace {
+
+template <typename Layout>
+std::optional<Layout> find_layout(std::optional<Layout> (*read)(const btf*)) {
   if (!programs_may_read_kernel()) return std::nullopt;
   const OwnedBtf types = running_kernel_types();
-  return types ? read_nesting_layout(types.get()) : std::nullopt;
+  return types ? read(types.get()) : std::nullopt;
+}
+
+} // namespace
+
+std::optional<return_instance_layout> find_return_instance_layout() {
+  return find_layout(read_return_instance_layout);
+}
+
+std::optional<nesting_layout> find_nesting_layout() { return find_layout(read_nesting_layout); }
+
+std::optional<process_name_layout> find_process_name_layout() {
+  return find_layout(read_process_name_layout);
 }
 
 } // namespace uprobectl

@@ -40,7 +40,7 @@ typedef long long record_s64;
   ((record_u32)((cookie) << BITS_WITHIN_PAGE) |                                                    \
    ((record_u32)(address) & ((1U << BITS_WITHIN_PAGE) - 1)))
 
-/* When a reading or a condition is evaluated. */
+/* When a reading or a filter term is evaluated. */
 enum moment { MOMENT_ENTRY = 0, MOMENT_RETURN = 1 };
 
 /* How the number of a reading is used. */
@@ -66,7 +66,7 @@ struct reading {
   record_u8 moment; /* enum moment */
   record_u8 base;   /* a register, numbered as in pt_regs.h, or NO_REGISTER */
   /* 1 + the earlier reading of the same plan that replaces the register; 0: none. At a return it
-   * may be a reading of the entry if calls are paired. Not in conditions and measurements. */
+   * may be a reading of the entry if calls are paired. Not in filters and measurements. */
   record_u8 base_from;
   record_u8 steps;      /* at most MAX_STEPS */
   record_u8 size;       /* bytes of the value, which the last step loads: 1, 2, 4 or 8 */
@@ -112,31 +112,92 @@ enum comparison {
   IS_GREATER = 3,
   IS_AT_MOST = 4,
   IS_AT_LEAST = 5,
-  HAS_BITS = 6 /* any bit of the constant */
+  HAS_BITS = 6, /* any bit of the constant */
+  IS_IN_SET = 7,
+  MATCHES = 8 /* a text and a pattern */
 };
 
-/* Compares a value with a constant. */
-struct condition {
-  struct reading value; /* READ_INTEGER */
-  record_u32 comparison;
-  record_u32 is_signed;  /* a signed comparison */
-  record_u32 guess_sign; /* sign-extend values that fit in 32 bits: the type is unknown */
+/* What a filter term compares. */
+enum filter_subject {
+  COMPARE_READING = 0,
+  COMPARE_THREAD_ID = 1,
+  COMPARE_PROCESS_ID = 2,
+  COMPARE_CPU = 3,
+  COMPARE_USER = 4,
+  COMPARE_LATENCY = 5, /* of a paired call, at its return */
+  COMPARE_THREAD_NAME = 6,
+  COMPARE_PROCESS_NAME = 7
+};
+
+#define MAX_FILTER_TERMS 32
+/* Targets of a filter term besides the index of a later term. */
+#define FILTER_HOLDS 254
+#define FILTER_FAILS 255
+
+/* Compares a value, and names the term that follows. All targets are later terms, so a filter is
+ * evaluated in one pass. */
+struct filter_term {
+  /* COMPARE_READING: an integer or a string; READ_BYTES is text of `capacity` bytes or up to its
+   * NUL. Others use only the moment. */
+  struct reading value;
+  record_u8 subject;    /* enum filter_subject */
+  record_u8 comparison; /* enum comparison */
+  record_u8 is_signed;  /* a signed comparison */
+  record_u8 guess_sign; /* sign-extend values that fit in 32 bits: the type is unknown */
+  record_u8 if_true;
+  record_u8 if_false;
+  /* The value is not known. That of if_true and if_false that makes the filter fail rather than
+   * hold, because a filter holds only if it would with any value. */
+  record_u8 if_unknown;
+  record_u8 unused;
+  record_u64 constant; /* IS_IN_SET: the number of the set; MATCHES: of the pattern */
+};
+
+/* The bytes of text that a filter examines at a hit: chunks that are read at once, and how many. */
+#define TEXT_CHUNK 64
+#define MAX_TEXT_CHUNKS 16
+
+/* An expression: a value of the map `filters`, there without unused terms at the end. */
+struct filter {
+  record_u64 zeros[TEXT_CHUNK / 8 + 1]; /* which the verifier does not know */
+  record_u32 term_count;
   record_u32 unused;
-  record_u64 constant;
+  struct filter_term terms[MAX_FILTER_TERMS];
+};
+
+/* A key of the map `set_members`. */
+struct set_member {
+  record_u64 value;
+  record_u32 set;
+  record_u32 unused;
+};
+
+/* A pattern is a state machine whose input is the text with a NUL at its end: a value of the map
+ * `patterns`, the next states by state and byte. The first two states are final. */
+#define PATTERN_REJECTS 0
+#define PATTERN_ACCEPTS 1
+#define PATTERN_START 2
+#define MAX_PATTERN_STATES 4096
+typedef record_u16 pattern_state[256];
+
+/* What the filters of a run use, besides 1 << subject of each term. */
+enum filter_feature {
+  FILTERS_NUMBERS = 1 << 16,
+  FILTERS_SETS = 1 << 17,
+  FILTERS_TEXT = 1 << 18,
+  /* The results of terms of the entry are kept until the return of the call. */
+  FILTERS_CALLS = 1 << 19
 };
 
 #define MAX_READINGS 32
-#define MAX_CONDITIONS 4
 
 /* What is captured at a probe: a value of the map `plans`, there without unused readings at the
  * end. */
 struct capture_plan {
   record_u32 flags; /* those of PLAN_FLAGS */
   record_u32 reading_count;
-  record_u32 condition_count;
-  record_u32 unused;
+  record_u32 filters[2]; /* by enum moment: 1 + the index in the map `filters`; 0: none */
   struct reading measured;
-  struct condition conditions[MAX_CONDITIONS];
   struct reading readings[MAX_READINGS];
 };
 
@@ -183,6 +244,12 @@ struct nesting_layout {
   record_u32 depth; /* in uprobe_task: 32 bits */
 };
 
+/* Where the kernel keeps the name of the process: offsets of members of task_struct in bytes. */
+struct process_name_layout {
+  record_u32 group_leader; /* 0: the layout is unknown */
+  record_u32 comm;
+};
+
 /* The program's read-only data: what is the same at all probes of a run. It is frozen before the
  * program is loaded, so that the verifier removes the code of unused features, and knows the sizes
  * and limits. */
@@ -200,13 +267,16 @@ struct builtin_settings {
   record_u32 returns_offset;   /* of the replaced_returns in the record; 0: none */
   /* Maxima over all plans. */
   record_u32 max_readings;
-  record_u32 max_conditions;
+  record_u32 max_terms; /* of a filter */
   record_u32 max_steps;
   record_u32 max_capacity;
-  record_u32 max_bytes_offset;           /* + max_capacity is inside the record */
-  record_u32 reading_features;           /* enum reading_feature, and 1 << form */
-  struct return_instance_layout returns; /* valid if returns_offset is not 0 */
-  struct nesting_layout nesting;         /* used with BY_TRAMPOLINE */
+  record_u32 max_bytes_offset;             /* + max_capacity is inside the record */
+  record_u32 reading_features;             /* enum reading_feature, and 1 << form */
+  struct return_instance_layout returns;   /* valid if returns_offset is not 0 */
+  struct nesting_layout nesting;           /* used with BY_TRAMPOLINE */
+  record_u32 filter_features;              /* enum filter_feature, and 1 << subject */
+  record_u32 pattern_states;               /* of each pattern, a power of two; 0: no patterns */
+  struct process_name_layout process_name; /* used with COMPARE_PROCESS_NAME */
   record_u32 unused;
 };
 
@@ -315,17 +385,18 @@ enum lost_reason {
    * the same key. */
   LOST_NO_RETURN = 4,
   LOST_NO_ENTRY = 5, /* returns whose entry was not seen */
-  /* Not a loss: calls whose entry was skipped by a condition, or as LOST_CALLS_FULL. Their returns
+  /* Not a loss: calls whose entry was skipped by a filter, or as LOST_CALLS_FULL. Their returns
    * are counted as LOST_NO_ENTRY. */
   SKIPPED_CALLS = 6,
-  LOST_REASONS = 7
+  LOST_UNDECIDED = 7, /* hits that a filter excluded because a value was not read */
+  LOST_REASONS = 8
 };
 
 /* Indexes of probe_counts::counters. */
 enum probe_counter {
   COUNTED_ENTRIES = 0,
   COUNTED_RETURNS = 1,
-  COUNTED_EXCLUDED = 2, /* hits excluded by a condition or the minimum latency */
+  COUNTED_EXCLUDED = 2, /* hits excluded by a filter or the minimum latency */
   COUNTED_UNPAIRED = 3, /* returns whose entry was not seen, or was removed */
   COUNTED_FILTERED = 4, /* hits in processes that were not asked for */
   PROBE_COUNTERS = 5
@@ -369,9 +440,11 @@ static_assert(sizeof(probe_record) == 64);
 static_assert(sizeof(stack_head) == 24);
 static_assert(sizeof(replaced_returns) == 8 + 16 * MAX_REPLACED_RETURNS);
 static_assert(sizeof(reading) == 80);
-static_assert(sizeof(condition) == 104);
-static_assert(sizeof(capture_plan) == 16 + 80 + 104 * MAX_CONDITIONS + 80 * MAX_READINGS);
-static_assert(sizeof(builtin_settings) == 104);
+static_assert(sizeof(filter_term) == 96);
+static_assert(sizeof(filter) == 80 + 96 * MAX_FILTER_TERMS);
+static_assert(sizeof(set_member) == 16);
+static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
+static_assert(sizeof(builtin_settings) == 120);
 static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

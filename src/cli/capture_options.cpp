@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 
 namespace uprobectl::cli {
@@ -18,6 +19,14 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--return-at", options.return_at);
   parser.bind("--latency", options.latency);
   parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
+}
+
+Result<std::string> read_set_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content;
+  if (file) content.assign(std::istreambuf_iterator<char>(file), {});
+  if (!file || file.bad()) return fail(ErrorKind::not_found, "the file cannot be read");
+  return content;
 }
 
 // Applies CaptureOptions to a request.
@@ -75,11 +84,7 @@ private:
       if (!list) return wrong_value("--args: ", std::move(list).error());
       capture_.arguments.push_back(std::move(*list));
     }
-    for (const std::string& text : options_.conditions) {
-      auto conditions = parse_conditions(text);
-      if (!conditions) return wrong_value("--if: ", std::move(conditions).error());
-      std::ranges::move(*conditions, std::back_inserter(capture_.conditions));
-    }
+    if (auto read = read_filters(); !read) return read;
     if (!options_.measured) return {};
     capture_.measured = parse_source_name(*options_.measured);
     if (!capture_.measured)
@@ -91,6 +96,21 @@ private:
       capture_.on_return = true;
       capture_.on_entry = false;
     }
+    return {};
+  }
+
+  Result<void> read_filters() {
+    for (const std::string& text : options_.conditions)
+      if (auto added = add_filter(capture_.filter, text, read_set_file); !added)
+        return wrong_value("--if: ", std::move(added).error());
+    if (auto added = add_thread_filter(capture_.filter, options_.threads, false); !added)
+      return wrong_value("--thread: ", std::move(added).error());
+    if (auto added = add_thread_filter(capture_.filter, options_.other_threads, true); !added)
+      return wrong_value("--not-thread: ", std::move(added).error());
+    const bool has_latency =
+        std::ranges::find(capture_.filter.terms, COMPARE_LATENCY, &ConditionSpec::fact) !=
+        capture_.filter.terms.end();
+    if (has_latency && !request_.probes.static_probes) capture_.pair_calls = true;
     return {};
   }
 
@@ -220,6 +240,8 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
                                        std::to_string(max_typed_depth) + ")",
                             .most = max_typed_depth});
   parser.bind("--if", options.conditions);
+  parser.bind("--thread", options.threads);
+  parser.bind("--not-thread", options.other_threads);
   parser.bind("--max-string", options.max_string_bytes,
               CountReader{.mistake = "invalid value '{}' for --max-string (expected 1 to " +
                                      std::to_string(max_argument_bytes) + " bytes)",

@@ -20,6 +20,8 @@ struct CaptureOptions {
   std::vector<std::string> arguments;
   std::optional<std::uint64_t> depth; // of structures
   std::vector<std::string> conditions;
+  std::vector<std::string> threads;
+  std::vector<std::string> other_threads; // --not-thread
   std::optional<std::uint64_t> max_string_bytes;
   bool registers = false;
   bool latency = false;

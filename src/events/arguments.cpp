@@ -371,87 +371,6 @@ Result<void> check_lengths(const std::vector<ArgumentSpec>& arguments) {
   return {};
 }
 
-struct ComparisonOperator {
-  std::string_view text;
-  Comparison comparison;
-};
-// Longer operators come before their prefixes.
-constexpr std::array comparison_operators = {
-    ComparisonOperator{"==", Comparison::equal},   ComparisonOperator{"!=", Comparison::not_equal},
-    ComparisonOperator{"<=", Comparison::at_most}, ComparisonOperator{">=", Comparison::at_least},
-    ComparisonOperator{"<", Comparison::less},     ComparisonOperator{">", Comparison::more},
-    ComparisonOperator{"&", Comparison::has_bits},
-};
-
-Error invalid_condition(std::string_view text, std::string_view what) {
-  return Error{ErrorKind::usage,
-               "invalid condition " + in_single_quotes(text) + ": " + std::string(what)}
-      .hint(
-          "write for example 'arg1==3', 'ret<0' or 'flags&0x40'; operators are == != < <= > >= &");
-}
-
-Result<void> parse_condition_type(std::string_view whole, std::string_view name,
-                                  ConditionSpec& condition) {
-  const auto type = parse_type_name(name);
-  if (!type) return fail(invalid_condition(whole, "unknown type " + in_single_quotes(name)));
-  if (is_memory(*type) || is_floating(*type))
-    return fail(invalid_condition(whole, "only integers can be compared"));
-  condition.type = type;
-  return {};
-}
-
-// The value in front of the operator. Advances `rest` behind it.
-Result<void> parse_compared_value(std::string_view whole, std::string_view& rest,
-                                  ConditionSpec& condition) {
-  const std::size_t end = find_path_end(rest);
-  if (end == 0) return fail(invalid_condition(whole, "no value before the operator"));
-  const std::string_view text = rest.substr(0, end);
-  auto path = parse_value_path(text);
-  if (!path) return fail(invalid_condition(whole, path.error().message));
-  rest = trimmed(rest.substr(end), " ");
-  // The name of a register may be that of an argument, which has precedence.
-  auto source = parse_source_name(text);
-  if (source && source->kind != ArgumentSource::Kind::machine_register)
-    condition.source = std::move(*source);
-  else if (is_identifier(text))
-    condition.name = text;
-  condition.path = std::move(*path);
-  if (!rest.starts_with(':')) return {};
-  const auto type_end = rest.find_first_of("=!<>&", 1);
-  if (auto typed =
-          parse_condition_type(whole, trimmed(rest.substr(1, type_end - 1), " "), condition);
-      !typed)
-    return typed;
-  rest = type_end == std::string_view::npos ? "" : trimmed(rest.substr(type_end), " ");
-  return {};
-}
-
-// A number, 'c', or the name of an enumerator.
-Result<void> parse_constant(std::string_view whole, std::string_view text,
-                            ConditionSpec& condition) {
-  if (text.size() == 3 && text.front() == '\'' && text.back() == '\'') {
-    condition.magnitude = static_cast<unsigned char>(text[1]);
-    return {};
-  }
-  if (text == "true" || text == "false" || text == "nullptr" || text == "NULL") {
-    condition.magnitude = text == "true" ? 1 : 0;
-    return {};
-  }
-  if (find_path_end(text) == text.size() &&
-      text.find_first_of("*.[(- ") == std::string_view::npos && !text.empty()) {
-    condition.constant_name = text;
-    return {};
-  }
-  condition.negative = text.starts_with('-');
-  if (condition.negative) text.remove_prefix(1);
-  const auto magnitude = parse_unsigned(text);
-  if (!magnitude || (condition.negative && *magnitude > std::uint64_t{1} << 63))
-    return fail(invalid_condition(whole, "no number or name after the operator"));
-  condition.magnitude = *magnitude;
-  condition.negative = condition.negative && *magnitude != 0;
-  return {};
-}
-
 } // namespace
 
 std::string_view to_string(ArgumentType type) {
@@ -581,45 +500,6 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
   }
   if (auto checked = check_list(list); !checked) return fail(std::move(checked).error());
   return list;
-}
-
-Result<ConditionSpec> parse_condition(std::string_view text) {
-  ConditionSpec condition;
-  condition.text = text;
-  std::string_view rest = trimmed(text, " ");
-  const bool negated = rest.starts_with('!') && !rest.starts_with("!=");
-  if (negated) rest = trimmed(rest.substr(1), " ");
-  if (auto value = parse_compared_value(text, rest, condition); !value)
-    return fail(std::move(value).error());
-  if (rest.empty()) {
-    condition.comparison = negated ? Comparison::equal : Comparison::not_equal;
-    return condition;
-  }
-  if (negated) return fail(invalid_condition(text, "'!' and an operator"));
-  const auto* const sign =
-      std::ranges::find_if(comparison_operators, [&](const ComparisonOperator& each) {
-        return rest.starts_with(each.text);
-      });
-  if (sign == comparison_operators.end())
-    return fail(
-        invalid_condition(text, rest.starts_with('=') ? "use '==' for equality" : "no operator"));
-  condition.comparison = sign->comparison;
-  if (auto constant = parse_constant(text, trimmed(rest.substr(sign->text.size()), " "), condition);
-      !constant)
-    return fail(std::move(constant).error());
-  return condition;
-}
-
-Result<std::vector<ConditionSpec>> parse_conditions(std::string_view text) {
-  std::vector<ConditionSpec> all;
-  for (;;) {
-    const auto end = text.find("&&");
-    auto condition = parse_condition(trimmed(text.substr(0, end), " "));
-    if (!condition) return fail(std::move(condition).error());
-    all.push_back(std::move(*condition));
-    if (end == std::string_view::npos) return all;
-    text.remove_prefix(end + 2);
-  }
 }
 
 } // namespace uprobectl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the values of --args and --if. Where each value is read from at a hit is decided later, by
+// Parses the values of --args. Where each value is read from at a hit is decided later, by
 // events/plan.hpp.
 #pragma once
 
@@ -90,33 +90,6 @@ constexpr std::uint32_t default_string_bytes = 128; // without a length or --max
 // argN, ret or a register of this machine is read from there, any other NAME from the argument at
 // its position. Fails with `usage`, naming the invalid part.
 Result<ArgumentList> parse_arguments(std::string_view text);
-
-enum class Comparison { equal, not_equal, less, more, at_most, at_least, has_bits };
-
-// A condition of --if: "VALUE OP CONSTANT", where OP is == != < <= > >= or & (any of the bits is
-// set); "VALUE" alone stands for VALUE != 0, "!VALUE" for VALUE == 0.
-struct ConditionSpec {
-  std::string text;                 // as typed
-  std::optional<std::string> name;  // an argument of an --args list, a variable or a register
-  ArgumentSource source;            // used if there is no name
-  std::optional<ArgumentType> type; // "ret:s32<0"; an integer type
-  // The value as debug information has it: if the name is not in a list, there is no name, or the
-  // constant has a name.
-  std::optional<ValuePath> path;
-  Comparison comparison = Comparison::equal;
-  bool negative = false;       // the sign of the number
-  std::uint64_t magnitude = 0; // its absolute value
-  std::string constant_name{}; // an enumerator instead of a number
-
-  // Whether only debug information can tell what is compared.
-  bool needs_types() const { return path && (!path->steps.empty() || !constant_name.empty()); }
-};
-
-// Parses a condition. VALUE is argN, ret, a register or a name, with or without ":TYPE", or a path
-// (value_path.hpp). CONSTANT is a number, a character in quotes or a name.
-Result<ConditionSpec> parse_condition(std::string_view text);
-// Parses conditions that are joined by "&&".
-Result<std::vector<ConditionSpec>> parse_conditions(std::string_view text);
 
 // Parses a decimal number, or a hexadecimal one with 0x, of at most 64 bits.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);

@@ -2,6 +2,7 @@
 #include "events/plan.hpp"
 
 #include "events/argument_lists.hpp"
+#include "events/filter_program.hpp"
 #include "events/java_method.hpp"
 #include "events/plan_layout.hpp"
 #include "events/readings.hpp"
@@ -129,8 +130,6 @@ public:
                                                 " is not a probed function"}
                         .hint("write it as FUNCTION or as it is shown in events"));
     }
-    if (capture_.conditions.size() > MAX_CONDITIONS)
-      return fail(ErrorKind::usage, "more than " + std::to_string(MAX_CONDITIONS) + " conditions");
     return {};
   }
 
@@ -202,7 +201,8 @@ public:
   }
 
   Result<capture_plan> make_plan(const RecordFormat& format, const CapturePoint& probed,
-                                 bool at_start, const StaticProbeLocation& location) const {
+                                 bool at_start, const StaticProbeLocation& location,
+                                 FilterCompiler& filters) const {
     const CodeAbi& abi = probed.code;
     const auto convention = calling_convention(abi.kind);
     if (!convention)
@@ -219,7 +219,9 @@ public:
     auto added = format.prepared > 0 ? add_prepared(*probed.prepared, plan)
                                      : add_readings(builder, format, plan);
     if (!added) return fail(std::move(added).error());
-    if (added = add_conditions(builder, format, probed, plan); !added)
+    if (added = add_filters(builder, format, probed, plan, filters); !added)
+      return fail(std::move(added).error());
+    if (added = add_measured(builder, format, probed, plan); !added)
       return fail(std::move(added).error());
     complete_readings(plan);
     const std::size_t end = record_bytes(plan, has_registers(plan.flags));
@@ -232,7 +234,8 @@ public:
   }
 
   // Returns the settings of the run, and assigns the offsets in the plans.
-  builtin_settings make_settings(std::vector<capture_plan>& plans) const {
+  builtin_settings make_settings(std::vector<capture_plan>& plans,
+                                 const FilterCompiler& filters) const {
     builtin_settings settings{};
     settings.flags = flags();
     settings.user = capture_.user;
@@ -241,6 +244,8 @@ public:
                               ? MAX_FRAMES * sizeof(std::uint64_t)
                               : capture_.stack_bytes;
     settings.returns = capture_.return_instances;
+    settings.process_name = capture_.process_name;
+    filters.describe(settings);
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
@@ -299,17 +304,29 @@ private:
     return {};
   }
 
-  Result<void> add_conditions(const ReadingBuilder& builder, const RecordFormat& format,
-                              const CapturePoint& probed, capture_plan& plan) const {
-    for (std::size_t i = 0; i < capture_.conditions.size(); ++i) {
-      const std::optional<condition> prepared =
-          probed.prepared && i < probed.prepared->conditions.size() ? probed.prepared->conditions[i]
-                                                                    : std::nullopt;
-      auto made = prepared ? Result<condition>(*prepared)
-                           : builder.build_condition(capture_.conditions[i], format.arguments);
-      if (!made) return fail(std::move(made).error());
-      plan.conditions[plan.condition_count++] = *made;
+  Result<void> add_filters(const ReadingBuilder& builder, const RecordFormat& format,
+                           const CapturePoint& probed, capture_plan& plan,
+                           FilterCompiler& filters) const {
+    std::vector<PreparedTerm> terms;
+    for (std::size_t i = 0; i < capture_.filter.terms.size(); ++i) {
+      if (probed.prepared && i < probed.prepared->conditions.size() &&
+          probed.prepared->conditions[i]) {
+        terms.push_back(*probed.prepared->conditions[i]);
+      } else {
+        auto made = builder.build_condition(capture_.filter.terms[i], format.arguments);
+        if (!made) return fail(std::move(made).error());
+        terms.push_back(std::move(*made));
+      }
+      complete_term(terms.back().term, plan);
     }
+    auto added = filters.add(terms);
+    if (!added) return fail(std::move(added).error());
+    std::ranges::copy(*added, plan.filters);
+    return {};
+  }
+
+  Result<void> add_measured(const ReadingBuilder& builder, const RecordFormat& format,
+                            const CapturePoint& probed, capture_plan& plan) const {
     if (!capture_.measured) return {};
     if (probed.prepared && probed.prepared->measured) {
       plan.measured = *probed.prepared->measured;
@@ -341,7 +358,11 @@ std::string prepared_key(const CapturePoint& probed) {
                     std::to_string(prepared.max_bytes);
   for (const reading& each : prepared.readings) key += bytes_of(each);
   if (prepared.measured) key += "measured" + bytes_of(*prepared.measured);
-  for (const auto& each : prepared.conditions) key += each ? "condition" + bytes_of(*each) : "none";
+  for (const auto& each : prepared.conditions) {
+    key += each ? "condition" + bytes_of(each->term) : "none";
+    if (!each) continue;
+    for (const std::uint64_t member : each->members) key += std::to_string(member) + ',';
+  }
   return key;
 }
 
@@ -357,6 +378,8 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
                                       std::span<const CapturePoint> points) {
   const Planner planner(capture, points);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
+  auto filters = FilterCompiler::make(capture);
+  if (!filters) return fail(std::move(filters).error());
   CapturePlan plan;
   std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, bool,
                       std::string>,
@@ -378,7 +401,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
         Probe{});
     if (is_new) {
       auto format = planner.make_format(list, probed, at_start);
-      auto made = format ? planner.make_plan(*format, probed, at_start, location)
+      auto made = format ? planner.make_plan(*format, probed, at_start, location, *filters)
                          : fail(Error(format.error()));
       if (!made) {
         Error error = std::move(made).error();
@@ -402,11 +425,12 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   };
   plan.compares_arguments_ =
       (capture.measured && is_argument(*capture.measured)) ||
-      std::ranges::any_of(capture.conditions, [&](const ConditionSpec& condition) {
-        return !condition.name && is_argument(condition.source);
+      std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& condition) {
+        return !condition.name && !condition.fact && is_argument(condition.source);
       });
   if (plan.plans_.empty()) plan.plans_.emplace_back();
-  plan.settings_ = planner.make_settings(plan.plans_);
+  plan.settings_ = planner.make_settings(plan.plans_, *filters);
+  plan.filters_ = filters->tables();
   return plan;
 }
 

@@ -3,9 +3,11 @@
 // decodes the records that it sends. bpf/record.h defines the layout of all three.
 #pragma once
 
+#include "bpf/builtin.hpp"
 #include "bpf/record.h"
 #include "events/arguments.hpp"
 #include "events/events.hpp"
+#include "events/filter.hpp"
 #include "events/prepared.hpp"
 
 #include <chrono>
@@ -36,10 +38,10 @@ struct CaptureSpec {
   // Without argument lists: capture parameters and results by their types, where debug information
   // has them.
   bool typed = false;
-  int typed_depth = default_typed_depth; // of structures in structures, at most max_typed_depth
-  std::vector<ConditionSpec> conditions = {};            // all must hold
-  std::chrono::nanoseconds min_latency{0};               // of pairs
-  bool registers = false;                                // all of them with each event
+  int typed_depth = default_typed_depth;   // of structures in structures, at most max_typed_depth
+  Filter filter = {};                      // of hits
+  std::chrono::nanoseconds min_latency{0}; // of pairs
+  bool registers = false;                  // all of them with each event
   std::uint32_t max_string_bytes = default_string_bytes; // of strings without an explicit length
   StackWalk stack = StackWalk::none;                     // in records; none if count_stacks
   std::uint32_t stack_bytes = default_stack_bytes;       // MIN_STACK_BYTES to MAX_STACK_BYTES
@@ -50,6 +52,8 @@ struct CaptureSpec {
   bool by_trampoline = false; // returns are probed by uretprobes
   // Where the kernel keeps the number of the thread's pending uretprobes. Zero if it is not known.
   nesting_layout nesting = {};
+  // Where the kernel keeps the name of the process. Zero if it is not known.
+  process_name_layout process_name = {};
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
@@ -146,6 +150,7 @@ public:
 
   const builtin_settings& settings() const { return settings_; }
   const std::vector<capture_plan>& plans() const { return plans_; }
+  const FilterTables& filters() const { return filters_; }
   std::uint32_t probe_plan(std::size_t probe) const { return probes_[probe].plan; }
   // Describes the requested values that cannot be captured at the probe, with reasons.
   std::vector<std::string> describe_problems(std::size_t probe) const;
@@ -173,6 +178,7 @@ private:
 
   builtin_settings settings_ = {};
   std::vector<capture_plan> plans_;
+  FilterTables filters_;
   std::vector<RecordFormat> formats_;
   std::vector<Probe> probes_;    // by number
   bool shows_registers_ = false; // if false, they are only captured for the stack

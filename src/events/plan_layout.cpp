@@ -29,6 +29,10 @@ std::uint32_t register_bytes(bool registers) {
                    : 0;
 }
 
+std::uint32_t pointer_size_of(const capture_plan& plan) {
+  return (plan.flags & POINTERS_32) != 0 ? 4 : 8;
+}
+
 void complete_reading(reading& each, std::uint32_t pointer_size) {
   if (each.pointer_size == 0) each.pointer_size = pointer_size;
   if (each.bit_count == 0) each.bit_count = 8 * each.size;
@@ -47,9 +51,7 @@ void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans
   };
   for (const capture_plan& plan : plans) {
     settings.max_readings = std::max(settings.max_readings, plan.reading_count);
-    settings.max_conditions = std::max(settings.max_conditions, plan.condition_count);
     for (const reading& each : readings_of(plan)) add(each);
-    for (const condition& each : std::span(plan.conditions, plan.condition_count)) add(each.value);
     if ((settings.flags & MEASURE_VALUE) != 0) add(plan.measured);
   }
 }
@@ -83,11 +85,13 @@ std::uint32_t place_bytes(capture_plan& plan, std::uint32_t begin, std::uint32_t
 
 } // namespace
 
+void complete_term(filter_term& term, const capture_plan& plan) {
+  complete_reading(term.value, pointer_size_of(plan));
+}
+
 void complete_readings(capture_plan& plan) {
-  const std::uint32_t pointer_size = (plan.flags & POINTERS_32) != 0 ? 4 : 8;
+  const std::uint32_t pointer_size = pointer_size_of(plan);
   for (reading& each : readings_of(plan)) complete_reading(each, pointer_size);
-  for (condition& each : std::span(plan.conditions, plan.condition_count))
-    complete_reading(each.value, pointer_size);
   complete_reading(plan.measured, pointer_size);
 }
 
@@ -101,7 +105,7 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
   merge_flags(settings, plans);
   find_maxima(settings, plans);
   const bool plans_differ = settings.plan_flags != 0 || settings.max_readings > 0 ||
-                            settings.max_conditions > 0 || (settings.flags & MEASURE_VALUE) != 0;
+                            settings.max_terms > 0 || (settings.flags & MEASURE_VALUE) != 0;
   settings.plan_count = plans_differ ? static_cast<std::uint32_t>(plans.size()) : 0;
 
   std::uint32_t end = 0;

@@ -75,6 +75,14 @@ std::string_view find_number_defect(const reading& each, const CaptureMoments& m
   return find_defect(std::span(&each, 1), 0, moments);
 }
 
+std::string_view find_term_defect(const filter_term& term, const CaptureMoments& moments) {
+  if (term.subject != COMPARE_READING) return "does not compare a reading";
+  if ((term.value.form == READ_INTEGER) == (term.comparison == MATCHES))
+    return "numbers are compared with numbers, and texts with patterns";
+  if (term.value.base_from != 0 || term.value.length_from != 0) return "uses another reading";
+  return find_defect(std::span(&term.value, 1), 0, moments);
+}
+
 } // namespace
 
 Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoments& moments) {
@@ -94,7 +102,7 @@ Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoment
       return fail(defect_error("measured value", 0, defect));
   for (std::size_t i = 0; i < prepared.conditions.size(); ++i)
     if (prepared.conditions[i])
-      if (const auto defect = find_number_defect(prepared.conditions[i]->value, moments);
+      if (const auto defect = find_term_defect(prepared.conditions[i]->term, moments);
           !defect.empty())
         return fail(defect_error("condition", i, defect));
   return {};

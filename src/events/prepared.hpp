@@ -17,6 +17,13 @@ constexpr std::uint32_t default_prepared_bytes = 512;
 constexpr int default_typed_depth = 2;
 constexpr int max_typed_depth = 16;
 
+// A comparison of a filter at a point. FilterCompiler sets the targets of the term, and its
+// constant if it is a set or a pattern.
+struct PreparedTerm {
+  filter_term term = {};
+  std::vector<std::uint64_t> members = {}; // IS_IN_SET
+};
+
 // What is captured at a point instead of what CaptureSpec asks for.
 struct PreparedCapture {
   // At most MAX_READINGS. base_from and length_from name integers. bytes_offset is set by
@@ -24,10 +31,9 @@ struct PreparedCapture {
   std::vector<reading> readings = {};
   // The readings replace what CaptureSpec::arguments asks for; if false, there are none.
   bool replaces_arguments = true;
-  // By the index in CaptureSpec::conditions: replaces that condition; nullopt, or beyond the end:
-  // that applies. Conditions and measurements take place before readings, so they have no
-  // base_from.
-  std::vector<std::optional<condition>> conditions = {};
+  // By the index in Filter::terms: replaces that comparison; nullopt, or beyond the end: that
+  // applies. Filters and measurements take place before readings, so they have no base_from.
+  std::vector<std::optional<PreparedTerm>> conditions = {};
   // Replaces CaptureSpec::measured at this point.
   std::optional<reading> measured = {};
   std::uint32_t max_bytes = default_prepared_bytes; // sum of the capacities

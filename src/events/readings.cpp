@@ -54,6 +54,14 @@ Planned::iterator find_integer(Planned list, const ArgumentSource& source) {
   });
 }
 
+// The same for a string.
+Planned::iterator find_text(Planned list, const ArgumentSource& source) {
+  return std::ranges::find_if(list, [&](const PlannedArgument& each) {
+    return each.spec.source == source && is_memory(each.spec.type) &&
+           each.spec.type != ArgumentType::bytes;
+  });
+}
+
 // Returns false if the offset is too large, which only one of the first step is not.
 bool add_step(reading& made, std::int64_t offset) {
   if (std::in_range<std::int32_t>(offset)) {
@@ -424,18 +432,13 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
                                                std::span<const PlannedArgument> list) const {
   auto made = value(spec.source, spec.type);
   if (!made || !is_memory(spec.type)) return made;
-  if (spec.type == ArgumentType::java_string) {
-    made->form = READ_JAVA_STRING;
+  if (spec.type != ArgumentType::bytes) {
+    const auto form = string_form(spec.name, spec.type);
+    if (!form) return fail(form.error());
+    made->form = static_cast<record_u8>(*form);
     made->capacity = capture_.max_string_bytes;
-  } else if (spec.type == ArgumentType::string) {
-    made->form = READ_STRING;
-    made->capacity = capture_.max_string_bytes + 2; // NUL, and a byte that shows truncation
-  } else if (spec.type == ArgumentType::cxx_string) {
-    if (!abi_.strings)
-      return fail(Error{ErrorKind::unsupported, spec.name + ": unknown layout of std::string"}.hint(
-          "the file must use either libstdc++ or libc++"));
-    made->form = *abi_.strings;
-    made->capacity = capture_.max_string_bytes;
+    // With room for the NUL, and a byte that shows truncation.
+    if (spec.type == ArgumentType::string) made->capacity += 2;
   } else {
     made->form = READ_BYTES;
     made->capacity = spec.length.value_or(capture_.max_string_bytes);
@@ -472,55 +475,158 @@ record_u32 number_of(Comparison comparison) {
     return IS_AT_MOST;
   case Comparison::at_least:
     return IS_AT_LEAST;
+  case Comparison::in_set:
+    return IS_IN_SET;
+  case Comparison::matches:
+    return MATCHES;
   case Comparison::has_bits:
     break;
   }
   return HAS_BITS;
 }
 
-Result<condition> ReadingBuilder::build_condition(const ConditionSpec& spec,
-                                                  std::span<const PlannedArgument> list) const {
+namespace {
+
+// The constants of a comparison, and whether the value has a sign if its type is not known.
+void set_constants(PreparedTerm& made, const ConditionSpec& spec) {
+  for (const FilterConstant& each : spec.members) made.members.push_back(number_of(each));
+  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
+  made.term.constant = number_of(spec.constant);
+}
+
+bool has_negative(const ConditionSpec& spec) {
+  return spec.constant.negative || std::ranges::any_of(spec.members, &FilterConstant::negative);
+}
+
+// The first enumerator that the comparison names.
+const FilterConstant* find_enumerator(const ConditionSpec& spec) {
+  if (!spec.constant.name.empty()) return &spec.constant;
+  const auto found = std::ranges::find_if(
+      spec.members, [](const FilterConstant& each) { return !each.name.empty(); });
+  return found == spec.members.end() ? nullptr : &*found;
+}
+
+} // namespace
+
+record_u64 number_of(const FilterConstant& constant) {
+  return constant.negative ? ~constant.magnitude + 1 : constant.magnitude;
+}
+
+Result<reading_form> ReadingBuilder::string_form(std::string_view name, ArgumentType type) const {
+  if (type == ArgumentType::java_string) return READ_JAVA_STRING;
+  if (type == ArgumentType::string) return READ_STRING;
+  if (!abi_.strings)
+    return fail(
+        Error{ErrorKind::unsupported, std::string(name) + ": unknown layout of std::string"}.hint(
+            "the file must use either libstdc++ or libc++"));
+  return *abi_.strings;
+}
+
+Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const {
+  const bool is_name = spec.fact == COMPARE_THREAD_NAME || spec.fact == COMPARE_PROCESS_NAME;
+  if (is_name != (spec.comparison == Comparison::matches))
+    return fail(ErrorKind::usage, is_name ? "it is a text: compare it with a text"
+                                          : "it is a number: compare it with numbers");
+  if (spec.fact == COMPARE_LATENCY && location_.probe != nullptr)
+    return fail(ErrorKind::usage, "a static probe has no latency");
+  if (spec.fact == COMPARE_LATENCY && !capture_.pair_calls)
+    return fail(Error{ErrorKind::usage, "the latency is known only of calls"}.hint(
+        "add --latency, which makes an entry and its return one event"));
+  if (spec.fact == COMPARE_PROCESS_NAME && capture_.process_name.group_leader == 0)
+    return fail(Error{ErrorKind::unsupported, "this kernel does not tell where it keeps the names "
+                                              "of processes"}
+                    .hint("it needs BTF (CONFIG_DEBUG_INFO_BTF); use -p NAME instead"));
+  if (const auto* const constant = find_enumerator(spec))
+    return fail(ErrorKind::usage, in_single_quotes(constant->name) + " is not a number");
+  PreparedTerm made;
+  made.term.value.size = 8;
+  made.term.value.base = NO_REGISTER;
+  made.term.value.moment = spec.fact == COMPARE_LATENCY ? MOMENT_RETURN : MOMENT_ENTRY;
+  made.term.subject = static_cast<record_u8>(*spec.fact);
+  made.term.is_signed = spec.comparison == Comparison::has_bits ? 0 : 1;
+  set_constants(made, spec);
+  return made;
+}
+
+Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
+                                                const ArgumentSource& source,
+                                                std::optional<ArgumentType> type) const {
+  if (!type) {
+    const JavaArgument* const argument = source.kind == Kind::returned
+                                             ? (java_return_ ? &*java_return_ : nullptr)
+                                             : find_java_argument(java_, source);
+    if (is_java_ && (argument == nullptr || argument->spec.type != ArgumentType::java_string))
+      return fail(ErrorKind::usage, "it is not a String");
+    type = is_java_ ? ArgumentType::java_string : ArgumentType::string;
+  }
+  if (!is_memory(*type)) return fail(ErrorKind::usage, "a number cannot be compared with a text");
+  if (*type == ArgumentType::bytes) return fail(ErrorKind::usage, "a buffer cannot be compared");
+  auto compared = value(source, *type);
+  if (!compared) return fail(std::move(compared).error());
+  const auto form = string_form(spec.text, *type);
+  if (!form) return fail(form.error());
+  compared->form = static_cast<record_u8>(*form);
+  PreparedTerm made;
+  made.term.value = *compared;
+  set_constants(made, spec);
+  return made;
+}
+
+Result<PreparedTerm> ReadingBuilder::build_condition(const ConditionSpec& spec,
+                                                     std::span<const PlannedArgument> list) const {
+  auto made = build_term(spec, list);
+  if (made) return made;
+  Error error = std::move(made).error();
+  error.message.insert(0, "--if " + in_single_quotes(spec.text) + ": ");
+  return fail(std::move(error));
+}
+
+Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
+                                                std::span<const PlannedArgument> list) const {
+  const bool is_text = spec.comparison == Comparison::matches;
   ArgumentSource source = spec.source;
   std::optional<ArgumentType> type = spec.type;
-  const auto declared = spec.name ? find_named(list, *spec.name) : find_integer(list, source);
+  const auto declared = spec.name ? find_named(list, *spec.name)
+                        : is_text ? find_text(list, source)
+                                  : find_integer(list, source);
+  if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec);
   if (declared != list.end()) {
-    if (is_memory(declared->spec.type))
-      return fail(ErrorKind::usage,
-                  "--if " + in_single_quotes(spec.text) + ": only integers can be compared");
+    if (is_memory(declared->spec.type) && !is_text)
+      return fail(ErrorKind::usage, "it is not an integer: compare it with a text in quotes");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
   } else if (spec.name) {
     auto named = parse_source_name(*spec.name);
     if (!named)
-      return fail(Error{ErrorKind::usage, "--if " + in_single_quotes(spec.text) + ": " +
-                                              in_single_quotes(*spec.name) + " is not an argument"}
-                      .hint("use arg0, arg1, …, ret, a register or a name declared by --args"));
+      return fail(
+          Error{ErrorKind::usage, in_single_quotes(*spec.name) + " is not an argument"}.hint(
+              "use arg0, arg1, …, ret, a register or a name declared by --args"));
     source = std::move(*named);
   }
+  if (is_text) return build_text(spec, source, type);
+  if (type && is_memory(*type))
+    return fail(ErrorKind::usage, "a string is compared with a text in quotes");
+  if (const auto* const constant = find_enumerator(spec))
+    return fail(ErrorKind::usage, in_single_quotes(constant->name) + " is not a number");
   const auto noted = noted_integer_type(source);
-  if (!noted) return fail(Error(noted.error()).within("--if " + in_single_quotes(spec.text)));
+  if (!noted) return fail(noted.error());
   if (!type) type = *noted;
   auto compared = value(source, type.value_or(ArgumentType::s64));
-  if (!compared) {
-    Error error = std::move(compared).error();
-    error.message.insert(0, "--if " + in_single_quotes(spec.text) + ": ");
-    return fail(std::move(error));
-  }
-  condition made{};
-  made.value = *compared;
-  made.comparison = number_of(spec.comparison);
+  if (!compared) return fail(std::move(compared).error());
+  PreparedTerm made;
+  made.term.value = *compared;
+  set_constants(made, spec);
   // A number that no signed value exceeds makes the comparison unsigned.
   constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
-  const bool takes_sign = spec.negative || spec.magnitude < largest;
-  made.is_signed = type ? compared->is_signed : takes_sign ? 1 : 0;
-  if (spec.comparison == Comparison::has_bits) made.is_signed = 0; // bits have no sign
+  const bool takes_sign = spec.constant.negative || spec.constant.magnitude < largest;
+  made.term.is_signed = type ? compared->is_signed : takes_sign ? 1 : 0;
+  if (spec.comparison == Comparison::has_bits) made.term.is_signed = 0; // bits have no sign
   const bool asks_for_sign =
-      spec.negative ||
-      (spec.magnitude == 0 &&
+      has_negative(spec) ||
+      (spec.constant.magnitude == 0 &&
        (spec.comparison == Comparison::less || spec.comparison == Comparison::at_most ||
         spec.comparison == Comparison::more || spec.comparison == Comparison::at_least));
-  made.guess_sign = !type && asks_for_sign ? 1 : 0;
-  made.constant = spec.negative ? ~spec.magnitude + 1 : spec.magnitude;
+  made.term.guess_sign = !type && asks_for_sign ? 1 : 0;
   return made;
 }
 

@@ -63,12 +63,18 @@ public:
   // Leaves bytes_offset 0. `list`: the arguments among which a buffer's length is found by name.
   Result<reading> build_argument(const ArgumentSpec& spec,
                                  std::span<const PlannedArgument> list) const;
-  Result<condition> build_condition(const ConditionSpec& spec,
-                                    std::span<const PlannedArgument> list) const;
+  Result<PreparedTerm> build_condition(const ConditionSpec& spec,
+                                       std::span<const PlannedArgument> list) const;
   Result<reading> build_measured(const ArgumentSource& source,
                                  std::span<const PlannedArgument> list) const;
 
 private:
+  Result<PreparedTerm> build_term(const ConditionSpec& spec,
+                                  std::span<const PlannedArgument> list) const;
+  Result<PreparedTerm> build_fact(const ConditionSpec& spec) const;
+  Result<PreparedTerm> build_text(const ConditionSpec& spec, const ArgumentSource& source,
+                                  std::optional<ArgumentType> type) const;
+  Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   Result<reading> argument_value(const ArgumentSource& source, std::uint32_t size,
                                  bool is_signed) const;
@@ -118,5 +124,7 @@ std::optional<CallingConvention> calling_convention(CodeKind kind);
 
 // Returns the enum comparison of bpf/record.h.
 record_u32 number_of(Comparison comparison);
+// Returns the number modulo 2^64. Enumerators have none.
+record_u64 number_of(const FilterConstant& constant);
 
 } // namespace uprobectl

@@ -23,16 +23,6 @@ constexpr std::size_t max_nodes = 4096; // of all values of a probe
 
 constexpr std::string_view type_not_known = "its type is not known";
 
-// Other types of this size are numbers: uint8_t is `unsigned char`.
-bool is_character_type(const Type& type) {
-  return type.size() == 1 && (type.plain_name() == "char" || type.plain_name() == "char8_t");
-}
-
-bool is_text_pointer(const Type& type) {
-  return type.kind() == TypeKind::pointer && type.target() != nullptr &&
-         is_character_type(*type.target());
-}
-
 } // namespace
 
 // Builds the readings and nodes of one set of values.

@@ -6,6 +6,7 @@
 #include "dwarf/functions.hpp"
 #include "events/arguments.hpp"
 #include "events/events.hpp"
+#include "events/filter.hpp"
 #include "events/prepared.hpp"
 
 #include <functional>
@@ -124,7 +125,7 @@ private:
 
 // Makes the condition that compares the value that a path names. Fails with not_found or
 // unsupported.
-Result<condition> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec);
+Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec);
 
 // Returns the name of an enumerator with this value, or "A|B" if its bits are those of several;
 // nullopt if there is none.

@@ -30,6 +30,15 @@ bool add_step(reading& made, std::int64_t offset) {
 
 } // namespace
 
+bool is_character_type(const Type& type) {
+  return type.size() == 1 && (type.plain_name() == "char" || type.plain_name() == "char8_t");
+}
+
+bool is_text_pointer(const Type& type) {
+  return type.kind() == TypeKind::pointer && type.target() != nullptr &&
+         is_character_type(*type.target());
+}
+
 bool is_number(const Type& type) {
   return type.is_scalar() && type.size() > 0 && type.size() <= word_size;
 }
@@ -408,9 +417,14 @@ bool names_enumerator(std::string_view written, const Type& type, const std::str
           name.substr(0, outer).ends_with(fmt::format("::{}", scope)));
 }
 
-Result<std::uint64_t> find_constant(const ConditionSpec& spec, const Type& type) {
-  if (spec.constant_name.empty()) return spec.negative ? ~spec.magnitude + 1 : spec.magnitude;
-  const std::string& name = spec.constant_name;
+// `size`: of the value, bytes.
+Result<std::uint64_t> find_constant(const FilterConstant& constant, const Type& type,
+                                    std::uint64_t size) {
+  // As in C, a negative number is converted to the unsigned type.
+  if (constant.name.empty() && constant.negative && !type.is_signed() && size < word_size)
+    return number_of(constant) & ((std::uint64_t{1} << 8 * size) - 1);
+  if (constant.name.empty()) return number_of(constant);
+  const std::string& name = constant.name;
   std::vector<std::string> names;
   for (const dwarf::Enumerator& each : type.enumerators()) {
     if (names_enumerator(name, type, each.name)) return static_cast<std::uint64_t>(each.value);
@@ -424,7 +438,49 @@ Result<std::uint64_t> find_constant(const ConditionSpec& spec, const Type& type)
   return fail(std::move(error));
 }
 
-Result<condition> make_condition(const TypedPlace& place, const ConditionSpec& spec) {
+// The text at a place: a char pointer or array, or a string of the standard library.
+Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValuePlace& place,
+                                         const ConditionSpec& spec) {
+  const ValuePath& path = *spec.path;
+  const Type& type = *place.type;
+  const auto wrong = [&](std::string_view what) {
+    return fail(path_error(path, ErrorKind::unsupported, what));
+  };
+  PreparedTerm made;
+  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
+  ValuePlace pointer = place;
+  const auto library = find_library_type(type);
+  if (const auto form = find_string_form(type)) {
+    if (!place.address) return wrong("the string is not in memory");
+    made.term.value = *place.address;
+    made.term.value.addend = add_wrapping(made.term.value.addend, place.offset);
+    made.term.value.form = static_cast<record_u8>(*form);
+    return made;
+  }
+  if (type.kind() == TypeKind::array && type.target() != nullptr &&
+      is_character_type(*type.target()) && type.dimensions() <= 1) {
+    if (!place.address) return wrong("the characters are not in memory");
+    made.term.value = *place.address;
+    made.term.value.addend = add_wrapping(made.term.value.addend, place.offset);
+    made.term.value.form = READ_BYTES;
+    made.term.value.capacity =
+        static_cast<record_u32>(std::min<std::uint64_t>(type.element_count(), UINT32_MAX));
+    if (made.term.value.capacity == 0) made.term.value.form = READ_STRING;
+    return made;
+  }
+  if (library && library->kind == LibraryType::Kind::c_string)
+    pointer = part_of(place, *library->type, library->offset);
+  else if (!is_text_pointer(type))
+    return fail(path_error(path, ErrorKind::usage,
+                           fmt::format("{} cannot be compared with a text", type.name())));
+  const auto address = reader.number(pointer, word_size);
+  if (!address) return wrong(location_too_complex);
+  made.term.value = *address;
+  made.term.value.form = READ_STRING;
+  return made;
+}
+
+Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec& spec) {
   const ValuePath& path = *spec.path;
   if (spec.type)
     return fail(path_error(path, ErrorKind::usage, "debug information gives its type, write none"));
@@ -441,6 +497,7 @@ Result<condition> make_condition(const TypedPlace& place, const ConditionSpec& s
       library &&
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
     *found = part_of(*found, *library->type, library->offset);
+  if (spec.comparison == Comparison::matches) return make_text_condition(reader, *found, spec);
   const Type& type = *found->type;
   if (type.kind() == TypeKind::floating)
     return fail(path_error(path, ErrorKind::unsupported,
@@ -460,22 +517,24 @@ Result<condition> make_condition(const TypedPlace& place, const ConditionSpec& s
   const bool is_extended =
       !found->bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
   number->is_signed = type.is_signed() && !is_extended ? 1 : 0;
-  const auto constant = find_constant(spec, type);
+  PreparedTerm made;
+  made.term.value = *number;
+  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
+  made.term.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;
+  const auto constant = find_constant(spec.constant, type, size);
   if (!constant) return fail(path_error(path, constant.error().kind, constant.error().message));
-  condition made{};
-  made.value = *number;
-  made.comparison = number_of(spec.comparison);
-  made.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;
-  made.constant = *constant;
-  // As in C, a negative number is converted to the unsigned type.
-  if (spec.negative && !type.is_signed() && size < word_size)
-    made.constant &= (std::uint64_t{1} << 8 * size) - 1;
+  made.term.constant = *constant;
+  for (const FilterConstant& each : spec.members) {
+    const auto member = find_constant(each, type, size);
+    if (!member) return fail(path_error(path, member.error().kind, member.error().message));
+    made.members.push_back(*member);
+  }
   return made;
 }
 
 } // namespace
 
-Result<condition> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec) {
+Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec) {
   auto made = make_condition(place, spec);
   if (!made) return fail(std::move(made).error().within(fmt::format("--if '{}'", spec.text)));
   return made;

@@ -35,6 +35,10 @@ std::uint64_t load_size(std::uint64_t size);
 // Whether values of the type are one number of at most 8 bytes.
 bool is_number(const dwarf::Type& type);
 
+// Whether the type is `char`. Other types of its size are numbers: uint8_t is `unsigned char`.
+bool is_character_type(const dwarf::Type& type);
+bool is_text_pointer(const dwarf::Type& type);
+
 // Why a location cannot be read.
 std::string problem_of(const dwarf::Location& location);
 

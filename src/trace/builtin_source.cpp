@@ -34,6 +34,15 @@ Result<void> check_pid_namespace(const CaptureSpec& capture) {
           .hint("or run without --stack"));
 }
 
+// Rejects comparisons with pids in a pid namespace, for the same reason.
+Result<void> check_ids(const builtin_settings& settings) {
+  const bool any =
+      (settings.filter_features & (1U << COMPARE_THREAD_ID | 1U << COMPARE_PROCESS_ID)) != 0;
+  if (!any || in_initial_pid_namespace()) return {};
+  return fail(Error{ErrorKind::unsupported, "--if cannot compare tid and pid in a container"}.hint(
+      "the container has its own pid namespace: use -p, or the names of threads and processes"));
+}
+
 class BuiltinSource final : public ProbeProgram {
 public:
   BuiltinSource(const AttachRequest& request, FunctionReaderCache& readers, StackFiles& files,
@@ -60,6 +69,9 @@ public:
     if (request_.capture.stack == StackWalk::frame_data)
       return_instances_ = find_return_instance_layout();
     if (by_trampoline()) nesting_ = find_nesting_layout();
+    if (std::ranges::find(request_.capture.filter.terms, COMPARE_PROCESS_NAME,
+                          &ConditionSpec::fact) != request_.capture.filter.terms.end())
+      process_name_ = find_process_name_layout();
     return {};
   }
   std::optional<ProgramKind> kind() const override { return std::nullopt; }
@@ -83,9 +95,11 @@ public:
     capture.return_instances = return_instances_.value_or(return_instance_layout{});
     capture.by_trampoline = by_trampoline();
     capture.nesting = nesting_.value_or(nesting_layout{});
+    capture.process_name = process_name_.value_or(process_name_layout{});
     auto plan = CapturePlan::make(capture, points);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
+    if (auto checked = check_ids(plan_.settings()); !checked) return checked;
     auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
                                          .buffer = buffer_,
                                          .cookie = cookies,
@@ -94,6 +108,7 @@ public:
                                          .exits = collect_exits(probes_),
                                          .run = plan_.settings(),
                                          .plans = plan_.plans(),
+                                         .filters = plan_.filters(),
                                          .processes = filter_.processes,
                                          .cgroup = filter_.cgroup,
                                          .buffer_bytes = buffer_bytes()});
@@ -162,7 +177,8 @@ public:
   std::uint64_t corrupt() const override { return 0; }
   std::vector<Loss> losses() const override {
     std::vector<Loss> losses = {{loss_reasons::buffer_full, program_->lost(LOST_BUFFER_FULL)},
-                                {loss_reasons::corrupt, corrupt_}};
+                                {loss_reasons::corrupt, corrupt_},
+                                {loss_reasons::undecided, program_->lost(LOST_UNDECIDED)}};
     if (request_.capture.count_by_process || request_.capture.count_stacks)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
@@ -284,9 +300,12 @@ private:
   }
 
   static bool captures_type(const CaptureSpec& capture, ArgumentType type) {
-    return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
-      return std::ranges::find(list.arguments, type, &ArgumentSpec::type) != list.arguments.end();
-    });
+    return std::ranges::find(capture.filter.terms, type, &ConditionSpec::type) !=
+               capture.filter.terms.end() ||
+           std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
+             return std::ranges::find(list.arguments, type, &ArgumentSpec::type) !=
+                    list.arguments.end();
+           });
   }
 
   static ProbeRole site_role(const PlannedSite& site) {
@@ -332,8 +351,9 @@ private:
   ProgramFilter filter_;
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound
   NamespacePids namespace_pids_;
-  std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
-  std::uint64_t forgotten_calls_ = 0;     // open calls of processes that have ended
+  std::optional<process_name_layout> process_name_; // if it is compared
+  std::optional<nesting_layout> nesting_;           // if return probes of the kernel are used
+  std::uint64_t forgotten_calls_ = 0;               // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
   std::optional<HitStacks> stacks_;       // if requested

@@ -336,8 +336,8 @@ std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& ca
       return fmt::format("called {}, but --if held for none of them",
                          format_times(counts.excluded));
     return fmt::format("called {}, but {} for none of them", format_times(counts.excluded),
-                       capture.conditions.empty() ? "--min-latency was reached"
-                                                  : "--if and --min-latency held");
+                       capture.filter.expressions.empty() ? "--min-latency was reached"
+                                                          : "--if and --min-latency held");
   }
   if (capture.pair_calls && counts.entries > 0)
     return fmt::format("called {}, but has not returned yet", format_times(counts.entries));

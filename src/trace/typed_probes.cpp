@@ -65,6 +65,13 @@ bool uses_types(const ConditionSpec& spec, const ArgumentList* list) {
   return spec.needs_types() || (spec.name && !parse_source_name(*spec.name));
 }
 
+// Whether the name is that of a variable. A fact about the thread has it otherwise.
+bool names_variable(const ConditionSpec& spec, const dwarf::FunctionInfo& function) {
+  return !spec.fact || std::ranges::any_of(function.variables, [&](const dwarf::Variable& each) {
+    return each.name == spec.name;
+  });
+}
+
 } // namespace
 
 dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames) {
@@ -118,7 +125,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   const bool wants_values =
       capture_.send_events && (wants_paths || (list == nullptr && capture_.typed));
   const bool wants_conditions = std::ranges::any_of(
-      capture_.conditions, [&](const ConditionSpec& each) { return uses_types(each, list); });
+      capture_.filter.terms, [&](const ConditionSpec& each) { return uses_types(each, list); });
   if (!wants_values && !wants_conditions) return {};
   if (!can_have_types(probed))
     return add_untyped(probed, list, {ErrorKind::unsupported, "only native functions have it"});
@@ -198,14 +205,14 @@ Result<void> TypedProbes::check() const {
 
 Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace& place,
                                          const ArgumentList* list) const {
-  std::vector<std::optional<condition>> made(capture_.conditions.size());
+  std::vector<std::optional<PreparedTerm>> made(capture_.filter.terms.size());
   bool any = false;
   for (std::size_t i = 0; i < made.size(); ++i) {
-    const ConditionSpec& spec = capture_.conditions[i];
-    if (!uses_types(spec, list)) continue;
+    const ConditionSpec& spec = capture_.filter.terms[i];
+    if (!uses_types(spec, list) || !names_variable(spec, *place.function)) continue;
     auto condition = make_typed_condition(place, spec);
     if (!condition) return fail(std::move(condition).error());
-    made[i] = *condition;
+    made[i] = std::move(*condition);
     any = true;
   }
   if (!any) return {};
@@ -224,7 +231,7 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
     error.hints = problem.hints;
     return error;
   };
-  for (const ConditionSpec& each : capture_.conditions)
+  for (const ConditionSpec& each : capture_.filter.terms)
     if (each.needs_types() && uses_types(each, list))
       return fail(needs(fmt::format("--if '{}'", each.text)));
   if (list == nullptr || list->paths.empty() || !capture_.send_events) return {};

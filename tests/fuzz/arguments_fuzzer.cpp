@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Argument lists and conditions, as --args and --if take them.
+// Argument lists and filters, as --args and --if take them.
 #include "events/plan.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace uprobectl;
@@ -13,8 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     list->function.reset();
     inspection.arguments.push_back(std::move(*list));
   }
-  if (auto condition = parse_condition(text))
-    inspection.conditions.push_back(std::move(*condition));
+  const auto read_set = [](const std::string& path) -> Result<std::string> {
+    return path + "\n0x10\n# none\n-1";
+  };
+  if (auto filter = parse_filter(text, read_set)) inspection.filter = std::move(*filter);
   const ProbePoint point;
   const CapturePoint probed{.point = &point,
                             .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING}};
@@ -28,6 +31,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (each.bytes_offset > settings.max_bytes_offset || each.capacity > settings.max_capacity ||
           each.steps > settings.max_steps || each.base >= register_names().size() ||
           each.length_from > made.reading_count)
+        std::abort();
+  // A filter ends: all targets are later terms.
+  for (const filter& made : plan->filters().filters)
+    for (std::size_t i = 0; i < made.term_count; ++i) {
+      const filter_term& term = made.terms[i];
+      for (const std::size_t target : {term.if_true, term.if_false, term.if_unknown})
+        if (target <= i || (target >= made.term_count && target < FILTER_HOLDS)) std::abort();
+      if (term.if_unknown != term.if_true && term.if_unknown != term.if_false) std::abort();
+      if (term.comparison == MATCHES && term.constant >= plan->filters().patterns.size())
+        std::abort();
+    }
+  for (const auto& pattern : plan->filters().patterns)
+    for (const auto& state : pattern)
+      if (state[0] > PATTERN_ACCEPTS ||
+          std::ranges::any_of(state, [&](auto next) { return next >= pattern.size(); }))
         std::abort();
   const std::vector<std::byte> record(settings.record_size);
   if (!plan->decode(record)) std::abort();

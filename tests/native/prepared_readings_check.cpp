@@ -152,7 +152,8 @@ public:
                                          .exit_rules = {{.left_by = LEFT_BY_RETURN}},
                                          .exits = {},
                                          .run = plan_.settings(),
-                                         .plans = plan_.plans()});
+                                         .plans = plan_.plans(),
+                                         .filters = plan_.filters()});
     INFO((program ? "" : program.error().message));
     REQUIRE(program);
     program_.emplace(std::move(*program));
@@ -352,16 +353,17 @@ TEST_CASE("32 readings with steps, bit-fields and bases find what the program ha
 TEST_CASE("prepared conditions decide at the entry") {
   NEEDS_ROOT();
   const std::uint32_t self = argument_register(0);
-  condition made{};
+  PreparedTerm prepared_term;
+  filter_term& made = prepared_term.term;
   made.value = bits(with_base(self, 4, true, {offsetof(Shop, fields)}), 5, 5);
   made.comparison = IS_LESS;
   made.is_signed = 1;
   made.constant = static_cast<std::uint64_t>(-6);
   PreparedCapture prepared;
   prepared.readings = {with_base(argument_register(1), 4, false)};
-  prepared.conditions = {made};
+  prepared.conditions = {prepared_term};
   for (const Way& way : ways()) {
-    Probed probed(way, {.conditions = {*parse_condition("arg0==0")}}, prepared);
+    Probed probed(way, {.filter = *parse_filter("arg0==0")}, prepared);
     set_values();
     for (const int small : {-7, -6, -8}) {
       shop.fields.small = small;

@@ -14,11 +14,6 @@ std::string error_of(std::string_view text) {
   return list ? "no error" : list.error().message;
 }
 
-std::string condition_error(std::string_view text) {
-  const auto condition = parse_condition(text);
-  return condition ? "no error" : condition.error().message;
-}
-
 } // namespace
 
 TEST_CASE("arguments count by position, ret is the return value") {
@@ -185,21 +180,6 @@ TEST_CASE("a value of the source has at most eight steps") {
     CHECK_FALSE(parse_value_path(text));
 }
 
-TEST_CASE("conditions compare values of the source with constants") {
-  const auto conditions =
-      parse_conditions("item.id > 3 && gift && !*p && c == Color::red && f=='x'");
-  REQUIRE(conditions);
-  REQUIRE(conditions->size() == 5);
-  const auto& all = *conditions;
-  CHECK((all[0].path->variable == "item" && all[0].comparison == Comparison::more));
-  CHECK(all[0].magnitude == 3);
-  CHECK((all[1].name == "gift" && all[1].comparison == Comparison::not_equal));
-  CHECK((all[2].path->variable == "p" && all[2].comparison == Comparison::equal));
-  CHECK((all[3].name == "c" && all[3].constant_name == "Color::red"));
-  CHECK(all[4].magnitude == 'x');
-  CHECK_FALSE(parse_conditions("a &&"));
-}
-
 TEST_CASE("a floating-point argument is refused with the reason") {
   for (const auto* const type : {"f64", "double", "float"}) {
     const auto list = parse_arguments("x:" + std::string(type));
@@ -208,31 +188,4 @@ TEST_CASE("a floating-point argument is refused with the reason") {
     CHECK(list.error().message ==
           "'" + std::string(type) + "': uprobes cannot read floating-point registers");
   }
-}
-
-TEST_CASE("a condition compares an argument with a number") {
-  const auto condition = parse_condition("arg1==3");
-  REQUIRE(condition);
-  CHECK(condition->source == ArgumentSource{.number = 1});
-  CHECK(condition->comparison == Comparison::equal);
-  CHECK(condition->magnitude == 3);
-  CHECK_FALSE(condition->negative);
-  CHECK(parse_condition("ret<0")->comparison == Comparison::less);
-  CHECK(parse_condition("ret <= -1")->negative);
-  CHECK(parse_condition("flags&0x40")->name == "flags");
-  CHECK(parse_condition("ret:s32>=-5")->type == ArgumentType::s32);
-  CHECK(parse_condition("arg0!=0xffffffffffffffff")->magnitude == 0xffffffffffffffff);
-}
-
-TEST_CASE("an invalid condition is reported with the reason") {
-  CHECK(condition_error("arg1 3") == "invalid condition 'arg1 3': no operator");
-  CHECK(condition_error("!arg1==3") == "invalid condition '!arg1==3': '!' and an operator");
-  CHECK(condition_error("arg1=3") == "invalid condition 'arg1=3': use '==' for equality");
-  CHECK(condition_error("==3") == "invalid condition '==3': no value before the operator");
-  CHECK(condition_error("arg1==x+") ==
-        "invalid condition 'arg1==x+': no number or name after the operator");
-  CHECK(condition_error("arg1==-0x8000000000000001") ==
-        "invalid condition 'arg1==-0x8000000000000001': no number or name after the operator");
-  CHECK(condition_error("s:str==3") ==
-        "invalid condition 's:str==3': only integers can be compared");
 }

@@ -143,10 +143,10 @@ TEST_CASE("a method of many parameters is read as far as a record has room") {
 
 TEST_CASE("conditions on a method count its parameters, with their types") {
   CaptureSpec inspection;
-  inspection.conditions.push_back(*parse_condition("arg1<0"));
+  inspection.filter = *parse_filter("arg1<0");
   const auto plan = plan_of(
       inspection, {.return_type = "void", .parameters = {"int", "short"}, .is_static = true});
-  const condition& made = plan.plans()[0].conditions[0];
+  const filter_term& made = plan.filters().filters[0].terms[0];
   CHECK(made.value.size == 2);
   CHECK(made.is_signed == 1);
   CHECK(made.value.base ==

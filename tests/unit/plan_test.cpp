@@ -108,7 +108,7 @@ TEST_CASE("an inlined call has no numbered arguments, but registers") {
   CHECK(plan_of(typed({"first:s32"}), points).error().message ==
         "f (inlined): arg0 is in no fixed register at an inlined call");
   CaptureSpec filtered;
-  filtered.conditions.push_back(*parse_condition("arg0==5"));
+  filtered.filter = *parse_filter("arg0==5");
   CHECK_FALSE(plan_of(filtered, points));
   CHECK(plan_of(typed({"x:u64@" + std::string(register_names()[0])}), points));
   const auto plan = plan_of({}, points); // the first one's six arguments are not the second one's
@@ -157,12 +157,14 @@ TEST_CASE("a std::string is read as its library lays it out") {
 
 TEST_CASE("conditions take the type that the list gives a value") {
   CaptureSpec inspection = typed({"fd:s32,n:u64"});
-  inspection.conditions = {*parse_condition("fd==-1"), *parse_condition("n>0"),
-                           *parse_condition("arg2<0"), *parse_condition("arg0<0")};
+  inspection.filter = *parse_filter("fd==-1 && n>0 && arg2<0 && arg0<0");
   const auto plan = plan_of(inspection, points_named({"f"}));
   REQUIRE(plan);
-  const auto& conditions = plan->plans()[0].conditions;
-  CHECK(plan->plans()[0].condition_count == 4);
+  REQUIRE(plan->filters().filters.size() == 1);
+  CHECK(plan->plans()[0].filters[MOMENT_ENTRY] == 1);
+  CHECK(plan->plans()[0].filters[MOMENT_RETURN] == 0);
+  const auto& conditions = plan->filters().filters[0].terms;
+  CHECK(plan->filters().filters[0].term_count == 4);
   CHECK(conditions[0].value.size == 4);
   CHECK(conditions[0].constant == 0xffffffffffffffff);
   CHECK(conditions[0].guess_sign == 0);
@@ -170,17 +172,17 @@ TEST_CASE("conditions take the type that the list gives a value") {
   CHECK(conditions[2].value.size == 8);
   CHECK(conditions[2].guess_sign == 1); // nobody said how wide it is
   CHECK(conditions[3].value.size == 4); // arg0 is fd
-  inspection.conditions = {*parse_condition("elsewhere==1")};
+  inspection.filter = *parse_filter("elsewhere==1");
   CHECK(error_of(inspection) == "f: --if 'elsewhere==1': 'elsewhere' is not an argument");
 }
 
 TEST_CASE("bits are those of the number, not of its place among signed ones") {
   CaptureSpec inspection = typed({"n:s64"});
-  inspection.conditions = {*parse_condition("n&0x8000000000000000"), *parse_condition("arg1&-1")};
+  inspection.filter = *parse_filter("n&0x8000000000000000 && arg1&-1");
   const auto plan = plan_of(inspection, points_named({"f"}));
   REQUIRE(plan);
-  CHECK(plan->plans()[0].conditions[0].is_signed == 0);
-  CHECK(plan->plans()[0].conditions[1].is_signed == 0);
+  CHECK(plan->filters().filters[0].terms[0].is_signed == 0);
+  CHECK(plan->filters().filters[0].terms[1].is_signed == 0);
 }
 
 TEST_CASE("Go's arguments lie in Go's registers") {
@@ -222,10 +224,10 @@ TEST_CASE("the largest of a plan's buffers is last, so that none of another plan
 
 TEST_CASE("conditions of a run take part in what the program must be able to do") {
   CaptureSpec inspection;
-  inspection.conditions = {*parse_condition("arg1==1"), *parse_condition("arg8==1")};
+  inspection.filter = *parse_filter("arg1==1 && arg8==1");
   const auto plan = plan_of(inspection, points_named({"f", "g"}));
   REQUIRE(plan);
-  CHECK(plan->settings().max_conditions == 2);
+  CHECK(plan->settings().max_terms == 2);
   CHECK(plan->settings().max_readings == 0);
   CHECK(plan->settings().plan_count == 1);
 #if defined(__x86_64__)

@@ -101,9 +101,9 @@ TEST_CASE("a reading uses earlier ones whose results its record has") {
         "value 1: uses a reading of a moment that its record does not have");
   CHECK(error_of({integer(), later}, {.entry = true, .exit = true, .paired = true}) == "no error");
   PreparedCapture prepared{.readings = {integer()}};
-  prepared.conditions = {condition{.value = integer()}};
+  prepared.conditions = {PreparedTerm{.term = {.value = integer()}}};
   CHECK(error_of(prepared) == "no error");
-  prepared.conditions.front()->value.base_from = 1;
+  prepared.conditions.front()->term.value.base_from = 1;
   CHECK(error_of(prepared) == "condition 0: uses another reading");
   prepared.conditions.clear();
   prepared.measured = buffer(8);
@@ -135,7 +135,7 @@ TEST_CASE("the instruction pointer is a base at the entry only") {
   constexpr std::string_view at_return = "the instruction pointer is known only at the entry";
   CHECK(error_of({global}, both) == "value 0: " + std::string(at_return));
   PreparedCapture prepared;
-  prepared.conditions = {condition{.value = global}};
+  prepared.conditions = {PreparedTerm{.term = {.value = global}}};
   CHECK(error_of(prepared, both) == "condition 0: " + std::string(at_return));
   // An earlier reading replaces the register.
   global.base_from = 1;
@@ -153,9 +153,9 @@ TEST_CASE("prepared conditions and measurements are checked without readings, to
     return plan ? "no error" : plan.error().message;
   };
   PreparedCapture prepared;
-  prepared.conditions.assign(4, condition{.value = integer()});
+  prepared.conditions.assign(4, PreparedTerm{.term = {.value = integer()}});
   CHECK(error(prepared) == "no error");
-  prepared.conditions.front()->value.size = 3;
+  prepared.conditions.front()->term.value.size = 3;
   CHECK(error(prepared).ends_with("condition 0: invalid size"));
   prepared.conditions.clear();
   prepared.measured = buffer(8);
@@ -264,10 +264,13 @@ TEST_CASE("points with equal prepared readings share a plan, conditions included
   std::vector<CapturePoint> points = capture_points(probed);
   for (CapturePoint& each : points) each.prepared = PreparedCapture{.readings = {integer(1)}};
   CHECK(plans_of(plan_of({}, points), 3) == std::vector<std::uint32_t>{0, 0, 0});
-  points[1].prepared->conditions = {condition{.value = integer(2)}};
-  const CapturePlan plan = plan_of({.conditions = {*parse_condition("arg0==1")}}, points);
+  points[1].prepared->conditions = {PreparedTerm{.term = {.value = integer(2)}}};
+  const CapturePlan plan = plan_of({.filter = *parse_filter("arg0==1")}, points);
   CHECK(plans_of(plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
-  CHECK(plan.plans()[1].condition_count == 1);
-  CHECK(plan.plans()[1].conditions[0].constant == 0); // not that of arg0==1
-  CHECK(plan.settings().max_conditions == 1);
+  const std::vector<filter>& filters = plan.filters().filters;
+  REQUIRE(filters.size() == 2);
+  CHECK(plan.plans()[1].filters[MOMENT_ENTRY] == 2);
+  CHECK(filters[1].term_count == 1);
+  CHECK(filters[1].terms[0].constant == 0); // not that of arg0==1
+  CHECK(plan.settings().max_terms == 1);
 }

@@ -201,7 +201,7 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   CHECK(event->typed_arguments->at(1).type == ArgumentType::s64);
 
   CaptureSpec condition;
-  condition.conditions.push_back(*parse_condition("arg0==1"));
+  condition.filter = *parse_filter("arg0==1");
   CHECK(error_of(condition, points) ==
         "shop:order: --if 'arg0==1': arg0 (8f@%xmm0): a vector register");
 }
@@ -234,7 +234,7 @@ TEST_CASE("floating-point arguments are neither compared nor measured by their b
   weight.is_float = true;
   const std::vector<ProbePoint> points = {place({weight, in_register(1, 4, false)})};
   CaptureSpec condition;
-  condition.conditions.push_back(*parse_condition("arg0>1"));
+  condition.filter = *parse_filter("arg0>1");
   CHECK(error_of(condition, points) ==
         "shop:order: --if 'arg0>1': arg0 is a floating-point number: "
         "only integers can be compared or measured");
@@ -249,10 +249,10 @@ TEST_CASE("a condition takes sign and size from the note, whatever else is shown
   const std::vector<ProbePoint> points = {
       place({in_register(1, 4, false), in_register(2, 4, true)})};
   CaptureSpec inspection = asking_for("b:s32@arg1");
-  inspection.conditions.push_back(*parse_condition("arg0<5"));
+  inspection.filter = *parse_filter("arg0<5");
   const auto plan = plan_of(inspection, points);
   REQUIRE(plan);
-  const condition& made = plan->plans().front().conditions[0];
+  const filter_term& made = plan->filters().filters.front().terms[0];
   CHECK((made.value.size == 4 && made.value.is_signed == 0 && made.guess_sign == 0));
 }
 
@@ -284,7 +284,7 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   REQUIRE(event->typed_arguments);
   CHECK(event->typed_arguments->empty());
   CaptureSpec returns;
-  returns.conditions.push_back(*parse_condition("ret<0"));
+  returns.filter = *parse_filter("ret<0");
   CHECK(error_of(returns, points) ==
         "shop:order: --if 'ret<0': a static probe has no return value");
 }

@@ -155,7 +155,7 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
 
 // Saves the values of an entry until its return.
 static __always_inline void begin_call(struct registers* regs, const struct capture_plan* plan,
-                                       __u64 number) {
+                                       __u64 number, __u64 known) {
   struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
   struct probe_record* record = open_call(&key, &existed);
@@ -168,7 +168,8 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
     uncount(number, COUNTED_ENTRIES);
   else if (existed)
     count_lost(LOST_NO_RETURN);
-  record->latency_ns = stack_end(regs, &key); // holds the stack end until the return
+  record->latency_ns = stack_end(regs, &key);             // holds the stack end until the return
+  if (filters_use(FILTERS_CALLS)) record->cookie = known; // likewise
   if (settings.flags & SEND_RECORDS) {
     fill_values(record, regs, plan, MOMENT_ENTRY);
     fill_registers(record, regs);
@@ -178,7 +179,7 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
   record->time_ns = bpf_ktime_get_ns(); // last, so that the latency excludes this program
 }
 
-// Skips a call that a condition excludes. Removes an earlier call with the same key, which ended
+// Skips a call that a filter excludes. Removes an earlier call with the same key, which ended
 // without a return, so that this call's return is not paired with it.
 static __always_inline void skip_call(struct registers* regs, const struct capture_plan* plan,
                                       __u64 number) {
@@ -192,7 +193,8 @@ static __always_inline void report_call(struct registers* regs, const struct cap
                                         __u64 number, __u64 popped, __u32 left_by,
                                         struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
-  if (latency < settings.min_latency_ns || !conditions_hold(regs, plan, MOMENT_RETURN, left_by)) {
+  if (latency < settings.min_latency_ns ||
+      !filter_holds(regs, plan, MOMENT_RETURN, left_by, record->cookie, latency)) {
     count(number, COUNTED_EXCLUDED);
     return;
   }
@@ -231,7 +233,9 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   }
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
-  if (!conditions_hold(regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN)) {
+  __u64 known = 0;
+  if (!filter_holds(regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN, 0, 0) ||
+      !collect_terms(regs, plan, &known)) {
     count(number, COUNTED_EXCLUDED);
     if (settings.flags & PAIR_CALLS) skip_call(regs, plan, number);
     return 0;
@@ -242,7 +246,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     if (settings.flags & PAIR_CALLS) return 0;
   }
   if (settings.flags & PAIR_CALLS) {
-    begin_call(regs, plan, number);
+    begin_call(regs, plan, number, known);
     return 0;
   }
   count_process(number);
@@ -267,7 +271,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
     end_call(regs, plan, number, popped, left_by);
     return 0;
   }
-  if (!conditions_hold(regs, plan, MOMENT_RETURN, left_by)) {
+  if (!filter_holds(regs, plan, MOMENT_RETURN, left_by, 0, 0)) {
     count(number, COUNTED_EXCLUDED);
     return 0;
   }

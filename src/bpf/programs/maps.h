@@ -9,6 +9,7 @@
 
 #include "bpf/record.h"
 #include "registers.h"
+#include "user_memory.h"
 
 const volatile struct builtin_settings settings = {};
 
@@ -30,6 +31,30 @@ struct {
   __uint(key_size, sizeof(__u32));
   __uint(value_size, sizeof(struct capture_plan));
 } plans SEC(".maps");
+
+/* The filters of the plans: a struct filter without its last terms. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(key_size, sizeof(__u32));
+  __uint(value_size, sizeof(struct filter));
+} filters SEC(".maps");
+
+/* What filters look up: the values of all sets. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct set_member);
+  __type(value, __u8);
+} set_members SEC(".maps");
+
+/* By the number of the pattern: a pattern_state for each state. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __uint(key_size, sizeof(__u32));
+  __uint(value_size, sizeof(pattern_state));
+} patterns SEC(".maps");
 
 /* The number of each probe's plan, if there are several. */
 struct {
@@ -203,7 +228,7 @@ key_by_goroutine(struct registers* regs, const struct capture_plan* plan, struct
   if (!has(plan, BY_GOROUTINE)) return;
   __u64 goroutine = GOROUTINE(regs);
   __u64 bounds[2] = {};
-  if (bpf_probe_read_user(bounds, sizeof(bounds), (const void*)goroutine) != 0) return;
+  if (read_user(bounds, sizeof(bounds), (const void*)goroutine) != 0) return;
   if (key->stack_pointer < bounds[0] || key->stack_pointer > bounds[1]) return;
   key->stack_pointer = bounds[1] - key->stack_pointer;
   key->goroutine = goroutine;
@@ -226,8 +251,7 @@ static __always_inline int is_restarted(struct registers* regs, const struct cal
   if (stack_end(regs, key) != known_stack_end) return 1;
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 back = 0;
-  if (bpf_probe_read_user(&back, sizeof(back), (const void*)(STACK_POINTER(regs) - 8)) != 0)
-    return 0;
+  if (read_user(&back, sizeof(back), (const void*)(STACK_POINTER(regs) - 8)) != 0) return 0;
   return back - PROBED_ADDRESS(regs) < MAX_FUNCTION_BYTES;
 #else
   return 1;

@@ -2,7 +2,7 @@
 /* Aggregates: counts by process and by stack, and histograms. */
 #pragma once
 
-#include "readings.h"
+#include "filter.h"
 
 /* Increments the process_count of a key. Returns 1 if the key is new. */
 static __always_inline int increment(void* counts, const void* key) {
@@ -34,9 +34,9 @@ static __always_inline __u64 return_address(struct registers* regs,
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 address = 0;
   if (has(plan, POINTERS_32))
-    bpf_probe_read_user(&address, 4, (const void*)STACK_POINTER(regs));
+    read_user(&address, 4, (const void*)STACK_POINTER(regs));
   else
-    bpf_probe_read_user(&address, 8, (const void*)STACK_POINTER(regs));
+    read_user(&address, 8, (const void*)STACK_POINTER(regs));
   return address;
 #else
   (void)plan;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Evaluates readings and conditions: registers and memory of the probed code. */
+/* Evaluates readings: registers and memory of the probed code. */
 #pragma once
 
 #include "maps.h"
+#include "user_memory.h"
 
 static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
   __u32 unused = 64 - 8 * size;
@@ -62,7 +63,7 @@ static __noinline long read_number(const struct reading* reading, struct registe
     HIDE_VALUE(size);
     if (size > sizeof(next)) return INVALID_ARGUMENT;
     HIDE_VALUE(size);
-    long error = bpf_probe_read_user(&next, size, from);
+    long error = read_user(&next, size, from);
     if (error) {
       *number = (__u64)from;
       return error;
@@ -82,44 +83,64 @@ static __always_inline long read_bytes(void* into, __u64 capacity, __u64 length,
   HIDE_VALUE(length);
   if (length > settings.max_capacity) return INVALID_ARGUMENT;
   HIDE_VALUE(length);
-  long error = bpf_probe_read_user(into, length, (const void*)from);
+  long error = read_user(into, length, (const void*)from);
   return error ? error : (long)length;
 }
 
+/* Where the characters of a string object are. */
+struct text_place {
+  __u64 address;
+  __u64 bytes;
+  __u64 length; /* as reading_result::value has it */
+};
+
 /* Source: libstdc++ bits/basic_string.h (_M_dataplus, _M_string_length), C++11 ABI. */
-static __always_inline long read_libstdcxx_string(void* into, __u64 capacity, __u64 from,
-                                                  __u64* length) {
+static __always_inline long find_libstdcxx_text(__u64 from, struct text_place* text) {
   __u64 parts[2];
-  long error = bpf_probe_read_user(parts, sizeof(parts), (const void*)from);
+  long error = read_user(parts, sizeof(parts), (const void*)from);
   if (error) return error;
-  *length = parts[1];
-  return read_bytes(into, capacity, parts[1], parts[0]);
+  text->address = parts[0];
+  text->bytes = text->length = parts[1];
+  return 0;
 }
 
 /* Source: libc++ string (__long, __short; little-endian, without _LIBCPP_ABI_ALTERNATE_STRING_
  * LAYOUT): bit 0 of the first byte is set if the characters are not inside the string object. */
-static __always_inline long read_libcxx_string(void* into, __u64 capacity, __u64 from,
-                                               __u64* length) {
+static __always_inline long find_libcxx_text(__u64 from, struct text_place* text) {
   __u64 parts[3];
-  long error = bpf_probe_read_user(parts, sizeof(parts), (const void*)from);
+  long error = read_user(parts, sizeof(parts), (const void*)from);
   if (error) return error;
-  if (parts[0] & 1) {
-    *length = parts[1];
-    return read_bytes(into, capacity, parts[1], parts[2]);
-  }
-  *length = (parts[0] & 0xff) >> 1;
-  return read_bytes(into, capacity, *length, from + 1);
+  int is_long = parts[0] & 1;
+  text->address = is_long ? parts[2] : from + 1;
+  text->bytes = text->length = is_long ? parts[1] : (parts[0] & 0xff) >> 1;
+  return 0;
 }
 
-/* Reads the characters as they are stored; user space converts them. */
-static __always_inline long read_java_string(void* into, __u64 capacity, __u64 from, __u64* count) {
-  __u32 count_field = 0;
-  long error = bpf_probe_read_user(&count_field, sizeof(count_field),
-                                   (const void*)from + JAVA_STRING_COUNT_OFFSET);
+/* The characters as they are stored; user space converts them. */
+static __always_inline long find_java_text(__u64 from, struct text_place* text) {
+  __u32 count = 0;
+  long error = read_user(&count, sizeof(count), (const void*)from + JAVA_STRING_COUNT_OFFSET);
   if (error) return error;
-  *count = count_field;
-  __u64 length = (__u64)(count_field >> 1) << (count_field & JAVA_STRING_IS_UTF_16);
-  return read_bytes(into, capacity, length, from + JAVA_STRING_CHARACTERS_OFFSET);
+  text->address = from + JAVA_STRING_CHARACTERS_OFFSET;
+  text->bytes = (__u64)(count >> 1) << (count & JAVA_STRING_IS_UTF_16);
+  text->length = count;
+  return 0;
+}
+
+/* Whether any reading of the run has this form. */
+static __always_inline int reads_form(__u32 form) {
+  return (settings.reading_features & 1U << form) != 0;
+}
+
+/* Finds the characters of a string object at `from`. Returns a negative errno if it cannot be read.
+ */
+static __always_inline long find_text(__u32 form, __u64 from, struct text_place* text) {
+  if (reads_form(READ_JAVA_STRING) && form == READ_JAVA_STRING) return find_java_text(from, text);
+  if (reads_form(READ_LIBSTDCXX_STRING) && form == READ_LIBSTDCXX_STRING)
+    return find_libstdcxx_text(from, text);
+  if (reads_form(READ_LIBCXX_STRING) && form == READ_LIBCXX_STRING)
+    return find_libcxx_text(from, text);
+  return INVALID_ARGUMENT;
 }
 
 /* The length of a buffer at `begin`, bytes; may be more than the capacity. */
@@ -133,11 +154,6 @@ static __always_inline __u64 buffer_length(const struct probe_record* record,
   if (reading->length_is_end) units -= begin;
   if (units > capacity) return capacity;
   return units * reading->element_size;
-}
-
-/* Whether any reading of the run has this form. */
-static __always_inline int reads_form(__u32 form) {
-  return (settings.reading_features & 1U << form) != 0;
 }
 
 /* Reads the string or buffer at *number into the record. Returns the number of bytes or a negative
@@ -156,18 +172,13 @@ static __always_inline long read_memory(struct probe_record* record, const struc
   void* into = (void*)record + offset;
   __u32 form = reading->form;
   if (reads_form(READ_STRING) && form == READ_STRING)
-    return bpf_probe_read_user_str(into, capacity, (const void*)*number);
+    return read_user_string(into, capacity, (const void*)*number);
   if (reads_form(READ_BYTES) && form == READ_BYTES)
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
-  __u64 length = 0;
-  long status = INVALID_ARGUMENT;
-  if (reads_form(READ_JAVA_STRING) && form == READ_JAVA_STRING)
-    status = read_java_string(into, capacity, *number, &length);
-  else if (reads_form(READ_LIBSTDCXX_STRING) && form == READ_LIBSTDCXX_STRING)
-    status = read_libstdcxx_string(into, capacity, *number, &length);
-  else if (reads_form(READ_LIBCXX_STRING) && form == READ_LIBCXX_STRING)
-    status = read_libcxx_string(into, capacity, *number, &length);
-  if (status >= 0) *number = length;
+  struct text_place text = {};
+  long status = find_text(form, *number, &text);
+  if (status == 0) status = read_bytes(into, capacity, text.bytes, text.address);
+  if (status >= 0) *number = text.length;
   return status;
 }
 
@@ -186,52 +197,4 @@ static __always_inline void read_all(struct probe_record* record, struct registe
     result->status = status;
     result->value = number;
   }
-}
-
-static __always_inline int condition_holds(const struct condition* condition, __u64 value) {
-  __u64 constant = condition->constant;
-  if (condition->guess_sign && value >> 32 == 0) value = extend(value, 4, 1);
-  if (condition->is_signed) { /* maps the signed order to the unsigned one */
-    value ^= 1ULL << 63;
-    constant ^= 1ULL << 63;
-  }
-  switch (condition->comparison) {
-  case IS_EQUAL:
-    return value == constant;
-  case IS_NOT_EQUAL:
-    return value != constant;
-  case IS_LESS:
-    return value < constant;
-  case IS_GREATER:
-    return value > constant;
-  case IS_AT_MOST:
-    return value <= constant;
-  case IS_AT_LEAST:
-    return value >= constant;
-  default: /* HAS_BITS: unaffected by the sign */
-    return (value & condition->constant) != 0;
-  }
-}
-
-/* At a tail call the return value is not known yet: the called function sets it. */
-static __always_inline int is_defined(const struct reading* reading, __u32 left_by) {
-  return left_by != LEFT_BY_TAIL_CALL || reading->moment != MOMENT_RETURN ||
-         reading->base != RETURN_REGISTER;
-}
-
-/* Whether all conditions of this moment hold. One whose value cannot be read does not hold. */
-static __always_inline int conditions_hold(struct registers* regs, const struct capture_plan* plan,
-                                           __u32 moment, __u32 left_by) {
-  if (settings.max_conditions == 0 || !plan) return 1;
-#pragma clang loop unroll(disable)
-  for (__u32 i = 0; i < MAX_CONDITIONS; i++) {
-    if (i >= settings.max_conditions || i >= plan->condition_count) break;
-    const struct condition* condition = &plan->conditions[i];
-    if (condition->value.moment != moment) continue;
-    if (!is_defined(&condition->value, left_by)) return 0;
-    __u64 value = 0;
-    if (read_number(&condition->value, regs, 0, &value) != 0) return 0;
-    if (!condition_holds(condition, value)) return 0;
-  }
-  return 1;
 }

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Evaluates filters: expressions of terms that compare numbers and texts. */
+#pragma once
+
+#include "readings.h"
+
+/* Whether any filter of the run compares this subject, or has this feature. */
+static __always_inline int filters_compare(__u32 subject) {
+  return (settings.filter_features & 1U << subject) != 0;
+}
+static __always_inline int filters_use(__u32 feature) {
+  return (settings.filter_features & feature) != 0;
+}
+
+/* What is known about a term. */
+enum decision {
+  TERM_FALSE = 0,
+  TERM_TRUE = 1,
+  TERM_UNREAD = 2,  /* its value cannot be read */
+  TERM_UNKNOWN = 3, /* its value does not exist yet */
+  TERM_IN_TEXT = 4  /* more of the text is needed */
+};
+
+/* What a walk does. */
+enum walk_mode {
+  WALK_DECIDES = 0,
+  /* Evaluates the terms of the entry for walks with `known`. */
+  WALK_COLLECTS = 1,
+  /* At an entry: terms of the return are taken for true or false, as makes the filter hold. */
+  WALK_FORESEES = 2
+};
+#define WALK(mode, moment, left_by) ((mode) | (moment) << 4 | (left_by) << 8)
+#define WALK_MODE(walk) ((walk) & 15)
+#define WALK_MOMENT(walk) ((walk) >> 4 & 15)
+#define WALK_LEFT_BY(walk) ((walk) >> 8)
+/* The collected terms that are true, and in the upper half those whose value is not known. */
+#define KNOWN_TRUE(number) (1ULL << (number))
+#define KNOWN_UNREAD(number) (1ULL << ((number) + MAX_FILTER_TERMS))
+
+/* A text that is compared. */
+struct text_match {
+  __u64 address;
+  __u64 left;  /* bytes; of a text that ends with a NUL: NUL_TERMINATED */
+  __u64 state; /* of the pattern */
+};
+#define NUL_TERMINATED (~0ULL)
+
+/* At a tail call the return value is not known yet: the called function sets it. */
+static __always_inline int is_defined(const struct reading* reading, __u32 left_by) {
+  return left_by != LEFT_BY_TAIL_CALL || reading->moment != MOMENT_RETURN ||
+         reading->base != RETURN_REGISTER;
+}
+
+static __always_inline int is_in_set(const struct filter_term* term, __u64 value) {
+  struct set_member key = {.value = value, .set = (__u32)term->constant};
+  if (bpf_map_lookup_elem(&set_members, &key)) return 1;
+  if (!term->guess_sign || value >> 32) return 0;
+  key.value = extend(value, 4, 1);
+  return bpf_map_lookup_elem(&set_members, &key) != 0;
+}
+
+static __always_inline int compare_number(const struct filter_term* term, __u64 value) {
+  __u64 constant = term->constant;
+  if (filters_use(FILTERS_SETS) && term->comparison == IS_IN_SET) return is_in_set(term, value);
+  if (term->guess_sign && value >> 32 == 0) value = extend(value, 4, 1);
+  if (term->is_signed) { /* maps the signed order to the unsigned one */
+    value ^= 1ULL << 63;
+    constant ^= 1ULL << 63;
+  }
+  switch (term->comparison) {
+  case IS_EQUAL:
+    return value == constant;
+  case IS_NOT_EQUAL:
+    return value != constant;
+  case IS_LESS:
+    return value < constant;
+  case IS_GREATER:
+    return value > constant;
+  case IS_AT_MOST:
+    return value <= constant;
+  case IS_AT_LEAST:
+    return value >= constant;
+  default: /* HAS_BITS: unaffected by the sign */
+    return (value & term->constant) != 0;
+  }
+}
+
+/* Runs a chunk through the pattern. Returns the new state. */
+static __always_inline __u64 advance(__u64 pattern, __u64 state, const char* chunk) {
+  __u32 index = (__u32)pattern;
+  const __u16* next = bpf_map_lookup_elem(&patterns, &index);
+  if (!next) return PATTERN_REJECTS; /* impossible */
+  const __u64 mask = settings.pattern_states * 256ULL - 1;
+#pragma clang loop unroll(disable)
+  for (__u32 i = 0; i < TEXT_CHUNK; i += 8) {
+#pragma clang loop unroll(full)
+    for (__u32 k = 0; k < 8; k++) {
+      __u64 at = state << 8 | (unsigned char)chunk[i + k];
+      at &= mask;
+      HIDE_VALUE(at);
+      state = next[at];
+    }
+    if (state < PATTERN_START) break;
+  }
+  return state;
+}
+
+/* The name of the thread, or of the process: its main thread. Returns 0 if it was read. */
+static __always_inline long read_task_name(__u32 subject, char* chunk) {
+  if (filters_compare(COMPARE_THREAD_NAME) && subject == COMPARE_THREAD_NAME)
+    return bpf_get_current_comm(chunk, 16);
+  if (!filters_compare(COMPARE_PROCESS_NAME)) return INVALID_ARGUMENT;
+  void* leader = 0;
+  void* at = (void*)bpf_get_current_task() + settings.process_name.group_leader;
+  long error = bpf_probe_read_kernel(&leader, sizeof(leader), at);
+  return error ? error : bpf_probe_read_kernel(chunk, 16, leader + settings.process_name.comm);
+}
+
+/* By a helper, so that the verifier has one idea of what the chunk may contain. */
+static __always_inline void clear_chunk(const struct filter* filter, char* chunk) {
+  bpf_probe_read_kernel(chunk, sizeof(filter->zeros), filter->zeros);
+}
+
+/* Compares the next bytes of a text. */
+static __always_inline __u32 match_chunk(const struct filter* filter,
+                                         const struct filter_term* term, struct text_match* match,
+                                         char* chunk) {
+  __u64 left = match->left;
+  if (left == NUL_TERMINATED) {
+    if (read_user_string(chunk, TEXT_CHUNK + 1, (const void*)match->address) < 0)
+      return TERM_UNREAD;
+  } else {
+    clear_chunk(filter, chunk);
+    __u64 size = left < TEXT_CHUNK ? left : TEXT_CHUNK;
+    HIDE_VALUE(size);
+    if (size > TEXT_CHUNK) return TERM_UNREAD; /* impossible */
+    HIDE_VALUE(size);
+    if (read_user(chunk, size, (const void*)match->address) != 0) return TERM_UNREAD;
+    match->left = left - size;
+  }
+  match->state = advance(term->constant, match->state, chunk);
+  match->address += TEXT_CHUNK;
+  if (match->state == PATTERN_REJECTS) return TERM_FALSE;
+  return match->state == PATTERN_ACCEPTS ? TERM_TRUE : TERM_IN_TEXT;
+}
+
+/* Finds the text that a reading has led to. */
+static __always_inline __u32 begin_text(const struct reading* reading, __u64 value,
+                                        struct text_match* match) {
+  match->state = PATTERN_START;
+  match->address = value;
+  match->left = reading->form == READ_BYTES ? reading->capacity : NUL_TERMINATED;
+  if (reading->form == READ_STRING || reading->form == READ_BYTES) return TERM_IN_TEXT;
+  struct text_place text = {};
+  if (find_text(reading->form, value, &text) != 0) return TERM_UNREAD;
+  /* Patterns are of bytes. */
+  if (reads_form(READ_JAVA_STRING) && reading->form == READ_JAVA_STRING &&
+      (text.length & JAVA_STRING_IS_UTF_16))
+    return TERM_UNREAD;
+  match->address = text.address;
+  match->left = text.bytes;
+  return TERM_IN_TEXT;
+}
+
+/* Decides a term that compares a number, or begins with a text. */
+static __always_inline __u32 evaluate(const struct filter* filter, const struct filter_term* term,
+                                      struct registers* regs, __u64 latency, __u32 left_by,
+                                      struct text_match* match, char* chunk) {
+  __u64 value = 0;
+  __u32 subject = term->subject;
+  if (filters_compare(COMPARE_READING) && subject == COMPARE_READING) {
+    if (!is_defined(&term->value, left_by)) return TERM_UNKNOWN;
+    if (read_number(&term->value, regs, 0, &value) != 0) return TERM_UNREAD;
+    if (filters_use(FILTERS_TEXT) && term->value.form != READ_INTEGER)
+      return begin_text(&term->value, value, match);
+  } else if (filters_compare(COMPARE_THREAD_ID) && subject == COMPARE_THREAD_ID) {
+    value = (__u32)bpf_get_current_pid_tgid();
+  } else if (filters_compare(COMPARE_PROCESS_ID) && subject == COMPARE_PROCESS_ID) {
+    value = bpf_get_current_pid_tgid() >> 32;
+  } else if (filters_compare(COMPARE_CPU) && subject == COMPARE_CPU) {
+    value = bpf_get_smp_processor_id();
+  } else if (filters_compare(COMPARE_USER) && subject == COMPARE_USER) {
+    value = (__u32)bpf_get_current_uid_gid();
+  } else if (filters_compare(COMPARE_LATENCY) && subject == COMPARE_LATENCY) {
+    value = latency;
+  } else if (filters_compare(COMPARE_THREAD_NAME) || filters_compare(COMPARE_PROCESS_NAME)) {
+    clear_chunk(filter, chunk);
+    if (read_task_name(subject, chunk) != 0) return TERM_UNREAD;
+    return advance(term->constant, PATTERN_START, chunk) == PATTERN_ACCEPTS ? TERM_TRUE
+                                                                            : TERM_FALSE;
+  }
+  if (!filters_use(FILTERS_NUMBERS)) return TERM_UNREAD; /* impossible */
+  return compare_number(term, value) ? TERM_TRUE : TERM_FALSE;
+}
+
+/* The verifier walks a loop once for each combination of the numbers that it knows. In the loop
+ * over a filter it must not know them: it does not know that zeros are loaded. */
+#define UNKNOWN(value) ((value) + *(const volatile __u64*)filter->zeros)
+
+/* Walks a filter. WALK_COLLECTS returns the terms of the entry for `known`, other modes a decision
+ * about the whole. One loop goes through the terms and through the chunks of their texts, so the
+ * chunks of all texts together are limited. */
+static __noinline __u64 walk_filter(struct registers* regs, const struct filter* filter,
+                                    __u64 known, __u64 latency, __u32 walk) {
+  struct text_match match = {.address = UNKNOWN(0), .left = UNKNOWN(0), .state = UNKNOWN(0)};
+  char chunk[sizeof(filter->zeros)];
+  __u64 collected = UNKNOWN(0);
+  __u64 at = UNKNOWN(0);
+  __u64 in_text = UNKNOWN(0);
+  __u64 unread = UNKNOWN(0);
+  __u32 steps = settings.max_terms;
+  if (filters_use(FILTERS_TEXT)) {
+    steps += MAX_TEXT_CHUNKS;
+    clear_chunk(filter, chunk);
+  }
+#pragma clang loop unroll(disable)
+  for (__u32 step = 0; step < MAX_FILTER_TERMS + MAX_TEXT_CHUNKS; step++) {
+    if (step >= steps) break;
+    __u64 number = at;
+    HIDE_VALUE(number);
+    if (number >= settings.max_terms) break;
+    HIDE_VALUE(number);
+    const struct filter_term* term = &filter->terms[number];
+    __u32 decision = TERM_UNKNOWN;
+    if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) != WALK_DECIDES &&
+        term->value.moment == MOMENT_RETURN) {
+      if (WALK_MODE(walk) == WALK_FORESEES)
+        decision = term->if_unknown == term->if_true ? TERM_FALSE : TERM_TRUE;
+    } else if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) != WALK_COLLECTS &&
+               (WALK_MODE(walk) == WALK_FORESEES || WALK_MOMENT(walk) == MOMENT_RETURN) &&
+               term->value.moment == MOMENT_ENTRY) {
+      decision = known & KNOWN_UNREAD(number & 31) ? TERM_UNREAD
+                 : known & KNOWN_TRUE(number & 31) ? TERM_TRUE
+                                                   : TERM_FALSE;
+    } else if (filters_use(FILTERS_TEXT) && in_text) {
+      decision = match_chunk(filter, term, &match, chunk);
+    } else {
+      decision = evaluate(filter, term, regs, latency, WALK_LEFT_BY(walk), &match, chunk);
+    }
+    match.address = UNKNOWN(match.address);
+    match.left = UNKNOWN(match.left);
+    match.state = UNKNOWN(match.state);
+    at = UNKNOWN(number);
+    in_text = UNKNOWN(decision == TERM_IN_TEXT);
+    if (decision == TERM_IN_TEXT) continue;
+    unread = UNKNOWN(unread | (decision == TERM_UNREAD));
+    if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) == WALK_COLLECTS) {
+      __u64 found = 0;
+      if (decision == TERM_TRUE) found = KNOWN_TRUE(number & 31);
+      if (decision == TERM_UNREAD) found = KNOWN_UNREAD(number & 31);
+      collected = UNKNOWN(collected | found);
+      at = UNKNOWN(number + 1);
+      if (at >= filter->term_count) break;
+      continue;
+    }
+    at = UNKNOWN(decision == TERM_TRUE    ? term->if_true
+                 : decision == TERM_FALSE ? term->if_false
+                                          : term->if_unknown);
+  }
+  if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) == WALK_COLLECTS) {
+    /* A text was too long for one walk: that term and those after it are not known. */
+    if (filters_use(FILTERS_TEXT) && at < filter->term_count)
+      collected |= ~0ULL << (at & 31) << MAX_FILTER_TERMS;
+    return collected;
+  }
+  if (at == FILTER_HOLDS) return TERM_TRUE;
+  return unread || at != FILTER_FAILS ? TERM_UNREAD : TERM_FALSE;
+}
+
+static __always_inline const struct filter* find_filter(const struct capture_plan* plan,
+                                                        __u32 moment) {
+  if (settings.max_terms == 0 || !plan || plan->filters[moment] == 0) return 0;
+  __u32 index = plan->filters[moment] - 1;
+  return bpf_map_lookup_elem(&filters, &index);
+}
+
+/* Whether a walk has decided that the filter holds. Counts a hit whose values were not read. */
+static __always_inline int is_decided(__u64 decision) {
+  if (decision == TERM_UNREAD) count_lost(LOST_UNDECIDED);
+  return decision == TERM_TRUE;
+}
+
+/* Whether the filter of this moment holds. `known`: what collect_terms() returned at the entry. */
+static __always_inline int filter_holds(struct registers* regs, const struct capture_plan* plan,
+                                        __u32 moment, __u32 left_by, __u64 known, __u64 latency) {
+  const struct filter* filter = find_filter(plan, moment);
+  if (!filter) return 1;
+  return is_decided(walk_filter(regs, filter, known, latency, WALK(WALK_DECIDES, moment, left_by)));
+}
+
+/* At the entry of a call whose filter is decided at the return: evaluates the terms of the entry
+ * into *known. Returns whether the filter can still hold. */
+static __always_inline int collect_terms(struct registers* regs, const struct capture_plan* plan,
+                                         __u64* known) {
+  if (!filters_use(FILTERS_CALLS)) return 1;
+  const struct filter* filter = find_filter(plan, MOMENT_RETURN);
+  if (!filter) return 1;
+  *known = walk_filter(regs, filter, 0, 0, WALK(WALK_COLLECTS, MOMENT_ENTRY, LEFT_UNKNOWN));
+  return is_decided(
+      walk_filter(regs, filter, *known, 0, WALK(WALK_FORESEES, MOMENT_ENTRY, LEFT_UNKNOWN)));
+}

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/filter.hpp"
+
+#include "util/numbers.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr int max_filter_depth = 32;           // of parentheses and "!"
+constexpr std::size_t max_set_file = 4U << 20; // bytes
+constexpr std::size_t max_quoted_rest = 24;    // characters of the input in a message
+constexpr std::string_view filter_blanks = " \t";
+
+struct FactName {
+  std::string_view name;
+  filter_subject subject;
+};
+constexpr std::array fact_names = {
+    FactName{"tid", COMPARE_THREAD_ID},    FactName{"pid", COMPARE_PROCESS_ID},
+    FactName{"cpu", COMPARE_CPU},          FactName{"uid", COMPARE_USER},
+    FactName{"latency", COMPARE_LATENCY},  FactName{"thread", COMPARE_THREAD_NAME},
+    FactName{"comm", COMPARE_THREAD_NAME}, FactName{"process", COMPARE_PROCESS_NAME},
+};
+
+bool is_task_name(std::optional<filter_subject> fact) {
+  return fact == COMPARE_THREAD_NAME || fact == COMPARE_PROCESS_NAME;
+}
+
+struct FilterOperator {
+  std::string_view text;
+  Comparison comparison;
+  std::optional<TextPattern::Kind> pattern = std::nullopt; // takes only texts
+};
+// Longer operators come before their prefixes.
+constexpr std::array filter_operators = {
+    FilterOperator{"==", Comparison::equal},
+    FilterOperator{"!=", Comparison::not_equal},
+    FilterOperator{"<=", Comparison::at_most},
+    FilterOperator{">=", Comparison::at_least},
+    FilterOperator{"^=", Comparison::matches, TextPattern::Kind::prefix},
+    FilterOperator{"$=", Comparison::matches, TextPattern::Kind::suffix},
+    FilterOperator{"*=", Comparison::matches, TextPattern::Kind::part},
+    FilterOperator{"~", Comparison::matches, TextPattern::Kind::glob},
+    FilterOperator{"<", Comparison::less},
+    FilterOperator{">", Comparison::more},
+    FilterOperator{"&", Comparison::has_bits},
+};
+
+struct NumberSuffix {
+  std::string_view text;
+  std::uint64_t factor;
+};
+constexpr std::array number_suffixes = {
+    NumberSuffix{"", 1},
+    NumberSuffix{"kB", 1000},
+    NumberSuffix{"KB", 1000},
+    NumberSuffix{"MB", 1000'000},
+    NumberSuffix{"GB", 1000'000'000},
+    NumberSuffix{"KiB", 1U << 10},
+    NumberSuffix{"MiB", 1U << 20},
+    NumberSuffix{"GiB", 1U << 30},
+    NumberSuffix{"ns", 1},
+    NumberSuffix{"us", 1000},
+    NumberSuffix{"ms", 1000'000},
+    NumberSuffix{"s", 1000'000'000},
+};
+
+// Returns the number without its sign: hexadecimal, or decimal with a suffix.
+std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
+  if (text.starts_with("0x") || text.starts_with("0X")) return parse_unsigned(text);
+  const auto number = take_number<std::uint64_t>(text);
+  const auto* const suffix = std::ranges::find(number_suffixes, text, &NumberSuffix::text);
+  if (!number || suffix == number_suffixes.end()) return std::nullopt;
+  if (*number > UINT64_MAX / suffix->factor) return std::nullopt;
+  return *number * suffix->factor;
+}
+
+void negate(FilterNode& node) {
+  using Kind = FilterNode::Kind;
+  if (node.kind == Kind::term) {
+    node.negated = !node.negated;
+    return;
+  }
+  node.kind = node.kind == Kind::all ? Kind::any : Kind::all;
+  for (FilterNode& part : node.parts) negate(part);
+}
+
+// expression = every { "||" every }
+// every      = factor { "&&" factor }
+// factor     = "!" factor | "(" expression ")" | value [":" type] [operator constant]
+class FilterParser {
+public:
+  FilterParser(Filter& filter, std::string_view text, const ReadSetFile& read_file)
+      : filter_(filter), text_(text), read_file_(read_file) {}
+
+  Result<FilterNode> parse() {
+    auto node = parse_any(0);
+    if (!node) return node;
+    skip_blanks();
+    if (at_ < text_.size())
+      return wrong(at_, text_[at_] == ')' ? "')' without '('" : "expected && or ||");
+    return node;
+  }
+
+private:
+  // A constant as it is written, without its quotes.
+  struct Written {
+    std::size_t at = 0;
+    std::string word{};
+    char quote = 0; // 0: none
+  };
+
+  std::unexpected<Error> wrong(std::size_t at, std::string_view what) const {
+    const std::string_view rest = text_.substr(std::min(at, text_.size()));
+    std::string place = ", at its end";
+    if (!rest.empty())
+      place = fmt::format(", at character {}, before {}", at + 1,
+                          in_single_quotes(std::string(rest.substr(0, max_quoted_rest)) +
+                                           (rest.size() > max_quoted_rest ? "…" : "")));
+    return fail(
+        Error{ErrorKind::usage,
+              fmt::format("invalid condition {}: {}{}", in_single_quotes(text_), what, place)}
+            .hint("write for example 'arg1==3', 'ret<0 || size>4KiB' or 'path ^= \"/etc/\"'; "
+                  "operators are == != < <= > >= & ^= $= *= ~ in"));
+  }
+
+  Result<FilterNode> parse_any(int depth) {
+    return parse_joined("||", FilterNode::Kind::any, [&] {
+      return parse_joined("&&", FilterNode::Kind::all, [&] { return parse_factor(depth); });
+    });
+  }
+
+  template <typename ParsePart>
+  Result<FilterNode> parse_joined(std::string_view joint, FilterNode::Kind kind,
+                                  const ParsePart& parse_part) {
+    Result<FilterNode> first = parse_part();
+    if (!first) return first;
+    FilterNode node{.kind = kind};
+    for (skip_blanks(); accept(joint); skip_blanks()) {
+      if (node.parts.empty()) node.parts.push_back(std::move(*first));
+      Result<FilterNode> next = parse_part();
+      if (!next) return next;
+      node.parts.push_back(std::move(*next));
+    }
+    return node.parts.empty() ? std::move(first) : Result<FilterNode>(std::move(node));
+  }
+
+  Result<FilterNode> parse_factor(int depth) {
+    skip_blanks();
+    if (depth > max_filter_depth) return wrong(at_, "too many parentheses");
+    const std::string_view rest = text_.substr(at_);
+    const std::size_t start = at_;
+    if (rest.starts_with('!') && !rest.starts_with("!=")) {
+      ++at_;
+      skip_blanks();
+      const bool is_value = find_path_end(text_.substr(at_)) > 0;
+      auto node = parse_factor(depth + 1);
+      if (!node) return node;
+      if (is_value && has_operator_) return wrong(start, "'!' and an operator: use parentheses");
+      negate(*node);
+      return node;
+    }
+    // "(*p).x" is a value.
+    if (!rest.starts_with('(') || find_path_end(rest) > 0) return parse_comparison();
+    ++at_;
+    auto node = parse_any(depth + 1);
+    if (!node) return node;
+    skip_blanks();
+    if (!accept(")")) return wrong(at_, fmt::format("missing ')' for the '(' at {}", start + 1));
+    return node;
+  }
+
+  bool at_value_end() {
+    skip_blanks();
+    const std::string_view rest = text_.substr(at_);
+    return rest.empty() || rest.starts_with(')') || rest.starts_with("&&") ||
+           rest.starts_with("||");
+  }
+
+  Result<FilterNode> parse_comparison() {
+    const std::size_t start = at_;
+    if (filter_.terms.size() >= MAX_FILTER_TERMS)
+      return wrong(at_, fmt::format("more than {} comparisons", MAX_FILTER_TERMS));
+    ConditionSpec term;
+    if (auto value = parse_value(term); !value) return fail(std::move(value).error());
+    FilterNode node{.term = filter_.terms.size()};
+    has_operator_ = !at_value_end();
+    if (!has_operator_) {
+      if (is_task_name(term.fact)) return wrong(at_, "expected an operator");
+      term.comparison = Comparison::not_equal;
+    } else if (auto compared = parse_operator(term, node.negated); !compared) {
+      return fail(std::move(compared).error());
+    }
+    term.text = trimmed(text_.substr(start, at_ - start), filter_blanks);
+    filter_.terms.push_back(std::move(term));
+    return node;
+  }
+
+  // The value in front of the operator.
+  Result<void> parse_value(ConditionSpec& term) {
+    const std::string_view rest = text_.substr(at_);
+    const std::size_t end = find_path_end(rest);
+    if (end == 0) return wrong(at_, "expected a value");
+    const std::string_view text = rest.substr(0, end);
+    auto path = parse_value_path(text);
+    if (!path) return wrong(at_, path.error().message);
+    at_ += end;
+    // The name of a register may be that of an argument, which has precedence.
+    auto source = parse_source_name(text);
+    if (source && source->kind != ArgumentSource::Kind::machine_register)
+      term.source = std::move(*source);
+    else if (is_identifier(text))
+      term.name = text;
+    if (const auto* const fact = std::ranges::find(fact_names, text, &FactName::name);
+        fact != fact_names.end())
+      term.fact = fact->subject;
+    term.path = std::move(*path);
+    skip_blanks();
+    if (!text_.substr(at_).starts_with(':')) return {};
+    return parse_type(term);
+  }
+
+  Result<void> parse_type(ConditionSpec& term) {
+    const std::size_t colon = at_++;
+    skip_blanks();
+    const std::size_t start = at_;
+    while (at_ < text_.size() &&
+           std::string_view("=!<>&^$~|)").find(text_[at_]) == std::string_view::npos) {
+      const std::string_view rest = text_.substr(at_);
+      if (rest.starts_with("*=") || starts_set(rest.substr(1), rest.front())) break;
+      ++at_;
+    }
+    const std::string_view name = trimmed(text_.substr(start, at_ - start), filter_blanks);
+    term.type = parse_type_name(name);
+    if (!term.type) return wrong(colon + 1, "unknown type " + in_single_quotes(name));
+    if (is_floating(*term.type) || term.type == ArgumentType::bytes)
+      return wrong(colon + 1, "only integers and strings can be compared");
+    return {};
+  }
+
+  // Whether "in {" or "in @" follows the character `before`.
+  static bool starts_set(std::string_view rest, char before) {
+    if (!filter_blanks.contains(before) || !rest.starts_with("in")) return false;
+    const std::string_view set = trimmed(rest.substr(2), filter_blanks);
+    return set.starts_with('{') || set.starts_with('@');
+  }
+
+  Result<void> parse_operator(ConditionSpec& term, bool& negated) {
+    const std::size_t start = at_;
+    const std::string_view rest = text_.substr(at_);
+    if (rest.starts_with("in") && starts_set(rest, ' ')) {
+      at_ += 2;
+      return parse_set(term);
+    }
+    const auto* const sign = std::ranges::find_if(
+        filter_operators, [&](const FilterOperator& each) { return rest.starts_with(each.text); });
+    if (sign == filter_operators.end())
+      return wrong(at_, rest.starts_with('=')    ? "use '==' for equality"
+                        : rest.starts_with("in") ? "expected {A,B,…} or @FILE after 'in'"
+                                                 : "expected an operator");
+    at_ += sign->text.size();
+    auto written = parse_written();
+    if (!written) return fail(std::move(written).error());
+    term.comparison = sign->comparison;
+    if (sign->pattern || is_text(*written, term)) {
+      const bool differs = sign->comparison == Comparison::not_equal;
+      if (!sign->pattern && !differs && sign->comparison != Comparison::equal)
+        return wrong(start, fmt::format("'{}' does not compare texts", sign->text));
+      negated = differs;
+      return add_pattern(term, *written, sign->pattern.value_or(TextPattern::Kind::exact));
+    }
+    auto constant = read_constant(*written);
+    if (!constant) return fail(std::move(constant).error());
+    term.constant = std::move(*constant);
+    return {};
+  }
+
+  // A single character in quotes is a number, unless the value is a name.
+  static bool is_text(const Written& written, const ConditionSpec& term) {
+    if (is_task_name(term.fact) || written.quote == '"') return true;
+    return written.quote == '\'' && written.word.size() != 1;
+  }
+
+  Result<void> add_pattern(ConditionSpec& term, const Written& written, TextPattern::Kind kind) {
+    if (term.type && !is_memory(*term.type))
+      return wrong(written.at, "a number cannot be compared with a text");
+    const bool is_exact = kind == TextPattern::Kind::exact;
+    if (is_exact && is_task_name(term.fact) && written.word.size() > max_task_name)
+      return wrong(written.at, fmt::format("names of threads and processes have at most {} "
+                                           "characters",
+                                           max_task_name));
+    if (written.word.find('\0') != std::string::npos)
+      return wrong(written.at, "a text cannot contain a NUL");
+    term.comparison = Comparison::matches;
+    term.patterns.push_back({.kind = kind, .text = written.word});
+    return {};
+  }
+
+  Result<Written> parse_written() {
+    skip_blanks();
+    Written written{.at = at_};
+    if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
+      written.quote = text_[at_++];
+      while (at_ < text_.size() && text_[at_] != written.quote) {
+        const bool escapes = text_[at_] == '\\' && at_ + 1 < text_.size() &&
+                             (text_[at_ + 1] == written.quote || text_[at_ + 1] == '\\');
+        // In a glob the backslash has a meaning of its own, so it stays there.
+        if (escapes && text_[at_ + 1] == written.quote)
+          ++at_;
+        else if (escapes)
+          written.word += text_[at_++];
+        written.word += text_[at_++];
+      }
+      if (!accept(std::string_view(&written.quote, 1)))
+        return wrong(written.at, "missing closing quote");
+      return written;
+    }
+    const std::size_t end = text_.find_first_of(" \t,)}&|", at_);
+    written.word = text_.substr(at_, end - at_);
+    at_ += written.word.size();
+    if (written.word.empty())
+      return wrong(at_, "expected a number, a name or a text in quotes after the operator");
+    return written;
+  }
+
+  // A number, a character, or the name of an enumerator.
+  Result<FilterConstant> read_constant(const Written& written) const {
+    const std::string_view text = written.word;
+    if (written.quote != 0) return FilterConstant{.magnitude = static_cast<unsigned char>(text[0])};
+    if (text == "true" || text == "false" || text == "nullptr" || text == "NULL")
+      return FilterConstant{.magnitude = text == "true" ? 1U : 0U};
+    if (find_path_end(text) == text.size() &&
+        text.find_first_of("*.[(- ") == std::string_view::npos)
+      return FilterConstant{.name = std::string(text)};
+    const bool negative = text.starts_with('-');
+    const auto magnitude = parse_magnitude(text.substr(negative ? 1 : 0));
+    if (!magnitude)
+      return wrong(written.at,
+                   "expected a number such as 10, 0x1f, 4KiB, 1MB or 5ms, a name or a text in "
+                   "quotes");
+    if (negative && *magnitude > std::uint64_t{1} << 63)
+      return wrong(written.at, "the number is below that of 64 bits");
+    return FilterConstant{.negative = negative && *magnitude != 0, .magnitude = *magnitude};
+  }
+
+  Result<void> add_member(ConditionSpec& term, const Written& written) {
+    if (is_text(written, term)) return add_pattern(term, written, TextPattern::Kind::exact);
+    auto constant = read_constant(written);
+    if (!constant) return fail(std::move(constant).error());
+    term.members.push_back(std::move(*constant));
+    return {};
+  }
+
+  Result<void> parse_set(ConditionSpec& term) {
+    skip_blanks();
+    const std::size_t start = at_;
+    term.comparison = Comparison::in_set;
+    if (auto members = accept("@") ? parse_set_file(term) : parse_set_list(term); !members)
+      return members;
+    if (!term.members.empty() && !term.patterns.empty())
+      return wrong(start, "the set has numbers and texts");
+    if (term.members.empty() && term.patterns.empty()) return wrong(start, "the set is empty");
+    return {};
+  }
+
+  Result<void> parse_set_list(ConditionSpec& term) {
+    const std::size_t start = at_;
+    accept("{");
+    do {
+      auto written = parse_written();
+      if (!written) return fail(std::move(written).error());
+      if (auto added = add_member(term, *written); !added) return added;
+      skip_blanks();
+    } while (accept(","));
+    if (!accept("}")) return wrong(at_, fmt::format("missing '}}' for the '{{' at {}", start + 1));
+    return {};
+  }
+
+  // One value on a line; empty lines and those that begin with '#' are skipped.
+  Result<void> parse_set_file(ConditionSpec& term) {
+    auto path = parse_written();
+    if (!path) return fail(std::move(path).error());
+    if (!read_file_) return wrong(path->at, "files cannot be read here");
+    const auto content = read_file_(path->word);
+    if (!content) return fail(Error(content.error()).within(path->word));
+    if (content->size() > max_set_file)
+      return fail(ErrorKind::usage,
+                  fmt::format("{}: more than {} bytes", path->word, max_set_file));
+    std::string_view rest = *content;
+    for (std::size_t number = 1; !rest.empty(); ++number) {
+      const std::string_view line = trimmed(take_line(rest));
+      if (line.empty() || line.starts_with('#')) continue;
+      const auto at_line = [&](const Error& error) {
+        return fail(Error(error).within(fmt::format("{}:{}", path->word, number)));
+      };
+      if (term.members.size() + term.patterns.size() == max_set_members)
+        return at_line({ErrorKind::usage, fmt::format("more than {} values", max_set_members)});
+      if (is_task_name(term.fact)) {
+        if (auto added = add_pattern(term, {.word = std::string(line)}, TextPattern::Kind::exact);
+            !added)
+          return at_line(added.error());
+        continue;
+      }
+      Filter none;
+      FilterParser parser(none, line, read_file_);
+      auto written = parser.parse_written();
+      if (!written) return at_line(written.error());
+      parser.skip_blanks();
+      if (parser.at_ < line.size())
+        return at_line(parser.wrong(parser.at_, "expected one value on a line").error());
+      if (auto added = parser.add_member(term, *written); !added) return at_line(added.error());
+    }
+    return {};
+  }
+
+  bool accept(std::string_view token) {
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+  void skip_blanks() {
+    while (at_ < text_.size() && filter_blanks.contains(text_[at_])) ++at_;
+  }
+
+  Filter& filter_;
+  std::string_view text_;
+  const ReadSetFile& read_file_;
+  std::size_t at_ = 0;
+  bool has_operator_ = false; // of the last comparison
+};
+
+} // namespace
+
+bool ConditionSpec::needs_types() const {
+  if (!path) return false;
+  const auto is_name = [](const FilterConstant& each) { return !each.name.empty(); };
+  return !path->steps.empty() || is_name(constant) || std::ranges::any_of(members, is_name);
+}
+
+Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file) {
+  auto root = FilterParser(filter, text, read_file).parse();
+  if (!root) return fail(std::move(root).error());
+  filter.expressions.push_back({.text = std::string(text), .root = std::move(*root)});
+  return {};
+}
+
+Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file) {
+  Filter filter;
+  if (auto added = add_filter(filter, text, read_file); !added)
+    return fail(std::move(added).error());
+  return filter;
+}
+
+Result<void> add_thread_filter(Filter& filter, const std::vector<std::string>& threads,
+                               bool negated) {
+  ConditionSpec ids{.fact = COMPARE_THREAD_ID, .comparison = Comparison::in_set};
+  ConditionSpec names{.fact = COMPARE_THREAD_NAME, .comparison = Comparison::matches};
+  for (const std::string& each : threads) {
+    if (const auto id = parse_number<std::uint32_t>(each)) {
+      ids.members.push_back({.magnitude = *id});
+      continue;
+    }
+    if (each.empty() || each.size() > max_task_name)
+      return fail(ErrorKind::usage,
+                  fmt::format("invalid thread {} (expected a thread id, or a name "
+                              "of at most {} characters)",
+                              in_single_quotes(each), max_task_name));
+    names.patterns.push_back({.text = each});
+  }
+  FilterNode root{.kind = FilterNode::Kind::any};
+  for (ConditionSpec* const term : {&ids, &names}) {
+    if (term->members.empty() && term->patterns.empty()) continue;
+    if (filter.terms.size() >= MAX_FILTER_TERMS)
+      return fail(ErrorKind::usage, fmt::format("more than {} comparisons", MAX_FILTER_TERMS));
+    term->text = negated ? "--not-thread" : "--thread";
+    root.parts.push_back({.term = filter.terms.size()});
+    filter.terms.push_back(std::move(*term));
+  }
+  if (root.parts.empty()) return {};
+  if (negated) negate(root);
+  filter.expressions.push_back(
+      {.text = negated ? "--not-thread" : "--thread", .root = std::move(root)});
+  return {};
+}
+
+} // namespace uprobectl

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parses filters, as --if takes them. What their values are at a probe is decided by readings.hpp
+// and typed_values.hpp; filter_program.hpp compiles them.
+#pragma once
+
+#include "bpf/record.h"
+#include "events/arguments.hpp"
+
+#include <functional>
+
+namespace uprobectl {
+
+enum class Comparison {
+  equal,
+  not_equal,
+  less,
+  more,
+  at_most,
+  at_least,
+  has_bits,
+  in_set,
+  matches
+};
+
+// A number, or the name of an enumerator.
+struct FilterConstant {
+  bool negative = false;       // the sign of the number
+  std::uint64_t magnitude = 0; // its absolute value
+  std::string name{};          // an enumerator instead of a number
+
+  bool operator==(const FilterConstant&) const = default;
+};
+
+// A pattern of text. A text is its bytes up to the first NUL.
+struct TextPattern {
+  enum class Kind : std::uint8_t { exact, prefix, suffix, part, glob };
+  Kind kind = Kind::exact;
+  std::string text{};
+
+  bool operator==(const TextPattern&) const = default;
+};
+
+// A comparison of a filter: "VALUE OP CONSTANT"; "VALUE" alone stands for VALUE != 0.
+struct ConditionSpec {
+  std::string text{};                 // as typed
+  std::optional<std::string> name{};  // an argument of an --args list, a variable or a register
+  ArgumentSource source{};            // used if there is no name
+  std::optional<ArgumentType> type{}; // "ret:s32<0": an integer or a string
+  // The value as debug information has it: if the name is not in a list, there is no name, or the
+  // constant has a name.
+  std::optional<ValuePath> path{};
+  // What the name means if no argument or variable has it: "tid", "thread", "latency".
+  std::optional<filter_subject> fact{};
+  Comparison comparison = Comparison::equal;
+  FilterConstant constant{};
+  std::vector<FilterConstant> members{}; // in_set
+  std::vector<TextPattern> patterns{};   // matches: any of them
+
+  // Whether only debug information can tell what is compared.
+  bool needs_types() const;
+};
+
+// A part of an expression. "!" is moved to the comparisons (De Morgan's laws).
+struct FilterNode {
+  enum class Kind : std::uint8_t { term, all, any };
+  Kind kind = Kind::term;
+  std::size_t term = 0; // index in Filter::terms
+  bool negated = false; // of a term
+  std::vector<FilterNode> parts{};
+};
+
+struct FilterExpression {
+  std::string text; // as typed
+  FilterNode root;
+};
+
+// All expressions must hold.
+struct Filter {
+  std::vector<ConditionSpec> terms{}; // at most MAX_FILTER_TERMS
+  std::vector<FilterExpression> expressions{};
+};
+
+constexpr std::size_t max_set_members = 65536; // of one set
+
+// Returns the content of a file.
+using ReadSetFile = std::function<Result<std::string>(const std::string& path)>;
+
+// Adds an expression of comparisons with "&&", "||", "!" and parentheses. VALUE is argN, ret, a
+// register or a name, with or without ":TYPE", a path (value_path.hpp), or a fact about the thread
+// or the call. OP is == != < <= > >= & (any of the bits), ^= $= *= ~ (prefix, suffix, part and glob
+// of a text), or "in" with {A,B,…} or @FILE. CONSTANT is a number, a character, a name or a text.
+// Fails with `usage` and the character at which the text is wrong.
+Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file = {});
+// Parses a filter of one expression.
+Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file = {});
+
+// Adds the condition that the thread is one of these, or, negated, none of them. A word of digits
+// is a thread id, others are names.
+Result<void> add_thread_filter(Filter& filter, const std::vector<std::string>& threads,
+                               bool negated);
+
+// The maximum length of the name of a thread or process.
+constexpr std::size_t max_task_name = 15;
+
+} // namespace uprobectl

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/filter_program.hpp"
+
+#include "events/text_pattern.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+struct UsedMoments {
+  bool entry = false;
+  bool exit = false;
+};
+
+UsedMoments moments_of(const FilterNode& node, std::span<const PreparedTerm> terms) {
+  UsedMoments used;
+  if (node.kind == FilterNode::Kind::term) {
+    const filter_term& term = terms[node.term].term;
+    if (is_known_anywhere(static_cast<filter_subject>(term.subject))) return used;
+    (term.value.moment == MOMENT_RETURN ? used.exit : used.entry) = true;
+    return used;
+  }
+  for (const FilterNode& part : node.parts) {
+    const UsedMoments each = moments_of(part, terms);
+    used.entry |= each.entry;
+    used.exit |= each.exit;
+  }
+  return used;
+}
+
+// Whether a term is evaluated at the entry if calls are paired.
+bool has_entry_term(const FilterNode& node, std::span<const PreparedTerm> terms) {
+  if (node.kind == FilterNode::Kind::term)
+    return terms[node.term].term.value.moment == MOMENT_ENTRY;
+  return std::ranges::any_of(node.parts,
+                             [&](const FilterNode& part) { return has_entry_term(part, terms); });
+}
+
+// Adds the parts that must all hold.
+void add_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& conjuncts) {
+  if (node.kind != FilterNode::Kind::all) {
+    conjuncts.push_back(&node);
+    return;
+  }
+  for (const FilterNode& part : node.parts) add_conjuncts(part, conjuncts);
+}
+
+std::size_t count_terms(const FilterNode& node) {
+  if (node.kind == FilterNode::Kind::term) return 1;
+  std::size_t count = 0;
+  for (const FilterNode& part : node.parts) count += count_terms(part);
+  return count;
+}
+
+// Where to go on after a part of an expression.
+struct FilterTargets {
+  std::size_t if_true = FILTER_HOLDS;
+  std::size_t if_false = FILTER_FAILS;
+};
+
+// Short-circuit code: each comparison jumps to the next one that matters. A value that is not known
+// takes the way of a part that does not hold, which also is right for a negated comparison.
+class ShortCircuitCode {
+public:
+  explicit ShortCircuitCode(std::vector<std::pair<const FilterNode*, FilterTargets>>& code)
+      : code_(code) {}
+
+  void add(const FilterNode& node, FilterTargets targets) {
+    if (node.kind == FilterNode::Kind::term) {
+      code_.emplace_back(&node, targets);
+      return;
+    }
+    std::size_t next = code_.size();
+    for (const FilterNode& part : node.parts) {
+      next += count_terms(part);
+      FilterTargets of_part = targets;
+      if (&part != &node.parts.back())
+        (node.kind == FilterNode::Kind::all ? of_part.if_true : of_part.if_false) = next;
+      add(part, of_part);
+    }
+  }
+
+private:
+  std::vector<std::pair<const FilterNode*, FilterTargets>>& code_;
+};
+
+} // namespace
+
+bool is_known_anywhere(filter_subject subject) {
+  return subject != COMPARE_READING && subject != COMPARE_LATENCY;
+}
+
+Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
+  FilterCompiler made(capture);
+  std::size_t states = 0;
+  for (const ConditionSpec& term : capture.filter.terms) {
+    made.pattern_numbers_.push_back(static_cast<std::uint32_t>(made.tables_.patterns.size()));
+    if (term.patterns.empty()) continue;
+    auto pattern = compile_patterns(term.patterns);
+    if (!pattern)
+      return fail(std::move(pattern).error().within("--if " + in_single_quotes(term.text)));
+    states = std::max(states, pattern->size());
+    made.tables_.patterns.push_back(std::move(*pattern));
+  }
+  if (states > 0) made.tables_.pattern_states = static_cast<std::uint32_t>(std::bit_ceil(states));
+  return made;
+}
+
+// Without pairs an expression applies to the events that have its values; one about the thread
+// applies to all. Of pairs, each part that must hold is decided as early as possible.
+Result<void>
+FilterCompiler::find_moments(const FilterExpression& expression,
+                             std::span<const PreparedTerm> terms,
+                             std::array<std::vector<const FilterNode*>, 2>& groups) const {
+  if (capture_->pair_calls) {
+    std::vector<const FilterNode*> conjuncts;
+    add_conjuncts(expression.root, conjuncts);
+    for (const FilterNode* const each : conjuncts)
+      groups[moments_of(*each, terms).exit ? MOMENT_RETURN : MOMENT_ENTRY].push_back(each);
+    return {};
+  }
+  const UsedMoments used = moments_of(expression.root, terms);
+  if (used.entry && used.exit)
+    return fail(Error{ErrorKind::usage,
+                      fmt::format("--if {}: it compares values of the entry and of the return, "
+                                  "which are two events",
+                                  in_single_quotes(expression.text))}
+                    .hint("add --latency, which makes both one event"));
+  if (capture_->on_entry && !used.exit) groups[MOMENT_ENTRY].push_back(&expression.root);
+  if (capture_->on_return && !used.entry) groups[MOMENT_RETURN].push_back(&expression.root);
+  return {};
+}
+
+Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const PreparedTerm> terms) {
+  std::array<std::vector<const FilterNode*>, 2> groups;
+  for (const FilterExpression& each : capture_->filter.expressions)
+    if (auto found = find_moments(each, terms, groups); !found) return fail(found.error());
+  for (const FilterNode* const each : groups[MOMENT_RETURN])
+    if (capture_->pair_calls && has_entry_term(*each, terms)) keeps_terms_ = true;
+  return std::array{compile(groups[MOMENT_ENTRY], terms), compile(groups[MOMENT_RETURN], terms)};
+}
+
+record_u32 FilterCompiler::compile(std::span<const FilterNode* const> conjuncts,
+                                   std::span<const PreparedTerm> terms) {
+  if (conjuncts.empty()) return 0;
+  std::vector<std::pair<const FilterNode*, FilterTargets>> code;
+  std::size_t next = 0;
+  for (const FilterNode* const each : conjuncts) {
+    next += count_terms(*each);
+    FilterTargets targets;
+    if (each != conjuncts.back()) targets.if_true = next;
+    ShortCircuitCode(code).add(*each, targets);
+  }
+  filter made{};
+  made.term_count = static_cast<record_u32>(code.size());
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const auto& [node, targets] = code[i];
+    filter_term& term = made.terms[i] = finish(node->term, terms[node->term]);
+    const auto holds = static_cast<record_u8>(targets.if_true);
+    const auto fails = static_cast<record_u8>(targets.if_false);
+    term.if_true = node->negated ? fails : holds;
+    term.if_false = node->negated ? holds : fails;
+    term.if_unknown = fails;
+  }
+  const std::string bytes(reinterpret_cast<const char*>(&made), sizeof(made));
+  const auto number = static_cast<record_u32>(tables_.filters.size() + 1);
+  const auto [known, is_new] = known_.emplace(bytes, number);
+  if (is_new) tables_.filters.push_back(made);
+  return known->second;
+}
+
+filter_term FilterCompiler::finish(std::size_t number, const PreparedTerm& term) {
+  filter_term made = term.term;
+  if (made.comparison == IS_IN_SET) made.constant = set_number(term.members);
+  if (made.comparison == MATCHES) made.constant = pattern_numbers_[number];
+  return made;
+}
+
+std::uint32_t FilterCompiler::set_number(const std::vector<std::uint64_t>& members) {
+  const auto next = static_cast<std::uint32_t>(sets_.size());
+  const auto [known, is_new] = sets_.emplace(members, next);
+  if (is_new)
+    for (const std::uint64_t each : members)
+      tables_.members.push_back({.value = each, .set = next, .unused = 0});
+  return known->second;
+}
+
+void FilterCompiler::describe(builtin_settings& settings) const {
+  settings.pattern_states = tables_.pattern_states;
+  for (const filter& each : tables_.filters) {
+    settings.max_terms = std::max(settings.max_terms, each.term_count);
+    for (const filter_term& term : std::span(each.terms, each.term_count)) {
+      settings.filter_features |= 1U << term.subject;
+      if (term.comparison == IS_IN_SET) settings.filter_features |= FILTERS_SETS;
+      if (term.comparison != MATCHES) settings.filter_features |= FILTERS_NUMBERS;
+      if (term.subject != COMPARE_READING) continue;
+      if (term.comparison == MATCHES) settings.filter_features |= FILTERS_TEXT;
+      settings.max_steps = std::max<std::uint32_t>(settings.max_steps, term.value.steps);
+      settings.reading_features |= 1U << term.value.form;
+      if (term.value.scale > 0) settings.reading_features |= USES_INDEX;
+    }
+  }
+  if (keeps_terms_) settings.filter_features |= FILTERS_CALLS;
+}
+
+} // namespace uprobectl

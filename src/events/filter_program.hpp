@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles the filter of a run to the programs that the built-in program walks at a hit.
+#pragma once
+
+#include "bpf/builtin.hpp"
+#include "events/plan.hpp"
+
+#include <map>
+
+namespace uprobectl {
+
+// Whether terms of the subject can be evaluated at entries and at returns alike.
+bool is_known_anywhere(filter_subject subject);
+
+// Makes the filters of the plans of a run. Equal filters share a program, a set or a pattern.
+class FilterCompiler {
+public:
+  // Borrows `capture`. Fails with `usage` if a pattern is too complex.
+  static Result<FilterCompiler> make(const CaptureSpec& capture);
+
+  // `terms`: by the index in Filter::terms, as they are at the points of a plan. Returns
+  // capture_plan::filters. Fails with `usage` if an expression compares values of the entry and of
+  // the return and calls are not paired.
+  Result<std::array<record_u32, 2>> add(std::span<const PreparedTerm> terms);
+
+  const FilterTables& tables() const { return tables_; }
+  // Sets what the program must be able to do.
+  void describe(builtin_settings& settings) const;
+
+private:
+  explicit FilterCompiler(const CaptureSpec& capture) : capture_(&capture) {}
+
+  Result<void> find_moments(const FilterExpression& expression, std::span<const PreparedTerm> terms,
+                            std::array<std::vector<const FilterNode*>, 2>& groups) const;
+  record_u32 compile(std::span<const FilterNode* const> conjuncts,
+                     std::span<const PreparedTerm> terms);
+  filter_term finish(std::size_t number, const PreparedTerm& term);
+  std::uint32_t set_number(const std::vector<std::uint64_t>& members);
+
+  const CaptureSpec* capture_;
+  FilterTables tables_;
+  std::vector<std::uint32_t> pattern_numbers_; // by term
+  std::map<std::vector<std::uint64_t>, std::uint32_t> sets_;
+  bool keeps_terms_ = false;                // a filter of returns compares values of the entry
+  std::map<std::string, record_u32> known_; // 1 + index of a filter, by its bytes
+};
+
+} // namespace uprobectl

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subset construction: a state of the machine is the set of positions in the patterns that the
+// text so far can have led to. Source: Aho, Sethi, Ullman, Compilers, section 3.7.
+#include "events/text_pattern.hpp"
+
+#include <algorithm>
+#include <bitset>
+#include <fmt/format.h>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_tokens = 65535;          // of all patterns
+constexpr std::size_t max_pattern_work = 1U << 24; // visited positions, times the bytes they accept
+
+struct PatternToken {
+  bool repeats = false; // `*`: any number of any bytes
+  bool ends = false;    // behind the last byte of a pattern
+  std::bitset<256> bytes{};
+};
+
+unsigned char byte_of(char c) { return static_cast<unsigned char>(c); }
+
+PatternToken literal(char c) {
+  PatternToken token;
+  token.bytes.set(byte_of(c));
+  return token;
+}
+
+PatternToken any_bytes() {
+  PatternToken token;
+  token.repeats = true;
+  return token;
+}
+
+// "[a-z]" or "[!a-z]" at `at`, which is moved behind it. nullopt if there is no "]".
+std::optional<PatternToken> take_class(std::string_view text, std::size_t& at) {
+  std::size_t i = at + 1;
+  const bool inverted = i < text.size() && (text[i] == '!' || text[i] == '^');
+  if (inverted) ++i;
+  PatternToken token;
+  for (const std::size_t first = i; i < text.size(); ++i) {
+    if (text[i] == ']' && i > first) {
+      if (inverted) token.bytes.flip();
+      token.bytes.reset(0);
+      at = i + 1;
+      return token;
+    }
+    if (text[i] == '\\' && i + 1 < text.size()) ++i;
+    const unsigned low = byte_of(text[i]);
+    unsigned high = low;
+    if (i + 2 < text.size() && text[i + 1] == '-' && text[i + 2] != ']') {
+      i += 2;
+      high = byte_of(text[i]);
+    }
+    for (unsigned c = low; c <= high; ++c) token.bytes.set(c);
+  }
+  return std::nullopt;
+}
+
+void add_glob(std::string_view text, std::vector<PatternToken>& tokens) {
+  for (std::size_t at = 0; at < text.size();) {
+    if (text[at] == '[')
+      if (auto token = take_class(text, at)) {
+        tokens.push_back(*token);
+        continue;
+      }
+    if (text[at] == '*') {
+      tokens.push_back(any_bytes());
+    } else if (text[at] == '?') {
+      PatternToken token;
+      token.bytes.set().reset(0);
+      tokens.push_back(token);
+    } else {
+      if (text[at] == '\\' && at + 1 < text.size()) ++at;
+      tokens.push_back(literal(text[at]));
+    }
+    ++at;
+  }
+}
+
+class PatternCompiler {
+public:
+  Result<std::vector<PatternState>> compile(std::span<const TextPattern> patterns) {
+    using Kind = TextPattern::Kind;
+    Positions start;
+    for (const TextPattern& each : patterns) {
+      start.push_back(static_cast<std::uint32_t>(tokens_.size()));
+      if (each.kind == Kind::suffix || each.kind == Kind::part) tokens_.push_back(any_bytes());
+      if (each.kind == Kind::glob)
+        add_glob(each.text, tokens_);
+      else
+        for (const char c : each.text) tokens_.push_back(literal(c));
+      if (each.kind == Kind::prefix || each.kind == Kind::part) tokens_.push_back(any_bytes());
+      tokens_.push_back({.ends = true});
+      if (tokens_.size() > max_tokens) return too_complex();
+    }
+    // The final states lead to themselves.
+    states_.resize(PATTERN_START);
+    states_[PATTERN_ACCEPTS].fill(PATTERN_ACCEPTS);
+    numbers_.emplace(Positions(), PATTERN_REJECTS);
+    // An empty text is decided by its NUL: the start is never final, even if all texts match.
+    start = with_skipped(start);
+    pending_.push_back(start);
+    numbers_.emplace(std::move(start), PATTERN_START);
+    for (std::size_t i = 0; i < pending_.size(); ++i)
+      if (!add_state(Positions(pending_[i]))) return too_complex();
+    return std::move(states_);
+  }
+
+private:
+  using Positions = std::vector<std::uint32_t>; // ascending indexes of tokens_
+
+  static std::unexpected<Error> too_complex() {
+    return fail(Error{ErrorKind::usage,
+                      fmt::format("the patterns need more than {} states", MAX_PATTERN_STATES)}
+                    .hint("use fewer or shorter texts, or fewer '*' and '?'"));
+  }
+
+  // Adds the positions behind each `*`, which may stand for nothing.
+  Positions with_skipped(Positions positions) const {
+    for (std::size_t i = 0; i < positions.size(); ++i)
+      if (tokens_[positions[i]].repeats) positions.push_back(positions[i] + 1);
+    std::ranges::sort(positions);
+    const auto same = std::ranges::unique(positions);
+    positions.erase(same.begin(), same.end());
+    return positions;
+  }
+
+  bool add_state(const Positions& positions) {
+    std::array<Positions, 256> next;
+    bool accepts_end = false;
+    for (const std::uint32_t position : positions) {
+      const PatternToken& token = tokens_[position];
+      if (token.ends) accepts_end = true;
+      for (unsigned byte = 1; byte < next.size(); ++byte) {
+        if (token.repeats)
+          next[byte].push_back(position);
+        else if (token.bytes.test(byte))
+          next[byte].push_back(position + 1);
+      }
+      work_ += token.repeats ? next.size() : token.bytes.count() + 8;
+      if (work_ > max_pattern_work) return false;
+    }
+    PatternState state{};
+    state[0] = accepts_end ? PATTERN_ACCEPTS : PATTERN_REJECTS;
+    for (unsigned byte = 1; byte < next.size(); ++byte) {
+      const auto number = find_state(with_skipped(std::move(next[byte])));
+      if (!number) return false;
+      state[byte] = *number;
+    }
+    states_.push_back(state);
+    return true;
+  }
+
+  std::optional<record_u16> find_state(Positions positions) {
+    // A pattern that ends with `*` accepts any rest.
+    const auto accepts_rest = [&](std::uint32_t position) {
+      return tokens_[position].repeats && tokens_[position + 1].ends;
+    };
+    if (std::ranges::any_of(positions, accepts_rest)) return record_u16{PATTERN_ACCEPTS};
+    const auto next = static_cast<record_u16>(PATTERN_START + pending_.size());
+    const auto [known, is_new] = numbers_.emplace(std::move(positions), next);
+    if (!is_new) return known->second;
+    if (next >= MAX_PATTERN_STATES) return std::nullopt;
+    pending_.push_back(known->first);
+    return next;
+  }
+
+  std::vector<PatternToken> tokens_;
+  std::vector<PatternState> states_;
+  std::map<Positions, record_u16> numbers_;
+  std::vector<Positions> pending_; // of the states from PATTERN_START on
+  std::size_t work_ = 0;
+};
+
+} // namespace
+
+Result<std::vector<PatternState>> compile_patterns(std::span<const TextPattern> patterns) {
+  return PatternCompiler().compile(patterns);
+}
+
+} // namespace uprobectl

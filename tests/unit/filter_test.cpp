@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/filter.hpp"
+
+#include "capture_points.hpp"
+#include "events/plan.hpp"
+#include "events/text_pattern.hpp"
+
+#include <catch2/catch.hpp>
+#include <fnmatch.h>
+
+using namespace uprobectl;
+
+namespace {
+
+std::string error_of_filter(std::string_view text) {
+  const auto filter = parse_filter(text);
+  return filter ? "no error" : filter.error().message;
+}
+
+Result<CapturePlan> plan_with(std::string_view text, CaptureSpec capture = {}) {
+  capture.filter = *parse_filter(text);
+  const std::vector<ProbePoint> probed(1);
+  const std::vector<CapturePoint> points = capture_points(probed);
+  return CapturePlan::make(capture, points);
+}
+
+std::string error_of_plan(std::string_view text, CaptureSpec capture = {}) {
+  const auto plan = plan_with(text, std::move(capture));
+  return plan ? "no error" : plan.error().message;
+}
+
+// What a value of a comparison is for a walk.
+enum class Known : std::uint8_t { no, yes, unread };
+
+// Follows the targets of a filter, as the BPF program does.
+bool walk(const filter& made, std::span<const Known> values) {
+  std::size_t at = 0;
+  while (at < made.term_count) {
+    const filter_term& term = made.terms[at];
+    const std::size_t next = values[at] == Known::yes  ? term.if_true
+                             : values[at] == Known::no ? term.if_false
+                                                       : term.if_unknown;
+    REQUIRE(next > at);
+    at = next;
+  }
+  REQUIRE((at == FILTER_HOLDS || at == FILTER_FAILS));
+  return at == FILTER_HOLDS;
+}
+
+bool matches(std::span<const TextPattern> patterns, std::string_view text) {
+  const auto states = compile_patterns(patterns);
+  REQUIRE(states);
+  std::size_t state = PATTERN_START;
+  for (const char c : text) state = states->at(state)[static_cast<unsigned char>(c)];
+  state = states->at(state)[0];
+  REQUIRE(state < PATTERN_START);
+  return state == PATTERN_ACCEPTS;
+}
+
+bool matches(TextPattern::Kind kind, std::string pattern, std::string_view text) {
+  return matches(std::array{TextPattern{.kind = kind, .text = std::move(pattern)}}, text);
+}
+
+} // namespace
+
+TEST_CASE("a comparison has a value, an operator and a number") {
+  const auto filter = parse_filter("arg1==3");
+  REQUIRE(filter);
+  REQUIRE(filter->terms.size() == 1);
+  const ConditionSpec& term = filter->terms[0];
+  CHECK(term.source == ArgumentSource{.number = 1});
+  CHECK(term.comparison == Comparison::equal);
+  CHECK(term.constant == FilterConstant{.magnitude = 3});
+  const auto only = [](std::string_view text) { return parse_filter(text)->terms.at(0); };
+  CHECK(only("ret<0").comparison == Comparison::less);
+  CHECK(only("ret <= -1").constant == FilterConstant{.negative = true, .magnitude = 1});
+  CHECK(only("flags&0x40").name == "flags");
+  CHECK(only("ret:s32>=-5").type == ArgumentType::s32);
+  CHECK(only("arg0!=0xffffffffffffffff").constant.magnitude == 0xffffffffffffffff);
+  CHECK(only("arg0:unsigned int in {1}").type == ArgumentType::u32);
+}
+
+TEST_CASE("numbers have suffixes of sizes and times") {
+  const auto number = [](const std::string& text) {
+    return parse_filter("n<" + text)->terms.at(0).constant.magnitude;
+  };
+  CHECK(number("1MB") == 1'000'000);
+  CHECK(number("4KiB") == 4096);
+  CHECK(number("2GiB") == 2147483648);
+  CHECK(number("5ms") == 5'000'000);
+  CHECK(number("7us") == 7000);
+  CHECK(number("3s") == 3'000'000'000);
+  CHECK(number("0x1f") == 31);
+  CHECK(error_of_filter("n<20000000000GiB").starts_with("invalid condition"));
+  CHECK(error_of_filter("n<5parsecs").starts_with("invalid condition"));
+}
+
+TEST_CASE("conditions compare values of the source with constants") {
+  const auto filter = parse_filter("item.id > 3 && gift && !*p && c == Color::red && f=='x'");
+  REQUIRE(filter);
+  REQUIRE(filter->terms.size() == 5);
+  const auto& all = filter->terms;
+  CHECK((all[0].path->variable == "item" && all[0].comparison == Comparison::more));
+  CHECK(all[0].constant.magnitude == 3);
+  CHECK((all[1].name == "gift" && all[1].comparison == Comparison::not_equal));
+  CHECK((all[2].path->variable == "p" && all[2].comparison == Comparison::not_equal));
+  CHECK(filter->expressions.at(0).root.parts.at(2).negated);
+  CHECK((all[3].name == "c" && all[3].constant.name == "Color::red"));
+  CHECK(all[4].constant.magnitude == 'x');
+}
+
+TEST_CASE("an invalid filter is reported with the reason and the character") {
+  CHECK(error_of_filter("arg1 3") ==
+        "invalid condition 'arg1 3': expected an operator, at character 6, before '3'");
+  CHECK(error_of_filter("!arg1==3") == "invalid condition '!arg1==3': '!' and an operator: use "
+                                       "parentheses, at character 1, before '!arg1==3'");
+  CHECK(error_of_filter("arg1=3") ==
+        "invalid condition 'arg1=3': use '==' for equality, at character 5, before '=3'");
+  CHECK(error_of_filter("==3") ==
+        "invalid condition '==3': expected a value, at character 1, before '==3'");
+  CHECK(error_of_filter("a && (b || c") ==
+        "invalid condition 'a && (b || c': missing ')' for the '(' at 6, at its end");
+  CHECK(error_of_filter("a &&") == "invalid condition 'a &&': expected a value, at its end");
+  CHECK(error_of_filter("a) || b") ==
+        "invalid condition 'a) || b': ')' without '(', at character 2, before ') || b'");
+  CHECK(error_of_filter("path == \"x") ==
+        "invalid condition 'path == \"x': missing closing quote, at character 9, before '\"x'");
+  CHECK(error_of_filter("n in {1, \"a\"}") == "invalid condition 'n in {1, \"a\"}': the set has "
+                                              "numbers and texts, at character 6, before '{1, "
+                                              "\"a\"}'");
+  CHECK(error_of_filter("n < \"a\"") ==
+        "invalid condition 'n < \"a\"': '<' does not compare texts, "
+        "at character 3, before '< \"a\"'");
+  CHECK(error_of_filter("thread == a-name-of-20-chars").find("at most 15 characters") !=
+        std::string::npos);
+  CHECK(error_of_filter("arg1==-0x8000000000000001").find("below that of 64 bits") !=
+        std::string::npos);
+  std::string many = "a";
+  for (int i = 0; i < MAX_FILTER_TERMS; ++i) many += "||a";
+  CHECK(error_of_filter(many).find("more than 32 comparisons") != std::string::npos);
+  CHECK_FALSE(parse_filter(std::string(1000, '(')));
+  CHECK_FALSE(parse_filter(std::string(1000, '!') + "a"));
+}
+
+TEST_CASE("sets are lists or files") {
+  const auto list = parse_filter("n in {1, -2, 0x10}");
+  REQUIRE(list);
+  CHECK(list->terms[0].members == std::vector<FilterConstant>{{.magnitude = 1},
+                                                              {.negative = true, .magnitude = 2},
+                                                              {.magnitude = 16}});
+  const auto read = [](const std::string& path) -> Result<std::string> {
+    CHECK(path == "ids.txt");
+    return std::string("# ids\n7\n\n 8 \n");
+  };
+  const auto file = parse_filter("n in @ids.txt && m", read);
+  REQUIRE(file);
+  CHECK(file->terms.size() == 2);
+  CHECK(file->terms[0].members == std::vector<FilterConstant>{{.magnitude = 7}, {.magnitude = 8}});
+  const auto damaged = parse_filter(
+      "n in @x", [](const std::string&) -> Result<std::string> { return std::string("1\n2 3\n"); });
+  REQUIRE_FALSE(damaged);
+  CHECK(damaged.error().message.starts_with("x:2: "));
+  const auto names = parse_filter("thread in {main, \"a b\"}");
+  REQUIRE(names);
+  CHECK(names->terms[0].patterns == std::vector<TextPattern>{{.text = "main"}, {.text = "a b"}});
+}
+
+TEST_CASE("a filter holds for the values for which its expression holds, whatever is not known") {
+  // Each is compared with C++ for all values; an unread value must not decide.
+  struct Sample {
+    std::string_view text;
+    bool (*holds)(bool a, bool b, bool c, bool d);
+  };
+  const Sample samples[] = {
+      {"a && b && c && d", [](bool a, bool b, bool c, bool d) { return a && b && c && d; }},
+      {"a || b || c || d", [](bool a, bool b, bool c, bool d) { return a || b || c || d; }},
+      {"a || b && c || d", [](bool a, bool b, bool c, bool d) { return a || (b && c) || d; }},
+      {"(a || b) && (c || d)", [](bool a, bool b, bool c, bool d) { return (a || b) && (c || d); }},
+      {"!(a && (b || !c)) || d",
+       [](bool a, bool b, bool c, bool d) { return !(a && (b || !c)) || d; }},
+      {"!(a || !(b && !(c || d)))",
+       [](bool a, bool b, bool c, bool d) { return !(a || !(b && !(c || d))); }},
+  };
+  for (const Sample& sample : samples) {
+    INFO(sample.text);
+    std::string text(sample.text); // a is arg0, and so on
+    for (std::size_t at = text.size(); at-- > 0;)
+      if (text[at] >= 'a' && text[at] <= 'd')
+        text.replace(at, 1, "arg" + std::to_string(text[at] - 'a'));
+    const auto plan = plan_with(text);
+    REQUIRE(plan);
+    REQUIRE(plan->filters().filters.size() == 1);
+    const filter& made = plan->filters().filters[0];
+    REQUIRE(made.term_count == 4);
+    for (unsigned number = 0; number < 81; ++number) {
+      std::array<Known, 4> values{};
+      for (unsigned i = 0, rest = number; i < 4; ++i, rest /= 3)
+        values[i] = static_cast<Known>(rest % 3);
+      bool always = true; // for each value that an unread one could have
+      for (unsigned bits = 0; bits < 16; ++bits) {
+        std::array<bool, 4> full{};
+        for (unsigned i = 0; i < 4; ++i)
+          full[i] = values[i] == Known::unread ? (bits >> i & 1) != 0 : values[i] == Known::yes;
+        always = always && sample.holds(full[0], full[1], full[2], full[3]);
+      }
+      CHECK(walk(made, values) == always);
+    }
+  }
+}
+
+TEST_CASE("of pairs, the entry decides what it can") {
+  const CaptureSpec paired{.pair_calls = true};
+  const auto split = plan_with("arg0<5 && ret>1", paired);
+  REQUIRE(split);
+  CHECK(split->filters().filters.size() == 2);
+  CHECK((split->settings().filter_features & FILTERS_CALLS) == 0);
+  const auto mixed = plan_with("arg0<5 || ret>1", paired);
+  REQUIRE(mixed);
+  CHECK(mixed->plans()[0].filters[MOMENT_ENTRY] == 0);
+  CHECK(mixed->plans()[0].filters[MOMENT_RETURN] == 1);
+  CHECK((mixed->settings().filter_features & FILTERS_CALLS) != 0);
+  CHECK(error_of_plan("arg0<5 || ret>1", {.on_return = true})
+            .ends_with("--if 'arg0<5 || ret>1': it compares values of the entry and of the return, "
+                       "which are two events"));
+  const auto both = plan_with("tid==1", {.on_return = true});
+  REQUIRE(both);
+  CHECK(both->plans()[0].filters[MOMENT_ENTRY] != 0);
+  CHECK(both->plans()[0].filters[MOMENT_RETURN] != 0);
+}
+
+TEST_CASE("a comparison that cannot be made is refused") {
+  CHECK(error_of_plan("latency>1ms").ends_with("the latency is known only of calls"));
+  CHECK(error_of_plan("tid==\"main\"").ends_with("it is a number: compare it with numbers"));
+  CHECK(error_of_plan("process==init").find("names of processes") != std::string::npos);
+  CHECK(error_of_plan("arg0==red").ends_with("'red' is not a number"));
+  CHECK(error_of_plan("arg0:str==3").ends_with("a string is compared with a text in quotes"));
+}
+
+TEST_CASE("patterns accept what their operators say") {
+  using Kind = TextPattern::Kind;
+  CHECK(matches(Kind::exact, "abc", "abc"));
+  CHECK_FALSE(matches(Kind::exact, "abc", "ab"));
+  CHECK_FALSE(matches(Kind::exact, "abc", "abcd"));
+  CHECK(matches(Kind::exact, "", ""));
+  CHECK(matches(Kind::prefix, "ab", "abc"));
+  CHECK_FALSE(matches(Kind::prefix, "ab", "a"));
+  CHECK(matches(Kind::prefix, "", ""));
+  CHECK(matches(Kind::suffix, "aab", "xaaab"));
+  CHECK_FALSE(matches(Kind::suffix, "aab", "aabx"));
+  CHECK(matches(Kind::part, "aab", "xaaabx"));
+  CHECK_FALSE(matches(Kind::part, "aab", "abab"));
+  CHECK(matches(std::array{TextPattern{.text = "one"}, TextPattern{.text = "other"}}, "other"));
+  CHECK_FALSE(
+      matches(std::array{TextPattern{.text = "one"}, TextPattern{.text = "other"}}, "oner"));
+}
+
+TEST_CASE("globs match as fnmatch(3) does") {
+  for (const char* const glob : {"*", "?", "a*b", "*a*b*", "a?c", "[a-c]x", "[!a-c]x", "a[bc]*",
+                                 "\\*", "*.so", "**", "[]]", "a*", "?*?", "[^b]?"})
+    for (const char* const text : {"", "a", "ab", "abc", "acb", "bx", "dx", "*", "x.so", "]",
+                                   "abab", "\xc3\xa4", "aXXbYY", "ac", "b"}) {
+      INFO(glob << ' ' << text);
+      CHECK(matches(TextPattern::Kind::glob, glob, text) == (::fnmatch(glob, text, 0) == 0));
+    }
+}
+
+TEST_CASE("a pattern with too many states is refused") {
+  std::string glob = "*a";
+  for (int i = 0; i < 12; ++i) glob += '?';
+  const std::array patterns{TextPattern{.kind = TextPattern::Kind::glob, .text = glob + "b"}};
+  const auto states = compile_patterns(patterns);
+  REQUIRE_FALSE(states);
+  CHECK(states.error().kind == ErrorKind::usage);
+}
+
+TEST_CASE("threads are named by id or name") {
+  Filter filter;
+  REQUIRE(add_thread_filter(filter, {"12", "main", "13"}, false));
+  REQUIRE(add_thread_filter(filter, {"worker"}, true));
+  REQUIRE(filter.expressions.size() == 2);
+  CHECK(filter.expressions[0].root.kind == FilterNode::Kind::any);
+  CHECK(filter.terms.at(0).members.size() == 2);
+  CHECK(filter.terms.at(2).patterns.at(0).text == "worker");
+  CHECK(filter.expressions[1].root.parts.at(0).negated);
+  CHECK_FALSE(add_thread_filter(filter, {"a-name-of-20-characters"}, false));
+}
