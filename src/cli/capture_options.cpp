@@ -107,9 +107,8 @@ private:
       return wrong_value("--thread: ", std::move(added).error());
     if (auto added = add_thread_filter(capture_.filter, options_.other_threads, true); !added)
       return wrong_value("--not-thread: ", std::move(added).error());
-    const bool has_latency =
-        std::ranges::find(capture_.filter.terms, COMPARE_LATENCY, &ConditionSpec::fact) !=
-        capture_.filter.terms.end();
+    const bool has_latency = std::ranges::find(capture_.filter.terms, COMPARE_LATENCY,
+                                               &ConditionSpec::fact) != capture_.filter.terms.end();
     if (has_latency && !request_.probes.static_probes) capture_.pair_calls = true;
     return {};
   }

@@ -39,7 +39,7 @@ struct CaptureSpec {
   // Without argument lists: capture parameters and results by their types, where debug information
   // has them.
   bool typed = false;
-  int typed_depth = default_typed_depth;                     // of structures in structures, at most max_typed_depth
+  int typed_depth = default_typed_depth;   // of structures in structures, at most max_typed_depth
   Filter filter = {};                      // of hits
   std::chrono::nanoseconds min_latency{0}; // of pairs
   bool registers = false;                  // all of them with each event

@@ -80,7 +80,10 @@ std::string_view find_term_defect(const filter_term& term, const CaptureMoments&
   if ((term.value.form == READ_INTEGER) == (term.comparison == MATCHES))
     return "numbers are compared with numbers, and texts with patterns";
   if (term.value.base_from != 0 || term.value.length_from != 0) return "uses another reading";
-  return find_defect(std::span(&term.value, 1), 0, moments);
+  reading value = term.value;
+  // A text is not stored, so only that of an array has a capacity.
+  if (value.form != READ_INTEGER && value.form != READ_BYTES) value.capacity = 1;
+  return find_defect(std::span(&value, 1), 0, moments);
 }
 
 } // namespace

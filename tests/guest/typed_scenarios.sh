@@ -148,6 +148,10 @@ compares_by_name() {
   expect_equal 'a negative number' 1 "$(hits_if 'c < -99999' shop::integers)"
   expect_equal 'a bit-field' 1 "$(hits_if 'c.delta == -5 && c.level == 17' shop::enums)"
   expect_equal 'a character' 1 "$(hits_if "f == 'x'" shop::integers)"
+  expect_equal 'a std::string' 1 "$(hits_if 'b *= "longer than" && b ^= right' shop::join)"
+  expect_equal 'another std::string' 0 "$(hits_if 'b $= short' shop::join)"
+  expect_equal 'a char pointer' 1 "$(hits_if 'k ^= el && k != "els"' shop::many)"
+  expect_equal 'a set of enumerators' 1 "$(hits_if 'color in {Color::red, blue}' shop::Store::add)"
   expect_equal 'behind a pointer' 1 "$(hits_if 'a->y == 4 && e[1] > 31' shop::pointers)"
 }
 

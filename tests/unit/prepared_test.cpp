@@ -105,6 +105,11 @@ TEST_CASE("a reading uses earlier ones whose results its record has") {
   CHECK(error_of(prepared) == "no error");
   prepared.conditions.front()->term.value.base_from = 1;
   CHECK(error_of(prepared) == "condition 0: uses another reading");
+  prepared.conditions = {PreparedTerm{.term = {.value = integer(), .comparison = MATCHES}}};
+  CHECK(error_of(prepared) ==
+        "condition 0: numbers are compared with numbers, and texts with patterns");
+  prepared.conditions.front()->term.value.form = READ_STRING;
+  CHECK(error_of(prepared) == "no error");
   prepared.conditions.clear();
   prepared.measured = buffer(8);
   CHECK(error_of(prepared) == "measured value 0: only integers can be compared or measured");
