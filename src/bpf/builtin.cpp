@@ -82,6 +82,7 @@ private:
 Bytes image_for(const BuiltinProgram::Settings& settings) {
   if (settings.buffer == RecordBuffer::perf)
     return settings.cookie ? builtin_perf_cookie() : builtin_perf_number();
+  if (settings.sleepable) return builtin_ring_sleepable();
   return settings.cookie ? builtin_ring_cookie() : builtin_ring_number();
 }
 
@@ -123,8 +124,10 @@ public:
     }
     bpf_map__set_value_size(find("calls"), run_.kept_size);
     bpf_map__set_value_size(find("blank"), run_.kept_size);
-    // Records for a perf buffer are built in this map too. It is limited in entries and in memory.
-    if (has(PAIR_CALLS) || (settings_.buffer == RecordBuffer::perf && has(SEND_RECORDS)))
+    // Records for a perf buffer and of sleepable programs are built in this map too. It is limited
+    // in entries and in memory.
+    const bool is_builder = settings_.buffer == RecordBuffer::perf || settings_.sleepable;
+    if (has(PAIR_CALLS) || (is_builder && has(SEND_RECORDS)))
       resize("calls", std::min(max_calls, max_call_bytes / run_.kept_size));
   }
 
@@ -175,6 +178,8 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
   bpf_object__for_each_program(program, object) {
     bpf_program__set_expected_attach_type(
         program, static_cast<bpf_attach_type>(expected_attach_type(settings.kind)));
+    if (settings.sleepable)
+      bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
   }
   if (const int error = bpf_object__load(object); error != 0) {
     return fail(bpf_load_error(-error, "cannot load the built-in BPF program", log.c_str(), {}));
