@@ -201,7 +201,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
 
 bool CapturePlan::is_not_resident(const probe_record& record, const reading_result& result) const {
   return result.status < 0 && result.value != 0 && is_mapped_ &&
-         is_mapped_(record.pid, result.value);
+         is_mapped_(record.pid, result.value, record.time_ns);
 }
 
 std::vector<PreparedValue> CapturePlan::decode_prepared(Bytes record) const {

@@ -9,6 +9,7 @@
 #include "events/prepared.hpp"
 
 #include <chrono>
+#include <functional>
 
 namespace uprobectl {
 
@@ -152,9 +153,11 @@ public:
   // Whether a list, condition or measurement refers to arguments of the probe by number.
   bool uses_argument_numbers(std::size_t probe) const;
 
-  // Called if memory of a process could not be read at a hit: whether the address is mapped, so that
-  // the memory was not resident. Without it no value has the error `not resident`.
-  using IsMapped = std::function<bool(std::uint32_t pid, std::uint64_t address)>;
+  // Called if memory of a process could not be read at a hit, at this CLOCK_MONOTONIC: whether the
+  // address is mapped, so that the memory was not resident. Without it no value has the error
+  // `not resident`.
+  using IsMapped =
+      std::function<bool(std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns)>;
   void set_is_mapped(IsMapped is_mapped) { is_mapped_ = std::move(is_mapped); }
 
   // Decodes an event, which borrows names from the plan and its point. Fails with `corrupt` if the

@@ -22,7 +22,7 @@ bool is_readable(std::span<const Mapping> mappings, std::uint64_t address) {
 
 } // namespace
 
-bool MappedMemory::contains(pid_t pid, std::uint64_t address) {
+bool MappedMemory::contains(pid_t pid, std::uint64_t address, Clock::time_point used) {
   using namespace std::chrono_literals;
   address &= address_bits;
   if (address < lowest_address) return false;
@@ -30,7 +30,7 @@ bool MappedMemory::contains(pid_t pid, std::uint64_t address) {
   auto known = processes_.find(pid);
   if (known != processes_.end() && now - known->second.read_at < 1s) {
     if (is_readable(known->second.mappings, address)) return true;
-    if (now - known->second.read_at < 100ms) return false;
+    if (used < known->second.read_at) return false;
   }
   if (known == processes_.end() && processes_.size() >= max_processes) processes_.clear();
   auto mappings = read_all_mappings(pid);

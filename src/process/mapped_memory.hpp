@@ -9,16 +9,17 @@
 
 namespace uprobectl {
 
-// Keeps the mappings of the processes that were asked about, and reads those of a process again
-// after a second, or after 100 ms if an address is not in them.
+// Keeps the mappings of the processes that were asked about. Reads those of a process again after a
+// second, or if an address is not in them that was used after they were read.
 class MappedMemory {
 public:
-  // Whether the address was recently in a readable mapping of the process. False for processes that
-  // have ended. `pid` is one of this pid namespace.
-  bool contains(pid_t pid, std::uint64_t address);
+  using Clock = std::chrono::steady_clock; // CLOCK_MONOTONIC
+
+  // Whether the address that the process used at that time is in a readable mapping, or was within
+  // the last second. False for processes that have ended. `pid` is one of this pid namespace.
+  bool contains(pid_t pid, std::uint64_t address, Clock::time_point used);
 
 private:
-  using Clock = std::chrono::steady_clock;
   struct Known {
     std::vector<Mapping> mappings; // ascending
     Clock::time_point read_at;

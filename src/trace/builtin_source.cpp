@@ -239,8 +239,10 @@ private:
     if (settings.sleepable)
       output_.detail("the program is sleepable: it waits for memory that is not resident");
     else if (in_initial_pid_namespace())
-      plan_.set_is_mapped([this](std::uint32_t pid, std::uint64_t address) {
-        return mapped_memory_.contains(static_cast<pid_t>(pid), address);
+      plan_.set_is_mapped([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
+        const std::chrono::nanoseconds since_boot{time_ns};
+        return mapped_memory_.contains(static_cast<pid_t>(pid), address,
+                                       MappedMemory::Clock::time_point(since_boot));
       });
     return {};
   }
