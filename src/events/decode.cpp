@@ -180,8 +180,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     const auto& how = plan_of(raw.cookie).readings[reading];
     if (!was_read(how, raw)) continue;
     const reading_result result = read_result(record, reading);
-    ArgumentValue value =
-        decode_argument(record, spec, how, result, is_not_resident(raw, result));
+    ArgumentValue value = decode_argument(record, spec, how, result, is_not_resident(raw, result));
     if (spec.shown_as != nullptr) set_presentation(value, *spec.shown_as, raw.pid);
     if (is_return)
       event.typed_return = std::move(value);

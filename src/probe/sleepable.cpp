@@ -30,9 +30,8 @@ std::optional<FileOffset> offset_of_probed_function() {
   const auto mappings = read_mappings(::getpid());
   if (!mappings) return std::nullopt;
   const auto address = reinterpret_cast<std::uintptr_t>(&uprobectl_probed_by_itself);
-  const auto found = std::ranges::find_if(*mappings, [&](const Mapping& each) {
-    return each.start <= address && address < each.end;
-  });
+  const auto found = std::ranges::find_if(
+      *mappings, [&](const Mapping& each) { return each.start <= address && address < each.end; });
   if (found == mappings->end()) return std::nullopt;
   return FileOffset{found->offset.value + (address - found->start)};
 }

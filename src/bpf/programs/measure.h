@@ -111,7 +111,8 @@ static __always_inline void raise_to(__u64* extreme, __u64 value) {
     __u64 known = *(volatile __u64*)extreme;
     if (value <= known || __sync_val_compare_and_swap(extreme, known, value) == known) return;
   }
-#else /* for kernels without this instruction: missed only if another program interrupts this one */
+#else /* for kernels without this instruction: missed only if another program interrupts this one  \
+       */
   if (value > *extreme) *extreme = value;
 #endif
 }

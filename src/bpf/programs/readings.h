@@ -107,8 +107,8 @@ static __always_inline long read_libcxx_string(void* into, __u64 capacity, __u64
 /* Reads the characters as they are stored; user space converts them. */
 static __always_inline long read_java_string(void* into, __u64 capacity, __u64 from, __u64* count) {
   __u32 count_field = 0;
-  long error = read_user(&count_field, sizeof(count_field),
-                         (const void*)from + JAVA_STRING_COUNT_OFFSET);
+  long error =
+      read_user(&count_field, sizeof(count_field), (const void*)from + JAVA_STRING_COUNT_OFFSET);
   if (error) return error;
   *count = count_field;
   __u64 length = (__u64)(count_field >> 1) << (count_field & JAVA_STRING_IS_UTF_16);
