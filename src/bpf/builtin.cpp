@@ -54,6 +54,7 @@ std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
 // Open calls of one run: 12 MiB without stacks.
 constexpr std::uint32_t max_calls = 65536;
 constexpr std::uint32_t max_call_bytes = 64U << 20;
+constexpr std::uint32_t max_hits = 8192; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
 
@@ -128,7 +129,8 @@ public:
     // in entries and in memory.
     const bool is_builder = settings_.buffer == RecordBuffer::perf || settings_.sleepable;
     if (has(PAIR_CALLS) || (is_builder && has(SEND_RECORDS)))
-      resize("calls", std::min(max_calls, max_call_bytes / run_.kept_size));
+      resize("calls", std::min(has(PAIR_CALLS) ? max_calls : max_hits,
+                               max_call_bytes / run_.kept_size));
   }
 
   Result<void> freeze_settings() const {
