@@ -129,8 +129,8 @@ public:
     // in entries and in memory.
     const bool is_builder = settings_.buffer == RecordBuffer::perf || settings_.sleepable;
     if (has(PAIR_CALLS) || (is_builder && has(SEND_RECORDS)))
-      resize("calls", std::min(has(PAIR_CALLS) ? max_calls : max_hits,
-                               max_call_bytes / run_.kept_size));
+      resize("calls",
+             std::min(has(PAIR_CALLS) ? max_calls : max_hits, max_call_bytes / run_.kept_size));
   }
 
   Result<void> freeze_settings() const {
