@@ -20,6 +20,7 @@ struct Mapping {
   std::string path; // without " (deleted)"; "[stack]" or empty, for example, for mappings that are
                     // not of a file
   bool deleted = false;
+  bool readable = true;
 };
 
 // Parses the text of a maps file and returns the file mappings.

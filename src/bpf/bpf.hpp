@@ -22,6 +22,8 @@ struct KernelFeatures {
   bool ring_buffer = false;           // BPF_MAP_TYPE_RINGBUF
   bool perf_buffer = false;           // BPF_MAP_TYPE_PERF_EVENT_ARRAY and bpf_perf_event_output
   bool perf_buffer_permitted = false; // ... and this user may open the perf events of such a buffer
+  // Sleepable programs run at probes; nullopt: not tested. See probe/sleepable.hpp.
+  std::optional<bool> sleepable = {};
 };
 // not_permitted if this user may not load any BPF program.
 Result<KernelFeatures> probe_kernel_features();

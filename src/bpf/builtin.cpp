@@ -54,6 +54,7 @@ std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
 // Open calls of one run: 12 MiB without stacks.
 constexpr std::uint32_t max_calls = 65536;
 constexpr std::uint32_t max_call_bytes = 64U << 20;
+constexpr std::uint32_t max_hits = 8192; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
 
@@ -82,6 +83,7 @@ private:
 Bytes image_for(const BuiltinProgram::Settings& settings) {
   if (settings.buffer == RecordBuffer::perf)
     return settings.cookie ? builtin_perf_cookie() : builtin_perf_number();
+  if (settings.sleepable) return builtin_ring_sleepable();
   return settings.cookie ? builtin_ring_cookie() : builtin_ring_number();
 }
 
@@ -131,9 +133,12 @@ public:
     }
     bpf_map__set_value_size(find("calls"), run_.kept_size);
     bpf_map__set_value_size(find("blank"), run_.kept_size);
-    // Records for a perf buffer are built in this map too. It is limited in entries and in memory.
-    if (has(PAIR_CALLS) || (settings_.buffer == RecordBuffer::perf && has(SEND_RECORDS)))
-      resize("calls", std::min(max_calls, max_call_bytes / run_.kept_size));
+    // Records for a perf buffer and of sleepable programs are built in this map too. It is limited
+    // in entries and in memory.
+    const bool is_builder = settings_.buffer == RecordBuffer::perf || settings_.sleepable;
+    if (has(PAIR_CALLS) || (is_builder && has(SEND_RECORDS)))
+      resize("calls",
+             std::min(has(PAIR_CALLS) ? max_calls : max_hits, max_call_bytes / run_.kept_size));
   }
 
   void size_filter_maps() const {
@@ -202,6 +207,8 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
   bpf_object__for_each_program(program, object) {
     bpf_program__set_expected_attach_type(
         program, static_cast<bpf_attach_type>(expected_attach_type(settings.kind)));
+    if (settings.sleepable)
+      bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
   }
   if (const int error = bpf_object__load(object); error != 0) {
     return fail(bpf_load_error(-error, "cannot load the built-in BPF program", log.c_str(), {}));

@@ -94,6 +94,9 @@ public:
     // The program can read its cookie; otherwise each cookie needs a copy of the program. Copies
     // are plain programs.
     bool cookie = true;
+    // Waits for memory that is not resident. For a ring buffer, cookies, and a mechanism with which
+    // sleepable_programs_run() (probe/sleepable.hpp); without `cgroup` and COUNT_STACKS.
+    bool sleepable = false;
     std::vector<Probe> probes = {};         // by number
     std::vector<exit_rule> exit_rules = {}; // by number; the first is that of return instructions
     std::vector<ProbeExit> exits = {};      // all of them, without repeats

@@ -7,8 +7,9 @@
 namespace uprobectl {
 
 // src/bpf/programs/builtin.bpf.c: for each buffer, with the attach cookie, or with the probe's
-// number as a constant of each copy.
+// number as a constant of each copy. The sleepable one has a ring buffer and cookies.
 Bytes builtin_ring_cookie();
+Bytes builtin_ring_sleepable();
 Bytes builtin_ring_number();
 Bytes builtin_perf_cookie();
 Bytes builtin_perf_number();

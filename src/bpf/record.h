@@ -97,11 +97,19 @@ struct reading {
 #define JAVA_STRING_CHARACTERS_OFFSET 16
 #define JAVA_STRING_IS_UTF_16 1
 
+/* In the status of a READ_STRING: the bytes are the beginning of a string that goes on in memory
+ * that could not be read. They have no NUL. */
+#define STRING_IS_CUT (1LL << 32)
+/* A status: the address of a string, buffer or object is known, but could not be read. */
+#define MEMORY_MISSED (-14LL - 256)
+
 /* The result of a reading. */
 struct reading_result {
-  record_s64 status; /* bytes read (strings: with their NUL), or a negative errno */
+  /* Bytes read (strings: with their NUL, see STRING_IS_CUT), or a negative errno, or
+   * MEMORY_MISSED. */
+  record_s64 status;
   /* READ_INTEGER: the number. READ_STRING, READ_BYTES: the address. std::string: the length.
-   * READ_JAVA_STRING: the count. If status is an errno: the address that could not be read. */
+   * READ_JAVA_STRING: the count. If status is negative: the address that could not be read. */
   record_u64 value;
 };
 

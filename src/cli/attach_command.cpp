@@ -45,6 +45,7 @@ struct AttachOptions {
   std::optional<std::uint64_t> max_events;
   std::optional<std::string> mechanism;
   std::optional<std::string> buffer;
+  bool no_fault = false;
   bool keep_going = false;
   bool dry_run = false;
   ResolveOptions resolve = {};
@@ -220,6 +221,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.limits.max_events = options.max_events;
   request.mechanism = parse_mechanism(options.mechanism.value_or("auto"));
   request.buffer = parse_buffer(options.buffer.value_or("auto"));
+  request.no_fault = options.no_fault;
   return request;
 }
 
@@ -244,6 +246,7 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
               CountReader{.mistake = "invalid value '{}' for -n (expected a number of events)"});
   parser.bind("--mechanism", options.mechanism);
   parser.bind("--buffer", options.buffer);
+  parser.bind("--no-fault", options.no_fault);
   parser.bind("--keep-going", options.keep_going);
   if (words == ProbeKind::functions) bind_naming_options(parser, options.resolve);
   bind_instruction_option(parser, options.instruction);

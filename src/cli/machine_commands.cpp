@@ -3,6 +3,7 @@
 #include "console.hpp"
 #include "doctor/doctor.hpp"
 #include "inventory/inventory.hpp"
+#include "probe/sleepable.hpp"
 
 namespace uprobectl::cli {
 
@@ -30,7 +31,11 @@ ExitCode run_doctor(std::span<const std::string_view> arguments) {
   const auto output = open_output_without_arguments("doctor", arguments);
   if (!output) return output.error();
   bool can_attach = true;
-  for (const Check& check : check_system(read_system_facts(), probe_kernel_features())) {
+  auto features = probe_kernel_features();
+  if (features)
+    if (const auto mechanism = choose_mechanism(std::nullopt, *features, {}))
+      features->sleepable = sleepable_programs_run(*mechanism);
+  for (const Check& check : check_system(read_system_facts(), features)) {
     (*output)->write(check);
     if (check.name == "attach") can_attach = check.ok;
   }

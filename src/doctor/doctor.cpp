@@ -197,6 +197,9 @@ private:
     feature("semaphores", features.uprobe_multi || features.semaphores,
             "semaphores of static probes (Linux 4.20)");
     feature("ring_buffer", features.ring_buffer, "BPF ring buffers (Linux 5.8)");
+    if (features.sleepable)
+      feature("sleepable", *features.sleepable,
+              "programs that wait for memory that is not resident (Linux 6.0)");
     if (!features.perf_buffer || features.perf_buffer_permitted)
       feature("perf_buffer", features.perf_buffer, "perf event arrays (Linux 4.4)");
     else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks of `uprobectl doctor`: what this kernel and this user support, and how to fix what
-// they do not. Attaches nothing.
+// they do not.
 #pragma once
 
 #include "probe/probe.hpp"

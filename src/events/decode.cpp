@@ -40,8 +40,12 @@ struct Content {
 // Requires a capacity and a result without an error.
 Content read_content(Bytes record, const reading& how, const reading_result& result) {
   Content content;
-  auto length = std::min<std::uint64_t>(static_cast<std::uint64_t>(result.status), how.capacity);
-  if (how.form == READ_STRING) {
+  const bool is_cut = how.form == READ_STRING && (result.status & STRING_IS_CUT) != 0;
+  const auto status = static_cast<std::uint64_t>(result.status & ~STRING_IS_CUT);
+  auto length = std::min<std::uint64_t>(status, how.capacity);
+  if (is_cut) {
+    content.is_truncated = true; // without NUL
+  } else if (how.form == READ_STRING) {
     content.is_truncated = length == how.capacity; // the capacity includes NUL and one more byte
     length = length == 0 ? 0 : length - 1;
     if (content.is_truncated && length > 0) --length;
@@ -61,14 +65,14 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
 }
 
 ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
-                              std::size_t index) {
-  const reading_result result = read_result(record, index);
+                              const reading_result& result, bool not_resident) {
   ArgumentValue value{
       .name = spec.name, .type = spec.type, .number = result.value, .bytes = {}, .error = {}};
   if (result.status < 0) {
     const bool is_null = is_memory(spec.type) && result.value == 0;
-    value.error =
-        is_null ? "null pointer" : fmt::format("memory at {:#x} cannot be read", result.value);
+    value.error = is_null        ? "null pointer"
+                  : not_resident ? "not resident"
+                                 : fmt::format("memory at {:#x} cannot be read", result.value);
     return value;
   }
   if (!is_memory(spec.type)) return value;
@@ -175,7 +179,8 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     }
     const auto& how = plan_of(raw.cookie).readings[reading];
     if (!was_read(how, raw)) continue;
-    ArgumentValue value = decode_argument(record, spec, how, reading);
+    const reading_result result = read_result(record, reading);
+    ArgumentValue value = decode_argument(record, spec, how, result, is_not_resident(raw, result));
     if (spec.shown_as != nullptr) set_presentation(value, *spec.shown_as, raw.pid);
     if (is_return)
       event.typed_return = std::move(value);
@@ -193,6 +198,11 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   return event;
 }
 
+bool CapturePlan::is_not_resident(const probe_record& record, const reading_result& result) const {
+  return result.status < 0 && result.value != 0 && is_mapped_ &&
+         is_mapped_(record.pid, result.value, record.time_ns);
+}
+
 std::vector<PreparedValue> CapturePlan::decode_prepared(Bytes record) const {
   const auto raw = read_value<probe_record>(record, 0);
   const capture_plan& plan = plan_of(raw.cookie);
@@ -205,10 +215,12 @@ std::vector<PreparedValue> CapturePlan::decode_prepared(Bytes record) const {
     const reading_result result = read_result(record, i);
     value.status = result.status;
     value.value = result.value;
+    value.not_resident = is_not_resident(raw, result);
     if (result.status < 0 || how.capacity == 0) continue;
     const Content content = read_content(record, how, result);
     if (!content.has_length) {
       value.status = read_result(record, how.length_from - 1).status;
+      value.not_resident = values[how.length_from - 1U].not_resident;
       continue;
     }
     value.bytes = content.bytes;

@@ -11,6 +11,7 @@
 #include "events/prepared.hpp"
 
 #include <chrono>
+#include <functional>
 
 namespace uprobectl {
 
@@ -160,6 +161,13 @@ public:
   // Whether a list, condition or measurement refers to arguments of the probe by number.
   bool uses_argument_numbers(std::size_t probe) const;
 
+  // Called if memory of a process could not be read at a hit, at this CLOCK_MONOTONIC: whether the
+  // address is mapped, so that the memory was not resident. Without it no value has the error
+  // `not resident`.
+  using IsMapped =
+      std::function<bool(std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns)>;
+  void set_is_mapped(IsMapped is_mapped) { is_mapped_ = std::move(is_mapped); }
+
   // Decodes an event, which borrows names from the plan and its point. Fails with `corrupt` if the
   // record is too short or has an unknown probe number.
   Result<Event> decode(Bytes record) const;
@@ -177,6 +185,7 @@ private:
     std::uint32_t plan = 0;
     std::uint32_t format = 0;
   };
+  bool is_not_resident(const probe_record& record, const reading_result& result) const;
   const capture_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }
 
   builtin_settings settings_ = {};
@@ -186,6 +195,7 @@ private:
   std::vector<Probe> probes_;    // by number
   bool shows_registers_ = false; // if false, they are only captured for the stack
   bool copies_stacks_ = false;
+  IsMapped is_mapped_;
   bool compares_arguments_ = false; // a condition or measurement has an argument by number
 };
 

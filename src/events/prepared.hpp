@@ -55,9 +55,10 @@ struct PreparedValue {
   // False if the record is of another moment, as a return record without calls that are paired.
   bool was_read = false;
   std::int64_t status = 0;   // 0 or more; a negative errno if the value could not be read
+  bool not_resident = false; // status is negative: the address is mapped, its page was not loaded
   std::uint64_t value = 0;   // reading_result::value
   Bytes bytes = {};          // of strings (without NUL) and buffers; borrowed from the record
-  bool is_truncated = false; // there were more bytes than the capacity
+  bool is_truncated = false; // there were more bytes than the capacity, or than could be read
 };
 
 } // namespace uprobectl

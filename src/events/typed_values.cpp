@@ -21,6 +21,8 @@ constexpr std::string_view beyond_limit = "beyond the captured bytes";
 DataValue::Unreadable unread_memory(const PreparedValue& answer) {
   if (!answer.was_read) return {.reason = std::string(not_captured)};
   if (answer.value == 0) return {.reason = "null pointer"};
+  if (!answer.not_resident)
+    return {.reason = fmt::format("memory at {:#x} cannot be read", answer.value)};
   return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", answer.value)};
 }
 
@@ -217,13 +219,13 @@ DataValue TypedValues::decode_characters(const Node& node,
 DataValue TypedValues::decode_text(const Node& node, std::span<const PreparedValue> answers) const {
   const PreparedValue& answer = answers[node.reading];
   if (!answer.was_read || answer.status < 0) {
-    // A pointer that leads nowhere is a value, too; the address that could not be read may be
+    // A pointer that leads to no memory is a value, too; the address that could not be read may be
     // another one, before the last step.
     const reading& how = readings_[node.reading];
     const bool is_pointer =
         answer.value == 0 ||
         (how.steps == 0 && (how.base_from == 0 || answers[how.base_from - 1].status >= 0));
-    if (answer.was_read && how.form == READ_STRING && is_pointer)
+    if (answer.was_read && how.form == READ_STRING && is_pointer && !answer.not_resident)
       return {DataValue::Pointer{answer.value}};
     return {unread_memory(answer)};
   }

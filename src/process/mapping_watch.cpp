@@ -60,6 +60,7 @@ std::optional<Mapping> mapping_of(Bytes record, std::uint16_t misc) {
   mapping.end = *end;
   mapping.offset = {*offset};
   mapping.executable = (*protection & PROT_EXEC) != 0;
+  mapping.readable = (*protection & PROT_READ) != 0;
   if ((misc & has_build_id) == 0)
     mapping.identity = {
         ::makedev(*read_at<std::uint32_t>(record, 40), *read_at<std::uint32_t>(record, 44)),

@@ -107,6 +107,7 @@ std::optional<Mapping> parse_line(std::string_view line) {
   mapping.start = *start;
   mapping.end = *end;
   mapping.executable = line[2] == 'x';
+  mapping.readable = line[0] == 'r';
   line.remove_prefix(5);
 
   const auto offset = take_field(line, ' ', 16);

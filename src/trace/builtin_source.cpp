@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
+#include "probe/sleepable.hpp"
+#include "process/mapped_memory.hpp"
 #include "symbols/classify.hpp"
 #include "trace/aggregates.hpp"
 #include "trace/diagnosis.hpp"
@@ -100,21 +102,20 @@ public:
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     if (auto checked = check_ids(plan_.settings()); !checked) return checked;
-    auto program = BuiltinProgram::load({.kind = program_kind(mechanism),
-                                         .buffer = buffer_,
-                                         .cookie = cookies,
-                                         .probes = make_program_probes(mechanism),
-                                         .exit_rules = resolved.exit_rules,
-                                         .exits = collect_exits(probes_),
-                                         .roles = collect_roles(probes_),
-                                         .run = plan_.settings(),
-                                         .plans = plan_.plans(),
-                                         .filters = plan_.filters(),
-                                         .processes = filter_.processes,
-                                         .cgroup = filter_.cgroup,
-                                         .buffer_bytes = buffer_bytes()});
-    if (!program) return fail(std::move(program).error());
-    program_ = std::move(*program);
+    const BuiltinProgram::Settings settings{.kind = program_kind(mechanism),
+                                            .buffer = buffer_,
+                                            .cookie = cookies,
+                                            .probes = make_program_probes(mechanism),
+                                            .exit_rules = resolved.exit_rules,
+                                            .exits = collect_exits(probes_),
+                                            .roles = collect_roles(probes_),
+                                            .run = plan_.settings(),
+                                            .plans = plan_.plans(),
+                                            .filters = plan_.filters(),
+                                            .processes = filter_.processes,
+                                            .cgroup = filter_.cgroup,
+                                            .buffer_bytes = buffer_bytes()};
+    if (auto loaded = load_program(settings, mechanism); !loaded) return loaded;
     for (Probe& probe : resolved.probes)
       for (PlannedSite& site : probe.sites) {
         const auto number = static_cast<std::uint32_t>(probe.number);
@@ -183,7 +184,7 @@ public:
     if (request_.capture.count_by_process || request_.capture.count_stacks)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
-    if (!request_.capture.pair_calls && buffer_ == RecordBuffer::ring) return losses;
+    if (!request_.capture.pair_calls && !builds_in_calls_) return losses;
     // Returns of calls that were skipped at their entry are not missed. Some of these calls have
     // not returned, so this may hide other missed returns.
     const std::uint64_t entry_unseen = program_->lost(LOST_NO_ENTRY);
@@ -231,6 +232,40 @@ public:
   void show_maps() const override {}
 
 private:
+  // Whether the run reads texts, buffers or stacks, for which a sleepable program may wait, and
+  // uses nothing that Linux rejects in one: the maps of control groups and stacks.
+  bool can_wait(const BuiltinProgram::Settings& settings) const {
+    const builtin_settings& run = settings.run;
+    const unsigned excluded = WALK_STACK | COUNT_STACKS | FILTER_BY_CGROUP;
+    const bool copies = run.max_capacity > 0 || (run.flags & COPY_STACK) != 0;
+    const bool sends_copies = (run.flags & SEND_RECORDS) != 0 && copies;
+    const bool compares_texts = (run.filter_features & FILTERS_TEXT) != 0;
+    return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
+           (run.flags & excluded) == 0 && (sends_copies || compares_texts);
+  }
+
+  Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
+    settings.sleepable = can_wait(settings) && sleepable_programs_run(mechanism);
+    auto program = BuiltinProgram::load(settings);
+    if (!program && settings.sleepable) {
+      output_.detail("the sleepable program cannot be loaded: " + program.error().message);
+      settings.sleepable = false;
+      program = BuiltinProgram::load(settings);
+    }
+    if (!program) return fail(std::move(program).error());
+    program_ = std::move(*program);
+    builds_in_calls_ = settings.sleepable || buffer_ == RecordBuffer::perf;
+    if (settings.sleepable)
+      output_.detail("the program is sleepable: it waits for memory that is not resident");
+    else if (in_initial_pid_namespace())
+      plan_.set_is_mapped([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
+        const std::chrono::nanoseconds since_boot{time_ns};
+        return mapped_memory_.contains(static_cast<pid_t>(pid), address,
+                                       MappedMemory::Clock::time_point(since_boot));
+      });
+    return {};
+  }
+
   Result<void> add_types(std::vector<CapturePoint>& points) {
     typed_.emplace(request_.probes.target_options.debug_places, request_.capture, points.size());
     for (CapturePoint& point : points)
@@ -356,6 +391,8 @@ private:
   Output& output_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
+  bool builds_in_calls_ = false; // the program builds records in the map of open calls
+  MappedMemory mapped_memory_;
   CapturePlan plan_;
   std::optional<TypedProbes> typed_; // if requested
   std::optional<BuiltinProgram> program_;

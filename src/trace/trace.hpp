@@ -110,8 +110,9 @@ struct AttachRequest {
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
   std::optional<Mechanism> mechanism;        // nullopt: the first of the preference order
   std::optional<RecordBuffer>
-      buffer;           // of the built-in program; nullopt: the first of the preference order
-  bool dry_run = false; // print the probe points and exit
+      buffer;            // of the built-in program; nullopt: the first of the preference order
+  bool no_fault = false; // do not wait for memory that is not resident
+  bool dry_run = false;  // print the probe points and exit
 };
 
 // Returns a usage error if parts of the request contradict each other.

@@ -49,6 +49,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/filter_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
 . "$folder/stack_scenarios.sh"
+# shellcheck source=tests/guest/memory_scenarios.sh
+. "$folder/memory_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
 . "$folder/usdt_scenarios.sh"
 # shellcheck source=tests/guest/java_scenarios.sh
@@ -114,6 +116,7 @@ if in_scope kernel; then
 fi
 if in_scope kernel architecture; then
   instruction_scenarios
+  memory_scenarios
   java_scenarios
 fi
 if in_scope kernel processor; then return_scenarios; fi

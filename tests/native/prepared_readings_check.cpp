@@ -4,6 +4,7 @@
 #include "events/plan.hpp"
 #include "events/readings.hpp"
 #include "probe/probe.hpp"
+#include "probe/sleepable.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstddef>
@@ -129,6 +130,7 @@ struct Way {
   Mechanism mechanism;
   RecordBuffer buffer;
   bool cookie;
+  bool sleepable = false;
 };
 
 std::uint64_t address_of_function() {
@@ -148,6 +150,7 @@ public:
     auto program = BuiltinProgram::load({.kind = program_kind(way.mechanism),
                                          .buffer = way.buffer,
                                          .cookie = way.cookie,
+                                         .sleepable = way.sleepable,
                                          .probes = {{.plan = plan_.probe_plan(0)}},
                                          .exit_rules = {{.left_by = LEFT_BY_RETURN}},
                                          .exits = {},
@@ -199,6 +202,10 @@ std::vector<Way> ways() {
   std::vector<Way> found;
   const bool perf = features->perf_uprobe && features->perf_permitted;
   if (features->uprobe_multi) found.push_back({Mechanism::multi, RecordBuffer::ring, true});
+  for (const Mechanism mechanism : {Mechanism::multi, Mechanism::perf})
+    if (choose_mechanism(mechanism, *features, {}) && supports_cookies(mechanism, *features) &&
+        sleepable_programs_run(mechanism))
+      found.push_back({mechanism, RecordBuffer::ring, true, true});
   if (features->uprobe_multi && features->perf_buffer_permitted)
     found.push_back({Mechanism::multi, RecordBuffer::perf, true});
   for (const bool cookie : {false, true}) {

@@ -190,6 +190,18 @@ TEST_CASE("doctor: missing kernel features are not reported as missing capabilit
   CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("needs another kernel"));
 }
 
+TEST_CASE("doctor: sleepable programs are reported if they were tried") {
+  KernelFeatures features = everything();
+  const auto names_it = [](const Check& check) { return check.name == "sleepable"; };
+  CHECK(std::ranges::none_of(check_system(root_on_linux(), features), names_it));
+  features.sleepable = true;
+  CHECK(check_of(check_system(root_on_linux(), features), "sleepable").ok);
+  features.sleepable = false;
+  const auto checks = check_system(root_on_linux(), features);
+  CHECK_FALSE(check_of(checks, "sleepable").ok);
+  CHECK(check_of(checks, "attach").ok);
+}
+
 TEST_CASE("doctor: Android's build type and hardening are reported on Android only") {
   SystemFacts facts = root_on_linux();
   const auto names_it = [](const Check& check) { return check.name == "android_build"; };

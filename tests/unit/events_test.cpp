@@ -168,6 +168,40 @@ TEST_CASE("an unreadable value has an error, not an empty text") {
   CHECK(decode(0)[1].error == "memory at 0x4 cannot be read");
 }
 
+TEST_CASE("unread memory of a mapped address was not resident") {
+  const std::vector<ProbePoint> points(1);
+  CapturePlan plan = plan_for(typed("path:str"), points);
+  plan.set_is_mapped([](std::uint32_t /*pid*/, std::uint64_t address, std::uint64_t /*time*/) {
+    return address == 0x2000 || address == 0;
+  });
+  const auto decode = [&](std::uint64_t address) {
+    Record record(0, RECORD_ENTRY);
+    record.put(0xfffffffffffffef2, 8).put(address, 8).text("", 136); // -14 - 256
+    auto event = plan.decode(record.bytes());
+    REQUIRE(event);
+    return std::move(event->typed_arguments->front());
+  };
+  CHECK(decode(0x2000).error == "not resident");
+  CHECK(decode(0x1000).error == "memory at 0x1000 cannot be read");
+  CHECK(decode(0).error == "null pointer");
+}
+
+TEST_CASE("a string that goes on in unread memory is shown up to there") {
+  const std::vector<ProbePoint> points(1);
+  CaptureSpec inspection = typed("path:str");
+  inspection.max_string_bytes = 6;
+  const auto decode = [&](std::uint64_t status) {
+    Record record(0, RECORD_ENTRY);
+    record.put(status, 8).put(0x7f0000001ffd, 8).text("/etc/hos", 8);
+    auto event = plan_for(inspection, points).decode(record.bytes());
+    REQUIRE(event);
+    return std::move(event->typed_arguments->front());
+  };
+  CHECK(decode(0x100000003).bytes == "/et");
+  CHECK(decode(0x100000003).truncated);
+  CHECK(decode(0x1000000ff).bytes == "/etc/hos"); // more than the capacity
+}
+
 TEST_CASE("a buffer has the length of its argument and reports a too long one") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("data:buf[size],size:u64");

@@ -122,7 +122,7 @@ TEST_CASE("an event in JSON has arguments at entry and a value at return") {
       R"("cpu":1,"file":"/a/x.apk","entry":"lib/f.so","symbol":"f","demangled":null,"image_offset":"0x2010",)"
       R"("kind":"entry","arguments":[{"name":"arg0","type":"x64","value":"0x1","error":null},)"));
   CHECK(entry.ends_with(
-      R"("return_value":null,"left_by":null,"latency_ns":null,"stack":null,"stack_end":null,"registers":null,"map":null,)"
+      R"("return_value":null,"left_by":null,"latency_ns":null,"stack":null,"stack_end":null,"caller":null,"registers":null,"map":null,)"
       R"("record_type":null,"record":null,"raw":null})"
       "\n"));
   const std::string on_return = as_json_record(

@@ -4,11 +4,15 @@
 //
 // `settings` is frozen before the program is loaded, so the verifier removes the code of unused
 // features. What differs between probes is data: each probe has a capture_plan in a map. The
-// program is compiled four times, because a kernel rejects unknown helpers even in code that never
+// program is compiled five times, because a kernel rejects unknown helpers even in code that never
 // runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies, WITHOUT_RING for
-// Linux before 5.8.
+// Linux before 5.8, SLEEPABLE for runs that read memory which may not be resident (user_memory.h).
 #include "exits.h"
 #include "stacks.h"
+
+#if defined(WITHOUT_RING) || defined(SLEEPABLE)
+#define IN_CALLS 1 // all records are built in `calls`
+#endif
 
 // Whether the filters of process, user and control group match.
 static __always_inline int passes_filters(void) {
@@ -18,8 +22,10 @@ static __always_inline int passes_filters(void) {
     __u32 process = bpf_get_current_pid_tgid() >> 32;
     if (!bpf_map_lookup_elem(&processes, &process)) return 0;
   }
+#ifndef SLEEPABLE // its kind of map is not for sleepable programs
   if ((settings.flags & FILTER_BY_CGROUP) && bpf_current_task_under_cgroup(&cgroups, 0) != 1)
     return 0;
+#endif
   return 1;
 }
 
@@ -88,6 +94,9 @@ static __always_inline void submit(struct probe_record* record) {
 // Sends a record from `calls` with the stack, which does not fit into the map.
 static __always_inline void send_with_stack(struct registers* regs, const struct capture_plan* plan,
                                             struct probe_record* kept) {
+#ifdef SLEEPABLE
+  load_stack(regs, plan);
+#endif
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
     count_lost(LOST_BUFFER_FULL);
@@ -123,7 +132,7 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
 static __always_inline void send(struct registers* regs, const struct capture_plan* plan,
                                  __u64 number, __u32 moment, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
-#ifdef WITHOUT_RING
+#ifdef IN_CALLS
   struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
   struct probe_record* record = open_call(&key, &existed);
@@ -144,7 +153,7 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
   fill_registers(record, regs);
   init_stack(record, regs, plan, moment, left_by);
   walk_stack(record, regs);
-#ifdef WITHOUT_RING
+#ifdef IN_CALLS
   send_copy(regs, plan, record);
   close_call(&key);
 #else

@@ -128,8 +128,7 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
                                          char* chunk) {
   __u64 left = match->left;
   if (left == NUL_TERMINATED) {
-    if (read_user_string(chunk, TEXT_CHUNK + 1, (const void*)match->address) < 0)
-      return TERM_UNREAD;
+    if (read_user_piece(chunk, TEXT_CHUNK + 1, match->address) < 0) return TERM_UNREAD;
   } else {
     clear_chunk(filter, chunk);
     __u64 size = left < TEXT_CHUNK ? left : TEXT_CHUNK;

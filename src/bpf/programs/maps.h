@@ -9,7 +9,6 @@
 
 #include "bpf/record.h"
 #include "registers.h"
-#include "user_memory.h"
 
 const volatile struct builtin_settings settings = {};
 
@@ -228,7 +227,7 @@ key_by_goroutine(struct registers* regs, const struct capture_plan* plan, struct
   if (!has(plan, BY_GOROUTINE)) return;
   __u64 goroutine = GOROUTINE(regs);
   __u64 bounds[2] = {};
-  if (read_user(bounds, sizeof(bounds), (const void*)goroutine) != 0) return;
+  if (bpf_probe_read_user(bounds, sizeof(bounds), (const void*)goroutine) != 0) return;
   if (key->stack_pointer < bounds[0] || key->stack_pointer > bounds[1]) return;
   key->stack_pointer = bounds[1] - key->stack_pointer;
   key->goroutine = goroutine;
@@ -251,7 +250,8 @@ static __always_inline int is_restarted(struct registers* regs, const struct cal
   if (stack_end(regs, key) != known_stack_end) return 1;
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 back = 0;
-  if (read_user(&back, sizeof(back), (const void*)(STACK_POINTER(regs) - 8)) != 0) return 0;
+  if (bpf_probe_read_user(&back, sizeof(back), (const void*)(STACK_POINTER(regs) - 8)) != 0)
+    return 0;
   return back - PROBED_ADDRESS(regs) < MAX_FUNCTION_BYTES;
 #else
   return 1;

@@ -64,11 +64,15 @@ static __always_inline int has_return_address(const struct capture_plan* plan, _
 
 static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,
                                         __u64 number, __u32 moment, __u32 left_by) {
+#ifdef SLEEPABLE /* its kind of map is not for sleepable programs */
+  (void)regs, (void)plan, (void)number, (void)moment, (void)left_by;
+#else
   if (!(settings.flags & COUNT_STACKS)) return;
   struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
   if (has_return_address(plan, moment, left_by)) key.caller = return_address(regs, plan);
   if (increment(&stack_counts, &key)) report_new_stack(regs, key.process);
+#endif
 }
 
 static __always_inline __u32 histogram_bucket(__u64 value) {
@@ -99,14 +103,27 @@ static __always_inline __u32 histogram_bucket(__u64 value) {
   return (power - 1) * 4 + ((__u32)(value >> (power - 2)) & 3);
 }
 
+/* Sets *extreme to the maximum of itself and `value`. */
+static __always_inline void raise_to(__u64* extreme, __u64 value) {
+#ifdef SLEEPABLE /* other threads may run on this CPU between two instructions */
+#pragma clang loop unroll(disable)
+  for (__u32 attempt = 0; attempt < 8; attempt++) {
+    __u64 known = *(volatile __u64*)extreme;
+    if (value <= known || __sync_val_compare_and_swap(extreme, known, value) == known) return;
+  }
+#else /* for kernels without this instruction: missed only if another program interrupts this one  \
+       */
+  if (value > *extreme) *extreme = value;
+#endif
+}
+
 static __always_inline void measure(__u64 number, __u64 value) {
   __u32 index = (__u32)number;
   struct histogram_counts* sums = bpf_map_lookup_elem(&histograms, &index);
   if (!sums) return;
-  /* Not atomic: an extreme is missed only if a program interrupts another on the same CPU. */
   __u64 order = value ^ 1ULL << 63;
-  if (order > sums->highest) sums->highest = order;
-  if (~order > sums->lowest) sums->lowest = ~order;
+  raise_to(&sums->highest, order);
+  raise_to(&sums->lowest, ~order);
   __sync_fetch_and_add(&sums->total, value);
   if ((__s64)value < 0) {
     __sync_fetch_and_add(&sums->negative, 1);

@@ -2,7 +2,6 @@
 /* Evaluates readings: registers and memory of the probed code. */
 #pragma once
 
-#include "maps.h"
 #include "user_memory.h"
 
 static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
@@ -10,13 +9,6 @@ static __always_inline __u64 extend(__u64 value, __u32 size, __u32 is_signed) {
   value <<= unused;
   return is_signed ? (__u64)((__s64)value >> unused) : value >> unused;
 }
-
-/* Sizes and offsets come from a map. Each one is compared with a limit in `settings`, which the
- * verifier knows. The value is hidden before, so that clang compares and uses the same register,
- * and after, so that it does not use a copy on the stack from before the comparison: verifiers
- * before Linux 6.8 do not know that its limit applies to the copy, too. */
-#define HIDE_VALUE(variable) asm volatile("" : "+r"(variable))
-#define INVALID_ARGUMENT (-22L) /* EINVAL; for the verifier, plans are valid */
 
 /* Returns the result of a reading by its number + 1. */
 static __always_inline struct reading_result* find_result(const struct probe_record* record,
@@ -172,7 +164,7 @@ static __always_inline long read_memory(struct probe_record* record, const struc
   void* into = (void*)record + offset;
   __u32 form = reading->form;
   if (reads_form(READ_STRING) && form == READ_STRING)
-    return read_user_string(into, capacity, (const void*)*number);
+    return read_user_string(into, capacity, *number);
   if (reads_form(READ_BYTES) && form == READ_BYTES)
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
   struct text_place text = {};
@@ -182,6 +174,21 @@ static __always_inline long read_memory(struct probe_record* record, const struc
   return status;
 }
 
+/* Whether a reading of a call's entry missed memory and is tried again at the return: the function
+ * may have loaded it. A sleepable program has waited for it at the entry. */
+static __always_inline int is_missed(const struct reading* reading,
+                                     const struct reading_result* result, __u32 moment) {
+#ifdef SLEEPABLE
+  (void)reading, (void)result, (void)moment;
+  return 0;
+#else
+  if (!(settings.flags & PAIR_CALLS) || moment != MOMENT_RETURN) return 0;
+  if (reading->moment != MOMENT_ENTRY || result->status >= 0) return 0;
+  /* Registers have other values now. */
+  return reading->base_from > 0 ? reading->scale == 0 : result->status == MEMORY_MISSED;
+#endif
+}
+
 /* Evaluates the readings of this moment into the record. */
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
                                      const struct capture_plan* plan, __u32 moment) {
@@ -189,11 +196,19 @@ static __always_inline void read_all(struct probe_record* record, struct registe
   for (__u32 i = 0; i < MAX_READINGS; i++) {
     if (i >= settings.max_readings || i >= plan->reading_count) break;
     const struct reading* reading = &plan->readings[i];
-    if (reading->moment != moment) continue;
     struct reading_result* result = (struct reading_result*)(record + 1) + i;
+    int again = is_missed(reading, result, moment);
+    if (reading->moment != moment && !again) continue;
     __u64 number = 0;
-    long status = read_number(reading, regs, record, &number);
-    if (settings.max_capacity > 0 && status == 0) status = read_memory(record, reading, &number);
+    long status = 0;
+    if (again && reading->base_from == 0)
+      number = result->value; /* the address */
+    else
+      status = read_number(reading, regs, record, &number);
+    if (settings.max_capacity > 0 && status == 0) {
+      status = read_memory(record, reading, &number);
+      if (status == BAD_ADDRESS) status = MEMORY_MISSED;
+    }
     result->status = status;
     result->value = number;
   }

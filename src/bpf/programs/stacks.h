@@ -66,11 +66,25 @@ static __always_inline void walk_stack(struct probe_record* record, struct regis
   head->size = size > 0 ? (__u32)size : 0;
 }
 
+#ifdef SLEEPABLE
+/* Loads the pages of the stack that copy_stack() will read. */
+static __always_inline void load_stack(struct registers* regs, const struct capture_plan* plan) {
+  if (!has(plan, COPY_STACK)) return;
+  __u64 at = STACK_POINTER(regs);
+  __u64 end = at + settings.stack_size;
+#pragma clang loop unroll(disable)
+  for (__u32 page = 0; page <= MAX_STACK_BYTES / SMALLEST_PAGE + 1; page++) {
+    char byte;
+    if (at >= end || read_user(&byte, 1, (const void*)at) != 0) break;
+    at = (at | (SMALLEST_PAGE - 1)) + 1;
+  }
+}
+#endif
+
 #ifndef WITHOUT_RING
 /* Copies page by page, because read_user() copies all or nothing; at the end of the stack
  * one call fails. The last part is copied in decreasing powers of two. Sizes are constants, and
  * `copied` is compared with each, because the verifier does not derive that the sum is bounded. */
-#define SMALLEST_PAGE 4096
 #define COPY_PART(part)                                                                            \
   if ((part) <= settings.stack_size) {                                                             \
     asm volatile("" : "+r"(copied));                                                               \

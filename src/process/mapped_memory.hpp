@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether addresses of processes are mapped, for many questions in a row.
+#pragma once
+
+#include "uprobectl/process.hpp"
+
+#include <chrono>
+#include <map>
+
+namespace uprobectl {
+
+// Keeps the mappings of the processes that were asked about. Reads those of a process again after a
+// second, or if an address is not in them that was used after they were read.
+class MappedMemory {
+public:
+  using Clock = std::chrono::steady_clock; // CLOCK_MONOTONIC
+
+  // Whether the address that the process used at that time is in a readable mapping, or was within
+  // the last second. False for processes that have ended. `pid` is one of this pid namespace.
+  bool contains(pid_t pid, std::uint64_t address, Clock::time_point used);
+
+private:
+  struct Known {
+    std::vector<Mapping> mappings; // ascending
+    Clock::time_point read_at;
+  };
+  std::map<pid_t, Known> processes_;
+};
+
+} // namespace uprobectl
