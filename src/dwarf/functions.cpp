@@ -47,12 +47,12 @@ Passing passing_of(const Die& function) {
 // Rust passes and returns a structure of two words, such as &str, as two numbers. Returns false for
 // other types: their layout and passing are not stable.
 bool is_pair_of_words(const Type& type) {
-  constexpr std::uint64_t word = 8;
-  return type.kind() == TypeKind::structure && type.size() == 2 * word &&
+  constexpr std::uint64_t word_bytes = 8;
+  return type.kind() == TypeKind::structure && type.size() == 2 * word_bytes &&
          type.members().size() == 2 &&
          std::ranges::all_of(type.members(), [](const Member& member) {
            return member.type->is_scalar() && member.type->kind() != TypeKind::floating &&
-                  member.type->size() == word && !member.bits;
+                  member.type->size() == word_bytes && !member.bits;
          });
 }
 

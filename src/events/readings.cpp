@@ -7,6 +7,18 @@
 
 namespace uprobectl {
 
+bool add_step(reading& made, std::int64_t offset) {
+  if (made.steps >= MAX_STEPS) return false;
+  if (std::in_range<std::int32_t>(offset)) {
+    made.offsets[made.steps++] = static_cast<std::int32_t>(offset);
+    return true;
+  }
+  if (made.steps > 0) return false;
+  ++made.steps;
+  made.base_offset += offset;
+  return true;
+}
+
 namespace {
 
 // Whether a register has a name without digits that parameters have, too: "dx", "ip", not "r8".
@@ -60,17 +72,6 @@ Planned::iterator find_text(Planned list, const ArgumentSource& source) {
     return each.spec.source == source && is_memory(each.spec.type) &&
            each.spec.type != ArgumentType::bytes;
   });
-}
-
-// Returns false if the offset is too large, which only one of the first step is not.
-bool add_step(reading& made, std::int64_t offset) {
-  if (std::in_range<std::int32_t>(offset)) {
-    made.offsets[made.steps++] = static_cast<std::int32_t>(offset);
-    return true;
-  }
-  if (made.steps++ > 0) return false;
-  made.base_offset += offset;
-  return true;
 }
 
 std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {

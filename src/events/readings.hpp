@@ -24,6 +24,10 @@ struct StaticProbeLocation {
 Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& probe,
                                                          const ArgumentList* list);
 
+// Adds a load at this offset, bytes. Returns false if there are too many, or if the offset of
+// another one than the first does not fit in 32 bits.
+bool add_step(reading& made, std::int64_t offset);
+
 // Returns the type for the size and sign, or nullopt if there is none.
 std::optional<ArgumentType> static_argument_type(const StaticArgument& argument);
 

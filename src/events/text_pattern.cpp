@@ -84,16 +84,17 @@ void add_glob(std::string_view text, std::vector<PatternToken>& tokens) {
 class PatternCompiler {
 public:
   Result<std::vector<PatternState>> compile(std::span<const TextPattern> patterns) {
-    using Kind = TextPattern::Kind;
     Positions start;
     for (const TextPattern& each : patterns) {
       start.push_back(static_cast<std::uint32_t>(tokens_.size()));
-      if (each.kind == Kind::suffix || each.kind == Kind::part) tokens_.push_back(any_bytes());
-      if (each.kind == Kind::glob)
+      if (each.kind == TextPattern::Kind::suffix || each.kind == TextPattern::Kind::part)
+        tokens_.push_back(any_bytes());
+      if (each.kind == TextPattern::Kind::glob)
         add_glob(each.text, tokens_);
       else
         for (const char c : each.text) tokens_.push_back(literal(c));
-      if (each.kind == Kind::prefix || each.kind == Kind::part) tokens_.push_back(any_bytes());
+      if (each.kind == TextPattern::Kind::prefix || each.kind == TextPattern::Kind::part)
+        tokens_.push_back(any_bytes());
       tokens_.push_back({.ends = true});
       if (tokens_.size() > max_tokens) return too_complex();
     }

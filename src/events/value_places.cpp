@@ -22,12 +22,6 @@ namespace {
 
 constexpr std::size_t max_named_members = 24; // in a hint
 
-bool add_step(reading& made, std::int64_t offset) {
-  if (made.steps >= MAX_STEPS || offset < INT32_MIN || offset > INT32_MAX) return false;
-  made.offsets[made.steps++] = static_cast<record_s32>(offset);
-  return true;
-}
-
 } // namespace
 
 bool is_character_type(const Type& type) {

@@ -85,8 +85,9 @@ void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::s
     check(TypedValues::make(place, usual, list->paths, problems), usual, answers);
     if (problems.size() != list->paths.size()) std::abort();
   }
-  if (const auto condition = parse_condition(line); condition && condition->path)
-    static_cast<void>(make_typed_condition(place, *condition).has_value());
+  if (const auto filter = parse_filter(line))
+    for (const ConditionSpec& each : filter->terms)
+      if (each.path) static_cast<void>(make_typed_condition(place, each).has_value());
 }
 
 } // namespace
