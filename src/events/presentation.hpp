@@ -58,7 +58,7 @@ struct NamedPresentation {
 std::span<const NamedPresentation> named_presentations();
 
 // Returns the value as its type says.
-DataValue plain_value(const ArgumentValue& value);
+DataValue plain_value(const ArgumentValue& argument);
 // Returns the value to show; nullopt: the plain value. `pid`: the process, for file descriptors.
 std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
                                  std::uint32_t pid);
