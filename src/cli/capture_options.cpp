@@ -24,8 +24,11 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
 Result<std::string> read_set_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string content;
-  if (file) content.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file || file.bad()) return fail(ErrorKind::not_found, "the file cannot be read");
+  // One byte more, so that a larger file is noticed.
+  content.resize(max_set_file + 1);
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  if (!file.is_open() || file.bad()) return fail(ErrorKind::not_found, "the file cannot be read");
   return content;
 }
 
@@ -107,8 +110,17 @@ private:
       return wrong_value("--thread: ", std::move(added).error());
     if (auto added = add_thread_filter(capture_.filter, options_.other_threads, true); !added)
       return wrong_value("--not-thread: ", std::move(added).error());
-    const bool has_latency = std::ranges::find(capture_.filter.terms, COMPARE_LATENCY,
-                                               &ConditionSpec::fact) != capture_.filter.terms.end();
+    // Unless an argument has this name.
+    const auto is_declared = [&](const ConditionSpec& term) {
+      return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
+        return std::ranges::find(list.arguments, term.name, &ArgumentSpec::name) !=
+               list.arguments.end();
+      });
+    };
+    const bool has_latency =
+        std::ranges::any_of(capture_.filter.terms, [&](const ConditionSpec& term) {
+          return term.fact == COMPARE_LATENCY && !is_declared(term);
+        });
     if (has_latency && !request_.probes.static_probes) capture_.pair_calls = true;
     return {};
   }

@@ -71,9 +71,11 @@ void DebugSections::read_deferred(std::string_view name, Section& section) const
   std::byte* const bytes = std::exchange(section.deferred, nullptr);
   if (bytes == nullptr) return;
   auto content = elf::section_content(layout_, name, max_section_size);
-  section.is_damaged = !content;
+  // The size was read before; the file may have been written meanwhile.
+  const bool fits = content && *content && (*content)->bytes.size() == section.section.Data.size();
+  section.is_damaged = !fits;
   if (!content) return context_.warn(std::move(content).error().message);
-  if (*content) std::ranges::copy((*content)->bytes, bytes);
+  if (fits) std::ranges::copy((*content)->bytes, bytes);
 }
 
 bool DebugSections::read_location_lists() {

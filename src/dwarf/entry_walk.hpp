@@ -5,6 +5,7 @@
 
 #include "dwarf/context.hpp"
 
+#include <limits>
 #include <llvm/DebugInfo/DWARF/DWARFDebugAbbrev.h>
 #include <set>
 #include <unordered_set>

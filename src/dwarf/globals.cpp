@@ -82,7 +82,8 @@ private:
                                 : !is_visible ? Closeness::other_unit
                                               : Closeness::exact;
     if (found_ && closeness <= closeness_) {
-      if (closeness == closeness_ && (is_exact || found_->name != qualified)) is_ambiguous_ = true;
+      if (closeness == closeness_ && (is_exact || !is_visible || found_->name != qualified))
+        is_ambiguous_ = true;
       return false;
     }
     found_ = describe(whole, qualified);

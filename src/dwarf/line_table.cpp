@@ -107,7 +107,10 @@ struct LineTable::Reader {
     if (fields.empty() && count > 0) cursor.fail();
     // Each entry has at least one byte, so that a wrong count ends with the table.
     for (std::uint64_t i = 0; i < count && !cursor.failed(); ++i) {
-      if (entries.size() >= max_files) return {};
+      if (entries.size() >= max_files) {
+        cursor.fail();
+        return {};
+      }
       File& file = entries.emplace_back();
       for (const Field& field : fields) read(field, file);
     }
@@ -381,8 +384,10 @@ LineIndex::LineIndex(Context& context, const LineTable& table) {
         ended.count = rows_.size() - ended.first;
       });
   if (is_full) context.warn(fmt::format("a line table has more than {} rows", max_rows));
-  // A table without the end of its last sequence leaves that sequence empty.
-  std::erase_if(sequences_, [](const Sequence& each) { return each.count == 0; });
+  // A table without the end of its last sequence leaves that sequence empty. Empty functions leave
+  // sequences without code, where the next function begins.
+  std::erase_if(sequences_,
+                [](const Sequence& each) { return each.count == 0 || each.end <= each.begin; });
   for (const Sequence& each : sequences_) {
     const auto rows = std::span(rows_).subspan(each.first, each.count);
     if (!std::ranges::is_sorted(rows, {}, &Row::address))

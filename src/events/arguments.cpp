@@ -155,7 +155,7 @@ Result<TypeParts> split_type(std::string_view text) {
 }
 
 // Sets the type, or what another name stands for: "errno", "sockaddr".
-Result<void> set_named_type(std::string_view name, ArgumentSpec& spec,
+Result<void> set_named_type(std::string_view name, bool is_array, ArgumentSpec& spec,
                             std::optional<Presentation>& shown_as) {
   const auto all = named_presentations();
   if (const auto found = std::ranges::find(all, name, &NamedPresentation::name);
@@ -166,7 +166,8 @@ Result<void> set_named_type(std::string_view name, ArgumentSpec& spec,
     return {};
   }
   const auto type = parse_type_name(name);
-  if (!type || (is_floating(*type) && spec.source.offsets.empty())) return fail(unknown_type(name));
+  const bool is_in_memory = is_array || !spec.source.offsets.empty();
+  if (!type || (is_floating(*type) && !is_in_memory)) return fail(unknown_type(name));
   spec.type = *type;
   return {};
 }
@@ -207,7 +208,8 @@ Result<void> parse_type(std::string_view text, ArgumentSpec& spec) {
   const auto parts = split_type(text);
   if (!parts) return fail(parts.error());
   std::optional<Presentation> shown_as;
-  if (auto set = set_named_type(parts->name, spec, shown_as); !set) return set;
+  if (auto set = set_named_type(parts->name, parts->length.has_value(), spec, shown_as); !set)
+    return set;
   if (parts->length)
     if (auto set = set_length(text, *parts, spec, shown_as); !set) return set;
   if (parts->names) {

@@ -181,7 +181,8 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     if (!was_read(how, raw)) continue;
     const reading_result result = read_result(record, reading);
     ArgumentValue value = decode_argument(record, spec, how, result, is_not_resident(raw, result));
-    if (spec.shown_as != nullptr) set_presentation(value, *spec.shown_as, raw.pid);
+    if (spec.shown_as != nullptr)
+      set_presentation(value, *spec.shown_as, reads_proc_ ? raw.pid : 0);
     if (is_return)
       event.typed_return = std::move(value);
     else

@@ -13,9 +13,8 @@ namespace uprobectl {
 
 namespace {
 
-constexpr int max_filter_depth = 32;           // of parentheses and "!"
-constexpr std::size_t max_set_file = 4U << 20; // bytes
-constexpr std::size_t max_quoted_rest = 24;    // characters of the input in a message
+constexpr int max_filter_depth = 32;        // of parentheses and "!"
+constexpr std::size_t max_quoted_rest = 24; // characters of the input in a message
 constexpr std::string_view filter_blanks = " \t";
 
 struct FactName {
@@ -213,12 +212,14 @@ private:
     if (!path) return wrong(at_, path.error().message);
     at_ += end;
     // The name of a register may be that of an argument, which has precedence.
-    auto source = parse_source_name(text);
+    const std::string name =
+        path->steps.empty() ? path->variable : std::string(); // of "(flag)" too
+    auto source = parse_source_name(name);
     if (source && source->kind != ArgumentSource::Kind::machine_register)
       term.source = std::move(*source);
-    else if (is_identifier(text))
-      term.name = text;
-    if (const auto* const fact = std::ranges::find(fact_names, text, &FactName::name);
+    else if (is_identifier(name))
+      term.name = name;
+    if (const auto* const fact = std::ranges::find(fact_names, name, &FactName::name);
         fact != fact_names.end())
       term.fact = fact->subject;
     term.path = std::move(*path);
@@ -242,6 +243,7 @@ private:
     if (!term.type) return wrong(colon + 1, "unknown type " + in_single_quotes(name));
     if (is_floating(*term.type) || term.type == ArgumentType::bytes)
       return wrong(colon + 1, "only integers and strings can be compared");
+    term.fact.reset(); // facts have no type: "thread:u64" is an argument
     return {};
   }
 
@@ -441,7 +443,9 @@ private:
 bool ConditionSpec::needs_types() const {
   if (!path) return false;
   const auto is_name = [](const FilterConstant& each) { return !each.name.empty(); };
-  return !path->steps.empty() || is_name(constant) || std::ranges::any_of(members, is_name);
+  const bool is_qualified = path->variable.contains("::");
+  return !path->steps.empty() || is_qualified || is_name(constant) ||
+         std::ranges::any_of(members, is_name);
 }
 
 Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file) {

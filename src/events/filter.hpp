@@ -81,8 +81,9 @@ struct Filter {
 };
 
 constexpr std::size_t max_set_members = 65536; // of one set
+constexpr std::size_t max_set_file = 4U << 20; // bytes
 
-// Returns the content of a file.
+// Returns the content of a file; of a larger one at least max_set_file + 1 bytes.
 using ReadSetFile = std::function<Result<std::string>(const std::string& path)>;
 
 // Adds an expression of comparisons with "&&", "||", "!" and parentheses. VALUE is argN, ret, a

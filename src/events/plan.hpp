@@ -167,6 +167,8 @@ public:
   using IsMapped =
       std::function<bool(std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns)>;
   void set_is_mapped(IsMapped is_mapped) { is_mapped_ = std::move(is_mapped); }
+  // Whether pids of records are those of /proc here, so that paths of file descriptors can be read.
+  void set_reads_proc(bool reads_proc) { reads_proc_ = reads_proc; }
 
   // Decodes an event, which borrows names from the plan and its point. Fails with `corrupt` if the
   // record is too short or has an unknown probe number.
@@ -196,6 +198,7 @@ private:
   bool shows_registers_ = false; // if false, they are only captured for the stack
   bool copies_stacks_ = false;
   IsMapped is_mapped_;
+  bool reads_proc_ = false;
   bool compares_arguments_ = false; // a condition or measurement has an argument by number
 };
 

@@ -75,7 +75,9 @@ std::optional<DataValue> name_of(const Presentation& how, const ArgumentValue& v
   });
   if (found != how.names.end()) return DataValue{DataValue::Name{found->text}};
   if (how.has_other_names) return std::nullopt;
-  return DataValue{DataValue::Name{fmt::format("{}?", static_cast<std::int64_t>(value.number))}};
+  return DataValue{DataValue::Name{is_signed(value.type)
+                                       ? fmt::format("{}?", static_cast<std::int64_t>(value.number))
+                                       : fmt::format("{}?", value.number)}};
 }
 
 DataValue flags_of(const Presentation& how, const ArgumentValue& value) {
@@ -118,7 +120,7 @@ std::optional<DataValue> time_of(std::int64_t seconds) {
 
 // What the process has open there now, as strace -y shows it.
 std::optional<DataValue> descriptor(std::int64_t number, std::uint32_t pid) {
-  if (number < 0) return std::nullopt;
+  if (number < 0 || pid == 0) return std::nullopt;
   std::error_code error;
   const auto path =
       std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid, number), error);

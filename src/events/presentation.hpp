@@ -59,7 +59,8 @@ std::span<const NamedPresentation> named_presentations();
 
 // Returns the value as its type says.
 DataValue plain_value(const ArgumentValue& argument);
-// Returns the value to show; nullopt: the plain value. `pid`: the process, for file descriptors.
+// Returns the value to show; nullopt: the plain value. `pid`: the process, for file descriptors; 0:
+// unknown.
 std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
                                  std::uint32_t pid);
 

@@ -495,6 +495,15 @@ void set_constants(PreparedTerm& made, const ConditionSpec& spec) {
   made.term.constant = number_of(spec.constant);
 }
 
+// As C converts them: -1 is the largest number of an unsigned type. `size`: bytes, of the type.
+void cut_negative_constants(PreparedTerm& made, const ConditionSpec& spec, std::uint32_t size) {
+  if (size >= sizeof(std::uint64_t)) return;
+  const std::uint64_t mask = (std::uint64_t{1} << (8 * size)) - 1;
+  if (spec.constant.negative) made.term.constant &= mask;
+  for (std::size_t i = 0; i < made.members.size(); ++i)
+    if (spec.members[i].negative) made.members[i] &= mask;
+}
+
 bool has_negative(const ConditionSpec& spec) {
   return spec.constant.negative || std::ranges::any_of(spec.members, &FilterConstant::negative);
 }
@@ -617,6 +626,7 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
   PreparedTerm made;
   made.term.value = *compared;
   set_constants(made, spec);
+  if (type && compared->is_signed == 0) cut_negative_constants(made, spec, compared->size);
   // A number that no signed value exceeds makes the comparison unsigned.
   constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
   const bool takes_sign = spec.constant.negative || spec.constant.magnitude < largest;

@@ -447,12 +447,13 @@ private:
 
   // Adds the rows of hexdumps.
   void add_dumps(const Event& event) {
-    if (!event.typed_arguments) return;
-    for (const ArgumentValue& each : *event.typed_arguments) {
-      if (each.shown_as == nullptr || each.shown_as->kind != Presentation::Kind::hexdump) continue;
+    const auto add = [&](const ArgumentValue& each) {
+      if (each.shown_as == nullptr || each.shown_as->kind != Presentation::Kind::hexdump) return;
       for (const std::string& row : hexdump_rows(std::as_bytes(std::span(each.bytes))))
         line_ += fmt::format("    {}  {}\n", each.name, row);
-    }
+    };
+    if (event.typed_arguments) std::ranges::for_each(*event.typed_arguments, add);
+    if (event.typed_return) add(*event.typed_return);
   }
 
   // Adds a line for each frame, and the reason if the stack is incomplete.

@@ -33,7 +33,7 @@ Result<void> check_pid_namespace(const CaptureSpec& capture) {
       Error{ErrorKind::unsupported, "stacks are not supported in a container"}
           .hint("the container has its own pid namespace: run uprobectl on the host, or start the "
                 "container with the host's pids (docker run --pid=host)")
-          .hint("or run without --stack"));
+          .hint(capture.shows_stacks ? "or run without --stack" : "or run without --caller"));
 }
 
 // Rejects comparisons with pids in a pid namespace, for the same reason.
@@ -102,6 +102,7 @@ public:
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     if (auto checked = check_ids(plan_.settings()); !checked) return checked;
+    plan_.set_reads_proc(in_initial_pid_namespace());
     const BuiltinProgram::Settings settings{.kind = program_kind(mechanism),
                                             .buffer = buffer_,
                                             .cookie = cookies,
@@ -171,10 +172,7 @@ public:
   bool drain(const Visit& visit) override {
     if (stacks_) stacks_->read_mapping_events();
     if (request_.capture.pair_calls) forget_calls_of_ended();
-    if (read_ahead_)
-      return read_ahead_->take(
-          [&](std::size_t /*tag*/, Bytes record) { return take(record, visit); });
-    return program_->drain([&](Bytes record) { return take(record, visit); });
+    return drain_buffer([&](Bytes record) { return take(record, visit); });
   }
   std::uint64_t corrupt() const override { return 0; }
   std::vector<Loss> losses() const override {
@@ -201,9 +199,7 @@ public:
       if (!process_with_new_stack(record)) ++events;
       return true;
     };
-    while (read_ahead_
-               ? read_ahead_->take([&](std::size_t /*tag*/, Bytes record) { return count(record); })
-               : program_->drain(count)) {
+    while (drain_buffer(count)) {
     }
     return events;
   }
@@ -236,12 +232,19 @@ private:
   // uses nothing that Linux rejects in one: the maps of control groups and stacks.
   bool can_wait(const BuiltinProgram::Settings& settings) const {
     const builtin_settings& run = settings.run;
-    const unsigned excluded = WALK_STACK | COUNT_STACKS | FILTER_BY_CGROUP;
+    const unsigned excluded = COUNT_STACKS | FILTER_BY_CGROUP;
+    const bool walks = (run.flags & WALK_STACK) != 0 && (run.flags & ONLY_CALLER) == 0;
     const bool copies = run.max_capacity > 0 || (run.flags & COPY_STACK) != 0;
     const bool sends_copies = (run.flags & SEND_RECORDS) != 0 && copies;
     const bool compares_texts = (run.filter_features & FILTERS_TEXT) != 0;
+    // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
+    // only for pages of processes that were asked for.
+    const ProcessFilter& who = request_.processes;
+    const bool is_for_all = who.all || (who.pids.empty() && who.names.empty() &&
+                                        who.command.empty() && !request_.probes.target_options.app);
+    if (settings.kind == ProgramKind::plain && is_for_all) return false;
     return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
-           (run.flags & excluded) == 0 && (sends_copies || compares_texts);
+           (run.flags & excluded) == 0 && !walks && (sends_copies || compares_texts);
   }
 
   Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
@@ -264,6 +267,14 @@ private:
                                        MappedMemory::Clock::time_point(since_boot));
       });
     return {};
+  }
+
+  // Sleepable programs send until they are detached, which is after the thread has ended.
+  bool drain_buffer(const std::function<bool(Bytes)>& visit) {
+    if (!read_ahead_) return program_->drain(visit);
+    if (read_ahead_->take([&](std::size_t /*tag*/, Bytes record) { return visit(record); }))
+      return true;
+    return read_ahead_->is_done() && program_->drain(visit);
   }
 
   Result<void> add_types(std::vector<CapturePoint>& points) {

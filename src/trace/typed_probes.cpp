@@ -58,6 +58,11 @@ bool has_argument(const ArgumentList* list, const std::optional<std::string>& na
          std::ranges::find(list->arguments, *name, &ArgumentSpec::name) != list->arguments.end();
 }
 
+// Whether this is the whole name of the variable.
+bool is_named(const dwarf::Variable& variable, std::string_view name) {
+  return variable.name == name || fmt::format("::{}", variable.name) == name;
+}
+
 // Whether debug information tells what the condition compares. The name of a register means that
 // register.
 bool uses_types(const ConditionSpec& spec, const ArgumentList* list) {
@@ -141,9 +146,11 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   place.moments = moments_;
   place.find_global = [&](const std::string& name) {
     auto found = dwarf::find_unit_variable(*file.debug, name, point.address);
-    if (found) return found;
+    if (found && is_named(*found, name)) return found;
     const auto [known, is_new] = file.globals.try_emplace(name);
     if (is_new) known->second = dwarf::find_global(*file.debug, name);
+    // The end of a name, if no variable has just this name.
+    if (found && !(known->second && is_named(*known->second, name))) return found;
     return known->second;
   };
   if (auto added = add_conditions(probed, place, list); !added)

@@ -80,6 +80,27 @@ TEST_CASE("a comparison has a value, an operator and a number") {
   CHECK(only("arg0:unsigned int in {1}").type == ArgumentType::u32);
 }
 
+TEST_CASE("a value in parentheses is the value") {
+  const auto filter = parse_filter("(arg2)==1 && !(flag) && (tid)==5");
+  REQUIRE(filter);
+  CHECK(filter->terms[0].source.number == 2);
+  CHECK(filter->terms[1].name == "flag");
+  CHECK(filter->terms[2].fact == COMPARE_THREAD_ID);
+  CHECK(parse_filter("ns::limit==1")->terms[0].needs_types());
+}
+
+TEST_CASE("a value with a type is an argument, whatever it is called") {
+  const auto filter = parse_filter("thread:u64==5");
+  REQUIRE(filter);
+  CHECK_FALSE(filter->terms[0].fact);
+}
+
+TEST_CASE("negative constants are compared in the size of the type") {
+  const auto plan = plan_with("arg0:u32==-1");
+  REQUIRE(plan);
+  CHECK(plan->filters().filters[0].terms[0].constant == 0xffff'ffff);
+}
+
 TEST_CASE("numbers have suffixes of sizes and times") {
   const auto number = [](const std::string& text) {
     return parse_filter("n<" + text)->terms.at(0).constant.magnitude;

@@ -40,6 +40,8 @@ TEST_CASE("numbers have the names that --args gives them") {
   CHECK(name_shown("a:u32{read=0,write=1,*}", 2) == "plain");
   CHECK(name_shown("a:s8{none=-1}", 0xffff'ffff'ffff'ffff) == "none");
   CHECK(name_shown("a:u8{none=-1}", 0xff) == "none");
+  CHECK(name_shown("a:u64{none=0}", ~0ULL) == "18446744073709551615?");
+  CHECK(name_shown("a:s64{none=0}", ~0ULL) == "-1?");
   CHECK(name_shown("a:char{start='s'}", 's') == "start");
 }
 
