@@ -330,7 +330,7 @@ Result<std::optional<Archive::Duplicate>> Archive::duplicate() const {
     if (++collisions > max_collisions)
       return fail(ErrorKind::unsupported,
                   fmt::format("only its first {} entries were searched for names that occur twice: "
-                              "too many look alike",
+                              "too many similar names",
                               searched - 1));
     archive::DirectoryWalk again(directory_, entry_count_);
     while (const auto earlier = again.next()) {

@@ -243,7 +243,7 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
     Error error{ErrorKind::not_found, subject + " is not a global variable of the object"};
     return fail(std::move(error).hint(
         known.empty() ? "the object has no global variables, or was compiled without -g"
-                      : "there are: " + known));
+                      : "use one of: " + known));
   }
   const btf_type* const type = found->type;
   const bool text = type != nullptr && is_text(bpf_object__btf(object), type);
@@ -258,7 +258,7 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
                 fmt::format("{}: invalid value '{}' (expected {} that fits in {} bytes)", subject,
                             value, text ? "text" : "a number", found->size));
   if (!store(*found, *bytes))
-    return fail(ErrorKind::unsupported, subject + " can no longer be set");
+    return fail(ErrorKind::unsupported, subject + " cannot be set after loading");
   return {};
 }
 

@@ -28,7 +28,7 @@ Result<std::string> read_set_file(const std::string& path) {
   content.resize(max_set_file + 1);
   file.read(content.data(), static_cast<std::streamsize>(content.size()));
   content.resize(static_cast<std::size_t>(file.gcount()));
-  if (!file.is_open() || file.bad()) return fail(ErrorKind::not_found, "the file cannot be read");
+  if (!file.is_open() || file.bad()) return fail(system_error(errno, "cannot read the file"));
   return content;
 }
 

@@ -91,7 +91,7 @@ Result<DebugInfo> DebugInfo::open(const elf::Image& image, const elf::DebugSearc
     if (!context && context.error().kind == ErrorKind::not_found)
       return fail(Error{ErrorKind::not_found, "no debug information (.debug_info)"}
                       .hint("build with -g")
-                      .hint("--debug-dir names the unstripped file or its folder"));
+                      .hint("pass the unstripped file or its directory with --debug-dir"));
   }
   if (!context) return fail(std::move(context).error());
   const std::string path = image.path().entry ? std::string() : image.path().file;

@@ -14,7 +14,7 @@ namespace {
 
 using namespace llvm::dwarf;
 
-// What the location of a global variable refers to by an index.
+// Resolves the indexes of addresses (DW_OP_addrx) in the location of a global variable.
 class UnitAddresses final : public ExpressionData {
 public:
   explicit UnitAddresses(llvm::DWARFUnit& unit) : unit_(unit) {}
@@ -33,7 +33,7 @@ private:
 // Searches units for the definition of a variable.
 class GlobalSearch {
 public:
-  // `all_units`: static variables of a unit are meant only if its name tells it from others.
+  // `all_units`: a static variable of another unit matches only if it is unambiguous.
   GlobalSearch(Context& context, EntryWalk& walk, std::string_view name, bool all_units)
       : context_(context), walk_(walk), name_(name), all_units_(all_units) {
     last_ = last_part(name);
@@ -41,7 +41,7 @@ public:
 
   // Returns true if a variable with exactly this name was found.
   bool read(llvm::DWARFUnit& entries) {
-    // Whether variables inside of the open scopes are global; the first is the unit.
+    // For each open scope whether its variables are global; the first is the unit.
     std::vector<bool> scopes;
     bool is_done = false;
     walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t depth) {
@@ -62,13 +62,13 @@ public:
   }
 
 private:
-  // Takes the variable if it has the name. Returns true if the name is exactly this.
+  // Keeps the variable if its name fits better. Returns true if no other can fit better.
   bool check(const Die& die) {
-    if (!die.find({DW_AT_location, DW_AT_const_value})) return false; // a declaration
+    if (die.find(DW_AT_declaration)) return false;
     const bool has_name = die.find(DW_AT_name).has_value();
     if (!has_name && !die.find({DW_AT_specification, DW_AT_abstract_origin})) return false;
     if (context_.name(die) != last_) return false;
-    // The entry of the unit's own tree, which knows its parents.
+    // qualified_name() needs an entry with parents, which this one is.
     const Die whole = die.getDwarfUnit()->getDIEForOffset(die.getOffset());
     const Die named = whole ? context_.with_attribute(whole, DW_AT_name) : Die();
     if (!named) return false;
@@ -78,7 +78,10 @@ private:
     // Each unit may have a static variable of this name.
     const Die declared = context_.with_attribute(whole, DW_AT_external);
     const bool is_visible = !all_units_ || (declared && is_set(declared, DW_AT_external));
-    const Closeness closeness = !is_exact     ? Closeness::end
+    // Compilers leave variables that they have removed without a location.
+    const bool is_removed = !die.find({DW_AT_location, DW_AT_const_value});
+    const Closeness closeness = is_removed    ? Closeness::removed
+                                : !is_exact   ? Closeness::end
                                 : !is_visible ? Closeness::other_unit
                                               : Closeness::exact;
     if (found_ && closeness <= closeness_) {
@@ -118,8 +121,8 @@ private:
   std::string_view last_; // without its scopes
   std::optional<Variable> found_;
   // How well a variable fits, the best last.
-  enum class Closeness : std::uint8_t { end, other_unit, exact };
-  Closeness closeness_ = Closeness::end;
+  enum class Closeness : std::uint8_t { removed, end, other_unit, exact };
+  Closeness closeness_ = Closeness::removed;
   bool is_ambiguous_ = false;
 };
 

@@ -179,7 +179,7 @@ const Type* TypeTable::get(const Die& die) {
   found->second = std::move(type);
   if (types_.size() >= max_types || name_bytes_ >= max_type_names) {
     is_full_ = true;
-    context_.warn("the debug information has too many types: others are not shown");
+    context_.warn("the debug information has too many types: the rest are not shown");
   }
   return found->second.get();
 }

@@ -182,7 +182,7 @@ Error unmapped(const Layout& layout, std::string_view tag, VirtualAddress addres
   Error error{ErrorKind::corrupt,
               fmt::format("{} address {} has no bytes in the file", tag, hex(address.value))};
   if (layout.truncated)
-    return std::move(error).hint("the file is shorter than its segments, it seems to be truncated");
+    return std::move(error).hint("copy the file again: it is shorter than its segments");
   return error;
 }
 

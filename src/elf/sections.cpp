@@ -233,7 +233,7 @@ Result<void> check_section_headers(const Layout& layout) {
               fmt::format("section headers at {}, {} of {} bytes, lie outside the file of {} bytes",
                           hex(file.e_shoff), std::uint64_t{file.e_shnum},
                           std::uint64_t{file.e_shentsize}, layout.bytes.size())}
-            .hint("the file seems to be truncated"));
+            .hint("copy the file again: it seems to be truncated"));
   });
 }
 

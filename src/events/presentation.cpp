@@ -26,8 +26,9 @@ using Shown = Presentation::Kind;
 constexpr std::size_t dump_row_bytes = 16;
 constexpr std::uint32_t pointer_bytes = 8; // the types of integers do not depend on it
 
-Error bad_names(std::string_view part, std::string_view expected) {
-  return {ErrorKind::usage, fmt::format("{}: expected {}", in_single_quotes(part), expected)};
+Error invalid_name(std::string_view part, std::string_view expected) {
+  return {ErrorKind::usage,
+          fmt::format("invalid name {} (expected {})", in_single_quotes(part), expected)};
 }
 
 // A number, "-1", or a character in single quotes.
@@ -46,23 +47,23 @@ Result<Presentation::Name> parse_name(std::string_view part, bool is_flag) {
   Presentation::Name made;
   made.text = trimmed(part.substr(0, equals), " ");
   if (equals == std::string_view::npos || made.text.empty())
-    return fail(bad_names(part, is_flag ? "NAME=BITS or NAME=BITS/MASK" : "NAME=NUMBER or '*'"));
+    return fail(invalid_name(part, is_flag ? "NAME=BITS or NAME=BITS/MASK" : "NAME=NUMBER or '*'"));
   std::string_view number = part.substr(equals + 1);
   const auto slash = is_flag ? number.find('/') : std::string_view::npos;
   const auto value = parse_named_number(trimmed(number.substr(0, slash), " "));
-  if (!value) return fail(bad_names(part, "a number behind '='"));
+  if (!value) return fail(invalid_name(part, "a number after '='"));
   made.value = *value;
   made.mask = *value;
   if (slash != std::string_view::npos) {
     const auto mask = parse_named_number(trimmed(number.substr(slash + 1), " "));
     if (!mask || (*value & ~*mask) != 0)
-      return fail(bad_names(part, "a mask behind '/' that has all bits of the number"));
+      return fail(invalid_name(part, "a mask after '/' with all bits of the number"));
     made.mask = *mask;
   }
   return made;
 }
 
-// Bytes of the value that the number is an extension of.
+// Removes the sign or zero extension: keeps the bytes of the type.
 std::uint64_t low_bytes(std::uint64_t number, ArgumentType type) {
   const std::uint32_t size = size_of(type, pointer_bytes);
   return size >= sizeof(number) ? number : number & ((std::uint64_t{1} << (8 * size)) - 1);
@@ -89,7 +90,7 @@ DataValue flags_of(const Presentation& how, const ArgumentValue& value) {
     text += part;
   };
   for (const Presentation::Name& each : how.names) {
-    // A name of 0 without a mask is that of no flags.
+    // A name with value 0 and without a mask applies if no flag is set.
     const bool applies = each.mask == 0 ? number == 0 : (number & each.mask) == each.value;
     if (!applies || (each.value != 0 && (rest & each.value) == 0)) continue;
     rest &= ~each.value;
@@ -101,8 +102,8 @@ DataValue flags_of(const Presentation& how, const ArgumentValue& value) {
 
 // Functions return an errno as such (pthread_create), or negative (the kernel's convention).
 std::optional<DataValue> error_name(std::int64_t number) {
-  constexpr std::int64_t largest = 4095; // MAX_ERRNO of Linux
-  if (number == 0 || number < -largest || number > largest) return std::nullopt;
+  constexpr std::int64_t max_error = 4095; // MAX_ERRNO of Linux
+  if (number == 0 || number < -max_error || number > max_error) return std::nullopt;
   const char* const name = strerrorname_np(static_cast<int>(number < 0 ? -number : number));
   if (name == nullptr) return std::nullopt;
   return DataValue{DataValue::Name{fmt::format("{}{}", number < 0 ? "-" : "", name)}};
@@ -118,7 +119,7 @@ std::optional<DataValue> time_of(std::int64_t seconds) {
   return DataValue{DataValue::Name{text.data()}};
 }
 
-// What the process has open there now, as strace -y shows it.
+// Returns the descriptor with the path that the process has open there now, like strace -y.
 std::optional<DataValue> descriptor(std::int64_t number, std::uint32_t pid) {
   if (number < 0 || pid == 0) return std::nullopt;
   std::error_code error;
@@ -134,7 +135,7 @@ std::string address_text(int family, const void* address) {
                                                                          : text.data();
 }
 
-// Fails with nullopt if there are fewer bytes than the structure has.
+// Returns nullopt if the structure is truncated.
 template <typename Structure>
 std::optional<Structure> structure_of(std::string_view bytes) {
   if (bytes.size() < sizeof(Structure)) return std::nullopt;

@@ -43,12 +43,11 @@ struct Presentation {
 // The maximum number of names of one argument.
 constexpr std::size_t max_names = 256;
 
-// Parses the names behind a type, without braces: "read=0,write=1,*" or, of flags,
+// Parses the names after a type, without braces: "read=0,write=1,*" or, of flags,
 // "|O_RDONLY=0/3,O_CREAT=64", where "/3" is the mask. Fails with `usage`.
 Result<Presentation> parse_names(std::string_view text);
 
-// Returns the presentation that a type name stands for, and the type of the value in memory or in a
-// register: "errno", "fd", "sockaddr".
+// The name of a type that says how to show the value: "errno", "fd", "sockaddr".
 struct NamedPresentation {
   std::string_view name;
   Presentation::Kind kind;
@@ -57,9 +56,9 @@ struct NamedPresentation {
 };
 std::span<const NamedPresentation> named_presentations();
 
-// Returns the value as its type says.
+// Formats the value by its type alone.
 DataValue plain_value(const ArgumentValue& argument);
-// Returns the value to show; nullopt: the plain value. `pid`: the process, for file descriptors; 0:
+// Formats the value; nullopt: plain_value() applies. `pid`: the process, for file descriptors; 0:
 // unknown.
 std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
                                  std::uint32_t pid);

@@ -608,9 +608,9 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
   } else if (spec.name) {
     auto named = parse_source_name(*spec.name);
     if (!named)
-      return fail(
-          Error{ErrorKind::usage, in_single_quotes(*spec.name) + " is not an argument"}.hint(
-              "use arg0, arg1, …, ret, a register or a name declared by --args"));
+      return fail(Error{ErrorKind::usage, in_single_quotes(*spec.name) + " is not an argument"}.hint(
+          "use arg0, arg1, …, ret, a register or a name declared by --args; names of parameters "
+          "need debug information"));
     source = std::move(*named);
   }
   if (is_text) return build_text(spec, source, type);

@@ -180,7 +180,7 @@ public:
     made.moment = is_result(path) ? MOMENT_RETURN : MOMENT_ENTRY;
     if (made.moment == MOMENT_ENTRY && !where_.moments.entry)
       return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
-                      .hint("probe it too with --entry or --latency"));
+                      .hint("add --entry or --latency"));
     const PlaceReader reader(where_, made.moment);
     auto start = find_start(path);
     if (!start) return fail(std::move(start).error());
@@ -202,12 +202,15 @@ private:
     return found;
   }
 
+  // "arg1" is the second parameter, as in declarations: "this" counts, floating-point ones do not.
   const dwarf::Variable* find_parameter(std::string_view name) const {
     const auto source = parse_source_name(name);
     if (!source || source->kind != ArgumentSource::Kind::argument) return nullptr;
     std::uint32_t number = 0;
     for (const dwarf::Variable& each : where_.function->variables)
-      if (each.is_parameter && is_of_call(each) && number++ == source->number) return &each;
+      if (each.is_parameter && is_of_call(each) && each.type->kind() != TypeKind::floating &&
+          number++ == source->number)
+        return &each;
     return nullptr;
   }
 
@@ -259,7 +262,7 @@ private:
     const dwarf::FunctionInfo& function = *where_.function;
     if (!where_.moments.exit)
       return fail(path_error(path, ErrorKind::usage, "the return is not probed")
-                      .hint("probe it too with --return or --latency"));
+                      .hint("add --latency, or --entry --return"));
     if (function.result->kind() == TypeKind::none)
       return fail(path_error(path, ErrorKind::not_found,
                              function.has_unknown_result ? "the place of the result is not known"

@@ -92,7 +92,7 @@ struct CountRecord {
   std::string_view comm;            // of pid
   // If counted by stack, otherwise null. Has no frames if the stack could not be kept.
   const unwind::Stack* stack = nullptr;
-  // Stands for missing frames, "[cut off]". Empty if the stack is complete as far as is known.
+  // Stands for missing frames, "[truncated]". Empty if the stack is complete as far as is known.
   std::string_view rest = {};
   std::uint64_t since_ns = 0; // start of the counted time, CLOCK_MONOTONIC
   std::uint64_t time_ns = 0;  // its end

@@ -199,8 +199,8 @@ Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
   names.reserve(clones.size());
   for (const elf::Symbol& clone : clones) names.push_back(clone.name);
   return Error{ErrorKind::not_found,
-               fmt::format("{}: no function '{}', the compiler left only clones of it: {}",
-                           query.subject(), query.function.name, joined(names))}
+               fmt::format("{}: no function '{}', only its clones: {}", query.subject(),
+                           query.function.name, joined(names))}
       .hint("probe them with --clones");
 }
 
@@ -212,7 +212,7 @@ Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candida
                           query.function.name, places.size())};
   for (std::size_t i = 0; i < places.size() && i < most; ++i) {
     const elf::Symbol& symbol = places[i];
-    error = std::move(error).hint(fmt::format("vaddr:{:#x} is {}, {} bytes, {}",
+    error = std::move(error).hint(fmt::format("use vaddr:{:#x} for {} ({} bytes, {})",
                                               symbol.address.value, display_name(symbol),
                                               symbol.size, to_string(symbol.binding)));
   }
@@ -398,9 +398,8 @@ Error no_method_matches(const Query& query, const art::OatFile& oat) {
             query.subject() + ": nothing is compiled in this file" + compiler_filter_note(oat)};
   return Error{ErrorKind::not_found, fmt::format("{}: no compiled method matches '{}'",
                                                  query.subject(), query.function.name)}
-      .hint(
-          "patterns are matched with 'com.foo.Bar.baz', with and without '(int, long)' behind it, "
-          "and with the return type in front");
+      .hint("patterns are matched with 'com.foo.Bar.baz', with and without '(int, long)' after it, "
+            "and with the return type in front");
 }
 
 } // namespace uprobectl

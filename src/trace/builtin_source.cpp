@@ -6,7 +6,6 @@
 #include "trace/aggregates.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/probe_program.hpp"
-#include "trace/read_ahead.hpp"
 #include "trace/returns.hpp"
 #include "trace/typed_probes.hpp"
 #include "uprobectl/process.hpp"
@@ -143,14 +142,6 @@ public:
                       files_, output_);
       if (request_.aggregates.counts)
         unwound_.emplace(request_.aggregates, request_.capture, probes_, output_, who.find_name);
-      auto reading = ReadAhead::start({.drain =
-                                           [this](const ReadAhead::Visit& visit) {
-                                             return program_->drain(
-                                                 [&](Bytes record) { return visit(0, record); });
-                                           },
-                                       .poll_fds = {program_->poll_fd()}});
-      if (!reading) return fail(std::move(reading).error());
-      read_ahead_ = std::move(*reading);
     }
     if (request_.aggregates.counts || request_.aggregates.histograms)
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
@@ -158,21 +149,16 @@ public:
                                  who.find_name);
     return program_->arm(true);
   }
-  Result<void> stop() override {
-    auto stopped = program_->arm(false);
-    if (read_ahead_) read_ahead_->finish();
-    return stopped;
-  }
+  Result<void> stop() override { return program_->arm(false); }
 
   void add_to(std::vector<pollfd>& polled) const override {
-    const int fd = read_ahead_ ? read_ahead_->poll_fd() : program_->poll_fd();
-    polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    polled.push_back({.fd = program_->poll_fd(), .events = POLLIN, .revents = 0});
     if (stacks_) stacks_->add_to(polled);
   }
   bool drain(const Visit& visit) override {
     if (stacks_) stacks_->read_mapping_events();
     if (request_.capture.pair_calls) forget_calls_of_ended();
-    return drain_buffer([&](Bytes record) { return take(record, visit); });
+    return program_->drain([&](Bytes record) { return take(record, visit); });
   }
   std::uint64_t corrupt() const override { return 0; }
   std::vector<Loss> losses() const override {
@@ -199,7 +185,7 @@ public:
       if (!process_with_new_stack(record)) ++events;
       return true;
     };
-    while (drain_buffer(count)) {
+    while (program_->drain(count)) {
     }
     return events;
   }
@@ -267,14 +253,6 @@ private:
                                        MappedMemory::Clock::time_point(since_boot));
       });
     return {};
-  }
-
-  // Sleepable programs send until they are detached, which is after the thread has ended.
-  bool drain_buffer(const std::function<bool(Bytes)>& visit) {
-    if (!read_ahead_) return program_->drain(visit);
-    if (read_ahead_->take([&](std::size_t /*tag*/, Bytes record) { return visit(record); }))
-      return true;
-    return read_ahead_->is_done() && program_->drain(visit);
   }
 
   Result<void> add_types(std::vector<CapturePoint>& points) {
@@ -417,9 +395,8 @@ private:
   std::uint64_t forgotten_calls_ = 0;               // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
-  std::optional<HitStacks> stacks_;       // if requested
-  std::optional<UnwoundCounts> unwound_;  // of them
-  std::unique_ptr<ReadAhead> read_ahead_; // destroyed before what it reads from
+  std::optional<HitStacks> stacks_;      // if requested
+  std::optional<UnwoundCounts> unwound_; // of them
 };
 
 } // namespace

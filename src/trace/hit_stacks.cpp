@@ -124,9 +124,9 @@ std::string_view missing_frames_label(StackCompleteness completeness) {
   case StackCompleteness::complete:
     return {};
   case StackCompleteness::truncated:
-    return "[cut off]";
+    return "[truncated]";
   case StackCompleteness::incomplete:
-    return "[not unwound]";
+    return "[incomplete]";
   }
   return {};
 }
@@ -149,9 +149,8 @@ Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSp
     struct stat other{};
     if (::fstat((*folded)->fd.get(), &one) == 0 && ::fstat((*flame_graph)->fd.get(), &other) == 0 &&
         S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino)
-      return fail(ErrorKind::usage,
-                  (*folded)->path + " and " + (*flame_graph)->path +
-                      " are the same file, --folded and --flamegraph need one each");
+      return fail(ErrorKind::usage, (*folded)->path + " and " + (*flame_graph)->path +
+                                        ": --folded and --flamegraph need different files");
   }
   files.folded_ = std::move(*folded);
   files.flame_graph_ = std::move(*flame_graph);

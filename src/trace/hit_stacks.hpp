@@ -17,7 +17,7 @@ namespace uprobectl {
 
 // Whether a stack reaches the function where its thread began, as far as is known.
 enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
-// Returns the label that replaces the unknown outermost frames, "[cut off]" or "[not unwound]";
+// Returns the label that replaces the unknown outermost frames, "[truncated]" or "[incomplete]";
 // empty for a complete stack. It keeps truncated stacks apart from those that begin there.
 std::string_view missing_frames_label(StackCompleteness completeness);
 
@@ -32,7 +32,7 @@ public:
   // `weight` is a number of hits, or nanoseconds.
   void add(const unwind::Stack& stack, StackCompleteness completeness, std::uint64_t weight);
 
-  // `subtitle`: "10s, 4711 stacks, 2 of them cut off"
+  // `subtitle`: "10s, 4711 stacks, 2 of them truncated"
   Result<void> write(std::string subtitle);
 
 private:

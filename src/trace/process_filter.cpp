@@ -243,12 +243,14 @@ Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::st
       if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
   if (!pids.empty() || filter.names.empty()) return pids;
   if (target == "*")
-    return fail(
-        Error{ErrorKind::not_found, fmt::format("no process named {} runs", quoted(filter.names))}
-            .hint("TARGET '*' needs running processes: it means the files that they map"));
+    return fail(Error{ErrorKind::not_found,
+                      fmt::format("no process named {} is running", quoted(filter.names))}
+                    .hint("TARGET '*' needs running processes: it means the files that they map"));
   if (!target.empty())
-    output.warn(fmt::format("no process named {} runs yet: {} is resolved without it",
-                            quoted(filter.names), target));
+    output.warn(
+        fmt::format("{}: resolved before a process named {} is running; its mount namespace is "
+                    "not searched",
+                    target, quoted(filter.names)));
   return pids;
 }
 
@@ -414,11 +416,12 @@ bool FilteredProcesses::excludes_children() const {
 
 std::string FilteredProcesses::explain_no_process() const {
   if (set_ && !filter_->names.empty())
-    return fmt::format("no process named {} runs", quoted(filter_->names));
-  if (*app_package_ && !filter_->all) return fmt::format("no process of {} runs", **app_package_);
-  if (group_) return fmt::format("no such process runs in {}", group_->path());
-  if (user_) return fmt::format("no such process of user {} runs", *user_);
-  return "none of the processes runs";
+    return fmt::format("no process named {} is running", quoted(filter_->names));
+  if (*app_package_ && !filter_->all)
+    return fmt::format("no process of {} is running", **app_package_);
+  if (group_) return fmt::format("no such process is running in {}", group_->path());
+  if (user_) return fmt::format("no such process of user {} is running", *user_);
+  return "no target process is running";
 }
 
 } // namespace uprobectl

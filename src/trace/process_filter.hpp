@@ -124,7 +124,7 @@ public:
   std::vector<pid_t> known_pids() const;
   // Returns true if a target process can have children that are not probed.
   bool excludes_children() const;
-  // Explains why known_pids() is empty: "no process named 'x' runs".
+  // Explains why known_pids() is empty: "no process named 'x' is running".
   std::string explain_no_process() const;
 
 private:

@@ -131,9 +131,9 @@ void warn_about_losses(const RunEnd& end, Output& output) {
     if (reason != loss_reasons::buffer_full)
       text += reason;
     else if (end.stacks != nullptr && end.copies_stacks)
-      text += "the ring buffer was full, a smaller --stack-size leaves room for more";
+      text += "the buffer was full; a smaller --stack-size leaves room for more";
     else
-      text += "the ring buffer was full";
+      text += "the buffer was full";
     output.warn(text);
   }
 }
@@ -295,18 +295,18 @@ void report_end(const RunEnd& end, Output& output) {
 void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
                    const StackOutputs& outputs, Output& output) {
   if (totals.truncated > 0)
-    output.warn(fmt::format("{} cut off: {}", format_share(totals.truncated, totals.all),
+    output.warn(fmt::format("{} truncated: {}", format_share(totals.truncated, totals.all),
                             explain_truncation(capture)));
   if (totals.failed > 0)
-    output.warn(fmt::format("{} not unwound to the end: {}{}",
-                            format_share(totals.failed, totals.all), totals.failure,
+    output.warn(fmt::format("{} incomplete: {}{}", format_share(totals.failed, totals.all),
+                            totals.failure,
                             outputs.save_dir ? "" : "; --keep-stacks DIR saves some of them"));
   if (totals.lost_mappings > 0)
     output.warn(fmt::format("{} lost: frames may have no names or outdated ones",
                             counted(totals.lost_mappings, "mapping record", "mapping records")));
   if (capture.source_lines && totals.all > 0 && !totals.has_source_lines)
-    output.warn("--lines: no file of the stacks has debug information: build with -g, or name the "
-                "unstripped files with --debug-dir");
+    output.warn("--lines: no file of the stacks has debug information (build with -g, or name the "
+                "unstripped files with --debug-dir)");
   if (totals.saved > 0)
     output.status(fmt::format("{} saved in {}: inspect them with uprobectl debug-unwind",
                               counted(totals.saved, "stack", "stacks"), *outputs.save_dir));
@@ -326,8 +326,8 @@ std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackT
       format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));
   if (totals == nullptr) return text;
   text += ", " + counted(totals->all, "stack", "stacks");
-  if (totals->truncated > 0) text += fmt::format(", {} of them cut off", totals->truncated);
-  if (totals->failed > 0) text += fmt::format(", {} not unwound to the end", totals->failed);
+  if (totals->truncated > 0) text += fmt::format(", {} of them truncated", totals->truncated);
+  if (totals->failed > 0) text += fmt::format(", {} incomplete", totals->failed);
   return text;
 }
 

@@ -54,8 +54,8 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
 // Reports hits that the kernel counted but whose stack it could not store. Prints nothing for 0.
 void report_without_stack(std::uint64_t hits, Output& output);
 
-// Returns the line below a flame graph's title: "10s, 4711 stacks, 2 of them cut off". `totals` is
-// null if the kernel counted the stacks.
+// Returns the line below a flame graph's title: "10s, 4711 stacks, 2 of them truncated". `totals`
+// is null if the kernel counted the stacks.
 std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals);
 
 } // namespace uprobectl

@@ -80,7 +80,7 @@ SuspendedChild::~SuspendedChild() {
 Result<void> SuspendedChild::release() {
   const char byte = 1;
   if (::write(release_pipe_.get(), &byte, 1) != 1)
-    return fail(system_error(errno, "cannot let " + name_ + " run"));
+    return fail(system_error(errno, "cannot start '" + name_ + "'"));
   release_pipe_.reset();
   int errnum = 0;
   const ssize_t got = ::read(exec_error_pipe_.get(), &errnum, sizeof(errnum));

@@ -133,12 +133,14 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
       capture_.filter.terms, [&](const ConditionSpec& each) { return uses_types(each, list); });
   if (!wants_values && !wants_conditions) return {};
   if (!can_have_types(probed))
-    return add_untyped(probed, list, {ErrorKind::unsupported, "only native functions have it"});
+    return add_untyped(
+        probed, list,
+        {ErrorKind::unsupported, "it is read for native functions of this architecture only"});
   File& file = open(point.binary);
   if (!file.debug) return add_untyped(probed, list, *file.problem);
   const auto described = dwarf::describe_function(
       *file.debug, make_code_point(point, file.frames ? &*file.frames : nullptr));
-  if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "its unit has none"});
+  if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "none covers this code"});
   const dwarf::FunctionInfo& info = *described;
   TypedPlace place{.function = &info, .address = point.address};
   place.at_entry = point.inlined_into == nullptr && info.entry == point.address;

@@ -65,7 +65,7 @@ Result<void> UserPrograms::select_programs(const AttachRequest& request) {
   if (candidates.empty())
     return fail(Error{ErrorKind::not_found,
                       fmt::format("{}: no program '{}'", path(), request_->name.value_or(""))}
-                    .hint("there are: " + list_programs(object_->programs())));
+                    .hint("use one of: " + list_programs(object_->programs())));
   if (request.probes.target.empty()) {
     for (const ObjectProgram* program : candidates)
       if (auto added = add_program_by_section(*program); !added)

@@ -2,7 +2,6 @@
 // The event source for a user's programs.
 #include "events/user_record.hpp"
 #include "trace/hit_stacks.hpp"
-#include "trace/read_ahead.hpp"
 #include "trace/user_programs.hpp"
 #include "uprobectl/util.hpp"
 #include "util/text.hpp"
@@ -125,20 +124,16 @@ public:
     auto links = programs_.attach_other_programs();
     if (!links) return fail(std::move(links).error());
     other_links_ = std::move(*links);
-    return read_ahead();
+    return {};
   }
   Result<void> stop() override {
     other_links_.clear();
-    if (read_ahead_) read_ahead_->finish();
     return {};
   }
 
   void add_to(std::vector<pollfd>& polled) const override {
-    if (read_ahead_)
-      polled.push_back({.fd = read_ahead_->poll_fd(), .events = POLLIN, .revents = 0});
-    else
-      for (const int fd : streams_->poll_fds())
-        polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    for (const int fd : streams_->poll_fds())
+      polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     if (stacks_) stacks_->add_to(polled);
     if (printk_) polled.push_back({.fd = printk_->fd(), .events = POLLIN, .revents = 0});
   }
@@ -147,7 +142,7 @@ public:
       for (const std::string& line : printk_->take_lines()) output_.status(line);
     if (stacks_) stacks_->read_mapping_events();
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
-    return drain_buffers(one);
+    return streams_->drain(one);
   }
   // Records that cannot be decoded are shown raw.
   std::uint64_t corrupt() const override { return decoder_ ? decoder_->unknown_layouts() : 0; }
@@ -162,7 +157,7 @@ public:
     };
     // A pinned program may have other links, too, and never stop sending.
     for (std::size_t rounds = 0; rounds < max_discard_rounds; ++rounds)
-      if (!drain_buffers(count)) break;
+      if (!streams_->drain(count)) break;
     return events;
   }
 
@@ -180,14 +175,7 @@ private:
     const auto before = program < runs_before_.size() ? runs_before_[program] : std::nullopt;
     return now && before ? std::optional(*now - *before) : std::nullopt;
   }
-  // Programs send until they are detached, which is after the thread ends.
-  bool drain_buffers(const ReadAhead::Visit& visit) {
-    if (!read_ahead_) return streams_->drain(visit);
-    if (read_ahead_->take(visit)) return true;
-    return read_ahead_->is_done() && streams_->drain(visit);
-  }
   bool take(std::size_t map, Bytes sent, const Visit& visit);
-  Result<void> read_ahead();
   Result<void> open_streams();
   std::uint64_t program_lost_count() const { return lost_ ? read_lost_count(*lost_) : 0; }
   // The kernel counts records that perf buffers lose; the program counts those it could not send.
@@ -220,9 +208,8 @@ private:
   std::vector<std::optional<std::uint64_t>> runs_before_; // by program
   std::vector<ObjectLink> other_links_;
   std::uint64_t corrupt_ = 0;
-  bool has_stacks_ = false;               // records carry stacks
-  std::optional<HitStacks> stacks_;       // set by start() if has_stacks_
-  std::unique_ptr<ReadAhead> read_ahead_; // destroyed before what it reads from
+  bool has_stacks_ = false;         // records carry stacks
+  std::optional<HitStacks> stacks_; // set by start() if has_stacks_
 };
 
 // Selects the named maps, or all.
@@ -242,7 +229,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
     if (found == known.end()) {
       const std::string names = joined(known | std::views::transform(&UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
-          names.empty() ? "the program has no maps that can be shown" : "there are: " + names));
+          names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
     }
     maps_.push_back(std::move(*found));
     known.erase(found);
@@ -271,18 +258,6 @@ Result<void> UserSource::open_streams() {
   if (!has_stacks_ && (files_.is_enabled() || attach_request_.stacks.save_dir || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map carries stacks"}.hint(
         "use a perf event array with --stack, or with a name that ends in _with_stack"));
-  return {};
-}
-
-// Starts a reading thread if stacks are unwound; other records are fast.
-Result<void> UserSource::read_ahead() {
-  if (!stacks_) return {};
-  const auto fds = streams_->poll_fds();
-  auto reading = ReadAhead::start(
-      {.drain = [this](const ReadAhead::Visit& visit) { return streams_->drain(visit); },
-       .poll_fds = std::vector<int>(fds.begin(), fds.end())});
-  if (!reading) return fail(std::move(reading).error());
-  read_ahead_ = std::move(*reading);
   return {};
 }
 

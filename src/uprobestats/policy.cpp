@@ -93,7 +93,7 @@ bool Policy::has_overload(std::string_view name) const {
 
 Error Policy::make_refusal(std::string_view method, std::string_view name) const {
   Error error{ErrorKind::not_permitted,
-              fmt::format("'{}' is refused by {}: it matches none of the {} allowed prefixes",
+              fmt::format("'{}' is rejected by {}: it matches none of the {} allowed prefixes",
                           method, name, prefixes_.size())};
   // The longest prefix that the method starts with, but does not continue with '.', '$' or '('.
   const std::string* nearest = nullptr;

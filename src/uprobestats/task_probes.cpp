@@ -254,7 +254,7 @@ std::optional<Error> TaskProbeFinder::check_shared_code(const Result<art::OatFil
   const auto unknown = [&](std::string_view why) {
     return Error{
         ErrorKind::not_permitted,
-        fmt::format("'{}' is refused by {}: the methods that share its code are unknown: {}",
+        fmt::format("'{}' is rejected by {}: the methods that share its code are unknown: {}",
                     name.config->method, request_.policy->name, why)};
   };
   if (!oat) return unknown(oat.error().message);

@@ -82,7 +82,7 @@ sets_globals_there() {
     expect_match 'message' 'invalid value' "$(cat err)"
   done
   load "$FIXTURES/calls.bpf.o" --pin pins/b --set stride=7 && fail 'stride is taken'
-  expect_match 'hint' 'there are: step, offset, label, on, both' "$(tail -n 1 err)"
+  expect_match 'hint' 'use one of: step, offset, label, on, both' "$(tail -n 1 err)"
   load "$FIXTURES/calls.bpf.o" --pin pins/b --set both=7 && fail 'both is taken'
   expect_match 'message' 'only integers, bool, enums and char arrays can be set' "$(cat err)"
   [ ! -e pins/b ] || fail 'a folder is left'

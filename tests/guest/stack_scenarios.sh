@@ -172,7 +172,7 @@ chain_of_long_stack() {
 cuts_long_stacks() {
   attach_depths wide 4 0 depth_leaf --stack --stack-size 16384
   expect_chains "4 $(chain_of_long_stack)"
-  expect_match 'warning' '4 of 4 stacks cut off.*--stack-size 32768' "$(cat err)"
+  expect_match 'warning' '4 of 4 stacks truncated.*--stack-size 32768' "$(cat err)"
   attach_depths wide 4 0 depth_leaf --stack --stack-size 16384 --json
   expect_equal 'truncated' 4 "$(records summary | field stacks_truncated)"
   expect_equal 'failed' 0 "$(records summary | field stacks_failed)"
@@ -304,7 +304,7 @@ keeps_replaced_returns() {
   *) reason='the saved stack does not have the bytes' ;;
   esac
   attach_depths wide 2 0 'depth_*' --stack --return --return-at trampoline --stack-size 8192 --keep-stacks kept
-  expect_match 'warning' 'stacks cut off' "$(cat err)"
+  expect_match 'warning' 'stacks truncated' "$(cat err)"
   for saved in kept/*; do
     "$UPROBECTL" debug-unwind "$saved" >unwound 2>>err || fail "debug-unwind fails: $(cat err)"
     expect_match 'end' "$reason" "$(cat unwound err)"
@@ -318,7 +318,7 @@ names_return_probe() {
   stop_return_probe
   expect_chains '3 depth_leaf<depth_middle<depth_outer'
   expect_equal 'reasons' 3 "$(grep -c '^    (a return probe has replaced' out)"
-  expect_match 'warning' '3 of 3 stacks not unwound.* return probe' "$(cat err)"
+  expect_match 'warning' '3 of 3 stacks incomplete.* return probe' "$(cat err)"
 }
 
 counts_unwound() {
@@ -330,8 +330,8 @@ counts_unwound() {
 
 counts_cut_off() {
   attach_depths wide 4 0 depth_leaf --count --stack --stack-size 16384 --folded folded
-  expect_match 'frames' 'depth_leaf [^<]*< depth_middle\+[^<]*< depth_wide\+.*< \[cut off\]$' "$(cut -f 3 out)"
-  expect_match 'folded' '^\[cut off\];.*depth_wide;depth_middle;depth_leaf 4$' "$(cat folded)"
+  expect_match 'frames' 'depth_leaf [^<]*< depth_middle\+[^<]*< depth_wide\+.*< \[truncated\]$' "$(cut -f 3 out)"
+  expect_match 'folded' '^\[truncated\];.*depth_wide;depth_middle;depth_leaf 4$' "$(cat folded)"
   attach_depths wide 4 0 depth_leaf --count --stack --stack-size 16384 --json
   expect_equal 'ends' stack_too_short "$(records count | field stack_end)"
 }

@@ -221,7 +221,7 @@ keeps_policy() {
   let_it_call app "$app"
   attach_ends_with 1
   expect_equal 'statuses' 'refused attached attached ' "$(probe_statuses)"
-  expect_match 'message' "task 2, probe 1 .*sell.* is refused by policy policy" "$(cat err)"
+  expect_match 'message' "task 2, probe 1 .*sell.* is rejected by policy policy" "$(cat err)"
   expect_equal 'hits' '3 3 ' "$(records probe status=attached | field hits | tr '\n' ' ')"
 }
 

@@ -116,7 +116,7 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   CHECK(stacks.totals().failed == 0);
   Output output(-1, {.messages = told.fd()});
   report_stacks(stacks.totals(), request.capture, request.stacks, output);
-  CHECK(told.text() == "uprobectl: warning: 2 of 3 stacks cut off: the kernel walks at most "
+  CHECK(told.text() == "uprobectl: warning: 2 of 3 stacks truncated: the kernel walks at most "
                        "127 frames (--stack unwinds more)\n");
 }
 
@@ -131,8 +131,9 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
     request.capture.stack_bytes = size;
     Output output(-1, {.messages = told.fd()});
     report_stacks(totals, request.capture, request.stacks, output);
-    CHECK(told.text() ==
-          fmt::format("uprobectl: warning: 1 of 3 stacks cut off: deeper than the {}\n", expected));
+    CHECK(
+        told.text() ==
+        fmt::format("uprobectl: warning: 1 of 3 stacks truncated: deeper than the {}\n", expected));
   }
 }
 
@@ -166,7 +167,7 @@ TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
     CHECK(run.stacks.completeness() == StackCompleteness::complete);
     run.stacks.find(own_event(), walked(127));
     CHECK(run.stacks.completeness() == StackCompleteness::truncated);
-    std::string deep = "[cut off]";
+    std::string deep = "[truncated]";
     for (int i = 0; i < 127; ++i) deep += ";[unknown]";
     CHECK(run.folded() == deep + " 1\n[unknown] 1\n");
   }
@@ -178,7 +179,7 @@ TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
     run.stacks.find(own_event(), copied(bytes, 16384));
     run.stacks.find(own_event(), copied(bytes, 16384));
     run.stacks.find(own_event(), copied(bytes, 0x10000000));
-    CHECK(run.folded() == "[cut off];hit_stacks_here 2\n[not unwound];hit_stacks_here 1\n");
+    CHECK(run.folded() == "[incomplete];hit_stacks_here 1\n[truncated];hit_stacks_here 2\n");
   }
 #endif
   std::filesystem::remove_all(folder);
@@ -214,7 +215,7 @@ TEST_CASE("no larger --stack-size is suggested for a stack that continues elsewh
   CHECK(run.stacks.totals().truncated == 0);
   CHECK(run.stacks.totals().failed == 1);
   CHECK(run.explain() ==
-        "uprobectl: warning: 1 of 1 stacks not unwound to the end: the saved stack does not have "
+        "uprobectl: warning: 1 of 1 stacks incomplete: the saved stack does not have "
         "the bytes at 0x7ffcffffffc0; --keep-stacks DIR saves some of them\n");
 }
 
@@ -291,6 +292,6 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
   REQUIRE(files.write(""));
   std::ostringstream text;
   text << std::ifstream(*request.stacks.folded).rdbuf();
-  CHECK(text.str() == "[cut off];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
+  CHECK(text.str() == "[truncated];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
   std::filesystem::remove_all(folder);
 }

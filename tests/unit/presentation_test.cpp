@@ -107,9 +107,9 @@ TEST_CASE("braces with names may have commas and '='") {
   REQUIRE(list);
   CHECK(list->function == "send");
   CHECK(list->arguments.size() == 2);
-  CHECK(error_text("op:u32{read}") == "'read': expected NAME=NUMBER or '*'");
+  CHECK(error_text("op:u32{read}") == "invalid name 'read' (expected NAME=NUMBER or '*')");
   CHECK(error_text("op:u32{|A=3/1}") ==
-        "'A=3/1': expected a mask behind '/' that has all bits of the number");
+        "invalid name 'A=3/1' (expected a mask after '/' with all bits of the number)");
   CHECK(error_text("op:str{a=1}") == "'str{a=1}': only integers can have names");
   CHECK(error_text("op:u32{a=1") == "'u32{a=1': missing '}'");
   CHECK(error_text("a:cxxstring[4]") == "'cxxstring[4]': cxxstring has no length");

@@ -74,7 +74,7 @@ TEST_CASE("a refusal names the policy and the prefix that does not reach") {
   const Policy rules = policy("com.foo.Bar\ncom.foo.B\n");
   const Error error = rules.make_refusal("com.foo.Bars.x()", "policy p");
   CHECK(error.kind == ErrorKind::not_permitted);
-  CHECK(error.message == "'com.foo.Bars.x()' is refused by policy p: it matches none of the 2 "
+  CHECK(error.message == "'com.foo.Bars.x()' is rejected by policy p: it matches none of the 2 "
                          "allowed prefixes");
   CHECK(error.hints ==
         std::vector<std::string>{

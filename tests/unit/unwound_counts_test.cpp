@@ -94,7 +94,7 @@ TEST_CASE("incomplete stacks are counted separately with a placeholder") {
   counting.hit({0x10}, StackCompleteness::truncated);
   counting.hit({0x10}, StackCompleteness::truncated);
   counting.hit({0x10});
-  CHECK(counting.tell() == "2\tf\t0x10 < [cut off]\n1\tf\t0x10\n");
+  CHECK(counting.tell() == "2\tf\t0x10 < [truncated]\n1\tf\t0x10\n");
   counting.hit({0x10}, StackCompleteness::incomplete);
-  CHECK(counting.tell() == "1\tf\t0x10 < [not unwound]\n");
+  CHECK(counting.tell() == "1\tf\t0x10 < [incomplete]\n");
 }
