@@ -166,6 +166,17 @@ std::optional<reading> PlaceReader::number_in_piece(const Piece& piece, std::uin
 
 namespace {
 
+// Whether the type has floating-point numbers only, which calling conventions pass apart.
+bool is_floating_point(const Type& type, int depth) {
+  if (type.kind() == TypeKind::floating) return true;
+  if (depth == max_typed_depth) return false;
+  if (type.kind() == TypeKind::array) return is_floating_point(*type.target(), depth + 1);
+  return type.kind() == TypeKind::structure && !type.members().empty() &&
+         std::ranges::all_of(type.members(), [&](const dwarf::Member& each) {
+           return is_floating_point(*each.type, depth + 1);
+         });
+}
+
 // Finds what paths name, step by step.
 class PathResolver {
 public:
@@ -208,7 +219,7 @@ private:
     if (!source || source->kind != ArgumentSource::Kind::argument) return nullptr;
     std::uint32_t number = 0;
     for (const dwarf::Variable& each : where_.function->variables)
-      if (each.is_parameter && is_of_call(each) && each.type->kind() != TypeKind::floating &&
+      if (each.is_parameter && is_of_call(each) && !is_floating_point(*each.type, 0) &&
           number++ == source->number)
         return &each;
     return nullptr;

@@ -109,6 +109,9 @@ picks_values() {
   attach_types --args 'a.cells[1][2], a.cells[0], a.names[1], b[1][0]' "$FIXTURES/types/types" shop::grids
   expect_match 'rows' 'a\.cells\[1\]\[2\]=6, a\.cells\[0\]=\[1, 2, 3\], a\.names\[1\]="south", b\[1\]\[0\]=4$' \
     "$(cat out)"
+  # As in registers: floating-point parameters do not count.
+  attach_types --args 'arg0, arg1' --if 'arg1==5' "$FIXTURES/types/types" shop::floats
+  expect_match 'parameters by position' 'arg0=1, arg1=5$' "$(cat out)"
   attach_types -r --args 'ret.y' "$FIXTURES/types/types" shop::points
   expect_match 'of the result' 'ret\.y=-8' "$(cat out)"
 }
