@@ -96,7 +96,7 @@ struct InlinedInto {
   std::optional<std::string> demangled; // only if it differs
   std::string source;                   // path of the file with the call; may be empty
   std::uint32_t line = 0;               // 0: unknown
-  // Hits may differ from the calls: a jump leads to the place, or it is not known to be the entry.
+  // Whether hits may differ from calls: a jump reaches the place, or its entry is unknown.
   bool is_approximate = false;
 };
 
@@ -213,7 +213,7 @@ struct TargetFile {
   std::vector<std::string> warnings;        // about the choice of this file
 };
 
-// What a FUNCTION means in one file of several.
+// The result of Target::resolve_spelled().
 struct ResolvedFunction {
   Result<std::vector<ProbePoint>> points;
   // Set if the name was resolved by another spelling: SpelledFunctions::distance. The points and
@@ -257,7 +257,7 @@ public:
   const BinaryPath& path() const;         // as found
   const BinaryPath& display_path() const; // the path to print: FILE of the output
   const elf::Image* image() const;        // null for an archive as a whole
-  const ProbedBinary& binary() const;     // for an archive as a whole without what an image has
+  const ProbedBinary& binary() const;     // of an archive as a whole: without machine and build id
   const std::shared_ptr<const MappedFile>& file() const;
   const std::vector<std::string>& warnings() const; // about the choice of this file
   // The error wrong_machine if none of the processes in the options can run this file.
@@ -270,7 +270,7 @@ public:
   // aliases and clones.
   Result<std::vector<ProbePoint>> resolve(const FunctionSpec& function,
                                           const ResolveOptions& options = {}) const;
-  // Same, with what decides between several files.
+  // Same as resolve(), with the distance of the spelling that was found.
   ResolvedFunction resolve_spelled(const FunctionSpec& function,
                                    const ResolveOptions& options = {}) const;
   using VisitPlaces =

@@ -102,8 +102,8 @@ std::uint64_t code_mask(const AddressSpace& space, Arch arch);
 Stack unwind_stack(const Registers& registers, std::span<const MemoryPiece> memory,
                    AddressSpace& space, const UnwindLimits& limits = {});
 
-// Inserts the frames of functions that were inlined where a frame's code is, if the module cache
-// uses source lines.
+// Inserts a frame for each function that was inlined at a frame's pc, if the module cache reads
+// source lines.
 void add_inlined_frames(Stack& stack);
 
 // Returns why there is no further frame, as a message: "0x7f12 is in no executable mapping".

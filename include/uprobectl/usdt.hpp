@@ -30,7 +30,8 @@ struct StaticArgument {
   Kind kind = Kind::unparsed;
   // In bytes, mostly 1, 2, 4 or 8. nullopt if the note has no size, as with older compilers.
   std::optional<std::uint32_t> size;
-  std::uint32_t width = 8; // bytes of the register or of an address; the size if `size` is nullopt
+  std::uint32_t width =
+      8; // bytes to read if the note has no size: of the register or of an address
   bool is_signed = false;
   bool is_float = false;
 
@@ -55,7 +56,7 @@ struct StaticArgument {
 };
 std::string_view to_string(StaticArgument::Kind kind); // "constant", "register", "memory", ...
 
-// One location of a probe. A probe may have many, each with its own arguments.
+// One location of a static probe. A probe may have many, each with its own arguments.
 struct StaticProbe {
   std::string provider;
   std::string name;

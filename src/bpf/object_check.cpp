@@ -568,8 +568,8 @@ private:
 
 std::string_view CheckedTypes::string(std::uint32_t offset) const {
   if (!has_string(offset)) return {};
-  constexpr std::size_t longest = 4096; // of a section; many types may share one long name
-  const std::string_view rest = as_text(strings).substr(offset, longest);
+  constexpr std::size_t max_name = 4096; // of a section; many types may share one long name
+  const std::string_view rest = as_text(strings).substr(offset, max_name);
   return rest.substr(0, rest.find('\0'));
 }
 

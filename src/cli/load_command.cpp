@@ -28,10 +28,10 @@ PinRequest make_pin_request(const LoadOptions& options) {
 
 Result<mode_t> parse_mode(const std::string& text) {
   mode_t mode = 0;
-  constexpr mode_t most = 0777;
+  constexpr mode_t max_mode = 0777;
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, mode, 8);
-  if (error != std::errc() || end != last || mode > most)
+  if (error != std::errc() || end != last || mode > max_mode)
     return fail(ErrorKind::usage, "invalid value '" + text +
                                       "' for --mode (expected an octal number, for example 0660)");
   return mode;

@@ -59,7 +59,7 @@ std::string c_string_literal(std::string_view text) {
 } // namespace
 
 std::string event_name(const ProbePoint& point) {
-  constexpr std::size_t longest = 40; // leaves room for a unique suffix
+  constexpr std::size_t max_name = 40; // leaves room for a unique suffix
   std::string text = fmt::format("at_{:#x}", point.address.value);
   if (point.symbol) {
     text = point.demangled.value_or(*point.symbol);
@@ -75,7 +75,7 @@ std::string event_name(const ProbePoint& point) {
       name += '_';
   }
   if (name.empty() || (name[0] >= '0' && name[0] <= '9')) name.insert(0, "_");
-  return name.substr(0, longest);
+  return name.substr(0, max_name);
 }
 
 std::string EventNames::name(const ProbePoint& point) {

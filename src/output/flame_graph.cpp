@@ -163,8 +163,8 @@ std::string module_style(const DrawnModules& modules) {
 
 // Returns a row of modules with their colours, as many as fit, as SVG. In pixels; y is the top.
 std::string legend(const DrawnModules& modules, int x, int y, int width) {
-  constexpr double column_width = 6.63; // of 11 px DejaVu Sans Mono
-  constexpr std::size_t longest = 40;   // columns
+  constexpr double column_width = 6.63;   // of 11 px DejaVu Sans Mono
+  constexpr std::size_t max_columns = 40; // columns
   constexpr int room_for_rest = 100;
   std::string svg;
   double right = 0;
@@ -173,7 +173,7 @@ std::string legend(const DrawnModules& modules, int x, int y, int width) {
     if (modules.names[i].empty()) continue;
     std::string name;
     append_sanitized(name, modules.names[i]);
-    name = shorten_text(name, longest);
+    name = shorten_text(name, max_columns);
     const double taken = 16 + static_cast<double>(display_columns(name)) * column_width + 14;
     if (right + taken > width - (rest > 1 ? room_for_rest : 0)) {
       fmt::format_to(std::back_inserter(svg), "<text x=\"{:.2f}\" y=\"{}\">and {} more</text>\n",

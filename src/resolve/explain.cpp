@@ -162,9 +162,9 @@ Error no_function(const Query& query, std::string_view what) {
     error.message =
         fmt::format("{}: '{}' has no {}version '{}'", query.subject(), name.substr(0, at),
                     name.substr(at).starts_with("@@") ? "default " : "", version_text(name, at));
-    constexpr std::size_t most = 10;
+    constexpr std::size_t max_listed = 10;
     std::vector<std::string_view> shown(versions.begin(),
-                                        versions.begin() + std::min(most, versions.size()));
+                                        versions.begin() + std::min(max_listed, versions.size()));
     return std::move(error).hint("it is there as: " + joined(shown));
   }
   return error;
@@ -205,19 +205,19 @@ Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
 }
 
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates) {
-  constexpr std::size_t most = 10;
+  constexpr std::size_t max_listed = 10;
   const auto places = unique_places(candidates);
   Error error{ErrorKind::ambiguous,
               fmt::format("{}: '{}' is ambiguous, it has {} places", query.subject(),
                           query.function.name, places.size())};
-  for (std::size_t i = 0; i < places.size() && i < most; ++i) {
+  for (std::size_t i = 0; i < places.size() && i < max_listed; ++i) {
     const elf::Symbol& symbol = places[i];
     error = std::move(error).hint(fmt::format("use vaddr:{:#x} for {} ({} bytes, {})",
                                               symbol.address.value, display_name(symbol),
                                               symbol.size, to_string(symbol.binding)));
   }
-  if (places.size() > most)
-    error = std::move(error).hint(fmt::format("and {} more", places.size() - most));
+  if (places.size() > max_listed)
+    error = std::move(error).hint(fmt::format("and {} more", places.size() - max_listed));
   return std::move(error).hint("use --all for all of them");
 }
 

@@ -239,13 +239,14 @@ Result<Targets> all_files(const TargetOptions& options) {
 } // namespace
 
 Error ambiguous_target(std::string_view text, const std::vector<std::string>& candidates) {
-  constexpr std::size_t most = 10;
+  constexpr std::size_t max_listed = 10;
   Error error{ErrorKind::ambiguous, std::string(text) + ": " + std::to_string(candidates.size()) +
                                         " different files have this name"};
-  for (std::size_t i = 0; i < candidates.size() && i < most; ++i)
+  for (std::size_t i = 0; i < candidates.size() && i < max_listed; ++i)
     error = std::move(error).hint("candidate: " + candidates[i]);
-  if (candidates.size() > most)
-    error = std::move(error).hint("and " + std::to_string(candidates.size() - most) + " more");
+  if (candidates.size() > max_listed)
+    error =
+        std::move(error).hint("and " + std::to_string(candidates.size() - max_listed) + " more");
   return error;
 }
 

@@ -95,8 +95,8 @@ OptionalStub decode_arm64(const CodeBytes& code, std::size_t at) {
   end += 4;
   const bool marked = at >= 4 && word_at(code, at - 4) == bti_c;
   const std::size_t begin = marked ? at - 4 : at;
-  constexpr std::size_t longest = 24;
-  while (end - begin < longest && word_at(code, end) == nop) end += 4;
+  constexpr std::size_t max_bytes = 24;
+  while (end - begin < max_bytes && word_at(code, end) == nop) end += 4;
 
   const std::uint64_t pages = sign_extended((adrp >> 29 & 3) | (adrp >> 5 & 0x7ffff) << 2, 21);
   const std::uint64_t page = ((code.address.value + at) & ~std::uint64_t{0xfff}) + (pages << 12);
@@ -273,10 +273,10 @@ std::vector<elf::Symbol> plt_entries(const elf::Image& image) {
 std::optional<elf::Symbol> plt_entry_at(const elf::Image& image, VirtualAddress address) {
   const elf::Segment* segment = image.find_segment(address);
   if (segment == nullptr || !segment->executable) return std::nullopt;
-  constexpr std::uint64_t longest = 24; // bytes of one entry
-  const std::uint64_t before = std::min(longest, address.value - segment->address.value);
+  constexpr std::uint64_t max_bytes = 24; // bytes of one entry
+  const std::uint64_t before = std::min(max_bytes, address.value - segment->address.value);
   const CodeBytes code =
-      read_code(image, *segment, {{address.value - before}, before + 2 * longest});
+      read_code(image, *segment, {{address.value - before}, before + 2 * max_bytes});
   for (const PltStub& stub : find_plt_stubs(image.machine(), code, image.got())) {
     if (address < stub.address || address.value - stub.address.value >= stub.size) continue;
     const auto entry = PltSlots(image).entry(stub);

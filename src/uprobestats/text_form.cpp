@@ -64,9 +64,9 @@ std::uint32_t digit_value(char c) {
   return static_cast<std::uint32_t>((c | 0x20) - 'a') + 10;
 }
 
-// Returns the leading characters for which the predicate is true, at most `most`.
-std::string_view leading(std::string_view text, bool (*predicate)(char), std::size_t most) {
-  const auto end = std::ranges::find_if_not(text.substr(0, most), predicate);
+// Returns the leading characters for which the predicate is true, at most max_size.
+std::string_view leading(std::string_view text, bool (*predicate)(char), std::size_t max_size) {
+  const auto end = std::ranges::find_if_not(text.substr(0, max_size), predicate);
   return text.substr(0, static_cast<std::size_t>(end - text.begin()));
 }
 
@@ -216,9 +216,9 @@ constexpr std::size_t max_depth = 64; // of unknown fields, which are skipped; k
 
 std::string quote_token(const Token& token) {
   if (token.kind == Token::Kind::end) return "the end of the file";
-  constexpr std::size_t most = 40;
-  return fmt::format("'{}{}'", token.written.substr(0, most),
-                     token.written.size() > most ? "…" : "");
+  constexpr std::size_t max_shown = 40;
+  return fmt::format("'{}{}'", token.written.substr(0, max_shown),
+                     token.written.size() > max_shown ? "…" : "");
 }
 
 // Parses an unsigned number: decimal, hexadecimal (0x…) or octal (leading 0).
@@ -360,10 +360,10 @@ private:
     if (!minus) return fail(minus.error());
     if (token().kind != Token::Kind::integer) return expected("a number");
     const auto magnitude = parse_integer(token().written);
-    const std::uint64_t most = field.type == Field::Type::int64
-                                   ? std::uint64_t{1} << 63U
-                                   : std::uint64_t{1} << 31U; // of negative ones
-    if (!magnitude || *magnitude > most - (*minus ? 0 : 1))
+    const std::uint64_t max_magnitude = field.type == Field::Type::int64
+                                            ? std::uint64_t{1} << 63U
+                                            : std::uint64_t{1} << 31U; // of negative ones
+    if (!magnitude || *magnitude > max_magnitude - (*minus ? 0 : 1))
       return fail_at(place, fmt::format("invalid value {}{} for '{}'", *minus ? "-" : "",
                                         token().written, field.name));
     const auto number = static_cast<std::int64_t>(*minus ? 0 - *magnitude : *magnitude);
