@@ -162,7 +162,6 @@ Error no_function(const Query& query, std::string_view what) {
     error.message =
         fmt::format("{}: '{}' has no {}version '{}'", query.subject(), name.substr(0, at),
                     name.substr(at).starts_with("@@") ? "default " : "", version_text(name, at));
-    constexpr std::size_t max_listed = 10;
     std::vector<std::string_view> shown(versions.begin(),
                                         versions.begin() + std::min(max_listed, versions.size()));
     return std::move(error).hint("it is there as: " + joined(shown));
@@ -205,7 +204,6 @@ Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
 }
 
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates) {
-  constexpr std::size_t max_listed = 10;
   const auto places = unique_places(candidates);
   Error error{ErrorKind::ambiguous,
               fmt::format("{}: '{}' is ambiguous, it has {} places", query.subject(),

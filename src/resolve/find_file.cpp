@@ -239,14 +239,14 @@ Result<Targets> all_files(const TargetOptions& options) {
 } // namespace
 
 Error ambiguous_target(std::string_view text, const std::vector<std::string>& candidates) {
-  constexpr std::size_t max_listed = 10;
+  constexpr std::size_t max_candidates = 10;
   Error error{ErrorKind::ambiguous, std::string(text) + ": " + std::to_string(candidates.size()) +
                                         " different files have this name"};
-  for (std::size_t i = 0; i < candidates.size() && i < max_listed; ++i)
+  for (std::size_t i = 0; i < candidates.size() && i < max_candidates; ++i)
     error = std::move(error).hint("candidate: " + candidates[i]);
-  if (candidates.size() > max_listed)
-    error =
-        std::move(error).hint("and " + std::to_string(candidates.size() - max_listed) + " more");
+  if (candidates.size() > max_candidates)
+    error = std::move(error).hint("and " + std::to_string(candidates.size() - max_candidates) +
+                                  " more");
   return error;
 }
 

@@ -234,13 +234,13 @@ std::optional<std::string> missing_dex_warning(const Query& query, const art::Oa
 
 // Returns a warning that lists the other methods, up to a limit. It explains unexpected hits.
 std::string shared_code_warning(const ProbePoint& point, const std::vector<std::string>& others) {
-  constexpr std::size_t max_listed = 200;
+  constexpr std::size_t max_others = 200;
   std::string text = fmt::format("'{}' shares its code with {} other method{}, and a probe there "
                                  "fires for each of them: ",
                                  *point.symbol, others.size(), others.size() == 1 ? "" : "s");
-  for (std::size_t i = 0; i < others.size() && i < max_listed; ++i)
+  for (std::size_t i = 0; i < others.size() && i < max_others; ++i)
     text += (i == 0 ? "" : "; ") + others[i];
-  if (others.size() > max_listed) text += fmt::format("; and {} more", others.size() - max_listed);
+  if (others.size() > max_others) text += fmt::format("; and {} more", others.size() - max_listed);
   return text;
 }
 
