@@ -240,7 +240,7 @@ std::string shared_code_warning(const ProbePoint& point, const std::vector<std::
                                  *point.symbol, others.size(), others.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < others.size() && i < max_others; ++i)
     text += (i == 0 ? "" : "; ") + others[i];
-  if (others.size() > max_others) text += fmt::format("; and {} more", others.size() - max_listed);
+  if (others.size() > max_others) text += fmt::format("; and {} more", others.size() - max_others);
   return text;
 }
 

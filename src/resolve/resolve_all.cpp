@@ -16,7 +16,7 @@ namespace {
 std::string first_few(const std::vector<std::string>& names) {
   constexpr std::size_t max_names = 10;
   std::string text = joined(std::span(names).first(std::min(max_names, names.size())));
-  if (names.size() > max_names) text += fmt::format(" and {} more", names.size() - max_listed);
+  if (names.size() > max_names) text += fmt::format(" and {} more", names.size() - max_names);
   return text;
 }
 

@@ -64,9 +64,9 @@ std::uint32_t digit_value(char c) {
   return static_cast<std::uint32_t>((c | 0x20) - 'a') + 10;
 }
 
-// Returns the leading characters for which the predicate is true, at most max_size.
-std::string_view leading(std::string_view text, bool (*predicate)(char), std::size_t max_size) {
-  const auto end = std::ranges::find_if_not(text.substr(0, max_size), predicate);
+// Returns the leading characters for which the predicate is true, at most max_length.
+std::string_view leading(std::string_view text, bool (*predicate)(char), std::size_t max_length) {
+  const auto end = std::ranges::find_if_not(text.substr(0, max_length), predicate);
   return text.substr(0, static_cast<std::size_t>(end - text.begin()));
 }
 
