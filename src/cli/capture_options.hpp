@@ -18,6 +18,7 @@ struct CaptureOptions {
   bool on_return = false;
   std::optional<std::string> return_at;
   std::vector<std::string> arguments;
+  std::vector<std::string> prototypes; // files
   std::optional<std::uint64_t> depth; // of structures
   std::vector<std::string> conditions;
   std::vector<std::string> threads;

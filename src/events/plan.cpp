@@ -171,6 +171,9 @@ public:
         return RecordFormat{.arguments = plan_arguments(with_this(asked->arguments), nullptr)};
       return RecordFormat{.arguments = plan_arguments(asked->arguments, nullptr)};
     }
+    if (probed.known != nullptr)
+      return RecordFormat{.arguments = plan_arguments(probed.known->arguments, nullptr),
+                          .known = probed.known};
     // The registers of an inlined call do not hold arguments.
     if (point.inlined_into) return RecordFormat{};
     const bool at_entry = capture_.on_entry || capture_.pair_calls;
@@ -248,6 +251,7 @@ public:
     settings.process_name = capture_.process_name;
     filters.describe(settings);
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
+    settings.thread_pointer = capture_.thread_pointer;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
     lay_out_records(settings, plans, registers);
@@ -368,6 +372,11 @@ std::string prepared_key(const CapturePoint& probed) {
   return key;
 }
 
+// Each point has a known call of its own.
+std::string known_key(const CapturePoint& probed) {
+  return probed.known == nullptr ? "" : fmt::format("known {} ", fmt::ptr(probed.known.get()));
+}
+
 } // namespace
 
 CaptureMoments moments_of(const CaptureSpec& capture) {
@@ -399,7 +408,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const auto [same, is_new] = known.emplace(
         std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
                    point.inlined_into != nullptr,
-                   prepared_key(probed) + reading_key(location) + signature_key(point.java.get())),
+                   prepared_key(probed) + known_key(probed) + reading_key(location) + signature_key(point.java.get())),
         Probe{});
     if (is_new) {
       auto format = planner.make_format(list, probed, at_start);
