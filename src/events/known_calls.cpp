@@ -25,21 +25,20 @@ void make_pointer(ArgumentSpec& spec) {
 void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
   constexpr std::uint32_t least = 16;
   constexpr std::uint32_t overhead = 2; // of a string, see ReadingBuilder::build_argument()
+  const auto is_open = [](const ArgumentSpec& spec) {
+    return is_memory(spec.type) && !spec.length;
+  };
+  const auto open = static_cast<std::uint32_t>(std::ranges::count_if(arguments, is_open));
   std::uint32_t left = max_known_bytes;
-  std::uint32_t open = 0;
   for (ArgumentSpec& spec : arguments) {
-    if (!is_memory(spec.type)) continue;
-    if (!spec.length) {
-      ++open;
-    } else if (*spec.length + least <= left) {
+    if (!is_memory(spec.type) || !spec.length) continue;
+    if (*spec.length + least * open <= left)
       left -= *spec.length;
-    } else {
+    else
       make_pointer(spec);
-    }
   }
   for (ArgumentSpec& spec : arguments)
-    if (is_memory(spec.type) && !spec.length)
-      spec.max_bytes = std::min(max_string, left / open > overhead ? left / open - overhead : 1);
+    if (is_open(spec)) spec.max_bytes = std::min(max_string, left / open - overhead);
 }
 
 // What is read of errno: its offset from the thread pointer, and then its value.
