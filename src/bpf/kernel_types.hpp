@@ -21,8 +21,8 @@ struct BtfDeleter {
 using OwnedBtf = std::unique_ptr<btf, BtfDeleter>; // null if libbpf could not read them
 
 // Where the kernel stores the return addresses that uretprobes replaced, the number of pending
-// uretprobes, the name of a process, and the thread pointer of user space (an offset in task_struct).
-// Nullopt if a structure or a member is missing.
+// uretprobes, the name of a process, and the thread pointer of user space (an offset in
+// task_struct). Nullopt if a structure or a member is missing.
 std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types);
 std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types);
 std::optional<process_name_layout> read_process_name_layout(const btf* kernel_types);

@@ -82,7 +82,7 @@ struct reading {
   record_u8 pointer_size; /* in the probed code: 8 or 4 */
   /* 1 + the reading with the length of the buffer; 0: the capacity. */
   record_u8 length_from;
-  record_u8 length_is_end; /* that reading is the address of the buffer's end */
+  record_u8 length_is_end;       /* that reading is the address of the buffer's end */
   record_u8 adds_thread_pointer; /* to the base; see builtin_settings::thread_pointer */
   record_u8 unused[2];
   record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */

@@ -275,8 +275,8 @@ std::optional<VirtualAddress> find_thread_offset_slot(const Layout& layout, std:
       const std::uint32_t index = each.getSymbol(is_mips64el);
       const auto addend = static_cast<std::uint64_t>(std::int64_t{each.r_addend});
       const auto symbol = index == 0 ? std::nullopt : symbols.at(index);
-      const bool is_it = index == 0 ? addend == offset
-                                    : symbol && symbol->name == variable && addend == 0;
+      const bool is_it =
+          index == 0 ? addend == offset : symbol && symbol->name == variable && addend == 0;
       if (is_it) return VirtualAddress{each.r_offset};
     }
     return std::nullopt;

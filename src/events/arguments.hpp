@@ -73,7 +73,7 @@ struct ArgumentSpec {
   // argument of this name had at the entry.
   std::optional<std::string> address_from = {};
   bool adds_thread_pointer = false; // to that address
-  std::uint32_t max_bytes = 0; // of memory without a length; 0: CaptureSpec::max_string_bytes
+  std::uint32_t max_bytes = 0;      // of memory without a length; 0: CaptureSpec::max_string_bytes
 
   bool operator==(const ArgumentSpec&) const = default;
 };

@@ -74,11 +74,11 @@ struct Event {
   // The arguments and the result are those of a known function (events/prototypes.hpp): they are
   // shown without their names, as in a call.
   bool is_known_call = false;
-  std::string return_errno; // of a call that failed: the name of its errno, "ENOENT"
-  std::optional<std::uint64_t> latency_ns;   // on_return of a paired call
-  std::vector<std::uint64_t> registers;      // if requested, in the order of register_names()
-  std::optional<std::uint32_t> ns_pid;       // pid in the process's own pid namespace
-  std::shared_ptr<const UserRecord> record;  // EventKind::record
+  std::string return_errno;                // of a call that failed: the name of its errno, "ENOENT"
+  std::optional<std::uint64_t> latency_ns; // on_return of a paired call
+  std::vector<std::uint64_t> registers;    // if requested, in the order of register_names()
+  std::optional<std::uint32_t> ns_pid;     // pid in the process's own pid namespace
+  std::shared_ptr<const UserRecord> record; // EventKind::record
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
   // The frame that called the function, if requested and known. Borrowed as `stack`.

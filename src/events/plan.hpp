@@ -16,7 +16,8 @@
 
 namespace uprobectl {
 
-// With more functions, only scalars and strings are captured without --args: their plans stay small.
+// With more functions, only scalars and strings are captured without --args: their plans stay
+// small.
 constexpr std::size_t max_whole_functions = 64;
 
 // How the user stack of a hit is walked.
@@ -128,8 +129,8 @@ struct PlannedArgument {
 // What the records of a probe contain.
 struct RecordFormat {
   std::vector<PlannedArgument> arguments;
-  bool six_registers = false; // the registers of the first six arguments instead
-  std::size_t prepared = 0;   // the number of prepared readings
+  bool six_registers = false;                  // the registers of the first six arguments instead
+  std::size_t prepared = 0;                    // the number of prepared readings
   std::shared_ptr<const KnownCall> known = {}; // whose arguments these are
 };
 

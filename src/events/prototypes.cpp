@@ -115,8 +115,8 @@ private:
       return mistake(text, "expected library, type or FUNCTION(…)");
     const auto close = find_close(text, open);
     if (close == std::string_view::npos) return mistake(text.substr(open), "missing ')'");
-    auto made = parse_signature(text.substr(open + 1, close - open - 1),
-                                strip(text.substr(close + 1)));
+    auto made =
+        parse_signature(text.substr(open + 1, close - open - 1), strip(text.substr(close + 1)));
     if (!made) return fail(std::move(made).error());
     const auto prototype = std::make_shared<const Prototype>(std::move(*made));
     std::string_view names = strip(text.substr(0, open));
@@ -218,8 +218,8 @@ private:
       return mistake(text, "expected NAME:TYPE");
     if (text.find('@') != std::string_view::npos)
       return mistake(text.substr(text.find('@')), "a parameter's position is that in the list");
-    return fmt::format("{}:{}@arg{}", text.substr(0, colon),
-                       expand(strip(text.substr(colon + 1))), position);
+    return fmt::format("{}:{}@arg{}", text.substr(0, colon), expand(strip(text.substr(colon + 1))),
+                       position);
   }
 
   // Replaces the name of a defined type by its definition.
@@ -253,8 +253,8 @@ private:
       };
       const auto before = std::span(made.parameters).first(i);
       if (!parameter.only_if.empty() && std::ranges::none_of(before, is_named))
-        return mistake(places[i], fmt::format("no integer {} before it",
-                                              in_single_quotes(parameter.only_if)));
+        return mistake(places[i],
+                       fmt::format("no integer {} before it", in_single_quotes(parameter.only_if)));
     }
     if (list.arguments.size() > made.parameters.size())
       made.result = std::move(list.arguments.back());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of the prototypes of known functions, which say what to capture at a function without debug
-// information. `uprobectl help prototypes` describes the format.
+// Tables of the prototypes of known functions, which say what to capture at a function without
+// debug information. `uprobectl help prototypes` describes the format.
 #pragma once
 
 #include "events/arguments.hpp"

@@ -19,11 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& [name, prototype] : library.functions)
       for (const bool paired : {false, true}) {
         const CaptureSpec capture{.pair_calls = paired, .thread_pointer = 8};
-        CapturePoint probed{
-            .point = &point,
-            .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING},
-            .known = std::make_shared<const KnownCall>(
-                make_known_call(*prototype, name, capture, false, -64))};
+        CapturePoint probed{.point = &point,
+                            .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING},
+                            .known = std::make_shared<const KnownCall>(
+                                make_known_call(*prototype, name, capture, false, -64))};
         const auto plan = CapturePlan::make(capture, std::span(&probed, 1));
         if (!plan) continue; // more arguments than have a place
         std::uint32_t bytes = 0;

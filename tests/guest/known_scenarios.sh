@@ -39,7 +39,7 @@ write(-1, "four", 4)
 close(-1)
 mkdir("/dev", 0755)
 mmap(NULL, 0, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0)
-socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, 12345)
+socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, 17)
 connect(-1, 127.0.0.1:80, 16)
 getenv("NO_SUCH_NAME")
 pthread_mutex_trylock(ADDRESS)
@@ -59,7 +59,7 @@ write(-1, "four", 4) = -1 EBADF
 close(-1) = -1 EBADF
 mkdir("/dev", 0755) = -1 EEXIST
 mmap(NULL, 0, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0) = MAP_FAILED EINVAL
-socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, 12345) = -1 EPROTONOSUPPORT
+socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, 17) = -1 EPROTONOSUPPORT
 connect(-1, 127.0.0.1:80, 16) = -1 EBADF
 getenv("NO_SUCH_NAME") = NULL
 pthread_mutex_trylock(ADDRESS) = EBUSY

@@ -30,9 +30,8 @@ std::vector<std::string> names_of(const KnownCall& call) {
   return names;
 }
 
-constexpr std::string_view read_table =
-    "library libc.so*\n"
-    "read(fd:s32, out data:buf[ret], size:u64) = s64 errno\n";
+constexpr std::string_view read_table = "library libc.so*\n"
+                                        "read(fd:s32, out data:buf[ret], size:u64) = s64 errno\n";
 
 } // namespace
 
@@ -97,8 +96,7 @@ TEST_CASE("mistakes in a table have a line and a column") {
   CHECK(mistake_in("library a\nf") == "line 2, column 1: expected library, type or FUNCTION(…)");
   CHECK(mistake_in("library a\nf(a:s32") == "line 2, column 2: missing ')'");
   CHECK(mistake_in("library a\nf(a:s32,\n  b)") == "line 3, column 3: expected NAME:TYPE");
-  CHECK(mistake_in("library a\nf(a:s32, )") ==
-        "line 2, column 3: expected a parameter behind ','");
+  CHECK(mistake_in("library a\nf(a:s32, )") == "line 2, column 3: expected a parameter behind ','");
   CHECK(mistake_in("library a\nf(, a:s32)") == "line 2, column 3: expected NAME:TYPE");
   CHECK(mistake_in("library a\nf(a:s32) s32") == "line 2, column 10: expected '='");
   CHECK(mistake_in("library a\nf(a:s32) =") == "line 2, column 10: expected a type behind '='");
@@ -154,22 +152,22 @@ TEST_CASE("of a paired call, memory is read at the return, and errno") {
   const Prototype& read = *table.find("libc.so.6", "read");
   const CaptureSpec paired{.pair_calls = true, .thread_pointer = 64};
   const KnownCall call = make_known_call(read, "read", paired, false, -8);
-  CHECK(names_of(call) == std::vector<std::string>{"fd", "data", "size", "ret", "&data",
-                                                   "errno offset", "errno"});
+  CHECK(names_of(call) ==
+        std::vector<std::string>{"fd", "data", "size", "ret", "&data", "errno offset", "errno"});
   CHECK(call.shown == 4);
   CHECK(call.arguments[1].address_from == "&data");
   CHECK(call.arguments[5].source.offsets == std::vector<std::int64_t>{-8});
   // Neither where it is not known, nor with many functions.
   CHECK(make_known_call(read, "read", paired, false, std::nullopt).arguments.size() == 5);
-  CHECK(make_known_call(read, "read", CaptureSpec{.pair_calls = true}, false, -8)
-            .arguments.size() == 5);
+  CHECK(
+      make_known_call(read, "read", CaptureSpec{.pair_calls = true}, false, -8).arguments.size() ==
+      5);
   CHECK(make_known_call(read, "read", paired, true, std::nullopt).arguments[1].type ==
         ArgumentType::ptr);
 }
 
 TEST_CASE("strings and buffers of a call share 512 bytes") {
-  const PrototypeTable table =
-      table_of("library a\nf(a:str, b:buf[400], c:buf[80], d:str) = str");
+  const PrototypeTable table = table_of("library a\nf(a:str, b:buf[400], c:buf[80], d:str) = str");
   const CaptureSpec capture{.pair_calls = true, .max_string_bytes = 4096};
   const KnownCall call = make_known_call(*table.find("a", "f"), "f", capture, false, std::nullopt);
   CHECK(call.arguments[1].type == ArgumentType::bytes);
