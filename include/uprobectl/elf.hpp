@@ -257,6 +257,9 @@ public:
   // DT_REL), in their order. Each has a symbol with a name. Supports x86-64, i386, arm64 and arm;
   // empty for other machines. Ignores DT_ANDROID_REL(A), which contain no JUMP_SLOT.
   Result<std::vector<ImportSlot>> import_slots() const;
+  // Returns the GOT entry that the loader sets to the offset of the image's own thread-local
+  // variable from the thread pointer. nullopt if there is none, and on other machines than x86-64.
+  std::optional<VirtualAddress> thread_offset_slot(std::string_view variable) const;
   // Returns the sections of the PLT; empty without section headers.
   std::vector<AddressRange> plt_sections() const;
   bool has_section_headers() const;

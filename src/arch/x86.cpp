@@ -187,6 +187,7 @@ constinit const ArchInfo x86_64_info{
     .callee_saved = x86_64_callee_saved,
     .jump_slot = llvm::ELF::R_X86_64_JUMP_SLOT,
     .glob_dat = llvm::ELF::R_X86_64_GLOB_DAT,
+    .thread_offset = llvm::ELF::R_X86_64_TPOFF64,
     .loader_flags = 0x0303,
     .multiarch = "x86_64-linux-gnu",
     .android_abis = x86_64_abis,

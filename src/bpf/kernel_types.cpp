@@ -92,6 +92,21 @@ std::optional<process_name_layout> read_process_name_layout(const btf* kernel_ty
   return process_name_layout{.group_leader = *leader, .comm = *comm};
 }
 
+// x86-64 (arch/x86/include/asm/processor.h): the system calls that set the base of fs store it
+// there as well, also for the running thread. arm64 stores tpidr_el0, which programs set
+// themselves, when the thread is switched from: too late.
+std::optional<std::uint32_t> read_thread_pointer_offset(const btf* kernel_types) {
+#if defined(__x86_64__)
+  const auto thread = member_offset(kernel_types, "task_struct", "thread");
+  const auto base = member_offset(kernel_types, "thread_struct", "fsbase");
+  if (!thread || !base) return std::nullopt;
+  return *thread + *base;
+#else
+  (void)kernel_types;
+  return std::nullopt;
+#endif
+}
+
 namespace {
 
 template <typename Layout>
@@ -111,6 +126,10 @@ std::optional<nesting_layout> find_nesting_layout() { return find_layout(read_ne
 
 std::optional<process_name_layout> find_process_name_layout() {
   return find_layout(read_process_name_layout);
+}
+
+std::optional<std::uint32_t> find_thread_pointer_offset() {
+  return find_layout(read_thread_pointer_offset);
 }
 
 } // namespace uprobectl

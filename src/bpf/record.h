@@ -57,7 +57,8 @@ enum reading_form {
 #define NO_REGISTER 255 /* as a base: 0 */
 /* A value of the probed code:
  * 1. The base: (register >> shift), or the value of an earlier reading; + base_offset
- *    + index * scale. If the earlier reading failed, this one fails in the same way.
+ *    + index * scale + thread pointer. If the earlier reading failed, this one fails in the same
+ *    way.
  * 2. `steps` loads. Step i loads from the previous result + offsets[i]: a pointer, the last step
  *    `size` bytes.
  * 3. + addend. Of the result only `bit_count` bits from bit `bit_offset` on are used. */
@@ -81,8 +82,9 @@ struct reading {
   record_u8 pointer_size; /* in the probed code: 8 or 4 */
   /* 1 + the reading with the length of the buffer; 0: the capacity. */
   record_u8 length_from;
-  record_u8 length_is_end; /* that reading is the address of the buffer's end */
-  record_u8 unused[3];
+  record_u8 length_is_end;       /* that reading is the address of the buffer's end */
+  record_u8 adds_thread_pointer; /* to the base; see builtin_settings::thread_pointer */
+  record_u8 unused[2];
   record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */
   record_u32 capacity;     /* maximum bytes read of a string or buffer; 0 for integers */
   record_u32 bytes_offset; /* of these bytes in the record */
@@ -235,7 +237,12 @@ enum builtin_flag {
 #define PLAN_FLAGS (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32)
 
 /* What the readings of a run use, besides 1 << form of each. */
-enum reading_feature { USES_INDEX = 1 << 8, USES_BASE_FROM = 1 << 9, USES_LENGTH_FROM = 1 << 10 };
+enum reading_feature {
+  USES_INDEX = 1 << 8,
+  USES_BASE_FROM = 1 << 9,
+  USES_LENGTH_FROM = 1 << 10,
+  USES_THREAD_POINTER = 1 << 11
+};
 
 /* Where the kernel stores the return addresses that uretprobes replaced: offsets of members in
  * bytes. The members have these names since Linux 4.3 (include/linux/uprobes.h). */
@@ -286,7 +293,7 @@ struct builtin_settings {
   record_u32 filter_features;              /* enum filter_feature, and 1 << subject */
   record_u32 pattern_states;               /* of each pattern, a power of two; 0: no patterns */
   struct process_name_layout process_name; /* used with COMPARE_PROCESS_NAME */
-  record_u32 unused;
+  record_u32 thread_pointer;               /* its offset in task_struct; 0: unknown */
 };
 
 enum record_kind {

@@ -21,15 +21,19 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
 }
 
-Result<std::string> read_set_file(const std::string& path) {
+// Reads one byte more than `most`, so that a larger file is noticed.
+Result<std::string> read_start(const std::string& path, std::size_t most) {
   std::ifstream file(path, std::ios::binary);
   std::string content;
-  // One byte more, so that a larger file is noticed.
-  content.resize(max_set_file + 1);
+  content.resize(most + 1);
   file.read(content.data(), static_cast<std::streamsize>(content.size()));
   content.resize(static_cast<std::size_t>(file.gcount()));
   if (!file.is_open() || file.bad()) return fail(system_error(errno, "cannot read the file"));
   return content;
+}
+
+Result<std::string> read_set_file(const std::string& path) {
+  return read_start(path, max_set_file);
 }
 
 // Applies CaptureOptions to a request.
@@ -87,6 +91,8 @@ private:
       if (!list) return wrong_value("--args: ", std::move(list).error());
       capture_.arguments.push_back(std::move(*list));
     }
+    for (const std::string& path : options_.prototypes)
+      if (auto read = read_prototypes(path); !read) return read;
     if (auto read = read_filters(); !read) return read;
     if (!options_.measured) return {};
     capture_.measured = parse_source_name(*options_.measured);
@@ -99,6 +105,14 @@ private:
       capture_.on_return = true;
       capture_.on_entry = false;
     }
+    return {};
+  }
+
+  Result<void> read_prototypes(const std::string& path) {
+    const auto text = read_start(path, max_prototype_file);
+    if (!text) return wrong_value("--prototypes " + path + ": ", text.error());
+    if (auto added = capture_.prototypes.add(*text); !added)
+      return wrong_value("--prototypes " + path + ": ", std::move(added).error());
     return {};
   }
 
@@ -251,6 +265,7 @@ private:
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words) {
   if (words == ProbeKind::functions) bind_return_options(parser, options);
   parser.bind("--args", options.arguments);
+  if (words == ProbeKind::functions) parser.bind("--prototypes", options.prototypes);
   if (words == ProbeKind::functions)
     parser.bind("--args-depth", options.depth,
                 CountReader{.mistake = "invalid value '{}' for --args-depth (expected 1 to " +

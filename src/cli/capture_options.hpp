@@ -18,7 +18,8 @@ struct CaptureOptions {
   bool on_return = false;
   std::optional<std::string> return_at;
   std::vector<std::string> arguments;
-  std::optional<std::uint64_t> depth; // of structures
+  std::vector<std::string> prototypes; // files
+  std::optional<std::uint64_t> depth;  // of structures
   std::vector<std::string> conditions;
   std::vector<std::string> threads;
   std::vector<std::string> other_threads; // --not-thread

@@ -259,4 +259,28 @@ Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout,
   });
 }
 
+std::optional<VirtualAddress> find_thread_offset_slot(const Layout& layout, std::uint64_t offset,
+                                                      std::string_view variable,
+                                                      const SymbolTable& symbols) {
+  const std::uint32_t type = layout.machine.info().thread_offset;
+  const auto dynamic = read_dynamic(layout);
+  if (type == 0 || !dynamic || !*dynamic || !(*dynamic)->rela) return std::nullopt;
+  const auto bytes = bytes_from(layout, *(*dynamic)->rela);
+  if (!bytes) return std::nullopt;
+  const auto table = bytes->first(std::min<std::uint64_t>(bytes->size(), (*dynamic)->rela_size));
+  return with_elf_type(layout.machine, [&]<class ELFT>() -> std::optional<VirtualAddress> {
+    for (const typename ELFT::Rela& each : views_in<typename ELFT::Rela>(table)) {
+      constexpr bool is_mips64el = false;
+      if (each.getType(is_mips64el) != type) continue;
+      const std::uint32_t index = each.getSymbol(is_mips64el);
+      const auto addend = static_cast<std::uint64_t>(std::int64_t{each.r_addend});
+      const auto symbol = index == 0 ? std::nullopt : symbols.at(index);
+      const bool is_it =
+          index == 0 ? addend == offset : symbol && symbol->name == variable && addend == 0;
+      if (is_it) return VirtualAddress{each.r_offset};
+    }
+    return std::nullopt;
+  });
+}
+
 } // namespace uprobectl::elf

@@ -51,4 +51,9 @@ using KnownVersions = std::shared_ptr<const std::vector<VersionName>>;
 // See Image::import_slots(). `symbols` is .dynsym.
 Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout, const SymbolTable& symbols);
 
+// See Image::thread_offset_slot(). `offset`: of the variable in the image's thread-local storage.
+std::optional<VirtualAddress> find_thread_offset_slot(const Layout& layout, std::uint64_t offset,
+                                                      std::string_view variable,
+                                                      const SymbolTable& symbols);
+
 } // namespace uprobectl::elf

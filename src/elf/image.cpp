@@ -172,6 +172,16 @@ Result<std::vector<ImportSlot>> Image::import_slots() const {
   return read_import_slots(state_->layout, *symbols);
 }
 
+std::optional<VirtualAddress> Image::thread_offset_slot(std::string_view variable) const {
+  const auto found = find_dynamic(variable);
+  const auto symbols = dynamic_symbols();
+  if (!found || !symbols) return std::nullopt;
+  for (const Symbol& each : *found)
+    if (each.type == SymbolType::tls && each.defined)
+      return find_thread_offset_slot(state_->layout, each.address.value, variable, *symbols);
+  return std::nullopt;
+}
+
 std::vector<AddressRange> Image::plt_sections() const {
   // .plt.sec: GNU ld and mold with IBT; .plt.got: GNU ld, for functions whose address is also
   // taken.

@@ -69,6 +69,11 @@ struct ArgumentSpec {
   std::optional<std::string> length_from;            // buf[NAME]: another argument of the same list
   std::uint32_t element_size = 1;                    // bytes for each unit of length_from
   std::shared_ptr<const Presentation> shown_as = {}; // null: as the type says
+  // Instead of `source`: memory at the return of a paired call, whose address is the value that the
+  // argument of this name had at the entry.
+  std::optional<std::string> address_from = {};
+  bool adds_thread_pointer = false; // to that address
+  std::uint32_t max_bytes = 0;      // of memory without a length; 0: CaptureSpec::max_string_bytes
 
   bool operator==(const ArgumentSpec&) const = default;
 };

@@ -116,6 +116,25 @@ std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_s
   return returns;
 }
 
+// Whether a function has written the memory of an output parameter: it has returned, its length is
+// not -1, and the address is not NULL.
+bool was_written(Bytes record, const reading& how, ExitKind left_by) {
+  if (left_by == ExitKind::tail_call || read_result(record, how.base_from - 1U).value == 0)
+    return false;
+  if (how.length_from == 0) return true;
+  const reading_result length = read_result(record, how.length_from - 1U);
+  return length.status >= 0 && static_cast<std::int64_t>(length.value) >= 0;
+}
+
+// Returns the address of an output parameter that was not written.
+ArgumentValue address_of(const ArgumentSpec& spec, Bytes record, const reading& how) {
+  return {.name = spec.name,
+          .type = ArgumentType::ptr,
+          .number = read_result(record, how.base_from - 1U).value,
+          .bytes = {},
+          .error = {}};
+}
+
 // Whether the record has the result of the reading.
 bool was_read(const reading& how, const probe_record& raw) {
   return raw.kind == RECORD_CALL || (how.moment == MOMENT_ENTRY) == (raw.kind == RECORD_ENTRY);
@@ -162,7 +181,9 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   const RecordFormat& format = formats_[probes_[raw.cookie].format];
   if (format.six_registers && event.has_arguments)
     event.arguments = read_value<decltype(event.arguments)>(record, sizeof(raw));
-  for (const auto& [spec, reading, problem] : format.arguments) {
+  std::optional<int> error;
+  for (std::size_t i = 0; i < format.arguments.size(); ++i) {
+    const auto& [spec, reading, problem] = format.arguments[i];
     const bool is_returned = spec.source.kind == ArgumentSource::Kind::returned;
     const bool is_return = spec.name == "ret" && is_returned;
     if (is_returned && event.left_by == ExitKind::tail_call) continue; // not yet known
@@ -180,6 +201,16 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     const auto& how = plan_of(raw.cookie).readings[reading];
     if (!was_read(how, raw)) continue;
     const reading_result result = read_result(record, reading);
+    if (format.known != nullptr && i >= format.known->shown) { // errno is the last of these
+      if (spec.adds_thread_pointer && result.status >= 0) error = static_cast<int>(result.value);
+      continue;
+    }
+    if (format.known != nullptr && !is_passed(*format.known, i, event)) continue;
+    if (spec.address_from && !was_written(record, how, event.left_by)) {
+      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
+          .push_back(address_of(spec, record, how));
+      continue;
+    }
     ArgumentValue value = decode_argument(record, spec, how, result, is_not_resident(raw, result));
     if (spec.shown_as != nullptr)
       set_presentation(value, *spec.shown_as, reads_proc_ ? raw.pid : 0);
@@ -191,6 +222,7 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   }
   if (!format.six_registers && event.has_arguments && !event.typed_arguments)
     event.typed_arguments.emplace();
+  if (format.known != nullptr) complete_known_call(event, *format.known, error);
   if (shows_registers_) {
     event.registers.resize(register_names().size());
     std::memcpy(event.registers.data(), record.data() + settings_.registers_offset,

@@ -65,17 +65,20 @@ struct Event {
   bool has_arguments = false;
   std::array<std::uint64_t, 6> arguments = {};
   std::optional<std::vector<ArgumentValue>> typed_arguments;
-  // The function's name without its signature, if debug information has named its parameters.
-  // Borrowed.
+  // The function's name without its signature, if its parameters are known. Borrowed.
   std::string_view function = {};
   ExitKind left_by = ExitKind::unknown;      // on_return
   std::uint64_t return_value = 0;            // on_return, except by a tail call: the raw register
   std::optional<ArgumentValue> typed_return; // if the type of the return value is known
   bool returns_nothing = false;              // the function's result is void
-  std::optional<std::uint64_t> latency_ns;   // on_return of a paired call
-  std::vector<std::uint64_t> registers;      // if requested, in the order of register_names()
-  std::optional<std::uint32_t> ns_pid;       // pid in the process's own pid namespace
-  std::shared_ptr<const UserRecord> record;  // EventKind::record
+  // The arguments and the result are those of a known function (events/prototypes.hpp): they are
+  // shown without their names, as in a call.
+  bool is_known_call = false;
+  std::string return_errno;                // of a call that failed: the name of its errno, "ENOENT"
+  std::optional<std::uint64_t> latency_ns; // on_return of a paired call
+  std::vector<std::uint64_t> registers;    // if requested, in the order of register_names()
+  std::optional<std::uint32_t> ns_pid;     // pid in the process's own pid namespace
+  std::shared_ptr<const UserRecord> record; // EventKind::record
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
   // The frame that called the function, if requested and known. Borrowed as `stack`.

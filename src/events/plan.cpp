@@ -171,6 +171,9 @@ public:
         return RecordFormat{.arguments = plan_arguments(with_this(asked->arguments), nullptr)};
       return RecordFormat{.arguments = plan_arguments(asked->arguments, nullptr)};
     }
+    if (probed.known != nullptr)
+      return RecordFormat{.arguments = plan_arguments(probed.known->arguments, nullptr),
+                          .known = probed.known};
     // The registers of an inlined call do not hold arguments.
     if (point.inlined_into) return RecordFormat{};
     const bool at_entry = capture_.on_entry || capture_.pair_calls;
@@ -248,6 +251,7 @@ public:
     settings.process_name = capture_.process_name;
     filters.describe(settings);
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
+    settings.thread_pointer = capture_.thread_pointer;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
     lay_out_records(settings, plans, registers);
@@ -306,6 +310,14 @@ private:
     return {};
   }
 
+  // A known function's parameters have names. What has none is compared as at any other function.
+  static std::span<const PlannedArgument> condition_arguments(const RecordFormat& format,
+                                                              const ConditionSpec& spec) {
+    const bool has_name = spec.name && !parse_source_name(*spec.name);
+    if (format.known != nullptr && !has_name) return {};
+    return format.arguments;
+  }
+
   Result<void> add_filters(const ReadingBuilder& builder, const RecordFormat& format,
                            const CapturePoint& probed, capture_plan& plan,
                            FilterCompiler& filters) const {
@@ -315,7 +327,8 @@ private:
           probed.prepared->conditions[i]) {
         terms.push_back(*probed.prepared->conditions[i]);
       } else {
-        auto made = builder.build_condition(capture_.filter.terms[i], format.arguments);
+        auto made = builder.build_condition(capture_.filter.terms[i],
+                                            condition_arguments(format, capture_.filter.terms[i]));
         if (!made) return fail(std::move(made).error());
         terms.push_back(std::move(*made));
       }
@@ -368,6 +381,11 @@ std::string prepared_key(const CapturePoint& probed) {
   return key;
 }
 
+// Each point has a known call of its own.
+std::string known_key(const CapturePoint& probed) {
+  return probed.known == nullptr ? "" : fmt::format("known {} ", fmt::ptr(probed.known.get()));
+}
+
 } // namespace
 
 CaptureMoments moments_of(const CaptureSpec& capture) {
@@ -396,11 +414,12 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const bool is_entry = planner.is_entry(point);
     const bool by_goroutine = planner.is_by_goroutine(point, code);
     const StaticProbeLocation location{.probe = point.static_probe.get(), .address = point.address};
-    const auto [same, is_new] = known.emplace(
-        std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
-                   point.inlined_into != nullptr,
-                   prepared_key(probed) + reading_key(location) + signature_key(point.java.get())),
-        Probe{});
+    const auto [same, is_new] =
+        known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
+                                 point.inlined_into != nullptr,
+                                 prepared_key(probed) + known_key(probed) + reading_key(location) +
+                                     signature_key(point.java.get())),
+                      Probe{});
     if (is_new) {
       auto format = planner.make_format(list, probed, at_start);
       auto made = format ? planner.make_plan(*format, probed, at_start, location, *filters)

@@ -8,12 +8,17 @@
 #include "events/arguments.hpp"
 #include "events/events.hpp"
 #include "events/filter.hpp"
+#include "events/known_calls.hpp"
 #include "events/prepared.hpp"
 
 #include <chrono>
 #include <functional>
 
 namespace uprobectl {
+
+// With more functions, only scalars and strings are captured without --args: their plans stay
+// small.
+constexpr std::size_t max_whole_functions = 64;
 
 // How the user stack of a hit is walked.
 enum class StackWalk {
@@ -40,6 +45,8 @@ struct CaptureSpec {
   // Without argument lists: capture parameters and results by their types, where debug information
   // has them.
   bool typed = false;
+  // Tables of the user, which have precedence over those that the program holds.
+  PrototypeTable prototypes = {};
   int typed_depth = default_typed_depth;   // of structures in structures, at most max_typed_depth
   Filter filter = {};                      // of hits
   std::chrono::nanoseconds min_latency{0}; // of pairs
@@ -58,6 +65,8 @@ struct CaptureSpec {
   nesting_layout nesting = {};
   // Where the kernel keeps the name of the process. Zero if it is not known.
   process_name_layout process_name = {};
+  // Where the kernel keeps the thread pointer: an offset in task_struct. 0 if it is not known.
+  std::uint32_t thread_pointer = 0;
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
@@ -106,6 +115,8 @@ struct CapturePoint {
   const ProbePoint* point = nullptr; // borrowed
   CodeAbi code = {};
   std::optional<PreparedCapture> prepared = {};
+  // What to capture of a known function, instead of registers, if nothing else says so.
+  std::shared_ptr<const KnownCall> known = {};
 };
 
 // An argument and where its value is in the record.
@@ -118,8 +129,9 @@ struct PlannedArgument {
 // What the records of a probe contain.
 struct RecordFormat {
   std::vector<PlannedArgument> arguments;
-  bool six_registers = false; // the registers of the first six arguments instead
-  std::size_t prepared = 0;   // the number of prepared readings
+  bool six_registers = false;                  // the registers of the first six arguments instead
+  std::size_t prepared = 0;                    // the number of prepared readings
+  std::shared_ptr<const KnownCall> known = {}; // whose arguments these are
 };
 
 // Returns the pid of a record that announces a new stack (CaptureSpec::count_stacks), nullopt for

@@ -48,6 +48,7 @@ void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans
     if (each.scale > 0) settings.reading_features |= USES_INDEX;
     if (each.base_from > 0) settings.reading_features |= USES_BASE_FROM;
     if (each.length_from > 0) settings.reading_features |= USES_LENGTH_FROM;
+    if (each.adds_thread_pointer != 0) settings.reading_features |= USES_THREAD_POINTER;
   };
   for (const capture_plan& plan : plans) {
     settings.max_readings = std::max(settings.max_readings, plan.reading_count);

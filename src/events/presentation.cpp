@@ -100,13 +100,15 @@ DataValue flags_of(const Presentation& how, const ArgumentValue& value) {
   return {DataValue::Name{std::move(text)}};
 }
 
-// Functions return an errno as such (pthread_create), or negative (the kernel's convention).
 std::optional<DataValue> error_name(std::int64_t number) {
-  constexpr std::int64_t max_error = 4095; // MAX_ERRNO of Linux
-  if (number == 0 || number < -max_error || number > max_error) return std::nullopt;
-  const char* const name = strerrorname_np(static_cast<int>(number < 0 ? -number : number));
-  if (name == nullptr) return std::nullopt;
-  return DataValue{DataValue::Name{fmt::format("{}{}", number < 0 ? "-" : "", name)}};
+  auto name = errno_name(number);
+  if (!name) return std::nullopt;
+  return DataValue{DataValue::Name{std::move(*name)}};
+}
+
+DataValue octal_of(const ArgumentValue& value) {
+  const std::uint64_t number = low_bytes(value.number, value.type);
+  return {DataValue::Name{number == 0 ? "0" : fmt::format("0{:o}", number)}};
 }
 
 std::optional<DataValue> time_of(std::int64_t seconds) {
@@ -192,6 +194,15 @@ DataValue array_of(const ArgumentValue& value, ArgumentType element) {
 
 } // namespace
 
+// Functions return an errno as such (pthread_create), or negative (the kernel's convention).
+std::optional<std::string> errno_name(std::int64_t number) {
+  constexpr std::int64_t largest = 4095; // MAX_ERRNO of Linux
+  if (number == 0 || number < -largest || number > largest) return std::nullopt;
+  const char* const name = strerrorname_np(static_cast<int>(number < 0 ? -number : number));
+  if (name == nullptr) return std::nullopt;
+  return fmt::format("{}{}", number < 0 ? "-" : "", name);
+}
+
 DataValue plain_value(const ArgumentValue& argument) {
   switch (argument.type) {
   case ArgumentType::s8:
@@ -232,6 +243,7 @@ DataValue plain_value(const ArgumentValue& argument) {
 std::span<const NamedPresentation> named_presentations() {
   static constexpr std::array all = {
       NamedPresentation{"errno", Shown::error_number, ArgumentType::s32, 0},
+      NamedPresentation{"oct", Shown::octal, ArgumentType::u32, 0},
       NamedPresentation{"fd", Shown::file_descriptor, ArgumentType::s32, 0},
       NamedPresentation{"time", Shown::time, ArgumentType::s64, 0},
       NamedPresentation{"in_addr", Shown::ipv4_address, ArgumentType::u32, 0},
@@ -275,6 +287,8 @@ std::optional<DataValue> present(const Presentation& how, const ArgumentValue& v
     return flags_of(how, value);
   case Shown::error_number:
     return error_name(number);
+  case Shown::octal:
+    return octal_of(value);
   case Shown::file_descriptor:
     return descriptor(number, pid);
   case Shown::time:

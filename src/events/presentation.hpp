@@ -15,6 +15,7 @@ struct Presentation {
     names,           // one of `names`
     flags,           // several of `names`
     error_number,    // errno.h
+    octal,           // 0644
     file_descriptor, // with the path that the process has open there
     time,            // seconds since 1970, UTC
     ipv4_address,    // struct in_addr
@@ -55,6 +56,9 @@ struct NamedPresentation {
   std::uint32_t bytes; // of a buffer without a length; 0: of the usual length
 };
 std::span<const NamedPresentation> named_presentations();
+
+// Returns "ENOENT" or, for the negative number, "-ENOENT"; nullopt if it is not an errno.
+std::optional<std::string> errno_name(std::int64_t number);
 
 // Formats the value by its type alone.
 DataValue plain_value(const ArgumentValue& argument);

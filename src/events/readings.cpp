@@ -429,20 +429,37 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
   return made;
 }
 
+Result<reading> ReadingBuilder::value_at_return(const ArgumentSpec& spec,
+                                                std::span<const PlannedArgument> list) const {
+  const auto address = find_named(list, *spec.address_from);
+  if (address == list.end() || !capture_.pair_calls)
+    return fail(ErrorKind::usage, spec.name + ": its address is not known at the return");
+  reading made{};
+  made.moment = MOMENT_RETURN;
+  made.base = NO_REGISTER;
+  made.base_from = static_cast<record_u8>(address->reading + 1);
+  made.adds_thread_pointer = spec.adds_thread_pointer ? 1 : 0;
+  made.size = static_cast<record_u8>(size_of(spec.type, convention_.pointer_size));
+  made.is_signed = is_signed(spec.type) ? 1 : 0;
+  if (!is_memory(spec.type)) add_step(made, 0);
+  return made;
+}
+
 Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
                                                std::span<const PlannedArgument> list) const {
-  auto made = value(spec.source, spec.type);
+  auto made = spec.address_from ? value_at_return(spec, list) : value(spec.source, spec.type);
   if (!made || !is_memory(spec.type)) return made;
+  const std::uint32_t most = spec.max_bytes > 0 ? spec.max_bytes : capture_.max_string_bytes;
   if (spec.type != ArgumentType::bytes) {
     const auto form = string_form(spec.name, spec.type);
     if (!form) return fail(form.error());
     made->form = static_cast<record_u8>(*form);
-    made->capacity = capture_.max_string_bytes;
+    made->capacity = most;
     // With room for the NUL, and a byte that shows truncation.
     if (spec.type == ArgumentType::string) made->capacity += 2;
   } else {
     made->form = READ_BYTES;
-    made->capacity = spec.length.value_or(capture_.max_string_bytes);
+    made->capacity = spec.length.value_or(most);
     made->element_size = spec.element_size;
   }
   if (!spec.length_from) return made;

@@ -80,6 +80,9 @@ private:
                                   std::optional<ArgumentType> type) const;
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
+  // See ArgumentSpec::address_from.
+  Result<reading> value_at_return(const ArgumentSpec& spec,
+                                  std::span<const PlannedArgument> list) const;
   Result<reading> argument_value(const ArgumentSource& source, std::uint32_t size,
                                  bool is_signed) const;
   Result<reading> java_value(const ArgumentSource& source, std::uint32_t size,

@@ -270,6 +270,7 @@ public:
     if (event.typed_return) {
       append_json_value(record.begin_field("return_value"), *event.typed_return);
       record.field("return_error", event.typed_return->error);
+      if (!event.return_errno.empty()) record.field("return_errno", event.return_errno);
     } else {
       const bool has_value = event.kind == EventKind::on_return &&
                              event.left_by != ExitKind::tail_call && !event.returns_nothing;

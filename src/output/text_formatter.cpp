@@ -538,7 +538,11 @@ private:
     if (event.returns_nothing) return "returned";
     if (!event.typed_return) return "= " + hex(event.return_value);
     std::string text = "= ";
-    append_text_value(text, *event.typed_return);
+    if (event.is_known_call)
+      append_call_value(text, *event.typed_return);
+    else
+      append_text_value(text, *event.typed_return);
+    if (!event.return_errno.empty()) text += ' ' + event.return_errno;
     return text;
   }
 
@@ -555,7 +559,10 @@ private:
   static std::string arguments_text(const Event& event) {
     std::string text;
     if (event.typed_arguments) {
-      append_text_arguments(text, *event.typed_arguments);
+      if (event.is_known_call)
+        append_call_arguments(text, *event.typed_arguments);
+      else
+        append_text_arguments(text, *event.typed_arguments);
       return text;
     }
     if (!event.has_arguments) return text;

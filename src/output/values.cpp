@@ -283,6 +283,22 @@ void append_text_arguments(std::string& out, std::span<const ArgumentValue> argu
   }
 }
 
+void append_call_value(std::string& out, const ArgumentValue& argument) {
+  const bool is_pointer = argument.type == ArgumentType::ptr || is_memory(argument.type);
+  if (is_pointer && argument.number == 0 && argument.bytes.empty() &&
+      (argument.error || argument.type == ArgumentType::ptr))
+    out += "NULL";
+  else
+    append_text_value(out, argument);
+}
+
+void append_call_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (i > 0) out += ", ";
+    append_call_value(out, arguments[i]);
+  }
+}
+
 namespace {
 
 using Kind = StaticArgument::Kind;

@@ -21,6 +21,10 @@ void append_json_value(std::string& out, const ArgumentValue& argument); // null
 void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments);
 void append_text_value(std::string& out, const ArgumentValue& argument); // without its name
 
+// The same for known functions, as in a call: "/etc/hosts", O_RDONLY|O_CLOEXEC, NULL
+void append_call_arguments(std::string& out, std::span<const ArgumentValue> arguments);
+void append_call_value(std::string& out, const ArgumentValue& argument);
+
 // Appends a value decoded by its BTF type. Numbers from 2^53 on are strings of digits, pointers
 // "0x…", bytes hexadecimal, NaN and infinity null. Members of anonymous structs and unions are
 // members of their parent.

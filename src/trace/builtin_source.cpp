@@ -5,6 +5,7 @@
 #include "symbols/classify.hpp"
 #include "trace/aggregates.hpp"
 #include "trace/diagnosis.hpp"
+#include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/returns.hpp"
 #include "trace/typed_probes.hpp"
@@ -89,8 +90,9 @@ public:
     for (const Probe& probe : probes_)
       points.push_back(
           {.point = &probe.point, .code = readers_.read_code_abi(probe.point, strings)});
-    if (auto added = add_types(points); !added) return fail(std::move(added).error());
     CaptureSpec capture = request_.capture;
+    if (auto added = add_types(points); !added) return fail(std::move(added).error());
+    if (auto added = add_known(points, capture); !added) return fail(std::move(added).error());
     capture.filters = filter_.filters;
     capture.user = filter_.user;
     capture.return_instances = return_instances_.value_or(return_instance_layout{});
@@ -261,6 +263,16 @@ private:
       if (auto added = typed_->add(point); !added) return added;
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
     return typed_->check();
+  }
+
+  // Sets what to capture of known functions at points without types.
+  static Result<void> add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
+    auto known = KnownFunctions::make(capture, points.size());
+    if (!known) return fail(std::move(known).error());
+    if (capture.pair_calls && known->needs_thread_pointer(points))
+      capture.thread_pointer = find_thread_pointer_offset().value_or(0);
+    known->add_to(points, capture);
+    return {};
   }
 
   bool by_trampoline() const {

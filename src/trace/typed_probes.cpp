@@ -11,9 +11,6 @@ namespace uprobectl {
 
 namespace {
 
-// With more functions, only scalars and strings are captured: their plans stay small.
-constexpr std::size_t max_whole_functions = 64;
-
 // Whether the code at the point is native and of this machine. Java methods and static probes
 // describe their arguments themselves.
 bool can_have_types(const CapturePoint& probed) {

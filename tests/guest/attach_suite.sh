@@ -45,6 +45,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/inlined_scenarios.sh"
 # shellcheck source=tests/guest/typed_scenarios.sh
 . "$folder/typed_scenarios.sh"
+# shellcheck source=tests/guest/known_scenarios.sh
+. "$folder/known_scenarios.sh"
 # shellcheck source=tests/guest/filter_scenarios.sh
 . "$folder/filter_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
@@ -129,6 +131,7 @@ fi
 if in_scope architecture; then
   inlined_scenarios
   typed_scenarios
+  known_scenarios
   filter_scenarios
   process_scenarios
   refusal_scenarios

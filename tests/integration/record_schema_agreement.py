@@ -16,7 +16,7 @@ from tap import Tap
 
 # Any JSON is right there, or any name.
 OPEN = {"value", "return_value", "record", "key", "registers"}
-OPTIONAL = {"return_error", "truncated", "source", "line", "column", "inlined",
+OPTIONAL = {"return_error", "return_errno", "truncated", "source", "line", "column", "inlined",
             "inlined_into", "approximate"}
 # Of none of the types that keys have.
 OF_NO_TYPE = 1.5

@@ -20,6 +20,13 @@ static __always_inline struct reading_result* find_result(const struct probe_rec
   return (struct reading_result*)(record + 1) + index;
 }
 
+/* The thread pointer of the current thread; 0 if it cannot be read. */
+static __always_inline __u64 thread_pointer(void) {
+  __u64 value = 0;
+  const void* at = (void*)bpf_get_current_task() + settings.thread_pointer;
+  return bpf_probe_read_kernel(&value, sizeof(value), at) ? 0 : value;
+}
+
 /* Evaluates a reading to a number or an address. `record` has the results of earlier readings; null
  * if there are none. Returns 0, or a negative errno with the address that cannot be read in
  * `number`. */
@@ -42,6 +49,8 @@ static __noinline long read_number(const struct reading* reading, struct registe
     value += extend(register_value(regs, reading->index), reading->index_size,
                     reading->index_is_signed) *
              reading->scale;
+  if ((settings.reading_features & USES_THREAD_POINTER) && reading->adds_thread_pointer)
+    value += thread_pointer();
   __u32 steps = reading->steps;
 #pragma clang loop unroll(disable)
   for (__u32 step = 0; step < MAX_STEPS; step++) {

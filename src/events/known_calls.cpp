@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/known_calls.hpp"
+
+#include "events/events.hpp"
+#include "events/plan.hpp"
+#include "events/presentation.hpp"
+#include "events/readings.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+namespace {
+
+// Makes the address the value of an argument that is memory.
+void make_pointer(ArgumentSpec& spec) {
+  spec.type = ArgumentType::ptr;
+  spec.length.reset();
+  spec.length_from.reset();
+  spec.element_size = 1;
+  spec.shown_as = nullptr;
+}
+
+// Shares the bytes of a call between its strings and buffers.
+void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
+  constexpr std::uint32_t least = 16;
+  constexpr std::uint32_t overhead = 2; // of a string, see ReadingBuilder::build_argument()
+  const auto is_open = [](const ArgumentSpec& spec) {
+    return is_memory(spec.type) && !spec.length;
+  };
+  const auto open = static_cast<std::uint32_t>(std::ranges::count_if(arguments, is_open));
+  std::uint32_t left = max_known_bytes;
+  for (ArgumentSpec& spec : arguments) {
+    if (!is_memory(spec.type) || !spec.length) continue;
+    if (*spec.length + least * open <= left)
+      left -= *spec.length;
+    else
+      make_pointer(spec);
+  }
+  for (ArgumentSpec& spec : arguments)
+    if (is_open(spec)) spec.max_bytes = std::min(max_string, left / open - overhead);
+}
+
+// What is read of errno: its offset from the thread pointer, and then its value.
+void add_errno(std::vector<ArgumentSpec>& arguments, std::int64_t slot) {
+  ArgumentSpec offset{.name = "errno offset", .type = ArgumentType::s64};
+  offset.source.kind = ArgumentSource::Kind::machine_register;
+  offset.source.register_name = register_names()[instruction_pointer()];
+  offset.source.offsets = {slot};
+  ArgumentSpec value{.name = "errno", .type = ArgumentType::s32};
+  value.address_from = offset.name;
+  value.adds_thread_pointer = true;
+  arguments.push_back(std::move(offset));
+  arguments.push_back(std::move(value));
+}
+
+} // namespace
+
+KnownCall make_known_call(const Prototype& prototype, std::string function,
+                          const CaptureSpec& capture, bool scalars_only,
+                          std::optional<std::int64_t> errno_slot) {
+  const CaptureMoments moments = moments_of(capture);
+  KnownCall made{.function = std::move(function), .arguments = {}, .conditions = {}};
+  made.returns_nothing = !prototype.result;
+  std::vector<ArgumentSpec> addresses;
+  for (const Prototype::Parameter& parameter : prototype.parameters) {
+    if (!moments.entry) break;
+    if (!parameter.only_if.empty())
+      made.conditions.push_back({.argument = made.arguments.size(),
+                                 .name = parameter.only_if,
+                                 .bits = parameter.only_if_bits});
+    ArgumentSpec& spec = made.arguments.emplace_back(parameter.spec);
+    const bool is_buffer = spec.type == ArgumentType::bytes;
+    if ((parameter.is_output && !moments.paired) || (is_buffer && scalars_only)) make_pointer(spec);
+    if (!parameter.is_output || !is_memory(spec.type)) continue;
+    ArgumentSpec& address = addresses.emplace_back(parameter.spec);
+    make_pointer(address);
+    address.name.insert(0, "&");
+    spec.address_from = address.name;
+  }
+  if (prototype.result && moments.exit) made.arguments.push_back(*prototype.result);
+  limit_bytes(made.arguments, capture.max_string_bytes);
+  made.shown = made.arguments.size();
+  std::ranges::move(addresses, std::back_inserter(made.arguments));
+  if (prototype.sets_errno && errno_slot && moments.paired && capture.thread_pointer != 0)
+    add_errno(made.arguments, *errno_slot);
+  return made;
+}
+
+bool is_passed(const KnownCall& call, std::size_t argument, const Event& event) {
+  const auto condition =
+      std::ranges::find(call.conditions, argument, &KnownCall::Condition::argument);
+  if (condition == call.conditions.end() || !event.typed_arguments) return true;
+  const auto decides =
+      std::ranges::find(*event.typed_arguments, condition->name, &ArgumentValue::name);
+  return decides == event.typed_arguments->end() || (decides->number & condition->bits) != 0;
+}
+
+void complete_known_call(Event& event, const KnownCall& call, std::optional<int> error) {
+  event.is_known_call = true;
+  event.returns_nothing = call.returns_nothing && event.kind == EventKind::on_return &&
+                          event.left_by != ExitKind::tail_call;
+  if (event.has_arguments) event.function = call.function;
+  if (!error || !event.typed_return) return;
+  const ArgumentValue& result = *event.typed_return;
+  const bool is_null =
+      result.number == 0 && (result.type == ArgumentType::ptr || is_memory(result.type));
+  const bool is_minus_one = static_cast<std::int64_t>(result.number) == -1;
+  if (!is_null && !is_minus_one) return;
+  event.return_errno = errno_name(*error).value_or(std::to_string(*error));
+}
+
+} // namespace uprobectl

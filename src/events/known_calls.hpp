@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of functions whose prototypes are known: what a run captures of them.
+#pragma once
+
+#include "events/prototypes.hpp"
+
+namespace uprobectl {
+
+struct CaptureSpec; // events/plan.hpp
+struct Event;       // events/events.hpp
+
+// The maximum sum of the bytes of strings and buffers of one call.
+constexpr std::uint32_t max_known_bytes = 512;
+
+struct KnownCall {
+  // An argument that is only passed if an earlier one has any of these bits.
+  struct Condition {
+    std::size_t argument = 0;
+    std::string name;
+    std::uint64_t bits = 0;
+  };
+  std::string function;                // its name without a version
+  std::vector<ArgumentSpec> arguments; // those that are shown, then what others refer to
+  std::size_t shown = 0;
+  std::vector<Condition> conditions;
+  bool returns_nothing = false;
+};
+
+// Selects what the run captures: without pairs of calls, memory that the function writes is shown
+// as an address. `errno_slot`: the distance from the probed instruction to the pointer-sized word
+// that has the offset of errno from the thread pointer; nullopt if it is not known. `scalars_only`:
+// only numbers and strings.
+KnownCall make_known_call(const Prototype& prototype, std::string function,
+                          const CaptureSpec& capture, bool scalars_only,
+                          std::optional<std::int64_t> errno_slot);
+
+// Whether an argument was passed, by the earlier ones of the event.
+bool is_passed(const KnownCall& call, std::size_t argument, const Event& event);
+
+// Sets the rest of the event after its arguments. `error`: errno, if it was read.
+void complete_known_call(Event& event, const KnownCall& call, std::optional<int> error);
+
+} // namespace uprobectl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of the prototypes of known functions, which say what to capture at a function without
+// debug information. `uprobectl help prototypes` describes the format.
+#pragma once
+
+#include "events/arguments.hpp"
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace uprobectl {
+
+struct Prototype {
+  struct Parameter {
+    ArgumentSpec spec;
+    bool is_output = false; // memory that the function writes: it has its value at the return
+    // Passed only if the parameter of this name has any of these bits; empty: always.
+    std::string only_if;
+    std::uint64_t only_if_bits = 0;
+  };
+  std::vector<Parameter> parameters;
+  std::optional<ArgumentSpec> result; // its name is "ret"; nullopt: void
+  bool sets_errno = false;            // a result of -1 or NULL is explained by errno
+};
+
+constexpr std::size_t max_prototype_file = std::size_t{1} << 20; // bytes of a table
+constexpr std::size_t max_prototypes = 20'000;                   // function names of a table
+
+// Prototypes by library and function.
+class PrototypeTable {
+public:
+  // Parses a table and adds it behind the earlier ones, which have precedence. Fails with `usage`,
+  // with the line and column of the mistake; then nothing is added.
+  Result<void> add(std::string_view text);
+  // Returns null if the function is not known. `file`: the name of the library's file, without
+  // directories. `function`: a symbol without its version.
+  const Prototype* find(std::string_view file, std::string_view function) const;
+
+  struct Library {
+    std::vector<std::string> patterns; // file names; '*' at the end stands for any characters
+    std::map<std::string, std::shared_ptr<const Prototype>, std::less<>> functions;
+  };
+  std::span<const Library> libraries() const { return libraries_; }
+
+private:
+  std::vector<Library> libraries_;
+};
+
+// The tables of share/prototypes that the program holds.
+struct EmbeddedPrototypes {
+  std::string_view name; // of the file
+  std::string_view text;
+};
+std::span<const EmbeddedPrototypes> embedded_prototypes();
+
+} // namespace uprobectl

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables of prototypes. What is accepted can be captured within the limits of a call.
+#include "events/plan.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  PrototypeTable table;
+  if (const auto added = table.add(text); !added) {
+    if (!added.error().message.starts_with("line ")) std::abort();
+    return 0;
+  }
+  const ProbePoint point;
+  for (const PrototypeTable::Library& library : table.libraries())
+    for (const auto& [name, prototype] : library.functions)
+      for (const bool paired : {false, true}) {
+        const CaptureSpec capture{.pair_calls = paired, .thread_pointer = 8};
+        CapturePoint probed{.point = &point,
+                            .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING},
+                            .known = std::make_shared<const KnownCall>(
+                                make_known_call(*prototype, name, capture, false, -64))};
+        const auto plan = CapturePlan::make(capture, std::span(&probed, 1));
+        if (!plan) continue; // more arguments than have a place
+        std::uint32_t bytes = 0;
+        for (const capture_plan& made : plan->plans())
+          for (const reading& each : std::span(made.readings, made.reading_count)) {
+            bytes += each.capacity;
+            if (each.base_from > made.reading_count || each.length_from > made.reading_count)
+              std::abort();
+          }
+        if (bytes > max_known_bytes) std::abort();
+        const std::vector<std::byte> record(plan->settings().record_size);
+        if (!plan->decode(record)) std::abort();
+      }
+  return 0;
+}

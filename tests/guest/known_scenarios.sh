@@ -1,0 +1,96 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# Calls of libc's functions without debug information: fixtures/workload/calls.c.
+
+known_scenarios() {
+  scenario 'known functions show their arguments as in a call' shows_known_arguments
+  scenario 'calls of known functions have their results and errno' shows_known_calls
+  scenario '--args has precedence over what is known of a function' prefers_asked_arguments
+  scenario '--prototypes describes functions of a program' shows_described_functions
+}
+
+readonly known_functions='open read write close mkdir mmap socket connect getenv
+  pthread_mutex_trylock access'
+
+# Attaches to functions of libc without its debug files, if this machine has them.
+attach_known() { # OPTION…
+  # shellcheck disable=SC2086,SC2016 # the functions are words; the script has its own arguments
+  unshare -m sh -c '[ ! -d /usr/lib/debug ] || mount -t tmpfs none /usr/lib/debug && exec "$@"' sh \
+    "$UPROBECTL" attach -d 60 "$@" libc.so.6 $known_functions -- "$FIXTURES/calls" >out 2>err ||
+    fail "attach fails: $(cat err)"
+}
+
+expect_calls() { # COLUMN…
+  awk -F '\t' -v columns="$*" 'BEGIN { last = split(columns, column, " ") }
+    { text = ""; for (i = 1; i <= last; i++) text = text (i > 1 ? " " : "") $column[i]; print text }' out |
+    sed 's/0x[0-9a-f]*[1-9a-f][0-9a-f]*/ADDRESS/g' >calls
+  while read -r line; do
+    grep -qxF -e "$line" calls || fail "missing call '$line' among: $(tail -n 14 calls | tr '\n' ';')"
+  done
+}
+
+shows_known_arguments() {
+  attach_known
+  expect_calls 5 <<'END'
+open("/dev/zero", O_RDONLY|O_CLOEXEC)
+open("/nonexistent/file", O_RDWR|O_CREAT|O_EXCL, 0644)
+read(-1, ADDRESS, 3)
+write(-1, "four", 4)
+close(-1)
+mkdir("/dev", 0755)
+mmap(NULL, 0, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0)
+socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, 17)
+connect(-1, 127.0.0.1:80, 16)
+getenv("NO_SUCH_NAME")
+pthread_mutex_trylock(ADDRESS)
+access("/dev", R_OK|X_OK)
+END
+}
+
+# The errors are those of the manual pages. On arm64 errno is not known.
+shows_known_calls() {
+  attach_known --latency
+  without=cat
+  [ "$(uname -m)" = x86_64 ] && needs_types || without="sed s/-1.E[A-Z]*/-1/;s/FAILED.E[A-Z]*/FAILED/"
+  $without >expected <<'END'
+open("/nonexistent/file", O_RDWR|O_CREAT|O_EXCL, 0644) = -1 ENOENT
+read(-1, ADDRESS, 3) = -1 EBADF
+write(-1, "four", 4) = -1 EBADF
+close(-1) = -1 EBADF
+mkdir("/dev", 0755) = -1 EEXIST
+mmap(NULL, 0, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0) = MAP_FAILED EINVAL
+socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, 17) = -1 EPROTONOSUPPORT
+connect(-1, 127.0.0.1:80, 16) = -1 EBADF
+getenv("NO_SUCH_NAME") = NULL
+pthread_mutex_trylock(ADDRESS) = EBUSY
+access("/dev", R_OK|X_OK) = 0
+END
+  expect_calls 5 7 <expected
+  expect_match 'what a function has written' '^read\([0-9]+, "\\x00\\x00\\x00", 3\) = 3$' \
+    "$(grep -F '"\x00' calls)"
+}
+
+prefers_asked_arguments() {
+  attach_known --args none
+  expect_match 'registers' '^arg0=0x[0-9a-f]+ arg1=0xc2 arg2=0x1a4 ' \
+    "$(awk -F '\t' '$5 ~ /^open/ && $6 ~ /arg1=0xc2/ { print $6 }' out)"
+  attach_known --args open=name:str
+  expect_equal 'what was asked for' 'name="/nonexistent/file"' \
+    "$(awk -F '\t' '$5 ~ /^open/ && $6 ~ /nonexistent/ { print $6 }' out)"
+}
+
+shows_described_functions() {
+  cat >described <<'END'
+type small = s32{one=1,two=2,*}
+library work*
+work_six(a:small, b:u64, c:x32 if a&2) = s32
+END
+  "$UPROBECTL" attach -d 60 --latency --prototypes described "$FIXTURES/workload" work_six \
+    -- "$FIXTURES/workload" --calls 3 >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'calls' 'work_six(one, 2) = 21 work_six(two, 3, 0x4) = 27 work_six(3, 4, 0x5) = 33 ' \
+    "$(awk -F '\t' '$5 ~ /^work_six/ { printf "%s %s ", $5, $7 }' out)"
+  echo 'work_six(a:s32)' >described
+  ! "$UPROBECTL" attach -d 1 --prototypes described "$FIXTURES/workload" work_six >out 2>err ||
+    fail 'a table without a library is accepted'
+  expect_match 'the place of the mistake' 'described: line 1, column 1: expected .library' "$(cat err)"
+}
