@@ -304,6 +304,20 @@ Result<void> PrototypeTable::add(std::string_view text) {
   return {};
 }
 
+bool may_describe(std::string_view table, std::string_view file) {
+  constexpr std::string_view keyword = "library ";
+  while (!table.empty()) {
+    std::string_view line = take_line(table);
+    if (!line.starts_with(keyword)) continue;
+    for (line.remove_prefix(keyword.size()); !line.empty();) {
+      const std::string_view pattern = line.substr(0, line.find(' '));
+      if (matches_file(pattern, file)) return true;
+      line.remove_prefix(std::min(pattern.size() + 1, line.size()));
+    }
+  }
+  return false;
+}
+
 const Prototype* PrototypeTable::find(std::string_view file, std::string_view function) const {
   for (const Library& library : libraries_) {
     const auto found = library.functions.find(function);

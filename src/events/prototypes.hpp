@@ -54,5 +54,7 @@ struct EmbeddedPrototypes {
   std::string_view text;
 };
 std::span<const EmbeddedPrototypes> embedded_prototypes();
+// Whether a library of an embedded table has this file name.
+bool may_describe(std::string_view table, std::string_view file);
 
 } // namespace uprobectl

@@ -267,7 +267,7 @@ private:
 
   // Sets what to capture of known functions at points without types.
   static Result<void> add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
-    auto known = KnownFunctions::make(capture, points.size());
+    auto known = KnownFunctions::make(capture, points);
     if (!known) return fail(std::move(known).error());
     if (capture.pair_calls && known->needs_thread_pointer(points))
       capture.thread_pointer = find_thread_pointer_offset().value_or(0);

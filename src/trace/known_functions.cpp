@@ -2,12 +2,18 @@
 #include "trace/known_functions.hpp"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 namespace uprobectl {
 
 namespace {
 
-std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+// The names that the library of a table may be: that of the file, and as it was asked for.
+std::array<std::string_view, 2> file_names(const ProbedBinary& binary) {
+  const auto name = [](std::string_view path) { return path.substr(path.rfind('/') + 1); };
+  return {name(binary.path.entry ? *binary.path.entry : binary.real_path), name(binary.target)};
+}
 
 // Whether the arguments of the function are where the calling convention has them.
 bool is_plain_function(const CapturePoint& probed) {
@@ -19,13 +25,21 @@ bool is_plain_function(const CapturePoint& probed) {
 
 } // namespace
 
-Result<KnownFunctions> KnownFunctions::make(const CaptureSpec& capture, std::size_t functions) {
-  KnownFunctions made(capture, functions);
+Result<KnownFunctions> KnownFunctions::make(const CaptureSpec& capture,
+                                            std::span<const CapturePoint> points) {
+  KnownFunctions made(capture, points.size());
   if (!capture.send_events || !capture.typed) return made;
+  std::set<std::string_view> files;
+  for (const CapturePoint& each : points)
+    for (const std::string_view name : file_names(*each.point->binary)) files.insert(name);
   made.table_ = capture.prototypes;
-  for (const EmbeddedPrototypes& each : embedded_prototypes())
+  for (const EmbeddedPrototypes& each : embedded_prototypes()) {
+    // Parsing all of them takes some milliseconds.
+    if (std::ranges::none_of(files, [&](auto file) { return may_describe(each.text, file); }))
+      continue;
     if (auto added = made.table_.add(each.text); !added)
       return fail(std::move(added).error().within(std::string(each.name)));
+  }
   return made;
 }
 
@@ -34,11 +48,8 @@ const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
   if (probed.prepared && probed.prepared->replaces_arguments) return nullptr;
   const ProbePoint& point = *probed.point;
   if (lists_.find(point) < list_count_) return nullptr;
-  const ProbedBinary& binary = *point.binary;
-  for (const std::string_view path :
-       {std::string_view(binary.path.entry ? *binary.path.entry : binary.real_path),
-        std::string_view(binary.target)})
-    if (const Prototype* const found = table_.find(file_name(path), *point.symbol)) return found;
+  for (const std::string_view file : file_names(*point.binary))
+    if (const Prototype* const found = table_.find(file, *point.symbol)) return found;
   return nullptr;
 }
 

@@ -12,8 +12,9 @@ namespace uprobectl {
 
 class KnownFunctions {
 public:
-  // Borrows `capture`. `functions`: how many are probed. Fails if an embedded table is invalid.
-  static Result<KnownFunctions> make(const CaptureSpec& capture, std::size_t functions);
+  // Borrows `capture`. Fails if an embedded table is invalid.
+  static Result<KnownFunctions> make(const CaptureSpec& capture,
+                                     std::span<const CapturePoint> points);
 
   // Whether any of the points is a known function that sets errno.
   bool needs_thread_pointer(std::span<const CapturePoint> points) const;

@@ -136,6 +136,17 @@ TEST_CASE("all tables that the program holds are valid") {
   CHECK(open->sets_errno);
 }
 
+TEST_CASE("a table is looked at only if it names the file") {
+  for (const EmbeddedPrototypes& each : embedded_prototypes()) {
+    INFO(each.name);
+    CHECK(may_describe(each.text, "libc.so.6") ==
+          (each.name == "libc.txt" || each.name == "libc-others.txt" || each.name == "jni.txt"));
+  }
+  CHECK(may_describe("library a b* c\n", "b.so"));
+  CHECK(may_describe("f()\nlibrary a b* c", "c"));
+  CHECK_FALSE(may_describe("library a b* c\n", "d"));
+}
+
 TEST_CASE("memory that a function writes is an address where calls are not paired") {
   const PrototypeTable table = table_of(read_table);
   const Prototype& read = *table.find("libc.so.6", "read");
