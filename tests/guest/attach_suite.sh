@@ -131,7 +131,7 @@ fi
 if in_scope architecture; then
   inlined_scenarios
   typed_scenarios
-  known_scenarios
+  described_scenarios
   filter_scenarios
   process_scenarios
   refusal_scenarios
@@ -150,6 +150,7 @@ if in_scope; then
   end_scenarios
   load_scenarios
   sum_scenarios
+  known_scenarios
   docs_scenarios
   cookbook_scenarios
 fi
