@@ -222,6 +222,13 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.mechanism = parse_mechanism(options.mechanism.value_or("auto"));
   request.buffer = parse_buffer(options.buffer.value_or("auto"));
   request.no_fault = options.no_fault;
+  // Text of known functions reads like that of strace, unless something else was asked for. The
+  // kind of JSON's events does not depend on names.
+  const CaptureSpec& capture = request.capture;
+  request.pairs_known_calls = !common.json && !directed && !capture.pair_calls && capture.typed &&
+                              capture.send_events && !capture.registers && !capture.measured &&
+                              capture.stack == StackWalk::none && !request.program &&
+                              !request.probes.static_probes && !options.capture.return_at;
   return request;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/diagnosis.hpp"
+#include "trace/known_functions.hpp"
 #include "trace/placing.hpp"
 #include "trace/probes.hpp"
 #include "trace/report.hpp"
@@ -59,7 +60,7 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
 // A run. The caller starts and ends the command, whose pid is the only one in the filter.
 class AttachRun {
 public:
-  AttachRun(const AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
+  AttachRun(AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
             FunctionReaderCache& readers, StackFiles& files, SuspendedChild* command,
             const CommandStdout& command_stdout, Output& output)
       : request_(request), filter_(filter), program_(program), readers_(readers), files_(files),
@@ -99,6 +100,8 @@ private:
     auto found = resolve_requests(probe_requests, request_.probes, options, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
+    if (request_.pairs_known_calls)
+      if (auto paired = pair_known_calls(); !paired) return paired;
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
@@ -106,6 +109,22 @@ private:
     for (const ProbeRequest& probe_request : probe_requests)
       function_count += probe_request.functions.size();
     return check_failures(function_count, request_.probes, resolved_, output_);
+  }
+
+  // Makes calls out of entries if a known function is probed and all functions have exits that can
+  // be probed. Finding the exits of many functions would take long.
+  Result<void> pair_known_calls() {
+    Probes& probes = resolved_.probes;
+    if (probes.size() > max_whole_functions) return {};
+    std::vector<CapturePoint> points;
+    for (const Probe& probe : probes)
+      points.push_back({.point = &probe.point, .code = readers_.read_code_abi(probe.point, false)});
+    const auto known = KnownFunctions::make(request_.capture, points);
+    if (!known) return fail(known.error());
+    if (!known->has_result(points) || !can_plan_exits(readers_, probes)) return {};
+    request_.capture.pair_calls = true;
+    for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
+    return {};
   }
 
   void show_point(const ProbePoint& point) const {
@@ -287,7 +306,7 @@ private:
                              name != nullptr ? fmt::format(" (SIG{})", name) : ""));
   }
 
-  const AttachRequest& request_;
+  AttachRequest& request_;
   const ProcessFilter& filter_;
   ProbeProgram& program_;
   FunctionReaderCache& readers_;
@@ -375,8 +394,9 @@ Result<void> check_request(const AttachRequest& request) {
   return {};
 }
 
-Result<AttachOutcome> run_attach(const AttachRequest& request, Output& output) {
-  if (auto checked = check_request(request); !checked) return fail(std::move(checked).error());
+Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output) {
+  if (auto checked = check_request(requested); !checked) return fail(std::move(checked).error());
+  AttachRequest request = requested; // AttachRun decides what pairs_known_calls leaves open
   FunctionReaderCache readers(request.probes.target_options.debug_places);
   auto files = request.dry_run ? StackFiles() : StackFiles::open(request.stacks, request.capture);
   if (!files) return fail(std::move(files).error());

@@ -91,8 +91,8 @@ public:
       points.push_back(
           {.point = &probe.point, .code = readers_.read_code_abi(probe.point, strings)});
     CaptureSpec capture = request_.capture;
-    if (auto added = add_types(points); !added) return fail(std::move(added).error());
     if (auto added = add_known(points, capture); !added) return fail(std::move(added).error());
+    if (auto added = add_types(points); !added) return fail(std::move(added).error());
     capture.filters = filter_.filters;
     capture.user = filter_.user;
     capture.return_instances = return_instances_.value_or(return_instance_layout{});
@@ -265,7 +265,7 @@ private:
     return typed_->check();
   }
 
-  // Sets what to capture of known functions at points without types.
+  // Sets what to capture of known functions.
   static Result<void> add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
     auto known = KnownFunctions::make(capture, points);
     if (!known) return fail(std::move(known).error());

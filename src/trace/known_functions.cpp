@@ -45,12 +45,18 @@ Result<KnownFunctions> KnownFunctions::make(const CaptureSpec& capture,
 
 const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
   if (table_.libraries().empty() || !is_plain_function(probed)) return nullptr;
-  if (probed.prepared && probed.prepared->replaces_arguments) return nullptr;
   const ProbePoint& point = *probed.point;
   if (lists_.find(point) < list_count_) return nullptr;
   for (const std::string_view file : file_names(*point.binary))
     if (const Prototype* const found = table_.find(file, *point.symbol)) return found;
   return nullptr;
+}
+
+bool KnownFunctions::has_result(std::span<const CapturePoint> points) const {
+  return std::ranges::any_of(points, [&](const CapturePoint& each) {
+    const Prototype* const prototype = find(each);
+    return prototype != nullptr && prototype->result;
+  });
 }
 
 bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to capture at functions whose prototypes are known (share/prototypes), if neither --args nor
-// debug information says it.
+// What to capture at functions whose prototypes are known (share/prototypes), unless --args says
+// it. They come before debug information: they know flags, buffers and errno.
 #pragma once
 
 #include "events/argument_lists.hpp"
@@ -16,6 +16,8 @@ public:
   static Result<KnownFunctions> make(const CaptureSpec& capture,
                                      std::span<const CapturePoint> points);
 
+  // Whether any of the points is a known function that returns something.
+  bool has_result(std::span<const CapturePoint> points) const;
   // Whether any of the points is a known function that sets errno.
   bool needs_thread_pointer(std::span<const CapturePoint> points) const;
   // Sets CapturePoint::known. `capture` is the one of make(), apart from its thread pointer.

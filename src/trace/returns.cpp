@@ -390,6 +390,16 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                               counted(replaced, "function", "functions")));
 }
 
+bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes) {
+  ReturnPlanner planner(ReturnAt::exits, true, readers);
+  return std::ranges::all_of(probes, [&](const Probe& probe) {
+    const ProbePoint& point = probe.point;
+    const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&
+                             point.inlined_into == nullptr && !point.static_probe;
+    return is_function && planner.plan_exits({}, point).has_value();
+  });
+}
+
 std::optional<std::string> trampoline_notice(const ResolvedProbes& resolved, Mechanism mechanism,
                                              bool sees_entries) {
   const bool used = mechanism == Mechanism::session ||

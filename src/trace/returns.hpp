@@ -51,6 +51,10 @@ private:
 void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
                   FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output);
 
+// Returns true if the exits of all probed functions can be probed, so that plan_returns() would
+// remove no probe.
+bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes);
+
 // Returns a warning about the side effects of the kernel's return probes, or nullopt if none is
 // used. Print it before they are attached. sees_entries: the built-in program also runs at the
 // entries, and counts calls whose returns the kernel omits.

@@ -104,6 +104,8 @@ struct AttachRequest {
   ProbeSelection probes;
   ProcessFilter processes;
   CaptureSpec capture; // what a hit collects
+  // Pair calls if a function with a known prototype is probed (share/prototypes).
+  bool pairs_known_calls = false;
   AggregateSpec aggregates;
   StackOutputs stacks;
   RunLimits limits;

@@ -125,7 +125,8 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   const ArgumentList* const list = find_list(point);
   const bool wants_paths = list != nullptr && !list->paths.empty();
   const bool wants_values =
-      capture_.send_events && (wants_paths || (list == nullptr && capture_.typed));
+      capture_.send_events &&
+      (wants_paths || (list == nullptr && capture_.typed && probed.known == nullptr));
   const bool wants_conditions = std::ranges::any_of(
       capture_.filter.terms, [&](const ConditionSpec& each) { return uses_types(each, list); });
   if (!wants_values && !wants_conditions) return {};
