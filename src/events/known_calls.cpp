@@ -23,7 +23,7 @@ void make_pointer(ArgumentSpec& spec) {
 
 // Shares the bytes of a call between its strings and buffers.
 void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
-  constexpr std::uint32_t least = 16;
+  constexpr std::uint32_t min_bytes = 16;
   constexpr std::uint32_t overhead = 2; // of a string, see ReadingBuilder::build_argument()
   const auto is_open = [](const ArgumentSpec& spec) {
     return is_memory(spec.type) && !spec.length;
@@ -32,7 +32,7 @@ void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
   std::uint32_t left = max_known_bytes;
   for (ArgumentSpec& spec : arguments) {
     if (!is_memory(spec.type) || !spec.length) continue;
-    if (*spec.length + least * open <= left)
+    if (*spec.length + min_bytes * open <= left)
       left -= *spec.length;
     else
       make_pointer(spec);

@@ -196,8 +196,8 @@ DataValue array_of(const ArgumentValue& value, ArgumentType element) {
 
 // Functions return an errno as such (pthread_create), or negative (the kernel's convention).
 std::optional<std::string> errno_name(std::int64_t number) {
-  constexpr std::int64_t largest = 4095; // MAX_ERRNO of Linux
-  if (number == 0 || number < -largest || number > largest) return std::nullopt;
+  constexpr std::int64_t max_error = 4095; // MAX_ERRNO of Linux
+  if (number == 0 || number < -max_error || number > max_error) return std::nullopt;
   const char* const name = strerrorname_np(static_cast<int>(number < 0 ? -number : number));
   if (name == nullptr) return std::nullopt;
   return fmt::format("{}{}", number < 0 ? "-" : "", name);
