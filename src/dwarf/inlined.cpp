@@ -271,7 +271,7 @@ find_by_index(Context& context, const std::function<bool(std::string_view)>& mat
       index->visit(matches, [&](std::string_view name, const NameIndex::Entry& entry) {
         if (entry.tag == llvm::dwarf::DW_TAG_inlined_subroutine) listed.emplace_back(name, entry);
       });
-  if (!is_sound) return std::nullopt;
+  if (!is_sound || listed.empty()) return std::nullopt; // it may leave copies out
   std::vector<std::pair<std::string, InlinedCopy>> copies;
   std::set<std::pair<const llvm::DWARFUnit*, std::uint64_t>> seen;
   for (const auto& [name, entry] : listed) {
