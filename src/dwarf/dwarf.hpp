@@ -17,7 +17,7 @@ namespace uprobectl::dwarf {
 
 // Maximum size of .debug_info, and of the entries of split units, that is searched as a whole;
 // bytes: takes some seconds.
-constexpr std::uint64_t max_debug_info = 200 << 20;
+constexpr std::uint64_t max_debug_info = std::uint64_t{1} << 30;
 
 class Context;
 

@@ -43,12 +43,8 @@ llvm::DWARFUnit* EntryWalk::open(llvm::DWARFUnit& unit) {
   return entries;
 }
 
-bool EntryWalk::take_work(std::uint64_t work) {
+bool EntryWalk::stop_at_damage() {
   if (is_stopped_) return false;
-  if (work_left_ > work) {
-    work_left_ -= work;
-    return true;
-  }
   is_stopped_ = true;
   context_.warn(fmt::format("not all {} were searched: the debug information is damaged", wanted_));
   return false;

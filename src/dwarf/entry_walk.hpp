@@ -73,11 +73,17 @@ public:
 
   // Bounds the work, as damaged debug information may have any number of attributes without bytes
   // in .debug_info. Returns false, with a warning, when there was more than any compiler causes.
-  bool take_work(std::uint64_t work);
+  bool take_work(std::uint64_t work) {
+    if (work_left_ <= work || is_stopped_) return stop_at_damage();
+    work_left_ -= work;
+    return true;
+  }
   // Same, for comparing a name: many entries may have the same long one.
   bool take_name(std::string_view name);
 
 private:
+  bool stop_at_damage();
+
   Context& context_;
   std::string_view wanted_;
   std::uint64_t work_left_ = 0;

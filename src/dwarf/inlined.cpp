@@ -44,24 +44,53 @@ bool has_code(const Die& die) {
   return die.find({DW_AT_low_pc, DW_AT_ranges, DW_AT_entry_pc}).has_value();
 }
 
-// Finds DW_TAG_inlined_subroutine entries (DWARF 5, 3.3.8.2) by the name of the inlined function.
-// References may lead forwards and into other units, so all entries are read first:
+// A requested function: nullopt for others.
+using Number = std::optional<std::size_t>;
+
+// Remembers which names in .debug_str are not requested, by offset: functions of many units have
+// the same name, and its bytes and a table of names would not stay in the processor's caches.
+class OtherNames {
+public:
+  explicit OtherNames(std::uint64_t section_size)
+      : bits_(std::min(section_size, max_size) / word_bits + 1) {}
+
+  bool contains(std::uint64_t offset) const {
+    return offset / word_bits < bits_.size() && (bits_[offset / word_bits] & bit(offset)) != 0;
+  }
+  void add(std::uint64_t offset) {
+    if (offset / word_bits < bits_.size()) bits_[offset / word_bits] |= bit(offset);
+  }
+
+private:
+  static constexpr std::uint64_t max_size = std::uint64_t{1} << 30;
+  static constexpr std::uint64_t word_bits = 64;
+  static std::uint64_t bit(std::uint64_t offset) { return std::uint64_t{1} << offset % word_bits; }
+
+  std::vector<std::uint64_t> bits_;
+};
+
+// Finds DW_TAG_inlined_subroutine entries (DWARF 5, 3.3.8.2) by the name of the inlined function:
 //   inlined copy -> (abstract_origin) function -> (specification) declaration, which has the name.
+// References may lead forwards, so they are followed at the end of the unit, and those into other
+// units when all are read.
 class InlinedScan {
 public:
   // Returns the number of a requested function, by its raw name; nullopt for others.
-  using FindName = std::function<std::optional<std::size_t>(std::string_view)>;
+  using FindName = std::function<Number(std::string_view)>;
 
   InlinedScan(Context& context, FindName find_name)
-      : context_(context), walk_(context, "inlined functions"), find_name_(std::move(find_name)) {}
+      : context_(context), walk_(context, "inlined functions"), find_name_(std::move(find_name)),
+        others_(context.dwarf().getDWARFObj().getStrSection().size()) {}
 
   void read_all() {
     walk_.for_each_unit([&](llvm::DWARFUnit& unit, llvm::DWARFUnit& entries) {
+      begin_unit(entries);
       walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t) {
         if (tag == llvm::dwarf::DW_TAG_subprogram) return add_function(die);
         if (tag == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die)) add_copy(die, unit);
         return true;
       });
+      end_unit();
       return true;
     });
   }
@@ -80,46 +109,81 @@ public:
   }
 
 private:
+  void begin_unit(const llvm::DWARFUnit& entries) {
+    unit_begin_ = entries.getOffset();
+    unit_end_ = entries.getNextUnitOffset();
+    file_ = &entries.getContext();
+    known_functions_ = functions_.size();
+    leads_outside_ = false;
+    unit_references_.clear();
+    unit_copies_.clear();
+  }
+
+  // Keeps what may lead to a requested function. Most units have none.
+  void end_unit() {
+    if (functions_.size() == known_functions_ && !leads_outside_) return;
+    for (const auto& [from, to] : unit_references_) named_by_.emplace(EntryId{file_, from}, to);
+    std::ranges::copy(unit_copies_, std::back_inserter(copies_));
+  }
+
   // Returns false if the work is used up.
   bool add_function(const Die& die) {
     using namespace llvm::dwarf;
-    const EntryId id{&die.getDwarfUnit()->getContext(), die.getOffset()};
-    auto name = context_.text(die, DW_AT_linkage_name);
-    if (!name) name = context_.text(die, DW_AT_MIPS_linkage_name);
-    if (!name) name = context_.text(die, DW_AT_name);
-    if (name) {
-      if (!walk_.take_name(*name)) return false;
-      if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
-      return true;
+    for (const Attribute attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
+      const auto value = die.find(attribute);
+      if (!value) continue;
+      const auto number = number_named(die, attribute, *value);
+      if (!number) continue; // unreadable
+      if (*number) functions_.emplace(EntryId{file_, die.getOffset()}, **number);
+      return !is_used_up_;
     }
     auto other = reference(die, DW_AT_specification);
     if (!other) other = reference(die, DW_AT_abstract_origin);
-    if (other) named_by_.emplace(id, *other);
+    if (other) unit_references_.emplace_back(die.getOffset(), *other);
     return true;
+  }
+
+  // Returns the number of the function with this name; nullopt if there is no text.
+  std::optional<Number> number_named(const Die& die, Attribute attribute,
+                                     const llvm::DWARFFormValue& value) {
+    const bool is_shared =
+        value.getForm() == llvm::dwarf::DW_FORM_strp && !die.getDwarfUnit()->isDWOUnit();
+    if (is_shared && others_.contains(value.getRawUValue())) return Number();
+    const auto name = context_.text(die, attribute);
+    if (!name) return std::nullopt;
+    is_used_up_ = !walk_.take_name(*name);
+    if (is_used_up_) return Number();
+    const Number number = find_name_(*name);
+    if (is_shared && !number) others_.add(value.getRawUValue());
+    return number;
   }
 
   // A copy without code belongs to the abstract instance of another function.
   void add_copy(const Die& die, llvm::DWARFUnit& unit) {
     if (const auto origin = reference(die, llvm::dwarf::DW_AT_abstract_origin))
-      copies_.push_back({*origin, &unit, die.getOffset()});
+      unit_copies_.push_back({*origin, &unit, die.getOffset()});
   }
 
   std::optional<EntryId> reference(const Die& die, Attribute attribute) {
     const auto value = die.find(attribute);
     if (!value) return std::nullopt;
-    const llvm::DWARFUnit& unit = *die.getDwarfUnit();
     if (const auto relative = value->getAsRelativeReference())
-      return EntryId{&unit.getContext(), unit.getOffset() + *relative};
-    if (const auto offset = value->getAsDebugInfoReference())
-      return EntryId{&unit.getContext(), *offset};
+      return in_file(unit_begin_ + *relative);
+    if (const auto offset = value->getAsDebugInfoReference()) return in_file(*offset);
     if (value->getAsSupplementaryReference()) return function_of_alternate(die, attribute);
     return std::nullopt;
+  }
+
+  EntryId in_file(std::uint64_t offset) {
+    if (offset < unit_begin_ || offset >= unit_end_) leads_outside_ = true;
+    return {file_, offset};
   }
 
   // The units of the alternate file are not scanned.
   std::optional<EntryId> function_of_alternate(const Die& die, Attribute attribute) {
     const Die other = context_.referenced(die, attribute);
     if (!other) return std::nullopt;
+    leads_outside_ = true;
     const EntryId id{&other.getDwarfUnit()->getContext(), other.getOffset()};
     if (!alternates_.insert(id).second) return id;
     if (const auto name = context_.linkage_name(other))
@@ -127,7 +191,7 @@ private:
     return id;
   }
 
-  std::optional<std::size_t> number_of(EntryId id) const {
+  Number number_of(EntryId id) const {
     for (int i = 0; i <= max_origins; ++i) {
       if (const auto found = functions_.find(id); found != functions_.end()) return found->second;
       const auto next = named_by_.find(id);
@@ -140,10 +204,21 @@ private:
   Context& context_;
   EntryWalk walk_;
   FindName find_name_;
+  OtherNames others_;
+  bool is_used_up_ = false;
   std::unordered_map<EntryId, std::size_t, EntryIdHash> functions_; // requested ones
   std::unordered_map<EntryId, EntryId, EntryIdHash> named_by_;      // functions without a name
   std::unordered_set<EntryId, EntryIdHash> alternates_; // known entries of the alternate file
   std::vector<InlinedCopy> copies_;
+
+  // Of the unit that is read.
+  const llvm::DWARFContext* file_ = nullptr;
+  std::uint64_t unit_begin_ = 0;
+  std::uint64_t unit_end_ = 0;
+  std::size_t known_functions_ = 0;                                // before it
+  bool leads_outside_ = false;                                     // a reference does
+  std::vector<std::pair<std::uint64_t, EntryId>> unit_references_; // as named_by_, by offset
+  std::vector<InlinedCopy> unit_copies_;
 };
 
 // Returns the lowest address of the ranges where a statement begins.
@@ -196,7 +271,7 @@ find_by_index(Context& context, const std::function<bool(std::string_view)>& mat
       index->visit(matches, [&](std::string_view name, const NameIndex::Entry& entry) {
         if (entry.tag == llvm::dwarf::DW_TAG_inlined_subroutine) listed.emplace_back(name, entry);
       });
-  if (!is_sound) return std::nullopt;
+  if (!is_sound || listed.empty()) return std::nullopt; // it may leave copies out
   std::vector<std::pair<std::string, InlinedCopy>> copies;
   std::set<std::pair<const llvm::DWARFUnit*, std::uint64_t>> seen;
   for (const auto& [name, entry] : listed) {

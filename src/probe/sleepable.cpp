@@ -11,9 +11,12 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <functional>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <utility>
 
 // The probed function. Its first instruction is one that the kernel can step over anywhere.
 extern "C" [[gnu::noinline, gnu::used]] void uprobectl_probed_by_itself() {
@@ -24,7 +27,7 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::chrono::seconds answer_timeout{5};
+constexpr std::chrono::milliseconds answer_timeout{5000};
 
 std::optional<FileOffset> offset_of_probed_function() {
   const auto mappings = read_mappings(::getpid());
@@ -36,54 +39,81 @@ std::optional<FileOffset> offset_of_probed_function() {
   return FileOffset{found->offset.value + (address - found->start)};
 }
 
-// Runs in the child. Returns what the program has to copy if it is hit, else 0.
-bool is_copied_at_hit(Mechanism mechanism) {
+// Runs in the child, which calls a function that it probes. Calls `answer` with whether the program
+// has copied what it has to, before the probe is detached.
+void copy_at_hit(Mechanism mechanism, const std::function<void(bool)>& answer) {
   const UniqueFd file{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
   const auto offset = offset_of_probed_function();
   std::uint64_t expected = 0; // the ELF magic, among others
   if (!file || !offset || ::pread(file.get(), &expected, sizeof(expected), 0) != sizeof(expected))
-    return false;
+    return;
   // A new mapping has no page in the page table until it is read.
   void* const unread = ::mmap(nullptr, sizeof(expected), PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (unread == MAP_FAILED) return false;
+  if (unread == MAP_FAILED) return;
   const auto program = CopyingProgram::load(program_kind(mechanism), unread);
-  if (!program) return false;
+  if (!program) return;
   const std::array sites = {
       ProbeSite{.file = file.get(), .offset = *offset, .program = program->program(), .label = {}}};
   const std::array pids = {::getpid()};
   auto attachment = Attachment::attach(mechanism, sites, pids, [] { return false; });
-  if (!attachment) return false;
+  if (!attachment) return;
   uprobectl_probed_by_itself();
-  return program->copied() == expected;
+  answer(program->copied() == expected);
 }
 
-[[noreturn]] void answer(Mechanism mechanism, int pipe, pid_t parent) {
+[[noreturn]] void run_child(Mechanism mechanism, int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   // A child that hangs in the kernel must not keep the parent's output open.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
-  const char yes = is_copied_at_hit(mechanism) ? 1 : 0; // after detaching
-  static_cast<void>(!::write(pipe, &yes, 1));
+  copy_at_hit(mechanism, [&](bool copied) {
+    const char yes = copied ? 1 : 0;
+    static_cast<void>(!::write(pipe, &yes, 1));
+  });
   ::_exit(0);
 }
 
 } // namespace
 
-bool sleepable_programs_run(Mechanism mechanism) {
+SleepableTest SleepableTest::start(Mechanism mechanism) {
+  SleepableTest test;
   auto pipe = make_pipe();
-  if (!pipe) return false;
+  if (!pipe) return test;
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0) return false;
-  if (child == 0) answer(mechanism, pipe->write_end.get(), parent);
-  pipe->write_end.reset();
-  if (!wait_for(child, answer_timeout)) {
-    ::kill(child, SIGKILL); // not waited for: it may hang in the kernel
-    return false;
-  }
+  if (child == 0) run_child(mechanism, pipe->write_end.get(), parent);
+  if (child < 0) return test;
+  test.child_ = child;
+  test.answer_ = std::move(pipe->read_end);
+  return test;
+}
+
+SleepableTest::SleepableTest(SleepableTest&& other) noexcept
+    : child_(std::exchange(other.child_, -1)), answer_(std::move(other.answer_)) {}
+
+SleepableTest& SleepableTest::operator=(SleepableTest&& other) noexcept {
+  std::swap(child_, other.child_);
+  std::swap(answer_, other.answer_);
+  return *this;
+}
+
+SleepableTest::~SleepableTest() {
+  if (child_ >= 0 && !wait_for(child_, answer_timeout)) ::kill(child_, SIGKILL);
+}
+
+bool SleepableTest::has_run() {
+  if (child_ < 0) return false;
+  pollfd polled{.fd = answer_.get(), .events = POLLIN, .revents = 0};
+  const int ready = ::poll(&polled, 1, static_cast<int>(answer_timeout.count()));
   char yes = 0;
-  return ::read(pipe->read_end.get(), &yes, 1) == 1 && yes == 1;
+  if (ready > 0) return ::read(answer_.get(), &yes, 1) == 1 && yes == 1;
+  ::kill(std::exchange(child_, -1), SIGKILL);
+  return false;
+}
+
+bool sleepable_programs_run(Mechanism mechanism) {
+  return SleepableTest::start(mechanism).has_run();
 }
 
 } // namespace uprobectl

@@ -4,11 +4,33 @@
 
 #include "probe/probe.hpp"
 
+#include <chrono>
+#include <sys/types.h>
+
 namespace uprobectl {
 
-// Forks a child that probes a function of this program, in itself only, and calls it. The BPF
-// program must have read memory that was not resident. A child that does not answer in time is
-// killed and not waited for. Takes as long as attaching and detaching one probe.
+// A forked child that probes a function of this program, in itself only, and calls it. The BPF
+// program must read memory that is not resident.
+class SleepableTest {
+public:
+  static SleepableTest start(Mechanism mechanism);
+  SleepableTest(SleepableTest&& other) noexcept;
+  SleepableTest& operator=(SleepableTest&& other) noexcept;
+  // Waits until the child has detached its probe, which takes longer than attaching it. A child
+  // that does not end in time is killed and not waited for: it may hang in the kernel.
+  ~SleepableTest();
+
+  // Waits until the probe was hit.
+  bool has_run();
+
+private:
+  SleepableTest() = default;
+
+  pid_t child_ = -1; // -1: not started, or ended
+  UniqueFd answer_;
+};
+
+// Same. Takes as long as attaching and detaching one probe.
 bool sleepable_programs_run(Mechanism mechanism);
 
 } // namespace uprobectl

@@ -236,10 +236,14 @@ private:
   }
 
   Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
-    settings.sleepable = can_wait(settings) && sleepable_programs_run(mechanism);
+    settings.sleepable = can_wait(settings);
+    // Loading is safe on all kernels. The test runs meanwhile.
+    if (settings.sleepable) sleepable_test_.emplace(SleepableTest::start(mechanism));
     auto program = BuiltinProgram::load(settings);
-    if (!program && settings.sleepable) {
-      output_.detail("the sleepable program cannot be loaded: " + program.error().message);
+    if (settings.sleepable && !(program && sleepable_test_->has_run())) {
+      output_.detail(program
+                         ? "sleepable programs do not run at probes of this kernel"
+                         : "the sleepable program cannot be loaded: " + program.error().message);
       settings.sleepable = false;
       program = BuiltinProgram::load(settings);
     }
@@ -407,8 +411,9 @@ private:
   std::uint64_t forgotten_calls_ = 0;               // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
-  std::optional<HitStacks> stacks_;      // if requested
-  std::optional<UnwoundCounts> unwound_; // of them
+  std::optional<HitStacks> stacks_;             // if requested
+  std::optional<UnwoundCounts> unwound_;        // of them
+  std::optional<SleepableTest> sleepable_test_; // ends while the run goes on
 };
 
 } // namespace
