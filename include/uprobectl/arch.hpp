@@ -149,7 +149,7 @@ struct ArchInfo {
   // and InstructionSet of art/runtime/arch/instruction_set.h.
   std::span<const std::string_view> android_abis = {};
   std::string_view android_isa = {};
-  std::span<const std::uint32_t> art_instruction_sets = {};
+  std::span<const std::uint32_t> art_instruction_sets = {}; // numbers of OAT 230 and newer
 
   // Probes. Registers in the order of struct pt_regs (user_pt_regs on arm64). BPF programs and
   // records identify a register by its index.

@@ -9,7 +9,7 @@
 // if the whole file is consistent with it, and a DEX file only if its checksum matches the OAT
 // file.
 //
-// Unsupported: DEX containers (version 041) and code that was compiled at run time.
+// Unsupported: code that was compiled at run time.
 #pragma once
 
 #include "uprobectl/elf.hpp"
@@ -20,10 +20,11 @@
 
 namespace uprobectl::art {
 
-// The OAT versions with known layouts. Other versions are accepted only if the symbols in the
-// file's .gnu_debugdata confirm the result.
+// The OAT versions with known layouts. Older versions are accepted only if the symbols in the
+// file's .gnu_debugdata confirm the result, newer ones if nothing in the file contradicts the
+// newest layout.
 constexpr std::uint32_t oldest_version = 131; // Android 8.1
-constexpr std::uint32_t newest_version = 244; // Android 15
+constexpr std::uint32_t newest_version = 275; // Android 17
 
 // Places to search for DEX files, besides the VDEX file and the locations in the OAT file.
 struct DexSearch {
@@ -91,8 +92,9 @@ public:
 
   // Finds the DEX files and reads the code address of every method. The image must outlive the
   // result. Files beside the OAT file are found only if the image has a path.
+  // For a version outside the known range, loads .gnu_debugdata if needed.
   // Errors: corrupt if no known layout fits; unsupported for a version outside the known range that
-  // the image's symbols (.gnu_debugdata, loaded if needed) do not confirm.
+  // does not fit, or is older and not confirmed.
   static Result<OatFile> read(elf::Image& image, const DexSearch& search);
 
   // Takes the methods from oatdump's output in place of DEX files. Its offsets count from oatdata
@@ -111,6 +113,10 @@ public:
   ~OatFile();
 
   std::uint32_t version() const;
+  // Whether the version is newer than the newest known one, so that the layout is an assumption.
+  bool is_newer_version() const { return version() > newest_version; }
+  // Whether the file has any code. Known also if DEX files are missing.
+  bool has_code() const;
   // Returns a value of the key-value store ("compiler-filter", ...); empty if the key is missing.
   std::string_view value(std::string_view key) const;
 
@@ -151,9 +157,11 @@ private:
 // must outlive it.
 elf::Symbol method_symbol(const OatFile& oat, const Method& method, std::string_view signature);
 
-// Whether the symbols of .gnu_debugdata confirm the methods: there is a function symbol at every
-// compiled method's address, each symbol with a method's name is at an address of such a method,
-// and there is at least one.
-bool matches_symbols(const OatFile& oat, std::span<const elf::SymbolTable> symbols);
+// The result of comparing the methods with the symbols of .gnu_debugdata. It is a contradiction if
+// a compiled method has no function symbol at its address, or if a symbol with a method's name is
+// at an address without such a method, unless DEX files are missing. It is inconclusive if there is
+// no symbol with a method's name; code that several methods share has none.
+enum class SymbolCheck { contradiction, inconclusive, match };
+SymbolCheck check_symbols(const OatFile& oat, std::span<const elf::SymbolTable> symbols);
 
 } // namespace uprobectl::art

@@ -337,6 +337,9 @@ std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddres
 // Returns " (compiler filter 'verify')", for messages: the filter decides which methods dex2oat
 // compiles. Empty if the file does not have it.
 std::string compiler_filter_note(const art::OatFile& oat);
+// Returns the warning for a file of an unknown OAT version, newer than the supported ones; empty
+// for others.
+std::string newer_version_warning(std::string_view subject, const art::OatFile& oat);
 
 // The places of one FUNCTION in several files.
 struct FunctionResult {

@@ -9,6 +9,7 @@ namespace uprobectl {
 namespace {
 
 constexpr std::string_view riscv_abis[] = {"riscv64"};
+constexpr std::uint32_t riscv_art_sets[] = {4};
 
 } // namespace
 
@@ -18,7 +19,8 @@ constinit const std::array<ArchInfo, 10> other_archs = {{
      .names = {.little64 = "riscv64", .little32 = "riscv32", .big32 = "riscv32"},
      .mapping_symbols = MappingSymbols::with_isa,
      .android_abis = riscv_abis,
-     .android_isa = "riscv64"},
+     .android_isa = "riscv64",
+     .art_instruction_sets = riscv_art_sets},
     {.arch = Arch::s390,
      .elf_machine = llvm::ELF::EM_S390,
      .names = {.little64 = "s390x", .little32 = "s390", .big32 = "s390"},

@@ -172,9 +172,9 @@ std::optional<std::string_view> unsaved_x86_register(std::string_view name) {
 }
 
 constexpr std::string_view x86_64_abis[] = {"x86_64"};
-constexpr std::uint32_t x86_64_art_sets[] = {5};
+constexpr std::uint32_t x86_64_art_sets[] = {6};
 constexpr std::string_view i386_abis[] = {"x86"};
-constexpr std::uint32_t i386_art_sets[] = {4};
+constexpr std::uint32_t i386_art_sets[] = {5};
 
 } // namespace
 

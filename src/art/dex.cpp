@@ -11,6 +11,7 @@ namespace uprobectl::art {
 namespace {
 
 // header_item: offsets of its fields.
+constexpr std::uint64_t checksum_at = 8;
 constexpr std::uint64_t signature_at = 12;
 constexpr std::uint64_t file_size_at = 32;
 constexpr std::uint64_t byte_order_at = 40;
@@ -22,6 +23,9 @@ constexpr std::uint64_t methods_at = 88;
 constexpr std::uint64_t classes_at = 96;
 constexpr std::uint64_t data_at = 104;
 constexpr std::uint64_t header_size = 112;
+constexpr std::uint64_t container_size_at = 112; // version 041
+constexpr std::uint64_t header_offset_at = 116;
+constexpr std::uint64_t container_header_size = 120;
 constexpr std::uint64_t dex_signature_size = 20;
 
 constexpr std::uint64_t class_size = 32;
@@ -35,6 +39,8 @@ bool has_magic(Bytes bytes, std::string_view magic) {
 }
 
 bool is_compact(Bytes bytes) { return has_magic(bytes, "cdex"); }
+
+constexpr std::string_view container_magic("dex\n041\0", 8);
 
 Result<Vdex> read_checksums(Bytes bytes, std::uint32_t version, std::uint64_t at,
                             std::uint64_t count) {
@@ -66,11 +72,17 @@ Result<Vdex> read_sections(Bytes bytes, std::uint32_t version) {
 
 bool DexFile::looks_like_dex(Bytes bytes) { return has_magic(bytes, "dex\n") || is_compact(bytes); }
 
-Result<DexFile> DexFile::parse(Bytes bytes) {
+bool DexFile::looks_like_container(Bytes bytes) {
+  return has_magic(bytes, container_magic) && bytes.size() >= container_header_size;
+}
+
+Result<DexFile> DexFile::parse(Bytes bytes, std::uint64_t at) {
+  if (at != 0) return parse_in_container(bytes, at);
+  if (looks_like_container(bytes)) return parse_in_container(bytes, 0);
   const auto header = slice(bytes, 0, header_size);
   if (!header || !looks_like_dex(bytes)) return fail(ErrorKind::corrupt, "not a DEX file");
   const std::string_view version = as_text(bytes.subspan(4, 3));
-  // Versions 035 to 040 differ only in instructions; 041 is a container of several files.
+  // Versions 035 to 040 differ only in instructions.
   const bool known = is_compact(bytes) ? version == "001" : version >= "035" && version <= "040";
   if (!known || read_at<std::uint32_t>(bytes, byte_order_at) != 0x12345678U)
     return fail(ErrorKind::unsupported, fmt::format("unsupported DEX version {}", version));
@@ -89,8 +101,32 @@ Result<DexFile> DexFile::parse(Bytes bytes) {
       return fail(ErrorKind::corrupt, "the DEX file's data is truncated");
     dex.data_ = bytes.subspan(data_begin);
   }
+  return with_tables(dex, dex.bytes_);
+}
+
+Result<DexFile> DexFile::parse_in_container(Bytes bytes, std::uint64_t at) {
+  const auto rest = slice(bytes, at, bytes.size() - std::min<std::uint64_t>(at, bytes.size()));
+  if (!rest || !looks_like_container(*rest))
+    return fail(ErrorKind::corrupt, "not a DEX file of a container");
+  if (read_at<std::uint32_t>(*rest, byte_order_at) != 0x12345678U)
+    return fail(ErrorKind::unsupported, "unsupported byte order of a DEX file");
+  const auto file_size = *read_at<std::uint32_t>(*rest, file_size_at);
+  const auto container = slice(bytes, 0, *read_at<std::uint32_t>(*rest, container_size_at));
+  const auto file = container ? slice(*container, at, file_size) : std::nullopt;
+  if (!file || file_size < container_header_size)
+    return fail(ErrorKind::corrupt, "the DEX container is truncated");
+  if (*read_at<std::uint32_t>(*rest, header_offset_at) != at)
+    return fail(ErrorKind::corrupt, "the DEX file is at another offset than its header gives");
+  DexFile dex;
+  dex.in_container_ = true;
+  dex.bytes_ = *file;
+  dex.data_ = *container;
+  return with_tables(dex, *container);
+}
+
+Result<DexFile> DexFile::with_tables(DexFile dex, Bytes base) {
   const auto read = [&](Table& into, std::uint64_t field, std::uint64_t size) -> Result<void> {
-    auto table = dex.table(field, size);
+    auto table = dex.table(base, field, size);
     if (!table) return fail(std::move(table).error());
     into = *table;
     return {};
@@ -103,15 +139,38 @@ Result<DexFile> DexFile::parse(Bytes bytes) {
   return dex;
 }
 
-Result<DexFile::Table> DexFile::table(std::uint64_t header_field, std::uint64_t entry_size) const {
+Result<DexFile::Table> DexFile::table(Bytes base, std::uint64_t header_field,
+                                      std::uint64_t entry_size) const {
   const auto count = *read_at<std::uint32_t>(bytes_, header_field);
   const auto offset = *read_at<std::uint32_t>(bytes_, header_field + 4);
-  const auto bytes = slice(bytes_, offset, count * entry_size);
+  const auto bytes = slice(base, offset, count * entry_size);
   if (!bytes) return fail(ErrorKind::corrupt, "a table of the DEX file is truncated");
   return Table{*bytes, count};
 }
 
 Bytes DexFile::signature() const { return bytes_.subspan(signature_at, dex_signature_size); }
+std::uint32_t DexFile::checksum() const { return *read_at<std::uint32_t>(bytes_, checksum_at); }
+
+std::vector<std::uint64_t> dex_headers(Bytes bytes) {
+  if (!DexFile::looks_like_container(bytes)) return {0};
+  std::vector<std::uint64_t> headers;
+  std::uint64_t at = 0;
+  while (const auto dex = DexFile::parse(bytes, at)) {
+    headers.push_back(at);
+    at += dex->bytes().size();
+    if (at >= dex->data().size()) break;
+  }
+  return headers;
+}
+
+std::optional<std::uint64_t> container_begin(Bytes bytes, std::uint64_t header) {
+  const auto dex =
+      slice(bytes, header, bytes.size() - std::min<std::uint64_t>(header, bytes.size()));
+  if (!dex) return std::nullopt;
+  if (!DexFile::looks_like_container(*dex)) return header;
+  const std::uint64_t before = *read_at<std::uint32_t>(*dex, header_offset_at);
+  return before <= header ? std::optional(header - before) : std::nullopt;
+}
 
 std::optional<DexFile::Class> DexFile::class_def(std::uint32_t index) const {
   const auto item = slice(classes_.bytes, index * class_size, class_size);

@@ -52,14 +52,19 @@ public:
   static constexpr std::uint32_t no_index = 0xffffffff;
   static constexpr std::uint32_t max_string_units = 65535; // UTF-16 units: JVMS 4.4.7
 
-  // The bytes begin with the header and may extend beyond the file: the data of a CompactDex file
-  // follows it and is shared with other files. The result is a view of the bytes.
-  // Errors: corrupt; unsupported for other versions.
-  static Result<DexFile> parse(Bytes bytes);
+  // The bytes begin with the file, or with the container that holds it (version 041), and may
+  // extend beyond it: the data of a CompactDex file follows it and is shared with other files.
+  // `header` is the offset of the file's header, not 0 only in a container. The result is a view of
+  // the bytes. Errors: corrupt; unsupported for other versions.
+  static Result<DexFile> parse(Bytes bytes, std::uint64_t header = 0);
   // Whether the bytes begin with the magic of a DEX or CompactDex file.
   static bool looks_like_dex(Bytes bytes);
+  // Whether the bytes begin with the header of a DEX file in a container (version 041).
+  static bool looks_like_container(Bytes bytes);
 
-  Bytes signature() const;               // SHA-1 of the content, 20 bytes
+  Bytes signature() const;        // SHA-1 of the content, 20 bytes
+  std::uint32_t checksum() const; // Adler-32 of the content
+  bool is_in_container() const { return in_container_; }
   Bytes bytes() const { return bytes_; } // the size is that in the header
   Bytes data() const { return data_; }   // the base of data offsets
   std::uint32_t class_count() const { return classes_.count; }
@@ -82,8 +87,12 @@ private:
     Bytes bytes; // whole entries
     std::uint32_t count = 0;
   };
-  Result<Table> table(std::uint64_t header_field, std::uint64_t entry_size) const;
+  static Result<DexFile> parse_in_container(Bytes bytes, std::uint64_t at);
+  // Reads the tables, whose offsets count from the base.
+  static Result<DexFile> with_tables(DexFile dex, Bytes base);
+  Result<Table> table(Bytes base, std::uint64_t header_field, std::uint64_t entry_size) const;
 
+  bool in_container_ = false;
   Bytes bytes_;
   Bytes data_;
   Table strings_;
@@ -93,6 +102,14 @@ private:
   Table methods_;
   Table classes_;
 };
+
+// Returns the offsets of the headers of the DEX files in the bytes: of the files of a container, or
+// 0 for another DEX file. Ends at the first header that is not valid.
+std::vector<std::uint64_t> dex_headers(Bytes bytes);
+
+// Returns the offset at which the container of a DEX file begins, for the offset of the file's
+// header; that offset itself for other DEX files. Returns nullopt if it is outside the bytes.
+std::optional<std::uint64_t> container_begin(Bytes bytes, std::uint64_t header);
 
 // The fields and methods that may still be read. Each belongs to one class, so this bounds the work
 // even if all classes of a malicious file share the same data.

@@ -9,6 +9,14 @@
 
 namespace uprobectl::art {
 
+namespace {
+
+bool is_classes_entry(std::string_view name) {
+  return name.starts_with("classes") && name.ends_with(".dex");
+}
+
+} // namespace
+
 std::uint32_t DexSource::crc() {
   if (!crc_)
     crc_ = static_cast<std::uint32_t>(
@@ -16,17 +24,26 @@ std::uint32_t DexSource::crc() {
   return *crc_;
 }
 
-const Result<Vdex>& DexSource::vdex() {
-  if (!vdex_) {
-    vdex_.emplace(parse_vdex(bytes()));
-    if (*vdex_) vdex_checksums_ = (*vdex_)->checksums;
-    std::ranges::sort(vdex_checksums_);
-  }
+const Result<DexSource::VdexContent>& DexSource::vdex(std::uint64_t& budget) {
+  if (!vdex_) vdex_.emplace(read_vdex(budget));
   return *vdex_;
 }
 
-bool DexSource::has_vdex_checksum(std::uint32_t checksum) {
-  return vdex() && std::ranges::binary_search(vdex_checksums_, checksum);
+Result<DexSource::VdexContent> DexSource::read_vdex(std::uint64_t& budget) {
+  VdexContent found{.content = {bytes(), file_}, .checksums = {}};
+  if (!looks_like_vdex(bytes())) {
+    if (!archive()) return fail(archive().error());
+    const auto entry = archive()->find("primary.vdex"); // kVdexNameInDmFile
+    if (!entry) return fail(ErrorKind::not_found, "has no primary.vdex");
+    const auto& inside = content(*entry, budget);
+    if (!inside) return fail(inside.error());
+    found.content = *inside;
+  }
+  auto vdex = parse_vdex(found.content.bytes);
+  if (!vdex) return fail(std::move(vdex).error());
+  found.checksums = std::move(vdex->checksums);
+  std::ranges::sort(found.checksums);
+  return found;
 }
 
 const Result<Archive>& DexSource::archive() {
@@ -39,8 +56,7 @@ std::uint32_t DexSource::common_checksum() {
   std::uint32_t checksum = 0;
   if (archive())
     (void)archive()->for_each([&](const ArchiveEntry& entry) {
-      if (entry.name.starts_with("classes") && entry.name.ends_with(".dex"))
-        checksum ^= entry.crc32;
+      if (is_classes_entry(entry.name)) checksum ^= entry.crc32;
       return true;
     });
   return common_checksum_.emplace(checksum);
@@ -65,6 +81,41 @@ Result<DexSource::Content> DexSource::read(const ArchiveEntry& entry, std::uint6
   if (!content) return fail(std::move(content).error());
   const auto inflated = std::make_shared<const std::vector<std::byte>>(std::move(*content));
   return Content{*inflated, inflated};
+}
+
+void DexSource::index(const Content& content, std::uint32_t crc, const std::string& source) {
+  const auto headers = dex_headers(content.bytes);
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const auto dex = DexFile::parse(content.bytes, headers[i]);
+    if (!dex) continue;
+    const FoundDex found{content.bytes, content.owner, source, headers[i]};
+    const std::string_view signature = as_text(dex->signature());
+    index_->emplace(std::pair(signature, crc + static_cast<std::uint32_t>(i)), found);
+    // A file that is not in an archive is known by the checksum of its header.
+    if (source == path()) index_->emplace(std::pair(signature, dex->checksum()), found);
+  }
+}
+
+void DexSource::build_index(std::uint64_t& budget) {
+  index_.emplace();
+  if (DexFile::looks_like_dex(bytes())) {
+    index({bytes(), file_}, crc(), path());
+    return;
+  }
+  if (!archive()) return;
+  (void)archive()->for_each([&](const ArchiveEntry& entry) {
+    if (!is_classes_entry(entry.name)) return true;
+    if (const auto& inside = content(entry, budget))
+      index(*inside, entry.crc32, path() + "!/" + std::string(entry.name));
+    return true;
+  });
+}
+
+std::optional<FoundDex> DexSource::find(Bytes signature, std::uint32_t checksum,
+                                        std::uint64_t& budget) {
+  if (!index_) build_index(budget);
+  const auto found = index_->find({as_text(signature), checksum});
+  return found == index_->end() ? std::nullopt : std::optional(found->second);
 }
 
 namespace {
@@ -97,22 +148,28 @@ std::nullopt_t add_failure(Tried& tried, const std::string& path, std::string_vi
 constexpr std::string_view checksum_mismatch =
     "checksum mismatch: not the DEX file that was compiled";
 
-bool has_signature(const OatRecord& record, Bytes dex) {
-  const auto parsed = DexFile::parse(dex);
-  return record.signature && parsed && as_text(parsed->signature()) == as_text(*record.signature);
+bool has_signature(const OatRecord& record, const DexFile& dex) {
+  return record.signature && as_text(dex.signature()) == as_text(*record.signature);
 }
 
-Found find_in_vdex(DexSource& source, const OatRecord& record, Tried& tried) {
-  const auto& vdex = source.vdex();
+Found find_in_vdex(DexSource& source, const OatRecord& record, std::uint64_t& budget,
+                   Tried& tried) {
+  const auto& vdex = source.vdex(budget);
   if (!vdex) return add_failure(tried, source.path(), vdex.error().message);
-  if (!source.has_vdex_checksum(record.checksum))
+  if (!std::ranges::binary_search(vdex->checksums, record.checksum))
     return add_failure(tried, source.path(), checksum_mismatch);
   if (record.dex_offset == 0) return add_failure(tried, source.path(), "has no DEX files");
-  const Bytes bytes = source.bytes();
-  const std::uint64_t at = std::min<std::uint64_t>(record.dex_offset, bytes.size());
-  if (!DexFile::looks_like_dex(bytes.subspan(at)))
+  const Bytes bytes = vdex->content.bytes;
+  const auto begin = container_begin(bytes, record.dex_offset);
+  if (!begin || !DexFile::looks_like_dex(bytes.subspan(record.dex_offset)))
     return add_failure(tried, source.path(), "no DEX file at the offset in the OAT file");
-  return FoundDex{bytes.subspan(at), source.owner(), source.path()};
+  FoundDex found{bytes.subspan(*begin), vdex->content.owner, source.path(),
+                 record.dex_offset - *begin};
+  // In a container, the SHA-1 does not cover data that lie in another file.
+  const auto dex = DexFile::parse(found.bytes, found.header);
+  if (dex && dex->is_in_container() && record.signature && !has_signature(record, *dex))
+    return add_failure(tried, source.path(), checksum_mismatch);
+  return found;
 }
 
 bool has_checksum(const OatRecord& record, DexSource& source, const ArchiveEntry& entry) {
@@ -121,10 +178,11 @@ bool has_checksum(const OatRecord& record, DexSource& source, const ArchiveEntry
   return (source.common_checksum() | 1U) == (record.checksum | 1U);
 }
 
-Found find_in_archive(DexSource& source, const OatRecord& record, std::uint64_t& budget,
-                      Tried& tried) {
+// Finds the DEX file in the entry of its name. In an archive with containers, later files are in
+// entries of other names.
+Found find_in_entry(DexSource& source, const OatRecord& record, std::uint64_t& budget,
+                    Tried& tried) {
   const auto& archive = source.archive();
-  if (!archive) return add_failure(tried, source.path(), archive.error().message);
   const std::string name(split_location(record.location).entry);
   const std::string shown = source.path() + "!/" + name;
   const auto entry = archive->find(name);
@@ -136,16 +194,37 @@ Found find_in_archive(DexSource& source, const OatRecord& record, std::uint64_t&
     return add_failure(tried, shown, checksum_mismatch);
   const auto& content = source.content(*entry, budget);
   if (!content) return add_failure(tried, shown, content.error().message);
-  if (record.signature && !has_signature(record, content->bytes))
+  const auto dex = DexFile::parse(content->bytes);
+  if (record.signature && (!dex || !has_signature(record, *dex)))
+    return add_failure(tried, shown, checksum_mismatch);
+  if (dex && dex->is_in_container() && entry->crc32 != record.checksum)
     return add_failure(tried, shown, checksum_mismatch);
   return FoundDex{content->bytes, content->owner, shown};
 }
 
-Found check_plain_dex(DexSource& source, const OatRecord& record, Tried& tried) {
-  const bool matches =
-      record.signature ? has_signature(record, source.bytes()) : source.crc() == record.checksum;
-  if (!matches) return add_failure(tried, source.path(), checksum_mismatch);
-  return FoundDex{source.bytes(), source.owner(), source.path()};
+Found find_in_archive(DexSource& source, const OatRecord& record, std::uint64_t& budget,
+                      Tried& tried) {
+  if (const auto& archive = source.archive(); !archive)
+    return add_failure(tried, source.path(), archive.error().message);
+  const std::size_t before = tried.size();
+  auto found = find_in_entry(source, record, budget, tried);
+  if (!found && record.signature) found = source.find(*record.signature, record.checksum, budget);
+  if (found) tried.resize(before);
+  return found;
+}
+
+Found check_plain_dex(DexSource& source, const OatRecord& record, std::uint64_t& budget,
+                      Tried& tried) {
+  const auto dex = DexFile::parse(source.bytes());
+  // A DEX file that is not in an archive is known by the checksum of its header.
+  const bool has_checksum =
+      source.crc() == record.checksum || (dex && dex->checksum() == record.checksum);
+  const bool matches = record.signature && dex ? has_signature(record, *dex) : has_checksum;
+  if (matches && (!dex || !dex->is_in_container() || has_checksum))
+    return FoundDex{source.bytes(), source.owner(), source.path()};
+  if (record.signature)
+    if (auto found = source.find(*record.signature, record.checksum, budget)) return found;
+  return add_failure(tried, source.path(), checksum_mismatch);
 }
 
 } // namespace
@@ -201,26 +280,48 @@ Found DexFinder::find_in_file(const std::string& path, const OatRecord& record, 
   DexSource* const source = open(path, tried);
   if (source == nullptr) return std::nullopt;
   const Bytes bytes = source->bytes();
-  if (looks_like_vdex(bytes)) return find_in_vdex(*source, record, tried);
+  if (looks_like_vdex(bytes)) return find_in_vdex(*source, record, budget_, tried);
   // dex2oat may have rewritten a DEX file in the VDEX file, including its class order.
   if (record.dex_offset != 0)
-    return add_failure(tried, path, "not a VDEX file, which this OAT file needs");
-  if (DexFile::looks_like_dex(bytes)) return check_plain_dex(*source, record, tried);
+    return Archive::looks_like_archive(bytes) && source->archive() &&
+                   source->archive()->find("primary.vdex")
+               ? find_in_vdex(*source, record, budget_, tried)
+               : add_failure(tried, path, "not a VDEX file, which this OAT file needs");
+  if (DexFile::looks_like_dex(bytes)) return check_plain_dex(*source, record, budget_, tried);
   if (Archive::looks_like_archive(bytes)) return find_in_archive(*source, record, budget_, tried);
   return add_failure(tried, path, "not a DEX file, VDEX file, jar or APK");
+}
+
+// Returns the paths to try for the VDEX file: beside the OAT file, and in its parent directory for
+// the boot image, where a device has a link (framework/arm64/boot.vdex -> ../boot.vdex). For
+// "base.arm64.sdm" it is in "base.dm".
+std::vector<std::string> DexFinder::vdex_candidates() const {
+  if (oat_path_.empty()) return {};
+  const std::string folder = parent_directory(oat_path_) + '/';
+  const std::string_view name = std::string_view(oat_path_).substr(oat_path_.rfind('/') + 1);
+  const auto stem_of = [](std::string_view file) {
+    const auto dot = file.rfind('.');
+    return std::string(dot == std::string_view::npos || dot == 0 ? file : file.substr(0, dot));
+  };
+  const std::string stem = stem_of(name);
+  if (name.ends_with(".sdm")) {
+    std::vector<std::string> paths = {folder + stem_of(stem) + ".dm"};
+    if (stem_of(stem) != stem) paths.push_back(folder + stem + ".dm");
+    return paths;
+  }
+  const std::string beside = stem + ".vdex";
+  std::vector<std::string> paths = {oat_path_.contains('/') ? folder + beside : beside};
+  if (name.ends_with(".oat")) paths.push_back(folder + "../" + beside);
+  return paths;
 }
 
 Found DexFinder::find(const OatRecord& record, Tried& tried) {
   for (const std::string& file : search_.files)
     if (auto found = find_in_file(file, record, tried)) return found;
   if (record.dex_offset != 0) {
-    if (oat_path_.empty()) return std::nullopt;
-    const auto slash = oat_path_.rfind('/');
-    const auto dot = oat_path_.rfind('.');
-    const bool has_suffix =
-        dot != std::string::npos && (slash == std::string::npos || dot > slash + 1);
-    return find_in_file((has_suffix ? oat_path_.substr(0, dot) : oat_path_) + ".vdex", record,
-                        tried);
+    for (const std::string& path : vdex_candidates())
+      if (auto found = find_in_file(path, record, tried)) return found;
+    return std::nullopt;
   }
   for (const Candidate& candidate : archive_candidates(record.location)) {
     if (candidate.is_missing)

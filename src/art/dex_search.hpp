@@ -12,6 +12,14 @@
 
 namespace uprobectl::art {
 
+// A DEX file that was found.
+struct FoundDex {
+  Bytes bytes; // from its header or container to the end of the file that contains it
+  std::shared_ptr<const void> owner; // keeps the bytes alive
+  std::string source;                // path of the file, or ARCHIVE!/ENTRY
+  std::uint64_t header = 0;          // offset of its header in the bytes
+};
+
 // A file that may contain DEX files. Parses it at first use and caches the results.
 class DexSource {
 public:
@@ -22,39 +30,45 @@ public:
   const std::string& path() const { return file_->path(); }
   std::shared_ptr<const void> owner() const { return file_; }
 
-  std::uint32_t crc();
-  const Result<Vdex>& vdex();
-  bool has_vdex_checksum(std::uint32_t checksum); // of a VDEX file
-  const Result<Archive>& archive();
-  // From OAT 231 on, all DEX files of an archive have one checksum, the XOR of their CRCs
-  // (DexFileLoader::GetMultiDexChecksum).
-  std::uint32_t common_checksum();
-
   struct Content {
     Bytes bytes;
     std::shared_ptr<const void> owner;
   };
-  // Returns an entry of the archive, stored or deflated. `budget` is the number of bytes that may
-  // still be inflated.
+
+  std::uint32_t crc();
+  const Result<Archive>& archive();
+
+  // The VDEX file: this file, or the entry primary.vdex of an archive (a .dm file). `budget` is the
+  // number of bytes that may still be inflated.
+  struct VdexContent {
+    Content content;
+    std::vector<std::uint32_t> checksums; // in order
+  };
+  const Result<VdexContent>& vdex(std::uint64_t& budget);
+  // From OAT 231 on, all DEX files of an archive have one checksum, the XOR of their CRCs
+  // (DexFileLoader::GetMultiDexChecksum).
+  std::uint32_t common_checksum();
+
+  // Returns an entry of the archive, stored or deflated.
   const Result<Content>& content(const ArchiveEntry& entry, std::uint64_t& budget);
+
+  // Finds a DEX file in this file or in the classes*.dex entries of the archive, by SHA-1 and by
+  // checksum: the CRC of the file or entry, plus its index in a container.
+  std::optional<FoundDex> find(Bytes signature, std::uint32_t checksum, std::uint64_t& budget);
 
 private:
   Result<Content> read(const ArchiveEntry& entry, std::uint64_t& budget) const;
+  Result<VdexContent> read_vdex(std::uint64_t& budget);
+  void index(const Content& content, std::uint32_t crc, const std::string& source);
+  void build_index(std::uint64_t& budget);
 
   std::shared_ptr<const MappedFile> file_;
   std::optional<std::uint32_t> crc_;
-  std::optional<Result<Vdex>> vdex_;
-  std::vector<std::uint32_t> vdex_checksums_; // in order
+  std::optional<Result<VdexContent>> vdex_;
   std::optional<Result<Archive>> archive_;
   std::optional<std::uint32_t> common_checksum_;
   std::map<std::uint64_t, Result<Content>> contents_; // by local header
-};
-
-// A DEX file that was found.
-struct FoundDex {
-  Bytes bytes;                       // from its header to the end of the file that contains it
-  std::shared_ptr<const void> owner; // keeps the bytes alive
-  std::string source;                // path of the file, or ARCHIVE!/ENTRY
+  std::optional<std::map<std::pair<std::string_view, std::uint32_t>, FoundDex>> index_;
 };
 
 // Finds the DEX files of one OAT file.
@@ -62,7 +76,8 @@ class DexFinder {
 public:
   static constexpr std::uint64_t max_inflated = std::uint64_t{256} << 20; // bytes, total
 
-  // `oat_path` is empty if the OAT file has no path. `search` must outlive the finder.
+  // `oat_path` is empty if the OAT file has no path; for an entry of an archive it is the path of
+  // the archive. `search` must outlive the finder.
   DexFinder(std::string oat_path, const DexSearch& search);
 
   // Finds the DEX file with the checksum of the record. Appends each failed attempt to `tried`.
@@ -77,6 +92,7 @@ private:
   DexSource* open(const std::string& path, std::vector<std::string>& tried);
   std::optional<FoundDex> find_in_file(const std::string& path, const OatRecord& record,
                                        std::vector<std::string>& tried);
+  std::vector<std::string> vdex_candidates() const;
 
   std::string oat_path_;
   const DexSearch& search_;

@@ -52,7 +52,10 @@ StatePointer read_with_best_layout(const OatFile::State& base, DexFinder& finder
   StatePointer best;
   std::size_t max_found_rejected = 0; // most DEX files found with a layout that was rejected
   std::vector<std::vector<OatRecord>> seen;
-  for (const RecordLayout& layout : record_layouts(base.header.version)) {
+  auto layouts = record_layouts(base.header.version);
+  // Of an unknown newer version, only the newest layout is assumed.
+  if (base.header.version > newest_version) layouts.resize(1);
+  for (const RecordLayout& layout : layouts) {
     auto records = read_records(base.header, layout);
     if (!records) continue;
     if (std::ranges::any_of(seen, [&](const std::vector<OatRecord>& other) {
@@ -80,12 +83,22 @@ void sort_by_address(std::vector<Method>& methods) {
   });
 }
 
-Error unknown_version(std::uint32_t version) {
-  return Error{
-      ErrorKind::unsupported,
-      fmt::format("unsupported OAT version {} (supported: {} to {}), and the file's symbols "
-                  "do not confirm that it has a supported layout",
-                  version, oldest_version, newest_version)};
+Error unknown_version(std::uint32_t version, std::string_view why) {
+  return Error{ErrorKind::unsupported,
+               fmt::format("unsupported OAT version {} (supported: {} to {}), and {}", version,
+                           oldest_version, newest_version, why)};
+}
+
+constexpr std::string_view unconfirmed =
+    "the file's symbols do not confirm that it has a supported layout";
+constexpr std::string_view not_newest = "it does not have the layout of the newest supported one";
+
+// Checks a file of an unknown version, newer than the known ones: the methods must agree with the
+// symbols, if there are any, and with the headers before the code.
+bool agrees_with_file(const OatFile& oat, elf::Image& image) {
+  if (image.debug_symbols().empty()) (void)image.add_embedded_symbols();
+  return check_symbols(oat, image.debug_symbols()) != SymbolCheck::contradiction &&
+         count_headers(oat).nearly_all();
 }
 
 // The error for an unknown version if a DEX file that would confirm the layout is missing.
@@ -96,11 +109,6 @@ Error unchecked_version(std::uint32_t version, const OatDex& missing) {
                   "checked without the DEX file of {}, which is not found",
                   version, oldest_version, newest_version, missing.location)};
   return add_missing_dex_hints(std::move(error), missing);
-}
-
-// The path of the OAT file, to search beside it; empty for an image inside an archive.
-std::string oat_file_path(const elf::Image& image) {
-  return image.path().entry ? std::string() : image.path().file;
 }
 
 } // namespace
@@ -114,7 +122,12 @@ bool OatFile::is_oat(const elf::Image& image) { return has_oat_header(image); }
 
 Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& search) {
   auto header = read_oat_header(image);
-  if (!header) return fail(std::move(header).error());
+  if (!header) {
+    const auto located = locate_oatdata(image);
+    if (located && located->version > newest_version && header.error().kind == ErrorKind::corrupt)
+      return fail(unknown_version(located->version, not_newest));
+    return fail(std::move(header).error());
+  }
   const std::uint32_t version = header->version;
   if (header->dex_count > std::numeric_limits<std::uint16_t>::max())
     return fail(ErrorKind::corrupt,
@@ -123,10 +136,12 @@ Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& search) {
   base.image = &image;
   base.header = *header;
   base.code = code_range(image, *header);
-  DexFinder finder(oat_file_path(image), search);
+  DexFinder finder(image.path().file, search);
   auto state = read_with_best_layout(base, finder);
-  const bool is_known = version >= oldest_version && version <= newest_version;
-  if (!state && !is_known) return fail(unknown_version(version));
+  const bool is_newer = version > newest_version;
+  const bool is_known = version >= oldest_version && !is_newer;
+  if (!state && !is_known)
+    return fail(unknown_version(version, is_newer ? not_newest : unconfirmed));
   if (!state)
     return fail(
         ErrorKind::corrupt,
@@ -135,37 +150,49 @@ Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& search) {
   sort_by_address(state->compiled);
   state->code_size_form = choose_code_size_form(*state);
   OatFile oat(std::move(state));
-  if (is_known) return oat;
+  if (is_known || !oat.has_code()) return oat;
+  if (is_newer && !agrees_with_file(oat, image)) return fail(unknown_version(version, not_newest));
+  if (is_newer) return oat;
   const auto is_missing = [](const OatDex& dex) { return !dex.source; };
   if (image.debug_symbols().empty()) (void)image.add_embedded_symbols();
   const auto missing = std::ranges::find_if(oat.dex_files(), is_missing);
   if (missing != oat.dex_files().end()) return fail(unchecked_version(version, *missing));
-  if (!matches_symbols(oat, image.debug_symbols())) return fail(unknown_version(version));
+  if (check_symbols(oat, image.debug_symbols()) != SymbolCheck::match)
+    return fail(unknown_version(version, unconfirmed));
   return oat;
 }
 
 namespace {
 
 // The memory ranges of the DEX files that are in use. They must not overlap, so that their total
-// size is bounded even if many records refer to the same file.
+// size is bounded even if many records refer to the same file. The files of a container may share
+// tables: there, the number of their fields and methods is bounded.
 class DexRanges {
 public:
-  // Returns false if the range overlaps another.
-  bool add(Bytes dex) {
-    const std::byte* const begin = dex.data();
+  // Returns false if the range overlaps another, or the files of a container have too many members.
+  bool add(const DexFile& dex) {
+    const std::byte* const begin = dex.bytes().data();
+    const std::byte* const end = begin + dex.bytes().size();
     const auto next = begins_.upper_bound(begin); // by end address
-    if (next != begins_.end() && std::less<>()(next->second, begin + dex.size())) return false;
-    begins_.emplace(begin + dex.size(), begin);
+    if (next != begins_.end() && std::less<>()(next->second, end)) return false;
+    if (dex.is_in_container()) {
+      // Each entry of a table takes eight bytes, each member of a class at least two more.
+      std::uint64_t& members = members_[dex.data().data()];
+      members += std::uint64_t{dex.field_count()} + dex.method_count();
+      if (members > dex.data().size()) return false;
+    }
+    begins_.emplace(end, begin);
     return true;
   }
 
 private:
   std::map<const std::byte*, const std::byte*, std::less<>> begins_; // by end address
+  std::map<const std::byte*, std::uint64_t, std::less<>> members_;   // by address of the container
 };
 
 std::optional<DexFile> parse_found_dex(const FoundDex& found, DexRanges& ranges, OatDex& info) {
-  auto parsed = DexFile::parse(found.bytes);
-  if (parsed && ranges.add(parsed->bytes())) {
+  auto parsed = DexFile::parse(found.bytes, found.header);
+  if (parsed && ranges.add(*parsed)) {
     info.source = found.source;
     return *parsed;
   }
@@ -262,6 +289,20 @@ CodeSizeForm choose_code_size_form(const OatFile::State& state) {
   return count_plausible(*best) == 0 ? CodeSizeForm::unknown : *best;
 }
 
+HeaderCounts count_headers(const OatFile& oat) {
+  HeaderCounts headers;
+  std::optional<VirtualAddress> last;
+  for (const Method& method : oat.compiled()) {
+    if (last == method.code) continue; // several methods share it
+    last = method.code;
+    ++headers.functions;
+    headers.sized += oat.code_size(method) != 0 ? 1 : 0;
+  }
+  return headers;
+}
+
+bool OatFile::has_code() const { return state_->code.begin < state_->code.end; }
+
 bool OatFile::has_access_flags() const { return state_->dumped == nullptr; }
 
 void OatFile::for_each_class(const std::function<bool(Class, std::string_view)>& visit) const {
@@ -352,7 +393,7 @@ void OatFile::append_qualified_name(const Method& method, std::string& text) con
   append_dex_method_name(*state_->dex[method.dex], method.index, text);
 }
 
-bool matches_symbols(const OatFile& oat, std::span<const elf::SymbolTable> symbols) {
+SymbolCheck check_symbols(const OatFile& oat, std::span<const elf::SymbolTable> symbols) {
   std::vector<VirtualAddress> functions;
   bool has_method = false;
   std::string own;
@@ -371,13 +412,16 @@ bool matches_symbols(const OatFile& oat, std::span<const elf::SymbolTable> symbo
         oat.append_qualified_name(method, own);
         return own == name;
       });
-      if (!is_method) return false;
-      has_method = true;
+      if (!is_method && oat.has_all_dex_files()) return SymbolCheck::contradiction;
+      has_method = has_method || is_method;
     }
+  if (functions.empty()) return SymbolCheck::inconclusive;
   std::ranges::sort(functions);
-  return has_method && std::ranges::all_of(oat.compiled(), [&](const Method& method) {
-           return std::ranges::binary_search(functions, method.code);
-         });
+  const bool has_functions = std::ranges::all_of(oat.compiled(), [&](const Method& method) {
+    return std::ranges::binary_search(functions, method.code);
+  });
+  if (!has_functions) return SymbolCheck::contradiction;
+  return has_method ? SymbolCheck::match : SymbolCheck::inconclusive;
 }
 
 elf::Symbol method_symbol(const OatFile& oat, const Method& method, std::string_view signature) {

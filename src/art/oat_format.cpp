@@ -2,19 +2,36 @@
 #include "art/oat_format.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl::art {
 
 namespace {
 
-// Maps InstructionSet (art/runtime/arch/instruction_set.h) to Arch.
 Arch arch_from_oat(std::uint32_t instruction_set) {
   for (const ArchInfo* const info : all_archs())
     if (std::ranges::find(info->art_instruction_sets, instruction_set) !=
         info->art_instruction_sets.end())
       return info->arch;
   return Arch::unknown;
+}
+
+// Maps InstructionSet (art/libartbase/arch/instruction_set.h) to Arch. Since ART commit ebc548c64c,
+// between the releases of OAT 225 and 230, riscv64 has the number 4, which x86 had before. For
+// versions between them, the machine of the ELF image decides.
+Arch arch_from_oat(std::uint32_t instruction_set, std::uint32_t version, Arch image) {
+  constexpr std::uint32_t last_before = 225;
+  constexpr std::uint32_t first_after = 230;
+  constexpr std::uint32_t riscv64 = 4;
+  constexpr std::uint32_t last_x86_64 = 5; // mips followed, and is gone
+  const bool moved = instruction_set >= riscv64;
+  const Arch before = arch_from_oat(instruction_set + (moved ? 1 : 0));
+  const bool is_known_before = instruction_set <= last_x86_64;
+  if (version <= last_before) return is_known_before ? before : Arch::unknown;
+  const Arch after = arch_from_oat(instruction_set);
+  if (version < first_after && is_known_before && before == image) return before;
+  return after;
 }
 
 std::optional<elf::Symbol> find_oat_symbol(const elf::Image& image, std::string_view name) {
@@ -27,9 +44,16 @@ std::optional<elf::Symbol> find_oat_symbol(const elf::Image& image, std::string_
 constexpr std::uint64_t instruction_set_at = 12;
 constexpr std::uint64_t dex_count_at = 20;
 constexpr std::uint64_t records_at = 24;
-// Possible offsets of executable_offset: after no optional field, after bcp_bss_info_offset (OAT
-// 222 and from 224 on), and after that and base_oat_offset (255).
-constexpr std::uint64_t executable_at[] = {28, 32, 36};
+constexpr std::uint64_t base_offset_at = 32;
+
+// Possible offsets of executable_offset, the most likely one for the version first: after no
+// optional field, after bcp_bss_info_offset (OAT 222 and from 224 on), and after that and
+// base_oat_offset (255).
+std::array<std::uint64_t, 3> executable_fields(std::uint32_t version) {
+  if (version >= 255) return {36, 32, 28};
+  if (version == 222 || version >= 224) return {32, 28, 36};
+  return {28, 32, 36};
+}
 
 // Whether the bytes can be a key-value store: NUL-separated text that begins with a key.
 bool is_key_value_store(Bytes bytes) {
@@ -99,7 +123,7 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   const auto dex_count = read_at<std::uint32_t>(*data, dex_count_at);
   const auto records = read_at<std::uint32_t>(*data, records_at);
   if (!instruction_set || !dex_count || !records) return wrong("its header is truncated");
-  const Arch arch = arch_from_oat(*instruction_set);
+  const Arch arch = arch_from_oat(*instruction_set, *version, image.machine().arch);
   if (arch == Arch::unknown)
     return fail(ErrorKind::unsupported,
                 fmt::format("OAT version {}: unsupported instruction set {} (ELF {})", *version,
@@ -111,11 +135,13 @@ Result<OatHeader> read_oat_header(const elf::Image& image) {
   const auto oatexec = find_oat_symbol(image, "oatexec");
   const std::uint64_t executable =
       oatexec ? oatexec->address.value - oatdata->address.value : oatdata->size;
-  const auto field = std::ranges::find_if(executable_at, [&](std::uint64_t at) {
-    return read_at<std::uint32_t>(*data, at) == executable;
+  const auto base = image.to_image(oatdata->address); // in the segment that bytes_from() found
+  const auto fields = executable_fields(*version);
+  const auto field = std::ranges::find_if(fields, [&](std::uint64_t at) {
+    return read_at<std::uint32_t>(*data, at) == executable &&
+           (at <= base_offset_at || read_at<std::uint32_t>(*data, base_offset_at) == base->value);
   });
-  if (field == std::ranges::end(executable_at))
-    return wrong("its header has no offset of the code");
+  if (field == fields.end()) return wrong("its header has no offset of the code");
   header.executable = static_cast<std::uint32_t>(executable);
   header.data = data->first(std::min<std::uint64_t>(executable, data->size()));
   header.values = find_key_value_store(header.data, *field);

@@ -71,4 +71,13 @@ void find_dex_files(OatFile::State& state, DexFinder& finder);
 // Chooses the form that gives plausible sizes for most of a sample of the methods.
 CodeSizeForm choose_code_size_form(const OatFile::State& state);
 
+// How many functions have a plausible size in the header before their code.
+struct HeaderCounts {
+  std::size_t functions = 0; // distinct code addresses
+  std::size_t sized = 0;     // those with a plausible code size in the header
+
+  bool nearly_all() const { return sized * 4 >= functions * 3; }
+};
+HeaderCounts count_headers(const OatFile& oat);
+
 } // namespace uprobectl::art

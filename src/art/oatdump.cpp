@@ -114,31 +114,13 @@ enum class BaseCheck {
   match
 };
 
-struct HeaderCounts {
-  std::size_t functions = 0; // distinct code addresses
-  std::size_t sized = 0;     // those with a plausible code size in the header
-};
-
-HeaderCounts count_headers(const OatFile& oat) {
-  HeaderCounts headers;
-  std::optional<VirtualAddress> last;
-  for (const Method& method : oat.compiled()) {
-    if (last == method.code) continue; // several methods share it
-    last = method.code;
-    ++headers.functions;
-    headers.sized += oat.code_size(method) != 0 ? 1 : 0;
-  }
-  return headers;
-}
-
 // Other data can look like a valid header by chance, so a minimum number is required.
 BaseCheck check_headers(const OatFile& oat) {
   constexpr std::size_t min_functions = 8;
   const HeaderCounts headers = count_headers(oat);
   if (headers.sized * 4 < headers.functions) return BaseCheck::mismatch;
-  const bool nearly_all = headers.sized * 4 >= headers.functions * 3;
-  return nearly_all && headers.functions >= min_functions ? BaseCheck::match
-                                                          : BaseCheck::inconclusive;
+  return headers.nearly_all() && headers.functions >= min_functions ? BaseCheck::match
+                                                                    : BaseCheck::inconclusive;
 }
 
 // With only_ascii, skips signatures with other characters, which have more than one encoding.
@@ -191,14 +173,14 @@ public:
 
   BaseCheck check(const OatFile& oat) const {
     if (has_functions(image_.debug_symbols()))
-      return matches_symbols(oat, image_.debug_symbols()) ? BaseCheck::match : BaseCheck::mismatch;
+      return check_symbols(oat, image_.debug_symbols()) == SymbolCheck::match ? BaseCheck::match
+                                                                              : BaseCheck::mismatch;
     if (!own_) return check_headers(oat);
     if (own_->has_all_dex_files()) return check_subset(oat, *own_);
     // Methods of missing DEX files are only in oatdump's output.
     const BaseCheck result = check_subset(*own_, oat);
     const HeaderCounts headers = count_headers(oat);
-    const bool has_headers = headers.sized * 4 >= headers.functions * 3;
-    return result == BaseCheck::match && !has_headers ? BaseCheck::mismatch : result;
+    return result == BaseCheck::match && !headers.nearly_all() ? BaseCheck::mismatch : result;
   }
 
 private:

@@ -98,11 +98,17 @@ private:
                         ": listing its symbols instead");
       return false;
     }
+    const art::OatFile& oat = **methods;
+    if (!oat.has_code()) {
+      output_.warn_once(subject + ": no compiled methods in this file" + compiler_filter_note(oat));
+      return true;
+    }
     if (const auto missing = target.missing_dex()) {
       output_.warn_once(missing->message);
       for (const std::string& hint : missing->hints) output_.detail(hint);
     }
-    const art::OatFile& oat = **methods;
+    if (const std::string warning = newer_version_warning(subject, oat); !warning.empty())
+      output_.warn_once(warning);
     if (!oat.dex_files().empty() && std::ranges::none_of(oat.dex_files(), [](const auto& dex) {
           return dex.source.has_value();
         }))

@@ -302,21 +302,42 @@ std::string compiler_filter_note(const art::OatFile& oat) {
 }
 
 Error no_dex_file(std::string_view subject, const art::OatFile& oat) {
-  const auto files = oat.dex_files();
-  const auto first =
-      std::ranges::find_if(files, [](const art::OatDex& dex) { return !dex.source; });
-  if (first == files.end()) return {ErrorKind::not_found, std::string(subject)};
-  const auto missing =
-      std::ranges::count_if(files, [](const art::OatDex& dex) { return !dex.source; });
+  constexpr std::size_t most = 100;
+  const art::OatDex* first = nullptr;
+  std::vector<std::string_view> missing;
+  for (const art::OatDex& dex : oat.dex_files()) {
+    if (dex.source) continue;
+    if (first == nullptr) first = &dex;
+    missing.push_back(dex.location);
+  }
+  if (first == nullptr) return {ErrorKind::not_found, std::string(subject)};
+  const bool several = missing.size() > 1;
+  const std::size_t unlisted = missing.size() - std::min(missing.size(), most);
+  missing.resize(missing.size() - unlisted);
   Error error{ErrorKind::not_found,
-              fmt::format("{}: the DEX file of {} {} not found, so the methods have no names",
-                          subject, first->location,
-                          missing > 1 ? fmt::format("and {} more are", missing - 1) : "is")};
+              fmt::format("{}: the DEX {} of {}{} {} not found, so {} methods have no names",
+                          subject, several ? "files" : "file", joined(missing),
+                          unlisted != 0 ? fmt::format(" and {} more", unlisted) : "",
+                          several ? "are" : "is", several ? "their" : "its")};
   return art::add_missing_dex_hints(std::move(error), *first);
 }
 
+std::string nothing_compiled(std::string_view subject, const art::OatFile& oat) {
+  return fmt::format("{}: nothing is compiled in this file{}", subject, compiler_filter_note(oat));
+}
+
+std::string newer_version_warning(std::string_view subject, const art::OatFile& oat) {
+  if (!oat.is_newer_version()) return {};
+  return fmt::format(
+      "{}: OAT version {} is newer than the newest supported one ({}): read with the "
+      "layout of that one, which nothing in the file contradicts",
+      subject, oat.version(), art::newest_version);
+}
+
 Error no_such_class(const Query& query, const art::OatFile& oat, const MethodName& name) {
-  if (!oat.has_all_dex_files()) return no_dex_file(query.subject(), oat);
+  if (!oat.has_all_dex_files())
+    return oat.has_code() ? no_dex_file(query.subject(), oat)
+                          : Error{ErrorKind::no_code, nothing_compiled(query.subject(), oat)};
   Error error{ErrorKind::not_found,
               fmt::format("{}: no class '{}'", query.subject(), name.class_name)};
   const std::string_view whole = query.function.name;
@@ -381,19 +402,17 @@ Error no_method_code(const Query& query, const art::OatFile& oat,
         fmt::format("probe '{0}' in the library, or if it is overloaded '{0}__' followed by its "
                     "encoded parameters, unless the library registers another name",
                     native_name(signature)));
-  const std::string why = oat.has_all_dex_files() && oat.compiled().empty()
-                              ? " is not compiled, and no other method in this file is"
-                              : " is not compiled in this file";
+  const bool is_empty = !oat.has_code() || (oat.has_all_dex_files() && oat.compiled().empty());
+  const std::string why = is_empty ? " is not compiled, and no other method in this file is"
+                                   : " is not compiled in this file";
   return Error{ErrorKind::no_code, subject + why + compiler_filter_note(oat)}
       .hint("it runs in the interpreter, or as code that is compiled at run time and is in no file")
       .hint("compile an app with: adb shell cmd package compile -m speed -f PACKAGE");
 }
 
 Error no_method_matches(const Query& query, const art::OatFile& oat) {
-  if (!oat.has_all_dex_files()) return no_dex_file(query.subject(), oat);
-  if (oat.compiled().empty())
-    return {ErrorKind::not_found,
-            query.subject() + ": nothing is compiled in this file" + compiler_filter_note(oat)};
+  if (oat.has_code() && !oat.has_all_dex_files()) return no_dex_file(query.subject(), oat);
+  if (oat.compiled().empty()) return {ErrorKind::not_found, nothing_compiled(query.subject(), oat)};
   return Error{ErrorKind::not_found, fmt::format("{}: no compiled method matches '{}'",
                                                  query.subject(), query.function.name)}
       .hint("patterns are matched with 'com.foo.Bar.baz', with and without '(int, long)' after it, "

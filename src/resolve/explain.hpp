@@ -46,5 +46,6 @@ Error no_method_code(const Query& query, const art::OatFile& oat,
 Error no_method_matches(const Query& query, const art::OatFile& oat);
 // The error for an OAT file whose methods have no names because a DEX file is missing.
 Error no_dex_file(std::string_view subject, const art::OatFile& oat);
+std::string nothing_compiled(std::string_view subject, const art::OatFile& oat);
 
 } // namespace uprobectl

@@ -225,11 +225,14 @@ private:
   std::vector<elf::Symbol> symbols_;
 };
 
-// Returns a warning if a DEX file is missing, because methods without names may also match.
-std::optional<std::string> missing_dex_warning(const Query& query, const art::OatFile& oat) {
-  if (oat.has_all_dex_files()) return std::nullopt;
-  return no_dex_file(query.subject(), oat).message +
-         ": other methods may match, and share this code";
+// Warns if a DEX file is missing, because methods without names may also match, and if the OAT
+// version is unknown.
+void add_file_warnings(const Query& query, const art::OatFile& oat, ProbePoint& point) {
+  if (!oat.has_all_dex_files())
+    point.warnings.push_back(no_dex_file(query.subject(), oat).message +
+                             ": other methods may match, and share this code");
+  if (std::string warning = newer_version_warning(query.subject(), oat); !warning.empty())
+    point.warnings.push_back(std::move(warning));
 }
 
 // Returns a warning that lists the other methods, up to a limit. It explains unexpected hits.
@@ -409,8 +412,7 @@ Result<std::vector<ProbePoint>> resolve_method(const Query& query) {
   if (!*query.methods) return fail(Error(query.methods->error()).within(query.subject()));
   auto points = resolve_in(query, **query.methods);
   if (!points) return points;
-  if (auto warning = missing_dex_warning(query, **query.methods))
-    points->front().warnings.push_back(std::move(*warning));
+  add_file_warnings(query, **query.methods, points->front());
   return points;
 }
 
@@ -420,7 +422,7 @@ void describe_method(const Query& query, ProbePoint& point, const elf::Symbol& s
   if (query.options.to_probe) point.java = java_method_at(oat, symbol.address);
   auto others = other_methods_at(oat, symbol.address, symbol.name);
   if (!others.empty()) point.warnings.push_back(shared_code_warning(point, others));
-  if (auto warning = missing_dex_warning(query, oat)) point.warnings.push_back(std::move(*warning));
+  add_file_warnings(query, oat, point);
   if (query.options.aliases) point.aliases = std::move(others);
 }
 

@@ -61,6 +61,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!dex->empty()) where.files.push_back(file_with(*dex));
   const auto oat = art::OatFile::read(*image, where);
   if (oat) read(*oat, *image);
-  if (oat) (void)matches_symbols(*oat, image->debug_symbols());
+  if (oat) (void)check_symbols(*oat, image->debug_symbols());
   return 0;
 }

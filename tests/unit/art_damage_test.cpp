@@ -56,18 +56,18 @@ void damage(const OatSample& sample, unsigned times) {
   INFO(sample.oat);
   const std::string whole = read_whole(sample.oat);
   REQUIRE(survives(whole, sample.dex));
+  const std::size_t begin = whole.find("oat\n");
   std::mt19937 random(4711);
   for (unsigned i = 0; i < times; ++i) {
     survives(whole.substr(0, whole.size() * i / times), sample.dex);
-    // Headers and tables are where changes matter: the first part of oatdata, at 0x1000.
+    // Headers and tables are where changes matter: the first part of oatdata.
     survives(flipped(whole, random, 0, whole.size()), sample.dex);
-    survives(flipped(whole, random, 0x1000, std::min<std::size_t>(whole.size(), 0x1800)),
-             sample.dex);
+    survives(flipped(whole, random, begin, std::min(whole.size(), begin + 0x800)), sample.dex);
   }
 }
 
-std::size_t read_dex(const std::string& bytes) {
-  const auto dex = art::DexFile::parse(as_bytes(bytes));
+std::size_t read_dex(const std::string& bytes, std::uint64_t header = 0) {
+  const auto dex = art::DexFile::parse(as_bytes(bytes), header);
   if (!dex) return 0;
   std::size_t methods = 0;
   art::ClassBudget budget(*dex);
@@ -102,10 +102,25 @@ TEST_CASE("cut off and bit-flipped DEX files are read without harm") {
   for (unsigned i = 0; i < 4000; ++i) read_dex(flipped(whole, random, 0, whole.size()));
 }
 
+TEST_CASE("cut off and bit-flipped DEX containers are read without harm") {
+  const std::string whole = read_whole(made_folder() + "/container.dex");
+  const auto read_all = [](const std::string& bytes) {
+    std::vector<std::size_t> methods;
+    for (const std::uint64_t header : art::dex_headers(as_bytes(bytes)))
+      methods.push_back(read_dex(bytes, header));
+    return methods;
+  };
+  REQUIRE(read_all(whole) == std::vector<std::size_t>{10, 4});
+  std::mt19937 random(4711);
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    for (const std::size_t methods : read_all(whole.substr(0, size))) CHECK(methods == 0);
+  for (unsigned i = 0; i < 4000; ++i) read_all(flipped(whole, random, 0, whole.size()));
+}
+
 TEST_CASE("cut off and bit-flipped VDEX files beside an OAT file are read without harm") {
   const std::string damaged = "/tmp/uprobectl-unit-" + std::to_string(::getpid()) + ".vdex";
   std::mt19937 random(4711);
-  for (const char* name : {"v131", "v138", "v239"}) {
+  for (const char* name : {"v131", "v138", "v239", "v265-container-vdex"}) {
     const OatSample sample = made_sample(name);
     const std::string oat = read_whole(sample.oat);
     const std::string whole = read_whole(sample.dex.front());

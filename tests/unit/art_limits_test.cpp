@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <tuple>
 #include <unistd.h>
 
 using namespace uprobectl;
@@ -37,12 +38,22 @@ struct Laid {
   art::RecordLayout layout;
 };
 constexpr Laid laid[] = {
-    {"v131", {false, false, 2}},         {"v138", {false, false, 4}},
-    {"v170", {false, false, 4}},         {"v183", {false, false, 4}},
-    {"v199", {false, false, 6}},         {"v225", {false, false, 6}},
-    {"v232", {false, true, 6}},          {"v236-plain", {false, false, 6}},
-    {"v239", {true, true, 6}},           {"v244", {true, true, 7}},
-    {"v250-confirmed", {true, true, 8}}, {"nothing-compiled", {true, true, 6}},
+    {"v131", {false, false, 2}},
+    {"v138", {false, false, 4}},
+    {"v170", {false, false, 4}},
+    {"v183", {false, false, 4}},
+    {"v199", {false, false, 6}},
+    {"v225", {false, false, 6}},
+    {"v232", {false, true, 6}},
+    {"v236-plain", {false, false, 6}},
+    {"v239", {true, true, 6}},
+    {"v244", {true, true, 7}},
+    {"v250-other-record", {true, true, 8}},
+    {"nothing-compiled", {true, true, 6}},
+    {"v259-arm64", {true, true, 7}},
+    {"v275-riscv64", {true, true, 7}},
+    {"v265-container", {true, true, 7}},
+    {"v290", {true, true, 7}},
 };
 
 std::uint32_t readable_strings(const std::string& bytes) {
@@ -129,8 +140,71 @@ TEST_CASE("two DEX files of an OAT file are never the same bytes") {
         sample.dex.front() + " (already used for another DEX file)");
 }
 
+TEST_CASE("a table of a DEX file may lie anywhere in its container, and not outside") {
+  const OatSample sample = made_sample("v265-container-vdex");
+  std::string vdex = read_whole(sample.dex.front());
+  const auto second = vdex.find("dex\n041", vdex.find("dex\n041") + 1);
+  REQUIRE(second != std::string::npos);
+  const std::string bytes = read_whole(sample.oat);
+  const std::string path = "/tmp/uprobectl-unit-" + std::to_string(::getpid()) + ".vdex";
+  const auto with_fields = [&](std::uint32_t count) {
+    put(vdex, second + 80, count);
+    put(vdex, second + 84, 0);
+    std::ofstream(path, std::ios::binary) << vdex;
+    auto image = elf::Image::parse(as_bytes(bytes));
+    REQUIRE(image);
+    auto oat = read_with(*image, {path});
+    std::remove(path.c_str());
+    REQUIRE(oat);
+    return oat->dex_files()[1].source.has_value();
+  };
+  std::uint32_t size = 0;
+  std::memcpy(&size, vdex.data() + second + 112, sizeof(size));
+  CHECK(with_fields(0));
+  CHECK(with_fields(size / 8));
+  CHECK_FALSE(with_fields(size / 8 + 1)); // truncated
+}
+
+TEST_CASE("an instruction set has the number of its version") {
+  // Version, instruction set, and whether that is x86-64.
+  const std::tuple<const char*, std::uint32_t, bool> cases[] = {
+      {"v199", 5, true},        {"v199", 6, false},       {"v239", 6, true},
+      {"v239", 5, false},       {"v275-x86-64", 6, true}, {"v275-x86-64", 5, false},
+      {"v275-x86-64", 4, false}};
+  for (const auto& [name, number, fits] : cases) {
+    INFO(name << ' ' << number);
+    const OatSample sample = made_sample(name);
+    std::string bytes = read_whole(sample.oat);
+    auto image = elf::Image::parse(as_bytes(bytes));
+    put(bytes, offset_in(bytes, art::read_oat_header(*image)->data.data()) + 12, number);
+    CHECK(read_with(*image, sample.dex).has_value() == fits);
+  }
+  // ART changed the numbers between 225 and 230: there, the ELF image decides.
+  const OatSample sample = made_sample("v225");
+  std::string bytes = read_whole(sample.oat);
+  const auto version = bytes.find("oat\n225");
+  REQUIRE(version != std::string::npos);
+  bytes[version + 6] = '7';
+  auto image = elf::Image::parse(as_bytes(bytes));
+  CHECK(read_with(*image, sample.dex));
+}
+
+TEST_CASE("base_oat_offset is the offset of oatdata") {
+  const OatSample sample = made_sample("v265-arm64");
+  std::string bytes = read_whole(sample.oat);
+  auto image = elf::Image::parse(as_bytes(bytes));
+  const std::size_t field = offset_in(bytes, art::read_oat_header(*image)->data.data()) + 32;
+  std::uint32_t base = 0;
+  std::memcpy(&base, bytes.data() + field, sizeof(base));
+  CHECK(base == 0x694);
+  put(bytes, field, 0x690);
+  const auto oat = read_with(*image, sample.dex);
+  REQUIRE_FALSE(oat);
+  CHECK(oat.error().message == "OAT version 265: its header has no offset of the code");
+}
+
 TEST_CASE("an invalid code size is unknown for its method only") {
-  for (const char* name : {"v131", "v183", "v199", "v225", "v244"}) {
+  for (const char* name : {"v131", "v183", "v199", "v225", "v244", "v265-arm64", "v275-riscv64"}) {
     INFO(name);
     const OatSample sample = made_sample(name);
     std::string bytes = read_whole(sample.oat);

@@ -37,7 +37,7 @@ std::string hex(std::uint64_t value) {
 
 } // namespace
 
-TEST_CASE("methods, compiled or not, are read from every layout from OAT 131 to 250") {
+TEST_CASE("methods, compiled or not, are read from every layout from OAT 127 to 290") {
   for (const OatSample& sample : made_samples()) {
     INFO(sample.oat);
     std::multiset<Row> expected;
@@ -91,12 +91,86 @@ TEST_CASE("an address finds the methods whose code contains it") {
   }
 }
 
-TEST_CASE("a version beyond the known ones needs symbols that agree") {
-  auto image = open_image(made_sample("v250-unconfirmed"));
+TEST_CASE("a version below the known ones needs symbols that agree") {
+  auto image = open_image(made_sample("v127-unconfirmed"));
   const auto oat = art::OatFile::read(image, {});
   REQUIRE_FALSE(oat);
   CHECK(oat.error().kind == ErrorKind::unsupported);
-  CHECK(oat.error().message.starts_with("unsupported OAT version 250 (supported: 131 to 244)"));
+  CHECK(oat.error().message.starts_with("unsupported OAT version 127 (supported: 131 to 275)"));
+}
+
+TEST_CASE("a version beyond the known ones is read unless the file contradicts the newest layout") {
+  auto image = open_image(made_sample("v290"));
+  const auto oat = art::OatFile::read(image, {});
+  REQUIRE(oat);
+  CHECK(oat->is_newer_version());
+  CHECK(oat->compiled().size() == 10);
+  for (const char* name : {"v290-other-record", "v290-other-symbols"}) {
+    INFO(name);
+    auto other = open_image(made_sample(name));
+    const auto refused = art::OatFile::read(other, {});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == ErrorKind::unsupported);
+    CHECK(refused.error().message ==
+          "unsupported OAT version 290 (supported: 131 to 275), and it does not have the layout of "
+          "the newest supported one");
+  }
+}
+
+TEST_CASE("a file in which nothing is compiled is known as such without its DEX files") {
+  for (const char* name : {"v265-nothing-compiled", "v290-nothing-compiled"}) {
+    INFO(name);
+    auto image = open_image(made_sample(name));
+    const auto oat = read_oat(image);
+    CHECK_FALSE(oat.has_all_dex_files());
+    CHECK_FALSE(oat.has_code());
+    CHECK(oat.value("compiler-filter") == "verify");
+    CHECK(oat.value("dex2oat-cmdline").empty());
+    CHECK(oat.value("apex-versions") == "/360526040");
+    CHECK(oat.value("requires-image") == "false");
+  }
+  auto image = open_image(made_sample("v265-arm64"));
+  CHECK(read_oat(image).has_code());
+}
+
+TEST_CASE("an OAT file in an archive of cloud compilation has the offsets in the archive") {
+  for (const char* name : {"cloud", "cloud-vdex"}) {
+    INFO(name);
+    const std::string stem = made_folder() + "/" + name;
+    auto image = elf::Image::open({stem + ".arm64.sdm", "primary.odex"});
+    REQUIRE(image);
+    const auto oat = read_oat(*image);
+    CHECK(oat.has_all_dex_files());
+    std::multiset<std::pair<std::string, std::string>> expected;
+    std::multiset<std::pair<std::string, std::string>> found;
+    for (const auto& row : read_table(stem + ".tsv"))
+      if (row.at(0) != "-") expected.emplace(row.at(0), row.at(1));
+    for (const art::Method& method : oat.compiled())
+      found.emplace(hex(image->to_file(*image->to_image(method.code))->value),
+                    to_string(oat.signature(method)));
+    CHECK(found.size() == 10);
+    CHECK(found == expected);
+  }
+}
+
+TEST_CASE("a DEX file of a container needs its SHA-1 and the CRC of the container plus its index") {
+  const OatSample sample = made_sample("v265-container");
+  const std::string whole = read_whole(sample.oat);
+  const std::string second = "v265-container.apk!classes2.dex";
+  const auto location = whole.find(second);
+  REQUIRE(location != std::string::npos);
+  const auto checksum = location + second.size() + 8;     // after the magic of the DEX file
+  for (const std::size_t at : {checksum, checksum + 4}) { // CRC, SHA-1
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] + 1);
+    auto image = elf::Image::parse(as_bytes(bytes));
+    REQUIRE(image);
+    const auto oat = art::OatFile::read(*image, {.files = sample.dex, .root = {}});
+    REQUIRE(oat);
+    CHECK(oat->dex_files()[0].source == made_folder() + "/v265-container.apk!/classes.dex");
+    CHECK_FALSE(oat->dex_files()[1].source);
+    CHECK(oat->compiled().size() == 6);
+  }
 }
 
 TEST_CASE("without its DEX files an OAT file has no methods, and says where they were looked for") {

@@ -31,8 +31,12 @@ OatSample made_sample(const std::string& name) {
 std::vector<OatSample> made_samples() {
   std::vector<OatSample> samples;
   for (const char* name : {"v131", "v138", "v170", "v183", "v199", "v225", "v232", "v236-plain",
-                           "v239", "v244", "v250-confirmed", "nothing-compiled"})
+                           "v239", "v244", "v127-confirmed", "v250-other-record", "v252", "v290",
+                           "v265-container", "v265-container-vdex", "v255-x86", "nothing-compiled"})
     samples.push_back(made_sample(name));
+  for (const std::string version : {"v255", "v259", "v265", "v275"})
+    for (const char* isa : {"-arm64", "-thumb2", "-x86-64", "-riscv64"})
+      samples.push_back(made_sample(version + isa));
   return samples;
 }
 
@@ -49,7 +53,11 @@ std::vector<OatSample> corpus_samples() {
         {"oat199-arm64-org.apache.http.legacy", "org.apache.http.legacy"},
         {"oat225-arm-uinput", "uinput"},
         {"oat236-arm64-WallpaperBackup", "WallpaperBackup"},
-        {"oat239-arm64-com.android.location.provider", "com.android.location.provider"}}) {
+        {"oat183-x86_64-com.android.location.provider", "com.android.location.provider"},
+        {"oat239-arm64-com.android.location.provider", "com.android.location.provider"},
+        {"oat252-arm-com.android.location.provider", "com.android.location.provider"},
+        {"oat252-arm64-InputDevices", "InputDevices"},
+        {"oat252-arm64-WallpaperBackup", "WallpaperBackup"}}) {
     const std::string root = folder;
     samples.push_back(
         beside(root + "/oat/" + name + "/" + file, root + "/golden/" + name + ".tsv"));

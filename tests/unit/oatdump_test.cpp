@@ -149,13 +149,13 @@ TEST_CASE("offsets of both kinds lead to the same places in real files") {
 }
 
 TEST_CASE("a file of a version that is refused is answered by oatdump") {
-  const OatSample sample = made_sample("v250-unconfirmed");
+  const OatSample sample = made_sample("v127-unconfirmed");
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);
   REQUIRE_FALSE(art::OatFile::read(*image, {}));
   const auto oat = ask(*image, dump_of(sample, *image, false));
   REQUIRE(oat);
-  CHECK(oat->version() == 250);
+  CHECK(oat->version() == 127);
   CHECK_FALSE(oat->has_access_flags());
   CHECK(oat->has_all_dex_files());
   CHECK(places_in(*oat, *image) == places_of(sample));
@@ -250,7 +250,7 @@ TEST_CASE("methods of DEX files that are missing are taken from oatdump") {
 }
 
 TEST_CASE("too few functions leave the base of offsets unknown") {
-  const OatSample sample = made_sample("v250-unconfirmed");
+  const OatSample sample = made_sample("v127-unconfirmed");
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);
   auto methods = dump_of(sample, *image, true);
