@@ -166,7 +166,7 @@ struct filter_term {
   record_u64 head[2];
   record_u64 head_mask[2];
   record_u64 constant; /* IS_IN_SET: the number of the set; MATCHES: of the pattern, or, for
-                       * COMPARE_CALLER, the bit of its code in a caller_map */
+                        * COMPARE_CALLER, the bit of its code in a caller_map */
 };
 
 /* The bytes of text that a filter examines at a hit: chunks that are read at once, and how many. */
@@ -177,7 +177,7 @@ struct filter_term {
  * terms that are compared are those that are lengths. */
 struct filter {
   record_u64 zeros[TEXT_CHUNK / 8 + 1]; /* which the verifier does not know */
-  record_u32 term_count; /* that are compared */
+  record_u32 term_count;                /* that are compared */
   record_u32 length_count;
   struct filter_term terms[MAX_FILTER_TERMS];
 };
@@ -192,8 +192,8 @@ struct set_member {
 /* Where the code of a process lies that filters compare with return addresses: a value of the map
  * `callers`. Each boundary is an address where something begins, and what: (address << 8) | bits.
  * They ascend, the first is 0, and unused ones have all bits set. */
-#define CALLER_MAPPED 128     /* the address is in executable memory that is known */
-#define MAX_CALLER_TERMS 7    /* bits 0 to 6: in the code of this term */
+#define CALLER_MAPPED 128      /* the address is in executable memory that is known */
+#define MAX_CALLER_TERMS 7     /* bits 0 to 6: in the code of this term */
 #define CALLER_BOUNDARIES 2048 /* a power of two */
 struct caller_map {
   record_u64 boundaries[CALLER_BOUNDARIES];

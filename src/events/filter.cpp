@@ -122,7 +122,7 @@ private:
   struct Written {
     std::size_t at = 0;
     std::string word{};
-    char quote = 0; // 0: none
+    char quote = 0;        // 0: none
     bool is_bytes = false; // hex"…"
   };
 
@@ -510,8 +510,8 @@ parse_caller_place(std::string_view text) {
   std::size_t split = text.rfind('!');
   if (split != std::string_view::npos && text.substr(split + 1).starts_with('/'))
     split = std::string_view::npos; // of an archive and its entry
-  const bool is_module = text.find('/') != std::string_view::npos ||
-                         text.find(".so") != std::string_view::npos;
+  const bool is_module =
+      text.find('/') != std::string_view::npos || text.find(".so") != std::string_view::npos;
   if (split == 0) return wrong(0, "expected a module before '!'");
   if (split != std::string_view::npos)
     place.module = text.substr(0, split);
@@ -530,9 +530,9 @@ parse_caller_place(std::string_view text) {
 }
 
 std::size_t caller_number(const Filter& filter, std::size_t term) {
-  return static_cast<std::size_t>(
-      std::ranges::count(std::span(filter.terms).first(term),
-                         std::optional<filter_subject>(COMPARE_CALLER), &ConditionSpec::fact));
+  return static_cast<std::size_t>(std::ranges::count(std::span(filter.terms).first(term),
+                                                     std::optional<filter_subject>(COMPARE_CALLER),
+                                                     &ConditionSpec::fact));
 }
 
 Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file) {

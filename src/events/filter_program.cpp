@@ -225,7 +225,8 @@ void FilterCompiler::describe(builtin_settings& settings) const {
       if (term.comparison == IS_IN_SET) settings.filter_features |= FILTERS_SETS;
       if (term.comparison != MATCHES) settings.filter_features |= FILTERS_NUMBERS;
       if (term.subject != COMPARE_READING && term.subject != COMPARE_CALLER) continue;
-      if (term.subject == COMPARE_READING && term.comparison == MATCHES) settings.filter_features |= FILTERS_TEXT;
+      if (term.subject == COMPARE_READING && term.comparison == MATCHES)
+        settings.filter_features |= FILTERS_TEXT;
       settings.reading_features |= 1U << term.value.form;
     }
   }

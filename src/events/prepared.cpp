@@ -113,8 +113,7 @@ Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoment
       return fail(defect_error("measured value", 0, defect));
   for (std::size_t i = 0; i < prepared.conditions.size(); ++i)
     if (prepared.conditions[i])
-      if (const auto defect = find_term_defect(*prepared.conditions[i], moments);
-          !defect.empty())
+      if (const auto defect = find_term_defect(*prepared.conditions[i], moments); !defect.empty())
         return fail(defect_error("condition", i, defect));
   return {};
 }

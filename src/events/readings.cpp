@@ -595,9 +595,9 @@ Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
                                                  std::span<const PlannedArgument> list) const {
   const TextPattern& pattern = spec.patterns.front();
   const auto size = static_cast<std::uint32_t>(pattern.text.size());
-  const ArgumentType type = spec.type      ? *spec.type
-                            : declared     ? declared->type
-                                           : ArgumentType::bytes;
+  const ArgumentType type = spec.type  ? *spec.type
+                            : declared ? declared->type
+                                       : ArgumentType::bytes;
   if (type != ArgumentType::bytes && type != ArgumentType::string)
     return fail(ErrorKind::usage, "only buffers can be compared with bytes");
   const bool is_buffer = declared != nullptr && type == ArgumentType::bytes;

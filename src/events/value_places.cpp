@@ -474,9 +474,9 @@ Result<PreparedTerm> make_bytes_condition(const PlaceReader& reader, const Value
   if (is_pointer && pattern.kind == TextPattern::Kind::exact)
     return fail(path_error(*spec.path, ErrorKind::usage, "the length of the buffer is not known")
                     .hint("compare its first bytes with ^="));
-  if (!is_pointer && (type.size() < pattern.text.size() ||
-                      (pattern.kind == TextPattern::Kind::exact &&
-                       type.size() != pattern.text.size())))
+  if (!is_pointer &&
+      (type.size() < pattern.text.size() ||
+       (pattern.kind == TextPattern::Kind::exact && type.size() != pattern.text.size())))
     return usage(fmt::format("{} has {} bytes", type.name(), type.size()));
   const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
   if (!address)

@@ -44,7 +44,8 @@ public:
 
   // Also watches this process and its descendants.
   void follow(pid_t pid);
-  // For poll(): readable when a ring is half full, unless events wake at once. drain() may be called at any time.
+  // For poll(): readable when a ring is half full, unless events wake at once. drain() may be
+  // called at any time.
   int fd() const;
   // Visits the events since the last call, by time. Call it before unwinding stacks of that time.
   // Events that happen during the call are not ordered against those of the next call.

@@ -36,8 +36,7 @@ std::vector<elf::AddressRange> function_code(const Target& target, const std::st
   std::vector<elf::AddressRange> code;
   const auto parsed = parse_function(name);
   if (!parsed || target.image() == nullptr) return code;
-  const auto points =
-      target.resolve(*parsed, {.all = true, .clones = true, .suggest = false});
+  const auto points = target.resolve(*parsed, {.all = true, .clones = true, .suggest = false});
   if (!points) return code;
   for (const ProbePoint& point : *points)
     if (point.symbol_offset == 0 && point.kind != SymbolKind::plt)
@@ -90,11 +89,9 @@ std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mapping
   return made;
 }
 
-Result<std::unique_ptr<CallerCode>> CallerCode::start(const Filter& filter,
-                                                      std::span<const Probe> probes,
-                                                      const TargetOptions& where,
-                                                      const HitProcesses& who,
-                                                      BuiltinProgram& program, Output& output) {
+Result<std::unique_ptr<CallerCode>>
+CallerCode::start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
+                  const HitProcesses& who, BuiltinProgram& program, Output& output) {
   std::unique_ptr<CallerCode> made(new CallerCode(where, program, output));
   made->add_places(filter);
   made->add_probed_files(probes);
@@ -178,19 +175,16 @@ void CallerCode::describe(pid_t pid) {
   if (std::ranges::none_of(*read, [&](const Mapping& each) { return is_probed(each); }))
     return forget(pid);
   // A return address in "[uprobes]" is one that a uretprobe has replaced.
-  std::erase_if(*read, [](const Mapping& each) {
-    return !each.executable || each.path == "[uprobes]";
-  });
+  std::erase_if(*read,
+                [](const Mapping& each) { return !each.executable || each.path == "[uprobes]"; });
   bool is_new = false;
   for (const Mapping& each : *read)
     is_new |= seen_.emplace(FileKey(each.identity, each.path), each.offset.value).second;
   if (is_new) learn_files(pid);
   std::vector<CallerMapping> mappings;
   for (const Mapping& each : *read)
-    mappings.push_back({.start = each.start,
-                        .end = each.end,
-                        .offset = each.offset.value,
-                        .code = code_of(each)});
+    mappings.push_back(
+        {.start = each.start, .end = each.end, .offset = each.offset.value, .code = code_of(each)});
   const auto made = make_caller_map(mappings);
   if (!made) {
     output_.repeated_warning("caller code",
@@ -200,8 +194,8 @@ void CallerCode::describe(pid_t pid) {
     return forget(pid);
   }
   if (const auto stored = program_.set_callers(static_cast<std::uint32_t>(pid), *made); !stored)
-    output_.repeated_warning("caller code", fmt::format("process {}: {}", pid,
-                                                        stored.error().message));
+    output_.repeated_warning("caller code",
+                             fmt::format("process {}: {}", pid, stored.error().message));
   described_.insert(pid);
 }
 
@@ -280,12 +274,12 @@ std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping) const {
 void CallerCode::report_unknown() const {
   for (const Place& each : places_) {
     if (each.was_found) continue;
-    output_.warn(each.place.module
-                     ? fmt::format("--if: no probed process has mapped {}",
-                                   in_single_quotes(each.text))
-                     : fmt::format("--if: no probed program has the function {}, nor have the "
-                                   "probed files",
-                                   in_single_quotes(each.text)));
+    output_.warn(
+        each.place.module
+            ? fmt::format("--if: no probed process has mapped {}", in_single_quotes(each.text))
+            : fmt::format("--if: no probed program has the function {}, nor have the "
+                          "probed files",
+                          in_single_quotes(each.text)));
   }
 }
 

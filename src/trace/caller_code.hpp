@@ -35,11 +35,9 @@ class CallerCode {
 public:
   // Borrows the arguments but `who`. Watches mappings from now on, and describes the processes that
   // run. Fails if mappings cannot be watched.
-  static Result<std::unique_ptr<CallerCode>> start(const Filter& filter,
-                                                   std::span<const Probe> probes,
-                                                   const TargetOptions& where,
-                                                   const HitProcesses& who, BuiltinProgram& program,
-                                                   Output& output);
+  static Result<std::unique_ptr<CallerCode>>
+  start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
+        const HitProcesses& who, BuiltinProgram& program, Output& output);
 
   void add_to(std::vector<pollfd>& polled) const;
   // Reads what was mapped since the last call.
@@ -81,9 +79,9 @@ private:
   std::vector<Place> places_;
   std::vector<File> probed_; // without code
   std::vector<File> files_;
-  std::set<pid_t> described_;                                // processes
-  std::set<std::pair<FileKey, std::uint64_t>> seen_;         // mapped files, by offset
-  std::set<std::pair<FileKey, const Place*>> searched_;      // files, with their entry
+  std::set<pid_t> described_;                           // processes
+  std::set<std::pair<FileKey, std::uint64_t>> seen_;    // mapped files, by offset
+  std::set<std::pair<FileKey, const Place*>> searched_; // files, with their entry
 };
 
 } // namespace uprobectl

@@ -175,18 +175,29 @@ filters_by_mechanism() {
     --if 'text ^= "/etc/" || number == 9'
 }
 
-# The numbers with which fixtures/workload/callers.c calls callers_take, as awk condition of `n`.
+# The numbers with which fixtures/workload/callers.c calls callers_take, as awk condition of `n`. At a return
+# the result tells them.
 expect_called() { # AWK OPTION…
+  number='number:s64@arg0'
+  expect_shown 0 "$@"
+}
+expect_returned() { # AWK OPTION…
+  number='number:s64@ret'
+  expect_shown 1 "$@"
+}
+expect_shown() { # ADDED AWK OPTION…
+  added=$1
+  shift
   condition=$1
   shift
   start_program callers "$FIXTURES/callers" wait
-  start_attach -j -d 60 -p "$started_pid" --args 'number:s64@arg0' "$@" "$FIXTURES/callers" callers_take
+  start_attach -j -d 60 -p "$started_pid" --args "$number" "$@" "$FIXTURES/callers" callers_take
   let_it_call callers "$started_pid"
   attach_ends_with 0
   awk "BEGIN {
     for (n = 0; n < 1001; n++)
       if ((n < 10 || n >= 100 && n < 110 || n >= 200 && n < 210 || n >= 300 && n < 310 || n == 1000) &&
-          ($condition)) print n }" >wanted
+          ($condition)) print n + $added }" >wanted
   sed -n '/^{"type":"event"/s/.*"name":"number"[^}]*"value":\([0-9]*\).*/\1/p' out | sort -n >got
   expect_equal "calls with $*" "$(cat wanted)" "$(cat got)"
   expect_equal "lost with $*" '' "$(records lost)"
@@ -211,8 +222,8 @@ filters_callers() {
 }
 
 filters_callers_of_returns() {
-  expect_called 'n < 10 || n == 1000' --return --if 'caller == callers_first'
-  expect_called 'n >= 300 && n < 1000' --return --return-at trampoline --if 'caller == main'
+  expect_returned 'n < 10 || n == 1000' --return --if 'caller == callers_first'
+  expect_returned 'n >= 300 && n < 1000' --return --return-at trampoline --if 'caller == main'
   expect_called 'n < 10 || n == 1000' --latency --if 'caller == callers_first'
   needs perf
   expect_called 'n < 10 || n == 1000' --mechanism perf --buffer perf --if 'caller == callers_first'

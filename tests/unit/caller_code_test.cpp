@@ -19,13 +19,15 @@ std::uint64_t bits_at(const caller_map& map, std::uint64_t address) {
 
 TEST_CASE("a caller map says where the code of functions and modules is mapped") {
   // 0x1000 bytes from offset 0x2000 of a file, and a neighbour without code.
-  const CallerMapping mapped[] = {
-      {.start = 0x7000, .end = 0x8000, .offset = 0x2000, .code = {{0x2100, 0x2180, 1},
-                                                                  {0x2170, 0x2200, 2},
-                                                                  {0x1000, 0x2010, 4},
-                                                                  {0x2ff0, 0x9000, 4},
-                                                                  {0x9000, 0x9100, 1}}},
-      {.start = 0x8000, .end = 0x9000, .offset = 0, .code = {}}};
+  const CallerMapping mapped[] = {{.start = 0x7000,
+                                   .end = 0x8000,
+                                   .offset = 0x2000,
+                                   .code = {{0x2100, 0x2180, 1},
+                                            {0x2170, 0x2200, 2},
+                                            {0x1000, 0x2010, 4},
+                                            {0x2ff0, 0x9000, 4},
+                                            {0x9000, 0x9100, 1}}},
+                                  {.start = 0x8000, .end = 0x9000, .offset = 0, .code = {}}};
   const auto map = make_caller_map(mapped);
   REQUIRE(map);
   CHECK(map->boundaries[0] == 0);
@@ -59,8 +61,7 @@ TEST_CASE("mappings without code between them are one in a caller map") {
 }
 
 TEST_CASE("memory of the kernel is not in a caller map") {
-  const CallerMapping vsyscall[] = {
-      {.start = 0xffff'ffff'ff60'0000, .end = 0xffff'ffff'ff60'1000}};
+  const CallerMapping vsyscall[] = {{.start = 0xffff'ffff'ff60'0000, .end = 0xffff'ffff'ff60'1000}};
   const auto map = make_caller_map(vsyscall);
   REQUIRE(map);
   CHECK(map->boundaries[1] == ~record_u64{0});

@@ -383,10 +383,9 @@ TEST_CASE("callers are compared with the return address") {
 TEST_CASE("buffers are compared with bytes") {
   const auto filter = parse_filter("data ^= hex\"de ad 00 Ef\" || !(arg1 == hex'00')");
   REQUIRE(filter);
-  CHECK(filter->terms[0].patterns.at(0) ==
-        TextPattern{.kind = TextPattern::Kind::prefix,
-                    .text = std::string("\xde\xad\0\xef", 4),
-                    .is_bytes = true});
+  CHECK(filter->terms[0].patterns.at(0) == TextPattern{.kind = TextPattern::Kind::prefix,
+                                                       .text = std::string("\xde\xad\0\xef", 4),
+                                                       .is_bytes = true});
   CHECK(filter->terms[1].patterns.at(0).text == std::string(1, '\0'));
   CHECK(error_of_filter("arg1 ^= hex\"1\"").find("at character 13") != std::string::npos);
   CHECK(error_of_filter("arg1 ^= hex\"\"").find("expected 1 to 1024 bytes") != std::string::npos);
