@@ -149,6 +149,8 @@ public:
     resize("filters", size_of(tables.filters));
     bpf_map__set_value_size(find("filters"), filter_bytes(run_));
     resize("set_members", size_of(tables.members));
+    if ((run_.filter_features & 1U << COMPARE_CALLER) != 0)
+      resize("callers", BuiltinProgram::max_caller_processes);
     resize("patterns", size_of(tables.patterns));
     bpf_map__set_value_size(find("patterns"), pattern_bytes(run_));
   }
@@ -421,6 +423,18 @@ Result<void> BuiltinProgram::arm(bool on) {
   if (const int error = bpf_map_update_elem(map, &index, &value, BPF_ANY); error != 0)
     return fail(system_error(-error, "cannot arm the BPF program"));
   return {};
+}
+
+Result<void> BuiltinProgram::set_callers(std::uint32_t process, const caller_map& code) {
+  if (const int error =
+          bpf_map_update_elem(state_->object.map("callers"), &process, &code, BPF_ANY);
+      error != 0)
+    return fail(system_error(-error, "cannot store where the code of callers lies"));
+  return {};
+}
+
+void BuiltinProgram::forget_callers(std::uint32_t process) {
+  bpf_map_delete_elem(state_->object.map("callers"), &process); // it may not be there
 }
 
 bool BuiltinProgram::drain(const std::function<bool(Bytes)>& visit) {

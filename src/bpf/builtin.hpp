@@ -129,6 +129,13 @@ public:
   // Hits are counted and recorded only while armed. Not armed after load().
   Result<void> arm(bool on);
 
+  // Processes whose code filters can compare with return addresses: 16 KiB each.
+  static constexpr std::uint32_t max_caller_processes = 1024;
+  // Says where this code lies in a process, if filters compare COMPARE_CALLER. Without it, hits of
+  // the process are undecided. Fails if there are too many processes.
+  Result<void> set_callers(std::uint32_t process, const caller_map& code);
+  void forget_callers(std::uint32_t process);
+
   int poll_fd() const; // readable when the program wakes the reader
   // Passes the pending records to visit until it returns false. They are in order; those of perf
   // buffers only within one call. The number per call is limited, because a hot probe may add

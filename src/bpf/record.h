@@ -136,7 +136,9 @@ enum filter_subject {
   COMPARE_USER = 4,
   COMPARE_LATENCY = 5, /* of a paired call, at its return */
   COMPARE_THREAD_NAME = 6,
-  COMPARE_PROCESS_NAME = 7
+  COMPARE_PROCESS_NAME = 7,
+  /* The return address, in the code that `callers` has of the process. */
+  COMPARE_CALLER = 8
 };
 
 #define MAX_FILTER_TERMS 32
@@ -148,7 +150,9 @@ enum filter_subject {
  * evaluated in one pass. */
 struct filter_term {
   /* COMPARE_READING: an integer or a string; READ_BYTES is text of `capacity` bytes or up to its
-   * NUL. Others use only the moment. */
+   * NUL. With length_from the number of bytes is that of the term with this index + 1, which is
+   * only a reading; text of fewer bytes than `capacity` does not match. COMPARE_CALLER: the return
+   * address. Others use only the moment. */
   struct reading value;
   record_u8 subject;    /* enum filter_subject */
   record_u8 comparison; /* enum comparison */
@@ -160,18 +164,23 @@ struct filter_term {
    * hold, because a filter holds only if it would with any value. */
   record_u8 if_unknown;
   record_u8 unused;
-  record_u64 constant; /* IS_IN_SET: the number of the set; MATCHES: of the pattern */
+  /* MATCHES: what all matching texts begin with, and its bits; a mask of 0: nothing. */
+  record_u64 head[2];
+  record_u64 head_mask[2];
+  record_u64 constant; /* IS_IN_SET: the number of the set; MATCHES: of the pattern, or, for
+                        * COMPARE_CALLER, the bit of its code in a caller_map */
 };
 
 /* The bytes of text that a filter examines at a hit: chunks that are read at once, and how many. */
 #define TEXT_CHUNK 64
 #define MAX_TEXT_CHUNKS 16
 
-/* An expression: a value of the map `filters`, there without unused terms at the end. */
+/* An expression: a value of the map `filters`, there without unused terms at the end. Behind the
+ * terms that are compared are those that are lengths. */
 struct filter {
   record_u64 zeros[TEXT_CHUNK / 8 + 1]; /* which the verifier does not know */
-  record_u32 term_count;
-  record_u32 unused;
+  record_u32 term_count;                /* that are compared */
+  record_u32 length_count;
   struct filter_term terms[MAX_FILTER_TERMS];
 };
 
@@ -180,6 +189,16 @@ struct set_member {
   record_u64 value;
   record_u32 set;
   record_u32 unused;
+};
+
+/* Where the code of a process lies that filters compare with return addresses: a value of the map
+ * `callers`. Each boundary is an address where something begins, and what: (address << 8) | bits.
+ * They ascend, the first is 0, and unused ones have all bits set. */
+#define CALLER_MAPPED 128      /* the address is in executable memory that is known */
+#define MAX_CALLER_TERMS 7     /* bits 0 to 6: in the code of this term */
+#define CALLER_BOUNDARIES 2048 /* a power of two */
+struct caller_map {
+  record_u64 boundaries[CALLER_BOUNDARIES];
 };
 
 /* A pattern is a state machine whose input is the text with a NUL at its end: a value of the map
@@ -196,7 +215,8 @@ enum filter_feature {
   FILTERS_SETS = 1 << 17,
   FILTERS_TEXT = 1 << 18,
   /* The results of terms of the entry are kept until the return of the call. */
-  FILTERS_CALLS = 1 << 19
+  FILTERS_CALLS = 1 << 19,
+  FILTERS_LENGTHS = 1 << 20 /* texts have a length that is read */
 };
 
 #define MAX_READINGS 32
@@ -405,7 +425,8 @@ enum lost_reason {
    * are counted as LOST_NO_ENTRY. */
   SKIPPED_CALLS = 6,
   LOST_UNDECIDED = 7, /* hits that a filter excluded because a value was not read */
-  LOST_REASONS = 8
+  LOST_UNMAPPED = 8,  /* the same, because the mappings of the process are not known */
+  LOST_REASONS = 9
 };
 
 /* Indexes of probe_counts::counters. */
@@ -456,8 +477,8 @@ static_assert(sizeof(probe_record) == 64);
 static_assert(sizeof(stack_head) == 24);
 static_assert(sizeof(replaced_returns) == 8 + 16 * MAX_REPLACED_RETURNS);
 static_assert(sizeof(reading) == 80);
-static_assert(sizeof(filter_term) == 96);
-static_assert(sizeof(filter) == 80 + 96 * MAX_FILTER_TERMS);
+static_assert(sizeof(filter_term) == 128);
+static_assert(sizeof(filter) == 80 + 128 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
 static_assert(sizeof(builtin_settings) == 120);

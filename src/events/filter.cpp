@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/filter.hpp"
 
+#include "uprobectl/resolve.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <span>
 #include <utility>
 
 namespace uprobectl {
@@ -15,6 +17,7 @@ namespace {
 
 constexpr int max_filter_depth = 32;        // of parentheses and "!"
 constexpr std::size_t max_quoted_rest = 24; // characters of the input in a message
+constexpr std::size_t max_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS; // bytes
 constexpr std::string_view filter_blanks = " \t";
 
 struct FactName {
@@ -26,10 +29,16 @@ constexpr std::array fact_names = {
     FactName{"cpu", COMPARE_CPU},          FactName{"uid", COMPARE_USER},
     FactName{"latency", COMPARE_LATENCY},  FactName{"thread", COMPARE_THREAD_NAME},
     FactName{"comm", COMPARE_THREAD_NAME}, FactName{"process", COMPARE_PROCESS_NAME},
+    FactName{"caller", COMPARE_CALLER},
 };
 
 bool is_task_name(std::optional<filter_subject> fact) {
   return fact == COMPARE_THREAD_NAME || fact == COMPARE_PROCESS_NAME;
+}
+
+// Whether the fact is compared with texts, with or without quotes.
+bool is_text_fact(std::optional<filter_subject> fact) {
+  return is_task_name(fact) || fact == COMPARE_CALLER;
 }
 
 struct FilterOperator {
@@ -113,7 +122,8 @@ private:
   struct Written {
     std::size_t at = 0;
     std::string word{};
-    char quote = 0; // 0: none
+    char quote = 0;        // 0: none
+    bool is_bytes = false; // hex"…"
   };
 
   std::unexpected<Error> wrong(std::size_t at, std::string_view what) const {
@@ -189,10 +199,13 @@ private:
       return wrong(at_, fmt::format("more than {} comparisons", MAX_FILTER_TERMS));
     ConditionSpec term;
     if (auto value = parse_value(term); !value) return fail(std::move(value).error());
+    if (term.fact == COMPARE_CALLER &&
+        std::ranges::count(filter_.terms, term.fact, &ConditionSpec::fact) == MAX_CALLER_TERMS)
+      return wrong(start, fmt::format("more than {} comparisons of 'caller'", MAX_CALLER_TERMS));
     FilterNode node{.term = filter_.terms.size()};
     has_operator_ = !at_value_end();
     if (!has_operator_) {
-      if (is_task_name(term.fact)) return wrong(at_, "expected an operator");
+      if (is_text_fact(term.fact)) return wrong(at_, "expected an operator");
       term.comparison = Comparison::not_equal;
     } else if (auto compared = parse_operator(term, node.negated); !compared) {
       return fail(std::move(compared).error());
@@ -275,6 +288,8 @@ private:
       const bool differs = sign->comparison == Comparison::not_equal;
       if (!sign->pattern && !differs && sign->comparison != Comparison::equal)
         return wrong(start, fmt::format("'{}' does not compare texts", sign->text));
+      if (term.fact == COMPARE_CALLER && sign->pattern)
+        return wrong(start, fmt::format("'{}' does not compare a caller", sign->text));
       negated = differs;
       return add_pattern(term, *written, sign->pattern.value_or(TextPattern::Kind::exact));
     }
@@ -286,7 +301,7 @@ private:
 
   // A single character in quotes is a number, unless the value is a name.
   static bool is_text(const Written& written, const ConditionSpec& term) {
-    if (is_task_name(term.fact) || written.quote == '"') return true;
+    if (is_text_fact(term.fact) || written.quote == '"') return true;
     return written.quote == '\'' && written.word.size() != 1;
   }
 
@@ -294,20 +309,57 @@ private:
     if (term.type && !is_memory(*term.type))
       return wrong(written.at, "a number cannot be compared with a text");
     const bool is_exact = kind == TextPattern::Kind::exact;
+    if (written.is_bytes) return add_bytes(term, written, kind);
     if (is_exact && is_task_name(term.fact) && written.word.size() > max_task_name)
       return wrong(written.at, fmt::format("names of threads and processes have at most {} "
                                            "characters",
                                            max_task_name));
     if (written.word.find('\0') != std::string::npos)
       return wrong(written.at, "a text cannot contain a NUL");
+    if (term.fact == COMPARE_CALLER)
+      if (const auto place = parse_caller_place(written.word); !place)
+        return wrong(written.at + (written.quote == 0 ? place.error().first : 0),
+                     place.error().second);
     term.comparison = Comparison::matches;
     term.patterns.push_back({.kind = kind, .text = written.word});
     return {};
   }
 
+  Result<void> add_bytes(ConditionSpec& term, const Written& written, TextPattern::Kind kind) {
+    if (is_text_fact(term.fact)) return wrong(written.at, "a name is compared with a text");
+    if (kind != TextPattern::Kind::exact && kind != TextPattern::Kind::prefix)
+      return wrong(written.at, "bytes are compared by ==, != and ^=");
+    if (term.comparison == Comparison::in_set) return wrong(written.at, "a set of bytes: use ||");
+    term.comparison = Comparison::matches;
+    term.patterns.push_back({.kind = kind, .text = written.word, .is_bytes = true});
+    return {};
+  }
+
+  // The digits behind hex: pairs, with blanks between them.
+  Result<Written> parse_bytes(Written written) {
+    const char quote = text_[at_++];
+    for (skip_blanks(); at_ < text_.size() && text_[at_] != quote; skip_blanks()) {
+      const auto byte = parse_number<std::uint8_t>(text_.substr(at_, 2), 16);
+      if (!byte || text_.size() - at_ < 2) return wrong(at_, "expected two hexadecimal digits");
+      written.word += static_cast<char>(*byte);
+      at_ += 2;
+    }
+    if (!accept(std::string_view(&quote, 1))) return wrong(written.at, "missing closing quote");
+    if (written.word.empty() || written.word.size() > max_text)
+      return wrong(written.at, fmt::format("expected 1 to {} bytes", max_text));
+    written.quote = '"';
+    written.is_bytes = true;
+    return written;
+  }
+
   Result<Written> parse_written() {
     skip_blanks();
     Written written{.at = at_};
+    const std::string_view rest = text_.substr(at_);
+    if (rest.starts_with("hex\"") || rest.starts_with("hex'")) {
+      at_ += 3;
+      return parse_bytes(std::move(written));
+    }
     if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
       written.quote = text_[at_++];
       while (at_ < text_.size() && text_[at_] != written.quote) {
@@ -404,7 +456,7 @@ private:
       };
       if (term.members.size() + term.patterns.size() == max_set_members)
         return at_line({ErrorKind::usage, fmt::format("more than {} values", max_set_members)});
-      if (is_task_name(term.fact)) {
+      if (is_text_fact(term.fact)) {
         if (auto added = add_pattern(term, {.word = std::string(line)}, TextPattern::Kind::exact);
             !added)
           return at_line(added.error());
@@ -446,6 +498,41 @@ bool ConditionSpec::needs_types() const {
   const bool is_qualified = path->variable.contains("::");
   return !path->steps.empty() || is_qualified || is_name(constant) ||
          std::ranges::any_of(members, is_name);
+}
+
+std::expected<CallerPlace, std::pair<std::size_t, std::string>>
+parse_caller_place(std::string_view text) {
+  const auto wrong = [](std::size_t at, std::string what) {
+    return std::unexpected(std::pair(at, std::move(what)));
+  };
+  if (text.empty()) return wrong(0, "expected a module or a function");
+  CallerPlace place;
+  std::size_t split = text.rfind('!');
+  if (split != std::string_view::npos && text.substr(split + 1).starts_with('/'))
+    split = std::string_view::npos; // of an archive and its entry
+  const bool is_module =
+      text.find('/') != std::string_view::npos || text.find(".so") != std::string_view::npos;
+  if (split == 0) return wrong(0, "expected a module before '!'");
+  if (split != std::string_view::npos)
+    place.module = text.substr(0, split);
+  else if (is_module)
+    place.module = text;
+  const std::size_t begin = split == std::string_view::npos ? 0 : split + 1;
+  const std::string_view function = text.substr(begin);
+  if (is_module && split == std::string_view::npos) return place;
+  if (function.empty()) return place; // "bash!"
+  const auto parsed = parse_function(function);
+  if (!parsed) return wrong(begin, parsed.error().message);
+  if (parsed->form != FunctionSpec::Form::name || parsed->plus)
+    return wrong(begin, "a caller is a whole function, by its name");
+  place.function = function;
+  return place;
+}
+
+std::size_t caller_number(const Filter& filter, std::size_t term) {
+  return static_cast<std::size_t>(std::ranges::count(std::span(filter.terms).first(term),
+                                                     std::optional<filter_subject>(COMPARE_CALLER),
+                                                     &ConditionSpec::fact));
 }
 
 Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file) {

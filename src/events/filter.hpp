@@ -6,6 +6,7 @@
 #include "bpf/record.h"
 #include "events/arguments.hpp"
 
+#include <expected>
 #include <functional>
 
 namespace uprobectl {
@@ -36,9 +37,23 @@ struct TextPattern {
   enum class Kind : std::uint8_t { exact, prefix, suffix, part, glob };
   Kind kind = Kind::exact;
   std::string text{};
+  // The text is the first bytes of a buffer, any bytes: exact or prefix.
+  bool is_bytes = false;
 
   bool operator==(const TextPattern&) const = default;
 };
+
+// Code that `caller` is compared with: MODULE, MODULE!FUNCTION or FUNCTION.
+struct CallerPlace {
+  std::optional<std::string> module{};   // nullopt: the program, and the probed files
+  std::optional<std::string> function{}; // nullopt: all code of the module
+
+  bool operator==(const CallerPlace&) const = default;
+};
+// What contains '/' or ".so", or ends with '!', is a module: "libfoo.so", "bash!". Fails with
+// `usage` and the index of the wrong character.
+std::expected<CallerPlace, std::pair<std::size_t, std::string>>
+parse_caller_place(std::string_view text);
 
 // A comparison of a filter: "VALUE OP CONSTANT"; "VALUE" alone stands for VALUE != 0.
 struct ConditionSpec {
@@ -54,8 +69,9 @@ struct ConditionSpec {
   Comparison comparison = Comparison::equal;
   FilterConstant constant{};
   std::vector<FilterConstant> members{}; // in_set
-  std::vector<TextPattern> patterns{};   // matches: any of them
+  std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerPlace each
 
+  bool compares_bytes() const { return !patterns.empty() && patterns.front().is_bytes; }
   // Whether only debug information can tell what is compared.
   bool needs_types() const;
 };
@@ -80,6 +96,9 @@ struct Filter {
   std::vector<FilterExpression> expressions{};
 };
 
+// Of a term that compares the caller: its number among those.
+std::size_t caller_number(const Filter& filter, std::size_t term);
+
 constexpr std::size_t max_set_members = 65536; // of one set
 constexpr std::size_t max_set_file = 4U << 20; // bytes
 
@@ -89,7 +108,8 @@ using ReadSetFile = std::function<Result<std::string>(const std::string& path)>;
 // Adds an expression of comparisons with "&&", "||", "!" and parentheses. VALUE is argN, ret, a
 // register or a name, with or without ":TYPE", a path (value_path.hpp), or a fact about the thread
 // or the call. OP is == != < <= > >= & (any of the bits), ^= $= *= ~ (prefix, suffix, part and glob
-// of a text), or "in" with {A,B,…} or @FILE. CONSTANT is a number, a character, a name or a text.
+// of a text), or "in" with {A,B,…} or @FILE. CONSTANT is a number, a character, a name, a text, or
+// hex"DIGITS": bytes, for == != ^=.
 // Fails with `usage` and the character at which the text is wrong.
 Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file = {});
 // Parses a filter of one expression.

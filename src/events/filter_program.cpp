@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -136,6 +137,13 @@ FilterCompiler::find_moments(const FilterExpression& expression,
 }
 
 Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const PreparedTerm> terms) {
+  const auto lengths = std::ranges::count_if(
+      terms, [](const PreparedTerm& each) { return each.length.has_value(); });
+  if (terms.size() + static_cast<std::size_t>(lengths) > MAX_FILTER_TERMS)
+    return fail(ErrorKind::usage,
+                fmt::format("more than {} comparisons in --if, of which those with a text of a "
+                            "known length count twice",
+                            MAX_FILTER_TERMS));
   std::array<std::vector<const FilterNode*>, 2> groups;
   for (const FilterExpression& each : capture_->filter.expressions)
     if (auto found = find_moments(each, terms, groups); !found) return fail(found.error());
@@ -157,6 +165,7 @@ record_u32 FilterCompiler::compile(std::span<const FilterNode* const> conjuncts,
   }
   filter made{};
   made.term_count = static_cast<record_u32>(code.size());
+  std::size_t end = code.size(); // of the terms and their lengths
   for (std::size_t i = 0; i < code.size(); ++i) {
     const auto& [node, targets] = code[i];
     filter_term& term = made.terms[i] = finish(node->term, terms[node->term]);
@@ -165,7 +174,12 @@ record_u32 FilterCompiler::compile(std::span<const FilterNode* const> conjuncts,
     term.if_true = node->negated ? fails : holds;
     term.if_false = node->negated ? holds : fails;
     term.if_unknown = fails;
+    const auto& length = terms[node->term].length;
+    if (!length || end == MAX_FILTER_TERMS) continue;
+    made.terms[end].value = *length;
+    term.value.length_from = static_cast<record_u8>(++end);
   }
+  made.length_count = static_cast<record_u32>(end - code.size());
   const std::string bytes(reinterpret_cast<const char*>(&made), sizeof(made));
   const auto number = static_cast<record_u32>(tables_.filters.size() + 1);
   const auto [known, is_new] = known_.emplace(bytes, number);
@@ -177,6 +191,13 @@ filter_term FilterCompiler::finish(std::size_t number, const PreparedTerm& term)
   filter_term made = term.term;
   if (made.comparison == IS_IN_SET) made.constant = set_number(term.members);
   if (made.comparison == MATCHES) made.constant = pattern_numbers_[number];
+  if (made.comparison == MATCHES) {
+    const std::string head = common_head(tables_.patterns[made.constant]);
+    std::memcpy(made.head, head.data(), head.size());
+    std::memset(made.head_mask, 0xff, head.size());
+  }
+  if (made.subject == COMPARE_CALLER)
+    made.constant = std::uint64_t{1} << caller_number(capture_->filter, number);
   return made;
 }
 
@@ -192,16 +213,21 @@ std::uint32_t FilterCompiler::set_number(const std::vector<std::uint64_t>& membe
 void FilterCompiler::describe(builtin_settings& settings) const {
   settings.pattern_states = tables_.pattern_states;
   for (const filter& each : tables_.filters) {
-    settings.max_terms = std::max(settings.max_terms, each.term_count);
+    const std::uint32_t count = each.term_count + each.length_count;
+    settings.max_terms = std::max(settings.max_terms, count);
+    if (each.length_count > 0) settings.filter_features |= FILTERS_LENGTHS;
+    for (const filter_term& term : std::span(each.terms, count)) {
+      if (term.value.scale > 0) settings.reading_features |= USES_INDEX;
+      settings.max_steps = std::max<std::uint32_t>(settings.max_steps, term.value.steps);
+    }
     for (const filter_term& term : std::span(each.terms, each.term_count)) {
       settings.filter_features |= 1U << term.subject;
       if (term.comparison == IS_IN_SET) settings.filter_features |= FILTERS_SETS;
       if (term.comparison != MATCHES) settings.filter_features |= FILTERS_NUMBERS;
-      if (term.subject != COMPARE_READING) continue;
-      if (term.comparison == MATCHES) settings.filter_features |= FILTERS_TEXT;
-      settings.max_steps = std::max<std::uint32_t>(settings.max_steps, term.value.steps);
+      if (term.subject != COMPARE_READING && term.subject != COMPARE_CALLER) continue;
+      if (term.subject == COMPARE_READING && term.comparison == MATCHES)
+        settings.filter_features |= FILTERS_TEXT;
       settings.reading_features |= 1U << term.value.form;
-      if (term.value.scale > 0) settings.reading_features |= USES_INDEX;
     }
   }
   if (keeps_terms_) settings.filter_features |= FILTERS_CALLS;

@@ -332,7 +332,11 @@ private:
         if (!made) return fail(std::move(made).error());
         terms.push_back(std::move(*made));
       }
-      complete_term(terms.back().term, plan);
+      if (terms.back().term.subject == COMPARE_CALLER && !is_entry(*probed.point))
+        return fail(ErrorKind::unsupported,
+                    "--if compares the caller, but this is not the first instruction of a "
+                    "function, where the return address is known");
+      complete_term(terms.back(), plan);
     }
     auto added = filters.add(terms);
     if (!added) return fail(std::move(added).error());
@@ -376,6 +380,7 @@ std::string prepared_key(const CapturePoint& probed) {
   for (const auto& each : prepared.conditions) {
     key += each ? "condition" + bytes_of(each->term) : "none";
     if (!each) continue;
+    if (each->length) key += "length" + bytes_of(*each->length);
     for (const std::uint64_t member : each->members) key += std::to_string(member) + ',';
   }
   return key;

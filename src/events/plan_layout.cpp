@@ -86,8 +86,9 @@ std::uint32_t place_bytes(capture_plan& plan, std::uint32_t begin, std::uint32_t
 
 } // namespace
 
-void complete_term(filter_term& term, const capture_plan& plan) {
-  complete_reading(term.value, pointer_size_of(plan));
+void complete_term(PreparedTerm& term, const capture_plan& plan) {
+  complete_reading(term.term.value, pointer_size_of(plan));
+  if (term.length) complete_reading(*term.length, pointer_size_of(plan));
 }
 
 void complete_readings(capture_plan& plan) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "bpf/record.h"
+#include "events/prepared.hpp"
 
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace uprobectl {
 
 // Sets the defaults of the plan's readings that are 0, so that equal plans have equal bytes.
 void complete_readings(capture_plan& plan);
-void complete_term(filter_term& term, const capture_plan& plan); // the same for a filter
+void complete_term(PreparedTerm& term, const capture_plan& plan); // the same for a filter
 
 // Returns the bytes of a record with this plan alone, without the stack.
 std::size_t record_bytes(const capture_plan& plan, bool registers);

@@ -75,14 +75,22 @@ std::string_view find_number_defect(const reading& each, const CaptureMoments& m
   return find_defect(std::span(&each, 1), 0, moments);
 }
 
-std::string_view find_term_defect(const filter_term& term, const CaptureMoments& moments) {
+std::string_view find_term_defect(const PreparedTerm& prepared, const CaptureMoments& moments) {
+  const filter_term& term = prepared.term;
   if (term.subject != COMPARE_READING) return "does not compare a reading";
   if ((term.value.form == READ_INTEGER) == (term.comparison == MATCHES))
     return "numbers are compared with numbers, and texts with patterns";
   if (term.value.base_from != 0 || term.value.length_from != 0) return "uses another reading";
+  if (prepared.length) {
+    if (term.value.form != READ_BYTES) return "a length belongs to buffers";
+    if (prepared.length->moment != term.value.moment) return "its length is of another moment";
+    if (const auto defect = find_number_defect(*prepared.length, moments); !defect.empty())
+      return defect;
+  }
   reading value = term.value;
   // A text is not stored, so only that of an array has a capacity.
-  if (value.form != READ_INTEGER && value.form != READ_BYTES) value.capacity = 1;
+  if (value.form != READ_INTEGER && (value.form != READ_BYTES || prepared.length))
+    value.capacity = 1;
   return find_defect(std::span(&value, 1), 0, moments);
 }
 
@@ -105,8 +113,7 @@ Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoment
       return fail(defect_error("measured value", 0, defect));
   for (std::size_t i = 0; i < prepared.conditions.size(); ++i)
     if (prepared.conditions[i])
-      if (const auto defect = find_term_defect(prepared.conditions[i]->term, moments);
-          !defect.empty())
+      if (const auto defect = find_term_defect(*prepared.conditions[i], moments); !defect.empty())
         return fail(defect_error("condition", i, defect));
   return {};
 }

@@ -22,6 +22,7 @@ constexpr int max_typed_depth = 16;
 struct PreparedTerm {
   filter_term term = {};
   std::vector<std::uint64_t> members = {}; // IS_IN_SET
+  std::optional<reading> length = {};      // READ_BYTES: the number of bytes, an integer
 };
 
 // What is captured at a point instead of what CaptureSpec asks for.

@@ -549,7 +549,37 @@ Result<reading_form> ReadingBuilder::string_form(std::string_view name, Argument
   return *abi_.strings;
 }
 
+// The return address: where a call has left it, or, after a return that the kernel probes, where
+// the thread is.
+Result<PreparedTerm> ReadingBuilder::build_caller() const {
+  const bool only_returns = capture_.on_return && !capture_.on_entry && !capture_.pair_calls;
+  if (location_.probe != nullptr || is_inlined_ || (!at_start_ && !only_returns))
+    return fail(ErrorKind::unsupported,
+                "the return address is known only at the first instruction of a function and "
+                "where it returns");
+  if (capture_.by_trampoline && capture_.on_entry && capture_.on_return && !capture_.pair_calls)
+    return fail(Error{ErrorKind::unsupported, "with --return-at trampoline, entries and returns "
+                                              "have the return address in different places"}
+                    .hint("add --latency, or probe with --return-at ret"));
+  PreparedTerm made;
+  reading& address = made.term.value;
+  address.size = static_cast<record_u8>(convention_.pointer_size);
+  const std::uint8_t link = host_arch_info().unwind->link_register;
+  if (capture_.by_trampoline && only_returns) {
+    address.base = static_cast<record_u8>(instruction_pointer());
+  } else if (link != no_register) {
+    address.base = static_cast<record_u8>(host_arch_info().find_dwarf_register(link).value());
+  } else {
+    address.base = static_cast<record_u8>(convention_.stack_pointer);
+    address.steps = 1;
+  }
+  made.term.subject = COMPARE_CALLER;
+  made.term.comparison = MATCHES;
+  return made;
+}
+
 Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const {
+  if (spec.fact == COMPARE_CALLER) return build_caller();
   const bool is_name = spec.fact == COMPARE_THREAD_NAME || spec.fact == COMPARE_PROCESS_NAME;
   if (is_name != (spec.comparison == Comparison::matches))
     return fail(ErrorKind::usage, is_name ? "it is a text: compare it with a text"
@@ -571,6 +601,45 @@ Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const
   made.term.value.moment = spec.fact == COMPARE_LATENCY ? MOMENT_RETURN : MOMENT_ENTRY;
   made.term.subject = static_cast<record_u8>(*spec.fact);
   made.term.is_signed = spec.comparison == Comparison::has_bits ? 0 : 1;
+  set_constants(made, spec);
+  return made;
+}
+
+// The first bytes of a buffer. Without --args the value is an address.
+Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
+                                                 const ArgumentSource& source,
+                                                 const ArgumentSpec* declared,
+                                                 std::span<const PlannedArgument> list) const {
+  const TextPattern& pattern = spec.patterns.front();
+  const auto size = static_cast<std::uint32_t>(pattern.text.size());
+  const ArgumentType type = spec.type  ? *spec.type
+                            : declared ? declared->type
+                                       : ArgumentType::bytes;
+  if (type != ArgumentType::bytes && type != ArgumentType::string)
+    return fail(ErrorKind::usage, "only buffers can be compared with bytes");
+  const bool is_buffer = declared != nullptr && type == ArgumentType::bytes;
+  const auto length = is_buffer ? declared->length : std::nullopt;
+  if (pattern.kind == TextPattern::Kind::exact && length != size)
+    return fail(Error{ErrorKind::usage,
+                      length ? fmt::format("the buffer has {} bytes, not {}", *length, size)
+                             : "the length of the buffer is not known"}
+                    .hint("compare its first bytes with ^="));
+  if (length && *length < size)
+    return fail(ErrorKind::usage, fmt::format("the buffer has only {} bytes", *length));
+  auto compared = value(source, ArgumentType::bytes);
+  if (!compared) return fail(std::move(compared).error());
+  compared->form = READ_BYTES;
+  compared->capacity = size;
+  PreparedTerm made;
+  made.term.value = *compared;
+  if (is_buffer && declared->length_from) {
+    const auto units = find_named(list, *declared->length_from);
+    if (units == list.end() || declared->element_size != 1)
+      return fail(ErrorKind::unsupported, "the length of the buffer cannot be compared");
+    auto read = value(units->spec.source, units->spec.type);
+    if (!read) return fail(std::move(read).error());
+    made.length = *read;
+  }
   set_constants(made, spec);
   return made;
 }
@@ -630,6 +699,8 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
           "need debug information"));
     source = std::move(*named);
   }
+  if (spec.compares_bytes())
+    return build_bytes(spec, source, declared == list.end() ? nullptr : &declared->spec, list);
   if (is_text) return build_text(spec, source, type);
   if (type && is_memory(*type))
     return fail(ErrorKind::usage, "a string is compared with a text in quotes");

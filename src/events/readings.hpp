@@ -76,8 +76,12 @@ private:
   Result<PreparedTerm> build_term(const ConditionSpec& spec,
                                   std::span<const PlannedArgument> list) const;
   Result<PreparedTerm> build_fact(const ConditionSpec& spec) const;
+  Result<PreparedTerm> build_caller() const;
   Result<PreparedTerm> build_text(const ConditionSpec& spec, const ArgumentSource& source,
                                   std::optional<ArgumentType> type) const;
+  Result<PreparedTerm> build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
+                                   const ArgumentSpec* declared,
+                                   std::span<const PlannedArgument> list) const;
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   // See ArgumentSpec::address_from.

@@ -93,7 +93,8 @@ public:
         add_glob(each.text, tokens_);
       else
         for (const char c : each.text) tokens_.push_back(literal(c));
-      if (each.kind == TextPattern::Kind::prefix || each.kind == TextPattern::Kind::part)
+      if (each.kind == TextPattern::Kind::prefix || each.kind == TextPattern::Kind::part ||
+          each.is_bytes)
         tokens_.push_back(any_bytes());
       tokens_.push_back({.ends = true});
       if (tokens_.size() > max_tokens) return too_complex();
@@ -181,6 +182,20 @@ private:
 
 Result<std::vector<PatternState>> compile_patterns(std::span<const TextPattern> patterns) {
   return PatternCompiler().compile(patterns);
+}
+
+std::string common_head(std::span<const PatternState> states) {
+  constexpr std::size_t max_head = sizeof(filter_term::head);
+  std::string head;
+  for (std::size_t state = PATTERN_START; state >= PATTERN_START && head.size() < max_head;) {
+    const PatternState& next = states[state];
+    const auto leads_on = [](record_u16 each) { return each != PATTERN_REJECTS; };
+    if (std::ranges::count_if(next, leads_on) != 1) break;
+    const auto only = std::ranges::find_if(next, leads_on);
+    head += static_cast<char>(only - next.begin());
+    state = *only;
+  }
+  return head;
 }
 
 } // namespace uprobectl

@@ -17,4 +17,7 @@ using PatternState = std::array<record_u16, 256>;
 // `usage` if the machine has more than MAX_PATTERN_STATES states.
 Result<std::vector<PatternState>> compile_patterns(std::span<const TextPattern> patterns);
 
+// What all texts that a machine accepts begin with, with the NUL if that is next: at most 16 bytes.
+std::string common_head(std::span<const PatternState> states);
+
 } // namespace uprobectl

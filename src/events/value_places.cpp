@@ -132,6 +132,26 @@ std::optional<reading> PlaceReader::number(const ValuePlace& place, std::uint64_
   return std::nullopt;
 }
 
+std::optional<reading> PlaceReader::address(const ValuePlace& place) const {
+  if (place.address) {
+    reading made = *place.address;
+    made.addend = add_wrapping(made.addend, place.offset);
+    return made;
+  }
+  std::uint64_t start = 0;
+  for (const Piece& piece : place.location->pieces) {
+    const std::uint64_t size = piece.size != 0 ? piece.size : UINT64_MAX;
+    if (place.offset >= start && place.offset - start < size) {
+      if (piece.kind != Piece::Kind::memory) return std::nullopt;
+      auto made = follow(piece.formula, word_size);
+      if (made) made->addend = add_wrapping(made->addend, place.offset - start);
+      return made;
+    }
+    start += piece.size;
+  }
+  return std::nullopt;
+}
+
 std::optional<ValuePlace> PlaceReader::dereference(const ValuePlace& place,
                                                    const Type& target) const {
   const auto pointer = number(place, word_size);
@@ -456,6 +476,34 @@ Result<std::uint64_t> find_constant(const FilterConstant& constant, const Type& 
   return fail(std::move(error));
 }
 
+// The first bytes at a place, or of what a pointer there points to.
+Result<PreparedTerm> make_bytes_condition(const PlaceReader& reader, const ValuePlace& place,
+                                          const ConditionSpec& spec) {
+  const TextPattern& pattern = spec.patterns.front();
+  const Type& type = *place.type;
+  const bool is_pointer = type.kind() == TypeKind::pointer;
+  const auto usage = [&](std::string_view what) {
+    return fail(path_error(*spec.path, ErrorKind::usage, what));
+  };
+  if (is_pointer && pattern.kind == TextPattern::Kind::exact)
+    return fail(path_error(*spec.path, ErrorKind::usage, "the length of the buffer is not known")
+                    .hint("compare its first bytes with ^="));
+  if (!is_pointer &&
+      (type.size() < pattern.text.size() ||
+       (pattern.kind == TextPattern::Kind::exact && type.size() != pattern.text.size())))
+    return usage(fmt::format("{} has {} bytes", type.name(), type.size()));
+  const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
+  if (!address)
+    return fail(path_error(*spec.path, ErrorKind::unsupported,
+                           is_pointer ? location_too_complex : "the bytes are not in memory"));
+  PreparedTerm made;
+  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
+  made.term.value = *address;
+  made.term.value.form = READ_BYTES;
+  made.term.value.capacity = static_cast<record_u32>(pattern.text.size());
+  return made;
+}
+
 // The text at a place: a char pointer or array, or a string of the standard library.
 Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValuePlace& place,
                                          const ConditionSpec& spec) {
@@ -468,22 +516,31 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   ValuePlace pointer = place;
   const auto library = find_library_type(type);
+  if (spec.compares_bytes()) return make_bytes_condition(reader, place, spec);
   if (const auto form = find_string_form(type)) {
-    if (!place.address) return wrong("the string is not in memory");
-    made.term.value = *place.address;
-    made.term.value.addend = add_wrapping(made.term.value.addend, place.offset);
+    const auto address = reader.address(place);
+    if (!address) return wrong("the string is not in memory");
+    made.term.value = *address;
     made.term.value.form = static_cast<record_u8>(*form);
     return made;
   }
   if (type.kind() == TypeKind::array && type.target() != nullptr &&
       is_character_type(*type.target()) && type.dimensions() <= 1) {
-    if (!place.address) return wrong("the characters are not in memory");
-    made.term.value = *place.address;
-    made.term.value.addend = add_wrapping(made.term.value.addend, place.offset);
+    const auto address = reader.address(place);
+    if (!address) return wrong("the characters are not in memory");
+    made.term.value = *address;
     made.term.value.form = READ_BYTES;
     made.term.value.capacity =
         static_cast<record_u32>(std::min<std::uint64_t>(type.element_count(), UINT32_MAX));
     if (made.term.value.capacity == 0) made.term.value.form = READ_STRING;
+    return made;
+  }
+  if (library && library->kind == LibraryType::Kind::text && !library->length_is_end) {
+    const auto text = reader.number(part_of(place, *library->type, library->offset), word_size);
+    made.length = reader.number(part_of(place, *library->type, library->length_offset), word_size);
+    if (!text || !made.length) return wrong(location_too_complex);
+    made.term.value = *text;
+    made.term.value.form = READ_BYTES;
     return made;
   }
   if (library && library->kind == LibraryType::Kind::c_string)

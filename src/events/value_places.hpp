@@ -54,6 +54,8 @@ public:
   // Returns a reading of the number at a place, in its low bytes; nullopt if it is in several
   // pieces, or cannot be read.
   std::optional<reading> number(const ValuePlace& place, std::uint64_t size) const;
+  // Returns a reading of the address of a place; nullopt if it is not in memory.
+  std::optional<reading> address(const ValuePlace& place) const;
   // The place that the pointer at a place points to; nullopt if it cannot be followed.
   std::optional<ValuePlace> dereference(const ValuePlace& place, const dwarf::Type& target) const;
 

@@ -125,7 +125,7 @@ std::vector<int> parse_cpus(std::string_view text) {
 }
 
 // Returns nullopt for an offline CPU.
-Result<std::optional<CpuRing>> open_ring(int cpu) {
+Result<std::optional<CpuRing>> open_ring(int cpu, bool wakes_at_once) {
   perf_event_attr attributes{};
   attributes.size = sizeof attributes;
   attributes.type = PERF_TYPE_SOFTWARE;
@@ -140,7 +140,7 @@ Result<std::optional<CpuRing>> open_ring(int cpu) {
   attributes.comm = 1;
   attributes.comm_exec = 1;
   attributes.watermark = 1;
-  attributes.wakeup_watermark = ring_size / 2;
+  attributes.wakeup_watermark = wakes_at_once ? 1 : ring_size / 2;
   attributes.use_clockid = 1;
   attributes.clockid = CLOCK_MONOTONIC;
   UniqueFd fd{static_cast<int>(
@@ -246,7 +246,7 @@ MappingWatch::MappingWatch(MappingWatch&&) noexcept = default;
 MappingWatch& MappingWatch::operator=(MappingWatch&&) noexcept = default;
 MappingWatch::~MappingWatch() = default;
 
-Result<MappingWatch> MappingWatch::start(std::span<const pid_t> pids) {
+Result<MappingWatch> MappingWatch::start(std::span<const pid_t> pids, bool wakes_at_once) {
   auto state = std::make_unique<State>();
   state->followed.insert(pids.begin(), pids.end());
   state->epoll = UniqueFd{::epoll_create1(EPOLL_CLOEXEC)};
@@ -254,7 +254,7 @@ Result<MappingWatch> MappingWatch::start(std::span<const pid_t> pids) {
   const auto online = read_pseudo_file("/sys/devices/system/cpu/online");
   if (!online) return fail(online.error());
   for (const int cpu : parse_cpus(*online)) {
-    auto ring = open_ring(cpu);
+    auto ring = open_ring(cpu, wakes_at_once);
     if (!ring) return fail(std::move(ring).error());
     if (!*ring) continue;
     epoll_event event{};

@@ -36,14 +36,16 @@ public:
   // Errors: not_permitted without CAP_PERFMON or CAP_SYS_ADMIN unless kernel.perf_event_paranoid is
   // below 1; unsupported if the kernel has no perf events. Callers can go on without a watch, but
   // then miss mappings of short-lived processes.
-  static Result<MappingWatch> start(std::span<const pid_t> pids);
+  // `wakes_at_once`: fd() is readable as soon as there is an event.
+  static Result<MappingWatch> start(std::span<const pid_t> pids, bool wakes_at_once = false);
   MappingWatch(MappingWatch&&) noexcept;
   MappingWatch& operator=(MappingWatch&&) noexcept;
   ~MappingWatch();
 
   // Also watches this process and its descendants.
   void follow(pid_t pid);
-  // For poll(): readable when a ring is half full. drain() may be called at any time.
+  // For poll(): readable when a ring is half full, unless events wake at once. drain() may be
+  // called at any time.
   int fd() const;
   // Visits the events since the last call, by time. Call it before unwinding stacks of that time.
   // Events that happen during the call are not ordered against those of the next call.

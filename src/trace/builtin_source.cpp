@@ -4,6 +4,7 @@
 #include "process/mapped_memory.hpp"
 #include "symbols/classify.hpp"
 #include "trace/aggregates.hpp"
+#include "trace/caller_code.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
@@ -40,7 +41,12 @@ Result<void> check_pid_namespace(const CaptureSpec& capture) {
 Result<void> check_ids(const builtin_settings& settings) {
   const bool any =
       (settings.filter_features & (1U << COMPARE_THREAD_ID | 1U << COMPARE_PROCESS_ID)) != 0;
-  if (!any || in_initial_pid_namespace()) return {};
+  const bool callers = (settings.filter_features & 1U << COMPARE_CALLER) != 0;
+  if ((!any && !callers) || in_initial_pid_namespace()) return {};
+  if (!any)
+    return fail(Error{ErrorKind::unsupported, "--if cannot compare the caller in a container"}.hint(
+        "the container has its own pid namespace: run uprobectl on the host, or start the "
+        "container with the host's pids (docker run --pid=host)"));
   return fail(Error{ErrorKind::unsupported, "--if cannot compare tid and pid in a container"}.hint(
       "the container has its own pid namespace: use -p, or the names of threads and processes"));
 }
@@ -149,16 +155,28 @@ public:
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
                                  request_.probes.target_options, *program_, probes_, files_,
                                  who.find_name);
+    if ((plan_.settings().filter_features & 1U << COMPARE_CALLER) != 0) {
+      auto callers = CallerCode::start(request_.capture.filter, probes_,
+                                       request_.probes.target_options, who, *program_, output_);
+      if (!callers) return fail(std::move(callers).error());
+      callers_ = std::move(*callers);
+    }
     return program_->arm(true);
   }
-  Result<void> stop() override { return program_->arm(false); }
+  Result<void> stop() override {
+    auto stopped = program_->arm(false);
+    if (callers_) callers_->report_unknown();
+    return stopped;
+  }
 
   void add_to(std::vector<pollfd>& polled) const override {
     polled.push_back({.fd = program_->poll_fd(), .events = POLLIN, .revents = 0});
     if (stacks_) stacks_->add_to(polled);
+    if (callers_) callers_->add_to(polled);
   }
   bool drain(const Visit& visit) override {
     if (stacks_) stacks_->read_mapping_events();
+    if (callers_) callers_->update();
     if (request_.capture.pair_calls) forget_calls_of_ended();
     return program_->drain([&](Bytes record) { return take(record, visit); });
   }
@@ -166,7 +184,8 @@ public:
   std::vector<Loss> losses() const override {
     std::vector<Loss> losses = {{loss_reasons::buffer_full, program_->lost(LOST_BUFFER_FULL)},
                                 {loss_reasons::corrupt, corrupt_},
-                                {loss_reasons::undecided, program_->lost(LOST_UNDECIDED)}};
+                                {loss_reasons::undecided, program_->lost(LOST_UNDECIDED)},
+                                {loss_reasons::unmapped, program_->lost(LOST_UNMAPPED)}};
     if (request_.capture.count_by_process || request_.capture.count_stacks)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
@@ -411,6 +430,7 @@ private:
   std::uint64_t forgotten_calls_ = 0;               // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
+  std::unique_ptr<CallerCode> callers_;         // if the filter compares callers
   std::optional<HitStacks> stacks_;             // if requested
   std::optional<UnwoundCounts> unwound_;        // of them
   std::optional<SleepableTest> sleepable_test_; // ends while the run goes on

@@ -33,6 +33,8 @@ constexpr std::string_view calls_full = "more calls were under way than can be r
 constexpr std::string_view no_return = "left without a return";
 constexpr std::string_view entry_unseen = "returned from a call whose entry was not seen";
 constexpr std::string_view undecided = "a value that --if compares could not be read";
+constexpr std::string_view unmapped =
+    "--if compares the caller, and where its code lies was not known yet";
 constexpr std::string_view interrupted = "interrupted again while the rest was written";
 
 constexpr std::string_view unpaired[] = {nested, calls_full, no_return, entry_unseen};

@@ -39,12 +39,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const std::size_t target : {term.if_true, term.if_false, term.if_unknown})
         if (target <= i || (target >= made.term_count && target < FILTER_HOLDS)) std::abort();
       if (term.if_unknown != term.if_true && term.if_unknown != term.if_false) std::abort();
+      if (term.value.length_from > made.term_count + made.length_count) std::abort();
+      if (term.subject == COMPARE_CALLER) {
+        if (term.constant >= CALLER_MAPPED) std::abort();
+        continue;
+      }
       if (term.comparison == MATCHES && term.constant >= plan->filters().patterns.size())
         std::abort();
     }
+  // The NUL at the end of a text decides. Buffers have a known size instead.
+  const bool has_bytes =
+      std::ranges::any_of(inspection.filter.terms, &ConditionSpec::compares_bytes);
   for (const auto& pattern : plan->filters().patterns)
     for (const auto& state : pattern)
-      if (state[0] > PATTERN_ACCEPTS ||
+      if ((!has_bytes && state[0] > PATTERN_ACCEPTS) ||
           std::ranges::any_of(state, [&](auto next) { return next >= pattern.size(); }))
         std::abort();
   const std::vector<std::byte> record(settings.record_size);

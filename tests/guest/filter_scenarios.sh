@@ -7,12 +7,19 @@
 filter_scenarios() {
   scenario 'filters of numbers select what awk selects' filters_numbers
   scenario 'filters of texts select what awk selects' filters_texts
+  scenario 'filters of bytes select what awk selects' filters_bytes
   scenario 'filters of threads select what awk selects' filters_threads
   scenario 'filters with && || ! and parentheses select what awk selects' filters_expressions
   scenario 'filters of calls are decided at the entry or at the return' filters_calls
   scenario 'a value that cannot be read decides nothing and is counted' filters_unreadable
   scenario 'a filter with 32 comparisons and many texts is accepted by the kernel' filters_much
   scenario 'a set of thousands of numbers is read from a file' filters_file
+  scenario 'filters of callers select the calls of functions and modules' filters_callers
+  scenario 'filters of callers find the caller of a return' filters_callers_of_returns
+  scenario 'filters of callers know libraries inside archives' filters_callers_in_archive
+  scenario 'filters of callers follow children and later processes' filters_callers_of_children
+  scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
+  scenario 'filters of callers say what cannot be known' filters_callers_refused
   for mechanism in multi perf perf-ioctl tracefs; do
     scenario "$mechanism: filters of numbers and texts" filters_by_mechanism "$mechanism"
   done
@@ -73,6 +80,34 @@ filters_texts() {
   done
   expect_filtered 'text ~ /0tail$/' --if 'text *= 0tail'
   expect_filtered 'text == "a"' --if 'arg1 == "a"'
+}
+
+filters_bytes() {
+  expect_filtered 'text ~ /^\/etc/' --if 'text ^= hex"2f 65 74 63"'
+  expect_filtered 'text !~ /^\/etc/' --if '!(text ^= hex"2f657463")'
+  expect_filtered 'text == ""' --if 'text ^= hex"00"'
+  expect_filtered 'text == "a"' --if 'text ^= hex"61 00"'
+  expect_filtered "length(text) == 64 || length(text) == 65 || text ~ /0tail/" \
+    --if "text ^= hex\"$(printf '123456789012345678901234567890123456789012345678901234567890' | od -An -tx1 | tr -d ' \n')\" && text *= 0tail ||
+      text ^= hex\"$(printf '1234567890123456789012345678901234567890123456789012345678901234' | od -An -tx1 | tr -d ' \n')\""
+  buffer_events() { # LIST CONDITION
+    "$UPROBECTL" attach -j -d 60 --args "number:s64@arg0,$1" --if "$2" "$FIXTURES/filtered" filtered_take -- \
+      "$FIXTURES/filtered" >out 2>err || fail "attach fails: $(cat err)"
+    sed -n '/^{"type":"event"/s/.*"name":"number"[^}]*"value":\(-*[0-9]*\).*/\1/p' out | tr '\n' ' '
+  }
+  [ -s all ] || filtered_events >all
+  numbers_of() { # AWK
+    awk -F '\t' "{ number = \$2 + 0; flags = \$3 + 0; text = \$4 } $1 { printf \"%d \", number }" all
+  }
+  expect_equal 'a whole buffer' "$(numbers_of 'text ~ /^aXb/')" "$(buffer_events 'data:buf[3]@arg1' 'data == hex"61 58 62"')"
+  expect_equal 'another buffer' "$(numbers_of 'text !~ /^aXb/')" "$(buffer_events 'data:buf[3]@arg1' 'data != hex"61 58 62"')"
+  # Of a buffer with a length: as many bytes must be there. The flags are 1, 2, 4, …
+  expect_equal 'a buffer with a length' "$(numbers_of 'text ~ /^\/e/ && flags >= 2')" \
+    "$(buffer_events 'count:u32@arg2,data:buf[count]@arg1' 'data ^= hex"2f 65"')"
+  attach_fails_with 2 --if 'arg1 == hex"2f 6"' "$FIXTURES/filtered" filtered_take
+  expect_match 'the place' "expected two hexadecimal digits, at character 16, before '6\"'" "$(cat err)"
+  attach_fails_with 2 --if 'arg1 == hex"2f"' "$FIXTURES/filtered" filtered_take
+  expect_match 'the reason' 'the length of the buffer is not known' "$(cat err)"
 }
 
 filters_threads() {
@@ -138,4 +173,93 @@ filters_by_mechanism() {
   expect_filtered 'text ~ /^\/etc\// || number == 9' --mechanism "$1" --if 'text ^= "/etc/" || number == 9'
   expect_filtered 'text ~ /^\/etc\// || number == 9' --mechanism "$1" --buffer perf \
     --if 'text ^= "/etc/" || number == 9'
+}
+
+# The numbers with which fixtures/workload/callers.c calls callers_take, as awk condition of `n`. At a return
+# the result tells them.
+expect_called() { # AWK OPTION…
+  number='number:s64@arg0'
+  expect_shown 0 "$@"
+}
+expect_returned() { # AWK OPTION…
+  number='number:s64@ret'
+  expect_shown 1 "$@"
+}
+expect_shown() { # ADDED AWK OPTION…
+  added=$1
+  shift
+  condition=$1
+  shift
+  start_program callers "$FIXTURES/callers" wait
+  start_attach -j -d 60 -p "$started_pid" --args "$number" "$@" "$FIXTURES/callers" callers_take
+  let_it_call callers "$started_pid"
+  attach_ends_with 0
+  awk "BEGIN {
+    for (n = 0; n < 1001; n++)
+      if ((n < 10 || n >= 100 && n < 110 || n >= 200 && n < 210 || n >= 300 && n < 310 || n == 1000) &&
+          ($condition)) print n + $added }" >wanted
+  sed -n '/^{"type":"event"/s/.*"name":"number"[^}]*"value":\([0-9]*\).*/\1/p' out | sort -n >got
+  expect_equal "calls with $*" "$(cat wanted)" "$(cat got)"
+  expect_equal "lost with $*" '' "$(records lost)"
+}
+
+filters_callers() {
+  expect_called '1'
+  # 1000 is a call in the part that the compiler has split off.
+  expect_called 'n < 10 || n == 1000' --if 'caller == callers_first'
+  expect_called 'n >= 100 && n < 300' --if "caller == $FIXTURES/callers!callers_second"
+  expect_called 'n >= 300 && n < 1000' --if 'caller == callers!main'
+  expect_called 'n >= 100 && n < 1000' --if 'caller != callers_first'
+  expect_called 'n < 300 || n == 1000' --if 'caller in {callers_first, callers_second}'
+  expect_called 'n < 5 || n >= 300 && n < 1000' --if 'caller == main || caller == callers_first && number < 5'
+  expect_called '1' --if "caller == $FIXTURES/callers"
+  expect_called '1' --if 'caller == callers!'
+  expect_called 'n == 7 || n >= 300 && n < 1000' --latency --if 'caller == main || ret == 8'
+  expect_called '0' --if 'caller == libnone.so'
+  expect_match 'the warning' "warning: --if: no probed process has mapped 'libnone.so'" "$(cat err)"
+  expect_called '0' --if 'caller == callers_third'
+  expect_match 'the warning' "no probed program has the function 'callers_third'" "$(cat err)"
+}
+
+filters_callers_of_returns() {
+  expect_returned 'n < 10 || n == 1000' --return --if 'caller == callers_first'
+  expect_returned 'n >= 300 && n < 1000' --return --return-at trampoline --if 'caller == main'
+  expect_called 'n < 10 || n == 1000' --latency --if 'caller == callers_first'
+  needs perf
+  expect_called 'n < 10 || n == 1000' --mechanism perf --buffer perf --if 'caller == callers_first'
+}
+
+filters_callers_in_archive() {
+  start_program host "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 5 --wait
+  start_attach -j -d 60 -p "$started_pid" --if 'caller == apk-host!' --if 'caller != libgreet.so' \
+    "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add
+  let_it_call host "$started_pid"
+  attach_ends_with 0
+  expect_equal 'calls from the program' 5 "$(count_records event)"
+  expect_equal 'lost' '' "$(records lost)"
+}
+
+# The shell runs the program after a while: a new process, whose mappings are read when they appear.
+filters_callers_of_children() {
+  "$UPROBECTL" attach -j -d 60 --follow --args 'number:s64@arg0' --if 'caller == callers_second' \
+    "$FIXTURES/callers" callers_take -- sh -c "$FIXTURES/callers wait & pid=\$!; sleep 1; kill -USR1 \$pid; wait" >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_equal 'calls' 20 "$(count_records event)"
+}
+
+filters_callers_undecided() {
+  "$UPROBECTL" attach -j -d 60 --if 'caller == main' "$FIXTURES/callers" callers_take -- "$FIXTURES/callers" >out 2>err ||
+    fail "attach fails: $(cat err)"
+  lost=$(records lost | sed -n 's/.*"count":\([0-9]*\).*where its code lies.*/\1/p' | awk '{ n += $1 } END { print n + 0 }')
+  events=$(count_records event)
+  # Of 41 calls 10 are from main: each is shown, or among those not decided.
+  [ "$events" -le 10 ] && [ "$((events + lost))" -ge 10 ] && [ "$((events + lost))" -le 41 ] ||
+    fail "$events events and $lost not decided"
+}
+
+filters_callers_refused() {
+  attach_fails_with 1 --if 'caller == main' "$FIXTURES/callers" callers_take+4 -- "$FIXTURES/callers"
+  expect_match 'the reason' 'the return address is known only at the first instruction' "$(cat err)"
+  attach_fails_with 2 --if 'caller ^= main' "$FIXTURES/callers" callers_take -- "$FIXTURES/callers"
+  expect_match 'the place' "does not compare a caller, at character 8, before '\^= main'" "$(cat err)"
 }

@@ -197,6 +197,15 @@ shows_library_types() { # PROGRAM
   expect_match 'elements of spans' 'numbers\[1\]=5, points\[1\]\.y=4$' "$(cat out)"
   attach_to "$1" -j --if 'wait == 250 && back < 0' "$program" library::durations
   expect_equal 'durations in conditions' 1 "$(count_records event)"
+  attach_to "$1" -j --if 'copy == copied && copy != "copie" && inside $= ort' "$program" library::strings
+  expect_equal 'a string by value in conditions' 1 "$(count_records event)"
+  attach_to "$1" -j --if 'copy == "copied!"' "$program" library::strings
+  expect_equal 'another string by value' 0 "$(count_records event)"
+  # Behind the view the text goes on: "left and right".
+  attach_to "$1" -j --if 'part == "left" && part $= ft && empty == "" && !(part *= a)' "$program" library::views
+  expect_equal 'string views in conditions' 1 "$(count_records event)"
+  attach_to "$1" -j --if 'part ^= "left a"' "$program" library::views
+  expect_equal 'text behind a string view' 0 "$(count_records event)"
 }
 
 # What both builds of the Rust program show.
@@ -216,6 +225,10 @@ attach_to_rust() { # PROGRAM FUNCTION…
 values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$(shown values::shapes)"
   expect_equal 'a structure behind a reference' 'values::move_by(point={x=3, y=4}, by=10)' "$(shown values::move_by)"
   expect_equal 'text' 'values::first_word(text="left right")' "$(shown values::first_word)"
+  attach_to "$1" -j --if 'borrowed == "borrowed" && owned $= ed && empty == ""' "$FIXTURES/types/$1" values::texts
+  expect_equal 'texts in conditions' 1 "$(count_records event)"
+  attach_to "$1" -j --if 'borrowed ^= "borrowedx" || owned == "own"' "$FIXTURES/types/$1" values::texts
+  expect_equal 'other texts' 0 "$(count_records event)"
   expect_equal 'text that is moved' 'values::shout(text="loud")' "$(shown values::shout)"
 }
 

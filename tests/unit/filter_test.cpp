@@ -305,3 +305,134 @@ TEST_CASE("threads are named by id or name") {
   CHECK(filter.expressions[1].root.parts.at(0).negated);
   CHECK_FALSE(add_thread_filter(filter, {"a-name-of-20-characters"}, false));
 }
+
+TEST_CASE("a caller is a module, a function, or a function of a module") {
+  const auto place = [](std::string_view text) { return parse_caller_place(text).value(); };
+  CHECK(place("libfoo.so") == CallerPlace{.module = "libfoo.so"});
+  CHECK(place("libc.so.6") == CallerPlace{.module = "libc.so.6"});
+  CHECK(place("/usr/bin/bash") == CallerPlace{.module = "/usr/bin/bash"});
+  CHECK(place("bash!") == CallerPlace{.module = "bash"});
+  CHECK(place("base.apk!/lib/arm64-v8a/libfoo.so") ==
+        CallerPlace{.module = "base.apk!/lib/arm64-v8a/libfoo.so"});
+  CHECK(place("base.apk!/lib/libfoo.so!bar") ==
+        CallerPlace{.module = "base.apk!/lib/libfoo.so", .function = "bar"});
+  CHECK(place("libfoo.so!ns::Foo::bar(int)") ==
+        CallerPlace{.module = "libfoo.so", .function = "ns::Foo::bar(int)"});
+  CHECK(place("ns::Foo::bar") == CallerPlace{.function = "ns::Foo::bar"});
+  CHECK(parse_caller_place("libfoo.so!bar+4").error().first == 10);
+  CHECK(parse_caller_place("!bar").error().first == 0);
+  CHECK_FALSE(parse_caller_place(""));
+  CHECK_FALSE(parse_caller_place("file.c:20"));
+  CHECK_FALSE(parse_caller_place("vaddr:0x10"));
+}
+
+TEST_CASE("callers are compared by ==, != and in") {
+  const auto filter = parse_filter("caller == libfoo.so!bar && arg0 == 1 || "
+                                   "!(caller in {a, \"ns::f(int)\"}) && caller != b.so");
+  REQUIRE(filter);
+  REQUIRE(filter->terms.size() == 4);
+  CHECK(filter->terms[0].fact == COMPARE_CALLER);
+  CHECK(filter->terms[0].patterns.at(0).text == "libfoo.so!bar");
+  CHECK(filter->terms[2].patterns.at(1).text == "ns::f(int)");
+  CHECK(caller_number(*filter, 0) == 0);
+  CHECK(caller_number(*filter, 2) == 1);
+  CHECK(caller_number(*filter, 3) == 2);
+  CHECK(error_of_filter("caller ^= lib") ==
+        "invalid condition 'caller ^= lib': '^=' does not compare a caller, at character 8, "
+        "before '^= lib'");
+  CHECK(error_of_filter("caller == lib.so!f+4") ==
+        "invalid condition 'caller == lib.so!f+4': a caller is a whole function, by its name, "
+        "at character 18, before 'f+4'");
+  CHECK(error_of_filter("caller") ==
+        "invalid condition 'caller': expected an operator, at its end");
+  std::string many = "caller == f0";
+  for (int i = 1; i < MAX_CALLER_TERMS; ++i) many += " || caller == f" + std::to_string(i);
+  CHECK(parse_filter(many));
+  CHECK(error_of_filter(many + " || caller == g").find("more than 7 comparisons of 'caller'") !=
+        std::string::npos);
+}
+
+TEST_CASE("callers are compared with the return address") {
+  CaptureSpec capture;
+  capture.filter = *parse_filter("caller == f && caller != g");
+  std::vector<ProbePoint> probed(1);
+  const auto plan_of = [&] { return CapturePlan::make(capture, capture_points(probed)); };
+  CHECK_FALSE(plan_of()); // not known to be the start of a function
+  probed[0].symbol = "h";
+  probed[0].size = 16;
+  const auto plan = plan_of();
+  REQUIRE(plan);
+  const filter& made = plan->filters().filters.at(0);
+  CHECK(made.terms[0].constant == 1);
+  CHECK(made.terms[1].constant == 2);
+  CHECK(made.terms[0].subject == COMPARE_CALLER);
+#if defined(__x86_64__)
+  CHECK(made.terms[0].value.base == *register_number("rsp"));
+  CHECK(made.terms[0].value.steps == 1);
+#else
+  CHECK(made.terms[0].value.base == *register_number("x30"));
+  CHECK(made.terms[0].value.steps == 0);
+#endif
+  CHECK((plan->settings().filter_features & 1U << COMPARE_CALLER) != 0);
+  CHECK(error_of_plan("caller == f", {.on_return = true, .by_trampoline = true})
+            .find("different places") != std::string::npos);
+  probed[0].symbol_offset = 4;
+  CHECK_FALSE(plan_of());
+}
+
+TEST_CASE("buffers are compared with bytes") {
+  const auto filter = parse_filter("data ^= hex\"de ad 00 Ef\" || !(arg1 == hex'00')");
+  REQUIRE(filter);
+  CHECK(filter->terms[0].patterns.at(0) == TextPattern{.kind = TextPattern::Kind::prefix,
+                                                       .text = std::string("\xde\xad\0\xef", 4),
+                                                       .is_bytes = true});
+  CHECK(filter->terms[1].patterns.at(0).text == std::string(1, '\0'));
+  CHECK(error_of_filter("arg1 ^= hex\"1\"").find("at character 13") != std::string::npos);
+  CHECK(error_of_filter("arg1 ^= hex\"\"").find("expected 1 to 1024 bytes") != std::string::npos);
+  CHECK(error_of_filter("arg1 ^= hex\"00").find("missing closing quote") != std::string::npos);
+  CHECK(error_of_filter("arg1 *= hex\"00\"").find("by ==, != and ^=") != std::string::npos);
+  CHECK(error_of_filter("thread == hex\"00\"").find("compared with a text") != std::string::npos);
+  CHECK(error_of_filter("arg1 in {hex\"00\"}").find("a set of bytes") != std::string::npos);
+}
+
+TEST_CASE("bytes are compared with as many bytes of the buffer") {
+  CaptureSpec capture;
+  capture.arguments = {*parse_arguments("n:u32@arg0,data:buf[4]@arg1,more:buf[n]@arg2")};
+  const auto plan = plan_with("data == hex\"01 02 03 00\" && more ^= hex\"ff\"", capture);
+  REQUIRE(plan);
+  const filter& made = plan->filters().filters.at(0);
+  CHECK(made.term_count == 2);
+  CHECK(made.length_count == 1);
+  CHECK(made.terms[0].value.form == READ_BYTES);
+  CHECK(made.terms[0].value.capacity == 4);
+  CHECK(made.terms[0].head[0] == 0x00030201);
+  CHECK(made.terms[0].head_mask[0] == 0xffffffff);
+  CHECK(made.terms[1].value.length_from == 3);
+  CHECK(made.terms[1].value.capacity == 1);
+  CHECK(made.terms[2].value.base == plan->plans().at(0).readings[0].base);
+  CHECK((plan->settings().filter_features & FILTERS_LENGTHS) != 0);
+  CHECK(plan->settings().max_terms == 3);
+  CHECK(error_of_plan("data == hex\"01\"", capture).find("the buffer has 4 bytes, not 1") !=
+        std::string::npos);
+  CHECK(error_of_plan("data ^= hex\"0102030405\"", capture).find("has only 4 bytes") !=
+        std::string::npos);
+  CHECK(error_of_plan("more == hex\"01\"", capture).find("is not known") != std::string::npos);
+}
+
+TEST_CASE("the head of a pattern is what all its texts begin with") {
+  using Kind = TextPattern::Kind;
+  const auto head = [](std::vector<TextPattern> patterns) {
+    return common_head(*compile_patterns(patterns));
+  };
+  CHECK(head({{Kind::exact, "abc"}}) == std::string("abc\0", 4));
+  CHECK(head({{Kind::exact, ""}}) == std::string(1, '\0'));
+  CHECK(head({{Kind::prefix, "/etc/"}}) == "/etc/");
+  CHECK(head({{Kind::prefix, "0123456789abcdefXYZ"}}) == "0123456789abcdef");
+  CHECK(head({{Kind::glob, "ab*c"}}) == "ab");
+  CHECK(head({{Kind::glob, "a[b]?"}}) == "ab");
+  CHECK(head({{Kind::suffix, "abc"}}).empty());
+  CHECK(head({{Kind::part, "abc"}}).empty());
+  CHECK(head({{Kind::exact, "/usr/a"}, {Kind::exact, "/usr/bb"}}) == "/usr/");
+  CHECK(head({{Kind::exact, "a"}, {Kind::exact, "b"}}).empty());
+  CHECK(head({{Kind::prefix, ""}}).empty());
+}

@@ -18,7 +18,8 @@ enum decision {
   TERM_TRUE = 1,
   TERM_UNREAD = 2,  /* its value cannot be read */
   TERM_UNKNOWN = 3, /* its value does not exist yet */
-  TERM_IN_TEXT = 4  /* more of the text is needed */
+  TERM_IN_TEXT = 4, /* more of the text is needed */
+  TERM_UNMAPPED = 5 /* the mappings of the process are not known */
 };
 
 /* What a walk does. */
@@ -86,6 +87,29 @@ static __always_inline int compare_number(const struct filter_term* term, __u64 
   }
 }
 
+/* Compares a return address, which is behind the call, with the code of the process. */
+static __noinline __u32 compare_caller(const struct filter_term* term, __u64 address) {
+  __u32 process = bpf_get_current_pid_tgid() >> 32;
+  const struct caller_map* code = bpf_map_lookup_elem(&callers, &process);
+  if (!code) return TERM_UNMAPPED;
+  __u64 key = ((address & CODE_ADDRESS_BITS) - 1) << 8 | 0xff;
+  /* The last boundary that is not above the key. A difference instead of a comparison, so that
+   * there is one way through the loop for the verifier. */
+  __u64 at = 0;
+#pragma clang loop unroll(full)
+  for (__u32 step = CALLER_BOUNDARIES / 2; step > 0; step /= 2) {
+    __u64 next = at + step;
+    HIDE_VALUE(next);
+    next &= CALLER_BOUNDARIES - 1;
+    __s64 above = (__s64)((key >> 1) - (code->boundaries[next] >> 1)) >> 63;
+    at += step & ~above;
+  }
+  HIDE_VALUE(at);
+  __u64 bits = code->boundaries[at & (CALLER_BOUNDARIES - 1)];
+  if (!(bits & CALLER_MAPPED)) return TERM_UNMAPPED;
+  return bits & term->constant ? TERM_TRUE : TERM_FALSE;
+}
+
 /* Runs a chunk through the pattern. Returns the new state. */
 static __always_inline __u64 advance(__u64 pattern, __u64 state, const char* chunk) {
   __u32 index = (__u32)pattern;
@@ -144,12 +168,28 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
   return match->state == PATTERN_ACCEPTS ? TERM_TRUE : TERM_IN_TEXT;
 }
 
+/* The length of a text that has one of its own. */
+static __always_inline __u32 read_length(const struct filter* filter, const struct reading* reading,
+                                         struct registers* regs, struct text_match* match) {
+  __u64 number = reading->length_from - 1;
+  HIDE_VALUE(number);
+  if (number >= settings.max_terms) return TERM_UNREAD; /* impossible */
+  HIDE_VALUE(number);
+  if (read_number(&filter->terms[number].value, regs, 0, &match->left) != 0) return TERM_UNREAD;
+  if (match->left < reading->capacity) return TERM_FALSE;
+  if (match->left == NUL_TERMINATED) match->left--;
+  return TERM_IN_TEXT;
+}
+
 /* Finds the text that a reading has led to. */
-static __always_inline __u32 begin_text(const struct reading* reading, __u64 value,
+static __always_inline __u32 begin_text(const struct filter* filter, const struct reading* reading,
+                                        struct registers* regs, __u64 value,
                                         struct text_match* match) {
   match->state = PATTERN_START;
   match->address = value;
   match->left = reading->form == READ_BYTES ? reading->capacity : NUL_TERMINATED;
+  if (filters_use(FILTERS_LENGTHS) && reading->length_from != 0)
+    return read_length(filter, reading, regs, match);
   if (reading->form == READ_STRING || reading->form == READ_BYTES) return TERM_IN_TEXT;
   struct text_place text = {};
   if (find_text(reading->form, value, &text) != 0) return TERM_UNREAD;
@@ -162,17 +202,40 @@ static __always_inline __u32 begin_text(const struct reading* reading, __u64 val
   return TERM_IN_TEXT;
 }
 
+/* Whether the first bytes of a text tell that it does not match: those of most do. Bytes behind the
+ * text count as 0. If they cannot be read, the text is read in the usual way. */
+static __always_inline int differs_at_once(const struct filter_term* term,
+                                           const struct text_match* match) {
+  if (term->head_mask[0] == 0) return 0;
+  __u64 words[2] = {};
+  if (bpf_probe_read_user(words, sizeof(words), (const void*)match->address) != 0) return 0;
+  __u64 left = match->left;
+  if (left < 8) {
+    words[0] &= ~(~0ULL << left * 8);
+    words[1] = 0;
+  } else if (left < 16) {
+    words[1] &= ~(~0ULL << (left - 8) * 8);
+  }
+  return ((words[0] ^ term->head[0]) & term->head_mask[0]) != 0 ||
+         ((words[1] ^ term->head[1]) & term->head_mask[1]) != 0;
+}
+
 /* Decides a term that compares a number, or begins with a text. */
 static __always_inline __u32 evaluate(const struct filter* filter, const struct filter_term* term,
                                       struct registers* regs, __u64 latency, __u32 left_by,
                                       struct text_match* match, char* chunk) {
   __u64 value = 0;
   __u32 subject = term->subject;
-  if (filters_compare(COMPARE_READING) && subject == COMPARE_READING) {
+  if (filters_compare(COMPARE_CALLER) && subject == COMPARE_CALLER) {
+    if (read_number(&term->value, regs, 0, &value) != 0) return TERM_UNREAD;
+    return compare_caller(term, value);
+  } else if (filters_compare(COMPARE_READING) && subject == COMPARE_READING) {
     if (!is_defined(&term->value, left_by)) return TERM_UNKNOWN;
     if (read_number(&term->value, regs, 0, &value) != 0) return TERM_UNREAD;
-    if (filters_use(FILTERS_TEXT) && term->value.form != READ_INTEGER)
-      return begin_text(&term->value, value, match);
+    if (filters_use(FILTERS_TEXT) && term->value.form != READ_INTEGER) {
+      __u32 decision = begin_text(filter, &term->value, regs, value, match);
+      return decision == TERM_IN_TEXT && differs_at_once(term, match) ? TERM_FALSE : decision;
+    }
   } else if (filters_compare(COMPARE_THREAD_ID) && subject == COMPARE_THREAD_ID) {
     value = (__u32)bpf_get_current_pid_tgid();
   } else if (filters_compare(COMPARE_PROCESS_ID) && subject == COMPARE_PROCESS_ID) {
@@ -209,10 +272,7 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
   __u64 in_text = UNKNOWN(0);
   __u64 unread = UNKNOWN(0);
   __u32 steps = settings.max_terms;
-  if (filters_use(FILTERS_TEXT)) {
-    steps += MAX_TEXT_CHUNKS;
-    clear_chunk(filter, chunk);
-  }
+  if (filters_use(FILTERS_TEXT)) steps += MAX_TEXT_CHUNKS;
 #pragma clang loop unroll(disable)
   for (__u32 step = 0; step < MAX_FILTER_TERMS + MAX_TEXT_CHUNKS; step++) {
     if (step >= steps) break;
@@ -244,10 +304,12 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
     in_text = UNKNOWN(decision == TERM_IN_TEXT);
     if (decision == TERM_IN_TEXT) continue;
     unread = UNKNOWN(unread | (decision == TERM_UNREAD));
+    if (filters_compare(COMPARE_CALLER))
+      unread = UNKNOWN(unread | (__u64)(decision == TERM_UNMAPPED) << 1);
     if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) == WALK_COLLECTS) {
       __u64 found = 0;
       if (decision == TERM_TRUE) found = KNOWN_TRUE(number & 31);
-      if (decision == TERM_UNREAD) found = KNOWN_UNREAD(number & 31);
+      if (decision == TERM_UNREAD || decision == TERM_UNMAPPED) found = KNOWN_UNREAD(number & 31);
       collected = UNKNOWN(collected | found);
       at = UNKNOWN(number + 1);
       if (at >= filter->term_count) break;
@@ -264,6 +326,7 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
     return collected;
   }
   if (at == FILTER_HOLDS) return TERM_TRUE;
+  if (filters_compare(COMPARE_CALLER) && unread > 1) return TERM_UNMAPPED;
   return unread || at != FILTER_FAILS ? TERM_UNREAD : TERM_FALSE;
 }
 
@@ -277,6 +340,7 @@ static __always_inline const struct filter* find_filter(const struct capture_pla
 /* Whether a walk has decided that the filter holds. Counts a hit whose values were not read. */
 static __always_inline int is_decided(__u64 decision) {
   if (decision == TERM_UNREAD) count_lost(LOST_UNDECIDED);
+  if (filters_compare(COMPARE_CALLER) && decision == TERM_UNMAPPED) count_lost(LOST_UNMAPPED);
   return decision == TERM_TRUE;
 }
 

@@ -47,6 +47,14 @@ struct {
   __type(value, __u8);
 } set_members SEC(".maps");
 
+/* By thread group id: where the code of callers lies. User space fills it. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct caller_map);
+} callers SEC(".maps");
+
 /* By the number of the pattern: a pattern_state for each state. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);

@@ -25,6 +25,7 @@
 /* Bytes of the return address, which a return pops. */
 #define POPPED_BY_RETURN(pointer_size) (pointer_size)
 #define RETURN_ADDRESS_ON_STACK 1
+#define CODE_ADDRESS_BITS ((1UL << 56) - 1)
 /* Go's src/cmd/compile/abi-internal.md: the current goroutine. */
 #define GOROUTINE_REGISTER X86_64_R14
 #elif defined(TARGET_AARCH64)
@@ -42,6 +43,9 @@
 #define FLAGS_REGISTER ARM64_PSTATE
 #define POPPED_BY_RETURN(pointer_size) 0
 #define LINK_REGISTER(regs) ((regs)->word[ARM64_X30])
+/* Without a signature, which a return address has before `retaa`. mmap() gives addresses of 48 bits
+ * unless it is asked for others (Linux Documentation/arch/arm64/memory.rst). */
+#define CODE_ADDRESS_BITS ((1UL << 48) - 1)
 #define GOROUTINE_REGISTER ARM64_X28
 #else
 #error "no register layout for this architecture"

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/caller_code.hpp"
+
+#include "resolve/in_process.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::uint64_t address_end = std::uint64_t{1} << 56; // of what a boundary can hold
+
+bool is_file(const Mapping& mapping, const FileIdentity& identity, std::string_view path) {
+  // The device in maps differs from st_dev on overlayfs and btrfs.
+  return mapping.identity.inode == identity.inode &&
+         (mapping.identity.device == identity.device || mapping.path == path);
+}
+
+// A path that is relative to our folder becomes absolute, also before the "!/" of an archive.
+std::string absolute_module(const std::string& module) {
+  if (module.find('/') == std::string::npos || module.starts_with('/')) return module;
+  std::error_code error;
+  const auto path = std::filesystem::weakly_canonical(module, error);
+  return error ? module : path.string();
+}
+
+// The code of the functions that a name means, with their clones and cold parts: offsets in the
+// image.
+std::vector<elf::AddressRange> function_code(const Target& target, const std::string& name) {
+  std::vector<elf::AddressRange> code;
+  const auto parsed = parse_function(name);
+  if (!parsed || target.image() == nullptr) return code;
+  const auto points = target.resolve(*parsed, {.all = true, .clones = true, .suggest = false});
+  if (!points) return code;
+  for (const ProbePoint& point : *points)
+    if (point.symbol_offset == 0 && point.kind != SymbolKind::plt)
+      code.push_back({point.address, point.size.value_or(0)});
+  for (const elf::Symbol& each : find_clones_by_name(*target.image(), name))
+    code.push_back({each.address, each.size});
+  return code;
+}
+
+} // namespace
+
+std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mappings) {
+  // Where bits begin and end.
+  struct Edge {
+    std::uint64_t address;
+    std::uint8_t bits;
+    int step;
+  };
+  std::vector<Edge> edges;
+  const auto add = [&](std::uint64_t begin, std::uint64_t end, std::uint8_t bits) {
+    if (begin >= end || end >= address_end) return;
+    edges.push_back({begin, bits, 1});
+    edges.push_back({end, bits, -1});
+  };
+  for (const CallerMapping& each : mappings) {
+    const std::uint64_t size = each.end - each.start;
+    add(each.start, each.end, CALLER_MAPPED);
+    for (const CallerRange& range : each.code) {
+      const std::uint64_t begin = std::max(range.begin, each.offset) - each.offset;
+      const std::uint64_t end = std::max(range.end, each.offset) - each.offset;
+      add(each.start + std::min(begin, size), each.start + std::min(end, size), range.bits);
+    }
+  }
+  std::ranges::sort(edges, {}, &Edge::address);
+  std::vector<std::uint64_t> boundaries = {0};
+  std::array<int, 8> open{}; // by bit
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    for (unsigned bit = 0; bit < open.size(); ++bit)
+      if ((edges[i].bits >> bit & 1) != 0) open[bit] += edges[i].step;
+    if (i + 1 < edges.size() && edges[i + 1].address == edges[i].address) continue;
+    std::uint64_t bits = 0;
+    for (unsigned bit = 0; bit < open.size(); ++bit)
+      if (open[bit] > 0) bits |= std::uint64_t{1} << bit;
+    if (bits != (boundaries.back() & 0xff)) boundaries.push_back(edges[i].address << 8 | bits);
+  }
+  if (boundaries.size() > CALLER_BOUNDARIES) return std::nullopt;
+  caller_map made;
+  std::ranges::fill(made.boundaries, ~record_u64{0});
+  std::ranges::copy(boundaries, made.boundaries);
+  return made;
+}
+
+Result<std::unique_ptr<CallerCode>>
+CallerCode::start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
+                  const HitProcesses& who, BuiltinProgram& program, Output& output) {
+  std::unique_ptr<CallerCode> made(new CallerCode(where, program, output));
+  made->add_places(filter);
+  made->add_probed_files(probes);
+  const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
+  auto watch = MappingWatch::start(first, true);
+  if (!watch) return fail(std::move(watch).error().within("--if compares the caller"));
+  made->watch_ = std::move(*watch);
+  for (const pid_t pid : who.include_others ? all_processes() : who.running()) {
+    made->watch_->follow(pid);
+    if (pid != ::getpid()) made->describe(pid);
+  }
+  return made;
+}
+
+void CallerCode::add_places(const Filter& filter) {
+  for (std::size_t i = 0; i < filter.terms.size(); ++i) {
+    if (filter.terms[i].fact != COMPARE_CALLER) continue;
+    const auto bits = static_cast<std::uint8_t>(1U << caller_number(filter, i));
+    for (const TextPattern& each : filter.terms[i].patterns)
+      if (auto place = parse_caller_place(each.text)) {
+        if (place->module) place->module = absolute_module(*place->module);
+        places_.push_back({.place = std::move(*place), .text = each.text, .bits = bits});
+      }
+  }
+}
+
+void CallerCode::add_probed_files(std::span<const Probe> probes) {
+  for (const Probe& probe : probes) {
+    const ProbedBinary& binary = *probe.point.binary;
+    File file{.identity = binary.file->identity(), .path = binary.real_path};
+    const auto same = [&](const File& known) {
+      return known.identity == file.identity && known.path == file.path;
+    };
+    if (std::ranges::none_of(probed_, same)) probed_.push_back(std::move(file));
+  }
+}
+
+void CallerCode::add_to(std::vector<pollfd>& polled) const {
+  polled.push_back({.fd = watch_->fd(), .events = POLLIN, .revents = 0});
+}
+
+void CallerCode::update() {
+  std::set<pid_t> changed;
+  watch_->drain([&](const MappingEvent& event) {
+    switch (event.kind) {
+    case MappingEvent::Kind::mapped:
+      if (described_.contains(event.pid) || is_probed(event.mapping)) changed.insert(event.pid);
+      break;
+    case MappingEvent::Kind::forked:
+      if (described_.contains(event.parent) || changed.contains(event.parent))
+        changed.insert(event.pid);
+      break;
+    case MappingEvent::Kind::executed:
+      forget(event.pid);
+      changed.erase(event.pid);
+      break;
+    case MappingEvent::Kind::ended:
+      forget(event.pid);
+      changed.erase(event.pid);
+      break;
+    case MappingEvent::Kind::renamed:
+      break;
+    }
+  });
+  if (watch_->lost() != handled_losses_) {
+    handled_losses_ = watch_->lost();
+    changed.insert(described_.begin(), described_.end());
+  }
+  for (const pid_t pid : changed) describe(pid);
+}
+
+bool CallerCode::is_probed(const Mapping& mapping) const {
+  return std::ranges::any_of(
+      probed_, [&](const File& each) { return is_file(mapping, each.identity, each.path); });
+}
+
+// The program knows only what is mapped, so a hit from code that is not described is undecided.
+void CallerCode::describe(pid_t pid) {
+  auto read = read_all_mappings(pid);
+  if (!read) return forget(pid);
+  if (std::ranges::none_of(*read, [&](const Mapping& each) { return is_probed(each); }))
+    return forget(pid);
+  // A return address in "[uprobes]" is one that a uretprobe has replaced.
+  std::erase_if(*read,
+                [](const Mapping& each) { return !each.executable || each.path == "[uprobes]"; });
+  bool is_new = false;
+  for (const Mapping& each : *read)
+    is_new |= seen_.emplace(FileKey(each.identity, each.path), each.offset.value).second;
+  if (is_new) learn_files(pid);
+  std::vector<CallerMapping> mappings;
+  for (const Mapping& each : *read)
+    mappings.push_back(
+        {.start = each.start, .end = each.end, .offset = each.offset.value, .code = code_of(each)});
+  const auto made = make_caller_map(mappings);
+  if (!made) {
+    output_.repeated_warning("caller code",
+                             fmt::format("process {} has too much executable memory for --if to "
+                                         "compare its callers",
+                                         pid));
+    return forget(pid);
+  }
+  if (const auto stored = program_.set_callers(static_cast<std::uint32_t>(pid), *made); !stored)
+    output_.repeated_warning("caller code",
+                             fmt::format("process {}: {}", pid, stored.error().message));
+  described_.insert(pid);
+}
+
+void CallerCode::forget(pid_t pid) {
+  if (described_.erase(pid) > 0) program_.forget_callers(static_cast<std::uint32_t>(pid));
+}
+
+// A function without a module is one of the program or of the probed files.
+void CallerCode::learn_files(pid_t pid) {
+  const std::string program = fmt::format("/proc/{}/exe", pid);
+  for (Place& place : places_) {
+    if (place.place.module) {
+      learn(pid, place, *place.place.module);
+      continue;
+    }
+    learn(pid, place, program);
+    for (const File& each : probed_) learn(pid, place, each.path);
+  }
+}
+
+void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
+  std::vector<ProcessFile> found;
+  if (module.starts_with("/proc/")) {
+    std::array<char, 4096> link{};
+    const std::string path(module);
+    const ssize_t size = ::readlink(path.c_str(), link.data(), link.size());
+    const auto identity = process_executable(pid);
+    if (size <= 0 || !identity) return;
+    found.push_back({.open_path = path,
+                     .display_path = {.file = {link.data(), static_cast<std::size_t>(size)}},
+                     .identity = *identity,
+                     .warnings = {}});
+  } else if (auto files = find_in_processes(module, std::array{pid})) {
+    found = std::move(*files);
+  }
+  for (ProcessFile& each : found) {
+    const BinaryPath& shown = each.display_path;
+    if (!searched_.emplace(FileKey(each.identity, to_string(shown)), &place).second) continue;
+    const auto target = Target::open({.path = {.file = each.open_path, .entry = shown.entry},
+                                      .display_path = shown,
+                                      .opened = nullptr,
+                                      .warnings = {}},
+                                     module, {.debug_places = where_.debug_places});
+    if (!target || target->image() == nullptr) continue;
+    const auto known = std::ranges::find_if(files_, [&](const File& file) {
+      return file.identity == each.identity && file.path == shown.file;
+    });
+    File& file = known != files_.end()
+                     ? *known
+                     : files_.emplace_back(File{.identity = each.identity, .path = shown.file});
+    add_code(place, file, *target);
+  }
+}
+
+void CallerCode::add_code(Place& place, File& file, const Target& target) {
+  const elf::Image& image = *target.image();
+  const auto add = [&](std::uint64_t offset, std::uint64_t size) {
+    const std::uint64_t begin = image.entry_data().value + offset;
+    if (size == 0) return;
+    file.code.push_back({.begin = begin, .end = begin + size, .bits = place.bits});
+    place.was_found = true;
+  };
+  if (!place.place.function) return add(0, image.bytes().size());
+  for (const elf::AddressRange& each : function_code(target, *place.place.function))
+    if (const auto offset = image.to_image(each.address)) add(offset->value, each.size);
+}
+
+std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping) const {
+  std::vector<CallerRange> code;
+  for (const File& each : files_)
+    if (is_file(mapping, each.identity, each.path))
+      code.insert(code.end(), each.code.begin(), each.code.end());
+  return code;
+}
+
+void CallerCode::report_unknown() const {
+  for (const Place& each : places_) {
+    if (each.was_found) continue;
+    output_.warn(
+        each.place.module
+            ? fmt::format("--if: no probed process has mapped {}", in_single_quotes(each.text))
+            : fmt::format("--if: no probed program has the function {}, nor have the "
+                          "probed files",
+                          in_single_quotes(each.text)));
+  }
+}
+
+} // namespace uprobectl

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tells the built-in program where the code lies that --if compares with the caller: finds the
+// modules and functions in each process that maps a probed file, and follows its mappings.
+#pragma once
+
+#include "bpf/builtin.hpp"
+#include "process/mapping_watch.hpp"
+#include "trace/hit_stacks.hpp"
+#include "trace/probes.hpp"
+
+#include <map>
+#include <set>
+
+namespace uprobectl {
+
+// Code of a file. `bits`: the terms that it is the code of, see caller_map.
+struct CallerRange {
+  std::uint64_t begin = 0; // offsets in the file, [begin, end)
+  std::uint64_t end = 0;
+  std::uint8_t bits = 0;
+};
+
+// The code of a mapping.
+struct CallerMapping {
+  std::uint64_t start = 0; // run-time addresses
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0; // in the file
+  std::vector<CallerRange> code = {};
+};
+
+// Returns nullopt if there are too many boundaries. Mappings do not overlap.
+std::optional<caller_map> make_caller_map(std::span<const CallerMapping> mappings);
+
+class CallerCode {
+public:
+  // Borrows the arguments but `who`. Watches mappings from now on, and describes the processes that
+  // run. Fails if mappings cannot be watched.
+  static Result<std::unique_ptr<CallerCode>>
+  start(const Filter& filter, std::span<const Probe> probes, const TargetOptions& where,
+        const HitProcesses& who, BuiltinProgram& program, Output& output);
+
+  void add_to(std::vector<pollfd>& polled) const;
+  // Reads what was mapped since the last call.
+  void update();
+  // Warns of modules and functions that no process had.
+  void report_unknown() const;
+
+private:
+  struct Place { // of a term
+    CallerPlace place;
+    std::string text; // as typed
+    std::uint8_t bits = 0;
+    bool was_found = false;
+  };
+  struct File {
+    FileIdentity identity;
+    std::string path; // as in mappings
+    std::vector<CallerRange> code = {};
+  };
+  using FileKey = std::pair<FileIdentity, std::string>;
+
+  CallerCode(const TargetOptions& where, BuiltinProgram& program, Output& output)
+      : where_(where), program_(program), output_(output) {}
+  void add_places(const Filter& filter);
+  void add_probed_files(std::span<const Probe> probes);
+  void describe(pid_t pid);
+  void forget(pid_t pid);
+  bool is_probed(const Mapping& mapping) const;
+  void learn_files(pid_t pid);
+  void learn(pid_t pid, Place& place, std::string_view module);
+  void add_code(Place& place, File& file, const Target& target);
+  std::vector<CallerRange> code_of(const Mapping& mapping) const;
+
+  const TargetOptions& where_;
+  BuiltinProgram& program_;
+  Output& output_;
+  std::optional<MappingWatch> watch_;
+  std::uint64_t handled_losses_ = 0;
+  std::vector<Place> places_;
+  std::vector<File> probed_; // without code
+  std::vector<File> files_;
+  std::set<pid_t> described_;                           // processes
+  std::set<std::pair<FileKey, std::uint64_t>> seen_;    // mapped files, by offset
+  std::set<std::pair<FileKey, const Place*>> searched_; // files, with their entry
+};
+
+} // namespace uprobectl
