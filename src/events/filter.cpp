@@ -172,7 +172,8 @@ private:
       const bool is_value = find_path_end(text_.substr(at_)) > 0;
       auto node = parse_factor(depth + 1);
       if (!node) return node;
-      if (is_value && has_operator_) return wrong(start, "'!' and an operator: use parentheses");
+      if (is_value && has_operator_)
+        return wrong(start, "'!' negates a value only: use parentheses");
       negate(*node);
       return node;
     }
@@ -287,9 +288,9 @@ private:
     if (sign->pattern || is_text(*written, term)) {
       const bool differs = sign->comparison == Comparison::not_equal;
       if (!sign->pattern && !differs && sign->comparison != Comparison::equal)
-        return wrong(start, fmt::format("'{}' does not compare texts", sign->text));
+        return wrong(start, fmt::format("operator '{}' cannot compare strings", sign->text));
       if (term.fact == COMPARE_CALLER && sign->pattern)
-        return wrong(start, fmt::format("'{}' does not compare a caller", sign->text));
+        return wrong(start, fmt::format("operator '{}' cannot compare a caller", sign->text));
       negated = differs;
       return add_pattern(term, *written, sign->pattern.value_or(TextPattern::Kind::exact));
     }
@@ -307,7 +308,7 @@ private:
 
   Result<void> add_pattern(ConditionSpec& term, const Written& written, TextPattern::Kind kind) {
     if (term.type && !is_memory(*term.type))
-      return wrong(written.at, "a number cannot be compared with a text");
+      return wrong(written.at, "a number cannot be compared with a string");
     const bool is_exact = kind == TextPattern::Kind::exact;
     if (written.is_bytes) return add_bytes(term, written, kind);
     if (is_exact && is_task_name(term.fact) && written.word.size() > max_task_name)
@@ -315,7 +316,7 @@ private:
                                            "characters",
                                            max_task_name));
     if (written.word.find('\0') != std::string::npos)
-      return wrong(written.at, "a text cannot contain a NUL");
+      return wrong(written.at, "a string cannot contain a NUL byte");
     if (term.fact == COMPARE_CALLER)
       if (const auto place = parse_caller_place(written.word); !place)
         return wrong(written.at + (written.quote == 0 ? place.error().first : 0),
@@ -326,7 +327,7 @@ private:
   }
 
   Result<void> add_bytes(ConditionSpec& term, const Written& written, TextPattern::Kind kind) {
-    if (is_text_fact(term.fact)) return wrong(written.at, "a name is compared with a text");
+    if (is_text_fact(term.fact)) return wrong(written.at, "a name is compared with a string");
     if (kind != TextPattern::Kind::exact && kind != TextPattern::Kind::prefix)
       return wrong(written.at, "bytes are compared by ==, != and ^=");
     if (term.comparison == Comparison::in_set) return wrong(written.at, "a set of bytes: use ||");
@@ -380,7 +381,7 @@ private:
     written.word = text_.substr(at_, end - at_);
     at_ += written.word.size();
     if (written.word.empty())
-      return wrong(at_, "expected a number, a name or a text in quotes after the operator");
+      return wrong(at_, "expected a number, a name or a string in quotes after the operator");
     return written;
   }
 
@@ -397,10 +398,10 @@ private:
     const auto magnitude = parse_magnitude(text.substr(negative ? 1 : 0));
     if (!magnitude)
       return wrong(written.at,
-                   "expected a number such as 10, 0x1f, 4KiB, 1MB or 5ms, a name or a text in "
+                   "expected a number such as 10, 0x1f, 4KiB, 1MB or 5ms, a name or a string in "
                    "quotes");
     if (negative && *magnitude > std::uint64_t{1} << 63)
-      return wrong(written.at, "the number is below that of 64 bits");
+      return wrong(written.at, "the number does not fit in 64 bits");
     return FilterConstant{.negative = negative && *magnitude != 0, .magnitude = *magnitude};
   }
 
@@ -419,7 +420,7 @@ private:
     if (auto members = accept("@") ? parse_set_file(term) : parse_set_list(term); !members)
       return members;
     if (!term.members.empty() && !term.patterns.empty())
-      return wrong(start, "the set has numbers and texts");
+      return wrong(start, "a set cannot mix numbers and strings");
     if (term.members.empty() && term.patterns.empty()) return wrong(start, "the set is empty");
     return {};
   }
@@ -441,7 +442,7 @@ private:
   Result<void> parse_set_file(ConditionSpec& term) {
     auto path = parse_written();
     if (!path) return fail(std::move(path).error());
-    if (!read_file_) return wrong(path->at, "files cannot be read here");
+    if (!read_file_) return wrong(path->at, "'in @FILE' is not supported here");
     const auto content = read_file_(path->word);
     if (!content) return fail(Error(content.error()).within(path->word));
     if (content->size() > max_set_file)

@@ -582,7 +582,7 @@ Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const
   if (spec.fact == COMPARE_CALLER) return build_caller();
   const bool is_name = spec.fact == COMPARE_THREAD_NAME || spec.fact == COMPARE_PROCESS_NAME;
   if (is_name != (spec.comparison == Comparison::matches))
-    return fail(ErrorKind::usage, is_name ? "it is a text: compare it with a text"
+    return fail(ErrorKind::usage, is_name ? "it is a string: compare it with a string"
                                           : "it is a number: compare it with numbers");
   if (spec.fact == COMPARE_LATENCY && location_.probe != nullptr)
     return fail(ErrorKind::usage, "a static probe has no latency");
@@ -652,10 +652,10 @@ Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
                                              ? (java_return_ ? &*java_return_ : nullptr)
                                              : find_java_argument(java_, source);
     if (is_java_ && (argument == nullptr || argument->spec.type != ArgumentType::java_string))
-      return fail(ErrorKind::usage, "it is not a String");
+      return fail(ErrorKind::usage, "it is not a java.lang.String");
     type = is_java_ ? ArgumentType::java_string : ArgumentType::string;
   }
-  if (!is_memory(*type)) return fail(ErrorKind::usage, "a number cannot be compared with a text");
+  if (!is_memory(*type)) return fail(ErrorKind::usage, "a number cannot be compared with a string");
   if (*type == ArgumentType::bytes) return fail(ErrorKind::usage, "a buffer cannot be compared");
   auto compared = value(source, *type);
   if (!compared) return fail(std::move(compared).error());
@@ -688,7 +688,7 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
   if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec);
   if (declared != list.end()) {
     if (is_memory(declared->spec.type) && !is_text)
-      return fail(ErrorKind::usage, "it is not an integer: compare it with a text in quotes");
+      return fail(ErrorKind::usage, "it is not an integer: compare it with a string in quotes");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
   } else if (spec.name) {
@@ -703,7 +703,7 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
     return build_bytes(spec, source, declared == list.end() ? nullptr : &declared->spec, list);
   if (is_text) return build_text(spec, source, type);
   if (type && is_memory(*type))
-    return fail(ErrorKind::usage, "a string is compared with a text in quotes");
+    return fail(ErrorKind::usage, "it is a string: compare it with one in quotes");
   if (const auto* const constant = find_enumerator(spec))
     return fail(ErrorKind::usage, in_single_quotes(constant->name) + " is not a number");
   const auto noted = noted_integer_type(source);

@@ -547,7 +547,7 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
     pointer = part_of(place, *library->type, library->offset);
   else if (!is_text_pointer(type))
     return fail(path_error(path, ErrorKind::usage,
-                           fmt::format("{} cannot be compared with a text", type.name())));
+                           fmt::format("{} cannot be compared with a string", type.name())));
   const auto address = reader.number(pointer, word_size);
   if (!address) return wrong(location_too_complex);
   made.term.value = *address;

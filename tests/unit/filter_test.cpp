@@ -133,8 +133,9 @@ TEST_CASE("conditions compare values of the source with constants") {
 TEST_CASE("an invalid filter is reported with the reason and the character") {
   CHECK(error_of_filter("arg1 3") ==
         "invalid condition 'arg1 3': expected an operator, at character 6, before '3'");
-  CHECK(error_of_filter("!arg1==3") == "invalid condition '!arg1==3': '!' and an operator: use "
-                                       "parentheses, at character 1, before '!arg1==3'");
+  CHECK(error_of_filter("!arg1==3") ==
+        "invalid condition '!arg1==3': '!' negates a value only: use "
+        "parentheses, at character 1, before '!arg1==3'");
   CHECK(error_of_filter("arg1=3") ==
         "invalid condition 'arg1=3': use '==' for equality, at character 5, before '=3'");
   CHECK(error_of_filter("==3") ==
@@ -150,11 +151,11 @@ TEST_CASE("an invalid filter is reported with the reason and the character") {
                                               "numbers and texts, at character 6, before '{1, "
                                               "\"a\"}'");
   CHECK(error_of_filter("n < \"a\"") ==
-        "invalid condition 'n < \"a\"': '<' does not compare texts, "
+        "invalid condition 'n < \"a\"': operator '<' cannot compare strings, "
         "at character 3, before '< \"a\"'");
-  CHECK(error_of_filter("thread == a-name-of-20-chars").find("at most 15 characters") !=
+  CHECK(error_of_filter("thread == a-name-of-20-chars").find("at most 15 bytes") !=
         std::string::npos);
-  CHECK(error_of_filter("arg1==-0x8000000000000001").find("below that of 64 bits") !=
+  CHECK(error_of_filter("arg1==-0x8000000000000001").find("does not fit in 64 bits") !=
         std::string::npos);
   std::string many = "a";
   for (int i = 0; i < MAX_FILTER_TERMS; ++i) many += "||a";
@@ -254,7 +255,7 @@ TEST_CASE("a comparison that cannot be made is refused") {
   CHECK(error_of_plan("tid==\"main\"").ends_with("it is a number: compare it with numbers"));
   CHECK(error_of_plan("process==init").find("names of processes") != std::string::npos);
   CHECK(error_of_plan("arg0==red").ends_with("'red' is not a number"));
-  CHECK(error_of_plan("arg0:str==3").ends_with("a string is compared with a text in quotes"));
+  CHECK(error_of_plan("arg0:str==3").ends_with("it is a string: compare it with one in quotes"));
 }
 
 TEST_CASE("patterns accept what their operators say") {
