@@ -137,6 +137,7 @@ private:
     for (const std::uint32_t position : positions) {
       const PatternToken& token = tokens_[position];
       if (token.ends) accepts_end = true;
+      if (token.bytes.test(0)) next[0].push_back(position + 1); // of bytes, not of a text
       for (unsigned byte = 1; byte < next.size(); ++byte) {
         if (token.repeats)
           next[byte].push_back(position);
@@ -147,12 +148,13 @@ private:
       if (work_ > max_pattern_work) return false;
     }
     PatternState state{};
-    state[0] = accepts_end ? PATTERN_ACCEPTS : PATTERN_REJECTS;
-    for (unsigned byte = 1; byte < next.size(); ++byte) {
+    const bool has_zero = !next[0].empty();
+    for (unsigned byte = has_zero ? 0 : 1; byte < next.size(); ++byte) {
       const auto number = find_state(with_skipped(std::move(next[byte])));
       if (!number) return false;
       state[byte] = *number;
     }
+    if (!has_zero) state[0] = accepts_end ? PATTERN_ACCEPTS : PATTERN_REJECTS;
     states_.push_back(state);
     return true;
   }

@@ -3,6 +3,7 @@
 
 #include "capture_points.hpp"
 #include "events/plan.hpp"
+#include "events/readings.hpp"
 #include "events/text_pattern.hpp"
 
 #include <catch2/catch.hpp>
