@@ -148,9 +148,9 @@ TEST_CASE("an invalid filter is reported with the reason and the character") {
         "invalid condition 'a) || b': ')' without '(', at character 2, before ') || b'");
   CHECK(error_of_filter("path == \"x") ==
         "invalid condition 'path == \"x': missing closing quote, at character 9, before '\"x'");
-  CHECK(error_of_filter("n in {1, \"a\"}") == "invalid condition 'n in {1, \"a\"}': the set has "
-                                              "numbers and texts, at character 6, before '{1, "
-                                              "\"a\"}'");
+  CHECK(error_of_filter("n in {1, \"a\"}") == "invalid condition 'n in {1, \"a\"}': a set cannot "
+                                              "mix numbers and strings, at character 6, before "
+                                              "'{1, \"a\"}'");
   CHECK(error_of_filter("n < \"a\"") ==
         "invalid condition 'n < \"a\"': operator '<' cannot compare strings, "
         "at character 3, before '< \"a\"'");
@@ -340,7 +340,7 @@ TEST_CASE("callers are compared by ==, != and in") {
   CHECK(caller_number(*filter, 2) == 1);
   CHECK(caller_number(*filter, 3) == 2);
   CHECK(error_of_filter("caller ^= lib") ==
-        "invalid condition 'caller ^= lib': '^=' does not compare a caller, at character 8, "
+        "invalid condition 'caller ^= lib': operator '^=' cannot compare a caller, at character 8, "
         "before '^= lib'");
   CHECK(error_of_filter("caller == lib.so!f+4") ==
         "invalid condition 'caller == lib.so!f+4': a caller is a whole function, by its name, "
@@ -393,7 +393,7 @@ TEST_CASE("buffers are compared with bytes") {
   CHECK(error_of_filter("arg1 ^= hex\"\"").find("expected 1 to 1024 bytes") != std::string::npos);
   CHECK(error_of_filter("arg1 ^= hex\"00").find("missing closing quote") != std::string::npos);
   CHECK(error_of_filter("arg1 *= hex\"00\"").find("by ==, != and ^=") != std::string::npos);
-  CHECK(error_of_filter("thread == hex\"00\"").find("compared with a text") != std::string::npos);
+  CHECK(error_of_filter("thread == hex\"00\"").find("compared with a string") != std::string::npos);
   CHECK(error_of_filter("arg1 in {hex\"00\"}").find("a set of bytes") != std::string::npos);
 }
 
