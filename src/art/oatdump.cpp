@@ -166,15 +166,16 @@ class BaseChecker {
 public:
   BaseChecker(elf::Image& image, const DexSearch& search) : image_(image) {
     if (image.debug_symbols().empty()) (void)image.add_embedded_symbols();
-    if (has_functions(image.debug_symbols())) return;
     auto own = OatFile::read(image, search);
     if (own && !own->compiled().empty()) own_.emplace(std::move(*own));
   }
 
   BaseCheck check(const OatFile& oat) const {
-    if (has_functions(image_.debug_symbols()))
-      return check_symbols(oat, image_.debug_symbols()) == SymbolCheck::match ? BaseCheck::match
-                                                                              : BaseCheck::mismatch;
+    if (has_functions(image_.debug_symbols())) {
+      const SymbolCheck result = check_symbols(oat, image_.debug_symbols());
+      if (result == SymbolCheck::match) return BaseCheck::match;
+      if (result == SymbolCheck::contradiction) return BaseCheck::mismatch;
+    }
     if (!own_) return check_headers(oat);
     if (own_->has_all_dex_files()) return check_subset(oat, *own_);
     // Methods of missing DEX files are only in oatdump's output.
