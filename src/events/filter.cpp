@@ -18,7 +18,7 @@ namespace {
 constexpr int max_filter_depth = 32;        // of parentheses and "!"
 constexpr std::size_t max_quoted_rest = 24; // characters of the input in a message
 constexpr std::size_t max_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS; // bytes
-constexpr std::string_view filter_blanks = " \t";
+constexpr std::string_view filter_blanks = " \t\n";
 
 struct FactName {
   std::string_view name;
@@ -313,7 +313,7 @@ private:
     if (written.is_bytes) return add_bytes(term, written, kind);
     if (is_exact && is_task_name(term.fact) && written.word.size() > max_task_name)
       return wrong(written.at, fmt::format("names of threads and processes have at most {} "
-                                           "characters",
+                                           "bytes",
                                            max_task_name));
     if (written.word.find('\0') != std::string::npos)
       return wrong(written.at, "a string cannot contain a NUL byte");
@@ -562,7 +562,7 @@ Result<void> add_thread_filter(Filter& filter, const std::vector<std::string>& t
     if (each.empty() || each.size() > max_task_name)
       return fail(ErrorKind::usage,
                   fmt::format("invalid thread {} (expected a thread id, or a name "
-                              "of at most {} characters)",
+                              "of at most {} bytes)",
                               in_single_quotes(each), max_task_name));
     names.patterns.push_back({.text = each});
   }

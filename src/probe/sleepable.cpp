@@ -112,6 +112,11 @@ bool SleepableTest::has_run() {
   return false;
 }
 
+bool SleepableTest::has_ended() {
+  if (child_ >= 0 && wait_for(child_, std::chrono::milliseconds(0))) child_ = -1;
+  return child_ < 0;
+}
+
 bool sleepable_programs_run(Mechanism mechanism) {
   return SleepableTest::start(mechanism).has_run();
 }

@@ -22,6 +22,8 @@ public:
 
   // Waits until the probe was hit.
   bool has_run();
+  // Whether the child has ended, which is waited for then.
+  bool has_ended();
 
 private:
   SleepableTest() = default;

@@ -175,6 +175,7 @@ public:
     if (callers_) callers_->add_to(polled);
   }
   bool drain(const Visit& visit) override {
+    if (sleepable_test_ && sleepable_test_->has_ended()) sleepable_test_.reset();
     if (stacks_) stacks_->read_mapping_events();
     if (callers_) callers_->update();
     if (request_.capture.pair_calls) forget_calls_of_ended();

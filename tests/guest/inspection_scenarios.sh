@@ -139,6 +139,12 @@ shows_addresses() {
     "$(grep '^    to' out)"
 }
 
+# The test of sleepable programs ends a moment after the run has begun.
+has_programs() { # COUNT
+  "$FIXTURES/bpf-census" "$scratch/before" >census
+  [ "$(grep -c '^program' census)" = "$1" ]
+}
+
 # Each list has a value called key, in another argument or of another type.
 shares_a_program() {
   start_program target "$FIXTURES/values" --wait --hold
@@ -146,10 +152,9 @@ shares_a_program() {
     --args 'take_text=key:s64,text:str' --args 'take_buffer=key:s64@arg1,data:buf[key]@arg0' \
     --args 'take_s64=a:s64,b:s64,key:s64' --args 'give_int=key:s32' --args 'give_long=key:s64,low:x16@arg0' \
     --if 'key==3' --max-string 8
-  "$FIXTURES/bpf-census" "$scratch/before" >census
+  wait_until 30 has_programs 1 || fail "programs: $(cat census)"
   let_it_call target "$started_pid"
   stop_attach
-  expect_equal 'programs' 1 "$(grep -c '^program' census)"
   printf '%s\n' '3 "xxxxxxxx"...' | expect_values take_text
   printf '%s\n' '3 null "null pointer"' | expect_values take_buffer
   printf '' | expect_values take_s64
