@@ -125,6 +125,8 @@ public:
     size_filter_maps();
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     resize("places", shares_places(settings_) ? probes : 1);
+    if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
+    if (has(HAS_BOUNDS)) resize("bound_flags", probes);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
     if (has(COUNT_BY_PROCESS)) resize("process_counts", max_process_counts);
     if (has(COUNT_STACKS)) {
@@ -315,6 +317,31 @@ struct BuiltinProgram::State {
     return {};
   }
 
+  Result<void> store_bounds() {
+    const auto store = [&](const char* map, std::uint32_t index,
+                           const void* value) -> Result<void> {
+      if (const int error = bpf_map_update_elem(object.map(map), &index, value, BPF_ANY);
+          error != 0)
+        return fail(system_error(-error, "cannot store what starts and stops the recording"));
+      return {};
+    };
+    for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
+      if (auto stored = store("bound_flags", probe, &settings.probes[probe].bounds); !stored)
+        return stored;
+    const run_bounds run{.started = (settings.run.flags & STARTS_LATER) != 0 ? 0U : 1U,
+                         .stopped = 0};
+    return store("run_bounds", 0, &run);
+  }
+
+  run_bounds read_bounds() const {
+    run_bounds run{.started = 1, .stopped = 0};
+    const std::uint32_t first = 0;
+    if ((settings.run.flags & HAS_BOUNDS) != 0 &&
+        bpf_map_lookup_elem(object.map("run_bounds"), &first, &run) != 0)
+      return {};
+    return run;
+  }
+
   // Probes at the same offset within a page get different events.
   Result<void> share_cookies() {
     const int places = object.map("places");
@@ -374,6 +401,10 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   unsigned& flags = state->settings.run.flags;
   if (settings.probes.size() == 1 && settings.cookie) flags |= ONLY_PROBE;
   if (settings.exit_rules.size() > 1) flags |= EXIT_RULES;
+  for (const Probe& probe : settings.probes) {
+    if (probe.bounds != 0) flags |= HAS_BOUNDS;
+    if ((probe.bounds & STARTS_RECORDING) != 0) flags |= STARTS_LATER;
+  }
   auto object = BuiltinObject::load(state->settings);
   if (!object) return fail(std::move(object).error());
   state->object = std::move(*object);
@@ -384,6 +415,8 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   if (auto stored = state->store_plans(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_filters(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_exit_rules(); !stored) return fail(std::move(stored).error());
+  if ((flags & HAS_BOUNDS) != 0)
+    if (auto stored = state->store_bounds(); !stored) return fail(std::move(stored).error());
   if (settings.cgroup >= 0)
     if (auto set = state->set_cgroup(); !set) return fail(std::move(set).error());
   if (!settings.cookie)
@@ -460,6 +493,9 @@ BuiltinProgram::forget_calls(const std::function<bool(std::uint32_t pid)>& has_e
   return forgotten;
 }
 
+bool BuiltinProgram::recording_has_started() const { return state_->read_bounds().started != 0; }
+bool BuiltinProgram::recording_has_stopped() const { return state_->read_bounds().stopped != 0; }
+
 std::vector<ProbeCounts> BuiltinProgram::counts() const {
   std::vector<ProbeCounts> result(state_->settings.probes.size());
   for (std::uint32_t probe = 0; probe < result.size(); ++probe)
@@ -469,6 +505,10 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].excluded += counters[COUNTED_EXCLUDED];
       result[probe].unpaired += counters[COUNTED_UNPAIRED];
       result[probe].filtered += counters[COUNTED_FILTERED];
+      result[probe].sampled_out += counters[COUNTED_SAMPLED_OUT];
+      result[probe].rate_limited += counters[COUNTED_RATE_LIMITED];
+      result[probe].outside += counters[COUNTED_OUTSIDE];
+      result[probe].bounds += counters[COUNTED_BOUNDS];
     }
   return result;
 }

@@ -355,6 +355,8 @@ public:
     record.field("single_stepped", probe.point != nullptr
                                        ? std::optional(!probe.point->effect.emulated)
                                        : std::nullopt);
+    record.field("sampled_out", probe.sampled_out);
+    record.field("rate_limited", probe.rate_limited);
     finish(record);
   }
 
@@ -389,6 +391,8 @@ public:
     record.field("unpaired", summary.unpaired);
     record.field("open", summary.open);
     record.field("single_stepped", summary.single_stepped);
+    record.field("sampled_out", summary.sampled_out);
+    record.field("rate_limited", summary.rate_limited);
     finish(record);
   }
 

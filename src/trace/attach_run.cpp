@@ -218,6 +218,8 @@ private:
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
         command_ == nullptr)
       output_.status("no probed process is left: the run ends early");
+    if (outcome.ending == AttachOutcome::Ending::stopped)
+      output_.status("a function of --stop-on was hit: the run ends");
     const auto end = Clock::now();
 
     // Stop counting before detaching: probes are detached one after the other, and those that stay
@@ -274,6 +276,8 @@ private:
                 .follows_children = !processes.excludes_children(),
                 .debug_places = request_.probes.target_options.debug_places,
                 .open_calls = program_.open_calls(),
+                .has_started = program_.has_started(),
+                .limits = request_.capture.limits,
                 .stacks = program_.stacks(),
                 .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
                                  request_.capture.stack != StackWalk::caller},

@@ -52,11 +52,23 @@ public:
 
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> probe_requests() const override {
-    return {{.target = request_.probes.target,
-             .functions = request_.probes.functions,
-             .static_probes = request_.probes.static_probes,
-             .on_entry = request_.capture.on_entry || request_.capture.pair_calls,
-             .on_return = request_.capture.on_return || request_.capture.pair_calls}};
+    const ProbeSelection& selection = request_.probes;
+    std::vector<ProbeRequest> requests = {
+        {.target = selection.target,
+         .functions = selection.functions,
+         .static_probes = selection.static_probes,
+         .on_entry = records_entries(),
+         .on_return = request_.capture.on_return || request_.capture.pair_calls}};
+    const auto add = [&](const std::vector<BoundFunction>& functions, std::uint32_t bounds) {
+      for (const BoundFunction& each : functions)
+        requests.push_back({.target = each.target.value_or(selection.target),
+                            .functions = {each.function},
+                            .static_probes = selection.static_probes,
+                            .bounds = bounds});
+    };
+    add(selection.start_on, STARTS_RECORDING);
+    add(selection.stop_on, STOPS_RECORDING);
+    return requests;
   }
 
   std::size_t other_programs() const override { return 0; }
@@ -87,8 +99,9 @@ public:
     std::vector<CapturePoint> points;
     points.reserve(probes_.size());
     for (const Probe& probe : probes_)
-      points.push_back(
-          {.point = &probe.point, .code = readers_.read_code_abi(probe.point, strings)});
+      points.push_back({.point = &probe.point,
+                        .code = readers_.read_code_abi(probe.point, strings),
+                        .is_recorded = probe.is_recorded});
     if (auto added = add_types(points); !added) return fail(std::move(added).error());
     CaptureSpec capture = request_.capture;
     capture.filters = filter_.filters;
@@ -127,11 +140,13 @@ public:
 
   void report_cautions() const override {
     std::set<std::string> reported; // static probes may have several places
-    for (const Probe& probe : probes_)
+    for (const Probe& probe : probes_) {
+      if (!probe.is_recorded) continue;
       for (const std::string& problem : plan_.describe_problems(probe.number)) {
         const std::string text = display_name(probe.point) + ": " + problem;
         if (reported.insert(text).second) output_.gathered_warning(problem, text);
       }
+    }
     if (const std::string caution = explain_clone_arguments(); !caution.empty())
       output_.warn(caution);
   }
@@ -154,6 +169,10 @@ public:
   void add_to(std::vector<pollfd>& polled) const override {
     polled.push_back({.fd = program_->poll_fd(), .events = POLLIN, .revents = 0});
     if (stacks_) stacks_->add_to(polled);
+  }
+  bool has_started() const override { return program_->recording_has_started(); }
+  bool has_stopped() const override {
+    return !request_.probes.stop_on.empty() && program_->recording_has_stopped();
   }
   bool drain(const Visit& visit) override {
     if (stacks_) stacks_->read_mapping_events();
@@ -194,6 +213,11 @@ public:
     const std::vector<ProbeCounts> counts = program_->counts();
     for (Probe& probe : probes) {
       const ProbeCounts& counted = counts[probe.number];
+      if (!probe.is_recorded) {
+        probe.hits = counted.bounds;
+        continue;
+      }
+      probe.left_out = {.sampled_out = counted.sampled_out, .rate_limited = counted.rate_limited};
       probe.hits =
           request_.capture.pair_calls ? counted.entries : counted.entries + counted.returns;
       probe.hidden_reason = explain_hidden_hits(counted, request_.capture);
@@ -262,6 +286,8 @@ private:
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
     return typed_->check();
   }
+
+  bool records_entries() const { return request_.capture.on_entry || request_.capture.pair_calls; }
 
   bool by_trampoline() const {
     const CaptureSpec& capture = request_.capture;
@@ -367,10 +393,13 @@ private:
   std::vector<BuiltinProgram::Probe> make_program_probes(Mechanism mechanism) const {
     std::vector<BuiltinProgram::Probe> loaded;
     loaded.reserve(probes_.size());
-    for (const Probe& probe : probes_)
+    for (const Probe& probe : probes_) {
+      const bool hides_entry = probe.bounds != 0 && (!probe.is_recorded || !records_entries());
       loaded.push_back(
           {.plan = plan_.probe_plan(probe.number),
-           .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt});
+           .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt,
+           .bounds = probe.bounds | (hides_entry ? IS_ONLY_BOUND : 0U)});
+    }
     return loaded;
   }
 
