@@ -445,9 +445,15 @@ std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, ProbeRole role,
   return role == ProbeRole::entry ? state_->entry_cookies[probe] : probe;
 }
 
+void BuiltinProgram::accept_process(std::uint32_t pid) const {
+  const std::uint32_t member = 1;
+  if (state_->settings.processes >= 0)
+    bpf_map_update_elem(state_->settings.processes, &pid, &member, BPF_ANY);
+}
+
 int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 
-Result<void> BuiltinProgram::arm(bool on) {
+Result<void> BuiltinProgram::arm(bool on) const {
   const std::uint32_t index = 0;
   const std::uint32_t value = on ? 1 : 0; // .bss holds only `armed`
   const int map = state_->object.map(".bss");

@@ -133,7 +133,10 @@ public:
   std::uint64_t cookie(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
 
   // Hits are counted and recorded only while armed. Not armed after load().
-  Result<void> arm(bool on);
+  Result<void> arm(bool on) const;
+
+  // Adds a process to Settings::processes.
+  void accept_process(std::uint32_t pid) const;
 
   int poll_fd() const; // readable when the program wakes the reader
   // Passes the pending records to visit until it returns false. They are in order; those of perf

@@ -393,6 +393,8 @@ public:
     record.field("single_stepped", summary.single_stepped);
     record.field("sampled_out", summary.sampled_out);
     record.field("rate_limited", summary.rate_limited);
+    record.field("cost_hits", summary.cost_hits);
+    record.field("hit_cost_ns", summary.hit_cost_ns);
     finish(record);
   }
 

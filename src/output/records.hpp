@@ -144,6 +144,10 @@ struct SummaryRecord {
   // If calls are paired: hit functions whose first instruction the kernel single-steps. Their
   // latencies include the time for that.
   std::optional<std::uint64_t> single_stepped = {};
+  // If measured: hits at entries and returns, also those that filters excluded, and about how much
+  // each has delayed the probed process.
+  std::optional<std::uint64_t> cost_hits = {};
+  std::optional<std::uint64_t> hit_cost_ns = {};
   // If requested: hits that were left out by sampling and by the rate limit. They are not `lost`.
   std::optional<std::uint64_t> sampled_out = {};
   std::optional<std::uint64_t> rate_limited = {};

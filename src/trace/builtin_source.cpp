@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
+#include "probe/self_probe.hpp"
 #include "probe/sleepable.hpp"
 #include "process/mapped_memory.hpp"
 #include "symbols/classify.hpp"
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 #include <set>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -22,6 +24,9 @@ namespace {
 
 // The buffer size with stacks: a record with a stack is a hundred times as large as one without.
 constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
+
+// The cost of fewer hits is not worth the time to measure it.
+constexpr std::uint64_t min_hits_with_cost = 1000;
 
 // Rejects stacks in a pid namespace: the program reports kernel pids, which name other processes,
 // or none, in /proc there.
@@ -93,6 +98,7 @@ public:
   bool checks_exits() const override { return true; }
 
   Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
+    mechanism_ = mechanism;
     const bool cookies = supports_cookies(mechanism, features_);
     probes_ = resolved.probes;
     const bool strings = captures_type(request_.capture, ArgumentType::cxx_string);
@@ -223,6 +229,33 @@ public:
       probe.hidden_reason = explain_hidden_hits(counted, request_.capture);
     }
   }
+  // The program of the probe with the most hits runs at a function of ours, with everything that
+  // the run has asked for.
+  std::optional<HitCost> measure_cost() const override {
+    HitCost cost;
+    const Probe* most_hit = nullptr;
+    std::uint64_t most = 0;
+    const std::vector<ProbeCounts> counts = program_->counts();
+    for (const Probe& probe : probes_) {
+      const ProbeCounts& counted = counts[probe.number];
+      const std::uint64_t hits = counted.entries + counted.returns + counted.excluded +
+                                 counted.unpaired + counted.filtered + counted.outside +
+                                 (probe.is_recorded ? 0 : counted.bounds);
+      cost.hits += hits;
+      if (hits <= most) continue;
+      most = hits;
+      most_hit = &probe;
+    }
+    if (most_hit == nullptr || cost.hits < min_hits_with_cost) return std::nullopt;
+    const std::vector<SelfProbe> probes = make_self_probes(*most_hit);
+    const auto call = measure_call_cost(mechanism_, probes, [&] {
+      program_->accept_process(static_cast<std::uint32_t>(::getpid()));
+      static_cast<void>(program_->arm(true));
+    });
+    if (!call) return std::nullopt;
+    cost.each = *call / static_cast<std::int64_t>(probes.size());
+    return cost;
+  }
   void report_aggregates(KernelAggregates::Time now) override {
     if (kernel_aggregates_) kernel_aggregates_->report(now, output_);
     if (unwound_) unwound_->report(now);
@@ -255,6 +288,26 @@ private:
     if (settings.kind == ProgramKind::plain && is_for_all) return false;
     return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
            (run.flags & excluded) == 0 && !walks && (sends_copies || compares_texts);
+  }
+
+  // One for the entry and one for the return, as far as the run has them.
+  std::vector<SelfProbe> make_self_probes(const Probe& probe) const {
+    const bool emulated = probe.point.effect.emulated;
+    const SelfPlace entry = emulated ? SelfPlace::emulated_entry : SelfPlace::single_stepped_entry;
+    const SelfPlace exit =
+        emulated ? SelfPlace::exit_of_emulated : SelfPlace::exit_of_single_stepped;
+    const auto number = static_cast<std::uint32_t>(probe.number);
+    std::vector<SelfProbe> probes;
+    for (const bool on_return : {false, true}) {
+      const auto site = std::ranges::find(probe.sites, on_return, &PlannedSite::on_return);
+      if (site == probe.sites.end()) continue;
+      probes.push_back({.place = site->exit ? exit : entry,
+                        .on_return = on_return && !site->exit,
+                        .program = site->loaded,
+                        // A shared cookie would be looked up by the address.
+                        .cookie = site->exit ? site->cookie : number});
+    }
+    return probes;
   }
 
   Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
@@ -409,6 +462,7 @@ private:
   Output& output_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
+  Mechanism mechanism_ = Mechanism::multi;
   bool builds_in_calls_ = false; // the program builds records in the map of open calls
   MappedMemory mapped_memory_;
   CapturePlan plan_;

@@ -452,7 +452,8 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),
                           functions, selection.static_probes ? "static probes" : "functions")};
-  if (resolved.probes.empty()) return fail(std::move(error));
+  const bool needs_all = std::ranges::any_of(resolved.failures, &ProbeFailure::is_bound);
+  if (needs_all || resolved.probes.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }
 

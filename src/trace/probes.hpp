@@ -57,6 +57,12 @@ struct UnhitFacts {
   bool file_was_hit = false; // another probe in the file was hit, so some process maps it
 };
 
+// The cost of a run for the probed processes.
+struct HitCost {
+  std::uint64_t hits = 0; // at entries and at returns, also those that filters excluded
+  std::chrono::nanoseconds each{0};
+};
+
 // Hits that were left out on purpose.
 struct LeftOut {
   std::uint64_t sampled_out = 0;

@@ -75,6 +75,13 @@ std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
   return duration_cast<milliseconds>(duration);
 }
 
+// Rounds to two digits, or to microseconds.
+std::chrono::nanoseconds round_cost(std::chrono::nanoseconds cost) {
+  using namespace std::chrono;
+  const nanoseconds unit = cost < 1us ? 10ns : cost < 10us ? 100ns : nanoseconds(1us);
+  return (cost + unit / 2) / unit * unit;
+}
+
 // Completes the surveys of all probes and the facts of unhit ones.
 void complete_diagnosis_facts(const RunEnd& end) {
   const std::span<Probe> probes = end.probes;
@@ -271,6 +278,8 @@ void report_end(const RunEnd& end, Output& output) {
     summary.unpaired = unpaired;
   summary.open = end.open_calls;
   if (end.open_calls) summary.single_stepped = 0;
+  if (end.cost) summary.hit_cost_ns = static_cast<std::uint64_t>(end.cost->each.count());
+  if (end.cost) summary.cost_hits = end.cost->hits;
   if (end.limits.one_in > 1) summary.sampled_out = 0;
   if (end.limits.max_rate) summary.rate_limited = 0;
   std::size_t probes = 0;
@@ -338,6 +347,10 @@ void report_end(const RunEnd& end, Output& output) {
                             describe_left_out(end.limits, summary), summary.probes_hit, probes,
                             unknown > 0 ? fmt::format(", {} unknown", unknown) : "",
                             describe_open_calls(end)));
+  if (end.cost)
+    output.status(fmt::format("cost: {} hits, about {} each on this machine, {} in all",
+                              end.cost->hits, format_duration(round_cost(end.cost->each)),
+                              format_duration(rounded(end.cost->each * end.cost->hits))));
   if (summary.single_stepped > 0)
     output.status(fmt::format("latencies of {} of {} include the time to single-step the first "
                               "instruction (docs/instructions.md)",
