@@ -317,20 +317,22 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  Result<void> store_bounds() {
-    const auto store = [&](const char* map, std::uint32_t index,
-                           const void* value) -> Result<void> {
-      if (const int error = bpf_map_update_elem(object.map(map), &index, value, BPF_ANY);
-          error != 0)
-        return fail(system_error(-error, "cannot store what starts and stops the recording"));
-      return {};
-    };
+  Result<void> store_bound(const char* map, std::uint32_t index, const void* value) const {
+    if (const int error = bpf_map_update_elem(object.map(map), &index, value, BPF_ANY); error != 0)
+      return fail(system_error(-error, "cannot store what starts and stops the recording"));
+    return {};
+  }
+
+  Result<void> store_run_bounds(const run_bounds& run) const {
+    return store_bound("run_bounds", 0, &run);
+  }
+
+  Result<void> store_bounds() const {
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
-      if (auto stored = store("bound_flags", probe, &settings.probes[probe].bounds); !stored)
+      if (auto stored = store_bound("bound_flags", probe, &settings.probes[probe].bounds); !stored)
         return stored;
-    const run_bounds run{.started = (settings.run.flags & STARTS_LATER) != 0 ? 0U : 1U,
-                         .stopped = 0};
-    return store("run_bounds", 0, &run);
+    return store_run_bounds(
+        {.started = (settings.run.flags & STARTS_LATER) != 0 ? 0U : 1U, .stopped = 0});
   }
 
   run_bounds read_bounds() const {
@@ -445,10 +447,14 @@ std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, ProbeRole role,
   return role == ProbeRole::entry ? state_->entry_cookies[probe] : probe;
 }
 
-void BuiltinProgram::accept_process(std::uint32_t pid) const {
+Result<void> BuiltinProgram::rearm_for(std::uint32_t pid) const {
   const std::uint32_t member = 1;
   if (state_->settings.processes >= 0)
     bpf_map_update_elem(state_->settings.processes, &pid, &member, BPF_ANY);
+  if (recording_has_stopped())
+    if (auto stored = state_->store_run_bounds({.started = 1, .stopped = 0}); !stored)
+      return stored;
+  return arm(true);
 }
 
 int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }

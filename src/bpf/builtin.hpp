@@ -135,8 +135,8 @@ public:
   // Hits are counted and recorded only while armed. Not armed after load().
   Result<void> arm(bool on) const;
 
-  // Adds a process to Settings::processes.
-  void accept_process(std::uint32_t pid) const;
+  // Arms the program once more, for hits of this process. If the recording has stopped, it goes on.
+  Result<void> rearm_for(std::uint32_t pid) const;
 
   int poll_fd() const; // readable when the program wakes the reader
   // Passes the pending records to visit until it returns false. They are in order; those of perf

@@ -396,9 +396,8 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   for (const CapturePoint& probed : points) {
     const ProbePoint& point = *probed.point;
     if (!probed.is_recorded) { // the program never looks its plan up
-      plan.probes_.push_back({.point = &point,
-                              .plan = 0,
-                              .format = static_cast<std::uint32_t>(plan.formats_.size())});
+      plan.probes_.push_back(
+          {.point = &point, .plan = 0, .format = static_cast<std::uint32_t>(plan.formats_.size())});
       plan.formats_.emplace_back();
       continue;
     }

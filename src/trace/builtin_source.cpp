@@ -230,8 +230,9 @@ public:
     }
   }
   // The program of the probe with the most hits runs at a function of ours, with everything that
-  // the run has asked for.
+  // the run has asked for. A filter by user or control group would exclude our hits.
   std::optional<HitCost> measure_cost() const override {
+    if ((filter_.filters & (FILTER_BY_USER | FILTER_BY_CGROUP)) != 0) return std::nullopt;
     HitCost cost;
     const Probe* most_hit = nullptr;
     std::uint64_t most = 0;
@@ -249,8 +250,7 @@ public:
     if (most_hit == nullptr || cost.hits < min_hits_with_cost) return std::nullopt;
     const std::vector<SelfProbe> probes = make_self_probes(*most_hit);
     const auto call = measure_call_cost(mechanism_, probes, [&] {
-      program_->accept_process(static_cast<std::uint32_t>(::getpid()));
-      static_cast<void>(program_->arm(true));
+      static_cast<void>(program_->rearm_for(static_cast<std::uint32_t>(::getpid())));
     });
     if (!call) return std::nullopt;
     cost.each = *call / static_cast<std::int64_t>(probes.size());

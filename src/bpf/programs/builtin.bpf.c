@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-// The built-in program. A hit is filtered, counted, left out on purpose or measured and recorded, in
-// this order. Counts are exact even if the buffer is full.
+// The built-in program. A hit is filtered, counted, left out on purpose or measured and recorded,
+// in this order. Counts are exact even if the buffer is full.
 //
 // `settings` is frozen before the program is loaded, so the verifier removes the code of unused
 // features. What differs between probes is data: each probe has a capture_plan in a map. The
