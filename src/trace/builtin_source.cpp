@@ -451,7 +451,7 @@ private:
       loaded.push_back(
           {.plan = plan_.probe_plan(probe.number),
            .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt,
-           .bounds = probe.bounds | (hides_entry ? IS_ONLY_BOUND : 0U)});
+           .bounds = hides_entry ? probe.bounds | IS_ONLY_BOUND : probe.bounds});
     }
     return loaded;
   }
