@@ -125,6 +125,8 @@ public:
     size_filter_maps();
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     resize("places", shares_places(settings_) ? probes : 1);
+    if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
+    if (has(HAS_BOUNDS)) resize("bound_flags", probes);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
     if (has(COUNT_BY_PROCESS)) resize("process_counts", max_process_counts);
     if (has(COUNT_STACKS)) {
@@ -317,6 +319,33 @@ struct BuiltinProgram::State {
     return {};
   }
 
+  Result<void> store_bound(const char* map, std::uint32_t index, const void* value) const {
+    if (const int error = bpf_map_update_elem(object.map(map), &index, value, BPF_ANY); error != 0)
+      return fail(system_error(-error, "cannot store what starts and stops the recording"));
+    return {};
+  }
+
+  Result<void> store_run_bounds(const run_bounds& run) const {
+    return store_bound("run_bounds", 0, &run);
+  }
+
+  Result<void> store_bounds() const {
+    for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
+      if (auto stored = store_bound("bound_flags", probe, &settings.probes[probe].bounds); !stored)
+        return stored;
+    return store_run_bounds(
+        {.started = (settings.run.flags & STARTS_LATER) != 0 ? 0U : 1U, .stopped = 0});
+  }
+
+  run_bounds read_bounds() const {
+    run_bounds run{.started = 1, .stopped = 0};
+    const std::uint32_t first = 0;
+    if ((settings.run.flags & HAS_BOUNDS) != 0 &&
+        bpf_map_lookup_elem(object.map("run_bounds"), &first, &run) != 0)
+      return {};
+    return run;
+  }
+
   // Probes at the same offset within a page get different events.
   Result<void> share_cookies() {
     const int places = object.map("places");
@@ -376,6 +405,10 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   unsigned& flags = state->settings.run.flags;
   if (settings.probes.size() == 1 && settings.cookie) flags |= ONLY_PROBE;
   if (settings.exit_rules.size() > 1) flags |= EXIT_RULES;
+  for (const Probe& probe : settings.probes) {
+    if (probe.bounds != 0) flags |= HAS_BOUNDS;
+    if ((probe.bounds & STARTS_RECORDING) != 0) flags |= STARTS_LATER;
+  }
   auto object = BuiltinObject::load(state->settings);
   if (!object) return fail(std::move(object).error());
   state->object = std::move(*object);
@@ -386,6 +419,8 @@ Result<BuiltinProgram> BuiltinProgram::load(const Settings& settings) {
   if (auto stored = state->store_plans(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_filters(); !stored) return fail(std::move(stored).error());
   if (auto stored = state->store_exit_rules(); !stored) return fail(std::move(stored).error());
+  if ((flags & HAS_BOUNDS) != 0)
+    if (auto stored = state->store_bounds(); !stored) return fail(std::move(stored).error());
   if (settings.cgroup >= 0)
     if (auto set = state->set_cgroup(); !set) return fail(std::move(set).error());
   if (!settings.cookie)
@@ -414,9 +449,19 @@ std::uint64_t BuiltinProgram::cookie(std::uint32_t probe, ProbeRole role,
   return role == ProbeRole::entry ? state_->entry_cookies[probe] : probe;
 }
 
+Result<void> BuiltinProgram::rearm_for(std::uint32_t pid) const {
+  const std::uint32_t member = 1;
+  if (state_->settings.processes >= 0)
+    bpf_map_update_elem(state_->settings.processes, &pid, &member, BPF_ANY);
+  if (recording_has_stopped())
+    if (auto stored = state_->store_run_bounds({.started = 1, .stopped = 0}); !stored)
+      return stored;
+  return arm(true);
+}
+
 int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 
-Result<void> BuiltinProgram::arm(bool on) {
+Result<void> BuiltinProgram::arm(bool on) const {
   const std::uint32_t index = 0;
   const std::uint32_t value = on ? 1 : 0; // .bss holds only `armed`
   const int map = state_->object.map(".bss");
@@ -474,6 +519,9 @@ BuiltinProgram::forget_calls(const std::function<bool(std::uint32_t pid)>& has_e
   return forgotten;
 }
 
+bool BuiltinProgram::recording_has_started() const { return state_->read_bounds().started != 0; }
+bool BuiltinProgram::recording_has_stopped() const { return state_->read_bounds().stopped != 0; }
+
 std::vector<ProbeCounts> BuiltinProgram::counts() const {
   std::vector<ProbeCounts> result(state_->settings.probes.size());
   for (std::uint32_t probe = 0; probe < result.size(); ++probe)
@@ -483,6 +531,10 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].excluded += counters[COUNTED_EXCLUDED];
       result[probe].unpaired += counters[COUNTED_UNPAIRED];
       result[probe].filtered += counters[COUNTED_FILTERED];
+      result[probe].sampled_out += counters[COUNTED_SAMPLED_OUT];
+      result[probe].rate_limited += counters[COUNTED_RATE_LIMITED];
+      result[probe].outside += counters[COUNTED_OUTSIDE];
+      result[probe].bounds += counters[COUNTED_BOUNDS];
     }
   return result;
 }

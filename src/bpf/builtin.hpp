@@ -19,6 +19,11 @@ struct ProbeCounts {
   std::uint64_t excluded = 0; // hits excluded by a filter or the minimum latency
   std::uint64_t unpaired = 0; // returns whose entry was not seen
   std::uint64_t filtered = 0; // hits in processes that were not asked for
+  // Entries and returns that were left out by sampling and by the rate limit.
+  std::uint64_t sampled_out = 0;
+  std::uint64_t rate_limited = 0;
+  std::uint64_t outside = 0; // hits before the recording started or after it stopped
+  std::uint64_t bounds = 0;  // hits of an entry that starts or stops the recording
 };
 
 // The hits of one process at one probe.
@@ -87,6 +92,7 @@ public:
     std::uint32_t plan = 0; // of Settings::plans
     // The file offset. If all probes have one, entry probes may share cookies and perf events.
     std::optional<FileOffset> shared_place = {};
+    std::uint32_t bounds = 0; // enum bound_flag
   };
   struct Settings {
     ProgramKind kind = ProgramKind::plain;
@@ -127,7 +133,10 @@ public:
   std::uint64_t cookie(std::uint32_t probe, ProbeRole role, std::uint32_t exit_rule = 0) const;
 
   // Hits are counted and recorded only while armed. Not armed after load().
-  Result<void> arm(bool on);
+  Result<void> arm(bool on) const;
+
+  // Arms the program once more, for hits of this process. If the recording has stopped, it goes on.
+  Result<void> rearm_for(std::uint32_t pid) const;
 
   // Processes whose code filters can compare with return addresses: 16 KiB each.
   static constexpr std::uint32_t max_caller_processes = 1024;
@@ -147,6 +156,8 @@ public:
   std::uint64_t open_calls() const;
   // Removes the open calls of processes that have ended, and returns their number.
   std::uint64_t forget_calls(const std::function<bool(std::uint32_t pid)>& has_ended);
+  bool recording_has_started() const; // false only before a hit of a probe with STARTS_RECORDING
+  bool recording_has_stopped() const;
   std::vector<ProbeCounts> counts() const;          // by number
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
   std::vector<StackCount> stack_counts() const;     // with COUNT_STACKS

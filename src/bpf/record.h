@@ -251,7 +251,9 @@ enum builtin_flag {
   BY_GOROUTINE = 1 << 17,  /* identify calls by goroutine: Go moves stacks to other addresses */
   SIX_ARGUMENTS = 1 << 18, /* there are no readings: record the six integer arguments */
   POINTERS_32 = 1 << 19,   /* the probed code has pointers of 4 bytes */
-  ONLY_CALLER = 1 << 20    /* with WALK_STACK: only the probed address and the caller */
+  ONLY_CALLER = 1 << 20,   /* with WALK_STACK: only the probed address and the caller */
+  HAS_BOUNDS = 1 << 21,    /* a hit starts or stops recording, see bound_flag */
+  STARTS_LATER = 1 << 22   /* with HAS_BOUNDS: nothing is recorded before a hit */
 };
 /* Flags that may differ between the plans of a run. */
 #define PLAN_FLAGS (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32)
@@ -314,6 +316,32 @@ struct builtin_settings {
   record_u32 pattern_states;               /* of each pattern, a power of two; 0: no patterns */
   struct process_name_layout process_name; /* used with COMPARE_PROCESS_NAME */
   record_u32 thread_pointer;               /* its offset in task_struct; 0: unknown */
+  /* Of the hits of a probe that passed the filters: */
+  record_u32 sample;        /* records the first and then every Nth; 0: all */
+  record_u32 max_in_window; /* records at most so many in a time; 0: all */
+  record_u32 window_ms;     /* this time, which begins with a record */
+  record_u32 unused;
+};
+
+/* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */
+enum bound_flag {
+  STARTS_RECORDING = 1,
+  STOPS_RECORDING = 2, /* once it has started */
+  IS_ONLY_BOUND = 4    /* the entry is not recorded */
+};
+/* The value of the map `run_bounds`. Both only change from 0 to 1. */
+struct run_bounds {
+  record_u32 started;
+  record_u32 stopped;
+};
+
+/* What a probe has recorded in its current time window: the time when it began, in milliseconds,
+ * above the number of records. */
+#define WINDOW_COUNT_BITS 24
+#define MAX_WINDOW_COUNT ((1U << WINDOW_COUNT_BITS) - 1)
+struct limit_state {
+  record_u64 hits[2]; /* seen by the sampling, by enum moment */
+  record_u64 window;
 };
 
 enum record_kind {
@@ -436,7 +464,13 @@ enum probe_counter {
   COUNTED_EXCLUDED = 2, /* hits excluded by a filter or the minimum latency */
   COUNTED_UNPAIRED = 3, /* returns whose entry was not seen, or was removed */
   COUNTED_FILTERED = 4, /* hits in processes that were not asked for */
-  PROBE_COUNTERS = 5
+  /* Hits that passed the filters, but were left out by sampling or by the rate limit. They are
+   * among the entries and returns, too. */
+  COUNTED_SAMPLED_OUT = 5,
+  COUNTED_RATE_LIMITED = 6,
+  COUNTED_OUTSIDE = 7, /* hits before the start or after the stop of recording */
+  COUNTED_BOUNDS = 8,  /* hits of an entry that starts or stops recording */
+  PROBE_COUNTERS = 9
 };
 struct probe_counts {
   record_u64 counters[PROBE_COUNTERS];
@@ -481,7 +515,7 @@ static_assert(sizeof(filter_term) == 128);
 static_assert(sizeof(filter) == 80 + 128 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
-static_assert(sizeof(builtin_settings) == 120);
+static_assert(sizeof(builtin_settings) == 136);
 static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

@@ -45,6 +45,7 @@ public:
 
   Result<void> apply() {
     set_moments();
+    if (auto read = read_limits(); !read) return read;
     return read_values();
   }
 
@@ -113,6 +114,32 @@ private:
     if (!text) return wrong_value("--prototypes " + path + ": ", text.error());
     if (auto added = capture_.prototypes.add(*text); !added)
       return wrong_value("--prototypes " + path + ": ", std::move(added).error());
+    return {};
+  }
+
+  Result<void> read_limits() {
+    if (options_.sample) {
+      const auto one_in = parse_sample(*options_.sample);
+      if (!one_in) return wrong_value("--sample: ", one_in.error());
+      capture_.limits.one_in = *one_in;
+    }
+    if (options_.max_rate) {
+      const auto rate = parse_rate(*options_.max_rate);
+      if (!rate) return wrong_value("--max-rate: ", rate.error());
+      capture_.limits.max_rate = *rate;
+    }
+    if (auto read = read_bounds("--start-on: ", options_.start_on, request_.probes.start_on); !read)
+      return read;
+    return read_bounds("--stop-on: ", options_.stop_on, request_.probes.stop_on);
+  }
+
+  Result<void> read_bounds(const std::string& option, const std::vector<std::string>& texts,
+                           std::vector<BoundFunction>& functions) const {
+    for (const std::string& text : texts) {
+      auto function = parse_bound_function(text);
+      if (!function) return wrong_value(option, std::move(function).error());
+      functions.push_back(std::move(*function));
+    }
     return {};
   }
 
@@ -291,6 +318,10 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   parser.bind(
       "--expect", options.expected,
       CountReader{.mistake = "invalid value '{}' for --expect (expected a number of hits)"});
+  parser.bind("--sample", options.sample);
+  parser.bind("--max-rate", options.max_rate);
+  parser.bind("--start-on", options.start_on);
+  parser.bind("--stop-on", options.stop_on);
 }
 
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,

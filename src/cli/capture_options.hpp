@@ -35,6 +35,10 @@ struct CaptureOptions {
   std::optional<std::uint64_t> top;
   std::vector<std::string> excluded;
   std::optional<std::uint64_t> expected;
+  std::optional<std::string> sample;
+  std::optional<std::string> max_rate;
+  std::vector<std::string> start_on;
+  std::vector<std::string> stop_on;
 };
 
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words);

@@ -243,6 +243,11 @@ public:
     settings.flags = flags();
     settings.user = capture_.user;
     settings.min_latency_ns = static_cast<std::uint64_t>(capture_.min_latency.count());
+    if (capture_.limits.one_in > 1) settings.sample = capture_.limits.one_in;
+    if (const auto& rate = capture_.limits.max_rate) {
+      settings.max_in_window = rate->events;
+      settings.window_ms = static_cast<std::uint32_t>(rate->time.count());
+    }
     settings.stack_size = capture_.stack == StackWalk::caller ? sizeof(std::uint64_t)
                           : capture_.stack == StackWalk::frame_pointers
                               ? MAX_FRAMES * sizeof(std::uint64_t)
@@ -413,6 +418,12 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   std::map<std::string, std::uint32_t> numbers; // of plans, by their bytes
   for (const CapturePoint& probed : points) {
     const ProbePoint& point = *probed.point;
+    if (!probed.is_recorded) { // the program never looks its plan up
+      plan.probes_.push_back(
+          {.point = &point, .plan = 0, .format = static_cast<std::uint32_t>(plan.formats_.size())});
+      plan.formats_.emplace_back();
+      continue;
+    }
     const CodeAbi& code = probed.code;
     const std::size_t list = planner.find_list(point);
     const bool at_start = point.symbol_offset == 0;

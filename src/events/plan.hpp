@@ -9,6 +9,7 @@
 #include "events/events.hpp"
 #include "events/filter.hpp"
 #include "events/known_calls.hpp"
+#include "events/limits.hpp"
 #include "events/prepared.hpp"
 
 #include <chrono>
@@ -50,6 +51,7 @@ struct CaptureSpec {
   int typed_depth = default_typed_depth;   // of structures in structures, at most max_typed_depth
   Filter filter = {};                      // of hits
   std::chrono::nanoseconds min_latency{0}; // of pairs
+  EventLimits limits = {};                 // of the hits that passed these filters
   bool registers = false;                  // all of them with each event
   std::uint32_t max_string_bytes = default_string_bytes; // of strings without an explicit length
   StackWalk stack = StackWalk::none;                     // in records; none if count_stacks
@@ -117,6 +119,7 @@ struct CapturePoint {
   std::optional<PreparedCapture> prepared = {};
   // What to capture of a known function, instead of registers, if nothing else says so.
   std::shared_ptr<const KnownCall> known = {};
+  bool is_recorded = true; // if false, nothing is captured
 };
 
 // An argument and where its value is in the record.

@@ -356,6 +356,8 @@ public:
     record.field("single_stepped", probe.point != nullptr
                                        ? std::optional(!probe.point->effect.emulated)
                                        : std::nullopt);
+    record.field("sampled_out", probe.sampled_out);
+    record.field("rate_limited", probe.rate_limited);
     finish(record);
   }
 
@@ -390,6 +392,10 @@ public:
     record.field("unpaired", summary.unpaired);
     record.field("open", summary.open);
     record.field("single_stepped", summary.single_stepped);
+    record.field("sampled_out", summary.sampled_out);
+    record.field("rate_limited", summary.rate_limited);
+    record.field("cost_hits", summary.cost_hits);
+    record.field("hit_cost_ns", summary.hit_cost_ns);
     finish(record);
   }
 

@@ -73,6 +73,9 @@ struct ProbeRecord {
   std::optional<std::size_t> processes_mapping;
   std::optional<std::string> reason; // diagnosis of an unhit probe
   std::optional<TaskProbeNote> task = {};
+  // If requested: hits that were left out by sampling and by the rate limit.
+  std::optional<std::uint64_t> sampled_out = {};
+  std::optional<std::uint64_t> rate_limited = {};
 };
 // A frame of an unwound stack (`frame`).
 struct FrameRecord {
@@ -141,6 +144,13 @@ struct SummaryRecord {
   // If calls are paired: hit functions whose first instruction the kernel single-steps. Their
   // latencies include the time for that.
   std::optional<std::uint64_t> single_stepped = {};
+  // If measured: hits at entries and returns, also those that filters excluded, and about how much
+  // each has delayed the probed process.
+  std::optional<std::uint64_t> cost_hits = {};
+  std::optional<std::uint64_t> hit_cost_ns = {};
+  // If requested: hits that were left out by sampling and by the rate limit. They are not `lost`.
+  std::optional<std::uint64_t> sampled_out = {};
+  std::optional<std::uint64_t> rate_limited = {};
 };
 // A difference between a recorded match or static probe and the present file (`drift`). Values are
 // numbers ("0x…"), build ids or arguments, depending on the change.

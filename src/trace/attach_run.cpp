@@ -237,6 +237,8 @@ private:
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
         command_ == nullptr)
       output_.status("no probed process is left: the run ends early");
+    if (outcome.ending == AttachOutcome::Ending::stopped)
+      output_.status("a function of --stop-on was hit: the run ends");
     const auto end = Clock::now();
 
     // Stop counting before detaching: probes are detached one after the other, and those that stay
@@ -281,22 +283,25 @@ private:
       for (Probe& probe : probes)
         probe.facts.children = std::move(descendants[probe.number].executable);
     const bool no_process = known.empty() && !processes.is_system_wide();
-    report_end({.probes = probes,
-                .pids = known,
-                .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
-                .only_counted = !request_.program && !request_.capture.send_events,
-                .totals = totals,
-                .corrupt = program_.corrupt(),
-                .duration = stop.duration,
-                .detached_cleanly = stop.cleanly,
-                .command_end = stop.command_end,
-                .follows_children = !processes.excludes_children(),
-                .debug_places = request_.probes.target_options.debug_places,
-                .open_calls = program_.open_calls(),
-                .stacks = program_.stacks(),
-                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
-                                 request_.capture.stack != StackWalk::caller},
-               output_);
+    RunEnd end{.probes = probes,
+               .pids = known,
+               .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
+               .only_counted = !request_.program && !request_.capture.send_events,
+               .totals = totals,
+               .corrupt = program_.corrupt(),
+               .duration = stop.duration,
+               .detached_cleanly = stop.cleanly,
+               .command_end = stop.command_end,
+               .follows_children = !processes.excludes_children(),
+               .debug_places = request_.probes.target_options.debug_places,
+               .open_calls = program_.open_calls(),
+               .has_started = program_.has_started(),
+               .limits = request_.capture.limits,
+               .stacks = program_.stacks(),
+               .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
+                                request_.capture.stack != StackWalk::caller};
+    end.cost = program_.measure_cost();
+    report_end(end, output_);
   }
 
   void warn_about_signal(const SuspendedChild::End& end) const {

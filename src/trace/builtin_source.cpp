@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
+#include "probe/self_probe.hpp"
 #include "probe/sleepable.hpp"
 #include "process/mapped_memory.hpp"
 #include "symbols/classify.hpp"
@@ -17,6 +18,7 @@
 #include <cerrno>
 #include <csignal>
 #include <set>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -24,6 +26,9 @@ namespace {
 
 // The buffer size with stacks: a record with a stack is a hundred times as large as one without.
 constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
+
+// The cost of fewer hits is not worth the time to measure it.
+constexpr std::uint64_t min_hits_with_cost = 1000;
 
 // Rejects stacks in a pid namespace: the program reports kernel pids, which name other processes,
 // or none, in /proc there.
@@ -59,11 +64,23 @@ public:
 
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> probe_requests() const override {
-    return {{.target = request_.probes.target,
-             .functions = request_.probes.functions,
-             .static_probes = request_.probes.static_probes,
-             .on_entry = request_.capture.on_entry || request_.capture.pair_calls,
-             .on_return = request_.capture.on_return || request_.capture.pair_calls}};
+    const ProbeSelection& selection = request_.probes;
+    std::vector<ProbeRequest> requests = {
+        {.target = selection.target,
+         .functions = selection.functions,
+         .static_probes = selection.static_probes,
+         .on_entry = records_entries(),
+         .on_return = request_.capture.on_return || request_.capture.pair_calls}};
+    const auto add = [&](const std::vector<BoundFunction>& functions, std::uint32_t bounds) {
+      for (const BoundFunction& each : functions)
+        requests.push_back({.target = each.target.value_or(selection.target),
+                            .functions = {each.function},
+                            .static_probes = selection.static_probes,
+                            .bounds = bounds});
+    };
+    add(selection.start_on, STARTS_RECORDING);
+    add(selection.stop_on, STOPS_RECORDING);
+    return requests;
   }
 
   std::size_t other_programs() const override { return 0; }
@@ -88,14 +105,16 @@ public:
   bool checks_exits() const override { return true; }
 
   Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
+    mechanism_ = mechanism;
     const bool cookies = supports_cookies(mechanism, features_);
     probes_ = resolved.probes;
     const bool strings = captures_type(request_.capture, ArgumentType::cxx_string);
     std::vector<CapturePoint> points;
     points.reserve(probes_.size());
     for (const Probe& probe : probes_)
-      points.push_back(
-          {.point = &probe.point, .code = readers_.read_code_abi(probe.point, strings)});
+      points.push_back({.point = &probe.point,
+                        .code = readers_.read_code_abi(probe.point, strings),
+                        .is_recorded = probe.is_recorded});
     CaptureSpec capture = request_.capture;
     if (auto added = add_known(points, capture); !added) return fail(std::move(added).error());
     if (auto added = add_types(points); !added) return fail(std::move(added).error());
@@ -135,11 +154,13 @@ public:
 
   void report_cautions() const override {
     std::set<std::string> reported; // static probes may have several places
-    for (const Probe& probe : probes_)
+    for (const Probe& probe : probes_) {
+      if (!probe.is_recorded) continue;
       for (const std::string& problem : plan_.describe_problems(probe.number)) {
         const std::string text = display_name(probe.point) + ": " + problem;
         if (reported.insert(text).second) output_.gathered_warning(problem, text);
       }
+    }
     if (const std::string caution = explain_clone_arguments(); !caution.empty())
       output_.warn(caution);
   }
@@ -173,6 +194,10 @@ public:
     polled.push_back({.fd = program_->poll_fd(), .events = POLLIN, .revents = 0});
     if (stacks_) stacks_->add_to(polled);
     if (callers_) callers_->add_to(polled);
+  }
+  bool has_started() const override { return program_->recording_has_started(); }
+  bool has_stopped() const override {
+    return !request_.probes.stop_on.empty() && program_->recording_has_stopped();
   }
   bool drain(const Visit& visit) override {
     if (sleepable_test_ && sleepable_test_->has_ended()) sleepable_test_.reset();
@@ -216,10 +241,42 @@ public:
     const std::vector<ProbeCounts> counts = program_->counts();
     for (Probe& probe : probes) {
       const ProbeCounts& counted = counts[probe.number];
+      if (!probe.is_recorded) {
+        probe.hits = counted.bounds;
+        continue;
+      }
+      probe.left_out = {.sampled_out = counted.sampled_out, .rate_limited = counted.rate_limited};
       probe.hits =
           request_.capture.pair_calls ? counted.entries : counted.entries + counted.returns;
       probe.hidden_reason = explain_hidden_hits(counted, request_.capture);
     }
+  }
+  // The program of the probe with the most hits runs at a function of ours, with everything that
+  // the run has asked for. A filter by user or control group would exclude our hits.
+  std::optional<HitCost> measure_cost() const override {
+    if ((filter_.filters & (FILTER_BY_USER | FILTER_BY_CGROUP)) != 0) return std::nullopt;
+    HitCost cost;
+    const Probe* most_hit = nullptr;
+    std::uint64_t most = 0;
+    const std::vector<ProbeCounts> counts = program_->counts();
+    for (const Probe& probe : probes_) {
+      const ProbeCounts& counted = counts[probe.number];
+      const std::uint64_t hits = counted.entries + counted.returns + counted.excluded +
+                                 counted.unpaired + counted.filtered + counted.outside +
+                                 (probe.is_recorded ? 0 : counted.bounds);
+      cost.hits += hits;
+      if (hits <= most) continue;
+      most = hits;
+      most_hit = &probe;
+    }
+    if (most_hit == nullptr || cost.hits < min_hits_with_cost) return std::nullopt;
+    const std::vector<SelfProbe> probes = make_self_probes(*most_hit);
+    const auto call = measure_call_cost(mechanism_, probes, [&] {
+      static_cast<void>(program_->rearm_for(static_cast<std::uint32_t>(::getpid())));
+    });
+    if (!call) return std::nullopt;
+    cost.each = *call / static_cast<std::int64_t>(probes.size());
+    return cost;
   }
   void report_aggregates(KernelAggregates::Time now) override {
     if (kernel_aggregates_) kernel_aggregates_->report(now, output_);
@@ -255,12 +312,32 @@ private:
            (run.flags & excluded) == 0 && !walks && (sends_copies || compares_texts);
   }
 
+  // One for the entry and one for the return, as far as the run has them.
+  std::vector<SelfProbe> make_self_probes(const Probe& probe) const {
+    const bool emulated = probe.point.effect.emulated;
+    const SelfPlace entry = emulated ? SelfPlace::emulated_entry : SelfPlace::single_stepped_entry;
+    const SelfPlace exit =
+        emulated ? SelfPlace::exit_of_emulated : SelfPlace::exit_of_single_stepped;
+    const auto number = static_cast<std::uint32_t>(probe.number);
+    std::vector<SelfProbe> probes;
+    for (const bool on_return : {false, true}) {
+      const auto site = std::ranges::find(probe.sites, on_return, &PlannedSite::on_return);
+      if (site == probe.sites.end()) continue;
+      probes.push_back({.place = site->exit ? exit : entry,
+                        .on_return = on_return && !site->exit,
+                        .program = site->loaded,
+                        // A shared cookie would be looked up by the address.
+                        .cookie = site->exit ? site->cookie : number});
+    }
+    return probes;
+  }
+
   Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
     settings.sleepable = can_wait(settings);
     // Loading is safe on all kernels. The test runs meanwhile.
-    if (settings.sleepable) sleepable_test_.emplace(SleepableTest::start(mechanism));
+    if (settings.sleepable) sleepable_test_.emplace(start_sleepable_test(mechanism));
     auto program = BuiltinProgram::load(settings);
-    if (settings.sleepable && !(program && sleepable_test_->has_run())) {
+    if (settings.sleepable && !(program && sleepable_test_->answer() == 1)) {
       output_.detail(program
                          ? "sleepable programs do not run at probes of this kernel"
                          : "the sleepable program cannot be loaded: " + program.error().message);
@@ -298,6 +375,8 @@ private:
     known->add_to(points, capture);
     return {};
   }
+
+  bool records_entries() const { return request_.capture.on_entry || request_.capture.pair_calls; }
 
   bool by_trampoline() const {
     const CaptureSpec& capture = request_.capture;
@@ -403,10 +482,13 @@ private:
   std::vector<BuiltinProgram::Probe> make_program_probes(Mechanism mechanism) const {
     std::vector<BuiltinProgram::Probe> loaded;
     loaded.reserve(probes_.size());
-    for (const Probe& probe : probes_)
+    for (const Probe& probe : probes_) {
+      const bool hides_entry = probe.bounds != 0 && (!probe.is_recorded || !records_entries());
       loaded.push_back(
           {.plan = plan_.probe_plan(probe.number),
-           .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt});
+           .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt,
+           .bounds = hides_entry ? probe.bounds | IS_ONLY_BOUND : probe.bounds});
+    }
     return loaded;
   }
 
@@ -416,6 +498,7 @@ private:
   Output& output_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
+  Mechanism mechanism_ = Mechanism::multi;
   bool builds_in_calls_ = false; // the program builds records in the map of open calls
   MappedMemory mapped_memory_;
   CapturePlan plan_;
@@ -431,10 +514,10 @@ private:
   std::uint64_t forgotten_calls_ = 0;               // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
-  std::unique_ptr<CallerCode> callers_;         // if the filter compares callers
-  std::optional<HitStacks> stacks_;             // if requested
-  std::optional<UnwoundCounts> unwound_;        // of them
-  std::optional<SleepableTest> sleepable_test_; // ends while the run goes on
+  std::unique_ptr<CallerCode> callers_;      // if the filter compares callers
+  std::optional<HitStacks> stacks_;          // if requested
+  std::optional<UnwoundCounts> unwound_;     // of them
+  std::optional<AskedChild> sleepable_test_; // ends while the run goes on
 };
 
 } // namespace

@@ -341,6 +341,9 @@ std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& ca
   }
   if (capture.pair_calls && counts.entries > 0)
     return fmt::format("called {}, but has not returned yet", format_times(counts.entries));
+  if (counts.outside > 0)
+    return fmt::format("called {}, but not while --start-on and --stop-on let it be recorded",
+                       format_times(counts.outside));
   if (counts.unpaired > 0)
     return fmt::format("returned {}, from calls that began before it was probed",
                        format_times(counts.unpaired));

@@ -60,6 +60,8 @@ public:
   virtual std::vector<Loss> losses() const = 0;
   // Discards all waiting events and returns their number.
   virtual std::uint64_t discard() = 0;
+  // Returns true if a hit has ended the run: nothing is sent any more.
+  virtual bool has_stopped() const { return false; }
   // Reports the requested aggregates.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };

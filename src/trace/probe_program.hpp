@@ -50,6 +50,11 @@ public:
   virtual std::uint64_t corrupt() const = 0; // records of an unexpected size; they are shown raw
   // Sets the hits of each probe so far, and Probe::hidden_reason.
   virtual void count_hits(std::span<Probe> probes) const = 0;
+  // False if a function was to start the recording and was not hit.
+  virtual bool has_started() const { return true; }
+  // Measures what the hits of the run have cost the probed processes, after the last report of
+  // anything else. nullopt if that is not known or not worth it.
+  virtual std::optional<HitCost> measure_cost() const { return std::nullopt; }
   // The totals of the requested stacks; null if none were requested.
   virtual const StackTotals* stacks() { return nullptr; }
   // The number of calls that had not returned when the run, or their process, ended; nullopt if

@@ -41,6 +41,7 @@ void Probes::number(std::size_t index) {
 ProbeTotals probe_totals(std::span<const Probe> probes) {
   ProbeTotals totals;
   for (const Probe& probe : probes) {
+    if (!probe.is_recorded) continue;
     totals.probes += probe.is_first() ? 1 : 0;
     totals.static_places += probe.point.static_probe ? 1 : 0;
   }
@@ -238,8 +239,10 @@ private:
   }
 
   void add_failure(const ProbeRequest& probe_request, const std::string& function, Error error) {
-    resolved_.failures.push_back(
-        {.target = probe_request.target, .function = function, .error = std::move(error)});
+    resolved_.failures.push_back({.target = probe_request.target,
+                                  .function = function,
+                                  .error = std::move(error),
+                                  .is_bound = probe_request.bounds != 0});
   }
 
   void add_points(const ProbeRequest& probe_request, const std::string& function,
@@ -249,7 +252,8 @@ private:
       return;
     }
     const std::size_t found = points.size();
-    std::erase_if(points, [&](const ProbePoint& point) { return is_excluded(point); });
+    if (probe_request.bounds == 0)
+      std::erase_if(points, [&](const ProbePoint& point) { return is_excluded(point); });
     if (points.empty() && found > 0)
       add_failure(probe_request, function,
                   Error(ErrorKind::not_found, "'" + function + "': all matches are excluded"));
@@ -259,13 +263,18 @@ private:
           probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
                                      point.static_probe ? *point.symbol : std::string()),
                           resolved_.probes.size());
-      if (is_new) resolved_.probes.add(std::move(point));
+      if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
+      Probe& probe = resolved_.probes[known->second];
+      probe.bounds |= probe_request.bounds;
       for (const bool on_return : {false, true})
         if (on_return ? probe_request.on_return : probe_request.on_entry)
-          add_site(resolved_.probes[known->second],
-                   {.program = probe_request.program,
-                    .on_return = on_return,
-                    .by_trampoline = on_return && probe_request.by_trampoline});
+          add_site(probe, {.program = probe_request.program,
+                           .on_return = on_return,
+                           .by_trampoline = on_return && probe_request.by_trampoline});
+      // As in other probes the entry comes first.
+      if (probe.bounds != 0)
+        std::ranges::partition(probe.sites,
+                               [](const PlannedSite& site) { return !site.on_return; });
     }
   }
 
@@ -428,7 +437,9 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const ResolvedProbes& resolved, Output& output) {
   if (resolved.failures.empty()) return {};
-  const bool goes_on = selection.keep_going && !resolved.probes.empty();
+  const bool goes_on = selection.keep_going &&
+                       std::ranges::any_of(resolved.probes, &Probe::is_recorded) &&
+                       std::ranges::none_of(resolved.failures, &ProbeFailure::is_bound);
   if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
     return fail(resolved.failures.front().error);
   // A FUNCTION can fail in several files of a TARGET, each with its own error.
@@ -441,7 +452,8 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),
                           functions, selection.static_probes ? "static probes" : "functions")};
-  if (resolved.probes.empty()) return fail(std::move(error));
+  const bool needs_all = std::ranges::any_of(resolved.failures, &ProbeFailure::is_bound);
+  if (needs_all || resolved.probes.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("attach the others with --keep-going"));
 }
 

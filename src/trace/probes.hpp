@@ -26,6 +26,7 @@ struct ProbeRequest {
   bool on_entry = true;
   bool on_return = false;
   bool by_trampoline = false; // by uretprobe, as the program's section says
+  std::uint32_t bounds = 0;   // enum bound_flag; if not 0, the functions are only probed for this
 };
 
 // An instruction that can leave a function.
@@ -56,6 +57,18 @@ struct UnhitFacts {
   bool file_was_hit = false; // another probe in the file was hit, so some process maps it
 };
 
+// The cost of a run for the probed processes.
+struct HitCost {
+  std::uint64_t hits = 0; // at entries and at returns, also those that filters excluded
+  std::chrono::nanoseconds each{0};
+};
+
+// Hits that were left out on purpose.
+struct LeftOut {
+  std::uint64_t sampled_out = 0;
+  std::uint64_t rate_limited = 0;
+};
+
 // A probed place. A static probe has one Probe for each of its places; they are attached together
 // and reported as one probe.
 struct Probe {
@@ -64,12 +77,15 @@ struct Probe {
       0; // index of the first place of the same static probe; for a function, its own number
   ProbePoint point;
   std::vector<PlannedSite> sites = {};
+  std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING
+  bool is_recorded = true;  // if false, it is only probed as a bound
 
   // Results. The counts are exact; nullopt if unknown.
   std::optional<std::uint64_t> hits = {};
   std::optional<std::uint64_t> total_hits = {}; // sum over all places; set in the first place only
-  std::string hidden_reason = {};               // why hits were counted but not shown; or empty
-  MappingSurvey survey = {}; // the processes that map the place, or did so during the run
+  LeftOut left_out = {};
+  std::string hidden_reason = {}; // why hits were counted but not shown; or empty
+  MappingSurvey survey = {};      // the processes that map the place, or did so during the run
   UnhitFacts facts = {};
 
   bool is_first() const { return first == number; }
@@ -114,6 +130,7 @@ struct ProbeFailure {
   std::string target;   // as typed
   std::string function; // as typed
   Error error;
+  bool is_bound = false; // it starts or stops the recording, so the run cannot go on without it
 };
 
 // The probes of a run, and the FUNCTIONs that failed.

@@ -55,11 +55,31 @@ std::string describe_probes(const ProbeTotals& totals) {
          counted(totals.static_places, "place", "places");
 }
 
+// "; a hit of 'begin' starts the recording; a hit of 'end' ends the run"
+std::string describe_bounds(const ProbeSelection& selection) {
+  std::string text;
+  const auto add = [&](const std::vector<BoundFunction>& functions, std::string_view effect) {
+    if (functions.empty()) return;
+    const std::string others = functions.size() > 1 ? " or others" : "";
+    text += fmt::format("; a hit of '{}'{} {}", functions.front().function, others, effect);
+  };
+  add(selection.start_on, "starts the recording");
+  add(selection.stop_on, "ends the run");
+  return text;
+}
+
 // Rounds to milliseconds, or to microseconds below one millisecond.
 std::chrono::nanoseconds rounded(std::chrono::nanoseconds duration) {
   using namespace std::chrono;
   if (duration < 1ms) return duration_cast<microseconds>(duration);
   return duration_cast<milliseconds>(duration);
+}
+
+// Rounds to two digits, or to microseconds.
+std::chrono::nanoseconds round_cost(std::chrono::nanoseconds cost) {
+  using namespace std::chrono;
+  const nanoseconds unit = cost < 1us ? 10ns : cost < 10us ? 100ns : nanoseconds(1us);
+  return (cost + unit / 2) / unit * unit;
 }
 
 // Completes the surveys of all probes and the facts of unhit ones.
@@ -138,6 +158,16 @@ void warn_about_losses(const RunEnd& end, Output& output) {
   }
 }
 
+// ", 900 left out by --sample, 20 by --max-rate"
+std::string describe_left_out(const EventLimits& limits, const SummaryRecord& summary) {
+  std::string text;
+  if (limits.one_in > 1) text += fmt::format(", {} left out by --sample", *summary.sampled_out);
+  if (limits.max_rate)
+    text += fmt::format(", {}{} by --max-rate", *summary.rate_limited,
+                        limits.one_in > 1 ? "" : " left out");
+  return text;
+}
+
 // ", 2 calls not returned"
 std::string describe_open_calls(const RunEnd& end) {
   if (end.open_calls.value_or(0) == 0) return {};
@@ -151,7 +181,8 @@ std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
     return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
                        summary.lost - count_over_max_events(end.totals));
   std::uint64_t hits = 0;
-  for (const Probe& probe : end.probes) hits += probe.hits.value_or(0);
+  for (const Probe& probe : end.probes)
+    if (probe.is_recorded) hits += probe.hits.value_or(0);
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 
@@ -169,6 +200,18 @@ std::string explain_truncation(const CaptureSpec& capture) {
           ? fmt::format(" (--stack-size {} copies more)",
                         std::min<std::uint64_t>(std::uint64_t{size} * 2, MAX_STACK_BYTES))
           : " (the maximum)");
+}
+
+// A probe that only starts or stops the recording is in no record.
+void report_unhit_bound(const Probe& probe, const RunEnd& end, Output& output) {
+  if (!probe.is_first() || end.probes[probe.first].total_hits != 0) return;
+  const std::string reason = end.no_process_reason.empty()
+                                 ? diagnose(probe.survey, end.pids, probe.facts)
+                                 : end.no_process_reason;
+  const bool starts = (probe.bounds & STARTS_RECORDING) != 0;
+  output.gathered_warning("bound never hit: " + reason,
+                          fmt::format("{}: {} was never hit: {}", display_name(probe.point),
+                                      starts ? "--start-on" : "--stop-on", reason));
 }
 
 } // namespace
@@ -196,13 +239,14 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
   if (other_programs > 0)
     what += fmt::format(" and running {}", counted(other_programs, "program", "programs"));
   const std::string where = describe_processes(request);
+  const std::string bounds = describe_bounds(request.probes);
   if (request.limits.duration)
-    return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever)", what, where,
-                       format_duration(*request.limits.duration));
+    return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever){}", what, where,
+                       format_duration(*request.limits.duration), bounds);
   if (!request.processes.command.empty())
-    return fmt::format("probing {} in {} until {}", what, where,
-                       request.processes.follow ? "the last has ended" : "it ends");
-  return fmt::format("probing {} in {} until ctrl-c", what, where);
+    return fmt::format("probing {} in {} until {}{}", what, where,
+                       request.processes.follow ? "the last has ended" : "it ends", bounds);
+  return fmt::format("probing {} in {} until ctrl-c{}", what, where, bounds);
 }
 
 void show_instructions(std::span<const Probe> probes, Output& output) {
@@ -234,12 +278,28 @@ void report_end(const RunEnd& end, Output& output) {
     summary.unpaired = unpaired;
   summary.open = end.open_calls;
   if (end.open_calls) summary.single_stepped = 0;
+  if (end.cost) summary.hit_cost_ns = static_cast<std::uint64_t>(end.cost->each.count());
+  if (end.cost) summary.cost_hits = end.cost->hits;
+  if (end.limits.one_in > 1) summary.sampled_out = 0;
+  if (end.limits.max_rate) summary.rate_limited = 0;
   std::size_t probes = 0;
   for (const Probe& probe : end.probes) {
+    if (!probe.is_recorded) {
+      report_unhit_bound(probe, end, output);
+      continue;
+    }
     ProbeRecord record{.point = &probe.point,
                        .hits = probe.hits,
                        .processes_mapping = probe.survey.executable.size(),
                        .reason = std::nullopt};
+    if (summary.sampled_out) {
+      record.sampled_out = probe.left_out.sampled_out;
+      *summary.sampled_out += probe.left_out.sampled_out;
+    }
+    if (summary.rate_limited) {
+      record.rate_limited = probe.left_out.rate_limited;
+      *summary.rate_limited += probe.left_out.rate_limited;
+    }
     const std::string& hidden_reason = probe.hidden_reason;
     // A static probe is unhit if none of its places was reached, and is reported once.
     const std::optional<std::uint64_t> hits = end.probes[probe.first].total_hits;
@@ -279,12 +339,18 @@ void report_end(const RunEnd& end, Output& output) {
   output.report_repeated();
   if (end.corrupt > 0)
     output.warn(fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
+  if (!end.has_started) output.warn("nothing was recorded: no function of --start-on was hit");
   warn_about_losses(end, output);
   output.write(summary);
   const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
-  output.status(fmt::format(
-      "{}, {} of {} probes hit{}{}", describe_result(end, summary), summary.probes_hit, probes,
-      unknown > 0 ? fmt::format(", {} unknown", unknown) : "", describe_open_calls(end)));
+  output.status(fmt::format("{}{}, {} of {} probes hit{}{}", describe_result(end, summary),
+                            describe_left_out(end.limits, summary), summary.probes_hit, probes,
+                            unknown > 0 ? fmt::format(", {} unknown", unknown) : "",
+                            describe_open_calls(end)));
+  if (end.cost)
+    output.status(fmt::format("cost: {} hits, about {} each on this machine, {} in all",
+                              end.cost->hits, format_duration(round_cost(end.cost->each)),
+                              format_duration(rounded(end.cost->each * end.cost->hits))));
   if (summary.single_stepped > 0)
     output.status(fmt::format("latencies of {} of {} include the time to single-step the first "
                               "instruction (docs/instructions.md)",
@@ -334,7 +400,7 @@ std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackT
 void check_expected_hits(std::uint64_t expected, std::span<const Probe> probes, Output& output) {
   for (const Probe& probe : probes) {
     const std::optional<std::uint64_t>& hits = probe.total_hits;
-    if (!probe.is_first() || (hits && *hits >= expected)) continue;
+    if (!probe.is_first() || !probe.is_recorded || (hits && *hits >= expected)) continue;
     const ProbePoint& point = probe.point;
     const Error error{ErrorKind::not_found,
                       fmt::format("{}: {}, expected at least {}", display_name(point),

@@ -37,8 +37,11 @@ struct RunEnd {
   bool follows_children = false;                  // descendants of the pids are probed, too
   std::span<const std::string> debug_places = {}; // --debug-dir
   std::optional<std::uint64_t> open_calls = {};   // if calls are paired
-  const StackTotals* stacks = nullptr;            // null if no stacks were requested
-  bool copies_stacks = false; // stacks are copied and unwound, not walked by the kernel
+  bool has_started = true;                        // false if --start-on was not hit
+  EventLimits limits = {};
+  std::optional<HitCost> cost = {};
+  const StackTotals* stacks = nullptr; // null if no stacks were requested
+  bool copies_stacks = false;          // stacks are copied and unwound, not walked by the kernel
 };
 
 // Writes the `probe` records, one line for each unhit probe, and the summary.

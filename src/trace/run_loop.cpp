@@ -175,6 +175,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
 
     if (out_.closed() || out_.error()) return Ending::output_closed; // a full disk, for example
     if (is_full()) return Ending::max_events;
+    if (source_.has_stopped()) return Ending::stopped;
     if (signals_.arrived()) return Ending::signal;
     const auto now = Clock::now();
     if (!processes_.look(now)) return Ending::processes_gone;

@@ -56,6 +56,10 @@ struct ProbeSelection {
   std::vector<std::string> excluded;  // patterns of names to skip
   ReturnAt return_at = ReturnAt::automatic;
   bool keep_going = false; // attach the other probes if some FUNCTIONs fail
+  // Functions whose first hit starts or stops the recording, for the whole run. With start_on,
+  // nothing is recorded before. A stop ends the run. They are probed in addition.
+  std::vector<BoundFunction> start_on = {};
+  std::vector<BoundFunction> stop_on = {};
 };
 
 // Which processes are traced: pids, names, or a command, and of these the ones of the app, user and
@@ -122,7 +126,15 @@ Result<void> check_request(const AttachRequest& request);
 
 // How a run ended after its probes were attached.
 struct AttachOutcome {
-  enum class Ending { dry_run, duration, max_events, signal, processes_gone, output_closed };
+  enum class Ending {
+    dry_run,
+    duration,
+    max_events,
+    stopped, // by a function of ProbeSelection::stop_on
+    signal,
+    processes_gone,
+    output_closed
+  };
   Ending ending = Ending::dry_run;
   // The command's exit status, or 128 + the signal that ended it; nullopt if it still runs.
   std::optional<int> command_status;

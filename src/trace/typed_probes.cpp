@@ -121,6 +121,7 @@ const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
 
 Result<void> TypedProbes::add(CapturePoint& probed) {
   functions_.emplace_back();
+  if (!probed.is_recorded) return {};
   const ProbePoint& point = *probed.point;
   const ArgumentList* const list = find_list(point);
   const bool wants_paths = list != nullptr && !list->paths.empty();

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Argument lists and filters, as --args and --if take them.
+// Argument lists and filters, as --args and --if take them, and the values of --sample, --max-rate
+// and --start-on.
+#include "events/limits.hpp"
 #include "events/plan.hpp"
 
 #include <algorithm>
@@ -9,6 +11,11 @@ using namespace uprobectl;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  static_cast<void>(parse_sample(text));
+  if (const auto rate = parse_rate(text);
+      rate && (rate->events == 0 || rate->events > MAX_WINDOW_COUNT))
+    std::abort();
+  if (const auto bound = parse_bound_function(text); bound && bound->function.empty()) std::abort();
   CaptureSpec inspection{.on_return = true};
   if (auto list = parse_arguments(text)) {
     list->function.reset();

@@ -49,6 +49,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/known_scenarios.sh"
 # shellcheck source=tests/guest/filter_scenarios.sh
 . "$folder/filter_scenarios.sh"
+# shellcheck source=tests/guest/limit_scenarios.sh
+. "$folder/limit_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
 . "$folder/stack_scenarios.sh"
 # shellcheck source=tests/guest/memory_scenarios.sh
@@ -133,6 +135,7 @@ if in_scope architecture; then
   typed_scenarios
   described_scenarios
   filter_scenarios
+  limit_scenarios
   process_scenarios
   refusal_scenarios
   program_scenarios

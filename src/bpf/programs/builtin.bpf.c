@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
-// The built-in program. A hit is filtered, counted, measured and recorded, in this order. Counts
-// are exact even if the buffer is full.
+// The built-in program. A hit is filtered, counted, left out on purpose or measured and recorded,
+// in this order. Counts are exact even if the buffer is full.
 //
 // `settings` is frozen before the program is loaded, so the verifier removes the code of unused
 // features. What differs between probes is data: each probe has a capture_plan in a map. The
@@ -8,6 +8,7 @@
 // runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies, WITHOUT_RING for
 // Linux before 5.8, SLEEPABLE for runs that read memory which may not be resident (user_memory.h).
 #include "exits.h"
+#include "limits.h"
 #include "stacks.h"
 
 #if defined(WITHOUT_RING) || defined(SLEEPABLE)
@@ -208,6 +209,7 @@ static __always_inline void report_call(struct registers* regs, const struct cap
     return;
   }
   count(number, COUNTED_RETURNS);
+  if (limits_at_return(plan) && is_left_out(number, MOMENT_RETURN)) return;
   count_process(number);
   count_stack(regs, plan, number, MOMENT_RETURN, left_by);
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
@@ -228,7 +230,7 @@ static __always_inline void end_call(struct registers* regs, const struct captur
   struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
   if (!record) {
     count(number, COUNTED_UNPAIRED);
-    count_lost(LOST_NO_ENTRY);
+    if (!(settings.flags & STARTS_LATER)) count_lost(LOST_NO_ENTRY);
     return;
   }
   report_call(regs, plan, number, popped, left_by, record, now);
@@ -240,6 +242,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     count(number, COUNTED_FILTERED);
     return 0;
   }
+  if (!is_within_bounds(number, MOMENT_ENTRY)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
   __u64 known = 0;
@@ -253,6 +256,11 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   if (is_nested_too_deep()) {
     count_lost(LOST_NESTED);
     if (settings.flags & PAIR_CALLS) return 0;
+  }
+  if (!((settings.flags & PAIR_CALLS) && limits_at_return(plan)) &&
+      is_left_out(number, MOMENT_ENTRY)) {
+    if (settings.flags & PAIR_CALLS) skip_call(regs, plan, number);
+    return 0;
   }
   if (settings.flags & PAIR_CALLS) {
     begin_call(regs, plan, number, known);
@@ -273,6 +281,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
     count(number, COUNTED_FILTERED);
     return 0;
   }
+  if (!is_within_bounds(number, MOMENT_RETURN)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
   __u64 popped = has_run ? POPPED_BY_RETURN(pointer_size(plan)) : 0;
@@ -285,6 +294,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
     return 0;
   }
   count(number, COUNTED_RETURNS);
+  if (is_left_out(number, MOMENT_RETURN)) return 0;
   count_process(number);
   count_stack(regs, plan, number, MOMENT_RETURN, left_by);
   measure_reading(regs, plan, number, MOMENT_RETURN, left_by);

@@ -179,6 +179,29 @@ struct {
   __type(value, struct histogram_counts);
 } histograms SEC(".maps");
 
+/* By probe. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct limit_state);
+} limits SEC(".maps");
+
+/* Of each probe, enum bound_flag. */
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u32);
+} bound_flags SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct run_bounds);
+} run_bounds SEC(".maps");
+
 /* Hits count only while this is set: after the last probe is attached and before the first is
  * detached, so that all probes count for the same time. */
 volatile __u32 armed = 0;

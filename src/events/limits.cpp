@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/limits.hpp"
+
+#include "bpf/record.h"
+#include "events/arguments.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <limits>
+
+namespace uprobectl {
+
+namespace {
+
+// Reads a text from left to right. Its errors name the character where reading has stopped.
+class LimitReader {
+public:
+  LimitReader(std::string_view text, std::string_view expected)
+      : text_(text), expected_(expected) {}
+
+  // Takes a decimal number from 1 to `most`.
+  Result<std::uint32_t> take_number(std::uint32_t most) {
+    const std::string_view rest = text_.substr(at_);
+    std::uint32_t number = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (error == std::errc::invalid_argument) return wrong("expected a number");
+    if (error != std::errc() || number == 0 || number > most)
+      return wrong(fmt::format("expected 1 to {}", most));
+    at_ += static_cast<std::size_t>(end - rest.data());
+    return number;
+  }
+
+  bool take(std::string_view word) {
+    if (!text_.substr(at_).starts_with(word)) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  bool at_end() const { return at_ == text_.size(); }
+  void go_to(std::size_t at) { at_ = at; }
+  std::size_t at() const { return at_; }
+
+  std::unexpected<Error> wrong(std::string_view what) const {
+    const std::string place = at_end() ? ", at its end"
+                                       : fmt::format(", at character {}, before {}", at_ + 1,
+                                                     in_single_quotes(text_.substr(at_)));
+    return fail(ErrorKind::usage, fmt::format("invalid value {}: {}{} (expected for example {})",
+                                              in_single_quotes(text_), what, place, expected_));
+  }
+
+private:
+  std::string_view text_;
+  std::string_view expected_;
+  std::size_t at_ = 0;
+};
+
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+} // namespace
+
+Result<std::uint32_t> parse_sample(std::string_view text) {
+  LimitReader reader(text, "1/100");
+  if (!reader.take("1/")) return reader.wrong("expected 1/");
+  auto number = reader.take_number(std::numeric_limits<std::uint32_t>::max());
+  if (number && !reader.at_end()) return reader.wrong("expected nothing more");
+  return number;
+}
+
+Result<EventRate> parse_rate(std::string_view text) {
+  LimitReader reader(text, "5k/s, 100/s or 20/min");
+  const auto number = reader.take_number(MAX_WINDOW_COUNT);
+  if (!number) return fail(number.error());
+  const std::uint32_t factor = reader.take("k") ? 1000 : reader.take("M") ? 1'000'000 : 1;
+  if (*number > MAX_WINDOW_COUNT / factor) {
+    reader.go_to(0);
+    return reader.wrong(fmt::format("expected 1 to {}", MAX_WINDOW_COUNT));
+  }
+  if (!reader.take("/")) return reader.wrong("expected /s or /min");
+  using namespace std::chrono;
+  const milliseconds time = reader.take("min") ? minutes(1) : reader.take("s") ? 1s : 0s;
+  if (time == 0s) return reader.wrong("expected s or min");
+  if (!reader.at_end()) return reader.wrong("expected nothing more");
+  return EventRate{.events = *number * factor, .time = time};
+}
+
+Result<BoundFunction> parse_bound_function(std::string_view text) {
+  const LimitReader whole(text, "main, libfoo.so:start or ./program:work");
+  if (text.empty()) return whole.wrong("expected a function");
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != ':') continue;
+    if (at + 1 < text.size() && text[at + 1] == ':') { // "ns::f"
+      ++at;
+      continue;
+    }
+    const std::string_view target = text.substr(0, at);
+    const std::string_view function = text.substr(at + 1);
+    const bool is_file = target.contains('/') || target.contains(".so");
+    if (!is_file || is_digits(function)) break;
+    if (function.empty()) {
+      LimitReader reader(text, "libfoo.so:start");
+      reader.go_to(text.size());
+      return reader.wrong("expected a function after ':'");
+    }
+    return BoundFunction{.target = std::string(target), .function = std::string(function)};
+  }
+  return BoundFunction{.target = std::nullopt, .function = std::string(text)};
+}
+
+} // namespace uprobectl

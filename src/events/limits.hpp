@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fewer events on purpose: samples, a maximum rate, and functions that start or stop the recording.
+#pragma once
+
+#include "uprobectl/util.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace uprobectl {
+
+// At most so many events of a probe in each time, which begins with an event.
+struct EventRate {
+  std::uint32_t events = 0;
+  std::chrono::milliseconds time{0};
+};
+
+struct EventLimits {
+  std::uint32_t one_in = 1; // the first hit of a probe is kept, and then every Nth
+  std::optional<EventRate> max_rate = {};
+};
+
+// Parses "1/100" (--sample). usage: the message names the character that is wrong.
+Result<std::uint32_t> parse_sample(std::string_view text);
+
+// Parses "5k/s", "100/s", "20/min": a number up to 16,777,215, with k or M for thousands and
+// millions, in each second or minute.
+Result<EventRate> parse_rate(std::string_view text);
+
+// A function whose hit starts or stops the recording, in a file of its own or in that of the run.
+struct BoundFunction {
+  std::optional<std::string> target;
+  std::string function;
+};
+
+// Parses "FUNCTION" or "TARGET:FUNCTION". TARGET is what stands before the first single colon if it
+// has a slash or ".so", unless a line number follows: that is the FUNCTION "FILE:LINE".
+Result<BoundFunction> parse_bound_function(std::string_view text);
+
+} // namespace uprobectl

@@ -1,0 +1,188 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # scratch: set by the harness
+# Fewer events on purpose: samples, a maximum rate, functions that start and stop the recording, and what
+# the hits cost. The program is fixtures/workload/phases.c.
+
+limit_scenarios() {
+  scenario '--sample records the first hit and then every Nth' samples_every
+  scenario '--sample counts the hits that pass the filters' samples_filtered
+  scenario '--sample counts each function for itself' samples_each
+  scenario '--sample keeps or leaves out a call as a whole' samples_calls
+  scenario '--max-rate records so many events and counts the others' limits_rate
+  scenario 'the time of --max-rate begins anew with an event' limits_again
+  scenario '--sample and --max-rate count what each has left out' limits_both
+  scenario 'a run records from --start-on to --stop-on' records_between
+  scenario 'a function may start or stop its own recording' records_itself
+  scenario 'a call that began before --start-on is no lost event' passes_over_begun
+  scenario 'it is said that --start-on was not hit' tells_unstarted
+  scenario 'a function of --start-on that cannot be probed is an error' refuses_bounds
+  scenario 'the end tells what the hits have cost' tells_cost
+  for mechanism in multi perf perf-ioctl tracefs; do
+    scenario "$mechanism: sample, rate, start and stop" limits_by_mechanism "$mechanism"
+  done
+}
+
+attach_phases() { # 'BEFORE BETWEEN AFTER' OPTION-OR-FUNCTION…
+  counts=$1
+  shift
+  # shellcheck disable=SC2086 # three words
+  "$UPROBECTL" attach -j -o out -d 60 "$@" -- "$FIXTURES/phases" $counts 2>err || fail "attach fails: $(cat err)"
+}
+
+# The number that each event has as its first argument, in one line.
+numbers() {
+  records event | sed -n 's/.*"name":"number"[^}]*"value":\(-*[0-9]*\).*/\1/p' | paste -s -d ' ' -
+}
+
+summary_has() { # KEY VALUE…
+  while [ $# -gt 0 ]; do
+    expect_equal "$1" "$2" "$(records summary | field "$1")"
+    shift 2
+  done
+}
+
+samples_every() {
+  attach_phases '30 0 0' --sample 1/7 --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '1000 1007 1014 1021 1028' "$(numbers)"
+  expect_equal 'hits' 30 "$(records probe | field hits)"
+  expect_equal 'left out of the function' 25 "$(records probe | field sampled_out)"
+  summary_has events 5 sampled_out 25 rate_limited null lost 0
+  file_says err '^5 events in .*, 0 lost, 25 left out by --sample, 1 of 1 probes hit$' || fail "$(cat err)"
+}
+
+samples_filtered() {
+  attach_phases '30 0 0' --sample 1/3 --if 'number >= 1020' --args 'number:s64@arg0' \
+    "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '1020 1023 1026 1029' "$(numbers)"
+  summary_has events 4 sampled_out 6 lost 0
+}
+
+samples_each() {
+  "$UPROBECTL" attach -j -o out -d 60 --sample 1/10 "$FIXTURES/workload" work_six work_count \
+    -- "$FIXTURES/workload" --calls 25 >said 2>err || fail "attach fails: $(cat err)"
+  for function in work_six work_count; do
+    expect_equal "events of $function" 3 "$(count_records event symbol=$function)"
+    expect_equal "left out of $function" 22 "$(records probe symbol=$function | field sampled_out)"
+  done
+  summary_has sampled_out 44
+}
+
+samples_calls() {
+  for way in trampoline ret; do
+    attach_phases '30 0 0' --latency --return-at "$way" --sample 1/7 "$FIXTURES/phases" phases_work
+    expect_equal "calls, $way" 5 "$(records event kind=return | field latency_ns | grep -c '^[1-9]')"
+    expect_equal "hits, $way" 30 "$(records probe | field hits)"
+    summary_has events 5 sampled_out 25 lost 0 unpaired 0 open 0
+  done
+  # Known at the return only: the results are from 1001 to 1030.
+  attach_phases '30 0 0' --latency --if 'ret > 1020' --sample 1/4 "$FIXTURES/phases" phases_work
+  summary_has events 3 sampled_out 7 lost 0 unpaired 0 open 0
+  expect_equal 'results' '0x3fd 0x401 0x405' "$(records event | field return_value | paste -s -d ' ' -)"
+  attach_phases '30 0 0' --latency --max-rate 4/min "$FIXTURES/phases" phases_work
+  summary_has events 4 rate_limited 26 lost 0 unpaired 0 open 0
+}
+
+limits_rate() {
+  attach_phases '30 0 0' --max-rate 10/min --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '1000 1001 1002 1003 1004 1005 1006 1007 1008 1009' "$(numbers)"
+  expect_equal 'left out of the function' 20 "$(records probe | field rate_limited)"
+  summary_has events 10 rate_limited 20 sampled_out null lost 0
+  file_says err '^10 events in .*, 0 lost, 20 left out by --max-rate, 1 of 1 probes hit$' || fail "$(cat err)"
+}
+
+limits_again() {
+  "$UPROBECTL" attach -j -o out -d 60 --max-rate 1/s "$FIXTURES/workload" work_six \
+    -- "$FIXTURES/workload" --calls 25 --delay-us 100000 >said 2>err || fail "attach fails: $(cat err)"
+  events=$(count_records event)
+  { [ "$events" -ge 2 ] && [ "$events" -le 6 ]; } || fail "$events events"
+  summary_has rate_limited "$((25 - events))"
+  # The kernel's clock, cut to milliseconds.
+  records event | field time_ns | awk 'NR > 1 && $1 - last < 999000000 { early = 1 } { last = $1 } END { exit early }' ||
+    fail "less than a second between events: $(records event | field time_ns)"
+}
+
+limits_both() {
+  attach_phases '100 0 0' --sample 1/2 --max-rate 10/min "$FIXTURES/phases" phases_work
+  summary_has events 10 sampled_out 50 rate_limited 40 lost 0
+}
+
+records_between() {
+  attach_phases '10 5 10' --start-on phases_begin --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers after the start' \
+    '2000 2001 2002 2003 2004 3000 3001 3002 3003 3004 3005 3006 3007 3008 3009' "$(numbers)"
+  attach_phases '10 5 10' --start-on phases_begin --stop-on phases_end --args 'number:s64@arg0' \
+    "$FIXTURES/phases" phases_work
+  expect_equal 'numbers from the start to the stop' '2000 2001 2002 2003 2004' "$(numbers)"
+  expect_equal 'hits' 5 "$(records probe | field hits)"
+  expect_equal 'probes' 1 "$(count_records probe)"
+  attach_phases '2 1 10' --stop-on "$FIXTURES/phases:phases_end" --args 'number:s64@arg0' \
+    "$FIXTURES/phases" phases_work
+  expect_equal 'numbers up to the stop' '1000 1001 2000' "$(numbers)"
+}
+
+records_itself() {
+  attach_phases '3 0 0' --start-on phases_work --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '1000 1001 1002' "$(numbers)"
+  attach_phases '3 0 0' --stop-on phases_work --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'the number that stops' '1000' "$(numbers)"
+}
+
+passes_over_begun() {
+  attach_phases '0 0 0' --latency --start-on nested_work "$FIXTURES/phases" phases_begin phases_end
+  expect_equal 'calls' phases_end "$(records event | field symbol)"
+  summary_has events 1 lost 0 unpaired 0 open 0
+}
+
+tells_unstarted() {
+  "$UPROBECTL" attach -j -o out -d 60 --start-on work_silent "$FIXTURES/workload" work_six \
+    -- "$FIXTURES/workload" --calls 25 >said 2>err || fail "attach fails: $(cat err)"
+  summary_has events 0
+  file_says err 'warning: nothing was recorded: no function of --start-on was hit$' || fail "$(cat err)"
+}
+
+refuses_bounds() {
+  for option in --start-on --stop-on; do
+    "$UPROBECTL" attach -d 1 --keep-going "$option" phases_missing "$FIXTURES/phases" phases_work \
+      -- "$FIXTURES/phases" 1 1 1 >out 2>err && fail "$option is ignored"
+    file_says err phases_missing || fail "$(cat err)"
+  done
+}
+
+tells_cost() {
+  attach_phases '2000 0 0' "$FIXTURES/phases" phases_work
+  file_says err '^cost: 2000 hits, about [0-9.]*[nu]s each on this machine, [0-9.]*[um]*s in all$' || fail "$(cat err)"
+  summary_has events 2000 cost_hits 2000
+  cost=$(records summary | field hit_cost_ns)
+  # An exception and its return cost more than 50 ns on any processor.
+  { [ "$cost" -ge 50 ] && [ "$cost" -le 1000000 ]; } || fail "a hit costs $cost ns"
+  attach_phases '2000 0 0' --latency --sample 1/100 "$FIXTURES/phases" phases_work
+  summary_has events 20 cost_hits 4000
+  attach_phases '2000 0 0' --start-on phases_work --stop-on phases_end "$FIXTURES/phases" phases_work
+  file_says err '^cost: ' || fail "$(cat err)"
+  attach_phases '900 0 0' "$FIXTURES/phases" phases_work
+  ! grep -q '^cost: ' err || fail "few hits: $(cat err)"
+  summary_has cost_hits null hit_cost_ns null
+  attach_phases '2000 0 0' -q "$FIXTURES/phases" phases_work
+  [ ! -s err ] || fail "with -q: $(cat err)"
+}
+
+limits_by_mechanism() { # MECHANISM
+  needs "$1"
+  attach_phases '30 0 0' --mechanism "$1" --latency --sample 1/7 "$FIXTURES/phases" phases_work
+  summary_has events 5 sampled_out 25 lost 0 unpaired 0
+  attach_phases '30 0 0' --mechanism "$1" --max-rate 4/min "$FIXTURES/phases" phases_work
+  summary_has events 4 rate_limited 26 lost 0
+  attach_phases '10 5 10' --mechanism "$1" --start-on phases_begin --stop-on phases_end \
+    --args 'number:s64@arg0' "$FIXTURES/phases" phases_work
+  expect_equal 'numbers' '2000 2001 2002 2003 2004' "$(numbers)"
+  # The variants of the program without a ring buffer, and the one that waits for memory.
+  attach_phases '30 0 0' --mechanism "$1" --buffer perf --latency --sample 1/4 --max-rate 3/min \
+    --start-on phases_work "$FIXTURES/phases" phases_work
+  summary_has events 3 sampled_out 22 rate_limited 5 lost 0 unpaired 0
+  attach_phases '30 0 0' --mechanism "$1" --latency --sample 1/4 --max-rate 3/min --start-on phases_work \
+    --args 'text:str@arg0' "$FIXTURES/phases" phases_work
+  summary_has events 3 sampled_out 22 rate_limited 5 lost 0 unpaired 0
+  attach_phases '2000 0 0' --mechanism "$1" "$FIXTURES/phases" phases_work
+  file_says err '^cost: 2000 hits' || fail "$(cat err)"
+}
