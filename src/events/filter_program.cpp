@@ -100,7 +100,7 @@ Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
   std::size_t states = 0;
   for (const ConditionSpec& term : capture.filter.terms) {
     made.pattern_numbers_.push_back(static_cast<std::uint32_t>(made.tables_.patterns.size()));
-    if (term.patterns.empty()) continue;
+    if (term.patterns.empty() || term.fact == COMPARE_CALLER) continue;
     auto pattern = compile_patterns(term.patterns);
     if (!pattern)
       return fail(std::move(pattern).error().within("--if " + in_single_quotes(term.text)));
@@ -141,8 +141,8 @@ Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const PreparedTe
       terms, [](const PreparedTerm& each) { return each.length.has_value(); });
   if (terms.size() + static_cast<std::size_t>(lengths) > MAX_FILTER_TERMS)
     return fail(ErrorKind::usage,
-                fmt::format("more than {} comparisons in --if, of which those with a text of a "
-                            "known length count twice",
+                fmt::format("more than {} comparisons in --if; texts of Rust, Go and string_view "
+                            "count twice",
                             MAX_FILTER_TERMS));
   std::array<std::vector<const FilterNode*>, 2> groups;
   for (const FilterExpression& each : capture_->filter.expressions)
@@ -190,14 +190,14 @@ record_u32 FilterCompiler::compile(std::span<const FilterNode* const> conjuncts,
 filter_term FilterCompiler::finish(std::size_t number, const PreparedTerm& term) {
   filter_term made = term.term;
   if (made.comparison == IS_IN_SET) made.constant = set_number(term.members);
-  if (made.comparison == MATCHES) made.constant = pattern_numbers_[number];
-  if (made.comparison == MATCHES) {
+  if (made.subject == COMPARE_CALLER) {
+    made.constant = std::uint64_t{1} << caller_number(capture_->filter, number);
+  } else if (made.comparison == MATCHES) {
+    made.constant = pattern_numbers_[number];
     const std::string head = common_head(tables_.patterns[made.constant]);
     std::memcpy(made.head, head.data(), head.size());
     std::memset(made.head_mask, 0xff, head.size());
   }
-  if (made.subject == COMPARE_CALLER)
-    made.constant = std::uint64_t{1} << caller_number(capture_->filter, number);
   return made;
 }
 

@@ -93,6 +93,7 @@ public:
         add_glob(each.text, tokens_);
       else
         for (const char c : each.text) tokens_.push_back(literal(c));
+      if (each.is_bytes) first_byte_ = 0;
       if (each.kind == TextPattern::Kind::prefix || each.kind == TextPattern::Kind::part ||
           each.is_bytes)
         tokens_.push_back(any_bytes());
@@ -137,8 +138,7 @@ private:
     for (const std::uint32_t position : positions) {
       const PatternToken& token = tokens_[position];
       if (token.ends) accepts_end = true;
-      if (token.bytes.test(0)) next[0].push_back(position + 1); // of bytes, not of a text
-      for (unsigned byte = 1; byte < next.size(); ++byte) {
+      for (unsigned byte = first_byte_; byte < next.size(); ++byte) {
         if (token.repeats)
           next[byte].push_back(position);
         else if (token.bytes.test(byte))
@@ -148,13 +148,12 @@ private:
       if (work_ > max_pattern_work) return false;
     }
     PatternState state{};
-    const bool has_zero = !next[0].empty();
-    for (unsigned byte = has_zero ? 0 : 1; byte < next.size(); ++byte) {
+    state[0] = accepts_end ? PATTERN_ACCEPTS : PATTERN_REJECTS;
+    for (unsigned byte = first_byte_; byte < next.size(); ++byte) {
       const auto number = find_state(with_skipped(std::move(next[byte])));
       if (!number) return false;
       state[byte] = *number;
     }
-    if (!has_zero) state[0] = accepts_end ? PATTERN_ACCEPTS : PATTERN_REJECTS;
     states_.push_back(state);
     return true;
   }
@@ -173,6 +172,7 @@ private:
     return next;
   }
 
+  unsigned first_byte_ = 1; // 0: the NUL is a byte like others, not the end
   std::vector<PatternToken> tokens_;
   std::vector<PatternState> states_;
   std::map<Positions, record_u16> numbers_;

@@ -197,7 +197,7 @@ shows_library_types() { # PROGRAM
   expect_match 'elements of spans' 'numbers\[1\]=5, points\[1\]\.y=4$' "$(cat out)"
   attach_to "$1" -j --if 'wait == 250 && back < 0' "$program" library::durations
   expect_equal 'durations in conditions' 1 "$(count_records event)"
-  attach_to "$1" -j --if 'copy == "copied" && copy != "copie" && inside $= "ort"' "$program" library::strings
+  attach_to "$1" -j --if 'copy == "copied" && copy != "copie" && inside $= ort' "$program" library::strings
   expect_equal 'a string by value in conditions' 1 "$(count_records event)"
   attach_to "$1" -j --if 'copy == "copied!"' "$program" library::strings
   expect_equal 'another string by value' 0 "$(count_records event)"
@@ -211,6 +211,11 @@ shows_library_types() { # PROGRAM
 # What both builds of the Rust program show.
 attach_to_rust() { # PROGRAM FUNCTION…
   [ -e "$FIXTURES/types/$1" ] || skip "no compiler for $1 was there when the fixtures were built"
+  attach_to "$1" -j --if 'text == "left right" && text $= right && !(text *= "right ")' "$FIXTURES/types/$1" \
+    values::first_word
+  expect_equal 'a text in conditions' 1 "$(count_records event)"
+  attach_to "$1" -j --if 'text ^= "left rightx" || text == "left"' "$FIXTURES/types/$1" values::first_word
+  expect_equal 'another text' 0 "$(count_records event)"
   attach_to "$1" --latency "$FIXTURES/types/$1" values::numbers values::texts values::slices values::vectors \
     values::options values::shapes values::move_by values::first_word values::count_to values::shout
   expect_equal 'numbers' "values::numbers(a=-1, b=65535, c=-100000, d=9223372036854775808, e=true, f='x')" \
@@ -228,13 +233,6 @@ values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$
   expect_equal 'text that is moved' 'values::shout(text="loud")' "$(shown values::shout)"
 }
 
-filters_rust_texts() { # PROGRAM
-  attach_to "$1" -j --if 'borrowed == "borrowed" && owned $= "ed" && empty == ""' "$FIXTURES/types/$1" values::texts
-  expect_equal 'texts in conditions' 1 "$(count_records event)"
-  attach_to "$1" -j --if 'borrowed ^= "borrowedx" || owned == "own"' "$FIXTURES/types/$1" values::texts
-  expect_equal 'other texts' 0 "$(count_records event)"
-}
-
 shows_rust_types() {
   # Its location lists begin behind the prologue.
   [ "$(uname -m)" != aarch64 ] || skip 'on arm64 rustc 1.63 locates few parameters at the first instruction'
@@ -246,7 +244,10 @@ shows_rust_types() {
   expect_equal 'a string as the result' '= "LOUD"' "$(result_of values::shout)"
   attach_to types-rust-unoptimized --args 'numbers[1], names[1]' "$program" values::vectors
   expect_match 'elements' 'numbers\[1\]=5, names\[1\]="two"$' "$(cat out)"
-  filters_rust_texts types-rust-unoptimized
+  attach_to types-rust-unoptimized -j --if 'borrowed == "borrowed" && owned $= ed && empty == ""' "$program" values::texts
+  expect_equal 'texts in conditions' 1 "$(count_records event)"
+  attach_to types-rust-unoptimized -j --if 'borrowed ^= "borrowedx" || owned == "own"' "$program" values::texts
+  expect_equal 'other texts' 0 "$(count_records event)"
 }
 
 # Nothing has the pointers of texts whose length alone is used; the results may be changed as well.
@@ -273,4 +274,8 @@ shows_go_types() {
   expect_equal 'a slice' 'main.total(sizes=[20, 22])' "$(shown main.total)"
   attach_to types-go --args 'item.Name, item.Sizes[1], point.Y' "$FIXTURES/types/types-go" main.pointers
   expect_match 'members' 'item\.Name="box", item\.Sizes\[1\]=5, point\.Y=-8$' "$(cat out)"
+  attach_to types-go -j --if 'short == "a string" && short $= ing && empty == ""' "$FIXTURES/types/types-go" main.texts
+  expect_equal 'texts in conditions' 1 "$(count_records event)"
+  attach_to types-go -j --if 'short ^= "a strings" || short == "a"' "$FIXTURES/types/types-go" main.texts
+  expect_equal 'other texts' 0 "$(count_records event)"
 }

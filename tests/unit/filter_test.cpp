@@ -3,7 +3,6 @@
 
 #include "capture_points.hpp"
 #include "events/plan.hpp"
-#include "events/readings.hpp"
 #include "events/text_pattern.hpp"
 
 #include <catch2/catch.hpp>
@@ -369,10 +368,10 @@ TEST_CASE("callers are compared with the return address") {
   CHECK(made.terms[1].constant == 2);
   CHECK(made.terms[0].subject == COMPARE_CALLER);
 #if defined(__x86_64__)
-  CHECK(made.terms[0].value.base == *register_number("rsp"));
+  CHECK(made.terms[0].value.base == *host_arch_info().find_dwarf_register(7));
   CHECK(made.terms[0].value.steps == 1);
 #else
-  CHECK(made.terms[0].value.base == *register_number("x30"));
+  CHECK(made.terms[0].value.base == *host_arch_info().find_dwarf_register(30));
   CHECK(made.terms[0].value.steps == 0);
 #endif
   CHECK((plan->settings().filter_features & 1U << COMPARE_CALLER) != 0);
@@ -419,6 +418,24 @@ TEST_CASE("bytes are compared with as many bytes of the buffer") {
   CHECK(error_of_plan("data ^= hex\"0102030405\"", capture).find("has only 4 bytes") !=
         std::string::npos);
   CHECK(error_of_plan("more == hex\"01\"", capture).find("is not known") != std::string::npos);
+}
+
+TEST_CASE("the NUL is a byte like others in a pattern of bytes") {
+  const auto states = compile_patterns(std::vector{
+      TextPattern{TextPattern::Kind::prefix, std::string("a\0b", 3), /*is_bytes=*/true}});
+  REQUIRE(states);
+  const auto state_after = [&](std::string_view bytes) {
+    std::size_t state = PATTERN_START;
+    for (const char c : bytes) state = (*states)[state][static_cast<unsigned char>(c)];
+    return state;
+  };
+  CHECK(state_after({"a\0b", 3}) == PATTERN_ACCEPTS);
+  CHECK(state_after({"a\0bc", 4}) == PATTERN_ACCEPTS);
+  CHECK(state_after({"a\0", 2}) >= PATTERN_START);
+  CHECK(state_after({"a\0c", 3}) == PATTERN_REJECTS);
+  CHECK(state_after({"ab", 2}) == PATTERN_REJECTS);
+  CHECK(state_after({"\0", 1}) == PATTERN_REJECTS);
+  CHECK(common_head(*states) == std::string("a\0b", 3));
 }
 
 TEST_CASE("the head of a pattern is what all its texts begin with") {
