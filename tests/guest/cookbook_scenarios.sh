@@ -37,6 +37,10 @@ prepare_shop() {
   if grep -q jq ./*.command; then
     command -v jq >/dev/null || skip 'no jq on this machine'
   fi
+  if grep -q ./calls ./*.command; then
+    ldconfig -p 2>/dev/null | grep -q libc.so.6 || skip 'programs of guests are static'
+    cp "$FIXTURES/calls" .
+  fi
   if grep -q app.apk ./*.command; then
     cp "$FIXTURES/greet.apk" app.apk
     cp "$FIXTURES/apk-host" app
@@ -73,7 +77,7 @@ as_any_run() { # FILE
     -e "s/^[0-2][0-9]:[0-5][0-9]:[0-5][0-9]\.[0-9]{6}${tab}[0-9]+${tab}[0-9]+${tab}/TIME PID TID /" \
     -e "s/${tab}r15=.* rdi=0x1 .*/ REGISTERS/" -e "s/${tab}x0=0x1 x1=0x2 .*/ REGISTERS/" \
     -e "s/^([0-9]+)${tab}[0-9]+${tab}shop/\\1 PID shop/" \
-    -e 's/ < main\+.*/ < main/' -e 's/\+0x[0-9a-f]+ \(ways/ (ways/g' \
+    -e 's/ < main\+.*/ < main/' -e 's/\+0x[0-9a-f]+ \((ways|shop)/ (\1/g' -e 's/\(shop\+0x[0-9a-f]+\)$/(shop)/' \
     -e 's/; its stdout goes to stderr$//' -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
     -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
     -e 's/[0-9]+(\.[0-9]+)?(ns|us|ms|s)([^a-z]|$)/DURATION\3/g' "$1" >"$1.any"
