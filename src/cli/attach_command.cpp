@@ -228,7 +228,8 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.pairs_known_calls = !common.json && !directed && !capture.pair_calls && capture.typed &&
                               capture.send_events && !capture.registers && !capture.measured &&
                               capture.stack == StackWalk::none && !request.program &&
-                              !request.probes.static_probes && !options.capture.return_at;
+                              !request.probes.static_probes && !options.capture.return_at &&
+                              request.probes.start_on.empty() && request.probes.stop_on.empty();
   return request;
 }
 

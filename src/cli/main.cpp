@@ -135,6 +135,7 @@ int main(int argc, char** argv) {
   uprobectl::handle_shrinking_files();
   std::signal(SIGPIPE, SIG_IGN); // a reader that went away is seen as EPIPE
   std::signal(SIGXFSZ, SIG_IGN); // a file beyond `ulimit -f` is seen as EFBIG
+  std::signal(SIGCHLD, SIG_DFL); // if it is inherited as ignored, children cannot be waited for
   if (!has_enough_stack()) return static_cast<int>(ExitCode::failed);
   try {
     return static_cast<int>(dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}));

@@ -101,7 +101,7 @@ void complete_known_call(Event& event, const KnownCall& call, std::optional<int>
   event.returns_nothing = call.returns_nothing && event.kind == EventKind::on_return &&
                           event.left_by != ExitKind::tail_call;
   if (event.has_arguments) event.function = call.function;
-  if (!error || !event.typed_return) return;
+  if (!error || *error == 0 || !event.typed_return) return;
   const ArgumentValue& result = *event.typed_return;
   const bool is_null =
       result.number == 0 && (result.type == ArgumentType::ptr || is_memory(result.type));

@@ -160,7 +160,12 @@ private:
       places.push_back(text);
       if (comma == rest.size()) break;
       rest = strip(rest.substr(comma + 1));
-      if (rest.empty()) return mistake(text, "expected a parameter behind ','");
+      if (rest.empty()) return mistake(text, "expected a parameter after ','");
+    }
+    constexpr std::string_view entry_mark = "entry";
+    if (result == entry_mark || result.ends_with(" entry")) {
+      made.is_entry_only = true;
+      result = strip(result.substr(0, result.size() - entry_mark.size()));
     }
     if (!result.empty()) {
       if (!result.starts_with('=')) return mistake(result, "expected '='");
@@ -171,7 +176,7 @@ private:
         made.sets_errno = true;
         type = strip(type.substr(0, type.size() - mark.size()));
       }
-      if (type.empty()) return mistake(result, "expected a type behind '='");
+      if (type.empty()) return mistake(result, "expected a type after '='");
       elements.push_back(fmt::format("ret:{}@ret", expand(type)));
       places.push_back(whole);
     }
@@ -208,7 +213,7 @@ private:
       const auto number = parse_unsigned(
           ampersand == std::string_view::npos ? std::string_view() : bits.substr(ampersand + 1));
       if (!number || !is_identifier(bits.substr(0, ampersand)))
-        return mistake(bits, "expected NAME&BITS behind 'if'");
+        return mistake(bits, "expected NAME&BITS after 'if'");
       parameter.only_if = bits.substr(0, ampersand);
       parameter.only_if_bits = *number;
       text = strip(text.substr(0, at));

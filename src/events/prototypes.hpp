@@ -23,6 +23,7 @@ struct Prototype {
   std::vector<Parameter> parameters;
   std::optional<ArgumentSpec> result; // its name is "ret"; nullopt: void
   bool sets_errno = false;            // a result of -1 or NULL is explained by errno
+  bool is_entry_only = false;         // may not return: calls are not paired by default
 };
 
 constexpr std::size_t max_prototype_file = std::size_t{1} << 20; // bytes of a table

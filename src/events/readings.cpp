@@ -687,6 +687,10 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
                                   : find_integer(list, source);
   if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec);
   if (declared != list.end()) {
+    if (declared->spec.address_from)
+      return fail(ErrorKind::unsupported, in_single_quotes(declared->spec.name) +
+                                              " is written by the function: it has no "
+                                              "value at the entry");
     if (is_memory(declared->spec.type) && !is_text)
       return fail(ErrorKind::usage, "it is not an integer: compare it with a string in quotes");
     source = declared->spec.source;

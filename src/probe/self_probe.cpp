@@ -160,16 +160,19 @@ AskedChild AskedChild::start(const std::function<void(const Answer& answer)>& wo
 }
 
 AskedChild::AskedChild(AskedChild&& other) noexcept
-    : child_(std::exchange(other.child_, -1)), answer_(std::move(other.answer_)) {}
+    : child_(std::exchange(other.child_, -1)), is_killed_(other.is_killed_),
+      answer_(std::move(other.answer_)) {}
 
 AskedChild& AskedChild::operator=(AskedChild&& other) noexcept {
   std::swap(child_, other.child_);
   std::swap(answer_, other.answer_);
+  std::swap(is_killed_, other.is_killed_);
   return *this;
 }
 
 AskedChild::~AskedChild() {
-  if (child_ >= 0 && !wait_for(child_, answer_timeout)) ::kill(child_, SIGKILL);
+  const auto timeout = is_killed_ ? std::chrono::milliseconds(0) : answer_timeout;
+  if (child_ >= 0 && !wait_for(child_, timeout)) ::kill(child_, SIGKILL);
 }
 
 std::optional<std::uint64_t> AskedChild::answer() {
@@ -179,7 +182,8 @@ std::optional<std::uint64_t> AskedChild::answer() {
   if (::poll(&polled, 1, static_cast<int>(answer_timeout.count())) > 0)
     return ::read(answer_.get(), &answer, sizeof(answer)) == sizeof(answer) ? std::optional(answer)
                                                                             : std::nullopt;
-  if (child_ >= 0) ::kill(std::exchange(child_, -1), SIGKILL);
+  if (child_ >= 0) ::kill(child_, SIGKILL); // has_ended() may find its end
+  is_killed_ = true;
   return std::nullopt;
 }
 

@@ -48,6 +48,7 @@ private:
   AskedChild() = default;
 
   pid_t child_ = -1; // -1: not started, or ended
+  bool is_killed_ = false;
   UniqueFd answer_;
 };
 

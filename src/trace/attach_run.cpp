@@ -111,17 +111,23 @@ private:
     return check_failures(function_count, request_.probes, resolved_, output_);
   }
 
-  // Makes calls out of entries if a known function is probed and all functions have exits that can
-  // be probed. Finding the exits of many functions would take long.
+  // Makes calls out of entries if most functions are known and all have exits that can be probed.
+  // Finding the exits of many functions would take long, and so would detaching them one by one.
   Result<void> pair_known_calls() {
     Probes& probes = resolved_.probes;
     if (probes.size() > max_whole_functions) return {};
+    const auto features = probe_kernel_features();
+    if (!features) return {}; // load_and_attach() reports it
+    const auto mechanism =
+        choose_mechanism(request_.mechanism, *features,
+                         mechanism_needs(request_, filter_.pids, program_, resolved_));
+    if (!mechanism || *mechanism != Mechanism::multi) return {};
     std::vector<CapturePoint> points;
     for (const Probe& probe : probes)
       points.push_back({.point = &probe.point, .code = readers_.read_code_abi(probe.point, false)});
     const auto known = KnownFunctions::make(request_.capture, points);
     if (!known) return fail(known.error());
-    if (!known->has_result(points) || !can_plan_exits(readers_, probes)) return {};
+    if (!known->can_pair(points) || !can_plan_exits(readers_, probes)) return {};
     request_.capture.pair_calls = true;
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
     return {};
@@ -255,7 +261,7 @@ private:
     program_.show_maps();
     program_.count_hits(probes);
     add_up_hits(probes);
-    report(processes, loop.totals(), {end - start_, stopped, command_end});
+    report(processes, loop.totals(), {end - start_, stopped, command_end, outcome.ending});
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
@@ -270,6 +276,7 @@ private:
     std::chrono::nanoseconds duration;
     bool cleanly = false;
     std::optional<ChildEnd> command_end;
+    AttachOutcome::Ending ending = AttachOutcome::Ending::duration;
   };
   void report(const FilteredProcesses& processes, const RunTotals& totals, const RunStop& stop) {
     const std::vector<pid_t> known = processes.known_pids();
@@ -300,7 +307,7 @@ private:
                .stacks = program_.stacks(),
                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
                                 request_.capture.stack != StackWalk::caller};
-    end.cost = program_.measure_cost();
+    if (stop.ending != AttachOutcome::Ending::output_closed) end.cost = program_.measure_cost();
     report_end(end, output_);
   }
 

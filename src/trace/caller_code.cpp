@@ -2,10 +2,13 @@
 #include "trace/caller_code.hpp"
 
 #include "resolve/in_process.hpp"
+#include "trace/diagnosis.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -15,6 +18,8 @@ namespace uprobectl {
 namespace {
 
 constexpr std::uint64_t address_end = std::uint64_t{1} << 56; // of what a boundary can hold
+
+bool has_ended(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 bool is_file(const Mapping& mapping, const FileIdentity& identity, std::string_view path) {
   // The device in maps differs from st_dev on overlayfs and btrfs.
@@ -120,8 +125,8 @@ void CallerCode::add_places(const Filter& filter) {
 
 void CallerCode::add_probed_files(std::span<const Probe> probes) {
   for (const Probe& probe : probes) {
-    const ProbedBinary& binary = *probe.point.binary;
-    File file{.identity = binary.file->identity(), .path = binary.real_path};
+    File file{.identity = probe.point.binary->file->identity(),
+              .path = probed_file(probe.point).real_path};
     const auto same = [&](const File& known) {
       return known.identity == file.identity && known.path == file.path;
     };
@@ -177,10 +182,16 @@ void CallerCode::describe(pid_t pid) {
   // A return address in "[uprobes]" is one that a uretprobe has replaced.
   std::erase_if(*read,
                 [](const Mapping& each) { return !each.executable || each.path == "[uprobes]"; });
-  bool is_new = false;
+  std::vector<std::pair<FileKey, std::uint64_t>> added;
   for (const Mapping& each : *read)
-    is_new |= seen_.emplace(FileKey(each.identity, each.path), each.offset.value).second;
-  if (is_new) learn_files(pid);
+    if (std::pair key(FileKey(each.identity, each.path), each.offset.value);
+        seen_.insert(key).second)
+      added.push_back(std::move(key));
+  if (!added.empty()) learn_files(pid);
+  if (has_ended(pid)) { // its files may not have been read
+    for (const auto& key : added) seen_.erase(key);
+    return forget(pid);
+  }
   std::vector<CallerMapping> mappings;
   for (const Mapping& each : *read)
     mappings.push_back(
@@ -193,9 +204,11 @@ void CallerCode::describe(pid_t pid) {
                                          pid));
     return forget(pid);
   }
-  if (const auto stored = program_.set_callers(static_cast<std::uint32_t>(pid), *made); !stored)
+  if (const auto stored = program_.set_callers(static_cast<std::uint32_t>(pid), *made); !stored) {
     output_.repeated_warning("caller code",
                              fmt::format("process {}: {}", pid, stored.error().message));
+    return forget(pid);
+  }
   described_.insert(pid);
 }
 
@@ -233,12 +246,15 @@ void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
   }
   for (ProcessFile& each : found) {
     const BinaryPath& shown = each.display_path;
-    if (!searched_.emplace(FileKey(each.identity, to_string(shown)), &place).second) continue;
+    const auto [searched, is_new] =
+        searched_.emplace(FileKey(each.identity, to_string(shown)), &place);
+    if (!is_new) continue;
     const auto target = Target::open({.path = {.file = each.open_path, .entry = shown.entry},
                                       .display_path = shown,
                                       .opened = nullptr,
                                       .warnings = {}},
                                      module, {.debug_places = where_.debug_places});
+    if (!target && has_ended(pid)) searched_.erase(searched);
     if (!target || target->image() == nullptr) continue;
     const auto known = std::ranges::find_if(files_, [&](const File& file) {
       return file.identity == each.identity && file.path == shown.file;

@@ -20,7 +20,8 @@ bool is_plain_function(const CapturePoint& probed) {
   const ProbePoint& point = *probed.point;
   return probed.code.kind == CodeKind::native && point.symbol && point.symbol_offset == 0 &&
          point.inlined_into == nullptr && !point.static_probe && point.java == nullptr &&
-         point.kind != SymbolKind::plt && point.binary->machine.arch == host_arch;
+         point.kind != SymbolKind::plt && point.kind != SymbolKind::ifunc &&
+         point.binary->machine.arch == host_arch;
 }
 
 } // namespace
@@ -52,11 +53,17 @@ const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
   return nullptr;
 }
 
-bool KnownFunctions::has_result(std::span<const CapturePoint> points) const {
-  return std::ranges::any_of(points, [&](const CapturePoint& each) {
+bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
+  std::size_t known = 0;
+  bool has_result = false;
+  for (const CapturePoint& each : points) {
     const Prototype* const prototype = find(each);
-    return prototype != nullptr && prototype->result;
-  });
+    if (prototype == nullptr) continue;
+    if (prototype->is_entry_only) return false;
+    ++known;
+    has_result |= prototype->result.has_value();
+  }
+  return has_result && 2 * known > points.size();
 }
 
 bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) const {

@@ -16,8 +16,8 @@ public:
   static Result<KnownFunctions> make(const CaptureSpec& capture,
                                      std::span<const CapturePoint> points);
 
-  // Whether any of the points is a known function that returns something.
-  bool has_result(std::span<const CapturePoint> points) const;
+  // Whether most of the points are known functions, one of them has a result, and all return.
+  bool can_pair(std::span<const CapturePoint> points) const;
   // Whether any of the points is a known function that sets errno.
   bool needs_thread_pointer(std::span<const CapturePoint> points) const;
   // Sets CapturePoint::known. `capture` is the one of make(), apart from its thread pointer.

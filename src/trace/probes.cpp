@@ -59,6 +59,15 @@ void add_up_hits(std::span<Probe> probes) {
   }
 }
 
+ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
+  const auto arch = code_arch(point.binary->machine);
+  const Bytes file = point.binary->file->bytes();
+  if (!arch || place.value >= file.size()) return {};
+  const Bytes rest = file.subspan(place.value);
+  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), max_instruction_size)),
+                      0, CodeExtent::part);
+}
+
 namespace {
 
 // `attach` never inflates files, so this is an internal safeguard.
@@ -306,16 +315,6 @@ private:
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
 };
 
-// Returns the effect of a probe on an exit instruction of the function.
-ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
-  const auto arch = code_arch(point.binary->machine);
-  const Bytes file = point.binary->file->bytes();
-  if (!arch || place.value >= file.size()) return {};
-  const Bytes rest = file.subspan(place.value);
-  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), max_instruction_size)),
-                      0, CodeExtent::part);
-}
-
 // Returns true if the site is an exit but not also the function's first instruction.
 bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
 
@@ -386,7 +385,8 @@ private:
       if (!is_pattern_match(point)) {
         resolved_.failures.push_back({.target = point.binary->target,
                                       .function = point.request,
-                                      .error = std::move(skipped.error)});
+                                      .error = std::move(skipped.error),
+                                      .is_bound = resolved_.probes[first].bounds != 0});
         continue;
       }
       output_.detail("skipped: " + skipped.error.message);

@@ -152,6 +152,9 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const ResolvedProbes& resolved, Output& output);
 
+// Returns the effect of a probe on an exit instruction of the function.
+ProbeEffect exit_effect(const ProbePoint& point, FileOffset place);
+
 // Returns true if the point was selected by a pattern or a provider, not by its own name.
 bool is_pattern_match(const ProbePoint& point);
 

@@ -227,8 +227,10 @@ public:
     if (!dropped_.insert(probe.number).second) return;
     const ProbePoint& point = probe.point;
     if (!is_pattern_match(point)) {
-      resolved_.failures.push_back(
-          {.target = point.binary->target, .function = point.request, .error = std::move(why)});
+      resolved_.failures.push_back({.target = point.binary->target,
+                                    .function = point.request,
+                                    .error = std::move(why),
+                                    .is_bound = probe.bounds != 0});
       return;
     }
     output_.detail(why.message);
@@ -396,7 +398,12 @@ bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes) {
     const ProbePoint& point = probe.point;
     const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&
                              point.inlined_into == nullptr && !point.static_probe;
-    return is_function && planner.plan_exits({}, point).has_value();
+    if (!is_function) return false;
+    const auto exits = planner.plan_exits({}, point);
+    return exits && *exits && !(*exits)->empty() &&
+           std::ranges::all_of(**exits, [&](const PlannedExit& exit) {
+             return exit_effect(point, exit.offset).kind == ProbeEffect::Kind::safe;
+           });
   });
 }
 

@@ -51,8 +51,7 @@ private:
 void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
                   FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output);
 
-// Returns true if the exits of all probed functions can be probed, so that plan_returns() would
-// remove no probe.
+// Returns true if all probed functions return, and all their exits can be probed.
 bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes);
 
 // Returns a warning about the side effects of the kernel's return probes, or nullopt if none is

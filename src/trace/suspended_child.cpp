@@ -73,6 +73,7 @@ SuspendedChild::SuspendedChild(SuspendedChild&& other) noexcept
 
 SuspendedChild::~SuspendedChild() {
   if (pid_ < 0 || !release_pipe_) return; // it was released: end() was called, or it outlives us
+  ::kill(pid_, SIGKILL); // another child may hold the pipe open; it has not executed the command
   release_pipe_.reset();
   reap();
 }

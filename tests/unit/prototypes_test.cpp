@@ -96,10 +96,10 @@ TEST_CASE("mistakes in a table have a line and a column") {
   CHECK(mistake_in("library a\nf") == "line 2, column 1: expected library, type or FUNCTION(…)");
   CHECK(mistake_in("library a\nf(a:s32") == "line 2, column 2: missing ')'");
   CHECK(mistake_in("library a\nf(a:s32,\n  b)") == "line 3, column 3: expected NAME:TYPE");
-  CHECK(mistake_in("library a\nf(a:s32, )") == "line 2, column 3: expected a parameter behind ','");
+  CHECK(mistake_in("library a\nf(a:s32, )") == "line 2, column 3: expected a parameter after ','");
   CHECK(mistake_in("library a\nf(, a:s32)") == "line 2, column 3: expected NAME:TYPE");
   CHECK(mistake_in("library a\nf(a:s32) s32") == "line 2, column 10: expected '='");
-  CHECK(mistake_in("library a\nf(a:s32) =") == "line 2, column 10: expected a type behind '='");
+  CHECK(mistake_in("library a\nf(a:s32) =") == "line 2, column 10: expected a type after '='");
   CHECK(mistake_in("library a\nf-g()") == "line 2, column 1: invalid function name 'f-g'");
   CHECK(mistake_in("library a\nf f()") == "line 2, column 3: 'f' is there twice");
   CHECK(mistake_in("library a*b") ==
@@ -119,6 +119,19 @@ TEST_CASE("mistakes in a table have a line and a column") {
   CHECK(mistake_in("library a\nf(a:s32@arg3)") ==
         "line 2, column 8: a parameter's position is that in the list");
   CHECK(mistake_in("library a\nf(ret:s32)") == "line 2, column 3: 'ret' is the name of the result");
+}
+
+TEST_CASE("a function that may not return is marked") {
+  PrototypeTable table;
+  REQUIRE(
+      table.add("library libshop.so\nleave(status:s32) entry\nrun(path:str) = s32 errno entry\n"));
+  CHECK(table.find("libshop.so", "leave")->is_entry_only);
+  CHECK_FALSE(table.find("libshop.so", "leave")->result);
+  const Prototype* const run = table.find("libshop.so", "run");
+  CHECK(run->is_entry_only);
+  CHECK(run->sets_errno);
+  REQUIRE(run->result);
+  CHECK(run->result->type == ArgumentType::s32);
 }
 
 TEST_CASE("all tables that the program holds are valid") {
