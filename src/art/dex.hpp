@@ -54,9 +54,9 @@ public:
 
   // The bytes begin with the file, or with the container that holds it (version 041), and may
   // extend beyond it: the data of a CompactDex file follows it and is shared with other files.
-  // `header` is the offset of the file's header, not 0 only in a container. The result is a view of
+  // `at` is the offset of the file's header, not 0 only in a container. The result is a view of
   // the bytes. Errors: corrupt; unsupported for other versions.
-  static Result<DexFile> parse(Bytes bytes, std::uint64_t header = 0);
+  static Result<DexFile> parse(Bytes bytes, std::uint64_t at = 0);
   // Whether the bytes begin with the magic of a DEX or CompactDex file.
   static bool looks_like_dex(Bytes bytes);
   // Whether the bytes begin with the header of a DEX file in a container (version 041).

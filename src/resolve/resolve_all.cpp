@@ -14,9 +14,9 @@ namespace {
 
 // Lists the first few names, then the number of the others.
 std::string first_few(const std::vector<std::string>& names) {
-  constexpr std::size_t max_names = 10;
-  std::string text = joined(std::span(names).first(std::min(max_names, names.size())));
-  if (names.size() > max_names) text += fmt::format(" and {} more", names.size() - max_names);
+  constexpr std::size_t max_shown = 10;
+  std::string text = joined(std::span(names).first(std::min(max_shown, names.size())));
+  if (names.size() > max_shown) text += fmt::format(" and {} more", names.size() - max_shown);
   return text;
 }
 
