@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the embedded programs ask of the kernel: helpers, instructions and maps that an old one does
+// not have keep it from loading the program.
+#include "bpf/embedded.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <linux/bpf.h>
+#include <llvm/Object/ELF.h>
+#include <memory>
+#include <set>
+
+using namespace uprobectl;
+
+namespace {
+
+struct Needs {
+  std::set<int> helpers;
+  std::set<int> maps;
+  bool has_new_atomics = false; // all but adding without reading back: Linux 5.12
+};
+
+Needs needs_of(Bytes object) {
+  Needs needs;
+  const auto file = llvm::cantFail(llvm::object::ELF64LEFile::create(
+      llvm::StringRef(reinterpret_cast<const char*>(object.data()), object.size())));
+  for (const auto& section : llvm::cantFail(file.sections())) {
+    if ((section.sh_flags & llvm::ELF::SHF_EXECINSTR) == 0) continue;
+    const auto code = llvm::cantFail(file.getSectionContents(section));
+    for (std::size_t at = 0; at + sizeof(bpf_insn) <= code.size(); at += sizeof(bpf_insn)) {
+      bpf_insn insn{};
+      std::memcpy(&insn, code.data() + at, sizeof(insn));
+      if (insn.code == (BPF_JMP | BPF_CALL) && insn.src_reg == 0) needs.helpers.insert(insn.imm);
+      const bool is_atomic = BPF_CLASS(insn.code) == BPF_STX && BPF_MODE(insn.code) == BPF_ATOMIC;
+      if (is_atomic && insn.imm != BPF_ADD) needs.has_new_atomics = true;
+      if (insn.code == (BPF_LD | BPF_IMM | BPF_DW)) at += sizeof(insn); // two words
+    }
+  }
+  const std::unique_ptr<bpf_object, decltype(&bpf_object__close)> opened(
+      bpf_object__open_mem(object.data(), object.size(), nullptr), bpf_object__close);
+  REQUIRE(opened);
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, opened.get()) needs.maps.insert(bpf_map__type(map));
+  return needs;
+}
+
+// Of Linux 5.4, and bpf_probe_read_user and _kernel, which libbpf replaces on kernels before 5.5.
+const std::set<int> old_helpers = {
+    BPF_FUNC_map_lookup_elem,
+    BPF_FUNC_map_update_elem,
+    BPF_FUNC_map_delete_elem,
+    BPF_FUNC_ktime_get_ns,
+    BPF_FUNC_get_smp_processor_id,
+    BPF_FUNC_get_current_pid_tgid,
+    BPF_FUNC_get_current_uid_gid,
+    BPF_FUNC_get_current_comm,
+    BPF_FUNC_perf_event_output,
+    BPF_FUNC_get_stackid,
+    BPF_FUNC_get_current_task,
+    BPF_FUNC_current_task_under_cgroup,
+    BPF_FUNC_get_stack,
+    BPF_FUNC_probe_read_user,
+    BPF_FUNC_probe_read_kernel,
+    BPF_FUNC_probe_read_user_str,
+    BPF_FUNC_probe_read_kernel_str,
+};
+const std::set<int> old_maps = {
+    BPF_MAP_TYPE_HASH,
+    BPF_MAP_TYPE_ARRAY,
+    BPF_MAP_TYPE_PERCPU_ARRAY,
+    BPF_MAP_TYPE_PERCPU_HASH,
+    BPF_MAP_TYPE_STACK_TRACE,
+    BPF_MAP_TYPE_CGROUP_ARRAY,
+    BPF_MAP_TYPE_PERF_EVENT_ARRAY,
+};
+const std::set<int> ring_helpers = {BPF_FUNC_ringbuf_output, BPF_FUNC_ringbuf_reserve,
+                                    BPF_FUNC_ringbuf_submit, BPF_FUNC_ringbuf_discard,
+                                    BPF_FUNC_ringbuf_query}; // Linux 5.8
+
+// The elements that are not in the other sets.
+std::set<int> newer(std::set<int> all, const std::set<int>& known, const std::set<int>& more = {}) {
+  std::erase_if(all, [&](int each) { return known.contains(each) || more.contains(each); });
+  return all;
+}
+
+using Set = std::set<int>;
+
+} // namespace
+
+TEST_CASE("the program for the oldest kernels has helpers, maps and instructions of Linux 5.4") {
+  const Needs needs = needs_of(builtin_perf_number());
+  CHECK(needs.helpers.contains(BPF_FUNC_perf_event_output));
+  CHECK(newer(needs.helpers, old_helpers) == Set{});
+  CHECK(newer(needs.maps, old_maps) == Set{});
+  CHECK_FALSE(needs.has_new_atomics);
+}
+
+TEST_CASE("the program with a ring buffer adds what Linux 5.8 has") {
+  const Needs needs = needs_of(builtin_ring_number());
+  CHECK(needs.helpers.contains(BPF_FUNC_ringbuf_reserve));
+  CHECK(newer(needs.helpers, old_helpers, ring_helpers) == Set{});
+  CHECK(newer(needs.maps, old_maps) == Set{BPF_MAP_TYPE_RINGBUF});
+  CHECK_FALSE(needs.has_new_atomics);
+}
+
+TEST_CASE("programs with cookies add what Linux 5.15 has") {
+  const Needs ring = needs_of(builtin_ring_cookie());
+  CHECK(newer(ring.helpers, old_helpers, ring_helpers) == Set{BPF_FUNC_get_attach_cookie});
+  CHECK(newer(ring.maps, old_maps) == Set{BPF_MAP_TYPE_RINGBUF});
+  const Needs perf = needs_of(builtin_perf_cookie());
+  CHECK(newer(perf.helpers, old_helpers) == Set{BPF_FUNC_get_attach_cookie});
+  CHECK(newer(perf.maps, old_maps) == Set{});
+}
+
+// Sleepable programs may only use arrays, hash maps and ring buffers
+// (check_map_prog_compatibility() of Linux). The maps of stacks and control groups are declared,
+// but nothing uses them.
+TEST_CASE("the sleepable program waits for memory, and uses no maps that it may not use") {
+  const Needs needs = needs_of(builtin_ring_sleepable());
+  CHECK(newer(needs.helpers, old_helpers, ring_helpers) ==
+        Set{BPF_FUNC_get_attach_cookie, BPF_FUNC_copy_from_user});
+  CHECK_FALSE(needs.helpers.contains(BPF_FUNC_get_stackid));
+  CHECK_FALSE(needs.helpers.contains(BPF_FUNC_current_task_under_cgroup));
+  CHECK_FALSE(needs.helpers.contains(BPF_FUNC_perf_event_output));
+}
