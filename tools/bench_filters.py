@@ -82,7 +82,10 @@ def tools(options, path, empty):
 def measure(argv, ready, path, calls):
     """Nanoseconds a call, and of them those in BPF programs."""
     with Target(path) as target, Tracer(argv, ready, target) as tracer:
-        target.ask("exactly 10000")  # bpftrace says that it is ready perhaps a moment early
+        for _ in range(50):  # bpftrace says that it is ready before it has attached
+            target.ask("exactly 10000")
+            if sum(runs for runs, _ in program_runs(tracer.process.pid).values()) > 0:
+                break
         before = program_runs(tracer.process.pid)
         took = target.ask(f"exactly {calls}")
         after = program_runs(tracer.process.pid)

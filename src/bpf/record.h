@@ -318,8 +318,8 @@ struct builtin_settings {
   record_u32 thread_pointer;               /* its offset in task_struct; 0: unknown */
   /* Of the hits of a probe that passed the filters: */
   record_u32 sample;        /* records the first and then every Nth; 0: all */
-  record_u32 max_in_window; /* records at most so many in a time; 0: all */
-  record_u32 window_ms;     /* this time, which begins with a record */
+  record_u32 max_in_window; /* records of a probe in one window; 0: no limit */
+  record_u32 window_ms;     /* length of a window, which begins with a record */
   record_u32 unused;
 };
 

@@ -143,7 +143,7 @@ private:
     return true;
   }
 
-  // Returns the number of the function with this name; nullopt if there is no text.
+  // Returns the number of the function with this name; nullopt if the name cannot be read.
   std::optional<Number> number_named(const Die& die, Attribute attribute,
                                      const llvm::DWARFFormValue& value) {
     const bool is_shared =

@@ -70,7 +70,7 @@ inline std::string_view last_part(std::string_view name) {
 }
 
 // Returns the compile units in which the index has an entry with one of the names and tags; nullopt
-// if there is no index of all units.
+// if no index lists all units.
 std::optional<std::set<const llvm::DWARFUnit*>>
 units_with_names(Context& context, const std::function<bool(std::string_view)>& is_wanted,
                  std::span<const std::uint16_t> tags);

@@ -59,10 +59,10 @@ parse_caller_place(std::string_view text);
 struct ConditionSpec {
   std::string text{};                 // as typed
   std::optional<std::string> name{};  // an argument of an --args list, a variable or a register
-  ArgumentSource source{};            // used if there is no name
+  ArgumentSource source{};            // if `name` is not set
   std::optional<ArgumentType> type{}; // "ret:s32<0": an integer or a string
-  // The value as debug information has it: if the name is not in a list, there is no name, or the
-  // constant has a name.
+  // The value as a path in the source. Used if no list declares the name, if the value has no name,
+  // or if the constant is an enumerator.
   std::optional<ValuePath> path{};
   // What the name means if no argument or variable has it: "tid", "thread", "latency".
   std::optional<filter_subject> fact{};

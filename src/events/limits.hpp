@@ -12,7 +12,7 @@
 
 namespace uprobectl {
 
-// At most so many events of a probe in each time, which begins with an event.
+// The maximum number of events of a probe in a window of time. A window begins with an event.
 struct EventRate {
   std::uint32_t events = 0;
   std::chrono::milliseconds time{0};

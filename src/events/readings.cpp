@@ -455,7 +455,7 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
     if (!form) return fail(form.error());
     made->form = static_cast<record_u8>(*form);
     made->capacity = most;
-    // With room for the NUL, and a byte that shows truncation.
+    // Includes the NUL, and one more byte that tells whether the string is truncated.
     if (spec.type == ArgumentType::string) made->capacity += 2;
   } else {
     made->form = READ_BYTES;

@@ -100,8 +100,10 @@ private:
     auto found = resolve_requests(probe_requests, request_.probes, options, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
-    if (request_.pairs_known_calls)
-      if (auto paired = pair_known_calls(); !paired) return paired;
+    if (!request_.program && !request_.dry_run)
+      if (auto added = add_embedded_prototypes(request_.capture, resolved_.probes); !added)
+        return added;
+    if (request_.pairs_known_calls) pair_known_calls();
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
@@ -113,24 +115,27 @@ private:
 
   // Makes calls out of entries if most functions are known and all have exits that can be probed.
   // Finding the exits of many functions would take long, and so would detaching them one by one.
-  Result<void> pair_known_calls() {
+  void pair_known_calls() {
     Probes& probes = resolved_.probes;
-    if (probes.size() > max_whole_functions) return {};
-    const auto features = probe_kernel_features();
-    if (!features) return {}; // load_and_attach() reports it
-    const auto mechanism =
-        choose_mechanism(request_.mechanism, *features,
-                         mechanism_needs(request_, filter_.pids, program_, resolved_));
-    if (!mechanism || *mechanism != Mechanism::multi) return {};
+    if (probes.size() > max_whole_functions) return;
     std::vector<CapturePoint> points;
     for (const Probe& probe : probes)
       points.push_back({.point = &probe.point, .code = readers_.read_code_abi(probe.point, false)});
-    const auto known = KnownFunctions::make(request_.capture, points);
-    if (!known) return fail(known.error());
-    if (!known->can_pair(points) || !can_plan_exits(readers_, probes)) return {};
+    if (!KnownFunctions(request_.capture, points.size()).can_pair(points)) return;
+    const auto& features = kernel_features();
+    if (!features) return; // load_and_attach() reports it
+    const auto mechanism =
+        choose_mechanism(request_.mechanism, *features,
+                         mechanism_needs(request_, filter_.pids, program_, resolved_));
+    if (mechanism != Mechanism::multi || !can_plan_exits(readers_, probes)) return;
     request_.capture.pair_calls = true;
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
-    return {};
+  }
+
+  // Asks the kernel once: it takes loading programs.
+  const Result<KernelFeatures>& kernel_features() {
+    if (!features_) features_ = probe_kernel_features();
+    return *features_;
   }
 
   void show_point(const ProbePoint& point) const {
@@ -142,7 +147,7 @@ private:
 
   // Loads, attaches and starts the programs.
   Result<AttachedProbes> load_and_attach(const FilteredProcesses& processes, SignalWatch& signals) {
-    const auto features = probe_kernel_features();
+    const auto& features = kernel_features();
     if (!features) return fail(features.error());
     if (auto prepared = program_.prepare(*features); !prepared)
       return fail(std::move(prepared).error());
@@ -327,6 +332,7 @@ private:
   const CommandStdout& command_stdout_;
   Output& output_;
   ResolvedProbes resolved_;
+  std::optional<Result<KernelFeatures>> features_;
   std::optional<ProcessHistory> history_; // set when the probes are attached
   Clock::time_point start_;
 };

@@ -116,7 +116,7 @@ public:
                         .code = readers_.read_code_abi(probe.point, strings),
                         .is_recorded = probe.is_recorded});
     CaptureSpec capture = request_.capture;
-    if (auto added = add_known(points, capture); !added) return fail(std::move(added).error());
+    add_known(points, capture);
     if (auto added = add_types(points); !added) return fail(std::move(added).error());
     capture.filters = filter_.filters;
     capture.user = filter_.user;
@@ -367,13 +367,11 @@ private:
   }
 
   // Sets what to capture of known functions.
-  static Result<void> add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
-    auto known = KnownFunctions::make(capture, points);
-    if (!known) return fail(std::move(known).error());
-    if (capture.pair_calls && known->needs_thread_pointer(points))
+  static void add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
+    KnownFunctions known(capture, points.size());
+    if (capture.pair_calls && known.needs_thread_pointer(points))
       capture.thread_pointer = find_thread_pointer_offset().value_or(0);
-    known->add_to(points, capture);
-    return {};
+    known.add_to(points);
   }
 
   bool records_entries() const { return request_.capture.on_entry || request_.capture.pair_calls; }

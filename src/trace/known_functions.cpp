@@ -26,30 +26,27 @@ bool is_plain_function(const CapturePoint& probed) {
 
 } // namespace
 
-Result<KnownFunctions> KnownFunctions::make(const CaptureSpec& capture,
-                                            std::span<const CapturePoint> points) {
-  KnownFunctions made(capture, points.size());
-  if (!capture.send_events || !capture.typed) return made;
+Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes) {
+  if (!capture.send_events || !capture.typed) return {};
   std::set<std::string_view> files;
-  for (const CapturePoint& each : points)
-    for (const std::string_view name : file_names(*each.point->binary)) files.insert(name);
-  made.table_ = capture.prototypes;
+  for (const Probe& each : probes)
+    for (const std::string_view name : file_names(*each.point.binary)) files.insert(name);
   for (const EmbeddedPrototypes& each : embedded_prototypes()) {
     // Parsing all of them takes some milliseconds.
     if (std::ranges::none_of(files, [&](auto file) { return may_describe(each.text, file); }))
       continue;
-    if (auto added = made.table_.add(each.text); !added)
+    if (auto added = capture.prototypes.add(each.text); !added)
       return fail(std::move(added).error().within(std::string(each.name)));
   }
-  return made;
+  return {};
 }
 
 const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
-  if (table_.libraries().empty() || !is_plain_function(probed)) return nullptr;
+  if (!capture_.send_events || !capture_.typed || !is_plain_function(probed)) return nullptr;
   const ProbePoint& point = *probed.point;
-  if (lists_.find(point) < list_count_) return nullptr;
+  if (lists_.find(point) < capture_.arguments.size()) return nullptr;
   for (const std::string_view file : file_names(*point.binary))
-    if (const Prototype* const found = table_.find(file, *point.symbol)) return found;
+    if (const auto* const found = capture_.prototypes.find(file, *point.symbol)) return found;
   return nullptr;
 }
 
@@ -82,13 +79,13 @@ std::optional<std::int64_t> KnownFunctions::find_errno_slot(const ProbePoint& po
   return static_cast<std::int64_t>(known->second->value - point.address.value);
 }
 
-void KnownFunctions::add_to(std::span<CapturePoint> points, const CaptureSpec& capture) {
+void KnownFunctions::add_to(std::span<CapturePoint> points) {
   for (CapturePoint& each : points) {
     const Prototype* const prototype = find(each);
     if (prototype == nullptr) continue;
-    const bool reads_errno = prototype->sets_errno && capture.thread_pointer != 0;
+    const bool reads_errno = prototype->sets_errno && capture_.thread_pointer != 0;
     each.known = std::make_shared<const KnownCall>(
-        make_known_call(*prototype, *each.point->symbol, capture, scalars_only_,
+        make_known_call(*prototype, *each.point->symbol, capture_, scalars_only_,
                         reads_errno ? find_errno_slot(*each.point) : std::nullopt));
   }
 }

@@ -35,8 +35,8 @@ static __always_inline int exchange_window(__u64* window, __u64 known, __u64 wan
 #endif
 }
 
-/* Whether the window has room for one more record, which is then counted there. A window begins
- * with its first record. A hit that is too often overtaken by hits on other CPUs has no room. */
+/* Counts one more record in the window. Returns 0 if the window is full. A window begins with its
+ * first record. Also returns 0 if other CPUs change the window at each of 16 attempts. */
 static __always_inline int fits_window(__u64* window) {
   __u64 now = bpf_ktime_get_ns() / 1000000;
 #pragma clang loop unroll(disable)
