@@ -118,6 +118,7 @@ bool RunLoop::takes_more() const {
 
 void RunLoop::show(const Event& event) {
   if (shows_events_) output_.write(event);
+  for (EventSink* const sink : sinks_) sink->take(event);
   ++totals_.events;
 }
 
@@ -147,7 +148,9 @@ void RunLoop::report_loss(const Loss& loss) {
   if (loss.count <= before) return;
   if (known == totals_.losses.end())
     known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
-  output_.write(LostRecord{.count = loss.count - before, .reason = loss.reason});
+  const LostRecord lost{.count = loss.count - before, .reason = loss.reason};
+  output_.write(lost);
+  for (EventSink* const sink : sinks_) sink->take(lost);
   known->count = loss.count;
 }
 

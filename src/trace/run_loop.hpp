@@ -3,6 +3,7 @@
 // by attach, usdt attach and task files.
 #pragma once
 
+#include "output/event_sink.hpp"
 #include "trace/event_source.hpp"
 #include "trace/trace.hpp"
 
@@ -97,6 +98,8 @@ public:
       : source_(source), processes_(processes), signals_(signals), output_(output),
         out_(output.buffer()), limits_(limits), shows_events_(shows_events) {}
 
+  // Also sends each event, and each loss, to the sink, which it borrows.
+  void add_sink(EventSink& sink) { sinks_.push_back(&sink); }
   // Sets the interval of aggregate reports.
   void report_every(std::optional<std::chrono::nanoseconds> interval) { interval_ = interval; }
   // Runs until the duration has passed since `start`, or until something else ends the run. Calls
@@ -129,6 +132,7 @@ private:
   Output& output_;
   OutputBuffer& out_;
   RunLimits limits_;
+  std::vector<EventSink*> sinks_;
   std::optional<std::chrono::nanoseconds> interval_;
   bool shows_events_;
   RunTotals totals_;
