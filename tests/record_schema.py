@@ -56,6 +56,8 @@ class RecordSchema:
         except json.JSONDecodeError as error:
             return f"not JSON: {error}"
         name = record.get("type") if isinstance(record, dict) else None
+        if name and not isinstance(record.pop("device", ""), str):  # any record of --adb may have it
+            return f"{name}/device is not a text"
         if name not in self.validators:
             return f"the schema has no record of type {name!r}"
         for error in self.validators[name].iter_errors(record):

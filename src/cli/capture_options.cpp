@@ -2,11 +2,14 @@
 #include "capture_options.hpp"
 
 #include "option_values.hpp"
+#include "util/user_files.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
+#include <unistd.h>
 
 namespace uprobectl::cli {
 
@@ -23,12 +26,18 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
 
 // Reads one byte more than `most`, so that a larger file is noticed.
 Result<std::string> read_start(const std::string& path, std::size_t most) {
-  std::ifstream file(path, std::ios::binary);
+  const UniqueFd file = open_user_file(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
   std::string content;
   content.resize(most + 1);
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  content.resize(static_cast<std::size_t>(file.gcount()));
-  if (!file.is_open() || file.bad()) return fail(system_error(errno, "cannot read the file"));
+  std::size_t size = 0;
+  ssize_t got = file ? 1 : -1;
+  while (got > 0 && size < content.size()) {
+    do got = ::read(file.get(), content.data() + size, content.size() - size);
+    while (got < 0 && errno == EINTR);
+    size += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+  }
+  if (got < 0) return fail(system_error(errno, "cannot read the file"));
+  content.resize(size);
   return content;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
 
+#include "util/user_files.hpp"
+
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -17,14 +19,7 @@ bool uses_colour(const CommonOptions& options) {
   if (refused != nullptr && *refused != '\0') return false;
   const char* const terminal = std::getenv("TERM");
   return terminal != nullptr && std::string_view(terminal) != "dumb" &&
-         ::isatty(STDERR_FILENO) == 1;
-}
-
-OutputOptions output_options(const CommonOptions& options) {
-  OutputOptions made{.json = options.json, .colour = uses_colour(options)};
-  if (options.verbose) made.level = Output::Level::verbose;
-  if (options.quiet) made.level = Output::Level::quiet;
-  return made;
+         is_user_terminal(STDERR_FILENO);
 }
 
 // main() replaces a descriptor that was closed at the start by one of O_PATH.
@@ -38,6 +33,13 @@ constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
                                           "libbpf " UPROBECTL_LIBBPF_VERSION "\n";
 
 } // namespace
+
+OutputOptions output_options(const CommonOptions& options) {
+  OutputOptions made{.json = options.json, .colour = uses_colour(options)};
+  if (options.verbose) made.level = Output::Level::verbose;
+  if (options.quiet) made.level = Output::Level::quiet;
+  return made;
+}
 
 ExitCode print(std::string_view text, const CommonOptions& options) {
   OutputBuffer out(STDOUT_FILENO);
@@ -53,6 +55,15 @@ void bind_common_options(OptionParser& parser, CommonOptions& options) {
   parser.bind("--verbose", options.verbose);
   parser.bind("--header", options.header);
   parser.bind("--color", options.colour);
+  bind_device_options(parser, options.devices);
+}
+
+void bind_device_options(OptionParser& parser, DeviceArguments& options) {
+  parser.bind("--adb", options.adb);
+  parser.bind("--adb-root", options.adb_root);
+  parser.bind("--clean", options.clean);
+  parser.bind("--device-dir", options.folder);
+  parser.bind("--device-program", options.program);
 }
 
 void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
@@ -92,12 +103,12 @@ Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextSt
   if (options.output) {
     constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
     const mode_t mode = options.private_output ? 0600 : 0666;
-    file = UniqueFd(::open(options.output->c_str(), flags, mode));
+    file = open_user_file(*options.output, flags, mode);
     if (!file) return fail(system_error(errno, "cannot write " + *options.output));
   } else if (is_closed(STDOUT_FILENO)) {
     return fail(Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
   }
-  style.aligned = ::isatty(file ? file.get() : STDOUT_FILENO) == 1;
+  style.aligned = is_user_terminal(file ? file.get() : STDOUT_FILENO);
   style.header = options.header;
   style.verbose = options.verbose;
   made.style = style;

@@ -15,6 +15,15 @@ enum class ExitCode {
   interrupted = 130, // by a signal before the work was done
 };
 
+// The options of --adb.
+struct DeviceArguments {
+  std::optional<std::string> adb; // "one" if no device is named
+  bool adb_root = false;
+  bool clean = false;
+  std::optional<std::string> folder;
+  std::optional<std::string> program;
+};
+
 struct CommonOptions {
   bool json = false;
   std::optional<std::string> output; // a file instead of stdout
@@ -22,10 +31,13 @@ struct CommonOptions {
   bool verbose = false;
   bool header = false;
   std::optional<std::string> colour;
-  bool debuginfod = false;     // of the commands with bind_debug_options()
+  bool debuginfod = false; // of the commands with bind_debug_options()
+  DeviceArguments devices = {};
   bool private_output = false; // create -o with mode 0600: records may contain process memory
 };
 void bind_common_options(OptionParser& parser, CommonOptions& options);
+
+void bind_device_options(OptionParser& parser, DeviceArguments& options);
 
 // --debug-dir, --symfs, --symdir; --debuginfod.
 void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
@@ -46,6 +58,9 @@ ExitCode print(std::string_view text, const CommonOptions& options);
 std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
                                                    const CommonOptions& options,
                                                    std::span<const std::string_view> arguments);
+
+// The format and the messages that the options determine.
+OutputOptions output_options(const CommonOptions& options);
 
 // Opens the output of a run: stdout, or the file of --output, which is truncated. Sets the fields
 // of the style that the options determine.
@@ -71,6 +86,7 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments);
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments);
 ExitCode run_load(std::span<const std::string_view> arguments);
 ExitCode run_list_probes(std::span<const std::string_view> arguments);
+ExitCode run_devices(std::span<const std::string_view> arguments);
 ExitCode run_doctor(std::span<const std::string_view> arguments);
 ExitCode run_help(std::span<const std::string_view> arguments);
 ExitCode run_debug_unwind(std::span<const std::string_view> arguments);

@@ -16,7 +16,9 @@ from pathlib import Path
 
 OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help", "man", "choices", "list",
                "complete", "pattern", "folder", "suggest", "needs", "needs_message", "excludes", "differs",
-               "section", "short"}
+               "section", "short", "detail", "with_adb"}
+FILE_PLACES = {"input", "output", "folder"}  # enumerators of FilePlace
+PLACES = FILE_PLACES | {"device", "host"}
 COMPLETIONS = {"file", "dir", "pid", "command"}
 
 
@@ -41,6 +43,8 @@ def option_of(row, group, command):
         raise SystemExit(f"options.toml: {row['names']}: unknown keys {', '.join(sorted(unknown))}")
     if row.get("complete", "file") not in COMPLETIONS:
         raise SystemExit(f"options.toml: {row['names']}: complete = {row['complete']}")
+    if (row.get("with_adb") in PLACES) != (row.get("complete") in ("file", "dir")):
+        raise SystemExit(f"options.toml: {row['names']}: with_adb belongs to options with complete = file or dir")
     own = row.get("differs", {}).get(command, {})
     return Option({"group": group, "row": row, "own_text": "man" in own, **row, **own})
 
@@ -132,7 +136,8 @@ def help_of(command, commands, topics, full):
         more = "" if full else f"uprobectl {command['name']} --help-all (all options), "
         parts.append(f"see also: {more}uprobectl help (topics)\n")
     else:
-        parts.append("options:\n" + "".join(help_line(option) + "\n" for option in command["options"]))
+        parts.append("options:\n" + "".join(help_line(option) + "\n" for option in command["options"]
+                                            if full or not option.get("detail")))
     text = "\n".join(parts)
     if len(text.splitlines()) > HELP_LINES and not full:
         raise SystemExit(f"options.toml: the help of {command['name']} has more than {HELP_LINES} lines")
@@ -168,7 +173,8 @@ def cpp_option(option, words):
               "optional": str(option.get("optional", False)).lower(),
               "list": str(option.get("list", False)).lower(),
               "choices": words(option.get("choices")), "needs": words(option.get("needs")),
-              "needs_message": literal(needs_message(option))}
+              "needs_message": literal(needs_message(option)),
+              "place": f"FilePlace::{option['with_adb']}" if option.get("with_adb") in FILE_PLACES else "{}"}
     return "{" + ", ".join(f".{key} = {value}" for key, value in fields.items()
                            if value not in ('""', "false", "{}")) + "}"
 
@@ -190,7 +196,8 @@ def cpp(commands, topics, _):
                                 [f"{{{literal(name)}, {literal(hint)}}}" for name, hint in command["other_tools"]]))
         texts = [command["name"], help_of(command, commands, topics, full=False),
                  help_of(command, commands, topics, full=True)]
-        rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}, other_tools_{index}}}")
+        rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}, other_tools_{index}, "
+                    f"{str(command.get('local', False)).lower()}, RootUse::{command.get('adb_root', 'none')}}}")
     return "".join([
         "// Generated from options.toml.\n#include \"option_parser.hpp\"\n\n#include <array>\n\n",
         "namespace uprobectl::cli {\n\nnamespace {\n\n",
@@ -301,7 +308,8 @@ def bash(commands, topics, template):
         if own := own_options(command):
             lines += [f"    '{command['name']}') cat <<'EOF' ;;", *map(bash_option, own), "EOF"]
     first, usdt = completed_commands(commands)
-    values = [name for option in common_options(commands) if "value" in option for name in option.names]
+    values = [name for option in common_options(commands)
+              if "value" in option and not option.get("optional") for name in option.names]
     return fill_template(template, {
         "OPTIONS": "\n".join([*lines, "  esac"]), "COMMANDS": " ".join(first),
         "USDT COMMANDS": " ".join(usdt), "TOPICS": " ".join(topic["name"] for topic in topics),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
+#include "device_options.hpp"
+#include "host/agent.hpp"
 #include "util/mapped_file.hpp"
 #include "util/spelling.hpp"
 
@@ -35,6 +37,7 @@ constexpr std::array all_commands = {
     Command{"load", run_load},
     Command{"list-probes", run_list_probes},
     Command{"doctor", run_doctor},
+    Command{"devices", run_devices},
     Command{"debug-unwind", run_debug_unwind},
     Command{"help", run_help},
 };
@@ -43,7 +46,7 @@ constexpr std::array all_commands = {
 bool takes_value(std::string_view argument) {
   const auto options = command_specs().front().options;
   return std::ranges::any_of(options, [&](const OptionSpec& option) {
-    return !option.value.empty() && has_name(option, argument);
+    return !option.value.empty() && !option.optional && has_name(option, argument);
   });
 }
 
@@ -87,10 +90,19 @@ ExitCode reject_command(std::string_view name) {
   return finish_with(std::move(error).hint("try 'uprobectl --help'"), {});
 }
 
+// Where commands run: the agent of a device runs them there, whatever --adb says.
+enum class Place : std::uint8_t { as_asked, here };
+
 // Finds the subcommand among the program's arguments and runs it.
-ExitCode dispatch(std::vector<std::string_view> arguments) {
+ExitCode dispatch(std::vector<std::string_view> arguments, Place place) {
+  const std::vector<std::string_view> all = arguments;
   const std::size_t at = find_command_index(arguments);
-  if (at == arguments.size()) return run_without_command({}, arguments);
+  const bool may_be_elsewhere = place == Place::as_asked && mentions_devices(all);
+  if (at == arguments.size()) {
+    if (may_be_elsewhere)
+      if (const auto done = run_on_devices({}, all, arguments)) return *done;
+    return run_without_command({}, arguments);
+  }
   std::string name(arguments[at]);
   const std::string_view first = arguments[at];
   arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
@@ -101,7 +113,15 @@ ExitCode dispatch(std::vector<std::string_view> arguments) {
     arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(second));
   }
   const auto command = std::ranges::find(all_commands, name, &Command::name);
-  return command == all_commands.end() ? reject_command(name) : command->run(arguments);
+  if (command == all_commands.end()) return reject_command(name);
+  if (may_be_elsewhere)
+    if (const auto done = run_on_devices(name, all, arguments)) return *done;
+  return command->run(arguments);
+}
+
+// Runs a command in the child of an agent.
+int run_for_agent(const std::vector<std::string>& arguments) {
+  return static_cast<int>(dispatch({arguments.begin(), arguments.end()}, Place::here));
 }
 
 // Keeps fds 0-2 occupied, so that a file opened later is not mistaken for stdout or stderr. An fd
@@ -138,7 +158,9 @@ int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL); // if it is inherited as ignored, children cannot be waited for
   if (!has_enough_stack()) return static_cast<int>(ExitCode::failed);
   try {
-    return static_cast<int>(dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}));
+    if (argc == 2 && std::string_view(argv[1]) == "--agent")
+      return uprobectl::host::run_agent(UPROBECTL_VERSION, run_for_agent);
+    return static_cast<int>(dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}, Place::as_asked));
   } catch (const std::bad_alloc&) {
     std::fputs("uprobectl: error: not enough memory\n"
                "  hint: raise the limit of memory: ulimit -v, or memory.max of the control group\n",

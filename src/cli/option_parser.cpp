@@ -222,6 +222,17 @@ void OptionParser::bind_reader(std::string_view name, Reader read) {
                        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
 }
 
+void OptionParser::bind_all(std::deque<GivenOption>& given) {
+  for (const OptionSpec& spec : impl_->spec.options) {
+    GivenOption& option = given.emplace_back(&spec);
+    if (impl_->options.contains(&spec)) continue; // --help and the like
+    if (spec.value.empty())
+      bind(first_name(spec), option.flag);
+    else
+      bind(first_name(spec), option.values);
+  }
+}
+
 std::string OptionParser::full_name() const { return impl_->full_name(); }
 
 Error OptionParser::usage_error(std::string message) const {

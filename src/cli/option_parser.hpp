@@ -5,9 +5,16 @@
 
 #include "uprobectl/util.hpp"
 
+#include <deque>
 #include <functional>
 
 namespace uprobectl::cli {
+
+// Where the files are that the values of an option name, if the command runs on a device (--adb).
+enum class FilePlace : std::uint8_t { device, input, output, folder };
+
+// Whether a command needs root on a device: never, always; "processes": to look into processes.
+enum class RootUse : std::uint8_t { none, processes, wanted, required };
 
 // One option. The tables are generated from options.toml by generate_options.py.
 struct OptionSpec {
@@ -19,6 +26,7 @@ struct OptionSpec {
   std::span<const std::string_view> choices; // empty: any value
   std::span<const std::string_view> needs;   // one of these options is required
   std::string_view needs_message;
+  FilePlace place = FilePlace::device;
 };
 
 // Two options that cannot be combined.
@@ -42,6 +50,15 @@ struct CommandSpec {
   std::span<const OptionSpec> options;
   std::span<const OptionConflict> conflicts;
   std::span<const OtherToolOption> other_tools;
+  bool local = false; // runs on the workstation even with --adb
+  RootUse root = RootUse::none;
+};
+
+// An option of a command line whose options are not bound to variables.
+struct GivenOption {
+  const OptionSpec* spec = nullptr;
+  bool flag = false;
+  std::vector<std::string> values = {};
 };
 
 // What `uprobectl help NAME` prints.
@@ -91,6 +108,9 @@ public:
       return {};
     });
   }
+
+  // Binds all options of the command to `given`, which gets an element for each.
+  void bind_all(std::deque<GivenOption>& given);
 
   // Parses the arguments and checks choices, needs and conflicts. Usage errors have hints: similar
   // options, and how to get help.

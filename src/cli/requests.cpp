@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "requests.hpp"
 
+#include "util/user_files.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -65,7 +67,8 @@ Result<FileText> FileText::read(const std::string& path, std::size_t max_size) {
   FileText file;
   const bool is_stdin = path == "-";
   file.name_ = is_stdin ? "stdin" : path;
-  if (!is_stdin && is_regular(path)) {
+  const bool is_far = workstation_with(path) != nullptr;
+  if (is_far || (!is_stdin && is_regular(path))) {
     auto mapped = MappedFile::open(path);
     if (!mapped) return fail(std::move(mapped).error());
     if (mapped->bytes().size() > max_size) return fail(too_large(path, max_size));
@@ -97,6 +100,11 @@ Result<void> FileText::for_each_line(const VisitLine& visit) const {
 
 Result<void> replace_file(const std::string& path,
                           const std::function<void(OutputBuffer&)>& write) {
+  if (workstation_with(path) != nullptr) {
+    const UniqueFd file = open_user_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (!file) return fail(system_error(errno, "cannot write " + path));
+    return write_to(file, write);
+  }
   struct stat old{};
   struct stat link{};
   const bool is_there = ::stat(path.c_str(), &old) == 0;

@@ -409,6 +409,29 @@ public:
     finish(record);
   }
 
+  void write(const DeviceRecord& device) override {
+    JsonRecord record(line_, "device");
+    record.field("serial", device.serial);
+    record.field("state", device.state);
+    record.field("model", device.model);
+    record.field("android", device.android);
+    record.field("kernel", device.kernel);
+    record.field("abi", device.abi);
+    record.field("root", device.root);
+    record.field("attach", device.attach);
+    record.field("reason", device.reason);
+    finish(record);
+  }
+
+  void write(const DevicesSummaryRecord& summary) override {
+    JsonRecord record(line_, "devices_summary");
+    record.field("devices", static_cast<std::uint64_t>(summary.devices));
+    record.field("failed", summary.failed);
+    record.field("events", summary.events);
+    record.field("lost", summary.lost);
+    finish(record);
+  }
+
 private:
   static void append_record(std::string& out, const UserRecord* sent) {
     if (sent != nullptr && sent->value)

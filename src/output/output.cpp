@@ -2,6 +2,7 @@
 #include "output/output.hpp"
 
 #include "output/format.hpp"
+#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -297,7 +298,7 @@ void Output::detail(std::string_view text) {
 }
 
 void Output::progress(std::string_view text) {
-  if (level_ == Level::quiet || ::isatty(messages_) == 0) return;
+  if (level_ == Level::quiet || !is_user_terminal(messages_)) return;
   std::string line = "\r"; // start of the line; the rest of it is cleared below
   append_printable(line, text);
   write_message_text(messages_, line + "\x1b[K");

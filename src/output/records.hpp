@@ -174,6 +174,25 @@ struct DriftRecord {
 };
 std::string_view to_string(DriftRecord::Change change); // "new" for `added`
 
+// A device that adb knows (`device`).
+struct DeviceRecord {
+  std::string serial;
+  std::string state; // as adb calls it: "device" if it can be used
+  std::optional<std::string> model = {};
+  std::optional<std::string> android = {}; // version
+  std::optional<std::string> kernel = {};  // release
+  std::optional<std::string> abi = {};
+  std::optional<std::string> root = {}; // "adbd", "su" or "no"
+  std::optional<bool> attach = {};      // whether attaching is possible
+  std::optional<std::string> reason = {};
+};
+// Written after the records of several devices (`devices_summary`).
+struct DevicesSummaryRecord {
+  std::size_t devices = 0;
+  std::vector<std::string> failed = {};     // serial numbers
+  std::optional<std::uint64_t> events = {}; // nullopt if no run had events
+  std::optional<std::uint64_t> lost = {};
+};
 // A failure (`error`).
 struct ErrorRecord {
   std::optional<std::string> target;
@@ -206,6 +225,8 @@ public:
   virtual void write(const LostRecord& record) = 0;
   virtual void write(const SummaryRecord& record) = 0;
   virtual void write(const ErrorRecord& record) = 0;
+  virtual void write(const DeviceRecord& record) = 0;
+  virtual void write(const DevicesSummaryRecord& record) = 0;
   // Writes rows that were held back for alignment.
   virtual void flush_rows() = 0;
 };

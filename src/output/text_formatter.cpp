@@ -421,6 +421,15 @@ public:
   void write(const LostRecord&) override {}
   void write(const SummaryRecord&) override {}
   void write(const ErrorRecord&) override {}
+  void write(const DevicesSummaryRecord&) override {}
+
+  void write(const DeviceRecord& device) override {
+    header({"SERIAL", "STATE", "MODEL", "ANDROID", "KERNEL", "ABI", "ROOT", "ATTACH", "REASON"});
+    const auto shown = [](const std::optional<std::string>& text) { return text.value_or("-"); };
+    table_.row({device.serial, device.state, shown(device.model), shown(device.android),
+                shown(device.kernel), shown(device.abi), shown(device.root),
+                device.attach ? *device.attach ? "yes" : "no" : "-", shown(device.reason)});
+  }
 
 private:
   // Time and sender are only known for maps that provide them.

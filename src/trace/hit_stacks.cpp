@@ -2,6 +2,7 @@
 #include "trace/hit_stacks.hpp"
 
 #include "util/clock.hpp"
+#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -133,7 +134,7 @@ std::string_view missing_frames_label(StackCompleteness completeness) {
 
 Result<std::optional<StackFiles::File>> StackFiles::open(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
-  File file{*path, UniqueFd{::open(path->c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)}};
+  File file{*path, open_user_file(*path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
   if (!file.fd) return fail(system_error(errno, *path));
   return file;
 }
@@ -364,13 +365,13 @@ void HitStacks::save(const unwind::Sample& sample) {
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
-  if (::mkdir(outputs_.save_dir->c_str(), 0700) != 0 && errno != EEXIST) {
+  if (!make_user_folder(*outputs_.save_dir, 0700) && errno != EEXIST) {
     report_not_saved(system_error(errno, *outputs_.save_dir));
     return;
   }
   std::string folder;
   do folder = fmt::format("{}/stack-{}", *outputs_.save_dir, next_folder_++);
-  while (::access(folder.c_str(), F_OK) == 0);
+  while (user_file_exists(folder));
   if (auto saved = processes_.save(sample, folder); !saved)
     report_not_saved(saved.error());
   else

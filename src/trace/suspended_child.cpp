@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/suspended_child.hpp"
 
+#include "util/user_files.hpp"
+
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
@@ -34,12 +36,12 @@ namespace {
 Result<CommandStdout> CommandStdout::open(const CommandOutput& request, int records) {
   CommandStdout output;
   if (request.destination == CommandOutput::Destination::file) {
-    output.file = UniqueFd(
-        ::open(request.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666));
+    output.file =
+        open_user_file(request.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     if (!output.file) return fail(system_error(errno, "cannot write " + request.path));
   }
   output.is_stderr = request.destination == CommandOutput::Destination::automatic &&
-                     records == STDOUT_FILENO && ::isatty(STDOUT_FILENO) == 0;
+                     records == STDOUT_FILENO && !is_user_terminal(STDOUT_FILENO);
   return output;
 }
 

@@ -6,12 +6,12 @@
 #include "util/mapped_file.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
+#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <dirent.h>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <set>
 #include <sys/stat.h>
@@ -304,22 +304,19 @@ std::string format_maps(std::span<const Mapping> mappings) {
 }
 
 Result<SavedFolder> SavedFolder::create(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) != 0) return fail(system_error(errno, folder));
+  if (!make_user_folder(folder, 0700)) return fail(system_error(errno, folder));
   return SavedFolder(folder);
 }
 
 Result<void> SavedFolder::write(std::string_view name, Bytes content, std::string_view source) {
   const std::string path = folder_ + "/" + std::string(name);
   const UniqueFd fd{
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
+      open_user_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
   if (!fd) return fail(system_error(errno, path));
   return write_all(fd.get(), content, path, source);
 }
 
-void SavedFolder::remove() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
+void SavedFolder::remove() { static_cast<void>(remove_user_folder(folder_)); }
 
 std::string SavedFolder::free_name(std::string_view path) const {
   const std::string base(path == "[vdso]" ? "vdso.so" : file_name_of(path));

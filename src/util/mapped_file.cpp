@@ -2,6 +2,7 @@
 #include "util/mapped_file.hpp"
 
 #include "util/rooted_path.hpp"
+#include "util/user_files.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -216,6 +217,7 @@ FileChange MappedFile::change() const {
 }
 
 Result<std::string> MappedFile::real_path() const {
+  if (workstation_with(path_) != nullptr) return path_;
   auto path = read_descriptor_path(fd_.get());
   if (!path) {
     // /proc is not mounted, for example in a small container or early at boot.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "util/rooted_path.hpp"
 
+#include "util/user_files.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -218,6 +220,13 @@ std::expected<struct stat, int> stat_path(const std::string& path) {
 
 Result<RegularFile> open_regular_file(const std::string& path) {
   constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  if (Workstation* const there = workstation_with(path)) {
+    RegularFile file{there->open(path, flags, 0), {}};
+    if (!file.fd || ::fstat(file.fd.get(), &file.status) != 0)
+      return fail(system_error(errno, path));
+    if (!S_ISREG(file.status.st_mode)) return fail(ErrorKind::io, path + ": not a regular file");
+    return file;
+  }
   const UniqueFd found = open_any(path);
   if (!found) return fail(open_error(errno, path));
   RegularFile file{};

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_options.hpp"
+
+#include "events/filter.hpp"
+#include "host/agent_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <unistd.h>
+
+namespace uprobectl::cli {
+
+namespace {
+
+// The parsed command line of a run on devices.
+class CommandLine {
+public:
+  CommandLine(std::string_view command, std::span<const std::string_view> arguments)
+      : parser_(command) {
+    const auto specs = command_specs();
+    spec_ = &*std::ranges::find(specs, command, &CommandSpec::name);
+    parser_.bind_all(given_);
+    parsed_ = parser_.parse(arguments);
+  }
+
+  // Whether the command runs on devices.
+  bool is_for_devices() const {
+    return parsed_ && !parsed_->help && !parsed_->help_all && !parsed_->version && !spec_->local &&
+           value("--adb").has_value();
+  }
+
+  const CommandSpec& spec() const { return *spec_; }
+  const Arguments& parsed() const { return *parsed_; }
+
+  bool flag(std::string_view name) const {
+    const GivenOption* const option = find(name);
+    return option != nullptr && option->flag;
+  }
+  bool has(std::string_view name) const {
+    const GivenOption* const option = find(name);
+    return option != nullptr && (option->flag || !option->values.empty());
+  }
+  std::optional<std::string> value(std::string_view name) const {
+    const GivenOption* const option = find(name);
+    if (option == nullptr || option->values.empty()) return std::nullopt;
+    return option->values.back();
+  }
+  std::span<const std::string> values(std::string_view name) const {
+    const GivenOption* const option = find(name);
+    return option == nullptr ? std::span<const std::string>() : option->values;
+  }
+  const std::deque<GivenOption>& given() const { return given_; }
+
+private:
+  const GivenOption* find(std::string_view name) const {
+    const auto found = std::ranges::find_if(
+        given_, [&](const GivenOption& option) { return has_name(*option.spec, name); });
+    return found == given_.end() ? nullptr : &*found;
+  }
+
+  OptionParser parser_;
+  const CommandSpec* spec_;
+  std::deque<GivenOption> given_;
+  Result<Arguments> parsed_;
+};
+
+void add_path(std::vector<std::string>& paths, const std::string& path) {
+  if (!path.starts_with(host::device_prefix) && std::ranges::find(paths, path) == paths.end())
+    paths.push_back(path);
+}
+
+// The files of "in @FILE" in a condition.
+void add_set_files(std::vector<std::string>& paths, std::string_view condition) {
+  static_cast<void>(parse_filter(condition, [&](const std::string& path) -> Result<std::string> {
+    add_path(paths, path);
+    return std::string();
+  }));
+}
+
+host::UserPaths find_user_paths(const CommandLine& line) {
+  host::UserPaths paths;
+  for (const GivenOption& option : line.given())
+    for (const std::string& value : option.values) switch (option.spec->place) {
+      case FilePlace::input:
+        add_path(paths.inputs, value);
+        break;
+      case FilePlace::output:
+        add_path(paths.outputs, value);
+        break;
+      case FilePlace::folder:
+        add_path(paths.folders, value);
+        break;
+      case FilePlace::device:
+        break;
+      }
+  for (const std::string& condition : line.values("--if")) add_set_files(paths.inputs, condition);
+  if (line.spec().name == "load")
+    for (const std::string& object : line.parsed().words()) add_path(paths.inputs, object);
+  return paths;
+}
+
+host::RootNeed root_need(const CommandLine& line) {
+  switch (line.spec().root) {
+  case RootUse::none:
+    return host::RootNeed::none;
+  case RootUse::processes:
+    return line.has("--pid") || line.has("--app") ? host::RootNeed::wanted : host::RootNeed::none;
+  case RootUse::wanted:
+    return host::RootNeed::wanted;
+  case RootUse::required:
+    return line.flag("--dry-run") ? host::RootNeed::wanted : host::RootNeed::required;
+  }
+  return host::RootNeed::none;
+}
+
+DeviceArguments device_arguments(const CommandLine& line) {
+  return {.adb = line.value("--adb"),
+          .adb_root = line.flag("--adb-root"),
+          .clean = line.flag("--clean"),
+          .folder = line.value("--device-dir"),
+          .program = line.value("--device-program")};
+}
+
+// The options of messages and errors, before the command itself reads them.
+CommonOptions common_options(const CommandLine& line) {
+  CommonOptions common;
+  common.json = line.flag("--json");
+  common.output = line.value("--output");
+  common.quiet = line.flag("--quiet");
+  common.verbose = line.flag("--verbose");
+  common.colour = line.value("--color");
+  return common;
+}
+
+} // namespace
+
+bool mentions_devices(std::span<const std::string_view> arguments) {
+  const auto dashes = std::ranges::find(arguments, "--");
+  return std::any_of(arguments.begin(), dashes, [](std::string_view argument) {
+    return argument == "--adb" || argument.starts_with("--adb=");
+  });
+}
+
+Result<host::DeviceOptions> read_device_options(const DeviceArguments& arguments) {
+  const std::string named = arguments.adb.value_or("one");
+  auto selection = host::parse_selection(named == "one" ? "" : named);
+  if (!selection) return fail(std::move(selection).error());
+  host::DeviceOptions options{.selection = std::move(*selection),
+                              .restart_adbd = arguments.adb_root,
+                              .clean = arguments.clean,
+                              .program = arguments.program};
+  if (arguments.folder) options.folder = *arguments.folder;
+  if (!host::is_device_folder(options.folder))
+    return fail(ErrorKind::usage, "invalid folder '" + options.folder +
+                                      "' for --device-dir (expected an absolute path of letters, "
+                                      "digits and . _ + -)");
+  return options;
+}
+
+std::optional<ExitCode> run_on_devices(std::string_view command,
+                                       std::span<const std::string_view> all,
+                                       std::span<const std::string_view> arguments) {
+  const CommandLine line(command, arguments);
+  if (!line.is_for_devices()) return std::nullopt;
+  // Without a command there is only --clean.
+  if (command.empty() && !line.flag("--clean")) return std::nullopt;
+  const CommonOptions common = common_options(line);
+  const auto options = read_device_options(device_arguments(line));
+  if (!options) return finish_with(options.error(), common);
+
+  host::DeviceRun run{.program_version = UPROBECTL_VERSION, .root = root_need(line)};
+  run.json = common.json;
+  if (common.output && !common.output->starts_with(host::device_prefix))
+    run.record_files = {*common.output};
+  if (!command.empty()) {
+    run.request.arguments.assign(all.begin(), all.end());
+    run.request.paths = find_user_paths(line);
+    run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
+    run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
+  }
+  const auto status = host::run_on_devices(*options, run, output_options(common));
+  return status ? static_cast<ExitCode>(*status) : finish_with(status.error(), common);
+}
+
+} // namespace uprobectl::cli

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/device.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+#include <llvm/ADT/StringExtras.h>
+#include <llvm/Support/SHA256.h>
+#include <unistd.h>
+
+namespace uprobectl::host {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto command_timeout = 30s;
+constexpr auto su_timeout = 30s; // a user may have to confirm on the device
+constexpr auto push_timeout = 600s;
+constexpr std::string_view program_name = "uprobectl";
+
+struct Machine {
+  std::string_view name; // uname -m
+  std::string_view abi;  // of Android
+  std::uint16_t number;  // e_machine
+};
+constexpr std::array machines = {Machine{"aarch64", "arm64-v8a", 183},
+                                 Machine{"x86_64", "x86_64", 62}};
+
+// The last line that is not empty: where tools say why they fail.
+std::string last_line(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  const auto newline = text.rfind('\n');
+  return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1));
+}
+
+// Why a client has failed. It says more than that, some of it after the error.
+std::string reason_of(const AdbResult& result) {
+  const std::string all = result.output + "\n" + result.errors;
+  std::string line = last_line(result.errors.empty() ? result.output : result.errors);
+  for (const std::string_view prefix : {"adb: error: ", "error: ", "adb: "}) {
+    const auto at = all.starts_with(prefix) ? 0 : all.rfind("\n" + std::string(prefix));
+    if (at == std::string::npos) continue;
+    const auto begin = at + prefix.size() + (at == 0 ? 0 : 1);
+    line = all.substr(begin, all.find('\n', begin) - begin);
+    break;
+  }
+  return line.empty() ? fmt::format("exit status {}", result.status) : line;
+}
+
+std::optional<std::uint32_t> parse_uid(std::string_view text) {
+  while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
+  std::uint32_t uid = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), uid);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return uid;
+}
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 64 && std::ranges::all_of(text, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+std::string own_folder() {
+  std::array<char, 4096> path{};
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  const std::string_view exe(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return std::string(exe.substr(0, exe.rfind('/')));
+}
+
+// Reads the program and checks its machine.
+Result<DeviceProgram> read_program(const std::string& path, const Machine& machine) {
+  const auto file = MappedFile::open(path);
+  if (!file) return fail(file.error());
+  // Gabi: e_ident, e_type, e_machine at 18; the supported machines are little-endian.
+  const auto magic = slice(file->bytes(), 0, 4);
+  const auto number = read_at<std::uint16_t>(file->bytes(), 18);
+  if (!magic ||
+      as_text(*magic) != "\x7f"
+                         "ELF" ||
+      number != machine.number)
+    return fail(ErrorKind::wrong_machine,
+                fmt::format("{}: not a program for {}", path, machine.name));
+  const auto digest = llvm::SHA256::hash(
+      {reinterpret_cast<const std::uint8_t*>(file->bytes().data()), file->bytes().size()});
+  return DeviceProgram{path, llvm::toHex(digest, /*LowerCase=*/true)};
+}
+
+} // namespace
+
+DeviceFacts parse_facts(std::string_view text) {
+  DeviceFacts facts;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const auto equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view key = line.substr(0, equals);
+    const std::string_view value = line.substr(equals + 1);
+    if (key == "uid")
+      facts.uid = parse_uid(value);
+    else if (key == "machine")
+      facts.machine = value;
+    else if (key == "kernel")
+      facts.kernel = value;
+    else if (key == "abi")
+      facts.abi = value;
+    else if (key == "model")
+      facts.model = value;
+    else if (key == "android")
+      facts.android = value;
+    else if (const auto sum = value.substr(0, value.find(' ')); key == "sha256" && is_sha256(sum))
+      facts.program_sha256 = sum;
+  }
+  return facts;
+}
+
+bool is_device_folder(std::string_view path) {
+  constexpr std::size_t max_length = 1024;
+  return path.starts_with('/') && path.size() <= max_length &&
+         std::ranges::all_of(path, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  std::string_view("/._+-").contains(c);
+         });
+}
+
+Result<DeviceProgram> DevicePrograms::find(const std::string& machine) {
+  const std::scoped_lock lock(mutex_);
+  const auto before = found_.find(machine);
+  if (before != found_.end()) return before->second;
+  return found_.emplace(machine, search(machine)).first->second;
+}
+
+Result<DeviceProgram> DevicePrograms::search(const std::string& machine) const {
+  const auto* const known = std::ranges::find(machines, machine, &Machine::name);
+  if (known == machines.end())
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format("uprobectl does not run on '{}' (expected aarch64 or x86_64)", machine));
+  if (chosen_) return read_program(*chosen_, *known);
+  const std::string beside = own_folder();
+  for (const std::string& path :
+       {fmt::format("/proc/{}/exe", ::getpid()), // the client opens it, too
+        fmt::format("{}/../lib/uprobectl/{}/uprobectl", beside, known->abi),
+        fmt::format("{}/uprobectl-{}", beside, known->name)})
+    if (auto program = read_program(path, *known)) return program;
+  return fail(
+      Error{ErrorKind::not_found, fmt::format("no program of this release for {}", known->name)}
+          .hint(fmt::format("put uprobectl-{} of the release beside this program", known->name))
+          .hint("or name it: --device-program FILE"));
+}
+
+std::vector<std::string> Device::words(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {adb_, "-s", serial_});
+  return arguments;
+}
+
+Result<AdbResult> Device::shell(const std::string& command,
+                                std::chrono::milliseconds timeout) const {
+  return run_adb(words({"shell", "-T", "-e", "none", command}), timeout);
+}
+
+// The command has nothing of the user's but the folder, which is_device_folder() has checked.
+Result<void> Device::survey() {
+  std::string command;
+  for (const auto& [key, source] : {std::pair{"uid", "id -u"},
+                                    {"machine", "uname -m"},
+                                    {"kernel", "uname -r"},
+                                    {"abi", "getprop ro.product.cpu.abi"},
+                                    {"model", "getprop ro.product.model"},
+                                    {"android", "getprop ro.build.version.release"}})
+    command += fmt::format("echo {}=\"$({} 2>/dev/null)\"; ", key, source);
+  command += fmt::format("echo sha256=\"$(sha256sum {}/{} 2>/dev/null)\"", folder_, program_name);
+  const auto result = shell(command, command_timeout);
+  if (!result) return fail(result.error());
+  facts_ = parse_facts(result->output);
+  if (facts_.machine.empty())
+    return fail(ErrorKind::io,
+                fmt::format("cannot run commands on the device: {}", reason_of(*result)));
+  if (facts_.uid == 0) root_way_ = RootWay::adbd;
+  return {};
+}
+
+Result<void> Device::restart_as_root() {
+  const auto restarted = run_adb(words({"root"}), command_timeout);
+  if (!restarted) return fail(restarted.error());
+  // The exit status is 0 even if a production build refuses.
+  const auto there = run_adb(words({"wait-for-device"}), command_timeout);
+  if (!there) return fail(there.error());
+  if (auto surveyed = survey(); !surveyed) return surveyed;
+  if (root_way_ == RootWay::adbd) return {};
+  return fail(ErrorKind::not_permitted, "adbd cannot run as root: " + reason_of(*restarted));
+}
+
+Result<void> Device::gain_root(RootNeed need, bool restart_adbd) {
+  if (need == RootNeed::none || root_way_ == RootWay::adbd) return {};
+  if (restart_adbd) {
+    auto restarted = restart_as_root();
+    if (restarted || need == RootNeed::required) return restarted;
+  }
+  // `su USER COMMAND` is that of AOSP (system/extras/su), `su -c COMMAND` that of Magisk and
+  // others.
+  for (const auto& [way, command] : {std::pair{RootWay::su_user, "su 0 id -u"},
+                                     std::pair{RootWay::su_command, "su -c 'id -u'"}}) {
+    const auto result = shell(command, su_timeout);
+    if (!result) {
+      if (result.error().kind == ErrorKind::interrupted) return fail(result.error());
+      continue;
+    }
+    if (result->status != 0 || parse_uid(last_line(result->output)) != 0) continue;
+    root_way_ = way;
+    return {};
+  }
+  if (need != RootNeed::required) return {};
+  return fail(
+      Error{ErrorKind::not_permitted, "this needs root, and the device has no usable su"}.hint(
+          "on userdebug and eng builds, let adbd restart as root: --adb-root"));
+}
+
+Result<bool> Device::install(DevicePrograms& programs) {
+  const auto program = programs.find(facts_.machine);
+  if (!program) return fail(program.error());
+  if (program->sha256 == facts_.program_sha256) return false;
+  // A complete file replaces the old one at once: other runs may be using it.
+  const std::string target = fmt::format("{}/{}", folder_, program_name);
+  const std::string temporary = fmt::format("{}.{}", target, ::getpid());
+  const auto failed = [&](const std::string& why) -> Result<bool> {
+    static_cast<void>(shell("rm -f " + temporary, command_timeout));
+    return fail(
+        Error{ErrorKind::io, fmt::format("cannot install {} on the device: {}", target, why)}.hint(
+            "choose another folder: --device-dir DIR"));
+  };
+  const auto pushed = run_adb(words({"push", program->path, temporary}), push_timeout);
+  if (!pushed) return fail(pushed.error());
+  if (pushed->status != 0) return failed(reason_of(*pushed));
+  const auto moved =
+      shell(fmt::format("chmod 755 {0} && mv -f {0} {1} && sha256sum {1}", temporary, target),
+            command_timeout);
+  if (!moved) return fail(moved.error());
+  if (!moved->output.starts_with(program->sha256)) return failed(reason_of(*moved));
+  facts_.program_sha256 = program->sha256;
+  return true;
+}
+
+Result<void> Device::remove_program() {
+  const auto removed = shell(fmt::format("rm -f {}/{}", folder_, program_name), command_timeout);
+  if (!removed) return fail(removed.error());
+  if (removed->status != 0)
+    return fail(ErrorKind::io, "cannot remove the program: " + reason_of(*removed));
+  return {};
+}
+
+std::vector<std::string> Device::agent_words() const {
+  const std::string agent = fmt::format("{}/{} --agent", folder_, program_name);
+  std::string command = "exec " + agent;
+  if (root_way_ == RootWay::su_user) command = "exec su 0 " + agent;
+  if (root_way_ == RootWay::su_command) command = fmt::format("exec su -c '{}'", agent);
+  return words({"shell", "-T", "-e", "none", command});
+}
+
+} // namespace uprobectl::host

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/device_runs.hpp"
+
+#include "host/agent_run.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <llvm/Support/JSON.h>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+namespace uprobectl::host {
+
+namespace {
+
+// A thread, a client and some buffers each.
+constexpr std::size_t max_devices = 128;
+
+UniqueFd make_memory_file() { return UniqueFd(::memfd_create("uprobectl", MFD_CLOEXEC)); }
+
+std::string read_memory_file(const UniqueFd& file) {
+  std::string text;
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  text.resize(static_cast<std::size_t>(std::max<off_t>(size, 0)));
+  const ssize_t got = ::pread(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return text;
+}
+
+// The text that Output::fail() or Output::status() writes to stderr.
+std::string message_text(OutputOptions options, const std::function<void(Output&)>& write) {
+  const UniqueFd file = make_memory_file();
+  options.messages = file.get();
+  options.json = false;
+  {
+    Output output(-1, options);
+    write(output);
+  }
+  return read_memory_file(file);
+}
+
+std::string json_text(const std::function<void(RecordFormatter&)>& write) {
+  OutputBuffer buffer(-1);
+  buffer.disable_auto_flush();
+  write(*make_json_formatter(buffer));
+  std::string text = buffer.draft();
+  buffer.abandon();
+  return text;
+}
+
+Error unusable(const ListedDevice& device) {
+  Error error{ErrorKind::io, fmt::format("the device cannot be used: {}", device.state)};
+  if (device.state == "unauthorized")
+    error.hints.emplace_back("confirm this workstation on the screen of the device");
+  if (device.state == "offline") error.hints.emplace_back("reconnect it: adb reconnect offline");
+  return error;
+}
+
+struct Client {
+  std::string adb;
+  std::vector<ListedDevice> devices;
+};
+
+Result<Client> find_devices(const DeviceSelection& selection) {
+  auto adb = find_adb();
+  if (!adb) return fail(std::move(adb).error());
+  auto listed = list_devices(*adb);
+  if (!listed) return fail(std::move(listed).error());
+  const char* const serial = std::getenv("ANDROID_SERIAL");
+  auto selected = select_devices(selection, std::move(*listed), serial == nullptr ? "" : serial);
+  if (!selected) return fail(std::move(selected).error());
+  if (selected->size() > max_devices)
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} devices, expected at most {}", selected->size(), max_devices));
+  return Client{std::move(*adb), std::move(*selected)};
+}
+
+// All runs of one command.
+class Runs {
+public:
+  Runs(const DeviceOptions& options, const DeviceRun& run, const OutputOptions& output,
+       Client client)
+      : options_(options), run_(run), output_options_(output), client_(std::move(client)),
+        programs_(options.program), is_alone_(client_.devices.size() == 1),
+        record_mark_(run.json    ? LineMark::device
+                     : is_alone_ ? LineMark::none
+                                 : LineMark::column),
+        inputs_(read_inputs(run.request.paths.inputs)),
+        record_files_(run.record_files, record_mark_), records_(STDOUT_FILENO),
+        messages_(STDERR_FILENO) {}
+
+  int run();
+
+private:
+  struct Outcome {
+    int status = 1;
+    std::optional<Error> error = {};
+    MarkedLines::Totals totals = {};
+  };
+
+  void run_one(const ListedDevice& listed, Outcome& outcome);
+  Result<int> run_prepared(Device& device, Outcome& outcome);
+  Result<void> prepare(Device& device, const ListedDevice& listed);
+  void report(const std::string& serial, const Error& error);
+  void write_summary(const std::vector<Outcome>& outcomes);
+  int finish(const std::vector<Outcome>& outcomes);
+
+  const DeviceOptions& options_;
+  const DeviceRun& run_;
+  const OutputOptions& output_options_;
+  Client client_;
+  DevicePrograms programs_;
+  bool is_alone_;
+  LineMark record_mark_;
+  InputFiles inputs_;
+  RecordFiles record_files_;
+  Sink records_;
+  Sink messages_;
+};
+
+int Runs::run() {
+  std::vector<Outcome> outcomes(client_.devices.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    threads.emplace_back([this, i, &outcomes] { run_one(client_.devices[i], outcomes[i]); });
+  for (std::thread& thread : threads) thread.join();
+  if (!is_alone_) write_summary(outcomes);
+  return finish(outcomes);
+}
+
+Result<void> Runs::prepare(Device& device, const ListedDevice& listed) {
+  if (listed.state != "device") return fail(unusable(listed));
+  if (auto surveyed = device.survey(); !surveyed) return surveyed;
+  if (run_.request.arguments.empty()) return {};
+  if (auto gained = device.gain_root(run_.root, options_.restart_adbd); !gained) return gained;
+  if (auto installed = device.install(programs_); !installed)
+    return fail(std::move(installed).error());
+  return {};
+}
+
+Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
+  if (run_.request.arguments.empty()) return 0;
+  const LineMark mark = is_alone_ ? LineMark::none : LineMark::prefix;
+  AgentStreams streams{MarkedLines(records_, record_mark_, device.serial()),
+                       MarkedLines(messages_, mark, device.serial())};
+  HostFiles files(run_.request.paths, inputs_, record_files_, device.serial(), is_alone_);
+  auto status =
+      run_on_agent(device.agent_words(), run_.program_version, run_.request, files, streams);
+  outcome.totals = streams.records.totals();
+  if (auto error = files.finish()) return fail(std::move(*error));
+  return status;
+}
+
+void Runs::run_one(const ListedDevice& listed, Outcome& outcome) {
+  Device device(client_.adb, listed.serial, options_.folder);
+  auto prepared = prepare(device, listed);
+  Result<int> status =
+      prepared ? run_prepared(device, outcome) : Result<int>(fail(std::move(prepared).error()));
+  if (options_.clean && !device.facts().machine.empty())
+    if (auto removed = device.remove_program(); !removed && status)
+      status = fail(std::move(removed).error());
+  if (status) {
+    outcome.status = *status;
+    return;
+  }
+  constexpr int interrupted_status = 130;
+  if (status.error().kind == ErrorKind::interrupted) outcome.status = interrupted_status;
+  outcome.error = std::move(status).error();
+  report(listed.serial, *outcome.error);
+}
+
+void Runs::report(const std::string& serial, const Error& error) {
+  messages_.write(
+      message_text(output_options_, [&](Output& out) { out.fail(Error(error).within(serial)); }));
+  if (!run_.json || !run_.record_files.empty()) return;
+  MarkedLines lines(records_, LineMark::device, serial);
+  static_cast<void>(lines.add(
+      json_text([&](RecordFormatter& formatter) { formatter.write(ErrorRecord{{}, {}, error}); })));
+}
+
+void Runs::write_summary(const std::vector<Outcome>& outcomes) {
+  DevicesSummaryRecord summary{.devices = outcomes.size()};
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i].status != 0) summary.failed.push_back(client_.devices[i].serial);
+    if (!outcomes[i].totals.any) continue;
+    summary.events = summary.events.value_or(0) + outcomes[i].totals.events;
+    summary.lost = summary.lost.value_or(0) + outcomes[i].totals.lost;
+  }
+  std::string text = fmt::format("{} devices", summary.devices);
+  if (summary.events) text += fmt::format(", {} events, {} lost", *summary.events, *summary.lost);
+  if (!summary.failed.empty())
+    text +=
+        fmt::format("; failed on {}: {}", summary.failed.size(), fmt::join(summary.failed, ", "));
+  messages_.write(message_text(output_options_, [&](Output& out) { out.status(text); }));
+  if (run_.json && run_.record_files.empty())
+    records_.write(json_text([&](RecordFormatter& formatter) { formatter.write(summary); }));
+}
+
+int Runs::finish(const std::vector<Outcome>& outcomes) {
+  std::optional<Error> error = records_.finish();
+  if (auto failed = record_files_.finish(); failed && !error) error = std::move(failed);
+  if (error) messages_.write(message_text(output_options_, [&](Output& out) { out.fail(*error); }));
+  static_cast<void>(messages_.finish());
+  if (error) return 1;
+  const int first = outcomes.front().status;
+  const bool equal = std::ranges::all_of(
+      outcomes, [&](const Outcome& outcome) { return outcome.status == first; });
+  return equal ? first : 1;
+}
+
+std::string root_text(const Device& device) {
+  switch (device.root_way()) {
+  case RootWay::none:
+    return "no";
+  case RootWay::adbd:
+    return "adbd";
+  case RootWay::su_user:
+  case RootWay::su_command:
+    return "su";
+  }
+  return {};
+}
+
+std::optional<std::string> known(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+Result<Verdict> ask_doctor(Device& device, DevicePrograms& programs,
+                           std::string_view program_version) {
+  if (auto installed = device.install(programs); !installed)
+    return fail(std::move(installed).error());
+  const UniqueFd records = make_memory_file();
+  const UniqueFd messages = make_memory_file();
+  if (!records || !messages) return fail(system_error(errno, "cannot create a file in memory"));
+  Sink record_sink(records.get());
+  Sink message_sink(messages.get());
+  AgentStreams streams{MarkedLines(record_sink, LineMark::none, {}),
+                       MarkedLines(message_sink, LineMark::none, {})};
+  const InputFiles no_inputs;
+  RecordFiles no_records({}, LineMark::none);
+  HostFiles files({}, no_inputs, no_records, device.serial(), true);
+  const auto status = run_on_agent(device.agent_words(), program_version,
+                                   {.arguments = {"doctor", "--json"}}, files, streams);
+  if (!status) return fail(status.error());
+  if (auto verdict = parse_verdict(read_memory_file(records))) return std::move(*verdict);
+  return fail(ErrorKind::io, fmt::format("doctor ended with status {}", *status));
+}
+
+DeviceRecord describe_device(const std::string& adb, const ListedDevice& listed,
+                             const DeviceOptions& options, DevicePrograms& programs,
+                             std::string_view program_version) {
+  DeviceRecord record{.serial = listed.serial, .state = listed.state};
+  if (listed.state != "device") {
+    record.reason = unusable(listed).message;
+    return record;
+  }
+  Device device(adb, listed.serial, options.folder);
+  auto done = device.survey();
+  const DeviceFacts& facts = device.facts();
+  record.model = known(facts.model);
+  record.android = known(facts.android);
+  record.kernel = known(facts.kernel);
+  record.abi = known(facts.abi.empty() ? facts.machine : facts.abi);
+  if (done) done = device.gain_root(RootNeed::wanted, options.restart_adbd);
+  if (done) {
+    record.root = root_text(device);
+    if (auto verdict = ask_doctor(device, programs, program_version)) {
+      record.attach = verdict->ok;
+      record.reason = std::move(verdict->reason);
+    } else {
+      done = fail(std::move(verdict).error());
+    }
+  }
+  if (!done) record.reason = std::move(done).error().message;
+  if (options.clean && !facts.machine.empty()) static_cast<void>(device.remove_program());
+  return record;
+}
+
+} // namespace
+
+Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
+                           const OutputOptions& output) {
+  const Interrupts interrupts;
+  auto client = find_devices(options.selection);
+  if (!client) return fail(std::move(client).error());
+  return Runs(options, run, output, std::move(*client)).run();
+}
+
+Result<std::vector<DeviceRecord>> describe_devices(const DeviceOptions& options,
+                                                   std::string_view program_version) {
+  const Interrupts interrupts;
+  const auto client = find_devices(options.selection);
+  if (!client) return fail(client.error());
+  DevicePrograms programs(options.program);
+  std::vector<DeviceRecord> records(client->devices.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < records.size(); ++i)
+    threads.emplace_back([&, i] {
+      records[i] =
+          describe_device(client->adb, client->devices[i], options, programs, program_version);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return records;
+}
+
+std::optional<Verdict> parse_verdict(std::string_view records) {
+  while (!records.empty()) {
+    const auto end = std::min(records.find('\n'), records.size());
+    auto record = llvm::json::parse(llvm::StringRef(records.data(), end));
+    records.remove_prefix(std::min(end + 1, records.size()));
+    if (!record) {
+      llvm::consumeError(record.takeError());
+      continue;
+    }
+    const auto* const object = record->getAsObject();
+    if (object == nullptr || object->getString("name") != llvm::StringRef("attach")) continue;
+    const auto ok = object->getBoolean("ok");
+    const auto reason = object->getString("reason");
+    if (ok && reason) return Verdict{*ok, reason->str()};
+  }
+  return std::nullopt;
+}
+
+} // namespace uprobectl::host

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a command on the selected devices, side by side.
+#pragma once
+
+#include "host/device.hpp"
+#include "host/run_request.hpp"
+#include "output/output.hpp"
+
+namespace uprobectl::host {
+
+struct DeviceOptions {
+  DeviceSelection selection = {};
+  bool restart_adbd = false; // as root, if the run needs root
+  bool clean = false;        // remove the program at the end
+  std::string folder = "/data/local/tmp";
+  std::optional<std::string> program = {}; // to install, instead of that of this release
+};
+
+struct DeviceRun {
+  std::string program_version;
+  RunRequest request; // no arguments: nothing runs
+  RootNeed root = RootNeed::none;
+  std::vector<std::string> record_files = {}; // outputs that get the records of all devices
+  bool json = false;
+};
+
+// Runs the command on each device and writes its output to stdout and stderr as it comes; each JSON
+// record has `device`. Returns the exit status: that of the runs if they are equal, else 1. Fails
+// if there is no such device. A device that fails does not end the runs on others.
+Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
+                           const OutputOptions& output);
+
+// Describes the selected devices, all by default. Runs `doctor` on those that can be used.
+Result<std::vector<DeviceRecord>> describe_devices(const DeviceOptions& options,
+                                                   std::string_view program_version);
+
+// Reads the verdict of `doctor --json`: its record `attach`.
+struct Verdict {
+  bool ok = false;
+  std::string reason;
+};
+std::optional<Verdict> parse_verdict(std::string_view records);
+
+} // namespace uprobectl::host

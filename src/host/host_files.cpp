@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/host_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl::host {
+
+namespace {
+
+constexpr std::size_t max_input = 256 << 20;
+constexpr std::size_t max_closed = 64; // files whose readers are waited for at the end only
+
+InputFile read_input(const std::string& path) {
+  InputFile file;
+  UniqueFd opened;
+  int fd = STDIN_FILENO;
+  if (path != "-") {
+    opened = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    fd = opened.get();
+  }
+  std::array<char, 64 << 10> chunk{};
+  while (fd >= 0) {
+    const ssize_t got = ::read(fd, chunk.data(), chunk.size());
+    if (got == 0) return file;
+    if (got < 0) break;
+    file.content.append(chunk.data(), static_cast<std::size_t>(got));
+    if (file.content.size() <= max_input) continue;
+    errno = EFBIG;
+    break;
+  }
+  file.errnum = errno;
+  return file;
+}
+
+} // namespace
+
+InputFiles read_inputs(const std::vector<std::string>& paths) {
+  InputFiles files;
+  for (const std::string& path : paths)
+    if (!files.contains(path)) files.emplace(path, read_input(path));
+  return files;
+}
+
+std::string with_suffix(std::string_view path, std::string_view suffix) {
+  if (suffix.empty()) return std::string(path);
+  std::string clean(suffix);
+  std::ranges::replace(clean, '/', '_');
+  std::ranges::replace(clean, ':', '_');
+  const auto slash = path.rfind('/');
+  const std::size_t name = slash == std::string_view::npos ? 0 : slash + 1;
+  const auto dot = path.find('.', name + 1); // not that of a hidden file
+  const std::size_t at = std::min(dot, path.size());
+  return std::string(path.substr(0, at)) + "." + clean + std::string(path.substr(at));
+}
+
+bool RecordFiles::has(std::string_view path) const {
+  return std::ranges::find(paths_, path) != paths_.end();
+}
+
+std::shared_ptr<Sink> RecordFiles::open(const std::string& path, int flags, mode_t mode) {
+  const std::scoped_lock lock(mutex_);
+  const auto before = open_.find(path);
+  if (before != open_.end()) return before->second;
+  UniqueFd file(::open(path.c_str(), flags, mode));
+  if (!file) return nullptr;
+  return open_.emplace(path, std::make_shared<Sink>(std::move(file), false)).first->second;
+}
+
+std::optional<Error> RecordFiles::finish() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [path, sink] : open_)
+    if (auto error = sink->finish()) return std::move(*error).within(path);
+  return std::nullopt;
+}
+
+// A file below a folder of outputs is in the folder of its device.
+std::string HostFiles::place_of(std::string_view path) const {
+  if (paths_.is_output(path)) return with_suffix(path, suffix_);
+  for (const std::string& folder : paths_.folders)
+    if (path.starts_with(folder))
+      return with_suffix(folder, suffix_) + std::string(path.substr(folder.size()));
+  return std::string(path);
+}
+
+void HostFiles::answer(const FileRequest& request, std::string& out) {
+  const bool writable = paths_.is_output(request.path) || paths_.is_in_folder(request.path);
+  const std::string place = place_of(request.path);
+  int errnum = EACCES;
+  switch (request.operation) {
+  case FileOperation::read:
+    if (const auto input = inputs_->find(request.path); input != inputs_->end()) {
+      errnum = input->second.errnum;
+      if (errnum == 0) reading_ = Reading{request.number, input->second.content};
+    }
+    break;
+  case FileOperation::write:
+    if (writable) errnum = open_output(request);
+    break;
+  case FileOperation::make_folder:
+    if (!paths_.is_in_folder(request.path)) break;
+    errnum = ::mkdir(place.c_str(), request.mode & 0777U) == 0 ? 0 : errno;
+    if (errnum == 0) created_folders_.insert(place);
+    break;
+  case FileOperation::exists:
+    if (writable) errnum = ::access(place.c_str(), F_OK) == 0 ? 0 : errno;
+    break;
+  case FileOperation::remove_folder:
+    if (!created_folders_.contains(place)) break;
+    std::error_code error;
+    std::filesystem::remove_all(place, error);
+    errnum = error.value();
+    break;
+  }
+  append_file_result(out, request.number, errnum);
+}
+
+int HostFiles::open_output(const FileRequest& request) {
+  constexpr std::uint32_t passed_on = O_TRUNC | O_EXCL | O_NOFOLLOW;
+  const int flags =
+      O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | static_cast<int>(request.flags & passed_on);
+  const mode_t mode = request.mode & 0777U;
+  std::string place(request.path);
+  std::shared_ptr<Sink> sink;
+  LineMark mark = LineMark::none;
+  if (records_->has(place)) {
+    sink = records_->open(place, flags, mode);
+    mark = records_->mark();
+  } else {
+    place = place_of(request.path);
+    UniqueFd file(::open(place.c_str(), flags, mode));
+    if (file) sink = std::make_shared<Sink>(std::move(file), (request.flags & O_TRUNC) == 0);
+  }
+  if (!sink) return errno;
+  MarkedLines lines(*sink, mark, serial_);
+  open_.insert_or_assign(request.number,
+                         Written{std::move(place), std::move(sink), std::move(lines)});
+  return 0;
+}
+
+bool HostFiles::append_content(std::string& out) {
+  constexpr std::size_t step = 32 << 10;
+  if (!reading_) return false;
+  const std::string_view part = reading_->rest.substr(0, step);
+  append_file_data(out, reading_->number, part);
+  reading_->rest.remove_prefix(part.size());
+  if (!reading_->rest.empty()) return true;
+  append_numbered(out, FrameType::file_end, reading_->number);
+  reading_.reset();
+  return true;
+}
+
+Result<void> HostFiles::add_data(std::uint32_t number, std::string_view bytes) {
+  const auto found = open_.find(number);
+  return found == open_.end() ? Result<void>() : found->second.lines.add(bytes);
+}
+
+void HostFiles::end_file(std::uint32_t number) {
+  auto ended = open_.extract(number);
+  if (ended.empty()) return;
+  ended.mapped().lines.finish();
+  closed_.push_back(std::move(ended.mapped()));
+  if (closed_.size() >= max_closed)
+    if (auto error = finish(); error && !error_) error_ = std::move(error);
+}
+
+bool HostFiles::is_full() {
+  return std::ranges::any_of(open_, [](auto& each) { return each.second.sink->is_full(); });
+}
+
+std::optional<Error> HostFiles::finish() {
+  for (Written& file : closed_)
+    if (auto error = file.sink->finish(); error && !error_)
+      error_ = std::move(*error).within(file.path);
+  closed_.clear();
+  return error_;
+}
+
+} // namespace uprobectl::host

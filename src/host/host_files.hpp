@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of the workstation that runs on devices read and write.
+#pragma once
+
+#include "host/run_request.hpp"
+#include "host/sink.hpp"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <sys/types.h>
+
+namespace uprobectl::host {
+
+// A file that runs read: its content, or the errno value of reading it.
+struct InputFile {
+  std::string content = {};
+  int errnum = 0;
+};
+using InputFiles = std::map<std::string, InputFile, std::less<>>;
+
+// Reads the inputs completely, "-" from stdin. A file that cannot be read is not an error here: the
+// run reports it if it needs the file.
+InputFiles read_inputs(const std::vector<std::string>& paths);
+
+// The files of -o, which all devices of a run share. Thread-safe.
+class RecordFiles {
+public:
+  RecordFiles(std::vector<std::string> paths, LineMark mark)
+      : paths_(std::move(paths)), mark_(mark) {}
+
+  bool has(std::string_view path) const;
+  LineMark mark() const { return mark_; }
+  // Opens the file at the first call. Sets errno on failure.
+  std::shared_ptr<Sink> open(const std::string& path, int flags, mode_t mode);
+  // Waits until all files are written. Returns the first error.
+  std::optional<Error> finish();
+
+private:
+  std::vector<std::string> paths_;
+  LineMark mark_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Sink>, std::less<>> open_;
+};
+
+// Serves the requests of one run, which may only use the paths of its command line: a device is not
+// trusted with other files.
+class HostFiles {
+public:
+  // The serial number is added to the names of outputs, except that of records, unless is_alone.
+  // inputs and records must outlive this.
+  HostFiles(UserPaths paths, const InputFiles& inputs, RecordFiles& records, std::string serial,
+            bool is_alone)
+      : paths_(std::move(paths)), inputs_(&inputs), records_(&records), serial_(std::move(serial)),
+        suffix_(is_alone ? "" : serial_) {}
+
+  // Appends the answer to `out`. For reading, the content follows with append_content().
+  void answer(const FileRequest& request, std::string& out);
+  // Appends a part of a file that is being read, if there is one. Returns false if there is none.
+  bool append_content(std::string& out);
+  Result<void> add_data(std::uint32_t number, std::string_view bytes);
+  void end_file(std::uint32_t number);
+  bool is_full();
+  // Waits until all files are written. Returns the first error.
+  std::optional<Error> finish();
+
+private:
+  int open_output(const FileRequest& request);
+  std::string place_of(std::string_view path) const;
+
+  struct Reading {
+    std::uint32_t number = 0;
+    std::string_view rest;
+  };
+  struct Written {
+    std::string path;
+    std::shared_ptr<Sink> sink;
+    MarkedLines lines;
+  };
+  UserPaths paths_;
+  const InputFiles* inputs_;
+  RecordFiles* records_;
+  std::string serial_;
+  std::string suffix_;
+  std::optional<Reading> reading_;
+  std::map<std::uint32_t, Written> open_;
+  std::vector<Written> closed_;
+  std::set<std::string, std::less<>> created_folders_;
+  std::optional<Error> error_;
+};
+
+// "out.svg" and "emulator-5554" -> "out.emulator-5554.svg".
+std::string with_suffix(std::string_view path, std::string_view suffix);
+
+} // namespace uprobectl::host

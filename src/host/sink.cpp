@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/sink.hpp"
+
+#include "host/adb.hpp"
+#include "output/json_record.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <llvm/Support/JSON.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl::host {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t full_size = 1 << 20;
+// pipe(7): a pipe that poll() reports as writable takes PIPE_BUF bytes without blocking.
+constexpr std::size_t pipe_step = 4096;
+constexpr std::size_t max_line = 64 << 20;
+
+} // namespace
+
+Sink::Sink(int fd) : fd_(fd) {
+  struct stat status{};
+  regular_ = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
+  if (!regular_) writer_ = std::thread([this] { write_queue(); });
+}
+
+Sink::Sink(UniqueFd file, bool truncates) : Sink(file.get()) {
+  file_ = std::move(file);
+  truncates_ = truncates && regular_;
+}
+
+Sink::~Sink() {
+  if (!writer_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
+}
+
+void Sink::write(std::string_view bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (closed_ || errnum_ != 0 || bytes.empty()) return;
+  if (!regular_) {
+    queue_ += bytes;
+    changed_.notify_all();
+    return;
+  }
+  if (std::exchange(truncates_, false)) static_cast<void>(!::ftruncate(fd_, 0));
+  std::size_t written = 0;
+  while (written < bytes.size() && write_some(bytes.substr(written), written)) {
+  }
+}
+
+// Returns false after an error.
+bool Sink::write_some(std::string_view bytes, std::size_t& written) {
+  const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
+  if (done >= 0) {
+    written += static_cast<std::size_t>(done);
+    return true;
+  }
+  if (errno == EINTR || errno == EAGAIN) return true;
+  if (errno == EPIPE)
+    closed_ = true;
+  else
+    errnum_ = errno;
+  return false;
+}
+
+void Sink::write_queue() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopped_ || is_waiting(); });
+    if (stopped_) return;
+    pollfd polled{.fd = fd_, .events = POLLOUT, .revents = 0};
+    lock.unlock();
+    const int ready = ::poll(&polled, 1, 50);
+    lock.lock();
+    if (ready <= 0 || !is_waiting()) continue;
+    std::size_t written = 0;
+    write_some(std::string_view(queue_).substr(0, pipe_step), written);
+    queue_.erase(0, written);
+    if (closed_ || errnum_ != 0) queue_.clear();
+    if (queue_.empty()) changed_.notify_all();
+  }
+}
+
+bool Sink::is_full() {
+  const std::scoped_lock lock(mutex_);
+  return queue_.size() >= full_size;
+}
+
+bool Sink::is_closed() {
+  const std::scoped_lock lock(mutex_);
+  return closed_;
+}
+
+std::optional<Error> Sink::finish() {
+  std::unique_lock lock(mutex_);
+  const int before = Interrupts::count();
+  while (is_waiting() && Interrupts::count() == before) changed_.wait_for(lock, 100ms);
+  if (errnum_ == 0) return std::nullopt;
+  return system_error(errnum_, "cannot write the output");
+}
+
+MarkedLines::MarkedLines(Sink& sink, LineMark mark, const std::string& serial)
+    : sink_(&sink), mark_(mark) {
+  if (mark == LineMark::device) JsonRecord(label_).field("device", std::string_view(serial));
+  if (mark == LineMark::column) label_ = serial + '\t';
+  if (mark == LineMark::prefix) label_ = serial + ": ";
+}
+
+Result<void> MarkedLines::add(std::string_view bytes) {
+  if (mark_ == LineMark::none) {
+    sink_->write(bytes);
+    return {};
+  }
+  std::string out;
+  for (;;) {
+    const auto newline = bytes.find('\n');
+    if (newline == std::string_view::npos) break;
+    partial_ += bytes.substr(0, newline);
+    add_line(out, partial_);
+    partial_.clear();
+    bytes.remove_prefix(newline + 1);
+  }
+  partial_ += bytes;
+  sink_->write(out);
+  if (partial_.size() > max_line) return fail(ErrorKind::corrupt, "a line of more than 64 MiB");
+  return {};
+}
+
+void MarkedLines::finish() {
+  if (partial_.empty()) return;
+  std::string out;
+  add_line(out, partial_);
+  partial_.clear();
+  sink_->write(out);
+}
+
+void MarkedLines::add_line(std::string& out, std::string_view line) {
+  if (mark_ != LineMark::device) {
+    out.append(label_).append(line) += '\n';
+    return;
+  }
+  if (!line.starts_with('{') || !line.ends_with('}') || line.size() < 3) { // not a record: help
+    out.append(line) += '\n';
+    return;
+  }
+  if (line.starts_with(R"({"type":"summary")")) {
+    auto record = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
+    if (!record) {
+      llvm::consumeError(record.takeError());
+    } else if (const auto* const object = record->getAsObject()) {
+      totals_.any = true;
+      totals_.events += static_cast<std::uint64_t>(object->getInteger("events").value_or(0));
+      totals_.lost += static_cast<std::uint64_t>(object->getInteger("lost").value_or(0));
+    }
+  }
+  out.append(line.substr(0, line.size() - 1)).append(label_) += "}\n";
+}
+
+} // namespace uprobectl::host

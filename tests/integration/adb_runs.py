@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs on devices (--adb) with Debian's adb client and devices of our own making (tests/adb_device.py).
+Usage: adb_runs.py UPROBECTL FIXTURES [--many]; prints TAP. --many: twenty devices at once."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from adb_device_world import World, holds_within
+from record_schema import RecordSchema
+from tap import Tap
+
+LIBC = "libc.so.6"
+
+
+def records_of(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def without_device(records):
+    return [{key: value for key, value in record.items() if key != "device"} for record in records]
+
+
+def difference(what, got, expected):
+    return [] if got == expected else [f"{what}: {got!r}", f"expected: {expected!r}"]
+
+
+class Tests:
+    def __init__(self, world, fixtures):
+        self.world, self.fixtures = world, fixtures
+
+    def check_same(self, device, *arguments):
+        """A question through --adb and by hand has the same answer."""
+        far = self.world.run(device, *arguments, "--json")
+        here = self.world.run(None, *arguments, "--json")
+        problems = difference(f"{arguments}: status", far.returncode, here.returncode)
+        problems += difference("stderr", far.stderr, here.stderr)
+        problems += difference("records", without_device(records_of(far.stdout)), records_of(here.stdout))
+        problems += difference("devices", {record.get("device") for record in records_of(far.stdout)},
+                               {device.serial} if here.stdout else set())
+        return problems
+
+    def equal_answers(self, device):
+        apk = next(self.fixtures.glob("**/greet.apk"))
+        problems = []
+        for question in [("resolve", LIBC, "malloc", "free"), ("resolve", LIBC, "malllloc"),
+                         ("list-symbols", apk), ("list-symbols", f"{apk}!/lib/*/libgreet.so", "greet*"),
+                         ("resolve", f"{apk}!/lib/*/libgreet.so", "greet*"), ("doctor",)]:
+            problems += self.check_same(device, *question)
+        return problems
+
+    def installs_once(self, device):
+        self.world.run(device, "resolve", LIBC, "malloc")
+        inode = device.program.stat().st_ino
+        self.world.run(device, "resolve", LIBC, "malloc")
+        problems = [] if device.program.stat().st_ino == inode else ["the same program was pushed again"]
+        device.program.write_bytes(b"an older version")
+        answer = self.world.run(device, "resolve", LIBC, "malloc")
+        problems += difference("status with an older program", answer.returncode, 0)
+        if device.program.stat().st_size < 1 << 20:
+            problems.append("the older program was not replaced")
+        return problems + difference("files on the device", sorted(os.listdir(device.folder)), ["uprobectl"])
+
+    def passes_arguments(self, device):
+        problems = []
+        for name in ["two  blanks", "quote'd", 'double"d', "$HOME", "bang!", "back\\slash", "`id`", "new\nline", "ünï", "*;&|<>"]:
+            folder = self.world.path / name
+            folder.mkdir()
+            shutil.copy("/bin/true", folder / "app")
+            answer = self.world.run(device, "resolve", "--json", f"{folder}/app", "file-offset:0")
+            here = self.world.run(None, "resolve", "--json", f"{folder}/app", "file-offset:0")
+            problems += difference(f"in {name!r}", without_device(records_of(answer.stdout)), records_of(here.stdout))
+            if name not in here.stdout.replace('\\"', '"').replace("\\\\", "\\").replace("\\n", "\n"):
+                problems.append(f"no {name!r} in {here.stdout}")
+        return problems
+
+    def carries_files(self, device):
+        """Files of options are on the workstation: requests from a file and from stdin, the output file."""
+        requests = f"{LIBC} malloc\n{LIBC} free\n"
+        expected = self.world.run(None, "resolve", "-f", "-", input=requests).stdout
+        (self.world.path / "my requests").write_text(requests)
+        problems = difference("-f FILE", self.world.run(device, "resolve", "-f", "my requests").stdout, expected)
+        problems += difference("-f -", self.world.run(device, "resolve", "-f", "-", input=requests).stdout, expected)
+        done = self.world.run(device, "resolve", "-f", "my requests", "-o", "answer", "--json")
+        problems += difference("stdout with -o", done.stdout, "")
+        written = records_of((self.world.path / "answer").read_text())
+        problems += difference("symbols in -o", [record["symbol"] for record in written], ["malloc", "free"])
+        problems += difference("device in -o", written[0]["device"], device.serial)
+        missing = self.world.run(device, "resolve", "-f", "missing")
+        problems += difference("a missing file", (missing.returncode, missing.stderr),
+                               (1, "uprobectl: error: missing: no such file or directory\n"))
+        on_device = device.root / "requests"
+        on_device.write_text(requests)
+        return problems + difference("-f device:", self.world.run(device, "resolve", "-f", f"device:{on_device}").stdout,
+                                     expected)
+
+    def reports_usage_here(self, device):
+        wrong = self.world.run(device, "resolve", "--frob")
+        problems = difference("status", wrong.returncode, 2)
+        if "unknown option '--frob'" not in wrong.stderr:
+            problems.append(wrong.stderr)
+        help_text = self.world.run(None, "--adb=none-such", "resolve", "--help")
+        return problems + difference("help", help_text.returncode, 0)
+
+    def needs_a_device(self, device):
+        run = self.world.run
+        problems = []
+        for arguments, environment, expected in [
+                (["--adb=none-such"], {}, "adb knows no device 'none-such'"),
+                (["--adb"], {"ANDROID_SERIAL": "other"}, "adb knows no device 'other'"),
+                (["--adb"], {"ADB": "/no/adb"}, "$ADB: /no/adb: no such file or directory"),
+                (["--adb"], {"PATH": "/var/empty"}, "no program 'adb' in PATH"),
+                (["--adb", "--device-dir", "/data/a b"], {}, "invalid folder '/data/a b' for --device-dir"),
+                (["--adb=a,,b"], {}, "invalid device '' for --adb")]:
+            done = run(None, *arguments, "resolve", LIBC, "malloc", env={**self.world.environment, **environment})
+            if done.returncode == 0 or not done.stderr.startswith(f"uprobectl: error: {expected}"):
+                problems.append(f"{arguments} {environment}: {done.returncode} {done.stderr}")
+        named = run(None, "--adb", "--device-dir", str(self.world.folder), "resolve", LIBC, "malloc",
+                    env={**self.world.environment, "ANDROID_SERIAL": device.serial})
+        return problems + difference("ANDROID_SERIAL", named.returncode, 0)
+
+    def becomes_root(self, plain, aosp, magisk):
+        refused = self.world.run(plain, "list-probes")
+        problems = difference("without su", refused.returncode, 1)
+        if "this needs root, and the device has no usable su\n  hint: on userdebug" not in refused.stderr:
+            problems.append(refused.stderr)
+        for device in (aosp, magisk):
+            done = self.world.run(device, "list-probes")
+            problems += difference(f"{device.serial} with su: {done.stderr}", done.returncode, 0)
+            log = (device.root / "su.log").read_text().splitlines()
+            problems += difference("su ran", log[-1], f"{self.world.folder}/uprobectl --agent")
+        restarted = self.world.run(plain, "--adb-root", "list-probes")
+        return problems + difference(f"--adb-root: {restarted.stderr}", restarted.returncode, 0)
+
+    def reports_a_full_device(self, device):
+        (device.root / "full").touch()
+        device.program.unlink()
+        refused = self.world.run(device, "resolve", LIBC, "malloc")
+        (device.root / "full").unlink()
+        problems = difference("status", refused.returncode, 1)
+        if "cannot install" not in refused.stderr or "No space left on device" not in refused.stderr:
+            problems.append(refused.stderr)
+        return problems + difference("files on the device", os.listdir(device.folder), [])
+
+    def reports_an_old_device(self):
+        device = self.world.add_device(options=["--no-shell-v2"])
+        done = self.world.run(device, "resolve", LIBC, "malloc")
+        problems = difference("status", done.returncode, 1)
+        if "cannot run commands on the device" not in done.stderr:
+            problems.append(done.stderr)
+        return problems
+
+    def runs_side_by_side(self, one, other):
+        both = [one, other]
+        expected = self.world.run(None, "resolve", LIBC, "malloc").stdout
+        text = self.world.run(both, "resolve", LIBC, "malloc")
+        problems = difference("text", sorted(text.stdout.splitlines(keepends=True)),
+                              sorted(f"{device.serial}\t{expected}" for device in both))
+        problems += difference("summary", text.stderr, "2 devices\n")
+        (other.root / "full").touch()
+        other.program.unlink()
+        mixed = self.world.run(both, "resolve", "--json", LIBC, "malloc")
+        (other.root / "full").unlink()
+        problems += difference("status of one that fails", mixed.returncode, 1)
+        found = {(record["type"], record.get("device")) for record in records_of(mixed.stdout)}
+        problems += difference("records", found, {("match", one.serial), ("error", other.serial),
+                                                  ("devices_summary", None)})
+        last = records_of(mixed.stdout)[-1]
+        problems += difference("failed", last["failed"], [other.serial])
+        schema = RecordSchema()
+        problems += [problem for line in mixed.stdout.splitlines() if (problem := schema.problem(line))]
+        failing = self.world.run(both, "resolve", LIBC, "malllloc")
+        problems += difference("status if both fail alike", failing.returncode, 1)
+        if f"{one.serial}: uprobectl: error:" not in failing.stderr:
+            problems.append(failing.stderr)
+        self.world.run(both, "resolve", "--json", "-o", "of-both", LIBC, "malloc")
+        written = records_of((self.world.path / "of-both").read_text())
+        return problems + difference("-o of both", {record["device"] for record in written},
+                                     {device.serial for device in both})
+
+    def lists_devices(self, one, other):
+        del other
+        text = self.world.run(None, "devices", f"--adb={one.serial}", "--device-dir", self.world.folder)
+        columns = text.stdout.rstrip("\n").split("\t")
+        machine = os.uname()
+        problems = difference("columns", columns[:7], [one.serial, "device", "Test  Device", "14", machine.release,
+                                                       machine.machine, "su"])
+        problems += difference("a verdict", columns[7] in ("yes", "no") and len(columns) == 9, True)
+        lines = self.world.run(None, "devices", "--json", "--device-dir", self.world.folder).stdout.splitlines()
+        schema = RecordSchema()
+        problems += [problem for line in lines if (problem := schema.problem(line))]
+        doctor = [record for record in records_of(self.world.run(one, "doctor", "--json").stdout)
+                  if record["name"] == "attach"]
+        record = next((each for each in records_of("\n".join(lines)) if each.get("serial") == one.serial), None)
+        if not record:
+            return [*problems, *lines]
+        return problems + difference("verdict", (record["attach"], record["reason"]),
+                                     (doctor[0]["ok"], doctor[0]["reason"]))
+
+    def cleans(self, device):
+        self.world.run(device, "--clean", "resolve", LIBC, "malloc")
+        problems = difference("after a run", os.listdir(device.folder), [])
+        self.world.run(device, "resolve", LIBC, "malloc")
+        alone = self.world.run(device, "--clean")
+        problems += difference("alone", (alone.returncode, alone.stdout, alone.stderr), (0, "", ""))
+        return problems + difference("alone", os.listdir(device.folder), [])
+
+    def ends_with_its_reader(self, device):
+        with self.world.start(device, "list-symbols", "--aliases", LIBC) as process:
+            process.stdout.readline()
+            process.stdout.close()
+            errors = process.stderr.read()
+            status = process.wait(timeout=20)
+        return difference("status", (status, errors), (0, "")) + ([] if device.agents_end_within(5) else ["still runs"])
+
+    def waits_for_a_slow_reader(self, device):
+        """Longer than the 5 s that an agent waits for the host, with more than all buffers hold."""
+        with self.world.start(device, "list-symbols", "--json", "--aliases", "libLLVM-14.so.1") as process:
+            time.sleep(6.5)
+            lines = process.stdout.read().count("\n")
+            status = process.wait(timeout=60)
+        here = self.world.run(None, "list-symbols", "--json", "--aliases", "libLLVM-14.so.1").stdout.count("\n")
+        return difference("lines and status", (lines, status), (here, 0))
+
+    def agent_ends_alone(self, device):
+        """Without a frame for 5 seconds, or at the end of its input."""
+        started = time.monotonic()
+        with subprocess.Popen([self.world.uprobectl, "--agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+            status = agent.wait(timeout=20)
+        took = time.monotonic() - started
+        with subprocess.Popen([self.world.uprobectl, "--agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
+            agent.stdin.close()
+            soon = agent.wait(timeout=2)
+        return difference("status", (status, soon), (1, 1)) + ([] if 4.5 < took < 8 else [f"it took {took} s"])
+
+
+class EndTests:
+    """What ends a run: they probe a program that the test starts."""
+
+    def __init__(self, world, fixtures):
+        self.world, self.workload = world, fixtures / "workload"
+
+    @contextlib.contextmanager
+    def attached(self, device):
+        """A run of a minute that has had a hit."""
+        with subprocess.Popen([self.workload, "--calls", "100000", "--delay-us", "2000", "--hold"], stdin=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as target:
+            run = self.world.start(device, "attach", "--json", "-d", "60s", "-p", target.pid, self.workload, "work_six")
+            try:
+                line = ""
+                while '"event"' not in line:
+                    line = run.stdout.readline()
+                    if not line:
+                        raise RuntimeError(run.stderr.read())
+                yield run
+            finally:
+                run.kill()
+                run.communicate()
+                target.kill()
+
+    def ctrl_c(self, device):
+        with self.attached(device) as run:
+            run.send_signal(signal.SIGINT)
+            out, _ = run.communicate(timeout=20)
+            summary = records_of(out)[-1]
+        return difference("end", (run.returncode, summary["type"], summary["detached_cleanly"], summary["device"]),
+                          (0, "summary", True, device.serial))
+
+    def ends_on_the_device(self, device, what):
+        with self.attached(device) as run:
+            what(run)
+            _, errors = run.communicate(timeout=30)
+            problems = [] if device.agents_end_within(15) else [f"still runs: {device.agents()}"]
+        return problems, run.returncode, errors
+
+    def lost_connection(self, device, what):
+        problems, status, errors = self.ends_on_the_device(device, what)
+        self.world.connect(device)
+        problems += difference("status", status, 1)
+        if "the connection to the device ended during the run" not in errors:
+            problems.append(errors)
+        return problems
+
+    def killed_host(self, device):
+        problems, status, _ = self.ends_on_the_device(device, lambda run: run.kill())
+        return problems + difference("status", status, -9)
+
+
+def check(tap, name, problems):
+    """A problem of the test itself must not end the others."""
+    try:
+        tap.check(name, problems())
+    except (OSError, RuntimeError, subprocess.SubprocessError, LookupError, ValueError) as error:
+        tap.fail(name, f"{type(error).__name__}: {error}")
+
+
+def test_twenty(world, tap):
+    devices = [world.add_device() for _ in range(20)]
+    for device in devices:  # pushing is tested elsewhere
+        shutil.copy(world.uprobectl, device.program)
+    with world.start(devices, "resolve", "--json", LIBC, "malloc") as process:
+        out = process.stdout.read()
+        errors = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    found = {record["device"] for record in records_of(out) if record["type"] == "match"}
+    problems = difference(f"devices ({errors})", found, {device.serial for device in devices})
+    if usage.ru_maxrss > 150 << 10:
+        problems.append(f"{usage.ru_maxrss} KiB of memory")
+    problems += [f"{device.serial} still runs" for device in devices if not device.agents_end_within(5)]
+    tap.check("twenty devices run side by side within 150 MiB, and nothing stays", problems)
+
+
+def main():
+    uprobectl, fixtures, *more = sys.argv[1:]
+    fixtures = Path(fixtures).resolve()
+    tap = Tap()
+    with World(uprobectl) as world:
+        if more == ["--many"]:
+            test_twenty(world, tap)
+            tap.done()
+            return
+        tests = Tests(world, fixtures)
+        aosp, magisk, plain = world.add_device(), world.add_device(su="magisk"), world.add_device(su=None)
+        root = world.add_device(is_root=True)
+        for name, problems in [
+                ("a question has the same answer over adb and by hand", lambda: tests.equal_answers(root)),
+                ("the program is installed once, and again if it has changed", lambda: tests.installs_once(aosp)),
+                ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
+                ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
+                ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),
+                ("a missing client or device is reported", lambda: tests.needs_a_device(aosp)),
+                ("root comes from su, in both forms, or from a restart of adbd",
+                 lambda: tests.becomes_root(plain, aosp, magisk)),
+                ("a device without space is reported, and nothing stays", lambda: tests.reports_a_full_device(aosp)),
+                ("a device without the shell protocol is reported", tests.reports_an_old_device),
+                ("devices run side by side, and one that fails does not end the others",
+                 lambda: tests.runs_side_by_side(aosp, magisk)),
+                ("devices are listed with the verdict of doctor", lambda: tests.lists_devices(aosp, magisk)),
+                ("the program is removed on request", lambda: tests.cleans(magisk)),
+                ("a run ends with its reader", lambda: tests.ends_with_its_reader(aosp)),
+                ("a run waits for a slow reader", lambda: tests.waits_for_a_slow_reader(aosp)),
+                ("an agent without a host ends", lambda: tests.agent_ends_alone(aosp))]:
+            check(tap, name, problems)
+        ends = EndTests(world, fixtures)
+        can_attach = world.run(root, "doctor").returncode == 0
+        for name, problems in [
+                ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root)),
+                ("a pulled cable ends the run on the device",
+                 lambda: ends.lost_connection(root, lambda run: root.pull_cable())),
+                ("a killed adb server ends the run on the device",
+                 lambda: ends.lost_connection(root, lambda run: world.adb("kill-server"))),
+                ("a killed uprobectl ends the run on the device", lambda: ends.killed_host(root))]:
+            if can_attach:
+                check(tap, name, problems)
+            else:
+                tap.skip(name, "machine uprobes unusable: doctor")
+    tap.done()
+
+
+main()

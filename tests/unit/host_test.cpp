@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/adb.hpp"
+#include "host/device.hpp"
+#include "host/device_runs.hpp"
+#include "host/host_files.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+using namespace uprobectl::host;
+using namespace std::string_literals;
+
+namespace {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+struct TemporaryFolder {
+  std::filesystem::path path;
+  TemporaryFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "host-test-XXXXXX";
+    path = ::mkdtemp(name.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+};
+
+// What is written to a sink with marked lines.
+std::string marked(LineMark mark, const std::string& serial,
+                   const std::vector<std::string>& parts) {
+  const UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
+  Sink sink(file.get());
+  MarkedLines lines(sink, mark, serial);
+  for (const std::string& part : parts) REQUIRE(lines.add(part));
+  lines.finish();
+  std::array<char, 4096> text{};
+  const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
+  return {text.data(), static_cast<std::size_t>(size)};
+}
+
+} // namespace
+
+TEST_CASE("a frame has its size, its type and its payload") {
+  std::string out;
+  append_frame(out, FrameType::records, "ab");
+  append_byte_frame(out, FrameType::exit, 3);
+  append_numbered(out, FrameType::file_data, 258, "x");
+  CHECK(out == "\x02\0\0\0\x20"
+               "ab"
+               "\x01\0\0\0\x23\x03"
+               "\x05\0\0\0\x03\x02\x01\0\0x"s);
+}
+
+TEST_CASE("frames are read from parts of any size") {
+  std::string out;
+  append_frame(out, FrameType::records, "first");
+  append_frame(out, FrameType::heartbeat);
+  append_frame(out, FrameType::messages, "second");
+  FrameReader reader;
+  std::vector<std::pair<FrameType, std::string>> frames;
+  for (const char byte : out) {
+    reader.append({&byte, 1});
+    const auto frame = reader.next();
+    REQUIRE(frame);
+    if (*frame) frames.emplace_back((*frame)->type, (*frame)->payload);
+  }
+  CHECK(frames == std::vector<std::pair<FrameType, std::string>>{{FrameType::records, "first"},
+                                                                 {FrameType::heartbeat, ""},
+                                                                 {FrameType::messages, "second"}});
+  CHECK_FALSE(reader.has_partial_frame());
+}
+
+TEST_CASE("a frame of an unknown type or beyond the maximum is rejected") {
+  FrameReader unknown;
+  unknown.append("\0\0\0\0\x63"s);
+  CHECK(unknown.next().error().message == "unknown frame type 99");
+  FrameReader large;
+  large.append("\x01\0\x01\0\x20"s);
+  CHECK(large.next().error().message == "frame of 65537 bytes, expected at most 65536");
+}
+
+TEST_CASE("a request arrives with its arguments, files and terminals") {
+  std::string out;
+  const RunRequest request{.arguments = {"resolve", "a b", "$HOME\n'\"", ""},
+                           .paths = {.inputs = {"-"}, .outputs = {"out"}, .folders = {"stacks"}},
+                           .stderr_is_terminal = true};
+  REQUIRE(append_request(out, "1.0", request));
+  FrameReader frames;
+  frames.append(out);
+  RequestReader reader;
+  std::optional<RunRequest> got;
+  while (!got) {
+    const auto frame = frames.next();
+    REQUIRE((frame && *frame));
+    auto added = reader.add(**frame);
+    REQUIRE(added);
+    got = std::move(*added);
+  }
+  CHECK(got->arguments == request.arguments);
+  CHECK(got->paths.inputs == request.paths.inputs);
+  CHECK(got->paths.outputs == request.paths.outputs);
+  CHECK(got->paths.folders == request.paths.folders);
+  CHECK_FALSE(got->stdout_is_terminal);
+  CHECK(got->stderr_is_terminal);
+}
+
+TEST_CASE("a request without hello, of another version, or with a NUL byte is rejected") {
+  RequestReader reader;
+  CHECK(reader.add({FrameType::argument, "x"}).error().message == "expected a hello frame first");
+  CHECK(reader.add({FrameType::hello, "\x02\0"s}).error().message ==
+        "protocol version 2, expected 1");
+  REQUIRE(reader.add({FrameType::hello, "\x01\0"s}));
+  CHECK(reader.add({FrameType::argument, "a\0b"s}).error().message == "a NUL byte in the request");
+  CHECK(reader.add({FrameType::exit, "x"}).error().message == "unexpected frame in a request");
+}
+
+TEST_CASE("a run may only write below the folders that were named") {
+  const UserPaths paths{.outputs = {"out"}, .folders = {"stacks", "deep/"}};
+  CHECK(paths.is_in_folder("stacks"));
+  CHECK(paths.is_in_folder("stacks/stack-0/regs.txt"));
+  CHECK(paths.is_in_folder("deep/x"));
+  CHECK_FALSE(paths.is_in_folder("stacks/../secret"));
+  CHECK_FALSE(paths.is_in_folder("stacks/x/.."));
+  CHECK_FALSE(paths.is_in_folder("stacks-of-others/x"));
+  CHECK_FALSE(paths.is_in_folder("out"));
+}
+
+TEST_CASE("files that the command line does not name are refused") {
+  const TemporaryFolder folder;
+  const std::string inside = folder.path / "out.txt";
+  const std::string other = folder.path / "other";
+  const InputFiles inputs{{"in", {.content = "text"}}};
+  RecordFiles records({}, LineMark::none);
+  HostFiles files({.inputs = {"in"}, .outputs = {inside}}, inputs, records, "s", true);
+  const auto result_of = [&](FileOperation operation, const std::string& path) {
+    std::string out;
+    files.answer({.number = 7,
+                  .operation = operation,
+                  .flags = O_WRONLY | O_CREAT | O_TRUNC,
+                  .mode = 0644,
+                  .path = path},
+                 out);
+    FrameReader reader;
+    reader.append(out);
+    const auto frame = reader.next();
+    return read_errno(read_numbered((*frame)->payload)->rest).value_or(-1);
+  };
+  CHECK(result_of(FileOperation::read, "/etc/passwd") == EACCES);
+  CHECK(result_of(FileOperation::read, inside) == EACCES);
+  CHECK(result_of(FileOperation::write, other) == EACCES);
+  CHECK(result_of(FileOperation::make_folder, other) == EACCES);
+  CHECK(result_of(FileOperation::remove_folder, folder.path) == EACCES);
+  CHECK_FALSE(std::filesystem::exists(other));
+  CHECK(result_of(FileOperation::write, inside) == 0);
+  REQUIRE(files.add_data(7, "content"));
+  files.end_file(7);
+  CHECK_FALSE(files.finish());
+  CHECK(read_file(inside) == "content");
+  CHECK(result_of(FileOperation::read, "in") == 0);
+  std::string sent;
+  while (files.append_content(sent)) {
+  }
+  CHECK(sent == "\x08\0\0\0\x03\x07\0\0\0text\x04\0\0\0\x04\x07\0\0\0"s);
+}
+
+TEST_CASE("an output of several devices has the serial number in its name") {
+  CHECK(with_suffix("out.svg", "") == "out.svg");
+  CHECK(with_suffix("a.b/out.trace.json", "emulator-5554") == "a.b/out.emulator-5554.trace.json");
+  CHECK(with_suffix("stacks", "10.0.0.2:5555") == "stacks.10.0.0.2_5555");
+  CHECK(with_suffix(".hidden", "x/../y") == ".hidden.x_.._y");
+}
+
+TEST_CASE("lines of devices are marked whole, however they arrive") {
+  CHECK(marked(LineMark::none, "s", {"a", "b\n"}) == "ab\n");
+  CHECK(marked(LineMark::column, "s", {"a", "b\nc", "d"}) == "s\tab\ns\tcd\n");
+  CHECK(marked(LineMark::prefix, "s", {"a\n\n"}) == "s: a\ns: \n");
+  CHECK(marked(LineMark::device, "s\"1", {"{\"type\":\"lost\",", "\"count\":1}\nno record\n"}) ==
+        "{\"type\":\"lost\",\"count\":1,\"device\":\"s\\\"1\"}\nno record\n");
+}
+
+TEST_CASE("the list of adb is read without its title and its daemon's messages") {
+  const auto devices =
+      parse_devices("* daemon not running; starting now at tcp:5037\n"
+                    "List of devices attached\n"
+                    "emulator-5554\tdevice\n"
+                    "127.0.0.1:5555\toffline\r\n"
+                    "0123\tno permissions (user in plugdev group); see [http://x]\n"
+                    "\tdevice\n\n");
+  REQUIRE(devices.size() == 3);
+  CHECK(devices[0].serial == "emulator-5554");
+  CHECK(devices[0].state == "device");
+  CHECK(devices[1].serial == "127.0.0.1:5555");
+  CHECK(devices[1].state == "offline");
+  CHECK(devices[2].state == "no permissions (user in plugdev group); see [http://x]");
+}
+
+TEST_CASE("--adb selects one device, a list, or all") {
+  const std::vector<ListedDevice> listed{{"a", "device"}, {"b", "offline"}, {"c", "device"}};
+  const auto serials = [&](std::string_view text, std::string_view variable = "") {
+    const auto selected = select_devices(*parse_selection(text), listed, variable);
+    std::string names;
+    if (!selected) return selected.error().message;
+    for (const ListedDevice& device : *selected) names += device.serial + " ";
+    return names;
+  };
+  CHECK(serials("all") == "a b c ");
+  CHECK(serials("c,a") == "c a ");
+  CHECK(serials("", "b") == "b ");
+  CHECK(serials("a", "b") == "a ");
+  CHECK(serials("") == "3 devices: a, b (offline), c");
+  CHECK(serials("x") == "adb knows no device 'x'");
+  CHECK(select_devices({}, {{"b", "offline"}, {"c", "device"}}, "")->front().serial == "c");
+  CHECK(select_devices({}, {}, "").error().message == "adb knows no device");
+  for (const char* const wrong : {"a,", ",", "a,a", "a,all", "-s"})
+    CHECK_FALSE(parse_selection(wrong));
+}
+
+TEST_CASE("a device says what it is") {
+  const std::string sum(64, 'a');
+  const auto facts =
+      parse_facts("uid=2000\r\nmachine=aarch64\nkernel=5.10.1\nabi=arm64-v8a\nmodel=Pixel  7 = x\n"
+                  "noise\nandroid=14\nsha256=" +
+                  sum + "  /data/local/tmp/uprobectl\n");
+  CHECK(facts.uid == 2000);
+  CHECK(facts.machine == "aarch64");
+  CHECK(facts.kernel == "5.10.1");
+  CHECK(facts.abi == "arm64-v8a");
+  CHECK(facts.model == "Pixel  7 = x");
+  CHECK(facts.android == "14");
+  CHECK(facts.program_sha256 == sum);
+  const auto unknown = parse_facts("uid=root\nsha256=\n");
+  CHECK_FALSE(unknown.uid);
+  CHECK(unknown.program_sha256.empty());
+}
+
+TEST_CASE("a folder of the device has no characters that its shell would read") {
+  CHECK(is_device_folder("/data/local/tmp"));
+  CHECK(is_device_folder("/sd_card/a-b.c+d/9"));
+  for (const char* const wrong : {"", "data", "/a b", "/a;b", "/$x", "/a'b", "/a\nb", "/a*"})
+    CHECK_FALSE(is_device_folder(wrong));
+}
+
+TEST_CASE("the verdict of doctor is its record 'attach'") {
+  const auto verdict = parse_verdict(
+      "{\"type\":\"check\",\"name\":\"bpf\",\"ok\":true,\"reason\":\"r\",\"fix\":null}\n"
+      "no JSON\n"
+      "{\"type\":\"check\",\"name\":\"attach\",\"ok\":false,\"reason\":\"why\"}\n");
+  REQUIRE(verdict);
+  CHECK_FALSE(verdict->ok);
+  CHECK(verdict->reason == "why");
+  CHECK_FALSE(parse_verdict("{\"name\":\"attach\",\"ok\":1,\"reason\":\"x\"}"));
+}
