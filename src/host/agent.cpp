@@ -206,7 +206,7 @@ void Agent::start(RunRequest request) {
               std::move(err->write_end));
   }
   child_ = child;
-  ::setpgid(child, child); // also done by the child: whoever is first
+  ::setpgid(child, child); // also done by the child, because either may be first
   make_nonblocking(out->read_end.get());
   make_nonblocking(err->read_end.get());
   streams_.push_back({std::move(out->read_end), FrameType::records});

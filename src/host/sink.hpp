@@ -10,7 +10,7 @@
 
 namespace uprobectl::host {
 
-// Writes to a descriptor without blocking the caller, because a device is told every second that
+// Writes to a descriptor without blocking the caller, because a device hears every second that
 // the host is alive, however slow the reader of the output is. Thread-safe.
 class Sink {
 public:
@@ -49,7 +49,7 @@ private:
   std::thread writer_;
 };
 
-// How the lines of several devices are told apart.
+// What distinguishes the lines of several devices.
 enum class LineMark : std::uint8_t {
   none,   // bytes are passed on as they come
   device, // JSON Lines: each record gets the key `device`
