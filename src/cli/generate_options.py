@@ -44,7 +44,7 @@ def option_of(row, group, command):
     if row.get("complete", "file") not in COMPLETIONS:
         raise SystemExit(f"options.toml: {row['names']}: complete = {row['complete']}")
     if (row.get("with_adb") in PLACES) != (row.get("complete") in ("file", "dir")):
-        raise SystemExit(f"options.toml: {row['names']}: with_adb belongs to options with complete = file or dir")
+        raise SystemExit(f"options.toml: {row['names']}: options with complete = file or dir need with_adb, others have none")
     own = row.get("differs", {}).get(command, {})
     return Option({"group": group, "row": row, "own_text": "man" in own, **row, **own})
 

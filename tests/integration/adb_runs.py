@@ -223,11 +223,11 @@ class Tests:
 
     def waits_for_a_slow_reader(self, device):
         """Longer than the 5 s that an agent waits for the host, with more than all buffers hold."""
-        with self.world.start(device, "list-symbols", "--json", "--aliases", "libLLVM-14.so.1") as process:
+        with self.world.start(device, "list-symbols", "--json", "libLLVM-14.so.1", "*Machine*") as process:
             time.sleep(6.5)
             lines = process.stdout.read().count("\n")
             status = process.wait(timeout=60)
-        here = self.world.run(None, "list-symbols", "--json", "--aliases", "libLLVM-14.so.1").stdout.count("\n")
+        here = self.world.run(None, "list-symbols", "--json", "libLLVM-14.so.1", "*Machine*").stdout.count("\n")
         return difference("lines and status", (lines, status), (here, 0))
 
     def agent_ends_alone(self, device):
@@ -288,6 +288,28 @@ class EndTests:
         if "the connection to the device ended during the run" not in errors:
             problems.append(errors)
         return problems
+
+    def results_land_here(self, device):
+        run = self.world.run
+        (self.world.path / "numbers").write_text("2\n4\n")
+        done = run(device, "attach", "--stack", "-d", "20s", "--if", "arg0 in @numbers", "--flamegraph", "flame.svg",
+                   "--folded", "stacks.folded", "--command-output", "said", self.workload, "work_six",
+                   "--", self.workload, "--calls", "5")
+        problems = difference(f"status: {done.stderr}", done.returncode, 0)
+        folded = (self.world.path / "stacks.folded").read_text()
+        if not folded.endswith(";main;make_calls;work_six 2\n"):
+            problems.append(f"folded: {folded!r}")
+        if not (self.world.path / "flame.svg").read_text().startswith("<?xml"):
+            problems.append("flame.svg is no drawing")
+        if not (self.world.path / "said").read_text().endswith("done 5\n"):
+            problems.append("the command's output is not here")
+        run(device, "attach", "-d", "20s", "--stack", "--stack-size", "256", "--keep-stacks", "kept", self.workload,
+            "work_six", "--", self.workload, "--calls", "1")
+        saved = [str(path) for path in (self.world.path / "kept").iterdir()]
+        unwound = run(None, "debug-unwind", *saved)
+        if not unwound.stdout.startswith("0\t0x") or "\twork_six (workload+" not in unwound.stdout:
+            problems.append(f"debug-unwind {saved}: {unwound.stdout} {unwound.stderr}")
+        return problems + difference("files on the device", os.listdir(device.folder), ["uprobectl"])
 
     def killed_host(self, device):
         problems, status, _ = self.ends_on_the_device(device, lambda run: run.kill())
@@ -353,6 +375,7 @@ def main():
         ends = EndTests(world, fixtures)
         can_attach = world.run(root, "doctor").returncode == 0
         for name, problems in [
+                ("results land on the workstation", lambda: ends.results_land_here(root)),
                 ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root)),
                 ("a pulled cable ends the run on the device",
                  lambda: ends.lost_connection(root, lambda run: root.pull_cable())),
