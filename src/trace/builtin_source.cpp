@@ -150,7 +150,6 @@ public:
                                             .cgroup = filter_.cgroup,
                                             .buffer_bytes = buffer_bytes()};
     if (auto loaded = load_program(settings, mechanism); !loaded) return loaded;
-    if (request_.graph) loaded_settings_ = settings;
     for (Probe& probe : resolved.probes)
       for (PlannedSite& site : probe.sites) {
         const auto number = static_cast<std::uint32_t>(probe.number);
@@ -368,6 +367,7 @@ private:
     }
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
+    if (request_.graph) loaded_settings_ = settings;
     builds_in_calls_ = settings.sleepable || buffer_ == RecordBuffer::perf;
     if (settings.sleepable)
       output_.detail("the program is sleepable: it waits for memory that is not resident");
