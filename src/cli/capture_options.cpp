@@ -31,6 +31,9 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
                                      "functions)"});
   parser.bind("--report", options.report);
   parser.bind("--report-sort", options.report_sort);
+  parser.bind("--report-top", options.report_top,
+              CountReader{.mistake = "invalid value '{}' for --report-top (expected a number of "
+                                     "functions)"});
   parser.bind("--report-function", options.report_function);
 }
 
@@ -60,6 +63,7 @@ public:
     set_moments();
     if (options_.graph || options_.report)
       if (auto read = read_graph(); !read) return read;
+    if (auto checked = check_graph_options(); !checked) return checked;
     if (auto read = read_limits(); !read) return read;
     return read_values();
   }
@@ -90,13 +94,22 @@ private:
       capture_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
   }
 
+  // The parser cannot check this: there an option has only one set of alternatives.
+  Result<void> check_graph_options() const {
+    if (options_.graph || options_.report) return {};
+    if (!options_.graph_roots.empty()) return wrong("--graph-root needs --graph or --report");
+    if (options_.graph_depth) return wrong("--graph-depth needs --graph or --report");
+    if (options_.graph_limit) return wrong("--graph-limit needs --graph or --report");
+    return {};
+  }
+
   // Calls are paired and filtered where they are nested.
   Result<void> read_graph() {
     GraphSpec& graph = request_.graph.emplace();
     graph.shows_calls = options_.graph;
     graph.reports = options_.report;
     graph.report.function = options_.report_function;
-    if (options_.top) graph.report.top = *options_.top;
+    if (options_.report_top) graph.report.top = *options_.report_top;
     if (options_.report_sort) {
       const auto column = parse_report_column(*options_.report_sort);
       if (!column)

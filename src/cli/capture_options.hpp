@@ -45,6 +45,7 @@ struct CaptureOptions {
   std::optional<std::uint64_t> graph_limit;
   bool report = false;
   std::optional<std::string> report_sort;
+  std::optional<std::uint64_t> report_top;
   std::optional<std::string> report_function;
 };
 

@@ -14,7 +14,7 @@ namespace {
 class Checker final : public CallVisitor {
 public:
   void opened(const OpenCall& call, const Event&) override {
-    if (call.depth > 0 != call.parent.has_value()) std::abort();
+    if ((call.depth > 0) != call.parent.has_value()) std::abort();
     if (call.parent) {
       const auto parent = open_.find(*call.parent);
       if (parent == open_.end() || parent->second.depth + 1 != call.depth) std::abort();
