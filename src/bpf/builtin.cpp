@@ -53,6 +53,8 @@ std::expected<UniqueFd, int> load_copy_with_cookie(const bpf_program* program,
 
 // Open calls of one run: 12 MiB without stacks.
 constexpr std::uint32_t max_calls = 65536;
+// Threads for which lost records are counted one by one.
+constexpr std::uint32_t max_losing_threads = 16384;
 constexpr std::uint32_t max_call_bytes = 64U << 20;
 constexpr std::uint32_t max_hits = 8192; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
@@ -127,6 +129,7 @@ public:
     resize("places", shares_places(settings_) ? probes : 1);
     if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
     if (has(HAS_BOUNDS)) resize("bound_flags", probes);
+    if (has(NEST_CALLS)) resize("thread_losses", max_losing_threads);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
     if (has(COUNT_BY_PROCESS)) resize("process_counts", max_process_counts);
     if (has(COUNT_STACKS)) {

@@ -253,7 +253,8 @@ enum builtin_flag {
   POINTERS_32 = 1 << 19,   /* the probed code has pointers of 4 bytes */
   ONLY_CALLER = 1 << 20,   /* with WALK_STACK: only the probed address and the caller */
   HAS_BOUNDS = 1 << 21,    /* a hit starts or stops recording, see bound_flag */
-  STARTS_LATER = 1 << 22   /* with HAS_BOUNDS: nothing is recorded before a hit */
+  STARTS_LATER = 1 << 22,  /* with HAS_BOUNDS: nothing is recorded before a hit */
+  NEST_CALLS = 1 << 23     /* records have a call_position; losses are also counted by thread */
 };
 /* Flags that may differ between the plans of a run. */
 #define PLAN_FLAGS (AT_FUNCTION_START | COPY_STACK | BY_GOROUTINE | SIX_ARGUMENTS | POINTERS_32)
@@ -317,10 +318,10 @@ struct builtin_settings {
   struct process_name_layout process_name; /* used with COMPARE_PROCESS_NAME */
   record_u32 thread_pointer;               /* its offset in task_struct; 0: unknown */
   /* Of the hits of a probe that passed the filters: */
-  record_u32 sample;        /* records the first and then every Nth; 0: all */
-  record_u32 max_in_window; /* records of a probe in one window; 0: no limit */
-  record_u32 window_ms;     /* length of a window, which begins with a record */
-  record_u32 unused;
+  record_u32 sample;          /* records the first and then every Nth; 0: all */
+  record_u32 max_in_window;   /* records of a probe in one window; 0: no limit */
+  record_u32 window_ms;       /* length of a window, which begins with a record */
+  record_u32 position_offset; /* of the call_position in the record; 0: none */
 };
 
 /* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */
@@ -393,7 +394,7 @@ struct exit_rule {
 /* The head of a record. These follow it:
  * - a reading_result for each reading, or with SIX_ARGUMENTS RECORD_VALUES integer arguments; there
  *   is room for as many as any plan of the run has;
- * - the registers, then the bytes of strings and buffers;
+ * - the registers, the call_position, then the bytes of strings and buffers;
  * - replaced_returns, then a stack_head with the stack.
  */
 struct probe_record {
@@ -407,6 +408,20 @@ struct probe_record {
   char comm[16];      /* NUL-terminated */
   record_u64 return_value;
   record_u64 latency_ns; /* RECORD_CALL */
+};
+
+/* What user space needs to nest the calls of a thread. */
+struct call_position {
+  /* At the hit, but before a return has popped the return address. On the stack of a goroutine,
+   * which moves: minus the distance from its upper end, modulo 2^64. */
+  record_u64 stack_pointer;
+  record_u64 goroutine;   /* the address of the runtime's g; 0: none */
+  record_u64 lost_before; /* records of this thread that have been lost so far, or more */
+};
+/* The value of the map `losses_state`. */
+struct thread_losses_state {
+  record_u64 any;    /* a record was lost */
+  record_u64 others; /* of threads for which there was no room in the map `thread_losses` */
 };
 
 /* The kernel's limit for one thread (Linux include/linux/uprobes.h, MAX_URETPROBE_DEPTH). */

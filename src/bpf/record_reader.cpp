@@ -9,7 +9,9 @@
 #include <bit>
 #include <bpf/libbpf.h>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
+#include <optional>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -97,6 +99,8 @@ Bytes take_stack(SampleFields& fields) {
 
 // Ends a drain even if a hot probe refills the buffer as fast as it is read.
 constexpr std::uint32_t max_records_per_drain = 1U << 16;
+// From the time of a record until it is in its buffer, unless the CPU is stopped meanwhile.
+constexpr std::uint64_t max_write_ns = 1'000'000;
 constexpr std::size_t max_bytes_per_drain = std::size_t{16}
                                             << 20; // of perf buffers, which it copies
 
@@ -131,7 +135,8 @@ private:
 };
 
 // Sorts the records of all CPUs, whose buffers are each in order. Reads until all buffers are
-// empty: a thread may move to another CPU meanwhile, whose buffer was read before.
+// empty: a thread may move to another CPU meanwhile, whose buffer was read before. If that takes
+// too long, records later than what is left in a buffer wait for the next call.
 class PerfReader final : public RecordReader {
 public:
   explicit PerfReader(const PerfBufferOptions& options) : options_(options) {}
@@ -149,8 +154,8 @@ public:
   int poll_fd() const override { return perf_buffer__epoll_fd(buffers_.get()); }
   bool drain(const Visit& visit) override {
     // Records that an earlier call has left come first.
-    const bool more = next_ < pending_.size() || collect();
-    while (next_ < pending_.size()) {
+    const bool more = next_ < ordered_ || collect();
+    while (next_ < ordered_) {
       const PendingRecord& next = pending_[next_++];
       if (!visit(Bytes(bytes_).subspan(next.begin, next.size))) return true;
     }
@@ -160,23 +165,56 @@ public:
 private:
   // Reads the buffers into pending_. Returns true if a buffer has more records than its share.
   bool collect() {
-    pending_.clear();
-    bytes_.clear();
-    next_ = 0;
-    bool more = false;
-    const std::size_t cpus = std::max<std::size_t>(perf_buffer__buffer_cnt(buffers_.get()), 1);
+    const std::size_t buffers = perf_buffer__buffer_cnt(buffers_.get());
+    // Of buffers with unread records: the time of the last one that was read.
+    std::vector<std::optional<std::uint64_t>> unread = keep_waiting(buffers);
+    const auto is_unread = [](const auto& latest) { return latest.has_value(); };
+    bool more = std::ranges::any_of(unread, is_unread);
     std::size_t before = 0;
+    std::uint64_t begin_ns = 0;
     do {
       before = pending_.size();
-      for (std::size_t i = 0; i < perf_buffer__buffer_cnt(buffers_.get()); ++i) {
-        left_ = std::max<std::size_t>(max_records_per_drain / cpus, 1);
+      begin_ns = monotonic_ns();
+      for (std::size_t i = 0; i < buffers; ++i) {
+        if (unread[i]) continue;
+        left_ = std::max<std::size_t>(max_records_per_drain / buffers, 1);
+        buffer_ = i;
         perf_buffer__consume_buffer(buffers_.get(), i);
-        more = more || left_ == 0;
+        if (left_ == 0) unread[i] = pending_.back().time_ns;
       }
-      more = more || pending_.size() >= max_records_per_drain;
+      more = more || std::ranges::any_of(unread, is_unread) ||
+             pending_.size() >= max_records_per_drain;
     } while (!more && pending_.size() != before);
     std::ranges::sort(pending_, {}, &PendingRecord::time_ns);
-    return more;
+    ordered_ = pending_.size();
+    if (!more) return false;
+    // Buffers that were empty may have got records since.
+    std::uint64_t limit = begin_ns - max_write_ns;
+    for (const auto& latest : unread) limit = std::min(limit, latest.value_or(limit));
+    const auto end = std::ranges::upper_bound(pending_, limit, {}, &PendingRecord::time_ns);
+    ordered_ = static_cast<std::size_t>(end - pending_.begin());
+    return true;
+  }
+
+  // Keeps the records that still wait. Returns the time of the latest of each buffer.
+  std::vector<std::optional<std::uint64_t>> keep_waiting(std::size_t buffers) {
+    std::vector<std::optional<std::uint64_t>> latest(buffers);
+    std::vector<std::byte> bytes;
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(next_));
+    for (PendingRecord& each : pending_) {
+      const Bytes record = Bytes(bytes_).subspan(each.begin, each.size);
+      each.begin = bytes.size();
+      bytes.insert(bytes.end(), record.begin(), record.end());
+      latest[each.buffer] = each.time_ns; // ascending
+    }
+    bytes_ = std::move(bytes);
+    next_ = ordered_ = 0;
+    return latest;
+  }
+
+  static std::uint64_t monotonic_ns() {
+    return static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
 
   // PERF_RECORD_LOST is ignored: the program counts lost records itself.
@@ -202,7 +240,10 @@ private:
     bytes_.insert(bytes_.end(), sample.raw.begin(), sample.raw.end());
     if (sample.from && sample.raw.size() >= options_.kept_size)
       add_stack(begin, sample.from->stack);
-    pending_.push_back({.time_ns = record.time_ns, .begin = begin, .size = bytes_.size() - begin});
+    pending_.push_back({.time_ns = record.time_ns,
+                        .begin = begin,
+                        .size = bytes_.size() - begin,
+                        .buffer = buffer_});
   }
 
   // Appends the stack to the record, in place of the padding.
@@ -221,12 +262,15 @@ private:
     std::uint64_t time_ns = 0;
     std::size_t begin = 0; // in bytes_
     std::size_t size = 0;  // with the padding, or the stack
+    std::size_t buffer = 0;
   };
   PerfBufferOptions options_;
   perf_event_attr event_ = {};
   std::vector<PendingRecord> pending_;
   std::vector<std::byte> bytes_;
   std::size_t next_ = 0;                       // of pending_, to be visited
+  std::size_t ordered_ = 0;                    // of pending_: those that follow wait
+  std::size_t buffer_ = 0;                     // being read
   std::size_t left_ = 0;                       // that the buffer being read may add
   std::unique_ptr<perf_buffer, Free> buffers_; // calls back with `this`
 };

@@ -225,11 +225,12 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   // Text of known functions reads like that of strace, unless something else was asked for. The
   // kind of JSON's events does not depend on names.
   const CaptureSpec& capture = request.capture;
-  request.pairs_known_calls = !common.json && !directed && !capture.pair_calls && capture.typed &&
-                              capture.send_events && !capture.registers && !capture.measured &&
-                              capture.stack == StackWalk::none && !request.program &&
-                              !request.probes.static_probes && !options.capture.return_at &&
-                              request.probes.start_on.empty() && request.probes.stop_on.empty();
+  request.pairs_known_calls = !common.json && !directed && !capture.pair_calls && !request.graph &&
+                              capture.typed && capture.send_events && !capture.registers &&
+                              !capture.measured && capture.stack == StackWalk::none &&
+                              !request.program && !request.probes.static_probes &&
+                              !options.capture.return_at && request.probes.start_on.empty() &&
+                              request.probes.stop_on.empty();
   return request;
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <iterator>
 #include <unistd.h>
+#include <utility>
 
 namespace uprobectl::cli {
 
@@ -22,6 +23,21 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--return-at", options.return_at);
   parser.bind("--latency", options.latency);
   parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
+  parser.bind("--graph", options.graph);
+  parser.bind("--graph-root", options.graph_roots);
+  parser.bind("--graph-depth", options.graph_depth,
+              CountReader{.mistake = "invalid value '{}' for --graph-depth (expected a number of "
+                                     "levels)",
+                          .most = 1000000});
+  parser.bind("--graph-limit", options.graph_limit,
+              CountReader{.mistake = "invalid value '{}' for --graph-limit (expected a number of "
+                                     "functions)"});
+  parser.bind("--report", options.report);
+  parser.bind("--report-sort", options.report_sort);
+  parser.bind("--report-top", options.report_top,
+              CountReader{.mistake = "invalid value '{}' for --report-top (expected a number of "
+                                     "functions)"});
+  parser.bind("--report-function", options.report_function);
 }
 
 // Reads one byte more than `most`, so that a larger file is noticed.
@@ -54,6 +70,9 @@ public:
 
   Result<void> apply() {
     set_moments();
+    if (options_.graph || options_.report)
+      if (auto read = read_graph(); !read) return read;
+    if (auto checked = check_graph_options(); !checked) return checked;
     if (auto read = read_limits(); !read) return read;
     return read_values();
   }
@@ -82,6 +101,38 @@ private:
     if (options_.depth) capture_.typed_depth = static_cast<int>(*options_.depth);
     if (options_.max_string_bytes)
       capture_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
+  }
+
+  // The parser cannot check this: there an option has only one set of alternatives.
+  Result<void> check_graph_options() const {
+    if (options_.graph || options_.report) return {};
+    if (!options_.graph_roots.empty()) return wrong("--graph-root needs --graph or --report");
+    if (options_.graph_depth) return wrong("--graph-depth needs --graph or --report");
+    if (options_.graph_limit) return wrong("--graph-limit needs --graph or --report");
+    return {};
+  }
+
+  // Calls are paired and filtered where they are nested.
+  Result<void> read_graph() {
+    GraphSpec& graph = request_.graph.emplace();
+    graph.shows_calls = options_.graph;
+    graph.reports = options_.report;
+    graph.report.function = options_.report_function;
+    if (options_.report_top) graph.report.top = *options_.report_top;
+    if (options_.report_sort) {
+      const auto column = parse_report_column(*options_.report_sort);
+      if (!column)
+        return wrong("invalid value '" + *options_.report_sort +
+                     "' for --report-sort (expected calls, total, self, min, avg, max, p50, p99 "
+                     "or name)");
+      graph.report.column = *column;
+    }
+    if (options_.graph_depth) graph.depth = static_cast<std::uint32_t>(*options_.graph_depth);
+    if (options_.graph_limit) graph.max_functions = *options_.graph_limit;
+    capture_.on_entry = capture_.on_return = capture_.nest_calls = true;
+    capture_.pair_calls = false;
+    graph.min_latency = std::exchange(capture_.min_latency, std::chrono::nanoseconds(0));
+    return read_bounds("--graph-root: ", options_.graph_roots, graph.roots);
   }
 
   // `how` is a valid value: the parser has checked it.

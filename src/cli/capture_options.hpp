@@ -39,6 +39,14 @@ struct CaptureOptions {
   std::optional<std::string> max_rate;
   std::vector<std::string> start_on;
   std::vector<std::string> stop_on;
+  bool graph = false;
+  std::vector<std::string> graph_roots;
+  std::optional<std::uint64_t> graph_depth;
+  std::optional<std::uint64_t> graph_limit;
+  bool report = false;
+  std::optional<std::string> report_sort;
+  std::optional<std::uint64_t> report_top;
+  std::optional<std::string> report_function;
 };
 
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words);

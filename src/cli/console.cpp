@@ -109,6 +109,7 @@ Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextSt
     return fail(Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
   }
   style.aligned = is_user_terminal(file ? file.get() : STDOUT_FILENO);
+  style.colour = made.colour && style.aligned;
   style.header = options.header;
   style.verbose = options.verbose;
   made.style = style;

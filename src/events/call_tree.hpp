@@ -4,6 +4,11 @@
 
 #include "events/events.hpp"
 
+#include <compare>
+#include <functional>
+#include <list>
+#include <map>
+
 namespace uprobectl {
 
 // Why a call is closed.
@@ -16,8 +21,9 @@ enum class CallEnd {
 
 // A call that has not returned.
 struct OpenCall {
-  std::uint64_t id = 0;              // unique in the run, ascending by entry
-  std::uint32_t pid = 0;             // as in Event
+  std::uint64_t id = 0;                // unique in the run, ascending by entry
+  std::optional<std::uint64_t> parent; // id of the call around it on its stack
+  std::uint32_t pid = 0;               // as in Event
   std::uint32_t tid = 0;
   std::uint32_t probe = 0;           // Event::probe
   const ProbePoint* point = nullptr; // borrowed
@@ -27,6 +33,11 @@ struct OpenCall {
   std::uint64_t children_ns = 0;     // sum of the durations of its direct children that are closed
   std::uint64_t children = 0;        // number of its direct children
 };
+
+// 0 if the times are not in order.
+inline std::uint64_t duration_of(const OpenCall& call, std::uint64_t end_ns) {
+  return end_ns > call.begin_ns ? end_ns - call.begin_ns : 0;
+}
 
 // Receives calls as they open and close. A call closes after all calls inside it.
 class CallVisitor {
@@ -40,6 +51,117 @@ public:
   // `end_ns` is the time of the hit that closed the call. `exit` is null unless it returned.
   virtual void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
                       const Event* exit) = 0;
+  // A return of a call whose entry was not seen, inside `depth` open calls of its stack.
+  virtual void unmatched(const Event& /*exit*/, std::uint32_t /*depth*/) {}
+};
+
+// The mapping that a stack lies in.
+struct StackArea {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  // Nothing else lies in it, as in a thread's own stack. Otherwise it may hold several stacks that
+  // a program has allocated next to each other.
+  bool is_one_stack = false;
+};
+
+// Nests calls by their stack pointers, so that a call that is left without a return (exceptions,
+// longjmp, the end of its thread) does not become the parent of later ones.
+//
+// A stack is known while it has open calls. A hit belongs to the stack whose open calls it lies
+// between. Outside of all of them it belongs to its neighbor in the same StackArea; if that may
+// hold several stacks, or is not known, to one that is not further away than the constants below.
+// Otherwise a stack begins, for example that of a fiber. A call is closed as `no_return_seen` by a
+// hit on its stack that is at or above its stack pointer. A goroutine is one stack.
+//
+// Stacks belong to processes, because a fiber may go on in another thread. If a thread uses the
+// stack of another one that has ended, all open calls there are closed first.
+class CallTree {
+public:
+  static constexpr std::uint64_t max_distance_in_shared_area = std::uint64_t{16} << 10;
+  static constexpr std::uint64_t max_distance_without_area = std::uint64_t{1} << 20;
+  // More open calls are not kept: those of the stack without a hit for the longest time are closed
+  // as `lost`.
+  static constexpr std::size_t max_open_calls = std::size_t{1} << 18;
+
+  using FindArea = std::function<std::optional<StackArea>(std::uint32_t pid, std::uint64_t address,
+                                                          std::uint64_t time_ns)>;
+  using IsRunning = std::function<bool(std::uint32_t pid, std::uint32_t tid)>;
+
+  CallTree() = default;
+  CallTree(const CallTree&) = delete;
+  CallTree& operator=(const CallTree&) = delete;
+  ~CallTree();
+
+  // Borrowed. Visitors receive a call in the order in which they were added.
+  void add(CallVisitor& visitor) { visitors_.push_back(&visitor); }
+  // Without it no area is known.
+  void set_find_area(FindArea find_area) { find_area_ = std::move(find_area); }
+  // Without it a thread has ended once another one uses its stack.
+  void set_is_running(IsRunning is_running) { is_running_ = std::move(is_running); }
+  // Returns are those of uretprobes: a function that was left by a tail call returns together with
+  // the called one, so calls with the same stack pointer nest.
+  void set_by_trampoline(bool by_trampoline) { by_trampoline_ = by_trampoline; }
+
+  // Takes entries and returns with CaptureSpec::nest_calls; ignores other events. Those of a thread
+  // must come in the order of their times.
+  void take(const Event& event);
+  // Closes all open calls as `lost`.
+  void lose_all(std::uint64_t time_ns);
+  // Closes all open calls as `run_ended`.
+  void finish(std::uint64_t time_ns);
+
+  std::size_t open_calls() const { return open_calls_; }
+
+private:
+  struct Stack;
+  using Stacks = std::list<Stack>; // the one that was hit last comes first
+
+  struct Stack {
+    std::uint32_t pid = 0;
+    std::uint32_t tid = 0; // of the thread that was seen on it last
+    std::uint64_t goroutine = 0;
+    std::optional<StackArea> area; // if it was asked for
+    std::vector<OpenCall> calls;   // from the outermost; stack pointers descend
+  };
+  // Identifies a stack: pid, goroutine, and without one the stack pointer of the outermost call.
+  struct Key {
+    std::uint32_t pid = 0;
+    std::uint64_t goroutine = 0;
+    std::uint64_t outermost = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  // The area at a hit, which is asked for at most once.
+  struct AreaAtHit {
+    std::optional<StackArea> area;
+    bool was_asked = false;
+  };
+
+  static Key key_of(const Stack& stack);
+  Stacks::iterator find(const Event& event, AreaAtHit& at_hit);
+  Stacks::iterator find_by_pointer(const Event& event, AreaAtHit& at_hit);
+  bool is_on(Stack& stack, const Event& event, AreaAtHit& at_hit) const;
+  const std::optional<StackArea>& area_at(const Event& event, AreaAtHit& at_hit) const;
+  void note_losses(const Event& event);
+  // Returns false if the stack is gone: its thread had ended.
+  bool change_thread(Stacks::iterator stack, const Event& event);
+  void enter(Stacks::iterator stack, const Event& event, const AreaAtHit& at_hit);
+  void leave(Stacks::iterator stack, const Event& event);
+  bool closes_equal(const OpenCall& call, const Event& event) const;
+  void close_innermost(Stack& stack, CallEnd end, std::uint64_t end_ns, const Event* exit);
+  void close_all(Stacks::iterator stack, CallEnd end, std::uint64_t end_ns);
+  void close_every(CallEnd end, std::uint64_t end_ns);
+  void forget_if_empty(Stacks::iterator stack, const Key& key);
+  void unmatched(const Event& event, std::size_t depth);
+
+  std::vector<CallVisitor*> visitors_;
+  FindArea find_area_;
+  IsRunning is_running_;
+  bool by_trampoline_ = false;
+  Stacks stacks_;
+  std::map<Key, Stacks::iterator> by_key_;
+  std::map<std::uint32_t, std::uint64_t> lost_by_thread_; // those that are not 0
+  std::size_t open_calls_ = 0;
+  std::uint64_t next_id_ = 0;
 };
 
 } // namespace uprobectl

@@ -223,6 +223,12 @@ Result<Event> CapturePlan::decode(Bytes record) const {
   if (!format.six_registers && event.has_arguments && !event.typed_arguments)
     event.typed_arguments.emplace();
   if (format.known != nullptr) complete_known_call(event, *format.known, error);
+  if (settings_.position_offset != 0) {
+    const auto position = read_value<call_position>(record, settings_.position_offset);
+    event.stack_pointer = position.stack_pointer;
+    event.goroutine = position.goroutine;
+    event.lost_before = position.lost_before;
+  }
   if (shows_registers_) {
     event.registers.resize(register_names().size());
     std::memcpy(event.registers.data(), record.data() + settings_.registers_offset,

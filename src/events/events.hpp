@@ -76,8 +76,12 @@ struct Event {
   bool is_known_call = false;
   std::string return_errno;                // of a call that failed: the name of its errno, "ENOENT"
   std::optional<std::uint64_t> latency_ns; // on_return of a paired call
-  std::vector<std::uint64_t> registers;    // if requested, in the order of register_names()
-  std::optional<std::uint32_t> ns_pid;     // pid in the process's own pid namespace
+  // With CaptureSpec::nest_calls, as in call_position of bpf/record.h.
+  std::uint64_t stack_pointer = 0;
+  std::uint64_t goroutine = 0;
+  std::uint64_t lost_before = 0;
+  std::vector<std::uint64_t> registers;     // if requested, in the order of register_names()
+  std::optional<std::uint32_t> ns_pid;      // pid in the process's own pid namespace
   std::shared_ptr<const UserRecord> record; // EventKind::record
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace uprobectl {
 
@@ -63,6 +64,23 @@ std::int64_t percentile(const Histogram& histogram, unsigned percent) {
     return std::clamp(static_cast<std::int64_t>(range.low + into), histogram.min, histogram.max);
   }
   return histogram.max;
+}
+
+void add(Histogram& to, std::uint64_t number) {
+  const auto value = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(number, std::numeric_limits<std::int64_t>::max()));
+  to.min = to.count == 0 ? value : std::min(to.min, value);
+  to.max = to.count == 0 ? value : std::max(to.max, value);
+  ++to.count;
+  to.total += number;
+  to.buckets.resize(HISTOGRAM_BUCKETS);
+  const auto known = static_cast<std::uint64_t>(value);
+  std::size_t bucket = known;
+  if (known >= 4) {
+    const auto power = static_cast<std::size_t>(std::bit_width(known)) - 1;
+    bucket = (power - 1) * 4 + (known >> (power - 2) & 3);
+  }
+  ++to.buckets[bucket];
 }
 
 void add(Histogram& to, const Histogram& more) {

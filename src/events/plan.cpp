@@ -199,7 +199,7 @@ public:
   // Whether calls are paired by goroutine. Assembly functions with Go's ABI0 do not have it in a
   // register.
   bool is_by_goroutine(const ProbePoint& point, const CodeAbi& abi) const {
-    return capture_.pair_calls && abi.kind == CodeKind::go &&
+    return (capture_.pair_calls || capture_.nest_calls) && abi.kind == CodeKind::go &&
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
@@ -269,6 +269,7 @@ private:
     // Unwound stacks are counted in user space.
     if (capture_.send_events || capture_.stack != StackWalk::none) flags |= SEND_RECORDS;
     if (capture_.pair_calls) flags |= PAIR_CALLS;
+    if (capture_.nest_calls) flags |= NEST_CALLS;
     if (capture_.by_trampoline) flags |= BY_TRAMPOLINE;
     if (capture_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (capture_.count_stacks) flags |= COUNT_STACKS;

@@ -35,6 +35,7 @@ struct CaptureSpec {
   bool on_entry = true;
   bool on_return = false;
   bool pair_calls = false; // an entry and its return are one event or measurement
+  bool nest_calls = false; // events say where on their stack they are, for CallTree
 
   bool send_events = true;                     // if false, hits are only counted and measured
   bool count_by_process = false;               // in addition to the counts by probe

@@ -114,7 +114,11 @@ void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plan
   for (const capture_plan& plan : plans) end = std::max(end, result_bytes(plan));
   end += sizeof(probe_record);
   if (registers) settings.registers_offset = end;
-  const std::uint32_t begin = end + register_bytes(registers);
+  std::uint32_t begin = end + register_bytes(registers);
+  if ((settings.flags & NEST_CALLS) != 0) {
+    settings.position_offset = begin;
+    begin += sizeof(call_position);
+  }
   settings.max_bytes_offset = begin;
   end = begin;
   for (capture_plan& plan : plans) {

@@ -19,6 +19,8 @@ public:
   virtual void take(const Event& event) = 0;
   // Events were lost since the last call.
   virtual void take(const LostRecord& lost) = 0;
+  // Called at least each poll_timeout while the run lasts. `now_ns`: CLOCK_MONOTONIC.
+  virtual void advance(std::uint64_t /*now_ns*/) {}
 };
 
 } // namespace uprobectl

@@ -244,53 +244,57 @@ public:
 
   // Events of the built-in program have all keys of a hit. Records of users' programs have the
   // record and, depending on the map, time and sender.
-  void write(const Event& event) override {
-    const UserRecord* const sent = event.record.get();
-    const ProbePoint* const point = sent == nullptr ? event.point : nullptr;
-    const bool is_timed = sent == nullptr || event.time_ns != 0;
-    const auto if_timed = [&](auto value) {
-      return is_timed ? std::optional(value) : std::nullopt;
-    };
-    JsonRecord record(line_, "event");
-    record.field("time_ns", if_timed(event.time_ns));
-    record.field("pid", if_timed(event.pid));
-    record.field("ns_pid", event.ns_pid);
-    record.field("tid", if_timed(event.tid));
-    record.field("comm", sent == nullptr ? Text(event.comm) : std::nullopt);
-    record.field("cpu", if_timed(event.cpu));
-    record.field("file", point != nullptr ? Text(point->binary->real_path) : std::nullopt);
-    record.field("entry",
-                 point != nullptr ? to_optional_view(point->binary->path.entry) : std::nullopt);
-    record.field("symbol", point != nullptr ? to_optional_view(point->symbol) : std::nullopt);
-    record.field("demangled", point != nullptr ? to_optional_view(point->demangled) : std::nullopt);
-    record.field("image_offset",
-                 point != nullptr ? std::optional(point->image_offset) : std::nullopt);
-    record.field("kind", event_kind(event));
-    append_json_arguments(record.begin_field("arguments"), event);
-    if (event.typed_return) {
-      append_json_value(record.begin_field("return_value"), *event.typed_return);
-      record.field("return_error", event.typed_return->error);
-      if (!event.return_errno.empty()) record.field("return_errno", event.return_errno);
-    } else {
-      const bool has_value = event.kind == EventKind::on_return &&
-                             event.left_by != ExitKind::tail_call && !event.returns_nothing;
-      record.field("return_value",
-                   has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
-    }
-    record.field("left_by", left_by(event));
-    record.field("latency_ns", event.latency_ns);
-    add_stack(record, event.stack);
-    add_caller(record, event.caller);
-    append_json_registers(record.begin_field("registers"), event.registers);
-    if (point != nullptr) add_inlined_into(record, *point);
-    record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
-    record.field("record_type", sent != nullptr ? to_optional_view(sent->type) : std::nullopt);
-    append_record(record.begin_field("record"), sent);
-    const bool is_raw = sent != nullptr && !sent->value;
-    record.field("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
-    if (point != nullptr) add_source(record, *point);
+  void write(const Event& event) override { write_event(event, nullptr); }
+
+  void write(const CallRecord& line) override {
+    if (line.entry != nullptr) write_event(*line.entry, &line);
+    if (line.exit != nullptr) write_event(*line.exit, &line);
+    if (line.kind == CallRecord::Kind::opened || line.exit != nullptr) return;
+    const OpenCall& call = *line.call;
+    JsonRecord record(line_, "call_end");
+    record.field("time_ns", line.end_ns);
+    record.field("pid", call.pid);
+    record.field("tid", call.tid);
+    add_function(record, call.point);
+    record.field("begin_ns", call.begin_ns);
+    record.field("depth", line.depth);
+    record.field("end", to_string(line.end));
     finish(record);
-    out_.end_event();
+  }
+
+  void write(const CallSummaryRecord& summary) override {
+    const FunctionSummary& function = *summary.function;
+    const auto duration = [&](std::int64_t value) {
+      return function.durations.count > 0 ? std::optional(static_cast<std::uint64_t>(value))
+                                          : std::nullopt;
+    };
+    JsonRecord record(line_, "call_summary");
+    add_function(record, function.point);
+    record.field("calls", function.calls);
+    record.field("no_return_seen", function.no_return);
+    record.field("unfinished", function.unfinished);
+    record.field("total_ns", function.total_ns);
+    record.field("self_ns", function.self_ns);
+    record.field("min_ns", duration(function.durations.min));
+    record.field("avg_ns", duration(static_cast<std::int64_t>(function.average_ns())));
+    record.field("max_ns", duration(function.durations.max));
+    record.field("p50_ns", duration(percentile(function.durations, 50)));
+    record.field("p99_ns", duration(percentile(function.durations, 99)));
+    finish(record);
+  }
+
+  void write(const CallEdgeRecord& listed) override {
+    const CallEdge& edge = *listed.edge;
+    JsonRecord record(line_, "call_edge");
+    record.field("caller",
+                 edge.caller != nullptr ? to_optional_view(edge.caller->symbol) : std::nullopt);
+    record.field("caller_file",
+                 edge.caller != nullptr ? Text(edge.caller->binary->real_path) : std::nullopt);
+    record.field("callee", to_optional_view(edge.callee->symbol));
+    record.field("callee_file", edge.callee->binary->real_path);
+    record.field("calls", edge.calls);
+    record.field("total_ns", edge.total_ns);
+    finish(record);
   }
 
   void write(const CountRecord& count) override {
@@ -433,6 +437,69 @@ public:
   }
 
 private:
+  // `line` is null unless the event is part of a tree of calls.
+  void write_event(const Event& event, const CallRecord* line) {
+    const UserRecord* const sent = event.record.get();
+    const ProbePoint* const point = sent == nullptr ? event.point : nullptr;
+    const bool is_timed = sent == nullptr || event.time_ns != 0;
+    const auto if_timed = [&](auto value) {
+      return is_timed ? std::optional(value) : std::nullopt;
+    };
+    JsonRecord record(line_, "event");
+    record.field("time_ns", if_timed(event.time_ns));
+    record.field("pid", if_timed(event.pid));
+    record.field("ns_pid", event.ns_pid);
+    record.field("tid", if_timed(event.tid));
+    record.field("comm", sent == nullptr ? Text(event.comm) : std::nullopt);
+    record.field("cpu", if_timed(event.cpu));
+    record.field("file", point != nullptr ? Text(point->binary->real_path) : std::nullopt);
+    record.field("entry",
+                 point != nullptr ? to_optional_view(point->binary->path.entry) : std::nullopt);
+    record.field("symbol", point != nullptr ? to_optional_view(point->symbol) : std::nullopt);
+    record.field("demangled", point != nullptr ? to_optional_view(point->demangled) : std::nullopt);
+    record.field("image_offset",
+                 point != nullptr ? std::optional(point->image_offset) : std::nullopt);
+    record.field("kind", event_kind(event));
+    append_json_arguments(record.begin_field("arguments"), event);
+    if (event.typed_return) {
+      append_json_value(record.begin_field("return_value"), *event.typed_return);
+      record.field("return_error", event.typed_return->error);
+      if (!event.return_errno.empty()) record.field("return_errno", event.return_errno);
+    } else {
+      const bool has_value = event.kind == EventKind::on_return &&
+                             event.left_by != ExitKind::tail_call && !event.returns_nothing;
+      record.field("return_value",
+                   has_value ? std::optional(Hex{event.return_value}) : std::nullopt);
+    }
+    record.field("left_by", left_by(event));
+    const bool closes = line != nullptr && line->call != nullptr && &event == line->exit;
+    record.field("latency_ns",
+                 closes ? std::optional(duration_of(*line->call, line->end_ns)) : event.latency_ns);
+    if (line != nullptr) record.field("depth", line->depth);
+    add_stack(record, event.stack);
+    add_caller(record, event.caller);
+    append_json_registers(record.begin_field("registers"), event.registers);
+    if (point != nullptr) add_inlined_into(record, *point);
+    record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
+    record.field("record_type", sent != nullptr ? to_optional_view(sent->type) : std::nullopt);
+    append_record(record.begin_field("record"), sent);
+    const bool is_raw = sent != nullptr && !sent->value;
+    record.field("raw", is_raw ? std::optional(Bytes(sent->raw)) : std::nullopt);
+    if (point != nullptr) add_source(record, *point);
+    finish(record);
+    out_.end_event();
+  }
+
+  static void add_function(JsonRecord& record, const ProbePoint* point) {
+    const ProbedBinary* const binary = point != nullptr ? point->binary.get() : nullptr;
+    record.field("symbol", point != nullptr ? to_optional_view(point->symbol) : std::nullopt);
+    record.field("demangled", point != nullptr ? to_optional_view(point->demangled) : std::nullopt);
+    record.field("file", binary != nullptr ? Text(binary->real_path) : std::nullopt);
+    record.field("entry", binary != nullptr ? to_optional_view(binary->path.entry) : std::nullopt);
+    record.field("image_offset",
+                 point != nullptr ? std::optional(point->image_offset) : std::nullopt);
+  }
+
   static void append_record(std::string& out, const UserRecord* sent) {
     if (sent != nullptr && sent->value)
       append_json_value(out, *sent->value);

@@ -171,7 +171,8 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
 Output::Output(int records, const OutputOptions& options)
     : buffer_(records), formatter_(options.json ? make_json_formatter(buffer_)
                                                 : make_text_formatter(buffer_, options.style)),
-      messages_(options.messages), colour_(options.colour), level_(options.level) {}
+      messages_(options.messages), colour_(options.colour), level_(options.level),
+      json_(options.json) {}
 
 Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(), options) {
   file_ = std::move(file);

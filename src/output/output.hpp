@@ -108,6 +108,7 @@ public:
   // Shows a line that the next message replaces, on a terminal only. An empty text removes it.
   void progress(std::string_view text);
   bool is_verbose() const { return level_ == Level::verbose; }
+  bool is_json() const { return json_; }
 
   // Show each text only once.
   void warn_once(std::string_view text);
@@ -149,6 +150,7 @@ private:
   std::map<std::string, std::size_t, std::less<>> repeated_by_kind_; // indexes of repeated_
   std::vector<Repeated> repeated_;
   bool shows_progress_ = false;
+  bool json_ = false;
 };
 
 } // namespace uprobectl

@@ -6,6 +6,7 @@
 #include "bpf/pin.hpp"
 #include "doctor/doctor.hpp"
 #include "dwarf/functions.hpp"
+#include "events/call_report.hpp"
 #include "events/events.hpp"
 #include "events/histogram.hpp"
 #include "inventory/inventory.hpp"
@@ -116,6 +117,32 @@ struct MapEntryRecord {
   DataValue key;
   DataValue value;
 };
+// A line of the tree of calls (`event`, `call_end`).
+struct CallRecord {
+  enum class Kind {
+    opened,    // has an entry
+    closed,    // has an exit if the call returned
+    leaf,      // opened and closed without a shown call in between
+    unmatched, // has an exit only
+  };
+  Kind kind = Kind::opened;
+  std::uint32_t depth = 0;
+  const OpenCall* call = nullptr; // null if unmatched
+  const Event* entry = nullptr;
+  const Event* exit = nullptr;
+  CallEnd end = CallEnd::returned; // closed, leaf
+  std::uint64_t end_ns = 0;        // closed, leaf: the time of the hit that closed the call
+};
+std::string_view to_string(CallEnd end); // "returned", "no_return_seen", "lost", "run_ended"
+// The calls of a function (`call_summary`), and those by one caller (`call_edge`).
+struct CallSummaryRecord {
+  const FunctionSummary* function = nullptr;
+  bool is_first = false; // of a table
+};
+struct CallEdgeRecord {
+  const CallEdge* edge = nullptr;
+  bool is_first = false;
+};
 // Lost events (`lost`).
 struct LostRecord {
   std::uint64_t count = 0; // since the previous record
@@ -217,6 +244,9 @@ public:
   virtual void write(const Check& check) = 0;
   virtual void write(const AttachedRecord& record) = 0;
   virtual void write(const Event& event) = 0;
+  virtual void write(const CallRecord& record) = 0;
+  virtual void write(const CallSummaryRecord& record) = 0;
+  virtual void write(const CallEdgeRecord& record) = 0;
   virtual void write(const CountRecord& record) = 0;
   virtual void write(const HistogramRecord& record) = 0;
   virtual void write(const FrameRecord& record) = 0;
@@ -234,6 +264,7 @@ public:
 // Options of the text formatter.
 struct TextStyle {
   bool aligned = false; // columns padded for a terminal instead of tab-separated
+  bool colour = false;  // a colour for each thread of a tree of calls
   bool header = false;
   bool offset_only = false; // match: print only the offset
   bool verbose = false;     // match: show how the offset is computed

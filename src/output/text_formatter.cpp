@@ -364,6 +364,65 @@ public:
     out_.end_event();
   }
 
+  void write(const CallRecord& record) override {
+    if (style_.header && !std::exchange(header_written_, true))
+      out_.append(style_.aligned ? "TIME             TID      COMM             DURATION  CALLS\n"
+                                 : "TIME\tPID\tTID\tCOMM\tDURATION\tCALLS\n");
+    const Event* const event = record.exit != nullptr ? record.exit : record.entry;
+    const std::uint32_t tid = event != nullptr ? event->tid : record.call->tid;
+    line_.clear();
+    clock_.append_time(line_, record.kind == CallRecord::Kind::opened ? record.call->begin_ns
+                              : record.call != nullptr                ? record.end_ns
+                                                                      : event->time_ns);
+    std::size_t width = 15;
+    if (!style_.aligned) {
+      cell(std::to_string(event != nullptr ? event->pid : record.call->pid), 15, line_.size());
+      width = 7;
+    }
+    cell(std::to_string(tid), width, line_.size());
+    cell(event != nullptr ? event->comm : "-", 7, last_width_);
+    std::string duration;
+    const bool is_closed =
+        record.kind == CallRecord::Kind::closed || record.kind == CallRecord::Kind::leaf;
+    if (is_closed && record.end == CallEnd::returned)
+      append_short_duration(duration, duration_of(*record.call, record.end_ns));
+    cell(duration, 15, last_width_);
+    const bool coloured = style_.colour && style_.aligned;
+    cell("", 8, last_width_);
+    if (coloured) line_ += thread_colour(tid);
+    line_.append(std::size_t{2} * std::min<std::uint32_t>(record.depth, max_indent), ' ');
+    append_printable(line_, tree_text(record));
+    if (coloured) line_ += "\x1b[0m";
+    line_ += '\n';
+    out_.append(line_);
+    for (int i = 0; i < (record.entry != nullptr) + (record.exit != nullptr); ++i) out_.end_event();
+  }
+
+  void write(const CallSummaryRecord& record) override {
+    const FunctionSummary& function = *record.function;
+    const Histogram& durations = function.durations;
+    const auto text = [&](std::int64_t value) {
+      return durations.count > 0 ? short_duration(static_cast<std::uint64_t>(value)) : "-";
+    };
+    if (record.is_first)
+      begin_table({"CALLS", "TOTAL", "SELF", "MIN", "AVG", "MAX", "P50", "P99", "FUNCTION"});
+    std::string name = displayed_name(*function.point);
+    if (function.no_return > 0) name += fmt::format("  ({} without a return)", function.no_return);
+    if (function.unfinished > 0) name += fmt::format("  ({} unfinished)", function.unfinished);
+    table_.row({std::to_string(function.calls), short_duration(function.total_ns),
+                short_duration(function.self_ns), text(durations.min),
+                text(static_cast<std::int64_t>(function.average_ns())), text(durations.max),
+                text(percentile(durations, 50)), text(percentile(durations, 99)), name});
+  }
+
+  void write(const CallEdgeRecord& record) override {
+    const CallEdge& edge = *record.edge;
+    if (record.is_first) begin_table({"CALLS", "TOTAL", "CALLER", "CALLEE"});
+    table_.row({std::to_string(edge.calls), short_duration(edge.total_ns),
+                edge.caller != nullptr ? displayed_name(*edge.caller) : "-",
+                displayed_name(*edge.callee)});
+  }
+
   void write(const MapEntryRecord& entry) override {
     header({"MAP", "KEY", "VALUE"});
     std::string key;
@@ -432,6 +491,71 @@ public:
   }
 
 private:
+  // Deeper calls are not indented further.
+  static constexpr std::uint32_t max_indent = 64;
+
+  // Writes the heading of a table that follows other lines.
+  void begin_table(std::initializer_list<std::string_view> names) {
+    table_.flush();
+    if (style_.aligned) out_.append("\n");
+    if (style_.aligned || style_.header) table_.row(names);
+  }
+
+  static std::string short_duration(std::uint64_t nanoseconds) {
+    std::string text;
+    append_short_duration(text, nanoseconds);
+    return text;
+  }
+
+  // In the order of their first lines.
+  std::string_view thread_colour(std::uint32_t tid) {
+    constexpr std::array<std::string_view, 6> colours = {"\x1b[36m", "\x1b[33m", "\x1b[32m",
+                                                         "\x1b[35m", "\x1b[34m", "\x1b[31m"};
+    constexpr std::size_t max_known = 65536;
+    if (thread_colours_.size() >= max_known) thread_colours_.clear();
+    return colours[thread_colours_.try_emplace(tid, thread_colours_.size()).first->second %
+                   colours.size()];
+  }
+
+  static std::string_view end_text(CallEnd end) {
+    switch (end) {
+    case CallEnd::returned:
+      break;
+    case CallEnd::no_return_seen:
+      return "  <no return seen>";
+    case CallEnd::lost:
+      return "  <records were lost>";
+    case CallEnd::run_ended:
+      return "  <had not returned>";
+    }
+    return {};
+  }
+
+  // As in a program: f(n=1) {, } f = 7, or f(n=1) = 7;
+  std::string tree_text(const CallRecord& record) {
+    const ProbePoint& point = record.call != nullptr ? *record.call->point : *record.exit->point;
+    const bool begins =
+        record.kind == CallRecord::Kind::opened || record.kind == CallRecord::Kind::leaf;
+    std::string text = begins ? "" : "} ";
+    if (begins) {
+      const Event& entry = *record.entry;
+      text += entry.function.empty() ? displayed_name(point) : std::string(entry.function);
+      text += '(' + arguments_text(entry) + ')';
+    } else {
+      text += displayed_name(point);
+    }
+    if (record.kind == CallRecord::Kind::opened) return text + " {";
+    if (record.exit == nullptr)
+      text += end_text(record.end);
+    else if (record.exit->left_by == ExitKind::tail_call)
+      text += "  <left by a tail call>";
+    else if (!record.exit->returns_nothing)
+      text += ' ' + return_text(*record.exit);
+    if (record.kind == CallRecord::Kind::unmatched) text += "  <its entry was not seen>";
+    if (record.kind == CallRecord::Kind::leaf) text += ';';
+    return text;
+  }
+
   // Time and sender are only known for maps that provide them.
   void user_record(const Event& event) {
     const UserRecord& record = *event.record;
@@ -594,6 +718,7 @@ private:
   std::size_t last_width_ = 0;
   std::string line_;
   std::unordered_map<const ProbePoint*, std::string> names_;
+  std::unordered_map<std::uint32_t, std::size_t> thread_colours_;
   std::shared_ptr<const ProbedBinary> binary_; // of the previous match, whose text is file_
   std::string file_;
 };

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "output/format.hpp"
 #include "trace/diagnosis.hpp"
+#include "trace/graph_run.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/placing.hpp"
 #include "trace/probes.hpp"
@@ -103,6 +105,8 @@ private:
     if (!request_.program && !request_.dry_run)
       if (auto added = add_embedded_prototypes(request_.capture, resolved_.probes); !added)
         return added;
+    if (request_.graph)
+      if (auto checked = check_graph_size(); !checked) return checked;
     if (request_.pairs_known_calls) pair_known_calls();
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
@@ -111,6 +115,35 @@ private:
     for (const ProbeRequest& probe_request : probe_requests)
       function_count += probe_request.functions.size();
     return check_failures(function_count, request_.probes, resolved_, output_);
+  }
+
+  Result<void> check_graph_size() const {
+    const std::size_t functions = resolved_.probes.size();
+    const std::size_t most = request_.graph->max_functions;
+    if (functions <= most) return {};
+    return fail(Error{ErrorKind::unsupported,
+                      fmt::format("a graph of {} functions was requested, the limit is {}: each of "
+                                  "their calls is slowed down",
+                                  functions, most)}
+                    .hint("name fewer functions, or leave some out with --exclude PATTERN")
+                    .hint(fmt::format("or raise the limit: --graph-limit {}", functions)));
+  }
+
+  // Says what the graph costs before it begins.
+  void report_graph_cost() const {
+    const auto functions =
+        static_cast<std::uint64_t>(std::ranges::count_if(resolved_.probes, &Probe::is_recorded));
+    std::size_t places = 0;
+    for (const Probe& probe : resolved_.probes) places += probe.sites.size();
+    std::string text = fmt::format("graph: {} at {}", counted(functions, "function", "functions"),
+                                   counted(places, "place", "places"));
+    if (const auto cost = program_.measure_expected_cost()) {
+      text += ", each call takes about ";
+      append_short_duration(text,
+                            static_cast<std::uint64_t>(std::max<std::int64_t>(cost->count(), 0)));
+      text += " longer";
+    }
+    output_.status(text);
   }
 
   // Makes calls out of entries if most functions are known and all have exits that can be probed.
@@ -179,6 +212,7 @@ private:
     tolerate_all_shrinking();
     program_.report_cautions();
     output_.report_repeated();
+    if (request_.graph) report_graph_cost();
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (auto started = program_.start(hit_processes(processes)); !started)
@@ -236,7 +270,16 @@ private:
     AttachOutcome outcome;
     output_.buffer().disable_auto_flush();
     RunLoop loop(program_, processes, signals, output_, request_.limits,
-                 !request_.stacks.hides_events);
+                 !request_.stacks.hides_events && !request_.graph);
+    std::optional<GraphRun> graph;
+    if (request_.graph) {
+      std::set<std::uint32_t> roots;
+      for (const Probe& probe : probes)
+        if (probe.is_graph_root) roots.insert(static_cast<std::uint32_t>(probe.number));
+      loop.add_sink(graph.emplace(*request_.graph, std::move(roots),
+                                  request_.probes.return_at == ReturnAt::trampoline,
+                                  output_.is_json(), output_));
+    }
     loop.report_every(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
@@ -257,12 +300,14 @@ private:
     const bool stopped = program_.stop().has_value();
     detach_probes(attached, output_);
     loop.finish();
+    if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
     std::optional<SuspendedChild::End> command_end;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
     if (command_end) warn_about_signal(*command_end);
     history_->update();
     program_.report_aggregates(end);
+    if (graph) graph->write_report();
     program_.show_maps();
     program_.count_hits(probes);
     add_up_hits(probes);

@@ -80,6 +80,13 @@ public:
     };
     add(selection.start_on, STARTS_RECORDING);
     add(selection.stop_on, STOPS_RECORDING);
+    if (request_.graph)
+      for (const BoundFunction& each : request_.graph->roots)
+        requests.push_back({.target = each.target.value_or(selection.target),
+                            .functions = {each.function},
+                            .on_entry = true,
+                            .on_return = true,
+                            .graph_roots = true});
     return requests;
   }
 
@@ -270,13 +277,26 @@ public:
       most_hit = &probe;
     }
     if (most_hit == nullptr || cost.hits < min_hits_with_cost) return std::nullopt;
-    const std::vector<SelfProbe> probes = make_self_probes(*most_hit);
+    const std::vector<SelfProbe> probes = make_self_probes(*most_hit, *program_);
     const auto call = measure_call_cost(mechanism_, probes, [&] {
       static_cast<void>(program_->rearm_for(static_cast<std::uint32_t>(::getpid())));
     });
     if (!call) return std::nullopt;
     cost.each = *call / static_cast<std::int64_t>(probes.size());
     return cost;
+  }
+  // The copy has its own maps and does not filter by process.
+  std::optional<std::chrono::nanoseconds> measure_expected_cost() const override {
+    if (!loaded_settings_ || probes_.empty()) return std::nullopt;
+    BuiltinProgram::Settings settings = *loaded_settings_;
+    settings.run.flags &= ~(FILTER_BY_PROCESS | FILTER_BY_USER | FILTER_BY_CGROUP);
+    settings.processes = settings.cgroup = -1;
+    auto copy = BuiltinProgram::load(settings);
+    if (!copy) return std::nullopt;
+    const std::vector<SelfProbe> probes = make_self_probes(probes_.front(), *copy);
+    return measure_call_cost(mechanism_, probes, [&] {
+      static_cast<void>(copy->rearm_for(static_cast<std::uint32_t>(::getpid())));
+    });
   }
   void report_aggregates(KernelAggregates::Time now) override {
     if (kernel_aggregates_) kernel_aggregates_->report(now, output_);
@@ -313,7 +333,8 @@ private:
   }
 
   // One for the entry and one for the return, as far as the run has them.
-  std::vector<SelfProbe> make_self_probes(const Probe& probe) const {
+  static std::vector<SelfProbe> make_self_probes(const Probe& probe,
+                                                 const BuiltinProgram& program) {
     const bool emulated = probe.point.effect.emulated;
     const SelfPlace entry = emulated ? SelfPlace::emulated_entry : SelfPlace::single_stepped_entry;
     const SelfPlace exit =
@@ -325,7 +346,7 @@ private:
       if (site == probe.sites.end()) continue;
       probes.push_back({.place = site->exit ? exit : entry,
                         .on_return = on_return && !site->exit,
-                        .program = site->loaded,
+                        .program = program.program(number, site_role(*site), site_rule(*site)),
                         // A shared cookie would be looked up by the address.
                         .cookie = site->exit ? site->cookie : number});
     }
@@ -346,6 +367,7 @@ private:
     }
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
+    if (request_.graph) loaded_settings_ = settings;
     builds_in_calls_ = settings.sleepable || buffer_ == RecordBuffer::perf;
     if (settings.sleepable)
       output_.detail("the program is sleepable: it waits for memory that is not resident");
@@ -502,7 +524,8 @@ private:
   CapturePlan plan_;
   std::optional<TypedProbes> typed_; // if requested
   std::optional<BuiltinProgram> program_;
-  std::optional<KernelAggregates> kernel_aggregates_; // if requested
+  std::optional<BuiltinProgram::Settings> loaded_settings_; // with a graph
+  std::optional<KernelAggregates> kernel_aggregates_;       // if requested
   std::span<const Probe> probes_;
   ProgramFilter filter_;
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound

@@ -55,6 +55,11 @@ public:
   // Measures what the hits of the run have cost the probed processes, after the last report of
   // anything else. nullopt if that is not known or not worth it.
   virtual std::optional<HitCost> measure_cost() const { return std::nullopt; }
+  // Measures what a call of a probed function costs before the run begins, with a copy of the
+  // loaded program. nullopt if that is not known.
+  virtual std::optional<std::chrono::nanoseconds> measure_expected_cost() const {
+    return std::nullopt;
+  }
   // The totals of the requested stacks; null if none were requested.
   virtual const StackTotals* stacks() { return nullptr; }
   // The number of calls that had not returned when the run, or their process, ended; nullopt if

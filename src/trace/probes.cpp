@@ -275,6 +275,7 @@ private:
       if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
       Probe& probe = resolved_.probes[known->second];
       probe.bounds |= probe_request.bounds;
+      probe.is_graph_root |= probe_request.graph_roots;
       for (const bool on_return : {false, true})
         if (on_return ? probe_request.on_return : probe_request.on_entry)
           add_site(probe, {.program = probe_request.program,

@@ -27,6 +27,7 @@ struct ProbeRequest {
   bool on_return = false;
   bool by_trampoline = false; // by uretprobe, as the program's section says
   std::uint32_t bounds = 0;   // enum bound_flag; if not 0, the functions are only probed for this
+  bool graph_roots = false;   // the functions are those of GraphSpec::roots
 };
 
 // An instruction that can leave a function.
@@ -78,7 +79,8 @@ struct Probe {
   ProbePoint point;
   std::vector<PlannedSite> sites = {};
   std::uint32_t bounds = 0; // STARTS_RECORDING, STOPS_RECORDING
-  bool is_recorded = true;  // if false, it is only probed as a bound
+  bool is_graph_root = false;
+  bool is_recorded = true; // if false, it is only probed as a bound
 
   // Results. The counts are exact; nullopt if unknown.
   std::optional<std::uint64_t> hits = {};

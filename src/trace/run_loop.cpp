@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/run_loop.hpp"
 
+#include "util/clock.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <sys/signalfd.h>
@@ -174,6 +176,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     const bool gone = processes_.all_gone();
     const bool more = drain();
     report_losses();
+    for (EventSink* const sink : sinks_) sink->advance(clock_ns(CLOCK_MONOTONIC));
     out_.flush_some();
 
     if (out_.closed() || out_.error()) return Ending::output_closed; // a full disk, for example

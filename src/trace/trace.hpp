@@ -5,6 +5,7 @@
 
 #include "bpf/pin.hpp"
 #include "events/plan.hpp"
+#include "output/call_graph.hpp"
 #include "output/output.hpp"
 #include "probe/probe.hpp"
 
@@ -95,6 +96,19 @@ struct StackOutputs {
   bool hides_events = false;              // events are counted but not written
 };
 
+// How calls are nested (CaptureSpec::nest_calls), shown and summed up.
+struct GraphSpec {
+  bool shows_calls = false; // as a tree, instead of events
+  bool reports = false;     // at the end
+  ReportOptions report = {};
+  std::vector<BoundFunction> roots = {};   // only calls below these functions, if any
+  std::optional<std::uint32_t> depth = {}; // only this many levels
+  std::chrono::nanoseconds min_latency{0}; // of the calls that are shown
+  std::size_t max_functions = default_max_functions;
+
+  static constexpr std::size_t default_max_functions = 1000;
+};
+
 // What ends a run, or makes it fail.
 struct RunLimits {
   std::optional<std::chrono::nanoseconds> duration = {}; // nullopt: no limit
@@ -112,6 +126,7 @@ struct AttachRequest {
   bool pairs_known_calls = false;
   AggregateSpec aggregates;
   StackOutputs stacks;
+  std::optional<GraphSpec> graph = {};
   RunLimits limits;
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
   std::optional<Mechanism> mechanism;        // nullopt: the first of the preference order

@@ -39,6 +39,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/instruction_scenarios.sh"
 # shellcheck source=tests/guest/return_scenarios.sh
 . "$folder/return_scenarios.sh"
+# shellcheck source=tests/guest/graph_scenarios.sh
+. "$folder/graph_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
 # shellcheck source=tests/guest/inlined_scenarios.sh
@@ -136,6 +138,7 @@ if in_scope architecture; then
   described_scenarios
   filter_scenarios
   limit_scenarios
+  graph_scenarios
   process_scenarios
   refusal_scenarios
   program_scenarios
@@ -160,5 +163,5 @@ fi
 [ "$scope" != kernel ] || lockdown_scenario
 # Those that the command line's cases do not have.
 [ -z "${RECORD_SCHEMA:-}" ] || scenario 'every record is as the JSON Schema has it' records_are_valid \
-  attached count error event histogram installed_probe lost map_entry pinned probe summary
+  attached call_edge call_end call_summary count error event histogram installed_probe lost map_entry pinned probe summary
 finish_suite

@@ -86,6 +86,16 @@ static __always_inline void fill_registers(struct probe_record* record, struct r
   __builtin_memcpy(copy, regs, sizeof(*copy));
 }
 
+static __always_inline void fill_position(struct probe_record* record, struct registers* regs,
+                                          const struct capture_plan* plan, __u64 popped) {
+  if (settings.position_offset == 0) return;
+  struct call_position* position = (void*)record + settings.position_offset;
+  struct call_key key = make_call_key(regs, plan, 0, popped);
+  position->stack_pointer = key.goroutine ? -key.stack_pointer : key.stack_pointer;
+  position->goroutine = key.goroutine;
+  position->lost_before = lost_before();
+}
+
 #ifndef WITHOUT_RING
 static __always_inline void submit(struct probe_record* record) {
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
@@ -100,7 +110,7 @@ static __always_inline void send_with_stack(struct registers* regs, const struct
 #endif
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
-    count_lost(LOST_BUFFER_FULL);
+    count_lost_record(LOST_BUFFER_FULL);
     return;
   }
   bpf_probe_read_kernel(record, settings.kept_size, kept);
@@ -116,7 +126,7 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
   (void)plan;
   // The wakeup_watermark of the perf events limits the wakeups.
   if (bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, record, settings.kept_size) != 0)
-    count_lost(LOST_BUFFER_FULL);
+    count_lost_record(LOST_BUFFER_FULL);
 #else
   if (has(plan, COPY_STACK)) {
     send_with_stack(regs, plan, record);
@@ -125,26 +135,26 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
   __u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
   if (bpf_ringbuf_output(&records, record, settings.kept_size,
                          waiting >= WAKEUP_WATERMARK ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) != 0)
-    count_lost(LOST_BUFFER_FULL);
+    count_lost_record(LOST_BUFFER_FULL);
 #endif
 }
 
 // Sends a record of an entry or of a return.
 static __always_inline void send(struct registers* regs, const struct capture_plan* plan,
-                                 __u64 number, __u32 moment, __u32 left_by) {
+                                 __u64 number, __u32 moment, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
 #ifdef IN_CALLS
   struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
   struct probe_record* record = open_call(&key, &existed);
   if (!record) {
-    count_lost(LOST_CALLS_FULL);
+    count_lost_record(LOST_CALLS_FULL);
     return;
   }
 #else
   struct probe_record* record = bpf_ringbuf_reserve(&records, settings.record_size, 0);
   if (!record) {
-    count_lost(LOST_BUFFER_FULL);
+    count_lost_record(LOST_BUFFER_FULL);
     return;
   }
 #endif
@@ -152,6 +162,7 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
   record->time_ns = now;
   fill_values(record, regs, plan, moment);
   fill_registers(record, regs);
+  fill_position(record, regs, plan, popped);
   init_stack(record, regs, plan, moment, left_by);
   walk_stack(record, regs);
 #ifdef IN_CALLS
@@ -269,7 +280,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   count_process(number);
   count_stack(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
   measure_reading(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
-  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
+  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_ENTRY, 0, LEFT_UNKNOWN);
   return 0;
 }
 
@@ -298,7 +309,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
   count_process(number);
   count_stack(regs, plan, number, MOMENT_RETURN, left_by);
   measure_reading(regs, plan, number, MOMENT_RETURN, left_by);
-  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_RETURN, left_by);
+  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_RETURN, popped, left_by);
   return 0;
 }
 

@@ -202,6 +202,21 @@ struct {
   __type(value, struct run_bounds);
 } run_bounds SEC(".maps");
 
+/* Lost records by thread id, with NEST_CALLS. Only written when a record is lost. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u64);
+} thread_losses SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct thread_losses_state);
+} losses_state SEC(".maps");
+
 /* Hits count only while this is set: after the last probe is attached and before the first is
  * detached, so that all probes count for the same time. */
 volatile __u32 armed = 0;
@@ -246,6 +261,32 @@ static __always_inline void count_lost(__u32 reason) {
   __u32 index = reason;
   __u64* sum = bpf_map_lookup_elem(&lost, &index);
   if (sum) __sync_fetch_and_add(sum, 1);
+}
+
+/* Counts a hit whose record could not be sent. */
+static __always_inline void count_lost_record(__u32 reason) {
+  count_lost(reason);
+  if (!(settings.flags & NEST_CALLS)) return;
+  __u32 first = 0;
+  struct thread_losses_state* state = bpf_map_lookup_elem(&losses_state, &first);
+  if (!state) return; /* impossible */
+  __u32 thread = (__u32)bpf_get_current_pid_tgid();
+  __u64* known = bpf_map_lookup_elem(&thread_losses, &thread);
+  __u64 one = 1;
+  if (known)
+    *known += 1; /* no other thread writes it */
+  else if (bpf_map_update_elem(&thread_losses, &thread, &one, BPF_ANY) != 0)
+    __sync_fetch_and_add(&state->others, 1);
+  state->any = 1;
+}
+
+static __always_inline __u64 lost_before(void) {
+  __u32 first = 0;
+  struct thread_losses_state* state = bpf_map_lookup_elem(&losses_state, &first);
+  if (!state || !state->any) return 0;
+  __u32 thread = (__u32)bpf_get_current_pid_tgid();
+  __u64* known = bpf_map_lookup_elem(&thread_losses, &thread);
+  return (known ? *known : 0) + state->others;
 }
 
 /* An upper bound of a Go function's size: it calls morestack near its end. */

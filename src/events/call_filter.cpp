@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/call_filter.hpp"
+
+namespace uprobectl {
+
+std::optional<std::uint32_t> CallFilter::depth_of(const OpenCall& call) const {
+  if (roots_.empty()) return call.depth;
+  if (call.parent)
+    if (const auto parent = depths_.find(*call.parent); parent != depths_.end())
+      return parent->second + 1;
+  return roots_.contains(call.probe) ? std::optional(0U) : std::nullopt;
+}
+
+OpenCall CallFilter::passed_on(const OpenCall& call, std::uint32_t depth) {
+  OpenCall passed = call;
+  passed.depth = depth;
+  if (depth == 0) passed.parent.reset();
+  return passed;
+}
+
+void CallFilter::opened(const OpenCall& call, const Event& entry) {
+  const auto depth = depth_of(call);
+  if (!depth) return;
+  if (!roots_.empty()) depths_.emplace(call.id, *depth);
+  if (!is_shown(*depth)) return;
+  const OpenCall passed = passed_on(call, *depth);
+  for (CallVisitor* const visitor : visitors_) visitor->opened(passed, entry);
+}
+
+void CallFilter::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
+                        const Event* exit) {
+  std::uint32_t depth = call.depth;
+  if (!roots_.empty()) {
+    const auto known = depths_.find(call.id);
+    if (known == depths_.end()) return;
+    depth = known->second;
+    depths_.erase(known);
+  }
+  if (!is_shown(depth)) return;
+  const OpenCall passed = passed_on(call, depth);
+  for (CallVisitor* const visitor : visitors_) visitor->closed(passed, end, end_ns, exit);
+}
+
+// Which root it was below is not known.
+void CallFilter::unmatched(const Event& exit, std::uint32_t depth) {
+  if (!roots_.empty() || !is_shown(depth)) return;
+  for (CallVisitor* const visitor : visitors_) visitor->unmatched(exit, depth);
+}
+
+} // namespace uprobectl

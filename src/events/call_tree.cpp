@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/call_tree.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace uprobectl {
+
+namespace {
+
+// Threads with losses that are remembered. If there are more, calls are closed that need not be.
+constexpr std::size_t max_losing_threads = std::size_t{1} << 16;
+
+bool contains(const StackArea& area, std::uint64_t address) {
+  return address >= area.begin && address < area.end;
+}
+
+std::uint64_t distance(std::uint64_t one, std::uint64_t other) {
+  return one > other ? one - other : other - one;
+}
+
+} // namespace
+
+CallTree::~CallTree() = default;
+
+CallTree::Key CallTree::key_of(const Stack& stack) {
+  if (stack.goroutine != 0) return {.pid = stack.pid, .goroutine = stack.goroutine};
+  return {.pid = stack.pid, .outermost = stack.calls.front().stack_pointer};
+}
+
+void CallTree::take(const Event& event) {
+  if (event.kind != EventKind::entry && event.kind != EventKind::on_return) return;
+  note_losses(event);
+  AreaAtHit at_hit;
+  auto stack = find(event, at_hit);
+  if (stack != stacks_.end() && stack->tid != event.tid && !change_thread(stack, event))
+    stack = stacks_.end();
+  if (stack != stacks_.end()) stacks_.splice(stacks_.begin(), stacks_, stack);
+  if (event.kind == EventKind::entry)
+    enter(stack, event, at_hit);
+  else
+    leave(stack, event);
+}
+
+void CallTree::note_losses(const Event& event) {
+  if (event.lost_before == 0) return;
+  std::uint64_t& known = lost_by_thread_[event.tid];
+  if (known == event.lost_before) return;
+  known = event.lost_before;
+  for (auto each = stacks_.begin(); each != stacks_.end();) {
+    const auto stack = each++;
+    if (stack->tid == event.tid) close_all(stack, CallEnd::lost, event.time_ns);
+  }
+  if (lost_by_thread_.size() > max_losing_threads) lost_by_thread_.clear();
+}
+
+CallTree::Stacks::iterator CallTree::find(const Event& event, AreaAtHit& at_hit) {
+  if (event.goroutine == 0) return find_by_pointer(event, at_hit);
+  const auto found = by_key_.find({.pid = event.pid, .goroutine = event.goroutine});
+  return found == by_key_.end() ? stacks_.end() : found->second;
+}
+
+CallTree::Stacks::iterator CallTree::find_by_pointer(const Event& event, AreaAtHit& at_hit) {
+  const auto is_stack_of_process = [&](const auto& each) {
+    return each.first.pid == event.pid && each.first.goroutine == 0;
+  };
+  const auto next = by_key_.lower_bound({.pid = event.pid, .outermost = event.stack_pointer});
+  const bool has_upper = next != by_key_.end() && is_stack_of_process(*next);
+  const auto upper = has_upper ? next->second : stacks_.end();
+  if (has_upper && event.stack_pointer >= upper->calls.back().stack_pointer) return upper;
+  const bool has_lower = next != by_key_.begin() && is_stack_of_process(*std::prev(next));
+  const auto lower = has_lower ? std::prev(next)->second : stacks_.end();
+  const bool on_upper = has_upper && is_on(*upper, event, at_hit);
+  if (on_upper && upper->tid == event.tid) return upper;
+  if (has_lower && (!on_upper || lower->tid == event.tid) && is_on(*lower, event, at_hit))
+    return lower;
+  return on_upper ? upper : stacks_.end();
+}
+
+const std::optional<StackArea>& CallTree::area_at(const Event& event, AreaAtHit& at_hit) const {
+  if (!at_hit.was_asked && find_area_)
+    at_hit.area = find_area_(event.pid, event.stack_pointer, event.time_ns);
+  at_hit.was_asked = true;
+  return at_hit.area;
+}
+
+// Whether a hit that is outside of the stack's open calls is on the same stack.
+bool CallTree::is_on(Stack& stack, const Event& event, AreaAtHit& at_hit) const {
+  const std::uint64_t outermost = stack.calls.front().stack_pointer;
+  const std::uint64_t innermost = stack.calls.back().stack_pointer;
+  const std::uint64_t apart =
+      distance(event.stack_pointer, event.stack_pointer > outermost ? outermost : innermost);
+  if (!stack.area || !contains(*stack.area, event.stack_pointer)) {
+    const std::optional<StackArea>& area = area_at(event, at_hit);
+    if (!area) return !stack.area && apart <= max_distance_without_area;
+    if (!contains(*area, outermost)) return false;
+    stack.area = area; // also if it has grown
+  }
+  return stack.area->is_one_stack || apart <= max_distance_in_shared_area;
+}
+
+bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
+  const bool returns_from_it =
+      event.kind == EventKind::on_return &&
+      std::ranges::any_of(stack->calls, [&](const OpenCall& call) {
+        return call.stack_pointer == event.stack_pointer && call.probe == event.probe;
+      });
+  if (stack->goroutine != 0 || returns_from_it ||
+      (is_running_ && is_running_(stack->pid, stack->tid))) {
+    stack->tid = event.tid;
+    return true;
+  }
+  close_all(stack, CallEnd::no_return_seen, event.time_ns);
+  return false;
+}
+
+// Whether a call ends with an entry at the same stack pointer.
+bool CallTree::closes_equal(const OpenCall& call, const Event& event) const {
+  return !by_trampoline_ || call.probe == event.probe;
+}
+
+void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit& at_hit) {
+  if (stack != stacks_.end()) {
+    const Key key = key_of(*stack);
+    while (!stack->calls.empty()) {
+      const OpenCall& innermost = stack->calls.back();
+      if (innermost.stack_pointer > event.stack_pointer) break;
+      if (innermost.stack_pointer == event.stack_pointer) {
+        // Go has started the function again, after it has moved the stack.
+        if (stack->goroutine != 0 && innermost.probe == event.probe) return;
+        if (!closes_equal(innermost, event)) break;
+      }
+      close_innermost(*stack, CallEnd::no_return_seen, event.time_ns, nullptr);
+    }
+    // The outermost call identifies the stack.
+    if (stack->calls.empty()) by_key_.erase(key);
+  } else {
+    stack = stacks_.insert(stacks_.begin(), Stack{.pid = event.pid,
+                                                  .tid = event.tid,
+                                                  .goroutine = event.goroutine,
+                                                  .area = at_hit.area,
+                                                  .calls = {}});
+  }
+  std::optional<std::uint64_t> parent;
+  if (!stack->calls.empty()) {
+    ++stack->calls.back().children;
+    parent = stack->calls.back().id;
+  }
+  stack->calls.push_back({.id = next_id_++,
+                          .parent = parent,
+                          .pid = event.pid,
+                          .tid = event.tid,
+                          .probe = event.probe,
+                          .point = event.point,
+                          .begin_ns = event.time_ns,
+                          .stack_pointer = event.stack_pointer,
+                          .depth = static_cast<std::uint32_t>(stack->calls.size())});
+  ++open_calls_;
+  if (stack->calls.size() == 1) by_key_.insert_or_assign(key_of(*stack), stack);
+  for (CallVisitor* const visitor : visitors_) visitor->opened(stack->calls.back(), event);
+  while (open_calls_ > max_open_calls)
+    close_all(std::prev(stacks_.end()), CallEnd::lost, event.time_ns);
+}
+
+void CallTree::leave(Stacks::iterator stack, const Event& event) {
+  if (stack == stacks_.end()) {
+    unmatched(event, 0);
+    return;
+  }
+  const Key key = key_of(*stack);
+  bool is_matched = false;
+  while (!stack->calls.empty() && !is_matched) {
+    const OpenCall& innermost = stack->calls.back();
+    if (innermost.stack_pointer > event.stack_pointer) break;
+    is_matched = innermost.stack_pointer == event.stack_pointer && innermost.probe == event.probe;
+    close_innermost(*stack, is_matched ? CallEnd::returned : CallEnd::no_return_seen, event.time_ns,
+                    is_matched ? &event : nullptr);
+  }
+  if (!is_matched) unmatched(event, stack->calls.size());
+  forget_if_empty(stack, key);
+}
+
+void CallTree::unmatched(const Event& event, std::size_t depth) {
+  for (CallVisitor* const visitor : visitors_)
+    visitor->unmatched(event, static_cast<std::uint32_t>(depth));
+}
+
+void CallTree::close_innermost(Stack& stack, CallEnd end, std::uint64_t end_ns, const Event* exit) {
+  const OpenCall call = stack.calls.back();
+  stack.calls.pop_back();
+  --open_calls_;
+  if (!stack.calls.empty() && (end == CallEnd::returned || end == CallEnd::no_return_seen))
+    stack.calls.back().children_ns += duration_of(call, end_ns);
+  for (CallVisitor* const visitor : visitors_) visitor->closed(call, end, end_ns, exit);
+}
+
+void CallTree::forget_if_empty(Stacks::iterator stack, const Key& key) {
+  if (!stack->calls.empty()) return;
+  by_key_.erase(key);
+  stacks_.erase(stack);
+}
+
+void CallTree::close_all(Stacks::iterator stack, CallEnd end, std::uint64_t end_ns) {
+  const Key key = key_of(*stack);
+  while (!stack->calls.empty()) close_innermost(*stack, end, end_ns, nullptr);
+  forget_if_empty(stack, key);
+}
+
+void CallTree::close_every(CallEnd end, std::uint64_t end_ns) {
+  while (!stacks_.empty()) close_all(std::prev(stacks_.end()), end, end_ns);
+}
+
+void CallTree::lose_all(std::uint64_t time_ns) { close_every(CallEnd::lost, time_ns); }
+
+void CallTree::finish(std::uint64_t time_ns) { close_every(CallEnd::run_ended, time_ns); }
+
+} // namespace uprobectl

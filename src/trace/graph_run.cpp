@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/graph_run.hpp"
+
+#include "trace/event_source.hpp"
+#include "util/clock.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+bool is_running(std::uint32_t pid, std::uint32_t tid) {
+  return ::access(fmt::format("/proc/{}/task/{}", pid, tid).c_str(), F_OK) == 0;
+}
+
+} // namespace
+
+GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_trampoline,
+                   bool json, Output& output)
+    : spec_(spec), output_(output), json_(json), filter_(std::move(roots), spec.depth) {
+  tree_.set_by_trampoline(by_trampoline);
+  // In a pid namespace, pids of records name other processes in /proc, or none.
+  if (in_initial_pid_namespace()) {
+    tree_.set_find_area([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
+      return areas_.find(pid, address, time_ns);
+    });
+    tree_.set_is_running(is_running);
+  }
+  tree_.add(filter_);
+  if (spec.shows_calls)
+    filter_.add(writer_.emplace(
+        output, CallGraphWriter::Options{.min_latency = spec.min_latency, .joins_leaves = !json}));
+  if (spec.reports) filter_.add(report_.emplace());
+}
+
+// Records that the BPF program could not send are counted by thread (Event::lost_before).
+void GraphRun::take(const LostRecord& lost) {
+  if (lost.reason != loss_reasons::corrupt) return;
+  tree_.lose_all(clock_ns(CLOCK_MONOTONIC));
+}
+
+void GraphRun::advance(std::uint64_t now_ns) {
+  if (writer_) writer_->advance(now_ns);
+}
+
+void GraphRun::finish(std::uint64_t now_ns) { tree_.finish(now_ns); }
+
+void GraphRun::write_report() {
+  if (!report_) return;
+  const auto written = uprobectl::write_report(*report_, spec_.report, json_, output_);
+  if (!written) output_.fail(written.error());
+}
+
+} // namespace uprobectl

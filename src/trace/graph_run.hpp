@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nests the calls of a run, writes them as a tree, and reports them at the end.
+#pragma once
+
+#include "events/call_filter.hpp"
+#include "events/call_report.hpp"
+#include "output/call_graph.hpp"
+#include "output/event_sink.hpp"
+#include "trace/stack_areas.hpp"
+#include "trace/trace.hpp"
+
+namespace uprobectl {
+
+class GraphRun final : public EventSink {
+public:
+  // `roots`: numbers of probes. Borrows the output.
+  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_trampoline, bool json,
+           Output& output);
+
+  // Borrowed. It receives the calls that the options select.
+  void add(CallVisitor& visitor) { filter_.add(visitor); }
+
+  void take(const Event& event) override { tree_.take(event); }
+  void take(const LostRecord& lost) override;
+  void advance(std::uint64_t now_ns) override;
+  // Closes the calls that are open. Call it after the last event.
+  void finish(std::uint64_t now_ns);
+  // Writes the report, if it was requested.
+  void write_report();
+
+private:
+  const GraphSpec& spec_;
+  Output& output_;
+  bool json_;
+  StackAreas areas_;
+  CallTree tree_;
+  CallFilter filter_;
+  std::optional<CallGraphWriter> writer_;
+  std::optional<CallReport> report_;
+};
+
+} // namespace uprobectl

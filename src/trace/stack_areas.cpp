@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/stack_areas.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_processes = 256;
+
+} // namespace
+
+std::optional<StackArea> find_stack_area(std::span<const Mapping> mappings, std::uint64_t address) {
+  const auto after = std::ranges::upper_bound(mappings, address, {}, &Mapping::start);
+  if (after == mappings.begin()) return std::nullopt;
+  const auto found = std::prev(after);
+  if (address >= found->end) return std::nullopt;
+  const bool has_guard = found != mappings.begin() && std::prev(found)->end == found->start &&
+                         !std::prev(found)->readable;
+  return StackArea{.begin = found->start,
+                   .end = found->end,
+                   .is_one_stack = has_guard || found->path == "[stack]"};
+}
+
+std::optional<StackArea> StackAreas::find(std::uint32_t pid, std::uint64_t address,
+                                          std::uint64_t used_ns) {
+  using Clock = std::chrono::steady_clock;
+  const auto now = Clock::now();
+  const Clock::time_point used{std::chrono::nanoseconds(used_ns)};
+  auto known = processes_.find(pid);
+  if (known != processes_.end() && now - known->second.read_at < std::chrono::seconds(1)) {
+    const auto area = find_stack_area(known->second.mappings, address);
+    if (area || used < known->second.read_at) return area;
+  }
+  if (known == processes_.end() && processes_.size() >= max_processes) processes_.clear();
+  auto mappings = read_all_mappings(static_cast<pid_t>(pid));
+  Known& read = processes_[pid];
+  // The mappings of a process that has ended are kept for its last events.
+  if (mappings) read.mappings = std::move(*mappings);
+  read.read_at = now;
+  return find_stack_area(read.mappings, address);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,115 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # scratch: set by the harness and the suite
+# Calls as they nest. fixtures/flow says how its functions are left, and how often.
+
+graph_scenarios() {
+  scenario 'graph: what longjmp left is not the parent of later calls' nests_jumps
+  scenario 'graph: what an exception left is not the parent of later calls' nests_throws
+  scenario 'graph: threads that end in a function leave no open calls around those of the next thread' nests_thread_exits
+  scenario 'graph: fibers whose stacks lie side by side have their own calls' nests_fibres
+  scenario 'graph: a signal handler is called in the function that it interrupts' nests_handlers
+  scenario 'graph: goroutines keep their calls while their stacks move' nests_goroutines
+  scenario 'graph: --graph-depth shows so many levels, a report counts them' nests_recursion
+  scenario 'graph: --graph-root shows what is below a function' nests_below_root
+  scenario 'graph: records are those of entries and returns, with their depth' writes_graph_records
+  scenario 'graph: more functions than the limit are refused, which can be raised' limits_graph
+  scenario 'graph: through perf buffers the order is kept' nests_jumps --mechanism perf --buffer perf
+}
+
+# The tree of a mode without arguments and results in the file `tree`.
+graph_flow() { # PROGRAM MODE FUNCTIONS [OPTION…]
+  program=$1
+  mode=$2
+  functions=$3
+  shift 3
+  [ -e "$FIXTURES/$program" ] || skip "no compiler for $program was there when the fixtures were built"
+  set -f # functions are patterns
+  # shellcheck disable=SC2086 # words
+  "$UPROBECTL" attach --graph -o out -d 60 --follow --forward-exit "$@" \
+    "$FIXTURES/$program" $functions -- "$FIXTURES/$program" "$mode" >said 2>err || fail "attach ends with an error: $(cat err)"
+  set +f
+  expect_equal 'the program' ok "$(sed -n "s/^$mode //p" said)"
+  cut -f 6 out | sed 's/([^ ]*=[^)]*)/()/; s/ = .*[^;]$//; s/ = .*;$/;/' >tree
+}
+
+lines_of() { # EXTENDED-REGEX
+  grep -Ec -- "$1" tree
+}
+
+nests_jumps() {
+  graph_flow flow-c longjmp 'longjmp_*' "$@"
+  expect_equal 'outer calls' 20 "$(lines_of '^longjmp_outer\(\) \{$')"
+  expect_equal 'inner calls' 20 "$(lines_of '^  longjmp_inner\(\)')"
+  expect_equal 'calls without a return' 20 "$(lines_of '  <no return seen>;?$')"
+  expect_equal 'lines of deeper calls' 0 "$(lines_of '^    ')"
+}
+
+nests_throws() {
+  graph_flow flow-cxx throw 'throw_*'
+  expect_equal 'lines of the fifth level, of four functions' 0 "$(lines_of '^        ')"
+  [ "$(lines_of 'no return seen')" -gt 0 ] || fail 'no call was left by an exception'
+  expect_equal 'calls that begin' "$(sed -n 's/^calls \([0-9]*\) .*/\1/p' said)" "$(lines_of '\{$|;$')"
+}
+
+nests_thread_exits() {
+  graph_flow flow-c exit-unwound 'unwound_*'
+  expect_equal 'calls that begin' "$(sed -n 's/^calls \([0-9]*\) .*/\1/p' said)" "$(lines_of '\{$|;$')"
+  deepest=$(sed 's/[^ ].*//' tree | awk '{ if (length > most) most = length } END { print most + 0 }')
+  [ "$deepest" -le 6 ] || fail "calls are nested $deepest columns deep"
+}
+
+nests_fibres() {
+  graph_flow flow-c fibre 'fibre_yield fibre_step'
+  expect_equal 'steps' 100 "$(lines_of '^fibre_step\(\) \{$')"
+  expect_equal 'yields in a step' 100 "$(lines_of '^  fibre_yield\(\)( \{$|;$|  <)')"
+  expect_equal 'lines of deeper calls' 0 "$(lines_of '^    ')"
+  expect_equal 'calls without a return' 0 "$(lines_of 'no return seen')"
+}
+
+nests_handlers() {
+  graph_flow flow-c signal-stack 'signal_*'
+  expect_equal 'calls that begin' "$(sed -n 's/^calls \([0-9]*\) .*/\1/p' said)" "$(lines_of '\{$|;$')"
+  expect_equal 'calls without a return' 0 "$(lines_of 'no return seen')"
+}
+
+nests_goroutines() {
+  graph_flow flow-go grow main.grow_call
+  expect_equal 'calls without a return' 0 "$(lines_of 'no return seen|was not seen')"
+  expect_equal 'calls that begin' "$(lines_of '^ *main.grow_call\(')" "$(lines_of '^ *(\} main.grow_call|main.grow_call\(.*;$)')"
+}
+
+nests_recursion() {
+  graph_flow flow-c deep deep_call --graph-depth 3 --report
+  expect_equal 'lines of the fourth level' 0 "$(lines_of '^      deep_call')"
+  [ "$(lines_of '^    deep_call')" -gt 0 ] || fail 'the third level is missing'
+}
+
+nests_below_root() {
+  graph_flow flow-c longjmp 'longjmp_*' --graph-root longjmp_inner
+  expect_equal 'lines of callers' 0 "$(lines_of longjmp_outer)"
+  expect_equal 'calls of the root' 20 "$(lines_of '^longjmp_inner\(\)')"
+}
+
+writes_graph_records() {
+  "$UPROBECTL" attach --graph --report -j -o out -d 60 --forward-exit "$FIXTURES/flow-c" 'longjmp_*' \
+    -- "$FIXTURES/flow-c" longjmp >said 2>err || fail "attach ends with an error: $(cat err)"
+  expect_equal 'entries of the inner function' 20 \
+    "$(records event kind=entry | grep '"symbol":"longjmp_inner"' | grep -c '"depth":1[,}]')"
+  expect_equal 'returns' 20 "$(records event kind=return | grep -c '"latency_ns":[0-9]')"
+  expect_equal 'ends without a return' 20 "$(records call_end end=no_return_seen | grep -c .)"
+  expect_equal 'the calls of each function' '20 20' "$(records call_summary | field calls | tr '\n' ' ' | sed 's/ $//')"
+  expect_equal 'of them without a return' '10 10' \
+    "$(records call_summary | field no_return_seen | tr '\n' ' ' | sed 's/ $//')"
+  expect_equal 'calls of the inner by the outer function' 20 \
+    "$(records call_edge caller=longjmp_outer | grep '"callee":"longjmp_inner"' | field calls)"
+}
+
+limits_graph() {
+  if "$UPROBECTL" attach --graph --graph-limit 1 -d 100ms "$FIXTURES/flow-c" 'longjmp_*' \
+    -- "$FIXTURES/flow-c" longjmp >out 2>err; then
+    fail 'two functions are probed'
+  fi
+  expect_match 'the message' 'graph of 2 functions was requested, the limit is 1' "$(cat err)"
+  expect_match 'the hint' 'raise the limit: --graph-limit 2$' "$(cat err)"
+}

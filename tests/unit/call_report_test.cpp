@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/call_filter.hpp"
+#include "events/call_report.hpp"
+#include "made_calls.hpp"
+#include "trace/stack_areas.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+constexpr std::uint64_t stack = 0x7ffc00100000;
+
+const FunctionSummary& summary_of(const std::vector<FunctionSummary>& all, char probe) {
+  for (const FunctionSummary& each : all)
+    if (each.probe == static_cast<std::uint32_t>(probe - 'a')) return each;
+  FAIL("no such function");
+  return all.front();
+}
+
+// Remembers which calls were opened, at which depth.
+class Opened final : public CallVisitor {
+public:
+  std::vector<std::pair<char, std::uint32_t>> calls;
+  std::size_t closed_calls = 0;
+
+  void opened(const OpenCall& call, const Event&) override {
+    calls.emplace_back(static_cast<char>('a' + call.probe), call.depth);
+    CHECK((call.depth == 0) == !call.parent);
+  }
+  void closed(const OpenCall&, CallEnd, std::uint64_t, const Event*) override { ++closed_calls; }
+};
+
+using Calls = std::vector<std::pair<char, std::uint32_t>>;
+
+} // namespace
+
+TEST_CASE("self time is the duration without the direct calls") {
+  CallTree tree;
+  CallReport report;
+  tree.add(report);
+  // Each hit is 10 ns after the previous one.
+  Thread(tree, 1)
+      .enter('a', stack)
+      .enter('b', stack - 64)
+      .enter('c', stack - 128)
+      .leave('c', stack - 128)
+      .leave('b', stack - 64)
+      .leave('a', stack)
+      .enter('c', stack)
+      .leave('c', stack);
+  const auto functions = report.functions(ReportColumn::total);
+  REQUIRE(functions.size() == 3);
+  CHECK(functions[0].probe == 0);
+  CHECK(functions[0].total_ns == 50);
+  CHECK(functions[0].self_ns == 20);
+  CHECK(summary_of(functions, 'b').total_ns == 30);
+  CHECK(summary_of(functions, 'b').self_ns == 20);
+  CHECK(summary_of(functions, 'c').calls == 2);
+  CHECK(summary_of(functions, 'c').total_ns == 20);
+  CHECK(summary_of(functions, 'c').average_ns() == 10);
+}
+
+TEST_CASE("the total time of a recursion is that of its outermost call") {
+  CallTree tree;
+  CallReport report;
+  tree.add(report);
+  Thread(tree, 1)
+      .enter('a', stack)
+      .enter('b', stack - 32)
+      .enter('a', stack - 64)
+      .leave('a', stack - 64)
+      .leave('b', stack - 32)
+      .leave('a', stack);
+  const auto functions = report.functions(ReportColumn::name);
+  const FunctionSummary& a = summary_of(functions, 'a');
+  CHECK(a.calls == 2);
+  CHECK(a.total_ns == 50);
+  CHECK(a.self_ns == 30);
+  CHECK(a.durations.min == 10);
+  CHECK(a.durations.max == 50);
+}
+
+TEST_CASE("calls without a duration are counted, but not summed up") {
+  CallTree tree;
+  CallReport report;
+  tree.add(report);
+  Thread(tree, 1).enter('a', stack).enter('b', stack - 64).enter('c', stack - 32);
+  tree.finish(1'000'000);
+  const auto functions = report.functions(ReportColumn::calls);
+  CHECK(summary_of(functions, 'b').no_return == 1);
+  CHECK(summary_of(functions, 'b').self_ns == 10);
+  CHECK(summary_of(functions, 'a').unfinished == 1);
+  CHECK(summary_of(functions, 'a').durations.count == 0);
+  CHECK(summary_of(functions, 'c').unfinished == 1);
+}
+
+TEST_CASE("calls are counted by caller and callee") {
+  CallTree tree;
+  CallReport report;
+  tree.add(report);
+  Thread thread(tree, 1);
+  for (int i = 0; i < 3; ++i)
+    thread.enter('a', stack).enter('b', stack - 64).leave('b', stack - 64).leave('a', stack);
+  thread.enter('b', stack).leave('b', stack);
+  std::vector<std::uint64_t> calls;
+  for (const CallEdge& edge : report.edges()) calls.push_back(edge.calls);
+  // The outermost calls of a took 90 ns, its calls of b 30, the outermost one of b 10.
+  CHECK(calls == std::vector<std::uint64_t>{3, 3, 1});
+}
+
+TEST_CASE("a filter passes on what is below a root, to a limited depth") {
+  CallTree tree;
+  CallFilter filter({1}, 2);
+  Opened opened;
+  filter.add(opened);
+  tree.add(filter);
+  Thread(tree, 1)
+      .enter('a', stack)
+      .enter('b', stack - 16)
+      .enter('c', stack - 32)
+      .enter('d', stack - 48)
+      .leave('d', stack - 48)
+      .enter('b', stack - 48)
+      .leave('b', stack - 48)
+      .leave('c', stack - 32)
+      .leave('b', stack - 16)
+      .enter('c', stack - 16)
+      .leave('c', stack - 16)
+      .leave('a', stack);
+  CHECK(opened.calls == Calls{{'b', 0}, {'c', 1}});
+  CHECK(opened.closed_calls == 2);
+}
+
+TEST_CASE("a stack is alone in its mapping if it is the main thread's or has a guard below") {
+  std::vector<Mapping> mappings(4);
+  mappings[0] = {.start = 0x1000, .end = 0x2000};
+  mappings[1] = {.start = 0x2000, .end = 0x3000, .readable = false};
+  mappings[2] = {.start = 0x3000, .end = 0x5000};
+  mappings[3] = {.start = 0x8000, .end = 0x9000, .path = "[stack]"};
+  CHECK_FALSE(find_stack_area(mappings, 0xfff));
+  CHECK_FALSE(find_stack_area(mappings, 0x5000));
+  const auto heap = find_stack_area(mappings, 0x1000);
+  REQUIRE(heap);
+  CHECK_FALSE(heap->is_one_stack);
+  const auto guarded = find_stack_area(mappings, 0x4fff);
+  REQUIRE(guarded);
+  CHECK(guarded->is_one_stack);
+  CHECK(guarded->begin == 0x3000);
+  CHECK(guarded->end == 0x5000);
+  const auto main_stack = find_stack_area(mappings, 0x8000);
+  REQUIRE(main_stack);
+  CHECK(main_stack->is_one_stack);
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "made_calls.hpp"
+
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+using namespace uprobectl;
+
+namespace {
+
+std::string_view name_of(CallEnd end) {
+  switch (end) {
+  case CallEnd::returned:
+    return "returned";
+  case CallEnd::no_return_seen:
+    return "no return";
+  case CallEnd::lost:
+    return "lost";
+  case CallEnd::run_ended:
+    return "ended";
+  }
+  return "?";
+}
+
+// Writes what a CallTree reports as lines; a probe's number is a letter.
+class Lines final : public CallVisitor {
+public:
+  std::vector<std::string> all;
+
+  void opened(const OpenCall& call, const Event& entry) override {
+    all.push_back(fmt::format("{}{} {{", indent(call.depth), letter(call.probe)));
+    CHECK(entry.probe == call.probe);
+    ++open_;
+  }
+  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override {
+    all.push_back(fmt::format("{}}} {} {} {}-{}", indent(call.depth), letter(call.probe),
+                              name_of(end), end_ns - call.begin_ns, call.children_ns));
+    CHECK((exit != nullptr) == (end == CallEnd::returned));
+    --open_;
+  }
+  void unmatched(const Event& exit, std::uint32_t depth) override {
+    all.push_back(fmt::format("{}? {}", indent(depth), letter(exit.probe)));
+  }
+  int open() const { return open_; }
+
+private:
+  static std::string indent(std::uint32_t depth) {
+    return std::string(std::size_t{depth} * 2, ' ');
+  }
+  static char letter(std::uint32_t probe) { return static_cast<char>('a' + probe); }
+  int open_ = 0;
+};
+
+struct Watched {
+  CallTree tree;
+  Lines lines;
+  Watched() { tree.add(lines); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+  ~Watched() {
+    tree.finish(0);
+    CHECK(lines.open() == 0);
+    CHECK(tree.open_calls() == 0);
+  }
+};
+
+using Strings = std::vector<std::string>;
+
+constexpr std::uint64_t stack = 0x7ffc00100000;
+constexpr std::uint64_t mib = 1 << 20;
+
+} // namespace
+
+TEST_CASE("calls nest, and the time of direct children is added up") {
+  Watched run;
+  Thread(run.tree, 1)
+      .enter('a', stack)
+      .enter('b', stack - 64)
+      .enter('c', stack - 128)
+      .leave('c', stack - 128)
+      .leave('b', stack - 64)
+      .enter('b', stack - 48)
+      .leave('b', stack - 48)
+      .leave('a', stack);
+  CHECK(run.lines.all == Strings{"a {", "  b {", "    c {", "    } c returned 10-0",
+                                 "  } b returned 30-10", "  b {", "  } b returned 10-0",
+                                 "} a returned 70-40"});
+}
+
+TEST_CASE("each call of a recursion is closed by its own return") {
+  Watched run;
+  Thread(run.tree, 1)
+      .enter('a', stack)
+      .enter('a', stack - 32)
+      .enter('a', stack - 64)
+      .leave('a', stack - 64)
+      .leave('a', stack - 32)
+      .leave('a', stack);
+  CHECK(run.lines.all == Strings{"a {", "  a {", "    a {", "    } a returned 10-0",
+                                 "  } a returned 30-10", "} a returned 50-30"});
+}
+
+TEST_CASE("calls that an exception or longjmp has left are closed by the next hit above them") {
+  Watched run;
+  Thread thread(run.tree, 1);
+  thread.enter('a', stack).enter('b', stack - 64).enter('c', stack - 256);
+  SECTION("an entry") {
+    thread.enter('d', stack - 48).leave('d', stack - 48).leave('a', stack);
+    CHECK(run.lines.all == Strings{"a {", "  b {", "    c {", "    } c no return 10-0",
+                                   "  } b no return 20-10", "  d {", "  } d returned 10-0",
+                                   "} a returned 50-30"});
+  }
+  SECTION("a return") {
+    thread.leave('a', stack);
+    CHECK(run.lines.all == Strings{"a {", "  b {", "    c {", "    } c no return 10-0",
+                                   "  } b no return 20-10", "} a returned 30-20"});
+  }
+}
+
+TEST_CASE("calls of a thread's function that called pthread_exit do not contain later calls") {
+  Watched run;
+  Thread(run.tree, 1).enter('a', stack).enter('b', stack - 64);
+  // Another thread gets the same stack.
+  Thread(run.tree, 2).enter('a', stack - 16).leave('a', stack - 16);
+  CHECK(run.lines.all == Strings{"a {", "  b {", "  } b no return 10-0", "} a no return 20-10",
+                                 "a {", "} a returned 10-0"});
+}
+
+TEST_CASE("a function that was left by a tail call is not the parent of the next one") {
+  Watched run;
+  Thread thread(run.tree, 1);
+  SECTION("its exit is a hit") {
+    thread.enter('a', stack).leave('a', stack).enter('b', stack).leave('b', stack);
+    CHECK(run.lines.all == Strings{"a {", "} a returned 10-0", "b {", "} b returned 10-0"});
+  }
+  SECTION("its exit is not probed") {
+    thread.enter('a', stack).enter('b', stack).leave('b', stack);
+    CHECK(run.lines.all == Strings{"a {", "} a no return 10-0", "b {", "} b returned 10-0"});
+  }
+  SECTION("uretprobes report both returns at the end") {
+    run.tree.set_by_trampoline(true);
+    thread.enter('a', stack).enter('b', stack).leave('b', stack).leave('a', stack);
+    CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
+  }
+}
+
+TEST_CASE("fibers have their own stacks, whose calls stay open while others run") {
+  Watched run;
+  Thread thread(run.tree, 1);
+  const std::uint64_t heap = 0x555500000000;
+  // a starts a fiber that calls b and yields in it; the thread goes on and resumes it later.
+  thread.enter('a', stack).enter('b', heap).enter('c', heap - 64);
+  thread.enter('d', stack - 96).leave('d', stack - 96);
+  thread.leave('c', heap - 64).leave('b', heap).leave('a', stack);
+  CHECK(run.lines.all == Strings{"a {", "b {", "  c {", "  d {", "  } d returned 10-0",
+                                 "  } c returned 30-0", "} b returned 50-30",
+                                 "} a returned 70-10"});
+}
+
+TEST_CASE("stacks in one mapping are told apart by their distance, others by their mapping") {
+  Watched run;
+  Thread thread(run.tree, 1);
+  bool is_one_stack = false;
+  run.tree.set_find_area([&](std::uint32_t, std::uint64_t address, std::uint64_t) {
+    const std::uint64_t begin = address / mib * mib;
+    return StackArea{.begin = begin, .end = begin + mib, .is_one_stack = is_one_stack};
+  });
+  const std::uint64_t top = stack + mib - 16;
+  SECTION("a far call in a mapping with several stacks is one of another fiber") {
+    thread.enter('a', top).enter('b', top - 65536).leave('b', top - 65536).leave('a', top);
+    CHECK(run.lines.all == Strings{"a {", "b {", "} b returned 10-0", "} a returned 30-0"});
+  }
+  SECTION("a far call above is one of another fiber, too") {
+    thread.enter('a', top - 65536).enter('b', top).leave('b', top).leave('a', top - 65536);
+    CHECK(run.lines.all == Strings{"a {", "b {", "} b returned 10-0", "} a returned 30-0"});
+  }
+  SECTION("a far call in a mapping with one stack has a large frame above it") {
+    is_one_stack = true;
+    thread.enter('a', top).enter('b', top - 65536).leave('b', top - 65536).leave('a', top);
+    CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
+  }
+  SECTION("a near call in another mapping is on another stack") {
+    thread.enter('a', stack + 16).enter('b', stack - 16).leave('b', stack - 16);
+    CHECK(run.lines.all == Strings{"a {", "b {", "} b returned 10-0"});
+  }
+}
+
+TEST_CASE("a stack that grows stays the same one") {
+  Watched run;
+  std::uint64_t begin = stack - 4096;
+  run.tree.set_find_area([&](std::uint32_t, std::uint64_t address, std::uint64_t) {
+    begin = std::min(begin, address / 4096 * 4096);
+    return StackArea{.begin = begin, .end = stack + 4096, .is_one_stack = true};
+  });
+  Thread(run.tree, 1).enter('a', stack).enter('b', stack - mib).leave('b', stack - mib);
+  CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0"});
+}
+
+TEST_CASE("a fiber that goes on in another thread keeps its open calls") {
+  Watched run;
+  Thread one(run.tree, 1);
+  Thread other(run.tree, 2);
+  one.enter('a', stack);
+  SECTION("it returns there") {
+    other.leave('a', stack);
+    CHECK(run.lines.all == Strings{"a {", "} a returned 10-0"});
+  }
+  SECTION("it calls there, and the first thread still runs") {
+    run.tree.set_is_running([](std::uint32_t, std::uint32_t tid) { return tid == 1; });
+    other.enter('b', stack - 32).leave('b', stack - 32).leave('a', stack);
+    CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
+  }
+}
+
+TEST_CASE("threads and processes with the same addresses do not mix") {
+  Watched run;
+  Thread one(run.tree, 1, 1);
+  Thread other(run.tree, 2, 2);
+  one.enter('a', stack);
+  other.enter('b', stack - 16);
+  one.leave('a', stack);
+  other.leave('b', stack - 16);
+  CHECK(run.lines.all == Strings{"a {", "b {", "} a returned 20-0", "} b returned 20-0"});
+}
+
+TEST_CASE("after lost records the open calls of that thread are closed, and only these") {
+  Watched run;
+  Thread one(run.tree, 1);
+  Thread other(run.tree, 2);
+  one.enter('a', stack).enter('b', stack - 32);
+  other.enter('c', stack + 16 * mib);
+  one.lose(3).leave('a', stack).enter('a', stack).leave('a', stack);
+  other.leave('c', stack + 16 * mib);
+  CHECK(run.lines.all == Strings{"a {", "  b {", "c {", "  } b lost 20-0", "} a lost 30-0", "? a",
+                                 "a {", "} a returned 10-0", "} c returned 40-0"});
+}
+
+TEST_CASE("a return without an entry is reported, and ends what was below it") {
+  Watched run;
+  Thread(run.tree, 1).enter('a', stack - 16).leave('b', stack).leave('c', stack + 32);
+  CHECK(run.lines.all == Strings{"a {", "} a no return 10-0", "? b", "? c"});
+}
+
+TEST_CASE("a goroutine keeps its calls when its stack moves and when it changes threads") {
+  Watched run;
+  const auto below_end = [](std::uint64_t bytes) { return 0 - bytes; };
+  Thread(run.tree, 1).goroutine(0xc000002380).enter('a', below_end(64)).enter('b', below_end(160));
+  Thread(run.tree, 2)
+      .goroutine(0xc000002380)
+      .enter('b', below_end(160)) // Go starts it again, with a larger stack
+      .leave('b', below_end(160))
+      .goroutine(0xc000007500)
+      .enter('c', below_end(32))
+      .leave('c', below_end(32))
+      .goroutine(0xc000002380)
+      .leave('a', below_end(64));
+  CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 20-0", "c {", "} c returned 10-0",
+                                 "} a returned 60-20"});
+}
+
+TEST_CASE("the number of open calls is limited") {
+  class Closed final : public CallVisitor {
+  public:
+    std::vector<std::uint32_t> probes;
+    void opened(const OpenCall&, const Event&) override {}
+    void closed(const OpenCall& call, CallEnd end, std::uint64_t, const Event*) override {
+      CHECK(end == CallEnd::lost);
+      probes.push_back(call.probe);
+    }
+  };
+  CallTree tree;
+  Closed closed;
+  tree.add(closed);
+  Thread(tree, 2).enter('b', stack + 16 * mib);
+  Thread thread(tree, 1);
+  std::uint64_t at = stack;
+  for (std::size_t i = 0; i < CallTree::max_open_calls; ++i) thread.enter('a', at -= 16);
+  CHECK(tree.open_calls() == CallTree::max_open_calls);
+  // The stack of the other thread was not hit for the longest time.
+  CHECK(closed.probes == std::vector<std::uint32_t>{1});
+}
+
+TEST_CASE("what is open at the end of a run is closed, the inner calls first") {
+  CallTree tree;
+  Lines lines;
+  tree.add(lines);
+  Thread(tree, 1).enter('a', stack).enter('b', stack - 16);
+  lines.all.clear();
+  tree.finish(0);
+  REQUIRE(lines.all.size() == 2);
+  CHECK(lines.all[0].starts_with("  } b ended"));
+  CHECK(lines.all[1].starts_with("} a ended"));
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Made hits of a thread.
+#pragma once
+
+#include "events/call_tree.hpp"
+
+namespace uprobectl {
+
+// One thread whose clock ticks by 10 ns with each hit.
+class Thread {
+public:
+  Thread(CallTree& tree, std::uint32_t tid, std::uint32_t pid = 1) : tree_(tree) {
+    event_.pid = pid;
+    event_.tid = tid;
+  }
+  Thread& enter(char probe, std::uint64_t stack_pointer) {
+    return hit(EventKind::entry, probe, stack_pointer);
+  }
+  Thread& leave(char probe, std::uint64_t stack_pointer) {
+    return hit(EventKind::on_return, probe, stack_pointer);
+  }
+  Thread& lose(std::uint64_t records) {
+    event_.lost_before += records;
+    return *this;
+  }
+  Thread& goroutine(std::uint64_t address) {
+    event_.goroutine = address;
+    return *this;
+  }
+
+private:
+  Thread& hit(EventKind kind, char probe, std::uint64_t stack_pointer) {
+    event_.kind = kind;
+    event_.probe = static_cast<std::uint32_t>(probe - 'a');
+    event_.stack_pointer = stack_pointer;
+    event_.time_ns = clock += 10;
+    tree_.take(event_);
+    return *this;
+  }
+
+  static inline std::uint64_t clock = 0;
+  CallTree& tree_;
+  Event event_;
+};
+
+} // namespace uprobectl
