@@ -5,6 +5,7 @@
 
 #include "bpf/pin.hpp"
 #include "events/plan.hpp"
+#include "output/exports.hpp"
 #include "output/output.hpp"
 #include "probe/probe.hpp"
 
@@ -86,13 +87,10 @@ struct AggregateSpec {
       {}; // between reports; nullopt: at the end only
 };
 
-// Files for the stacks that CaptureSpec::stack requests.
+// What happens to the stacks that CaptureSpec::stack requests.
 struct StackOutputs {
-  std::optional<std::string> save_dir;    // directory for stacks that are truncated or incomplete
-  std::optional<std::string> folded;      // folded stacks
-  std::optional<std::string> flame_graph; // flame graph
-  std::string title = {};                 // of the flame graph: the command line
-  bool hides_events = false;              // events are counted but not written
+  std::optional<std::string> save_dir; // directory for stacks that are truncated or incomplete
+  bool hides_events = false;           // events are counted but not written
 };
 
 // What ends a run, or makes it fail.
@@ -112,6 +110,8 @@ struct AttachRequest {
   bool pairs_known_calls = false;
   AggregateSpec aggregates;
   StackOutputs stacks;
+  std::vector<ExportRequest> exports = {};
+  std::string title = {}; // of exports: the command line
   RunLimits limits;
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
   std::optional<Mechanism> mechanism;        // nullopt: the first of the preference order
