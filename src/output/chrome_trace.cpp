@@ -5,7 +5,6 @@
 #include "output/format.hpp"
 #include "output/timeline.hpp"
 #include "output/values.hpp"
-#include "util/text.hpp"
 
 namespace uprobectl {
 

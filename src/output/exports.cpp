@@ -3,6 +3,7 @@
 
 #include "uprobectl/path.hpp"
 #include "util/clock.hpp"
+#include "util/text.hpp"
 
 #include <filesystem>
 #include <sys/stat.h>
@@ -42,10 +43,11 @@ bool is_other_kind(const std::string& path) {
 }
 
 bool are_one_file(const ExportRequest& one, const ExportRequest& other) {
-  std::error_code error; // then the paths are compared as they are
-  if (std::filesystem::weakly_canonical(one.path, error) ==
-      std::filesystem::weakly_canonical(other.path, error))
-    return !is_other_kind(one.path);
+  std::error_code error; // then the paths are empty
+  const auto place = [&](const ExportRequest& request) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(request.path, error), error);
+  };
+  if (!place(one).empty() && place(one) == place(other)) return !is_other_kind(one.path);
   const auto file = find_regular_file(one.path);
   return file && file == find_regular_file(other.path);
 }
@@ -94,6 +96,19 @@ std::string_view missing_frames_label(StackCompleteness completeness) {
 std::string_view module_name(const ProbePoint& point) {
   const ProbedBinary& binary = *point.binary;
   return file_name_of(binary.path.entry ? *binary.path.entry : std::string_view(binary.real_path));
+}
+
+std::string valid_utf8(std::string_view text, std::size_t max_bytes) {
+  std::string valid;
+  valid.reserve(std::min(text.size(), max_bytes));
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    const std::string_view character = length == 0 ? "\ufffd" : text.substr(at, length);
+    if (character.size() > max_bytes - std::min(valid.size(), max_bytes)) return valid + "…";
+    valid += character;
+    at += std::max<std::size_t>(length, 1);
+  }
+  return valid;
 }
 
 Result<std::unique_ptr<Exports>> Exports::open(std::span<const ExportRequest> requests) {

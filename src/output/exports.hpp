@@ -143,6 +143,10 @@ private:
 // Returns the base name of the probed file.
 std::string_view module_name(const ProbePoint& point);
 
+// Returns the text with U+FFFD for each byte that is not part of a UTF-8 sequence. A text of more
+// than `max_bytes` is cut at a character, and ends with "…".
+std::string valid_utf8(std::string_view text, std::size_t max_bytes);
+
 Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path);
 Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path);
 Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path);

@@ -11,7 +11,6 @@
 #include "output/protobuf.hpp"
 #include "output/timeline.hpp"
 #include "output/values.hpp"
-#include "util/text.hpp"
 
 #include <fmt/format.h>
 #include <unordered_map>

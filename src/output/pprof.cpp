@@ -4,8 +4,8 @@
 #include "output/profile.hpp"
 #include "output/protobuf.hpp"
 #include "util/inflate.hpp"
-#include "util/text.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 

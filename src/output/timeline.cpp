@@ -193,13 +193,16 @@ private:
     return thread;
   }
 
-  // The name of a process is known a little after its first hit.
+  // The name of a process may not be known yet, and never is if it ends soon. Its main thread has
+  // the same name.
   void describe_process(const Event& event) {
-    if (!processes_.insert(event.pid).second) return;
-    const auto name = run_->find_process_name(event.pid);
-    if (!name) unnamed_.insert(event.pid);
-    const bool is_main = event.pid == event.tid;
-    encoder_->process(file_.draft(), event.pid, name ? *name : is_main ? event.comm : "");
+    if (processes_.insert(event.pid).second) {
+      const auto name = run_->find_process_name(event.pid);
+      if (!name) unnamed_.insert(event.pid);
+      encoder_->process(file_.draft(), event.pid, name.value_or(""));
+    }
+    if (event.pid == event.tid && unnamed_.contains(event.pid))
+      encoder_->process(file_.draft(), event.pid, event.comm);
   }
 
   TimelineTrack track_of(Thread& thread, std::size_t stack) {

@@ -49,19 +49,6 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
   return length;
 }
 
-std::string valid_utf8(std::string_view text, std::size_t max_bytes) {
-  std::string valid;
-  valid.reserve(std::min(text.size(), max_bytes));
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text, at);
-    const std::string_view character = length == 0 ? "\ufffd" : text.substr(at, length);
-    if (character.size() > max_bytes - std::min(valid.size(), max_bytes)) return valid + "…";
-    valid += character;
-    at += std::max<std::size_t>(length, 1);
-  }
-  return valid;
-}
-
 bool is_control_character(std::string_view character) {
   if (character.size() == 1) return byte_of(character, 0) < 0x20 || character[0] == '\x7f';
   if (character.size() == 2)

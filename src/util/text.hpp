@@ -52,10 +52,6 @@ std::size_t utf8_length(std::string_view text, std::size_t at);
 // Appends the code point as UTF-8 (RFC 3629). It must be at most U+10FFFF.
 void append_code_point(std::string& text, std::uint32_t point);
 
-// Returns the text with U+FFFD for each byte that is not part of a UTF-8 sequence. A text of more
-// than `max_bytes` is cut at a character, and ends with "…".
-std::string valid_utf8(std::string_view text, std::size_t max_bytes);
-
 // Checks whether a terminal interprets the character instead of showing it. `character` is one
 // UTF-8 sequence or a single byte. These are control characters (C0, DEL, C1), line and paragraph
 // separators, and characters that change the direction of text (Unicode Standard Annex 9, 2.8),

@@ -128,7 +128,8 @@ void make_events(Exports& exports) {
     exports.take(event);
   };
   event.typed_arguments.emplace();
-  event.typed_arguments->push_back(text_argument("path", "a\xff" "b\"\n"));
+  event.typed_arguments->push_back(text_argument("path", "a\xff"
+                                                         "b\"\n"));
   ArgumentValue size;
   size.name = "size";
   size.type = ArgumentType::s64;
@@ -165,8 +166,9 @@ void make_events(Exports& exports) {
 void make_names(Exports& exports) {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
-  const std::string names[] = {bytes, std::string(1 << 20, 'n'), std::string(3, '\0'),
-                               "\xf0\x9f\x8d", "\xed\xa0\x80", "quote\" \\ \xe2\x80\xae"};
+  const std::string names[] = {
+      bytes,          std::string(1 << 20, 'n'), std::string(3, '\0'), "\xf0\x9f\x8d",
+      "\xed\xa0\x80", "quote\" \\ \xe2\x80\xae"};
   std::vector<ProbePoint> points;
   for (const std::string& name : names) points.push_back(make_point(name, std::nullopt, 1, name));
   std::uint64_t time_ns = 1000;

@@ -62,8 +62,6 @@ def check_perfetto(tap, maker, folder):
     tap.check("a call has the arguments of its entry",
               difference({slice_[6]["arg0"] for slice_ in trace.slices}, {hex(call[2]) for call in CALLS}))
     tap.check("lost events are shown when they were lost",
-              difference(trace.instants, [(0, 0, "lost events", 1700, {"count": 3, "reason": "ring buffer full"})])
-              if trace.instants and trace.instants[0][3] == 1700 else
               difference(trace.instants, [(0, 0, "lost events", 1750, {"count": 3, "reason": "ring buffer full"})]))
     tap.check("three clocks are read at the begin and at the end", difference(trace.clocks, CLOCKS))
     tap.check("the process has its name", difference(trace.processes, {10: "app"}))
@@ -151,8 +149,6 @@ def check_pprof(tap, maker, folder):
     top = pprof(folder, path, "-top", "-unit=ns")
     rows = {line.split(None, 5)[5]: line.split(None, 5)[:5:3] for line in top.splitlines() if re.match(r" *[0-9]+ns", line)}
     tap.check("pprof: own and total times are those of the calls",
-              difference(rows, {"main": ["500ns", "1000ns"], "parse": ["200ns", "300ns"], "read": ["300ns", "300ns"],
-                                "next": ["250ns", "250ns"]}) and
               difference(rows, {"main": ["500ns", "1000ns"], "parse(char const*)": ["200ns", "300ns"],
                                 "read": ["300ns", "300ns"], "next": ["250ns", "250ns"]}))
     counts = pprof(folder, path, "-top", "-sample_index=samples")
@@ -174,7 +170,8 @@ def check_names(tap, maker, folder):
     make(maker, "names", folder / "names.pb.gz")
     if shutil.which("go"):
         raw = pprof(folder, folder / "names.pb.gz", "-raw")
-        tap.check("pprof: and samples", difference(len(re.findall(r"(?m)^ +1 +50: [0-9]+ *$", raw)), 6))
+        hits = re.findall(r"(?m)^ +([0-9]+) +[0-9]+: [0-9]+ *$", raw)
+        tap.check("pprof: and samples", difference(sum(map(int, hits)), 6))
 
 
 def main(maker):

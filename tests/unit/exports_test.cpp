@@ -4,7 +4,6 @@
 #include "output/exports.hpp"
 #include "output/protobuf.hpp"
 #include "output/timeline.hpp"
-#include "util/text.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -30,8 +29,7 @@ public:
   ~Folder() { std::filesystem::remove_all(path_); }
   std::string file(const char* name) const { return path_ + "/" + name; }
   std::size_t files() const {
-    return static_cast<std::size_t>(
-        std::distance(std::filesystem::directory_iterator(path_), {}));
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
   }
 
 private:
@@ -99,11 +97,11 @@ TEST_CASE("calls nest if each is inside or outside of the others") {
   NestedCalls calls;
   CHECK(calls.add(20, 30));
   CHECK(calls.add(40, 50));
-  CHECK(calls.add(10, 60));  // around both
-  CHECK(calls.add(60, 70));  // touches
+  CHECK(calls.add(10, 60)); // around both
+  CHECK(calls.add(60, 70)); // touches
   CHECK_FALSE(calls.add(65, 80));
   CHECK_FALSE(calls.add(15, 65));
-  CHECK(calls.add(12, 14));  // told late
+  CHECK(calls.add(12, 14)); // told late
   CHECK(calls.add(70, 90));
   CHECK_FALSE(calls.add(69, 95));
   CHECK(calls.add(5, 100));
@@ -138,7 +136,8 @@ TEST_CASE("of two stacks with as many calls the one below whose call it begins i
 }
 
 TEST_CASE("text that is cut stays UTF-8") {
-  CHECK(valid_utf8("a\xff\xc3\xa9\xe2\x82", 100) == "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd");
+  CHECK(valid_utf8("a\xff\xc3\xa9\xe2\x82", 100) ==
+        "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd");
   CHECK(valid_utf8("abc", 3) == "abc");
   CHECK(valid_utf8("abcd", 3) == "abc…");
   CHECK(valid_utf8("ab\xc3\xa9", 3) == "ab…");
