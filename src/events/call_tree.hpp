@@ -16,8 +16,8 @@ enum class CallEnd {
 
 // A call that has not returned.
 struct OpenCall {
-  std::uint64_t id = 0;              // unique in the run, ascending by entry
-  std::uint32_t pid = 0;             // as in Event
+  std::uint64_t id = 0;  // unique in the run, ascending by entry
+  std::uint32_t pid = 0; // as in Event
   std::uint32_t tid = 0;
   std::uint32_t probe = 0;           // Event::probe
   const ProbePoint* point = nullptr; // borrowed

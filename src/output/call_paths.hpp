@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows the calls that a CallVisitor is told of, for each thread on the stacks that it uses:
+// Follows the calls that a CallVisitor receives, for each thread on the stacks that it uses:
 // coroutines and signal handlers run on stacks of their own, whose calls do not nest in time.
 #pragma once
 
