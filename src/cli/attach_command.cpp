@@ -289,7 +289,7 @@ ExitCode attach(const AttachRequest& request, Output& output, bool forward_exit)
 
 ExitCode run_attach(std::span<const std::string_view> arguments) {
   OptionParser parser("attach");
-  CommonOptions common{.private_output = true};
+  CommonOptions common{.private_output = true, .takes_exports = true};
   bind_common_options(parser, common);
   AttachOptions options;
   bind_attach_options(parser, options, common, ProbeKind::functions);
@@ -297,17 +297,18 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   bind_task_run_options(parser, tasks);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
+  if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
   if (tasks.file.config) {
     auto dex = make_dex_search(std::move(options.dex));
     if (!dex) return finish_with(dex.error(), common);
-    return attach_task_file(parser, *parsed, tasks,
+    return attach_task_file(parser, *parsed, tasks, command_line("attach", arguments),
                             {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
                             common);
   }
   options.resolve.instructions = select_instructions(common, options.instruction);
   auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
-  request->stacks.title = command_line("attach", arguments);
+  request->title = command_line("attach", arguments);
   const auto output = open_output(common, {.instruction = options.instruction});
   if (!output) return finish_with(output.error(), common);
   const Debuginfod debuginfod(common.debuginfod, **output);
@@ -316,16 +317,17 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
 
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   OptionParser parser("usdt attach");
-  CommonOptions common{.private_output = true};
+  CommonOptions common{.private_output = true, .takes_exports = true};
   bind_common_options(parser, common);
   AttachOptions options;
   bind_attach_options(parser, options, common, ProbeKind::static_probes);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
+  if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
   options.resolve.instructions = select_instructions(common, options.instruction);
   auto request = make_attach_request(parser, options, common, ProbeKind::static_probes, *parsed);
   if (!request) return finish_with(request.error(), common);
-  request->stacks.title = command_line("usdt attach", arguments);
+  request->title = command_line("usdt attach", arguments);
   const auto output = open_output(common, {.instruction = options.instruction});
   if (!output) return finish_with(output.error(), common);
   const Debuginfod debuginfod(common.debuginfod, **output);

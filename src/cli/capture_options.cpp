@@ -254,22 +254,12 @@ CountReader stack_size_reader(std::string_view option) {
           .most = MAX_STACK_BYTES};
 }
 
-// Whether `path` is the regular file that the records are written to. Terminals, pipes and devices
-// can receive both.
-bool is_output(const std::string& path, const std::optional<std::string>& output) {
-  namespace fs = std::filesystem;
-  const fs::path records = output.value_or("/dev/stdout");
-  std::error_code error; // if a file does not exist
-  if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
-  return fs::path(path).lexically_normal() == records.lexically_normal();
-}
-
 class StackApplication {
 public:
   StackApplication(const OptionParser& parser, const StackOptions& options,
                    const CommonOptions& common, AttachRequest& request)
-      : parser_(parser), options_(options), output_(common.output), as_json_(common.json),
-        request_(request) {}
+      : parser_(parser), options_(options), output_(common.output), exports_(common.exports),
+        as_json_(common.json), request_(request) {}
 
   Result<void> apply() {
     StackWalk walk = StackWalk::none;
@@ -290,18 +280,19 @@ public:
     const bool is_copied =
         walk == StackWalk::frame_data || (walk == StackWalk::none && request_.program);
     if (options_.size && !is_copied) return wrong("--stack-size needs --stack=dwarf");
-    if (options_.folded && is_output(*options_.folded, output_))
-      return wrong("--folded would overwrite the records");
-    if (options_.flame_graph && is_output(*options_.flame_graph, output_))
-      return wrong("--flamegraph would overwrite the records");
+    request_.exports = exports_;
+    const auto add_export = [&](const auto& path, ExportFormat format, const char* option) {
+      if (path) request_.exports.push_back({.path = *path, .format = format, .option = option});
+    };
+    add_export(options_.folded, ExportFormat::folded, "--folded");
+    add_export(options_.flame_graph, ExportFormat::flame_graph, "--flamegraph");
+    if (auto checked = check_exports(parser_, request_.exports, output_); !checked) return checked;
     // The kernel walks frame pointers itself, so it can also count these stacks.
     const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
     request_.capture.count_stacks = counted;
     request_.capture.stack = counted ? StackWalk::none : walk;
     request_.capture.source_lines = options_.source_lines;
     request_.stacks.save_dir = options_.kept;
-    request_.stacks.folded = options_.folded;
-    request_.stacks.flame_graph = options_.flame_graph;
     const bool written = options_.folded || options_.flame_graph;
     request_.stacks.hides_events = written && !as_json_ && !output_ && !request_.program;
     return {};
@@ -343,6 +334,7 @@ private:
   const OptionParser& parser_;
   const StackOptions& options_;
   const std::optional<std::string>& output_;
+  const std::vector<ExportRequest>& exports_;
   bool as_json_;
   AttachRequest& request_;
 };

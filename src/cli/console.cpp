@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 
 namespace uprobectl::cli {
@@ -26,6 +27,16 @@ bool uses_colour(const CommonOptions& options) {
 bool is_closed(int fd) {
   const int flags = ::fcntl(fd, F_GETFL);
   return flags == -1 || (flags & O_PATH) != 0;
+}
+
+// Whether `path` is the regular file that the records are written to. Terminals, pipes and devices
+// can receive both.
+bool is_output(const std::string& path, const std::optional<std::string>& output) {
+  namespace fs = std::filesystem;
+  const fs::path records = output.value_or("/dev/stdout");
+  std::error_code error; // if a file does not exist
+  if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
+  return fs::path(path).lexically_normal() == records.lexically_normal();
 }
 
 constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
@@ -50,7 +61,12 @@ ExitCode print(std::string_view text, const CommonOptions& options) {
 
 void bind_common_options(OptionParser& parser, CommonOptions& options) {
   parser.bind("--json", options.json);
-  parser.bind("--output", options.output);
+  if (options.takes_exports) {
+    parser.bind("--output", options.outputs);
+    parser.bind("--format", options.format);
+  } else {
+    parser.bind("--output", options.output);
+  }
   parser.bind("--quiet", options.quiet);
   parser.bind("--verbose", options.verbose);
   parser.bind("--header", options.header);
@@ -64,6 +80,35 @@ void bind_device_options(OptionParser& parser, DeviceArguments& options) {
   parser.bind("--clean", options.clean);
   parser.bind("--device-dir", options.folder);
   parser.bind("--device-program", options.program);
+}
+
+Result<void> split_outputs(const OptionParser& parser, CommonOptions& options) {
+  std::optional<ExportFormat> others; // the parser has checked the name
+  if (options.format) others = parse_export_format(*options.format);
+  bool is_used = !others;
+  for (std::string& path : options.outputs) {
+    const auto by_name = export_format_of(path);
+    const auto format = by_name ? by_name : others;
+    is_used = is_used || !by_name;
+    if (format)
+      options.exports.push_back({.path = path, .format = *format, .option = "-o " + path});
+    else
+      options.output = std::move(path); // as other options, the last one counts
+  }
+  options.outputs.clear();
+  if (!is_used)
+    return fail(parser.usage_error("--format needs -o FILE whose name does not give the format"));
+  return {};
+}
+
+Result<void> check_exports(const OptionParser& parser, std::span<const ExportRequest> exports,
+                           const std::optional<std::string>& output) {
+  for (const ExportRequest& each : exports)
+    if (is_output(each.path, output))
+      return fail(parser.usage_error(each.option + " would overwrite the records"));
+  if (auto checked = check_different_files(exports); !checked)
+    return fail(parser.usage_error(checked.error().message));
+  return {};
 }
 
 void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
@@ -133,7 +178,7 @@ void report_debug_files(const Target& target, Output& output) {
 ExitCode finish_with(const Error& error, const CommonOptions& options) {
   OutputOptions made = output_options(options);
   // A run that does not begin must not truncate the file of --output.
-  made.json = options.json && !options.output;
+  made.json = options.json && !options.output && options.outputs.empty();
   Output(STDOUT_FILENO, made).fail(error);
   return error.kind == ErrorKind::usage ? ExitCode::usage : ExitCode::failed;
 }

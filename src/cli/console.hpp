@@ -3,6 +3,7 @@
 #pragma once
 
 #include "option_parser.hpp"
+#include "output/exports.hpp"
 #include "output/output.hpp"
 
 namespace uprobectl::cli {
@@ -27,6 +28,11 @@ struct DeviceArguments {
 struct CommonOptions {
   bool json = false;
   std::optional<std::string> output; // a file instead of stdout
+  // Of the commands that take exports: the values of -o and --format, and what split_outputs()
+  // makes of them.
+  std::vector<std::string> outputs = {};
+  std::optional<std::string> format = {};
+  std::vector<ExportRequest> exports = {};
   bool quiet = false;
   bool verbose = false;
   bool header = false;
@@ -34,10 +40,18 @@ struct CommonOptions {
   bool debuginfod = false; // of the commands with bind_debug_options()
   DeviceArguments devices = {};
   bool private_output = false; // create -o with mode 0600: records may contain process memory
+  bool takes_exports = false;  // -o may be repeated, and may name an export
 };
 void bind_common_options(OptionParser& parser, CommonOptions& options);
 
 void bind_device_options(OptionParser& parser, DeviceArguments& options);
+
+// Splits the values of -o into exports, by their names or --format, and the file for the records.
+// Call it after parsing. Fails with usage.
+Result<void> split_outputs(const OptionParser& parser, CommonOptions& options);
+// Fails with usage if an export would overwrite the file of the records or of another export.
+Result<void> check_exports(const OptionParser& parser, std::span<const ExportRequest> exports,
+                           const std::optional<std::string>& output);
 
 // --debug-dir, --symfs, --symdir; --debuginfod.
 void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,

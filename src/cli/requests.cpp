@@ -41,26 +41,6 @@ bool is_regular(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
-Result<void> write_to(const UniqueFd& file, const std::function<void(OutputBuffer&)>& write) {
-  OutputBuffer out(file.get());
-  write(out);
-  out.flush();
-  if (out.error()) return fail(*out.error());
-  return {};
-}
-
-// The path with symbolic links resolved, or the path itself if the file does not exist yet.
-std::string without_links(const std::string& path) {
-  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
-  return real ? std::string(real.get()) : path;
-}
-
-mode_t new_file_mode() {
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  return 0644 & ~mask;
-}
-
 } // namespace
 
 Result<FileText> FileText::read(const std::string& path, std::size_t max_size) {
@@ -96,39 +76,6 @@ Result<void> FileText::for_each_line(const VisitLine& visit) const {
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return {};
-}
-
-Result<void> replace_file(const std::string& path,
-                          const std::function<void(OutputBuffer&)>& write) {
-  if (workstation_with(path) != nullptr) {
-    const UniqueFd file = open_user_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (!file) return fail(system_error(errno, "cannot write " + path));
-    return write_to(file, write);
-  }
-  struct stat old{};
-  struct stat link{};
-  const bool is_there = ::stat(path.c_str(), &old) == 0;
-  const bool is_dangling = !is_there && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
-  if (is_dangling || (is_there && !S_ISREG(old.st_mode))) {
-    const int create = is_dangling ? O_CREAT : 0;
-    const UniqueFd file{::open(path.c_str(), O_WRONLY | create | O_CLOEXEC | O_NOCTTY, 0644)};
-    if (!file) return fail(system_error(errno, "cannot write " + path));
-    return write_to(file, write);
-  }
-  const std::string place = without_links(path);
-  std::string temporary = place + ".XXXXXX";
-  const UniqueFd file{::mkostemp(temporary.data(), O_CLOEXEC)};
-  if (!file) return fail(system_error(errno, "cannot write " + path));
-  auto written = write_to(file, write);
-  if (written) {
-    // If the owner cannot be kept, drop the set-user-ID and set-group-ID bits.
-    const bool owned = !is_there || ::fchown(file.get(), old.st_uid, old.st_gid) == 0;
-    const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : new_file_mode();
-    if (::fchmod(file.get(), mode) != 0 || ::rename(temporary.c_str(), place.c_str()) != 0)
-      written = fail(system_error(errno, "cannot replace " + path));
-  }
-  if (!written) ::unlink(temporary.c_str());
-  return written;
 }
 
 namespace {

@@ -35,10 +35,6 @@ private:
   std::vector<char> read_; // the text, if the file cannot be mapped
 };
 
-// Replaces the content of a regular file atomically by the output of `write`. Keeps the file mode
-// and symbolic links to the file. Other kinds of files (FIFO, device) are opened and written.
-Result<void> replace_file(const std::string& path, const std::function<void(OutputBuffer&)>& write);
-
 // The requests of `resolve`. They are views of the file or the command line, because there may be
 // thousands.
 class Requests {

@@ -3,6 +3,7 @@
 #include "console.hpp"
 #include "debuginfod.hpp"
 #include "output/emit.hpp"
+#include "output/export_file.hpp"
 #include "output/recorded_match.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"

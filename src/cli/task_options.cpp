@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task_options.hpp"
 
+#include "output/export_file.hpp"
 #include "requests.hpp"
 #include "target_options.hpp"
 #include "uprobestats/statsd.hpp"
@@ -72,13 +73,15 @@ void bind_task_run_options(OptionParser& parser, TaskRunOptions& options) {
 }
 
 ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments,
-                          const TaskRunOptions& options, TargetOptions where,
+                          const TaskRunOptions& options, std::string title, TargetOptions where,
                           const CommonOptions& common) {
   if (!arguments.words().empty())
     return finish_with(
         parser.usage_error("--config cannot be combined with TARGET")
             .hint("list the probes of the task file with: uprobectl resolve --config TASKS"),
         common);
+  if (auto checked = check_exports(parser, common.exports, common.output); !checked)
+    return finish_with(checked.error(), common);
   const auto opened = open_output(common);
   if (!opened) return finish_with(opened.error(), common);
   Output& output = **opened;
@@ -99,6 +102,8 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
   request.wait = options.wait;
   request.all_or_nothing = options.all_or_nothing;
   request.statsd = options.statsd;
+  request.exports = common.exports;
+  request.title = std::move(title);
   const auto outcome = run_tasks(request, output);
   if (!outcome) {
     const ExitCode code = end(outcome.error());

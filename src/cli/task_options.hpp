@@ -29,9 +29,10 @@ struct TaskRunOptions {
 };
 void bind_task_run_options(OptionParser& parser, TaskRunOptions& options);
 
-// Runs `attach --config`; `arguments` are those that `parser` has parsed.
+// Runs `attach --config`; `arguments` are those that `parser` has parsed, `title` is the command
+// line.
 ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments,
-                          const TaskRunOptions& options, TargetOptions where,
+                          const TaskRunOptions& options, std::string title, TargetOptions where,
                           const CommonOptions& common);
 
 ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& where,

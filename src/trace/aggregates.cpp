@@ -27,9 +27,9 @@ std::pair<const unwind::Module*, std::uint64_t> module_and_distance(const unwind
 
 KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
                                    const TargetOptions& where, const BuiltinProgram& program,
-                                   std::span<const Probe> probes, StackFiles& files,
+                                   std::span<const Probe> probes, Exports& exports,
                                    ProcessNameLookup find_name)
-    : spec_(spec), capture_(capture), program_(program), files_(files), probes_(probes),
+    : spec_(spec), capture_(capture), program_(program), exports_(exports), probes_(probes),
       since_ns_(to_nanoseconds(Time::clock::now())), reported_(probes.size()),
       processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {
   if (capture.source_lines) processes_.use_source_lines();
@@ -98,6 +98,7 @@ void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
                        .is_interval = spec_.interval.has_value()});
     before = std::move(now);
   }
+  for (const HistogramRecord& record : records) exports_.take(record);
   if (spec_.top) {
     const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
       return a.histogram.count > b.histogram.count;
@@ -119,6 +120,12 @@ void KernelAggregates::report(Time now, Output& output) {
       if (auto name = find_name_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
     std::vector<CountRecord> records =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
+    for (CountRecord& record : records) {
+      record.since_ns = since_ns_;
+      record.time_ns = now_ns;
+      record.is_interval = spec_.interval.has_value();
+      exports_.take(record);
+    }
     // Highest count first; equal counts in the order of the request.
     const auto before = [](const CountRecord& a, const CountRecord& b) {
       return std::tuple(b.count, a.point, a.on_return, a.pid) <
@@ -126,12 +133,7 @@ void KernelAggregates::report(Time now, Output& output) {
     };
     std::ranges::sort(records, before);
     if (spec_.top && records.size() > *spec_.top) records.resize(*spec_.top);
-    for (CountRecord& record : records) {
-      record.since_ns = since_ns_;
-      record.time_ns = now_ns;
-      record.is_interval = spec_.interval.has_value();
-      output.write(record);
-    }
+    for (const CountRecord& record : records) output.write(record);
   }
   if (spec_.histograms) report_histograms(now_ns, output);
   output.flush_rows();
@@ -182,7 +184,8 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
   }
   std::vector<CountedStack> result;
   for (auto& [key, stack] : stacks) {
-    files_.add(stack.stack, stack.completeness, stack.count);
+    exports_.take(StackSample{
+        .stack = &stack.stack, .completeness = stack.completeness, .hits = stack.count});
     result.push_back(std::move(stack));
   }
   return result;

@@ -22,7 +22,7 @@ public:
   // `where` gives the debug info and DEX files.
   KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
                    const TargetOptions& where, const BuiltinProgram& program,
-                   std::span<const Probe> probes, StackFiles& files, ProcessNameLookup find_name);
+                   std::span<const Probe> probes, Exports& exports, ProcessNameLookup find_name);
 
   // Reads the mappings of a process that sent a new stack.
   void add_process(pid_t pid) { processes_.read_process(pid); }
@@ -54,7 +54,7 @@ private:
   const AggregateSpec& spec_;
   const CaptureSpec& capture_;
   const BuiltinProgram& program_;
-  StackFiles& files_; // receives the stacks that the kernel counted
+  Exports& exports_; // also receive what is reported
   std::span<const Probe> probes_;
   std::uint64_t since_ns_;
   // The values at the last report, by probe number.

@@ -9,7 +9,6 @@
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
 #include "trace/suspended_child.hpp"
-#include "util/clock.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
 
@@ -24,20 +23,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-AttachedRecord make_attached_record(Mechanism mechanism, std::size_t probes, std::string program) {
+AttachedRecord make_attached_record(Mechanism mechanism, std::size_t probes, std::string program,
+                                    const ClockReading& clocks) {
   return {.mechanism = probes > 0 ? std::optional(to_string(mechanism)) : std::nullopt,
           .probes = probes,
           .program = std::move(program),
-          .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
-          .boottime_ns = clock_ns(CLOCK_BOOTTIME),
-          .realtime_ns = clock_ns(CLOCK_REALTIME)};
+          .monotonic_ns = clocks.monotonic_ns,
+          .boottime_ns = clocks.boottime_ns,
+          .realtime_ns = clocks.realtime_ns};
 }
 
 Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
-                                                   FunctionReaderCache& readers, StackFiles& files,
+                                                   FunctionReaderCache& readers, Exports& exports,
                                                    Output& output) {
-  if (request.program) return make_user_source(request, files, output);
-  return make_builtin_source(request, readers, files, output);
+  if (request.program) return make_user_source(request, exports, output);
+  return make_builtin_source(request, readers, exports, output);
 }
 
 MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
@@ -63,9 +63,9 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
 class AttachRun {
 public:
   AttachRun(AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
-            FunctionReaderCache& readers, StackFiles& files, SuspendedChild* command,
+            FunctionReaderCache& readers, Exports& exports, SuspendedChild* command,
             const CommandStdout& command_stdout, Output& output)
-      : request_(request), filter_(filter), program_(program), readers_(readers), files_(files),
+      : request_(request), filter_(filter), program_(program), readers_(readers), exports_(exports),
         command_(command), command_stdout_(command_stdout), output_(output) {}
 
   Result<AttachOutcome> run() {
@@ -215,14 +215,31 @@ private:
     if (request_.graph) report_graph_cost();
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
+    const ClockReading clocks = ClockReading::now();
+    exports_.begin(exported_run(clocks));
     if (auto started = program_.start(hit_processes(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
-    output_.write(make_attached_record(*mechanism, attached->probes, program_.name()));
+    output_.write(make_attached_record(*mechanism, attached->probes, program_.name(), clocks));
     output_.detail(fmt::format("{} probes through {}, {} parts", attached->probes,
                                to_string(*mechanism),
                                attached->attachment ? attached->attachment->detach_steps() : 0));
     return attached;
+  }
+
+  ExportedRun exported_run(const ClockReading& start) const {
+    const CaptureSpec& capture = request_.capture;
+    // Kernel counts are numbers of hits, even if latencies are measured.
+    return {.title = request_.title,
+            .start = start,
+            .timed = (capture.pair_calls && !capture.count_stacks) || request_.graph,
+            .sends_calls = request_.graph.has_value(),
+            .sends_stacks = capture.stack != StackWalk::none || capture.count_stacks,
+            .sends_events = request_.program || capture.send_events,
+            .sends_latencies = request_.aggregates.histograms && capture.measure_latency,
+            .find_process_name = [this](std::uint32_t pid) {
+              return history_->find_name(static_cast<pid_t>(pid));
+            }};
   }
 
   // Rejects Java code: session programs use the kernel's return probes.
@@ -279,11 +296,14 @@ private:
       loop.add_sink(graph.emplace(*request_.graph, std::move(roots),
                                   request_.probes.return_at == ReturnAt::trampoline,
                                   output_.is_json(), output_));
+      if (!exports_.empty()) graph->add(exports_);
     }
+    if (!exports_.empty()) loop.add_sink(exports_);
     loop.report_every(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
+      exports_.update();
       report_ended(processes, now);
       unhit_reporter.report(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
@@ -315,8 +335,10 @@ private:
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
-    const auto written = files_.write(flame_graph_subtitle(end - start_, program_.stacks()));
-    if (!written) output_.fail(written.error());
+    const std::vector<Error> errors =
+        exports_.finish({.summary = flame_graph_subtitle(end - start_, program_.stacks()),
+                         .time = ClockReading::now()});
+    for (const Error& error : errors) output_.fail(error);
     if (request_.limits.expected_hits)
       check_expected_hits(*request_.limits.expected_hits, probes, output_);
     return outcome;
@@ -372,7 +394,7 @@ private:
   const ProcessFilter& filter_;
   ProbeProgram& program_;
   FunctionReaderCache& readers_;
-  StackFiles& files_;
+  Exports& exports_;
   SuspendedChild* command_;
   const CommandStdout& command_stdout_;
   Output& output_;
@@ -404,9 +426,6 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
              "the entry, latencies are known at the return";
   }
-  const StackOutputs& outputs = request.stacks;
-  if (outputs.folded && outputs.folded == outputs.flame_graph)
-    return "--folded and --flamegraph need different files";
   const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
   if (capture.caller) {
     if (request.program) return "--caller needs the built-in program";
@@ -416,12 +435,13 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   if (walk == StackWalk::none || walk == StackWalk::caller) {
     // A map of the user's program may carry stacks.
     if (request.program) return std::nullopt;
-    if (outputs.folded) return "--folded needs --stack";
-    if (outputs.flame_graph) return "--flamegraph needs --stack";
+    for (const ExportRequest& each : request.exports)
+      if (has_only_stacks(each.format)) return each.option + " needs --stack";
     if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }
-  if (outputs.save_dir && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";
-  const bool is_written = outputs.folded || outputs.flame_graph || outputs.save_dir;
+  if (request.stacks.save_dir && walk != StackWalk::frame_data)
+    return "--keep-stacks needs --stack=dwarf";
+  const bool is_written = !request.exports.empty() || request.stacks.save_dir;
   if (walk != StackWalk::none && request.aggregates.histograms && !request.aggregates.counts &&
       !is_written)
     return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
@@ -461,12 +481,13 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
   if (auto checked = check_request(requested); !checked) return fail(std::move(checked).error());
   AttachRequest request = requested; // AttachRun decides what pairs_known_calls leaves open
   FunctionReaderCache readers(request.probes.target_options.debug_places);
-  auto files = request.dry_run ? StackFiles() : StackFiles::open(request.stacks, request.capture);
-  if (!files) return fail(std::move(files).error());
-  auto program = make_program(request, readers, *files, output);
+  auto exports = Exports::open(request.dry_run ? std::span<const ExportRequest>()
+                                               : std::span<const ExportRequest>(request.exports));
+  if (!exports) return fail(std::move(exports).error());
+  auto program = make_program(request, readers, **exports, output);
   if (!program) return fail(std::move(program).error());
   if (request.processes.command.empty() || request.dry_run)
-    return AttachRun(request, request.processes, **program, readers, *files, nullptr,
+    return AttachRun(request, request.processes, **program, readers, **exports, nullptr,
                      CommandStdout(), output)
         .run();
   const auto command_stdout =
@@ -477,7 +498,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
   ProcessFilter filter = request.processes;
   filter.pids = {command->pid()};
   auto outcome =
-      AttachRun(request, filter, **program, readers, *files, &*command, *command_stdout, output)
+      AttachRun(request, filter, **program, readers, **exports, &*command, *command_stdout, output)
           .run();
   if (outcome && !outcome->command_status)
     output.warn(fmt::format("process {} did not end after SIGTERM and still runs", command->pid()));

@@ -58,9 +58,9 @@ Result<void> check_ids(const builtin_settings& settings) {
 
 class BuiltinSource final : public ProbeProgram {
 public:
-  BuiltinSource(const AttachRequest& request, FunctionReaderCache& readers, StackFiles& files,
+  BuiltinSource(const AttachRequest& request, FunctionReaderCache& readers, Exports& exports,
                 Output& output)
-      : request_(request), readers_(readers), files_(files), output_(output) {}
+      : request_(request), readers_(readers), exports_(exports), output_(output) {}
 
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> probe_requests() const override {
@@ -175,13 +175,13 @@ public:
   Result<void> start(const HitProcesses& who) override {
     if (request_.capture.stack != StackWalk::none) {
       stacks_.emplace(request_.capture, request_.stacks, request_.probes.target_options, who,
-                      files_, output_);
+                      exports_, output_);
       if (request_.aggregates.counts)
         unwound_.emplace(request_.aggregates, request_.capture, probes_, output_, who.find_name);
     }
     if (request_.aggregates.counts || request_.aggregates.histograms)
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
-                                 request_.probes.target_options, *program_, probes_, files_,
+                                 request_.probes.target_options, *program_, probes_, exports_,
                                  who.find_name);
     if ((plan_.settings().filter_features & 1U << COMPARE_CALLER) != 0) {
       auto callers = CallerCode::start(request_.capture.filter, probes_,
@@ -514,7 +514,7 @@ private:
 
   const AttachRequest& request_;
   FunctionReaderCache& readers_;
-  StackFiles& files_;
+  Exports& exports_;
   Output& output_;
   KernelFeatures features_;
   RecordBuffer buffer_ = RecordBuffer::ring;
@@ -544,9 +544,9 @@ private:
 } // namespace
 
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  FunctionReaderCache& readers, StackFiles& files,
+                                                  FunctionReaderCache& readers, Exports& exports,
                                                   Output& output) {
-  return std::make_unique<BuiltinSource>(request, readers, files, output);
+  return std::make_unique<BuiltinSource>(request, readers, exports, output);
 }
 
 } // namespace uprobectl

@@ -16,42 +16,6 @@ namespace uprobectl {
 
 namespace {
 
-// The name of a frame; the names live while a stack is added.
-struct NamedFrame {
-  std::string name;
-  std::string_view module;
-};
-
-// Frames without a function are named after their mapping or file.
-NamedFrame name_frame(const unwind::Frame& frame) {
-  if (!frame.place) return {"[unknown]", {}};
-  if (frame.place->module == nullptr) {
-    const std::string_view mapping = frame.place->mapping;
-    return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
-  }
-  const unwind::Module& module = *frame.place->module;
-  const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
-  const auto symbolized = frame.symbolized();
-  if (frame.inline_depth > 0)
-    return {symbolized->positions[frame.inline_depth].inlined->name() + " [inlined]", file};
-  if (symbolized->function) return {symbolized->function->name_with_others(), file};
-  return {"[" + std::string(file) + "]", file};
-}
-
-// Adds a stack whose innermost frame is first.
-void add_to(StackTree& tree, std::span<const unwind::Frame> frames, StackCompleteness completeness,
-            std::uint64_t weight) {
-  std::vector<NamedFrame> names;
-  names.reserve(frames.size());
-  for (std::size_t i = frames.size(); i-- > 0;) names.push_back(name_frame(frames[i]));
-  std::vector<DrawnFrame> drawn;
-  drawn.reserve(names.size() + 1);
-  const std::string_view rest = missing_frames_label(completeness);
-  if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
-  for (const NamedFrame& each : names) drawn.push_back({.name = each.name, .module = each.module});
-  tree.add(drawn, weight);
-}
-
 constexpr std::size_t max_saved = 16;
 constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes each
 // Minimum time between two rereads of the maps of all processes; an app has thousands of mappings.
@@ -120,77 +84,10 @@ const unwind::Frame* find_caller(const unwind::Stack& stack) {
   return found == stack.frames.end() ? nullptr : &*found;
 }
 
-std::string_view missing_frames_label(StackCompleteness completeness) {
-  switch (completeness) {
-  case StackCompleteness::complete:
-    return {};
-  case StackCompleteness::truncated:
-    return "[truncated]";
-  case StackCompleteness::incomplete:
-    return "[incomplete]";
-  }
-  return {};
-}
-
-Result<std::optional<StackFiles::File>> StackFiles::open(const std::optional<std::string>& path) {
-  if (!path) return std::nullopt;
-  File file{*path, open_user_file(*path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
-  if (!file.fd) return fail(system_error(errno, *path));
-  return file;
-}
-
-Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSpec& capture) {
-  StackFiles files;
-  auto folded = open(outputs.folded);
-  if (!folded) return fail(std::move(folded).error());
-  auto flame_graph = open(outputs.flame_graph);
-  if (!flame_graph) return fail(std::move(flame_graph).error());
-  if (*folded && *flame_graph) {
-    struct stat one{};
-    struct stat other{};
-    if (::fstat((*folded)->fd.get(), &one) == 0 && ::fstat((*flame_graph)->fd.get(), &other) == 0 &&
-        S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino)
-      return fail(ErrorKind::usage, (*folded)->path + " and " + (*flame_graph)->path +
-                                        ": --folded and --flamegraph need different files");
-  }
-  files.folded_ = std::move(*folded);
-  files.flame_graph_ = std::move(*flame_graph);
-  files.title_ = outputs.title;
-  // Kernel counts are numbers of hits, even if latencies are measured.
-  const bool timed = capture.pair_calls && !capture.count_stacks;
-  files.unit_ = timed ? "ns" : "hit";
-  return files;
-}
-
-void StackFiles::add(const unwind::Stack& stack, StackCompleteness completeness,
-                     std::uint64_t weight) {
-  if (is_enabled()) add_to(tree_, stack.frames, completeness, weight);
-}
-
-// ftruncate fails with EINVAL for pipes and devices.
-Result<void> StackFiles::File::write(std::string_view text) const {
-  if (::ftruncate(fd.get(), 0) != 0 && errno != EINVAL) return fail(system_error(errno, path));
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return fail(system_error(errno, path));
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
-Result<void> StackFiles::write(std::string subtitle) {
-  if (folded_)
-    if (auto written = folded_->write(tree_.folded()); !written) return written;
-  if (!flame_graph_) return {};
-  return flame_graph_->write(
-      flame_graph(tree_, {.title = title_, .subtitle = std::move(subtitle), .unit = unit_}));
-}
-
 HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
-                     const TargetOptions& where, const HitProcesses& who, StackFiles& files,
+                     const TargetOptions& where, const HitProcesses& who, Exports& exports,
                      Output& output)
-    : capture_(capture), outputs_(outputs), files_(files), output_(output),
+    : capture_(capture), outputs_(outputs), exports_(exports), output_(output),
       processes_({.places = where.debug_places}, where.dex,
                  [this](pid_t pid) { return has_newer_program(pid); }) {
   if (capture.source_lines) processes_.use_source_lines();
@@ -296,7 +193,8 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   }
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
-  files_.add(stack_, completeness_, event.latency_ns.value_or(1));
+  exports_.take(
+      StackSample{.stack = &stack_, .completeness = completeness_, .latency_ns = event.latency_ns});
   return &stack_;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The user stacks of a run's hits: unwinds or symbolizes them, classifies how they end, saves
-// incomplete ones, and writes folded stacks and a flame graph.
+// incomplete ones, and passes them to the exports.
 #pragma once
 
-#include "output/flame_graph.hpp"
+#include "output/exports.hpp"
 #include "trace/trace.hpp"
 #include "unwind/live.hpp"
 
@@ -14,41 +14,6 @@
 #include <unordered_map>
 
 namespace uprobectl {
-
-// Whether a stack reaches the function where its thread began, as far as is known.
-enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
-// Returns the label that replaces the unknown outermost frames, "[truncated]" or "[incomplete]";
-// empty for a complete stack. It keeps truncated stacks apart from those that begin there.
-std::string_view missing_frames_label(StackCompleteness completeness);
-
-// The files that receive all stacks of a run: folded stacks and a flame graph.
-class StackFiles {
-public:
-  // Opens the requested files, so that a bad path fails before anything is attached. Their contents
-  // stay until write(). `capture` describes the stacks.
-  static Result<StackFiles> open(const StackOutputs& outputs, const CaptureSpec& capture);
-
-  bool is_enabled() const { return folded_ || flame_graph_; }
-  // `weight` is a number of hits, or nanoseconds.
-  void add(const unwind::Stack& stack, StackCompleteness completeness, std::uint64_t weight);
-
-  // `subtitle`: "10s, 4711 stacks, 2 of them truncated"
-  Result<void> write(std::string subtitle);
-
-private:
-  struct File {
-    std::string path;
-    UniqueFd fd;
-    Result<void> write(std::string_view text) const;
-  };
-  static Result<std::optional<File>> open(const std::optional<std::string>& path);
-
-  StackTree tree_;
-  std::optional<File> folded_;
-  std::optional<File> flame_graph_;
-  std::string title_;
-  std::string unit_;
-};
 
 // Totals of the stacks of a run. The kernel does not report whether a stack that it walked is
 // complete; one with the maximum number of frames counts as truncated.
@@ -82,7 +47,7 @@ public:
   // Borrows the arguments but `who`. Watches mappings from now on. `where` gives the debug info and
   // DEX files.
   HitStacks(const CaptureSpec& capture, const StackOutputs& outputs, const TargetOptions& where,
-            const HitProcesses& who, StackFiles& files, Output& output);
+            const HitProcesses& who, Exports& exports, Output& output);
 
   void add_to(std::vector<pollfd>& polled) const;
   // Reads the mapping events since the last call. Call it often: the kernel's buffers are bounded.
@@ -112,7 +77,7 @@ private:
 
   const CaptureSpec& capture_;
   const StackOutputs& outputs_;
-  StackFiles& files_;
+  Exports& exports_;
   Output& output_;
   std::optional<MappingWatch> watch_;
   std::uint64_t events_read_ns_ = 0; // CLOCK_MONOTONIC

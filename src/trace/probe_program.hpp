@@ -71,13 +71,13 @@ public:
   virtual void show_maps() const = 0;
 };
 
-// Borrows the arguments. `files`: also receive the stacks.
+// Borrows the arguments. `exports`: also receive stacks and counts.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  FunctionReaderCache& readers, StackFiles& files,
+                                                  FunctionReaderCache& readers, Exports& exports,
                                                   Output& output);
 
 // Opens the object and selects its programs, or takes a pin. Fails with not_found, ambiguous, ...
 Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
-                                                       StackFiles& files, Output& output);
+                                                       Exports& exports, Output& output);
 
 } // namespace uprobectl

@@ -6,6 +6,7 @@
 #include "bpf/pin.hpp"
 #include "events/plan.hpp"
 #include "output/call_graph.hpp"
+#include "output/exports.hpp"
 #include "output/output.hpp"
 #include "probe/probe.hpp"
 
@@ -87,13 +88,10 @@ struct AggregateSpec {
       {}; // between reports; nullopt: at the end only
 };
 
-// Files for the stacks that CaptureSpec::stack requests.
+// What happens to the stacks that CaptureSpec::stack requests.
 struct StackOutputs {
-  std::optional<std::string> save_dir;    // directory for stacks that are truncated or incomplete
-  std::optional<std::string> folded;      // folded stacks
-  std::optional<std::string> flame_graph; // flame graph
-  std::string title = {};                 // of the flame graph: the command line
-  bool hides_events = false;              // events are counted but not written
+  std::optional<std::string> save_dir; // directory for stacks that are truncated or incomplete
+  bool hides_events = false;           // events are counted but not written
 };
 
 // How calls are nested (CaptureSpec::nest_calls), shown and summed up.
@@ -127,6 +125,8 @@ struct AttachRequest {
   AggregateSpec aggregates;
   StackOutputs stacks;
   std::optional<GraphSpec> graph = {};
+  std::vector<ExportRequest> exports = {};
+  std::string title = {}; // of exports: the command line
   RunLimits limits;
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
   std::optional<Mechanism> mechanism;        // nullopt: the first of the preference order

@@ -85,9 +85,9 @@ DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Ra
 
 class UserSource final : public ProbeProgram {
 public:
-  UserSource(UserPrograms programs, const AttachRequest& request, StackFiles& files, Output& output)
+  UserSource(UserPrograms programs, const AttachRequest& request, Exports& exports, Output& output)
       : programs_(std::move(programs)), attach_request_(request), request_(*request.program),
-        files_(files), output_(output) {}
+        exports_(exports), output_(output) {}
 
   std::string name() const override { return programs_.path(); }
   std::vector<ProbeRequest> probe_requests() const override { return programs_.probe_requests(); }
@@ -118,7 +118,7 @@ public:
   Result<void> start(const HitProcesses& who) override {
     if (has_stacks_)
       stacks_.emplace(attach_request_.capture, attach_request_.stacks,
-                      attach_request_.probes.target_options, who, files_, output_);
+                      attach_request_.probes.target_options, who, exports_, output_);
     counting_ = ProgramRunCounter::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto links = programs_.attach_other_programs();
@@ -193,7 +193,7 @@ private:
   UserPrograms programs_;
   const AttachRequest& attach_request_;
   const UserProgramRequest& request_;
-  StackFiles& files_;
+  Exports& exports_;
   Output& output_;
   KernelFeatures features_;
   std::vector<UserMap> spec_table_; // the specification map of usdt.bpf.h; empty if there is none
@@ -255,7 +255,7 @@ Result<void> UserSource::open_streams() {
   streams_ = std::move(*streams);
   has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
   const bool size_is_given = attach_request_.capture.stack_bytes != default_stack_bytes;
-  if (!has_stacks_ && (files_.is_enabled() || attach_request_.stacks.save_dir || size_is_given))
+  if (!has_stacks_ && (exports_.need_stacks() || attach_request_.stacks.save_dir || size_is_given))
     return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map carries stacks"}.hint(
         "use a perf event array with --stack, or with a name that ends in _with_stack"));
   return {};
@@ -360,10 +360,10 @@ void UserSource::show_maps() const {
 } // namespace
 
 Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
-                                                       StackFiles& files, Output& output) {
+                                                       Exports& exports, Output& output) {
   auto programs = UserPrograms::open(request);
   if (!programs) return fail(std::move(programs).error());
-  return std::make_unique<UserSource>(std::move(*programs), request, files, output);
+  return std::make_unique<UserSource>(std::move(*programs), request, exports, output);
 }
 
 } // namespace uprobectl

@@ -19,9 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 class TaskRun final : private TargetProcesses {
 public:
-  TaskRun(const TaskRunRequest& request, Output& output, const KernelFeatures& features,
-          SignalWatch& signals)
-      : request_(request), output_(output), signals_(signals),
+  TaskRun(const TaskRunRequest& request, Exports& exports, Output& output,
+          const KernelFeatures& features, SignalWatch& signals)
+      : request_(request), exports_(exports), output_(output), signals_(signals),
         programs_(request.pin_folder, features), records_(programs_, output, request.statsd),
         finder_(request.tasks, output), processes_(names_of(*request.tasks.file)),
         loop_(records_, *this, signals, output, {}) {}
@@ -36,15 +36,26 @@ public:
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     if (std::ranges::all_of(tasks_, &RunningTask::is_over)) return {};
     const auto start = Clock::now();
+    exports_.begin({.title = request_.title,
+                    .start = ClockReading::now(),
+                    .sends_events = true,
+                    .find_process_name = [this](std::uint32_t pid) -> std::optional<std::string> {
+                      const auto known = names_by_pid_.find(pid);
+                      if (known == names_by_pid_.end()) return std::nullopt;
+                      return known->second;
+                    }});
     report_start();
     output_.buffer().disable_auto_flush();
-    loop_.run(start);
+    if (!exports_.empty()) loop_.add_sink(exports_);
+    loop_.run(start, [this](Time) { exports_.update(); });
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process to probe was found");
     if (!anything_attached() && output_.buffer().closed()) return {};
     end_all();
     loop_.finish();
     report_end(Clock::now() - start);
+    for (const Error& error : exports_.finish({.summary = {}, .time = ClockReading::now()}))
+      output_.fail(error);
     return {};
   }
 
@@ -116,7 +127,8 @@ private:
     const auto found = processes_.find_new(Clock::now());
     for (const pid_t ended : processes_.take_ended())
       for (RunningTask& task : tasks_) task.detach_from(ended);
-    for (const auto& each : found)
+    for (const auto& each : found) {
+      names_by_pid_[static_cast<std::uint32_t>(each.pid)] = process_names_[each.name];
       for (RunningTask& task : tasks_) {
         const bool is_target = task.config().target_process_name == process_names_[each.name];
         if (!is_target || task.is_over() || !may_go_on()) continue;
@@ -130,6 +142,7 @@ private:
         task.attach_to(each.pid, programs_, signals_);
         if (task.is_over()) records_.end(task.number());
       }
+    }
   }
 
   void give_up() {
@@ -235,6 +248,7 @@ private:
   }
 
   const TaskRunRequest& request_;
+  Exports& exports_;
   Output& output_;
   SignalWatch& signals_;
   TaskPrograms programs_;
@@ -242,6 +256,7 @@ private:
   TaskProbeFinder finder_;
   std::vector<std::string> process_names_ = names_of(*request_.tasks.file);
   TaskProcesses processes_;
+  std::map<std::uint32_t, std::string> names_by_pid_; // of target processes
   std::list<RunningTask> tasks_;
   bool skipped_process_ = false; // because a signal arrived
   RunLoop loop_;
@@ -255,7 +270,13 @@ Result<void> run_tasks(const TaskRunRequest& request, Output& output) {
   if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
   const auto features = probe_kernel_features();
   if (!features) return fail(features.error());
-  return TaskRun(request, output, *features, *signals).run();
+  for (const ExportRequest& each : request.exports)
+    if (has_only_stacks(each.format))
+      return fail(ErrorKind::unsupported,
+                  each.option + " needs stacks, which records of task files do not have");
+  const auto exports = Exports::open(request.exports);
+  if (!exports) return fail(exports.error());
+  return TaskRun(request, **exports, output, *features, *signals).run();
 }
 
 } // namespace uprobectl

@@ -36,6 +36,9 @@ struct TaskRunRequest {
   bool wait = false;           // for target processes to start; otherwise a task without one fails
   bool all_or_nothing = false; // end the run if a probe cannot be attached
   std::optional<std::string> statsd; // path of the socket for atoms; nullopt: none are sent
+  // Exports of records. Those of stacks alone are not supported: the records have none.
+  std::vector<ExportRequest> exports = {};
+  std::string title = {}; // of exports: the command line
 };
 
 // Runs all tasks at the same time, each for its duration. SIGINT, SIGTERM and SIGHUP end all tasks,

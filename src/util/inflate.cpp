@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <zlib.h>
 
 namespace uprobectl {
@@ -148,6 +149,26 @@ Result<std::vector<std::byte>> gunzip(Bytes compressed, std::uint64_t max_size) 
   }
   if (!inflater.ok()) return fail(ErrorKind::corrupt, "not a whole gzip file");
   return content;
+}
+
+Result<std::string> gzip(std::string_view content) {
+  const Error too_large{ErrorKind::unsupported, "too large to compress"};
+  if (content.size() > std::numeric_limits<uInt>::max() / 2) return fail(too_large);
+  z_stream stream{};
+  if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
+    return fail(too_large);
+  std::string out(::deflateBound(&stream, content.size()), '\0');
+  // zlib does not write through next_in; its type is older than const.
+  stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(content.data()));
+  stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const bool done = ::deflate(&stream, Z_FINISH) == Z_STREAM_END;
+  out.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  if (!done) return fail(too_large);
+  return out;
 }
 
 } // namespace uprobectl

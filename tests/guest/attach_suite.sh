@@ -55,6 +55,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/limit_scenarios.sh"
 # shellcheck source=tests/guest/stack_scenarios.sh
 . "$folder/stack_scenarios.sh"
+# shellcheck source=tests/guest/export_scenarios.sh
+. "$folder/export_scenarios.sh"
 # shellcheck source=tests/guest/memory_scenarios.sh
 . "$folder/memory_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -156,6 +158,7 @@ if in_scope; then
   end_scenarios
   load_scenarios
   sum_scenarios
+  export_scenarios
   known_scenarios
   docs_scenarios
   cookbook_scenarios

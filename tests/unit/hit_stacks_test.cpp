@@ -49,6 +49,19 @@ Event own_event() {
   return event;
 }
 
+std::unique_ptr<Exports> open_exports(std::span<const ExportRequest> requests) {
+  auto exports = *Exports::open(requests);
+  exports->begin({.title = {}, .start = ClockReading::now(), .sends_stacks = true});
+  return exports;
+}
+
+std::string write_folded(Exports& exports, const std::string& path) {
+  REQUIRE(exports.finish({.summary = {}, .time = ClockReading::now()}).empty());
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 // What a run has of this process's stacks.
 struct Run {
   explicit Run(const AttachRequest& asked) : request(asked) {}
@@ -58,22 +71,17 @@ struct Run {
     report_stacks(stacks.totals(), request.capture, request.stacks, output);
     return told.text();
   }
-  std::string folded() {
-    REQUIRE(files.write(""));
-    std::ostringstream text;
-    text << std::ifstream(*request.stacks.folded).rdbuf();
-    return text.str();
-  }
+  std::string folded() { return write_folded(*exports, request.exports.front().path); }
 
   AttachRequest request;
-  StackFiles files = *StackFiles::open(request.stacks, request.capture);
+  std::unique_ptr<Exports> exports = open_exports(request.exports);
   Told nothing;
   Output quiet{-1, {.messages = nothing.fd(), .level = Output::Level::quiet}};
   HitStacks stacks{request.capture,
                    request.stacks,
                    request.probes.target_options,
                    {.include_others = true, .running = [] { return std::vector<pid_t>(); }},
-                   files,
+                   *exports,
                    quiet};
 };
 
@@ -101,10 +109,10 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   Output quiet(-1, {.messages = told.fd(), .level = Output::Level::quiet});
   AttachRequest request;
   request.capture.stack = StackWalk::frame_pointers;
-  StackFiles files;
+  const auto exports = open_exports({});
   HitStacks stacks(request.capture, request.stacks, request.probes.target_options,
-                   {.include_others = true, .running = [] { return std::vector<pid_t>(); }}, files,
-                   quiet);
+                   {.include_others = true, .running = [] { return std::vector<pid_t>(); }},
+                   *exports, quiet);
   Event event;
   event.pid = static_cast<std::uint32_t>(::getpid());
   event.time_ns = 1;
@@ -158,7 +166,7 @@ TEST_CASE("lost mapping records warn that names may be wrong") {
 TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {
   const std::string folder = test::temporary_folder();
   AttachRequest request;
-  request.stacks.folded = folder + "/folded";
+  request.exports = {{folder + "/folded", ExportFormat::folded}};
 
   SECTION("walked by the kernel") {
     request.capture.stack = StackWalk::frame_pointers;
@@ -278,9 +286,8 @@ TEST_CASE("a stack that the kernel walked for a program has the caller as a call
 
 TEST_CASE("stacks counted in the kernel are folded with names of memory and placeholders") {
   const std::string folder = test::temporary_folder();
-  AttachRequest request;
-  request.stacks.folded = folder + "/folded";
-  StackFiles files = *StackFiles::open(request.stacks, request.capture);
+  const std::vector<ExportRequest> requests = {{folder + "/folded", ExportFormat::folded}};
+  const auto exports = open_exports(requests);
   const auto in_memory = [](std::string_view mapping) {
     return unwind::ModuleAddress(nullptr, {}, {}, mapping);
   };
@@ -288,10 +295,9 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
   stack.frames = {{.pc = 0x10, .place = in_memory("[anon:dalvik-jit-code-cache]")},
                   {.pc = 0x20, .place = in_memory("/memfd:jit-cache")},
                   {.pc = 0x30, .place = {}}};
-  files.add(stack, StackCompleteness::truncated, 4);
-  REQUIRE(files.write(""));
-  std::ostringstream text;
-  text << std::ifstream(*request.stacks.folded).rdbuf();
-  CHECK(text.str() == "[truncated];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
+  exports->take(
+      StackSample{.stack = &stack, .completeness = StackCompleteness::truncated, .hits = 4});
+  CHECK(write_folded(*exports, requests.front().path) ==
+        "[truncated];[unknown];[/memfd:jit-cache];[anon:dalvik-jit-code-cache] 4\n");
   std::filesystem::remove_all(folder);
 }

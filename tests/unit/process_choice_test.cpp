@@ -89,13 +89,12 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.probes.target_options.app = "com.foo";
   CHECK(check_request(request));
   request = {};
-  request.stacks.folded = "stacks";
+  request.exports = {{"stacks", ExportFormat::folded, "--folded"}};
   CHECK(wrong(request) == "--folded needs --stack");
   request.capture.stack = StackWalk::frame_pointers;
   CHECK(check_request(request));
-  request.stacks.flame_graph = "stacks";
-  CHECK(wrong(request) == "--folded and --flamegraph need different files");
-  request.stacks = {.save_dir = "folder", .folded = {}, .flame_graph = {}};
+  request.exports = {};
+  request.stacks.save_dir = "folder";
   CHECK(wrong(request) == "--keep-stacks needs --stack=dwarf");
   request.capture.stack = StackWalk::frame_data;
   request.aggregates.histograms = true;

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/export_file.hpp"
+
+#include "output/output.hpp"
+#include "util/user_files.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+// A pipe that is writable for poll() accepts this much without blocking (PIPE_BUF, pipe(7)).
+constexpr std::size_t safe_write_size = 4096;
+constexpr int reader_timeout_ms = 5000;
+
+using WriteContent = std::function<Result<void>(int fd)>;
+
+bool is_regular(int fd) {
+  struct stat status{};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+Result<void> write_all(int fd, const std::string& path, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return fail(system_error(errno, path));
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+// The path with symbolic links resolved, or the path itself if the file does not exist yet.
+std::string without_links(const std::string& path) {
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
+  return real ? std::string(real.get()) : path;
+}
+
+mode_t new_file_mode() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return 0644 & ~mask;
+}
+
+// Returns nullopt if the path names a regular file of this machine, or none yet. Otherwise opens it.
+std::optional<Result<UniqueFd>> open_other(const std::string& path) {
+  if (workstation_with(path) != nullptr) {
+    UniqueFd file = open_user_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (!file) return fail(system_error(errno, path));
+    return file;
+  }
+  struct stat old{};
+  struct stat link{};
+  const bool is_there = ::stat(path.c_str(), &old) == 0;
+  const bool is_dangling = !is_there && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
+  if (!is_dangling && (!is_there || S_ISREG(old.st_mode))) return std::nullopt;
+  const int create = is_dangling ? O_CREAT : 0;
+  UniqueFd file{::open(path.c_str(), O_WRONLY | create | O_CLOEXEC | O_NOCTTY, 0644)};
+  if (!file) return fail(system_error(errno, path));
+  return file;
+}
+
+// Creates a file beside `place`, and sets the path.
+Result<UniqueFd> create_beside(const std::string& place, const std::string& path,
+                               std::string& temporary) {
+  temporary = place + ".XXXXXX";
+  UniqueFd file{::mkostemp(temporary.data(), O_CLOEXEC)};
+  if (!file) return fail(system_error(errno, path));
+  return file;
+}
+
+Result<void> replace_regular(const std::string& path, const WriteContent& write) {
+  struct stat old{};
+  const bool is_there = ::stat(path.c_str(), &old) == 0;
+  const std::string place = without_links(path);
+  std::string temporary;
+  const auto file = create_beside(place, path, temporary);
+  if (!file) return fail(file.error());
+  auto written = write(file->get());
+  if (written) {
+    // If the owner cannot be kept, drop the set-user-ID and set-group-ID bits.
+    const bool owned = !is_there || ::fchown(file->get(), old.st_uid, old.st_gid) == 0;
+    const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : new_file_mode();
+    if (::fchmod(file->get(), mode) != 0 || ::rename(temporary.c_str(), place.c_str()) != 0)
+      written = fail(system_error(errno, "cannot replace " + path));
+  }
+  if (!written) ::unlink(temporary.c_str());
+  return written;
+}
+
+} // namespace
+
+Result<void> replace_file(const std::string& path,
+                          const std::function<void(OutputBuffer&)>& write) {
+  const auto write_to = [&](int fd) -> Result<void> {
+    OutputBuffer out(fd);
+    write(out);
+    out.flush();
+    if (out.error()) return fail(*out.error());
+    return {};
+  };
+  if (const auto other = open_other(path)) {
+    if (!*other) return fail(Error(other->error()).within("cannot write"));
+    return write_to((*other)->get());
+  }
+  return replace_regular(path, write_to);
+}
+
+Result<ReplacedFile> ReplacedFile::open(const std::string& path) {
+  ReplacedFile file;
+  file.path_ = path;
+  if (auto other = open_other(path)) {
+    if (!*other) return fail(std::move(*other).error());
+    file.fd_ = std::move(**other);
+    return file;
+  }
+  std::string temporary;
+  const auto created = create_beside(without_links(path), path, temporary);
+  if (!created) return fail(created.error());
+  ::unlink(temporary.c_str());
+  return file;
+}
+
+Result<void> ReplacedFile::write(std::string_view content) const {
+  if (fd_) return write_all(fd_.get(), path_, content);
+  return replace_regular(path_, [&](int fd) { return write_all(fd, path_, content); });
+}
+
+Result<StreamedFile> StreamedFile::open(const std::string& path) {
+  StreamedFile file;
+  file.path_ = path;
+  const int truncate = workstation_with(path) != nullptr ? O_TRUNC : 0;
+  file.fd_ = open_user_file(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, 0600);
+  if (!file.fd_) return fail(system_error(errno, path));
+  file.is_regular_ = is_regular(file.fd_.get());
+  return file;
+}
+
+void StreamedFile::truncate() {
+  if (is_regular_ && ::ftruncate(fd_.get(), 0) != 0) set_error(system_error(errno, path_));
+}
+
+void StreamedFile::set_error(Error error) {
+  error_ = std::move(error);
+  pending_ = {};
+  written_ = 0;
+}
+
+void StreamedFile::end_piece() {
+  if (error_)
+    pending_.clear();
+  else if (pending_.size() - written_ >= flush_size)
+    flush();
+}
+
+void StreamedFile::write_regular() {
+  if (auto done = write_all(fd_.get(), path_, pending_); !done) {
+    set_error(std::move(done).error());
+    // Drop the part of a piece that has been written.
+    static_cast<void>(!::ftruncate(fd_.get(), static_cast<off_t>(size_)));
+    return;
+  }
+  size_ += pending_.size();
+  pending_.clear();
+}
+
+bool StreamedFile::write_ready(int timeout_ms) {
+  pollfd polled{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+  if (::poll(&polled, 1, timeout_ms) <= 0) return false;
+  const std::string_view rest = std::string_view(pending_).substr(written_, safe_write_size);
+  const ssize_t size = ::write(fd_.get(), rest.data(), rest.size());
+  if (size >= 0)
+    written_ += static_cast<std::size_t>(size);
+  else if (errno != EINTR && errno != EAGAIN)
+    set_error(system_error(errno, path_));
+  return true;
+}
+
+void StreamedFile::flush() {
+  if (error_ || pending_.empty()) return;
+  if (is_regular_) return write_regular();
+  while (written_ < pending_.size() && write_ready(0)) {
+  }
+  if (written_ > pending_.size() / 2) {
+    pending_.erase(0, written_);
+    written_ = 0;
+  }
+  if (pending_.size() - written_ > max_pending)
+    set_error({ErrorKind::io, path_ + ": nothing reads it, so the rest is not written"});
+}
+
+Result<void> StreamedFile::finish() {
+  flush();
+  while (!error_ && written_ < pending_.size())
+    if (!write_ready(reader_timeout_ms))
+      set_error({ErrorKind::io, path_ + ": nothing reads it, so the rest is not written"});
+  if (error_) return fail(*error_);
+  return {};
+}
+
+} // namespace uprobectl

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/exports.hpp"
+
+#include "uprobectl/path.hpp"
+#include "util/clock.hpp"
+#include "util/text.hpp"
+
+#include <filesystem>
+#include <sys/stat.h>
+
+namespace uprobectl {
+
+namespace {
+
+struct FormatName {
+  ExportFormat format;
+  std::string_view name;
+  std::string_view extension;
+  Result<std::unique_ptr<Export>> (*open)(const std::string& path);
+};
+
+constexpr FormatName format_names[] = {
+    {ExportFormat::perfetto, "perfetto", ".pftrace", open_perfetto_trace},
+    {ExportFormat::chrome, "chrome", ".trace.json", open_chrome_trace},
+    {ExportFormat::pprof, "pprof", ".pb.gz", open_pprof_profile},
+    {ExportFormat::folded, "folded", ".folded", open_folded_stacks},
+    {ExportFormat::flame_graph, "flamegraph", ".svg", open_flame_graph},
+};
+
+constexpr std::uint64_t clock_interval_ns = 1'000'000'000;
+
+// Returns nullopt if the path is not a regular file: pipes and devices can receive several outputs.
+std::optional<FileIdentity> find_regular_file(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
+}
+
+// Whether the path is a pipe or a device.
+bool is_other_kind(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+bool are_one_file(const ExportRequest& one, const ExportRequest& other) {
+  std::error_code error; // then the paths are empty
+  const auto place = [&](const ExportRequest& request) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(request.path, error), error);
+  };
+  if (!place(one).empty() && place(one) == place(other)) return !is_other_kind(one.path);
+  const auto file = find_regular_file(one.path);
+  return file && file == find_regular_file(other.path);
+}
+
+} // namespace
+
+std::optional<ExportFormat> export_format_of(std::string_view path) {
+  for (const FormatName& each : format_names)
+    if (path.ends_with(each.extension)) return each.format;
+  return std::nullopt;
+}
+
+std::optional<ExportFormat> parse_export_format(std::string_view name) {
+  for (const FormatName& each : format_names)
+    if (each.name == name) return each.format;
+  return std::nullopt;
+}
+
+Result<void> check_different_files(std::span<const ExportRequest> requests) {
+  for (std::size_t i = 0; i < requests.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (are_one_file(requests[k], requests[i]))
+        return fail(ErrorKind::usage,
+                    requests[k].option + " and " + requests[i].option + " need different files");
+  return {};
+}
+
+ClockReading ClockReading::now() {
+  return {.monotonic_ns = clock_ns(CLOCK_MONOTONIC),
+          .boottime_ns = clock_ns(CLOCK_BOOTTIME),
+          .realtime_ns = clock_ns(CLOCK_REALTIME)};
+}
+
+std::string_view missing_frames_label(StackCompleteness completeness) {
+  switch (completeness) {
+  case StackCompleteness::complete:
+    return {};
+  case StackCompleteness::truncated:
+    return "[truncated]";
+  case StackCompleteness::incomplete:
+    return "[incomplete]";
+  }
+  return {};
+}
+
+std::string_view module_name(const ProbePoint& point) {
+  const ProbedBinary& binary = *point.binary;
+  return file_name_of(binary.path.entry ? *binary.path.entry : std::string_view(binary.real_path));
+}
+
+std::string valid_utf8(std::string_view text, std::size_t max_bytes) {
+  std::string valid;
+  valid.reserve(std::min(text.size(), max_bytes));
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    const std::string_view character = length == 0 ? "\ufffd" : text.substr(at, length);
+    if (character.size() > max_bytes - std::min(valid.size(), max_bytes)) return valid + "…";
+    valid += character;
+    at += std::max<std::size_t>(length, 1);
+  }
+  return valid;
+}
+
+Result<std::unique_ptr<Exports>> Exports::open(std::span<const ExportRequest> requests) {
+  if (auto checked = check_different_files(requests); !checked)
+    return fail(std::move(checked).error());
+  auto exports = std::make_unique<Exports>();
+  for (const ExportRequest& request : requests)
+    for (const FormatName& each : format_names) {
+      if (each.format != request.format) continue;
+      auto opened = each.open(request.path);
+      if (!opened) return fail(std::move(opened).error());
+      exports->exports_.push_back(std::move(*opened));
+      exports->need_stacks_ |= has_only_stacks(request.format);
+    }
+  return exports;
+}
+
+void Exports::begin(ExportedRun run) {
+  run_ = std::move(run);
+  last_clocks_ns_ = run_.start.monotonic_ns;
+  for (const auto& each : exports_) each->begin(run_);
+}
+
+void Exports::take(const Event& event) {
+  if (run_.sends_calls) return;
+  for (const auto& each : exports_) each->add_event(event);
+}
+
+void Exports::take(const LostRecord& lost) {
+  for (const auto& each : exports_) each->add_loss(lost);
+}
+
+void Exports::opened(const OpenCall& call, const Event& entry) {
+  for (const auto& each : exports_) each->opened(call, entry);
+}
+
+void Exports::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) {
+  for (const auto& each : exports_) each->closed(call, end, end_ns, exit);
+}
+
+void Exports::take(const StackSample& sample) {
+  for (const auto& each : exports_) each->add_sample(sample);
+}
+
+void Exports::take(const CountRecord& count) {
+  for (const auto& each : exports_) each->add_count(count);
+}
+
+void Exports::take(const HistogramRecord& histogram) {
+  for (const auto& each : exports_) each->add_histogram(histogram);
+}
+
+void Exports::take(const ClockReading& clocks) {
+  last_clocks_ns_ = clocks.monotonic_ns;
+  for (const auto& each : exports_) each->add_clocks(clocks);
+}
+
+void Exports::update() {
+  if (exports_.empty()) return;
+  if (clock_ns(CLOCK_MONOTONIC) - last_clocks_ns_ >= clock_interval_ns) take(ClockReading::now());
+  for (const auto& each : exports_) each->flush();
+}
+
+std::vector<Error> Exports::finish(ExportedEnd end) {
+  std::vector<Error> errors;
+  for (const auto& each : exports_)
+    if (auto finished = each->finish(end); !finished) errors.push_back(std::move(finished).error());
+  return errors;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that a run writes for other programs besides its records: timelines (Perfetto, Chrome
+// JSON), which are written while it goes on, and profiles (pprof, folded lines, flame graph), which
+// are written at its end.
+#pragma once
+
+#include "events/call_tree.hpp"
+#include "output/event_sink.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace uprobectl {
+
+enum class ExportFormat { perfetto, chrome, pprof, folded, flame_graph };
+// Returns the format of a file by the end of its name: ".pftrace", ".trace.json", ".pb.gz",
+// ".folded", ".svg". nullopt for all other names.
+std::optional<ExportFormat> export_format_of(std::string_view path);
+// Returns the format by its name: "perfetto", "chrome", "pprof", "folded", "flamegraph".
+std::optional<ExportFormat> parse_export_format(std::string_view name);
+// Whether the file has only stacks: it is empty without them.
+constexpr bool has_only_stacks(ExportFormat format) {
+  return format == ExportFormat::folded || format == ExportFormat::flame_graph;
+}
+
+struct ExportRequest {
+  std::string path;
+  ExportFormat format = ExportFormat::perfetto;
+  std::string option = {}; // for messages: "--folded", "-o out.pftrace"
+};
+
+// Fails with usage if two of them are one file.
+Result<void> check_different_files(std::span<const ExportRequest> requests);
+
+// Three clocks, read at the same instant.
+struct ClockReading {
+  std::uint64_t monotonic_ns = 0;
+  std::uint64_t boottime_ns = 0;
+  std::uint64_t realtime_ns = 0;
+
+  static ClockReading now();
+};
+
+// The run that is exported.
+struct ExportedRun {
+  std::string title; // the command line
+  ClockReading start;
+  bool timed = false; // calls have durations, which are the weights of profiles
+  // What the run sends. Calls replace the events of their entries and returns. The samples of a
+  // profile are the first that it sends of: calls, stacks, events, histograms of latencies, counts.
+  bool sends_calls = false;
+  bool sends_stacks = false;
+  bool sends_events = false;
+  bool sends_latencies = false;
+  // Returns the name of a process, also after it has ended; nullopt if unknown.
+  std::function<std::optional<std::string>(std::uint32_t)> find_process_name = [](std::uint32_t) {
+    return std::nullopt;
+  };
+};
+
+// The end of the run.
+struct ExportedEnd {
+  std::string summary; // "10s, 4711 stacks, 2 of them truncated"
+  ClockReading time;
+};
+
+// Whether a stack reaches the function where its thread began, as far as is known.
+enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
+// Returns the label that replaces the unknown outermost frames, "[truncated]" or "[incomplete]";
+// empty for a complete stack. It keeps truncated stacks apart from those that begin there.
+std::string_view missing_frames_label(StackCompleteness completeness);
+
+// The stack of a hit, or of several with the same stack.
+struct StackSample {
+  const unwind::Stack* stack = nullptr;
+  StackCompleteness completeness = StackCompleteness::complete;
+  std::uint64_t hits = 1;
+  std::optional<std::uint64_t> latency_ns = {}; // of the call, if calls are paired
+};
+
+// One file. All pointers and references are valid until the call returns.
+class Export {
+public:
+  Export() = default;
+  Export(const Export&) = delete;
+  Export& operator=(const Export&) = delete;
+  virtual ~Export() = default;
+
+  // Called first. `run` is valid as long as the export.
+  virtual void begin(const ExportedRun& run) = 0;
+  virtual void add_event(const Event& /*event*/) {}
+  virtual void add_loss(const LostRecord& /*lost*/) {}
+  virtual void opened(const OpenCall& /*call*/, const Event& /*entry*/) {}
+  virtual void closed(const OpenCall& /*call*/, CallEnd /*end*/, std::uint64_t /*end_ns*/,
+                      const Event* /*exit*/) {}
+  virtual void add_sample(const StackSample& /*sample*/) {}
+  virtual void add_count(const CountRecord& /*count*/) {}
+  virtual void add_histogram(const HistogramRecord& /*histogram*/) {}
+  virtual void add_clocks(const ClockReading& /*clocks*/) {}
+  // Writes what is ready without waiting for a reader.
+  virtual void flush() {}
+  // Writes the rest. The error has the path; of several the first one.
+  virtual Result<void> finish(const ExportedEnd& end) = 0;
+};
+
+// All exports of a run.
+class Exports final : public EventSink, public CallVisitor {
+public:
+  // Opens the files, or checks that they can be written, so that a bad path fails before anything
+  // is attached.
+  static Result<std::unique_ptr<Exports>> open(std::span<const ExportRequest> requests);
+
+  bool empty() const { return exports_.empty(); }
+  bool need_stacks() const { return need_stacks_; } // see has_only_stacks()
+
+  // Call it before all of the following.
+  void begin(ExportedRun run);
+  void take(const Event& event) override;
+  void take(const LostRecord& lost) override;
+  void opened(const OpenCall& call, const Event& entry) override;
+  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
+  void take(const StackSample& sample);
+  // Counted or measured since the last call.
+  void take(const CountRecord& count);
+  void take(const HistogramRecord& histogram);
+  // About once per second.
+  void take(const ClockReading& clocks);
+  // Call it often: writes what is ready without waiting for a reader, and reads the clocks every
+  // second.
+  void update();
+  // Writes the rest. Returns the errors of all files.
+  std::vector<Error> finish(ExportedEnd end);
+
+private:
+  std::vector<std::unique_ptr<Export>> exports_;
+  ExportedRun run_;
+  std::uint64_t last_clocks_ns_ = 0; // CLOCK_MONOTONIC
+  bool need_stacks_ = false;
+};
+
+// --- Internal, for the sources of this module.
+
+// Returns the base name of the probed file.
+std::string_view module_name(const ProbePoint& point);
+
+// Returns the text with U+FFFD for each byte that is not part of a UTF-8 sequence. A text of more
+// than `max_bytes` is cut at a character, and ends with "…".
+std::string valid_utf8(std::string_view text, std::size_t max_bytes);
+
+Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path);
+Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path);
+Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path);
+Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path);
+Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path);
+
+} // namespace uprobectl

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/profile.hpp"
+
+#include "output/flame_graph.hpp"
+#include "uprobectl/path.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+namespace {
+
+// The name of a frame; the names live while a stack is added.
+struct NamedFrame {
+  std::string name;
+  std::string_view module;
+};
+
+// Frames without a function are named after their mapping or file.
+NamedFrame name_frame(const unwind::Frame& frame) {
+  if (!frame.place) return {"[unknown]", {}};
+  if (frame.place->module == nullptr) {
+    const std::string_view mapping = frame.place->mapping;
+    return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
+  }
+  const unwind::Module& module = *frame.place->module;
+  const std::string_view file = file_name_of(module.entry() ? *module.entry() : module.path());
+  const auto symbolized = frame.symbolized();
+  if (frame.inline_depth > 0)
+    return {symbolized->positions[frame.inline_depth].inlined->name() + " [inlined]", file};
+  if (symbolized->function) return {symbolized->function->name_with_others(), file};
+  return {"[" + std::string(file) + "]", file};
+}
+
+// Folded lines or a flame graph.
+class StackDrawing final : public Profile {
+public:
+  StackDrawing(ReplacedFile file, ExportFormat format)
+      : Profile(std::move(file)), format_(format) {}
+
+private:
+  void add_stack(const StackSample& sample, const SampleWeight& weight) override {
+    const std::span<const unwind::Frame> frames = sample.stack->frames;
+    std::vector<NamedFrame> names;
+    names.reserve(frames.size());
+    for (std::size_t i = frames.size(); i-- > 0;) names.push_back(name_frame(frames[i]));
+    std::vector<DrawnFrame> drawn;
+    drawn.reserve(names.size() + 1);
+    const std::string_view rest = missing_frames_label(sample.completeness);
+    if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
+    for (const NamedFrame& each : names)
+      drawn.push_back({.name = each.name, .module = each.module});
+    tree_.add(drawn, drawn_weight(weight));
+  }
+
+  void add_path(std::span<const PathFrame> path, const SampleWeight& weight) override {
+    std::vector<DrawnFrame> drawn;
+    drawn.reserve(path.size());
+    for (const PathFrame& frame : path)
+      drawn.push_back(
+          {.name = frame.name, .module = frame.point != nullptr ? module_name(*frame.point) : ""});
+    tree_.add(drawn, drawn_weight(weight));
+  }
+
+  Result<std::string> content(const ExportedEnd& end) override {
+    if (format_ == ExportFormat::folded) return tree_.folded();
+    return flame_graph(
+        tree_, {.title = run().title, .subtitle = end.summary, .unit = run().timed ? "ns" : "hit"});
+  }
+
+  static std::uint64_t drawn_weight(const SampleWeight& weight) {
+    return weight.nanoseconds.value_or(weight.hits);
+  }
+
+  ExportFormat format_;
+  StackTree tree_;
+};
+
+Result<std::unique_ptr<Export>> open_drawing(const std::string& path, ExportFormat format) {
+  auto file = ReplacedFile::open(path);
+  if (!file) return fail(std::move(file).error());
+  return std::make_unique<StackDrawing>(std::move(*file), format);
+}
+
+} // namespace
+
+const std::string& Profile::find_name(const ProbePoint& point) {
+  std::string& name = names_[&point];
+  if (name.empty()) name = display_name(point);
+  return name;
+}
+
+void Profile::add_event(const Event& event) {
+  if (run_->sends_calls || run_->sends_stacks || event.stack != nullptr) return;
+  PathFrame frame{.name = "record", .point = event.point};
+  if (event.point != nullptr)
+    frame.name = find_name(*event.point);
+  else if (event.record != nullptr)
+    frame.name = event.record->type ? *event.record->type : event.record->map;
+  add_path({&frame, 1}, {.hits = 1, .nanoseconds = event.latency_ns});
+}
+
+void Profile::opened(const OpenCall& call, const Event& /*entry*/) { paths_.open(call); }
+
+void Profile::closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns,
+                     const Event* /*exit*/) {
+  const auto place = paths_.close(call);
+  if (!place) return;
+  std::vector<PathFrame> path;
+  path.reserve(place->calls.size());
+  for (const CallPaths::Call& each : place->calls)
+    path.push_back({.name = find_name(*each.point), .point = each.point});
+  const std::uint64_t duration = end_ns - std::min(call.begin_ns, end_ns);
+  add_path(path, {.hits = 1, .nanoseconds = duration - std::min(duration, call.children_ns)});
+}
+
+void Profile::add_sample(const StackSample& sample) {
+  if (!run_->sends_calls)
+    add_stack(sample, {.hits = sample.hits, .nanoseconds = sample.latency_ns});
+}
+
+void Profile::add_aggregate(const ProbePoint& point, const SampleWeight& weight) {
+  if (run_->sends_calls || run_->sends_stacks || run_->sends_events) return;
+  const PathFrame frame{.name = find_name(point), .point = &point};
+  add_path({&frame, 1}, weight);
+}
+
+void Profile::add_count(const CountRecord& count) {
+  if (!run_->sends_latencies && count.stack == nullptr)
+    add_aggregate(*count.point, {.hits = count.count});
+}
+
+void Profile::add_histogram(const HistogramRecord& record) {
+  if (run_->sends_latencies)
+    add_aggregate(*record.point,
+                  {.hits = record.histogram.count,
+                   .nanoseconds = static_cast<std::uint64_t>(record.histogram.total)});
+}
+
+Result<void> Profile::finish(const ExportedEnd& end) {
+  auto text = content(end);
+  if (!text) return fail(std::move(text).error());
+  return file_.write(*text);
+}
+
+Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path) {
+  return open_drawing(path, ExportFormat::folded);
+}
+
+Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path) {
+  return open_drawing(path, ExportFormat::flame_graph);
+}
+
+} // namespace uprobectl

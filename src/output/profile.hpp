@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profiles: the stacks of a run's hits, or the paths of its calls, with their weights.
+#pragma once
+
+#include "output/call_paths.hpp"
+#include "output/export_file.hpp"
+#include "output/exports.hpp"
+
+namespace uprobectl {
+
+// The number of hits of a stack, and the time of calls without the calls inside them.
+struct SampleWeight {
+  std::uint64_t hits = 0;
+  std::optional<std::uint64_t> nanoseconds = {}; // nullopt: not measured
+};
+
+// A function of the path of a call, or of a hit without a stack.
+struct PathFrame {
+  std::string_view name;             // with its signature, if it has one
+  const ProbePoint* point = nullptr; // null for a record of a user's program
+};
+
+// Chooses the samples among what a run sends (ExportedRun). Derived classes sum them up.
+class Profile : public Export {
+public:
+  explicit Profile(ReplacedFile file) : file_(std::move(file)) {}
+
+  void begin(const ExportedRun& run) override { run_ = &run; }
+  void add_event(const Event& event) override;
+  void opened(const OpenCall& call, const Event& entry) override;
+  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
+  void add_sample(const StackSample& sample) override;
+  void add_count(const CountRecord& count) override;
+  void add_histogram(const HistogramRecord& histogram) override;
+  Result<void> finish(const ExportedEnd& end) override;
+
+protected:
+  const ExportedRun& run() const { return *run_; }
+
+private:
+  virtual void add_stack(const StackSample& sample, const SampleWeight& weight) = 0;
+  virtual void add_path(std::span<const PathFrame> path, const SampleWeight& weight) = 0;
+  virtual Result<std::string> content(const ExportedEnd& end) = 0;
+
+  const std::string& find_name(const ProbePoint& point);
+  void add_aggregate(const ProbePoint& point, const SampleWeight& weight);
+
+  ReplacedFile file_;
+  const ExportedRun* run_ = nullptr;
+  CallPaths paths_;
+  std::unordered_map<const ProbePoint*, std::string> names_;
+};
+
+} // namespace uprobectl

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/timeline.hpp"
+
+#include "events/presentation.hpp"
+#include "output/call_paths.hpp"
+#include "output/export_file.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_threads = 1 << 16;
+constexpr std::size_t max_stacks = 64; // of one thread
+
+DataValue text_value(std::string text) { return {.value = std::move(text)}; }
+
+DataValue shown_value(const ArgumentValue& argument) {
+  if (argument.typed) return *argument.typed;
+  if (argument.error) return {.value = DataValue::Unreadable{.reason = *argument.error}};
+  DataValue value = plain_value(argument);
+  auto* const text = std::get_if<std::string>(&value.value);
+  if (argument.truncated && text != nullptr) return {.value = DataValue::Cut{std::move(*text)}};
+  return value;
+}
+
+DataValue stack_value(const unwind::Stack& stack) {
+  DataValue::Array frames;
+  frames.reserve(stack.frames.size());
+  for (const unwind::Frame& frame : stack.frames)
+    frames.push_back(text_value(display_frame(frame)));
+  return {.value = std::move(frames)};
+}
+
+std::string_view reason_of(CallEnd end) {
+  switch (end) {
+  case CallEnd::returned:
+    return {};
+  case CallEnd::no_return_seen:
+    return "no return seen";
+  case CallEnd::lost:
+    return "records were lost";
+  case CallEnd::run_ended:
+    return "the run ended";
+  }
+  return {};
+}
+
+class Timeline final : public Export {
+public:
+  Timeline(StreamedFile file, std::unique_ptr<TimelineEncoder> encoder)
+      : file_(std::move(file)), encoder_(std::move(encoder)) {}
+
+  void begin(const ExportedRun& run) override {
+    run_ = &run;
+    file_.truncate();
+    encoder_->begin(file_.draft(), run);
+    add_clocks(run.start);
+  }
+
+  void add_event(const Event& event) override {
+    if (event.time_ns != 0) last_ns_ = std::max(last_ns_, event.time_ns);
+    std::vector<DataMember> values = argument_values(event);
+    std::ranges::move(other_values(event), std::back_inserter(values));
+    const bool is_call = event.kind == EventKind::on_return && event.latency_ns;
+    const TimelineItem item{.name = name_of(event, is_call),
+                            .category = event.point != nullptr ? module_name(*event.point)
+                                                               : std::string_view(),
+                            .values = values};
+    Thread& thread = find_thread(event);
+    if (!is_call) {
+      encoder_->instant(file_.draft(), thread.track, item,
+                        event.time_ns != 0 ? event.time_ns : last_ns_);
+    } else {
+      const std::uint64_t begin_ns = event.time_ns - std::min(*event.latency_ns, event.time_ns);
+      encoder_->call(file_.draft(), track_of_call(thread, begin_ns, event.time_ns), item, begin_ns,
+                     event.time_ns);
+    }
+    file_.end_piece();
+  }
+
+  void add_loss(const LostRecord& lost) override {
+    const std::vector<DataMember> values = {
+        {.name = "count", .value = {.value = lost.count}},
+        {.name = "reason", .value = text_value(std::string(lost.reason))}};
+    encoder_->instant(file_.draft(), TimelineTrack(),
+                      {.name = "lost events", .category = "uprobectl", .values = values}, last_ns_);
+    file_.end_piece();
+  }
+
+  void opened(const OpenCall& call, const Event& entry) override {
+    last_ns_ = std::max(last_ns_, call.begin_ns);
+    Thread& thread = find_thread(entry);
+    const std::vector<DataMember> values = argument_values(entry);
+    encoder_->call_begin(
+        file_.draft(), track_of(thread, paths_.open(call).stack),
+        {.name = find_name(*call.point), .category = module_name(*call.point), .values = values},
+        call.begin_ns);
+    file_.end_piece();
+  }
+
+  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override {
+    last_ns_ = std::max(last_ns_, end_ns);
+    const auto place = paths_.close(call);
+    if (!place) return;
+    std::vector<DataMember> values;
+    if (exit != nullptr) values = other_values(*exit);
+    if (end != CallEnd::returned)
+      values.push_back({.name = "ended", .value = text_value(std::string(reason_of(end)))});
+    encoder_->call_end(
+        file_.draft(), {.pid = call.pid, .tid = call.tid, .stack = place->stack},
+        {.name = find_name(*call.point), .category = module_name(*call.point), .values = values},
+        end_ns);
+    file_.end_piece();
+  }
+
+  void add_count(const CountRecord& count) override {
+    if (count.stack != nullptr) return;
+    const std::string name =
+        find_name(*count.point) + (count.on_return ? " (return)" : "") + " hits";
+    write_counter({.name = name, .pid = count.pid.value_or(0)}, count.time_ns,
+                  static_cast<std::int64_t>(count.count));
+  }
+
+  void add_histogram(const HistogramRecord& record) override {
+    if (record.histogram.count == 0) return;
+    for (const unsigned percent : {50U, 99U}) {
+      const std::string name = fmt::format("{} p{}", find_name(*record.point), percent);
+      write_counter({.name = name, .in_nanoseconds = record.in_nanoseconds}, record.time_ns,
+                    percentile(record.histogram, percent));
+    }
+  }
+
+  void add_clocks(const ClockReading& clocks) override {
+    last_ns_ = std::max(last_ns_, clocks.monotonic_ns);
+    encoder_->clocks(file_.draft(), clocks);
+    file_.end_piece();
+  }
+
+  void flush() override { file_.flush(); }
+
+  Result<void> finish(const ExportedEnd& end) override {
+    add_clocks(end.time);
+    for (const std::uint32_t pid : unnamed_)
+      if (const auto name = run_->find_process_name(pid))
+        encoder_->process(file_.draft(), pid, *name);
+    encoder_->end(file_.draft());
+    file_.end_piece();
+    return file_.finish();
+  }
+
+private:
+  struct Thread {
+    TimelineTrack track;
+    std::string name;
+    bool is_described = false;
+    std::size_t stacks = 1;                                       // that the encoder knows
+    std::vector<NestedCalls> calls = std::vector<NestedCalls>(1); // by stack
+  };
+
+  const std::string& find_name(const ProbePoint& point) {
+    std::string& name = names_[&point];
+    if (name.empty()) name = display_name(point);
+    return name;
+  }
+
+  std::string_view name_of(const Event& event, bool is_call) {
+    if (event.point == nullptr) {
+      if (event.record == nullptr) return "record";
+      return event.record->type ? *event.record->type : event.record->map;
+    }
+    const std::string& name = find_name(*event.point);
+    if (is_call || event.kind != EventKind::on_return) return name;
+    name_ = name + " (return)";
+    return name_;
+  }
+
+  Thread& find_thread(const Event& event) {
+    if (threads_.size() > max_threads) {
+      threads_.clear();
+      processes_.clear();
+    }
+    Thread& thread = threads_[std::uint64_t{event.pid} << 32U | event.tid];
+    thread.track = {.pid = event.pid, .tid = event.tid};
+    if (event.tid == 0 || (thread.is_described && thread.name == event.comm)) return thread;
+    describe_process(event);
+    thread.is_described = true;
+    thread.name = event.comm;
+    encoder_->thread(file_.draft(), thread.track, thread.name);
+    return thread;
+  }
+
+  // The name of a process may not be known yet, and never is if it ends soon. Its main thread has
+  // the same name.
+  void describe_process(const Event& event) {
+    if (processes_.insert(event.pid).second) {
+      const auto name = run_->find_process_name(event.pid);
+      if (!name) unnamed_.insert(event.pid);
+      encoder_->process(file_.draft(), event.pid, name.value_or(""));
+    }
+    if (event.pid == event.tid && unnamed_.contains(event.pid))
+      encoder_->process(file_.draft(), event.pid, event.comm);
+  }
+
+  TimelineTrack track_of(Thread& thread, std::size_t stack) {
+    TimelineTrack track = thread.track;
+    for (; thread.stacks <= stack; ++thread.stacks) {
+      track.stack = thread.stacks;
+      encoder_->thread(file_.draft(), track,
+                       fmt::format("{} stack {}", thread.name, thread.stacks + 1));
+    }
+    track.stack = stack;
+    return track;
+  }
+
+  // Calls of coroutines may overlap.
+  TimelineTrack track_of_call(Thread& thread, std::uint64_t begin_ns, std::uint64_t end_ns) {
+    std::size_t stack = 0;
+    while (!thread.calls[stack].add(begin_ns, end_ns) && stack + 1 < max_stacks)
+      if (++stack == thread.calls.size()) thread.calls.emplace_back();
+    return track_of(thread, stack);
+  }
+
+  void write_counter(const TimelineCounter& counter, std::uint64_t time_ns, std::int64_t value) {
+    encoder_->counter(file_.draft(), counter, time_ns, value);
+    file_.end_piece();
+  }
+
+  StreamedFile file_;
+  std::unique_ptr<TimelineEncoder> encoder_;
+  const ExportedRun* run_ = nullptr;
+  std::uint64_t last_ns_ = 0; // the latest time so far, for what has none
+  std::unordered_map<const ProbePoint*, std::string> names_;
+  std::string name_;                                  // of a return
+  std::unordered_map<std::uint64_t, Thread> threads_; // by pid << 32 | tid
+  std::set<std::uint32_t> processes_;
+  std::set<std::uint32_t> unnamed_;
+  CallPaths paths_;
+};
+
+} // namespace
+
+bool NestedCalls::add(std::uint64_t begin_ns, std::uint64_t end_ns) {
+  const auto first = std::ranges::lower_bound(calls_, begin_ns, {}, &Call::begin_ns);
+  if (first != calls_.begin() && std::prev(first)->end_ns > begin_ns)
+    return std::prev(first)->end_ns >= end_ns; // events of several CPUs may come late
+  auto last = first;
+  for (; last != calls_.end() && last->begin_ns < end_ns; ++last)
+    if (last->end_ns > end_ns) return last->begin_ns == begin_ns;
+  const auto place = calls_.erase(first, last);
+  calls_.insert(place, {.begin_ns = begin_ns, .end_ns = end_ns});
+  if (calls_.size() > max_calls) calls_.erase(calls_.begin(), calls_.begin() + max_calls / 2);
+  return true;
+}
+
+std::vector<DataMember> argument_values(const Event& event) {
+  std::vector<DataMember> values;
+  if (event.record != nullptr && event.record->value) {
+    if (const auto* members = std::get_if<DataValue::Struct>(&event.record->value->value))
+      return *members;
+    values.push_back({.name = "record", .value = *event.record->value});
+  } else if (event.record != nullptr) {
+    values.push_back({.name = "raw", .value = {.value = DataValue::Raw{event.record->raw}}});
+  } else if (event.typed_arguments) {
+    for (const ArgumentValue& argument : *event.typed_arguments)
+      values.push_back({.name = std::string(argument.name), .value = shown_value(argument)});
+  } else if (event.has_arguments) {
+    for (std::size_t i = 0; i < event.arguments.size(); ++i)
+      values.push_back({.name = fmt::format("arg{}", i),
+                        .value = {.value = DataValue::Pointer{event.arguments[i]}}});
+  }
+  return values;
+}
+
+std::vector<DataMember> other_values(const Event& event) {
+  std::vector<DataMember> values;
+  if (event.typed_return)
+    values.push_back({.name = "return_value", .value = shown_value(*event.typed_return)});
+  else if (event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call &&
+           !event.returns_nothing)
+    values.push_back(
+        {.name = "return_value", .value = {.value = DataValue::Pointer{event.return_value}}});
+  if (!event.return_errno.empty())
+    values.push_back({.name = "return_errno", .value = text_value(event.return_errno)});
+  for (std::size_t i = 0; i < event.registers.size(); ++i)
+    values.push_back({.name = std::string(register_names()[i]),
+                      .value = {.value = DataValue::Pointer{event.registers[i]}}});
+  if (event.caller != nullptr)
+    values.push_back({.name = "caller", .value = text_value(display_frame(*event.caller))});
+  if (event.stack != nullptr)
+    values.push_back({.name = "stack", .value = stack_value(*event.stack)});
+  return values;
+}
+
+Result<std::unique_ptr<Export>> open_timeline(const std::string& path,
+                                              std::unique_ptr<TimelineEncoder> encoder) {
+  auto file = StreamedFile::open(path);
+  if (!file) return fail(std::move(file).error());
+  return std::make_unique<Timeline>(std::move(*file), std::move(encoder));
+}
+
+} // namespace uprobectl

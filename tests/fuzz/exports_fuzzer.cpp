@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timelines of events whose names and texts are of others. A line of the input is an event: its
+// kind and its time (a byte each), then the function's name, the thread's name and an argument,
+// with a tab behind each.
+#include "output/exports.hpp"
+
+#include "util/text.hpp"
+
+#include <cstdlib>
+#include <llvm/Support/JSON.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+std::string_view take(std::string_view& text, char separator) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view taken = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return taken;
+}
+
+std::uint64_t take_varint(std::string_view& bytes) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    require(!bytes.empty());
+    const auto byte = static_cast<unsigned char>(bytes.front());
+    bytes.remove_prefix(1);
+    value |= std::uint64_t{byte & 0x7fU} << shift;
+    if (byte < 0x80) return value;
+  }
+  std::abort();
+}
+
+// Fields that are whole, and whose length fits.
+void check_message(std::string_view message, std::uint64_t only_field) {
+  while (!message.empty()) {
+    const std::uint64_t tag = take_varint(message);
+    require(only_field == 0 || tag >> 3U == only_field);
+    if ((tag & 7U) == 0) {
+      take_varint(message);
+      continue;
+    }
+    require((tag & 7U) == 2);
+    const std::uint64_t size = take_varint(message);
+    require(size <= message.size());
+    if (only_field != 0) check_message(message.substr(0, size), 0);
+    message.remove_prefix(size);
+  }
+}
+
+// The content of the file that an export of the input writes.
+std::string write_export(std::string_view input, ExportFormat format) {
+  const UniqueFd file{::memfd_create("export", MFD_CLOEXEC)};
+  const ExportRequest request{.path = "/proc/self/fd/" + std::to_string(file.get()),
+                              .format = format};
+  const auto exports = Exports::open({&request, 1});
+  require(exports.has_value());
+  (*exports)->begin({.title = "t", .start = {}, .timed = true, .sends_events = true});
+  auto binary = std::make_shared<ProbedBinary>();
+  std::vector<std::unique_ptr<ProbePoint>> points;
+  while (!input.empty()) {
+    std::string_view line = take(input, '\n');
+    if (line.size() < 2) continue;
+    Event event;
+    event.kind = (line[0] & 1) != 0 ? EventKind::on_return : EventKind::entry;
+    if ((line[0] & 2) != 0) event.latency_ns = static_cast<unsigned char>(line[0]);
+    event.time_ns = static_cast<unsigned char>(line[1]) + std::uint64_t{256};
+    event.pid = (line[0] & 4) != 0 ? 1 : 0;
+    event.tid = event.pid + ((line[0] & 8) != 0 ? 1 : 0);
+    line.remove_prefix(2);
+    points.push_back(std::make_unique<ProbePoint>());
+    points.back()->binary = binary;
+    points.back()->symbol = take(line, '\t');
+    event.point = points.back().get();
+    event.comm = take(line, '\t');
+    event.typed_arguments.emplace();
+    ArgumentValue value;
+    value.name = take(line, '\t');
+    value.type = ArgumentType::string;
+    value.bytes = line;
+    event.typed_arguments->push_back(value);
+    (*exports)->take(event);
+  }
+  require((*exports)->finish({}).empty());
+  std::string content(static_cast<std::size_t>(::lseek(file.get(), 0, SEEK_END)), '\0');
+  require(::pread(file.get(), content.data(), content.size(), 0) ==
+          static_cast<ssize_t>(content.size()));
+  return content;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  check_message(write_export(input, ExportFormat::perfetto), 1);
+  const std::string json = write_export(input, ExportFormat::chrome);
+  auto parsed = llvm::json::parse(json);
+  require(static_cast<bool>(parsed));
+  return 0;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// export_maker RUN FILE: writes made calls and events to an export, whose format its name gives.
+// RUN: calls, events, names
+#include "output/exports.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace uprobectl;
+
+namespace {
+
+ProbePoint make_point(const std::string& symbol, const std::optional<std::string>& demangled,
+                      std::uint64_t address, const std::string& file = "/opt/lib/libmade.so") {
+  ProbePoint point;
+  point.binary = std::make_shared<ProbedBinary>(ProbedBinary{.target = file,
+                                                             .path = {file, std::nullopt},
+                                                             .file = nullptr,
+                                                             .real_path = file,
+                                                             .entry_data = {},
+                                                             .machine = {},
+                                                             .build_id = "0a1b2c"});
+  point.symbol = symbol;
+  point.demangled = demangled;
+  point.address = {address};
+  return point;
+}
+
+// A thread whose calls are told to a visitor.
+class MadeThread {
+public:
+  MadeThread(CallVisitor& visitor, std::uint32_t tid) : visitor_(visitor), tid_(tid) {}
+
+  void open(const ProbePoint& point, std::uint64_t time_ns, std::uint64_t stack_pointer) {
+    std::vector<OpenCall>& calls = stack_of(stack_pointer);
+    calls.push_back({.id = next_id_++,
+                     .pid = 10,
+                     .tid = tid_,
+                     .point = &point,
+                     .begin_ns = time_ns,
+                     .stack_pointer = stack_pointer,
+                     .depth = static_cast<std::uint32_t>(calls.size())});
+    Event event = make_event(point, time_ns);
+    event.has_arguments = true;
+    event.arguments[0] = time_ns;
+    visitor_.opened(calls.back(), event);
+  }
+
+  void close(std::uint64_t time_ns, std::uint64_t stack_pointer, CallEnd end = CallEnd::returned) {
+    std::vector<OpenCall>& calls = stack_of(stack_pointer);
+    const OpenCall call = calls.back();
+    calls.pop_back();
+    if (!calls.empty()) {
+      calls.back().children_ns += time_ns - call.begin_ns;
+      ++calls.back().children;
+    }
+    Event event = make_event(*call.point, time_ns);
+    event.kind = EventKind::on_return;
+    event.return_value = 7;
+    visitor_.closed(call, end, time_ns, end == CallEnd::returned ? &event : nullptr);
+  }
+
+private:
+  std::vector<OpenCall>& stack_of(std::uint64_t stack_pointer) {
+    return stacks_[stack_pointer < 0x10000 ? 0 : 1];
+  }
+  Event make_event(const ProbePoint& point, std::uint64_t time_ns) const {
+    Event event;
+    event.time_ns = time_ns;
+    event.pid = 10;
+    event.tid = tid_;
+    event.comm = "worker";
+    event.point = &point;
+    return event;
+  }
+
+  CallVisitor& visitor_;
+  std::uint32_t tid_;
+  std::uint64_t next_id_ = 1;
+  std::vector<OpenCall> stacks_[2];
+};
+
+// main { parse { read } read }, with a coroutine on a stack of its own that outlives a call of the
+// first one; then a call that an exception leaves.
+void make_calls(Exports& exports) {
+  const ProbePoint main_point = make_point("main", std::nullopt, 0x1000);
+  const ProbePoint parse = make_point("_Z5parsePKc", "parse(char const*)", 0x2000);
+  const ProbePoint read = make_point("read", std::nullopt, 0x3000, "/lib/libc.so.6");
+  const ProbePoint next = make_point("next", std::nullopt, 0x4000);
+  constexpr std::uint64_t coroutine = 0x70000;
+  MadeThread thread(exports, 11);
+  thread.open(main_point, 1000, 0xff00);
+  thread.open(parse, 1100, 0xfe00);
+  thread.open(read, 1150, 0xfd00);
+  thread.close(1250, 0xfd00);
+  thread.close(1400, 0xfe00);
+  thread.open(next, 1450, coroutine);
+  thread.open(read, 1500, 0xfe80);
+  thread.close(1600, 0xfe80);
+  thread.open(read, 1650, 0xfe80);
+  thread.close(1700, coroutine);
+  thread.close(1750, 0xfe80, CallEnd::no_return_seen);
+  exports.take(LostRecord{.count = 3, .reason = "ring buffer full"});
+  thread.close(2000, 0xff00, CallEnd::run_ended);
+}
+
+ArgumentValue text_argument(std::string_view name, std::string text) {
+  ArgumentValue value;
+  value.name = name;
+  value.type = ArgumentType::string;
+  value.bytes = std::move(text);
+  return value;
+}
+
+// Calls with latencies, which end in the order in which they are told; hits without a duration.
+void make_events(Exports& exports) {
+  const ProbePoint outer = make_point("outer", std::nullopt, 0x1000);
+  const ProbePoint inner = make_point("_ZN2ns5innerEi", "ns::inner(int)", 0x2000);
+  Event event;
+  event.pid = 10;
+  event.tid = 11;
+  event.comm = "main";
+  event.kind = EventKind::on_return;
+  const auto call = [&](const ProbePoint& point, std::uint64_t begin_ns, std::uint64_t end_ns) {
+    event.point = &point;
+    event.time_ns = end_ns;
+    event.latency_ns = end_ns - begin_ns;
+    exports.take(event);
+  };
+  event.typed_arguments.emplace();
+  event.typed_arguments->push_back(text_argument("path", "a\xff"
+                                                         "b\"\n"));
+  ArgumentValue size;
+  size.name = "size";
+  size.type = ArgumentType::s64;
+  size.number = static_cast<std::uint64_t>(-5);
+  event.typed_arguments->push_back(size);
+  call(inner, 5200, 5300);
+  event.typed_arguments.reset();
+  call(inner, 5400, 5500);
+  call(outer, 5000, 5999);
+  call(inner, 6500, 7500); // overlaps the next, as calls of coroutines do
+  call(outer, 6000, 7000);
+  event.tid = 12;
+  event.comm = "other";
+  call(outer, 5100, 6001);
+  event.latency_ns.reset();
+  event.kind = EventKind::entry;
+  event.time_ns = 8000;
+  event.has_arguments = true;
+  event.arguments = {1, 2, 3, 4, 5, ~std::uint64_t{0}};
+  exports.take(event);
+  Event sent;
+  sent.kind = EventKind::record;
+  DataValue::Struct inside;
+  inside.push_back({.name = "x", .value = {.value = std::int64_t{-1}}});
+  DataValue::Struct members;
+  members.push_back({.name = "id", .value = {.value = std::uint64_t{9}}});
+  members.push_back({.name = "at", .value = {.value = inside}});
+  sent.record = std::make_shared<UserRecord>(
+      UserRecord{.map = "events", .type = "sent", .value = DataValue{members}, .raw = {}});
+  exports.take(sent);
+}
+
+// Names and texts of any bytes, and of any length.
+void make_names(Exports& exports) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  const std::string names[] = {
+      bytes,          std::string(1 << 20, 'n'), std::string(3, '\0'), "\xf0\x9f\x8d",
+      "\xed\xa0\x80", "quote\" \\ \xe2\x80\xae"};
+  std::vector<ProbePoint> points;
+  for (const std::string& name : names) points.push_back(make_point(name, std::nullopt, 1, name));
+  std::uint64_t time_ns = 1000;
+  for (const ProbePoint& point : points) {
+    Event event;
+    event.time_ns = time_ns += 100;
+    event.pid = 1;
+    event.tid = 2;
+    event.comm = point.symbol->substr(0, 15);
+    event.point = &point;
+    event.kind = EventKind::on_return;
+    event.latency_ns = 50;
+    event.typed_arguments.emplace();
+    event.typed_arguments->push_back(text_argument(*point.symbol, *point.symbol));
+    exports.take(event);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view run = argc == 3 ? argv[1] : "";
+  if (run.empty() || !export_format_of(argv[2])) return 2;
+  const ExportRequest request{.path = argv[2], .format = *export_format_of(argv[2])};
+  const auto opened = Exports::open({&request, 1});
+  if (!opened) {
+    std::fprintf(stderr, "%s\n", opened.error().message.c_str());
+    return 1;
+  }
+  Exports& exports = **opened;
+  exports.begin({.title = "made",
+                 .start = {.monotonic_ns = 900, .boottime_ns = 100900, .realtime_ns = 500900},
+                 .timed = true,
+                 .sends_calls = run == "calls",
+                 .sends_events = run != "calls",
+                 .find_process_name = [](std::uint32_t pid) -> std::optional<std::string> {
+                   if (pid != 10) return std::nullopt;
+                   return "app";
+                 }});
+  if (run == "calls") make_calls(exports);
+  if (run == "events") make_events(exports);
+  if (run == "names") make_names(exports);
+  const std::vector<Error> errors = exports.finish(
+      {.summary = "1s",
+       .time = {.monotonic_ns = 9000, .boottime_ns = 109000, .realtime_ns = 509000}});
+  for (const Error& error : errors) std::fprintf(stderr, "%s\n", error.message.c_str());
+  return errors.empty() ? 0 : 1;
+}
