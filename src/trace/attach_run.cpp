@@ -359,9 +359,14 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
              "the entry, latencies are known at the return";
   }
+  const bool by_stack = capture.groups.has(BY_STACK);
+  if (!capture.groups.by.empty() && (capture.stack != StackWalk::none || capture.count_stacks))
+    return "--by cannot be combined with --stack: add stack to the values, as in --by stack";
   const StackOutputs& outputs = request.stacks;
   if (outputs.folded && outputs.folded == outputs.flame_graph)
     return "--folded and --flamegraph need different files";
+  if (outputs.weight && !capture.send_events)
+    return "--weight needs events: with --count, weigh with --by stack --measure VALUE";
   const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
   if (capture.caller) {
     if (request.program) return "--caller needs the built-in program";
@@ -370,9 +375,10 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   }
   if (walk == StackWalk::none || walk == StackWalk::caller) {
     // A map of the user's program may carry stacks.
-    if (request.program) return std::nullopt;
+    if (request.program || by_stack) return std::nullopt;
     if (outputs.folded) return "--folded needs --stack";
     if (outputs.flame_graph) return "--flamegraph needs --stack";
+    if (outputs.weight) return "--weight needs --stack";
     if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }
   if (outputs.save_dir && walk != StackWalk::frame_data) return "--keep-stacks needs --stack=dwarf";

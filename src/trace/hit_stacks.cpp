@@ -25,6 +25,7 @@ struct NamedFrame {
 // Frames without a function are named after their mapping or file.
 NamedFrame name_frame(const unwind::Frame& frame) {
   if (!frame.place) return {"[unknown]", {}};
+  if (frame.jit) return {frame.jit->name(), "[jit]"};
   if (frame.place->module == nullptr) {
     const std::string_view mapping = frame.place->mapping;
     return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
@@ -50,6 +51,38 @@ void add_to(StackTree& tree, std::span<const unwind::Frame> frames, StackComplet
   if (!rest.empty()) drawn.push_back({.name = rest, .module = {}});
   for (const NamedFrame& each : names) drawn.push_back({.name = each.name, .module = each.module});
   tree.add(drawn, weight);
+}
+
+// Returns an integer as a weight: nothing of a negative one.
+std::optional<std::uint64_t> to_weight(const ArgumentValue& value) {
+  if (value.error) return std::nullopt;
+  std::int64_t number = static_cast<std::int64_t>(value.number);
+  if (value.typed) {
+    if (const auto* const large = std::get_if<std::uint64_t>(&value.typed->value)) return *large;
+    const auto* const integer = std::get_if<std::int64_t>(&value.typed->value);
+    if (integer == nullptr) return std::nullopt;
+    number = *integer;
+  } else if (is_memory(value.type) || is_floating(value.type)) {
+    return std::nullopt;
+  } else if (!is_signed(value.type)) {
+    return value.number;
+  }
+  return number < 0 ? 0 : static_cast<std::uint64_t>(number);
+}
+
+std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
+  if (name == "latency" && event.latency_ns) return event.latency_ns;
+  if (name == "ret" && event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call)
+    return event.typed_return ? to_weight(*event.typed_return) : event.return_value;
+  if (event.typed_arguments) {
+    const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
+    return found == event.typed_arguments->end() ? std::nullopt : to_weight(*found);
+  }
+  const auto source = parse_source_name(name);
+  const bool is_number = source && source->kind == ArgumentSource::Kind::argument;
+  if (!event.has_arguments || !is_number || source->number >= event.arguments.size())
+    return std::nullopt;
+  return event.arguments[source->number];
 }
 
 constexpr std::size_t max_saved = 16;
@@ -158,13 +191,38 @@ Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSp
   files.title_ = outputs.title;
   // Kernel counts are numbers of hits, even if latencies are measured.
   const bool timed = capture.pair_calls && !capture.count_stacks;
-  files.unit_ = timed ? "ns" : "hit";
+  files.view_ = outputs.view;
+  files.weight_ = outputs.weight;
+  if (outputs.weight) {
+    files.unit_ = outputs.weight == "latency" ? "ns" : *outputs.weight;
+    return files;
+  }
+  const GroupSpec& groups = capture.groups;
+  files.weighs_sums_ = groups.measured || groups.measures_latency;
+  files.unit_ = groups.measured                    ? *groups.measured
+                : timed || groups.measures_latency ? "ns"
+                                                   : "hit";
+  if (!groups.by.empty() && !files.weighs_sums_) files.unit_ = "hit";
   return files;
 }
 
 void StackFiles::add(const unwind::Stack& stack, StackCompleteness completeness,
                      std::uint64_t weight) {
   if (is_enabled()) add_to(tree_, stack.frames, completeness, weight);
+}
+
+void StackFiles::add_hit(const unwind::Stack& stack, StackCompleteness completeness,
+                         const Event& event) {
+  ++hits_;
+  if (!weight_) {
+    add(stack, completeness, event.latency_ns.value_or(1));
+    return;
+  }
+  const auto weight = weight_of(event, *weight_);
+  if (weight)
+    add(stack, completeness, *weight);
+  else
+    ++unweighed_;
 }
 
 // ftruncate fails with EINVAL for pipes and devices.
@@ -182,9 +240,19 @@ Result<void> StackFiles::File::write(std::string_view text) const {
 Result<void> StackFiles::write(std::string subtitle) {
   if (folded_)
     if (auto written = folded_->write(tree_.folded()); !written) return written;
-  if (!flame_graph_) return {};
-  return flame_graph_->write(
-      flame_graph(tree_, {.title = title_, .subtitle = std::move(subtitle), .unit = unit_}));
+  if (unweighed_ > 0) subtitle += fmt::format(", {} without {}", unweighed_, *weight_);
+  if (flame_graph_)
+    if (auto written = flame_graph_->write(flame_graph(
+            tree_,
+            {.title = title_, .subtitle = std::move(subtitle), .unit = unit_, .view = view_}));
+        !written)
+      return written;
+  if (hits_ > 0 && unweighed_ == hits_)
+    return fail(
+        Error{ErrorKind::not_found, fmt::format("--weight: no hit has a value '{}'", *weight_)}
+            .hint("name a value that events show: see them without --flamegraph and "
+                  "--folded, or declare it with --args"));
+  return {};
 }
 
 HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
@@ -296,7 +364,7 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   }
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
-  files_.add(stack_, completeness_, event.latency_ns.value_or(1));
+  files_.add_hit(stack_, completeness_, event);
   return &stack_;
 }
 

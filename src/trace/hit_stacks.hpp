@@ -29,10 +29,15 @@ public:
   static Result<StackFiles> open(const StackOutputs& outputs, const CaptureSpec& capture);
 
   bool is_enabled() const { return folded_ || flame_graph_; }
-  // `weight` is a number of hits, or nanoseconds.
+  // Whether stacks that are counted by values weigh what is summed of their hits.
+  bool weighs_sums() const { return weighs_sums_; }
+  // `weight` is a number of hits, nanoseconds, or of the unit that the run has.
   void add(const unwind::Stack& stack, StackCompleteness completeness, std::uint64_t weight);
+  // Adds the stack of an event with the weight that StackOutputs asks for.
+  void add_hit(const unwind::Stack& stack, StackCompleteness completeness, const Event& event);
 
-  // `subtitle`: "10s, 4711 stacks, 2 of them truncated"
+  // `subtitle`: "10s, 4711 stacks, 2 of them truncated". Fails with not_found if no hit had the
+  // value that stacks are to weigh.
   Result<void> write(std::string subtitle);
 
 private:
@@ -48,6 +53,11 @@ private:
   std::optional<File> flame_graph_;
   std::string title_;
   std::string unit_;
+  bool weighs_sums_ = false;
+  FlameView view_ = FlameView::callees;
+  std::optional<std::string> weight_; // a value of events
+  std::uint64_t hits_ = 0;
+  std::uint64_t unweighed_ = 0; // hits without that value
 };
 
 // Totals of the stacks of a run. The kernel does not report whether a stack that it walked is

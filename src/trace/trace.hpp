@@ -5,6 +5,7 @@
 
 #include "bpf/pin.hpp"
 #include "events/plan.hpp"
+#include "output/flame_graph.hpp"
 #include "output/output.hpp"
 #include "probe/probe.hpp"
 
@@ -91,8 +92,12 @@ struct StackOutputs {
   std::optional<std::string> save_dir;    // directory for stacks that are truncated or incomplete
   std::optional<std::string> folded;      // folded stacks
   std::optional<std::string> flame_graph; // flame graph
-  std::string title = {};                 // of the flame graph: the command line
-  bool hides_events = false;              // events are counted but not written
+  FlameView view = FlameView::callees;    // of the flame graph
+  // What a stack weighs: the name of an argument, `ret` or `latency`; nullopt: 1, or the latency of
+  // paired calls.
+  std::optional<std::string> weight = {};
+  std::string title = {};    // of the flame graph: the command line
+  bool hides_events = false; // events are counted but not written
 };
 
 // What ends a run, or makes it fail.

@@ -41,6 +41,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/return_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/group_scenarios.sh
+. "$folder/group_scenarios.sh"
 # shellcheck source=tests/guest/inlined_scenarios.sh
 . "$folder/inlined_scenarios.sh"
 # shellcheck source=tests/guest/typed_scenarios.sh
@@ -135,6 +137,7 @@ if in_scope architecture; then
   typed_scenarios
   described_scenarios
   filter_scenarios
+  group_scenarios
   limit_scenarios
   process_scenarios
   refusal_scenarios
@@ -153,6 +156,7 @@ if in_scope; then
   end_scenarios
   load_scenarios
   sum_scenarios
+  more_group_scenarios
   known_scenarios
   docs_scenarios
   cookbook_scenarios
