@@ -105,6 +105,8 @@ private:
       if (auto read = read_prototypes(path); !read) return read;
     if (auto read = read_filters(); !read) return read;
     if (options_.by) return read_groups();
+    if (options_.measured && !options_.histogram)
+      return wrong("--measure needs --histogram or --by");
     if (!options_.measured) return {};
     capture_.measured = parse_source_name(*options_.measured);
     if (!capture_.measured)

@@ -25,7 +25,7 @@ struct GroupSpec {
   // Whether arguments or `ret` are read, and of these only or also the result.
   bool reads_arguments() const;
   bool reads_result() const;
-  // The names of `by` that are no facts.
+  // The names of `by`, without facts.
   std::vector<std::string> names() const;
 };
 

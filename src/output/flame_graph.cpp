@@ -122,7 +122,7 @@ std::string colour(double hue, double saturation, double lightness) {
                      channel(4, hue, saturation, lightness));
 }
 
-// Frames of one module have shades of its colour, so that neighbours can be told apart.
+// Frames of one module have shades of its colour, so that neighbours differ.
 constexpr std::size_t shade_count = 3;
 constexpr std::array<double, shade_count> shades = {0, 0.055, -0.055}; // added to the lightness
 

@@ -559,8 +559,9 @@ std::string display_frame(const unwind::Frame& frame) {
     const symbolize::SourcePosition* const position = position_of(frame, *symbolized);
     text = position != nullptr ? position->text : symbolized->text;
   } else {
-    text = display_address(frame.pc, frame.place ? frame.place->mapping : std::string_view());
-    if (frame.jit) text = fmt::format("{}+{:#x} ({})", frame.jit->name(), frame.jit->offset, text);
+    const std::string_view mapping = frame.place ? frame.place->mapping : std::string_view();
+    text = frame.jit ? fmt::format("{}+{:#x} ({})", frame.jit->name(), frame.jit->offset, mapping)
+                     : display_address(frame.pc, mapping);
   }
   if (unwind::is_guess(frame.found_by)) text += guess_suffix(frame.found_by);
   return text;

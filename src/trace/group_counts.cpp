@@ -11,12 +11,12 @@ namespace uprobectl {
 
 namespace {
 
-std::uint64_t to_nanoseconds(GroupCounts::Time time) {
+std::uint64_t monotonic_ns(GroupCounts::Time time) {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
 }
 
 // Returns a text that is equal for groups with equal values.
-std::string key_of(std::size_t probe, bool on_return, std::span<const ArgumentValue> values) {
+std::string row_key(std::size_t probe, bool on_return, std::span<const ArgumentValue> values) {
   std::string key = fmt::format("{} {} ", probe, on_return);
   for (const ArgumentValue& value : values) {
     append_json_value(key, value);
@@ -32,7 +32,7 @@ GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
                          const TargetOptions& where, const BuiltinProgram& program,
                          std::span<const Probe> probes, StackFiles& files, Decode decode)
     : spec_(spec), capture_(capture), program_(program), probes_(probes), files_(files),
-      decode_(std::move(decode)), since_ns_(to_nanoseconds(Time::clock::now())),
+      decode_(std::move(decode)), since_ns_(monotonic_ns(Time::clock::now())),
       processes_({.places = where.debug_places}, where.dex) {
   if (capture.source_lines) processes_.use_source_lines();
 }
@@ -69,7 +69,7 @@ std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
             .on_return = event->kind == EventKind::on_return && !capture_.pair_calls,
             .values = group_values(capture_.groups, *event),
             .stack = std::nullopt};
-    std::string key = key_of(row.probe, row.on_return, row.values);
+    std::string key = row_key(row.probe, row.on_return, row.values);
     if (capture_.groups.has(BY_STACK)) {
       add_stack(row, group, key);
       if (group.frames.empty()) without_stack_ += fresh.count;
@@ -92,7 +92,7 @@ void GroupCounts::report(Time now, Output& output) {
   std::ranges::stable_sort(rows,
                            [](const Row& a, const Row& b) { return a.sums.count > b.sums.count; });
   if (spec_.top && rows.size() > *spec_.top) rows.resize(*spec_.top);
-  const std::uint64_t now_ns = to_nanoseconds(now);
+  const std::uint64_t now_ns = monotonic_ns(now);
   const GroupSpec& groups = capture_.groups;
   const bool sums = groups.measured || groups.measures_latency;
   for (const Row& row : rows) {

@@ -19,7 +19,7 @@ constexpr std::size_t max_map_bytes = 64 << 20;
 constexpr std::size_t max_dump_bytes = 512 << 20; // mapped, not copied
 constexpr std::size_t max_dumps = 16;
 
-std::vector<std::byte> read_whole(int fd, std::size_t size) {
+std::vector<std::byte> read_map_bytes(int fd, std::size_t size) {
   std::vector<std::byte> bytes(size);
   std::size_t have = 0;
   while (have < size) {
@@ -80,7 +80,7 @@ void JitCode::read_perf_map() {
     if (file->status.st_uid != 0 && file->status.st_uid != user_) return;
     const auto size =
         std::min<std::uint64_t>(static_cast<std::uint64_t>(file->status.st_size), max_map_bytes);
-    const std::vector<std::byte> bytes = read_whole(file->fd.get(), size);
+    const std::vector<std::byte> bytes = read_map_bytes(file->fd.get(), size);
     static_cast<void>(symbolize::add_perf_map(table_, bytes));
     return;
   }

@@ -93,8 +93,8 @@ groups_too_many() {
   grep -v '"type":"count"' all >out
   expect_equal 'groups' 65536 "$(grep -c '"type":"count"' all)"
   expect_equal 'counted hits' 131073 "$(grep '"type":"count"' all | field count | awk '{ sum += $1 } END { print sum }')"
-  expect_equal 'lost hits' 8928 "$(records lost | field count)"
-  expect_match 'why' 'more processes, stacks or values than can be counted' "$(records lost)"
+  expect_equal 'lost hits' 8928 "$(records lost | field count | awk '{ sum += $1 } END { print sum }')"
+  expect_equal 'why' 'more processes, stacks or values than can be counted' "$(records lost | field reason | sort -u)"
   expect_equal 'hits' 140001 "$(records probe | field hits)"
   rm all
 }
@@ -139,5 +139,5 @@ names_jitted_code() { # map|dump NAME
   # shellcheck disable=SC2086
   "$UPROBECTL" attach -d 60 --count --by stack "$FIXTURES/jitted" jitted_leaf \
     -- "$FIXTURES/jitted" "$1" $3 >out 2>err || fail "attach fails: $(cat err)"
-  expect_match 'counted' "^3.*< $2.0x[0-9a-f]* \\(0x[0-9a-f]* \\[anon 0x[0-9a-f]*\\]\\) < main" "$(cat out)"
+  expect_match 'counted' "^3.*< $2.0x[0-9a-f]* \\(\\[anon 0x[0-9a-f]*\\]\\) < main" "$(cat out)"
 }
