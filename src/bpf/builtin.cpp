@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <linux/bpf.h>
 #include <map>
 #include <vector>
@@ -59,6 +60,8 @@ constexpr std::uint32_t max_call_bytes = 64U << 20;
 constexpr std::uint32_t max_hits = 8192; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
+constexpr std::uint32_t max_groups = 65536;
+constexpr std::uint32_t max_group_bytes = 16U << 20;
 
 // The loaded programs with their maps.
 class BuiltinObject {
@@ -136,12 +139,18 @@ public:
       resize("stacks", max_stacks);
       resize("stack_counts", max_process_counts);
     }
+    if (run_.group_by != 0) {
+      bpf_map__set_key_size(find("groups"), run_.kept_size);
+      resize("groups", std::min(max_groups, max_group_bytes / run_.kept_size));
+    }
+    if ((run_.group_by & BY_STACK) != 0) resize("stacks", max_stacks);
     bpf_map__set_value_size(find("calls"), run_.kept_size);
     bpf_map__set_value_size(find("blank"), run_.kept_size);
-    // Records for a perf buffer and of sleepable programs are built in this map too. It is limited
-    // in entries and in memory.
+    // Records for a perf buffer and of sleepable programs, and keys of groups, are built in this
+    // map too. It is limited in entries and in memory.
     const bool is_builder = settings_.buffer == RecordBuffer::perf || settings_.sleepable;
-    if (has(PAIR_CALLS) || (is_builder && has(SEND_RECORDS)))
+    const bool builds = (is_builder && has(SEND_RECORDS)) || run_.group_by != 0;
+    if (has(PAIR_CALLS) || builds)
       resize("calls",
              std::min(has(PAIR_CALLS) ? max_calls : max_hits, max_call_bytes / run_.kept_size));
   }
@@ -578,6 +587,39 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
     if (key.stack >= 0 && bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
       stack.frames = walked_frames(frames, key.caller);
     result.push_back(std::move(stack));
+  }
+  return result;
+}
+
+std::vector<GroupCount> BuiltinProgram::group_counts() const {
+  const int groups = state_->object.map("groups");
+  const int stacks = state_->object.map("stacks");
+  const builtin_settings& run = state_->settings.run;
+  std::vector<GroupCount> result;
+  std::vector<std::byte> key(run.kept_size);
+  const std::byte* previous = nullptr;
+  for (; bpf_map_get_next_key(groups, previous, key.data()) == 0; previous = key.data()) {
+    GroupCount group;
+    group.key.assign(reinterpret_cast<const char*>(key.data()), key.size());
+    group.record = key;
+    if (bpf_map_lookup_elem(groups, key.data(), &group.sums) != 0) continue;
+    group_head head{};
+    std::memcpy(&head, key.data(), sizeof(head));
+    probe_record record{};
+    record.cookie = head.probe;
+    if ((run.group_by & BY_PROCESS_ID) != 0) record.pid = head.process;
+    record.tid = head.thread;
+    record.kind = static_cast<record_u16>(head.kind);
+    record.left_by = static_cast<record_u16>(head.left_by);
+    std::ranges::copy(head.comm, record.comm);
+    std::memcpy(group.record.data(), &record, sizeof(record));
+    std::array<std::uint64_t, MAX_FRAMES> frames{};
+    const auto number = static_cast<std::uint32_t>(head.stack);
+    group.pid = head.process;
+    if ((run.group_by & BY_STACK) != 0 && head.stack >= 0 &&
+        bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
+      group.frames = walked_frames(frames, head.caller);
+    result.push_back(std::move(group));
   }
   return result;
 }

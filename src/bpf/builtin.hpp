@@ -45,6 +45,17 @@ struct StackCount {
   std::uint64_t count = 0;
 };
 
+// The hits of one probe with the same values.
+struct GroupCount {
+  std::string key; // its bytes in the kernel
+  // As a record of the run, without what hits are not counted by.
+  std::vector<std::byte> record;
+  // With BY_STACK: of this process, as in StackCount.
+  std::uint32_t pid = 0;
+  std::vector<std::uint64_t> frames;
+  group_sums sums = {};
+};
+
 // The distribution of the measured numbers of one probe.
 struct Histogram {
   std::uint64_t count = 0;
@@ -162,6 +173,7 @@ public:
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
   std::vector<StackCount> stack_counts() const;     // with COUNT_STACKS
   Histogram histogram(std::uint32_t probe) const;   // with MEASURE_…
+  std::vector<GroupCount> group_counts() const;     // with builtin_settings::group_by
 
 private:
   struct State;

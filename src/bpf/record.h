@@ -53,6 +53,13 @@ enum reading_form {
   READ_JAVA_STRING = 5       /* a reference to a java.lang.String of ART */
 };
 
+/* How a reading takes part in counts by values: flags. */
+enum group_part {
+  GROUP_SUMMED = 1,   /* its number is added to the group's sum */
+  GROUP_OMITTED = 2,  /* it is not in the group's key */
+  GROUP_ONLY_NULL = 4 /* in the key is only whether its number is 0: it is an address */
+};
+
 #define MAX_STEPS 8
 #define NO_REGISTER 255 /* as a base: 0 */
 /* A value of the probed code:
@@ -84,7 +91,8 @@ struct reading {
   record_u8 length_from;
   record_u8 length_is_end;       /* that reading is the address of the buffer's end */
   record_u8 adds_thread_pointer; /* to the base; see builtin_settings::thread_pointer */
-  record_u8 unused[2];
+  record_u8 in_group;            /* enum group_part */
+  record_u8 unused;
   record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */
   record_u32 capacity;     /* maximum bytes read of a string or buffer; 0 for integers */
   record_u32 bytes_offset; /* of these bytes in the record */
@@ -322,6 +330,7 @@ struct builtin_settings {
   record_u32 max_in_window;   /* records of a probe in one window; 0: no limit */
   record_u32 window_ms;       /* length of a window, which begins with a record */
   record_u32 position_offset; /* of the call_position in the record; 0: none */
+  record_u32 group_by;        /* enum group_feature; 0: hits are not counted by values */
 };
 
 /* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */
@@ -457,7 +466,7 @@ struct stack_head {
  * all probes. */
 enum lost_reason {
   LOST_BUFFER_FULL = 0,
-  LOST_TABLE_FULL = 1, /* too many processes or stacks to count */
+  LOST_TABLE_FULL = 1, /* too many processes, stacks or values to count */
   LOST_NESTED = 2,     /* calls nested deeper than the kernel's limit for uretprobes */
   LOST_CALLS_FULL = 3, /* calls while the map `calls` was full */
   /* Calls that ended without a return, for example by longjmp(). Detected at the next call with
@@ -500,6 +509,36 @@ struct process_count {
   char comm[16];
 };
 
+/* How hits are counted by values. */
+enum group_feature {
+  GROUPS = 1, /* by the readings of the plan, and by: */
+  BY_PROCESS_ID = 2,
+  BY_THREAD_ID = 4,
+  BY_THREAD_NAME = 8,
+  BY_STACK = 16,    /* and by the process, because the addresses are its own */
+  SUMS_LATENCY = 32 /* instead of a reading with GROUP_SUMMED */
+};
+
+/* A key of the map `groups`: this head, then what follows the head of a record of the run. Members
+ * by which hits are not counted are 0. A Linux limit: the key has at most MAX_GROUP_BYTES. */
+#define MAX_GROUP_BYTES 512 /* MAX_BPF_STACK (include/linux/filter.h) */
+struct group_head {
+  record_u64 probe;
+  record_u32 process;
+  record_u32 thread;
+  char comm[16];
+  record_s64 stack;   /* as in a stack_key */
+  record_u64 caller;  /* likewise */
+  record_u32 kind;    /* enum record_kind */
+  record_u32 left_by; /* LEFT_BY_TAIL_CALL, if the return value is not known for this reason */
+  record_u64 unused;
+};
+struct group_sums {
+  record_u64 count;
+  record_u64 measured; /* hits whose value was read and added to the sum */
+  record_u64 sum;      /* modulo 2^64 */
+};
+
 /* Of one stack: the default of kernel.perf_event_max_stack. */
 #define MAX_FRAMES 127
 /* A user stack at a hit, found by frame pointers. */
@@ -531,6 +570,7 @@ static_assert(sizeof(filter) == 80 + 128 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
 static_assert(sizeof(builtin_settings) == 136);
+static_assert(sizeof(group_head) == sizeof(probe_record));
 static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

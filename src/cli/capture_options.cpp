@@ -155,6 +155,9 @@ private:
     for (const std::string& path : options_.prototypes)
       if (auto read = read_prototypes(path); !read) return read;
     if (auto read = read_filters(); !read) return read;
+    if (options_.by) return read_groups();
+    if (options_.measured && !options_.histogram)
+      return wrong("--measure needs --histogram or --by");
     if (!options_.measured) return {};
     capture_.measured = parse_source_name(*options_.measured);
     if (!capture_.measured)
@@ -163,6 +166,36 @@ private:
     // The returned value is known at the return only: probe it unless --entry is given.
     const bool returned = capture_.measured->kind == ArgumentSource::Kind::returned;
     if (returned && !options_.entry && !capture_.pair_calls) {
+      capture_.on_return = true;
+      capture_.on_entry = false;
+    }
+    return {};
+  }
+
+  Result<void> read_groups() {
+    auto groups = parse_groups(*options_.by, capture_.arguments);
+    if (!groups) return wrong_value("--by: ", std::move(groups).error());
+    capture_.groups = std::move(*groups);
+    GroupSpec& by = capture_.groups;
+    by.measures_latency = options_.measured == "latency";
+    if (!by.measures_latency) by.measured = options_.measured;
+    if (capture_.arguments.empty()) {
+      auto implied = implied_arguments(by);
+      if (!implied) return wrong_value("--by: ", std::move(implied).error());
+      capture_.arguments.push_back(std::move(*implied));
+    } else if (auto limited = limit_arguments(by, capture_.arguments); !limited) {
+      return wrong_value("--by: ", std::move(limited).error());
+    }
+    if (!options_.max_string_bytes) capture_.max_string_bytes = max_group_string(by);
+    const bool at_return = by.reads_result() || by.measures_latency;
+    if (request_.probes.static_probes) {
+      if (at_return) return wrong("a static probe has no return value and no latency");
+      return {};
+    }
+    // The entry and its return are one call if values of both are asked for.
+    if (by.measures_latency || (by.reads_arguments() && (at_return || options_.on_return)))
+      capture_.pair_calls = true;
+    else if (by.reads_result() && !options_.entry && !capture_.pair_calls) {
       capture_.on_return = true;
       capture_.on_entry = false;
     }
@@ -293,6 +326,12 @@ public:
     request_.capture.stack = counted ? StackWalk::none : walk;
     request_.capture.source_lines = options_.source_lines;
     request_.stacks.save_dir = options_.kept;
+    if (options_.view) request_.stacks.view = parse_view(*options_.view);
+    request_.stacks.weight = options_.weight;
+    // The result and the latency are known at the return.
+    if ((options_.weight == "ret" || options_.weight == "latency") &&
+        !request_.probes.static_probes && !request_.capture.on_return)
+      request_.capture.pair_calls = true;
     const bool written = options_.folded || options_.flame_graph;
     request_.stacks.hides_events = written && !as_json_ && !output_ && !request_.program;
     return {};
@@ -307,6 +346,12 @@ private:
     if (name == "dwarf") return StackWalk::frame_data;
     if (name == "fp") return StackWalk::frame_pointers;
     return std::nullopt;
+  }
+
+  // The parser has checked it.
+  static FlameView parse_view(std::string_view name) {
+    if (name == "inverted") return FlameView::inverted;
+    return name == "callers" ? FlameView::callers : FlameView::callees;
   }
 
   Result<void> read_call_graph(StackWalk& walk) {
@@ -360,6 +405,7 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   parser.bind("--regs", options.registers);
   parser.bind("--count", options.count);
   parser.bind("--per-process", options.per_process);
+  parser.bind("--by", options.by);
   parser.bind("--histogram", options.histogram);
   parser.bind("--measure", options.measured);
   parser.bind("--interval", options.interval, DurationReader{"--interval"});
@@ -389,6 +435,8 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--keep-stacks", options.kept);
   parser.bind("--folded", options.folded);
   parser.bind("--flamegraph", options.flame_graph);
+  parser.bind("--flamegraph-view", options.view);
+  parser.bind("--weight", options.weight);
   parser.bind("--lines", options.source_lines);
   parser.bind("--caller", options.caller);
 }

@@ -29,6 +29,7 @@ struct CaptureOptions {
   std::optional<std::chrono::nanoseconds> min_latency;
   bool count = false;
   bool per_process = false;
+  std::optional<std::string> by;
   bool histogram = false;
   std::optional<std::string> measured;
   std::optional<std::chrono::nanoseconds> interval;
@@ -64,6 +65,8 @@ struct StackOptions {
   std::optional<std::string> kept;
   std::optional<std::string> folded;
   std::optional<std::string> flame_graph;
+  std::optional<std::string> view; // of the flame graph
+  std::optional<std::string> weight;
   bool source_lines = false;
   bool caller = false;
 };

@@ -84,6 +84,9 @@ struct ArgumentList {
   // Either arguments or paths, at least one; names are unique.
   std::vector<ArgumentSpec> arguments;
   std::vector<ValuePath> paths;
+  // Made of --by: gives way to what else is known about the arguments of a probe. May have both,
+  // the arguments for probes without debug information.
+  bool is_implied = false;
   std::vector<std::string> warnings; // about names that suggest another source than they have
 };
 

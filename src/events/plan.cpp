@@ -107,6 +107,98 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
   return specs;
 }
 
+// How a value takes part in counts by values: enum group_part.
+record_u8 group_part_of(const GroupSpec& groups, const PlannedArgument& planned,
+                        const reading& how) {
+  const std::string& name = planned.spec.name;
+  const bool is_key = std::ranges::any_of(
+      groups.by, [&](const GroupValue& each) { return !each.fact && each.text == name; });
+  unsigned part = 0;
+  if (groups.measured == name) part |= GROUP_SUMMED;
+  if ((part & GROUP_SUMMED) != 0 && !is_key) part |= GROUP_OMITTED;
+  const bool is_address = how.form == READ_STRING || (how.form == READ_BYTES && !how.length_is_end);
+  // What only leads to another value: an address, or a length.
+  const bool is_step = !is_key && planned.spec.type == ArgumentType::ptr;
+  if (is_address || is_step) part |= GROUP_ONLY_NULL;
+  return static_cast<record_u8>(part);
+}
+
+std::vector<PlannedArgument>::const_iterator find_argument(const std::vector<PlannedArgument>& list,
+                                                           std::string_view name) {
+  return std::ranges::find_if(list, [&](const auto& each) { return each.spec.name == name; });
+}
+
+// Selects the values by which hits are counted, and the one that is summed.
+class GroupSelection {
+public:
+  explicit GroupSelection(const GroupSpec& groups) : groups_(groups), names_(groups.names()) {
+    if (groups.measured && std::ranges::find(names_, *groups.measured) == names_.end())
+      names_.push_back(*groups.measured);
+    found_.resize(names_.size());
+  }
+
+  // Keeps the selected arguments of a format and those that they need.
+  Result<RecordFormat> select(RecordFormat format) {
+    if (groups_.by.empty()) return format;
+    if (format.prepared > 0) {
+      found_.assign(found_.size(), true);
+      return format;
+    }
+    std::vector<PlannedArgument> selected;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const auto known = find_argument(format.arguments, names_[i]);
+      if (known != format.arguments.end()) {
+        selected.push_back(*known);
+      } else if (auto source = parse_source_name(names_[i])) {
+        PlannedArgument& added = selected.emplace_back();
+        added.spec.name = names_[i];
+        added.spec.source = std::move(*source);
+      } else {
+        continue;
+      }
+      found_[i] = true;
+      if (names_[i] == groups_.measured && selected.back().problem.empty() &&
+          (is_memory(selected.back().spec.type) || is_floating(selected.back().spec.type)))
+        return fail(ErrorKind::usage,
+                    "--measure: " + in_single_quotes(names_[i]) + " is not an integer");
+    }
+    for (const PlannedArgument& each : format.arguments) offered_.insert(each.spec.name);
+    for (std::size_t i = 0; i < selected.size(); ++i)
+      for (const auto& needed : {selected[i].spec.length_from, selected[i].spec.address_from})
+        if (needed && find_argument(selected, *needed) == selected.end())
+          if (const auto known = find_argument(format.arguments, *needed);
+              known != format.arguments.end())
+            selected.push_back(PlannedArgument(*known));
+    return RecordFormat{.arguments = assign_readings(std::move(selected))};
+  }
+
+  // Fails if a value is that of no probe.
+  Result<void> check() const {
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (found_[i]) continue;
+      Error error{ErrorKind::not_found,
+                  fmt::format("{}: no probed function has an argument {}",
+                              i < groups_.names().size() ? "--by" : "--measure",
+                              in_single_quotes(names_[i]))};
+      std::string offered;
+      for (const std::string& each : offered_) {
+        if (each.starts_with('&') || each.find(' ') != std::string::npos) continue;
+        offered += (offered.empty() ? "" : ", ") + each;
+      }
+      if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
+      return fail(std::move(error).hint("declare it with --args NAME:TYPE@argN, or count by arg0, "
+                                        "arg1, …, ret or a register"));
+    }
+    return {};
+  }
+
+private:
+  const GroupSpec& groups_;
+  std::vector<std::string> names_;
+  std::vector<bool> found_; // by the index in names_: at any probe
+  std::set<std::string> offered_;
+};
+
 // Makes the record formats, plans and settings of the points.
 class Planner {
 public:
@@ -123,7 +215,7 @@ public:
         return fail(ErrorKind::usage, "--args without a function given twice");
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
-      if (used.contains(i)) continue;
+      if (used.contains(i) || list.is_implied) continue;
       if (std::ranges::none_of(points_,
                                [&](const auto& each) { return applies_to(list, *each.point); }))
         return fail(Error{ErrorKind::usage, "--args: " + in_single_quotes(*list.function) +
@@ -155,10 +247,14 @@ public:
     if (probed.prepared && probed.prepared->replaces_arguments)
       return RecordFormat{.arguments = {}, .prepared = probed.prepared->readings.size()};
     const StaticProbe* const probe = point.static_probe.get();
-    const ArgumentList* const asked =
+    const ArgumentList* asked =
         list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
-    if (asked != nullptr && !asked->paths.empty() && !capture_.send_events) return RecordFormat{};
-    if (asked != nullptr && !asked->paths.empty())
+    if (asked != nullptr && asked->is_implied &&
+        (probe != nullptr || point.java || probed.known != nullptr))
+      asked = nullptr;
+    const bool has_paths = asked != nullptr && !asked->paths.empty() && asked->arguments.empty();
+    if (has_paths && !capture_.captures_values()) return RecordFormat{};
+    if (has_paths)
       return fail(ErrorKind::not_found, fmt::format("'{}' needs debug information of the function",
                                                     asked->paths.front().text));
     if (probe != nullptr) {
@@ -254,6 +350,7 @@ public:
                               : capture_.stack_bytes;
     settings.returns = capture_.return_instances;
     settings.process_name = capture_.process_name;
+    settings.group_by = group_features();
     filters.describe(settings);
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
     settings.thread_pointer = capture_.thread_pointer;
@@ -280,6 +377,14 @@ private:
     return flags;
   }
 
+  unsigned group_features() const {
+    if (capture_.groups.by.empty()) return 0;
+    unsigned features = GROUPS;
+    for (const GroupValue& each : capture_.groups.by) features |= each.fact.value_or(GROUPS);
+    if (capture_.groups.measures_latency) features |= SUMS_LATENCY;
+    return features;
+  }
+
   // Registers are read with a copied stack, to unwind it.
   bool has_registers(unsigned plan_flags) const {
     return capture_.registers || (plan_flags & COPY_STACK) != 0;
@@ -290,7 +395,8 @@ private:
     unsigned flags = 0;
     if (capture_.stack == StackWalk::frame_data && probed.code.kind != CodeKind::native_32)
       flags |= COPY_STACK;
-    const bool asks_for_stacks = capture_.count_stacks || capture_.stack != StackWalk::none;
+    const bool asks_for_stacks =
+        capture_.count_stacks || capture_.groups.has(BY_STACK) || capture_.stack != StackWalk::none;
     if (asks_for_stacks && is_entry(*probed.point)) flags |= AT_FUNCTION_START;
     if (is_by_goroutine(*probed.point, probed.code)) flags |= BY_GOROUTINE;
     if (format.six_registers) flags |= SIX_ARGUMENTS;
@@ -310,6 +416,8 @@ private:
       if (!planned.problem.empty()) continue;
       auto made = builder.build_argument(planned.spec, format.arguments);
       if (!made) return fail(std::move(made).error());
+      if (!capture_.groups.by.empty())
+        made->in_group = group_part_of(capture_.groups, planned, *made);
       plan.readings[planned.reading] = *made;
       ++plan.reading_count;
     }
@@ -411,6 +519,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   auto filters = FilterCompiler::make(capture);
   if (!filters) return fail(std::move(filters).error());
+  GroupSelection groups(capture.groups);
   CapturePlan plan;
   std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, bool,
                       std::string>,
@@ -439,6 +548,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
                       Probe{});
     if (is_new) {
       auto format = planner.make_format(list, probed, at_start);
+      if (format) format = groups.select(std::move(*format));
       auto made = format ? planner.make_plan(*format, probed, at_start, location, *filters)
                          : fail(Error(format.error()));
       if (!made) {
@@ -456,6 +566,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     Probe& probe = plan.probes_.emplace_back(same->second);
     probe.point = probed.point;
   }
+  if (auto checked = groups.check(); !checked) return fail(std::move(checked).error());
   plan.shows_registers_ = capture.registers;
   plan.copies_stacks_ = capture.stack == StackWalk::frame_data;
   const auto is_argument = [](const ArgumentSource& source) {
@@ -469,6 +580,11 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   if (plan.plans_.empty()) plan.plans_.emplace_back();
   plan.settings_ = planner.make_settings(plan.plans_, *filters);
   plan.filters_ = filters->tables();
+  if (plan.settings_.group_by != 0 && plan.settings_.kept_size > MAX_GROUP_BYTES)
+    return fail(Error{ErrorKind::usage,
+                      fmt::format("the values to count by take up to {} bytes, the maximum is {}",
+                                  plan.settings_.kept_size, MAX_GROUP_BYTES)}
+                    .hint("use fewer values, smaller buffers or a smaller --max-string"));
   return plan;
 }
 

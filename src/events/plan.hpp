@@ -8,6 +8,7 @@
 #include "events/arguments.hpp"
 #include "events/events.hpp"
 #include "events/filter.hpp"
+#include "events/groups.hpp"
 #include "events/known_calls.hpp"
 #include "events/limits.hpp"
 #include "events/prepared.hpp"
@@ -42,6 +43,7 @@ struct CaptureSpec {
   bool count_stacks = false;                   // user stacks by probe
   bool measure_latency = false;                // of paired calls
   std::optional<ArgumentSource> measured = {}; // a value to measure instead of latencies
+  GroupSpec groups = {};                       // by which values hits are counted; else none
 
   std::vector<ArgumentList> arguments = {};
   // Without argument lists: capture parameters and results by their types, where debug information
@@ -73,6 +75,9 @@ struct CaptureSpec {
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;
+
+  // Whether arguments and results are captured, for events or to count by them.
+  bool captures_values() const { return send_events || !groups.by.empty(); }
 };
 
 CaptureMoments moments_of(const CaptureSpec& capture);

@@ -53,6 +53,13 @@ private:
     return fail(ErrorKind::usage, fmt::format("line {}, column {}: {}", line, column + 1, what));
   }
 
+  // The error of a type, at its position.
+  std::unexpected<Error> mistake(std::string_view where, const Error& error) const {
+    auto made = mistake(where, error.message);
+    made.error().hints = error.hints;
+    return made;
+  }
+
   Result<void> parse_statement(std::string_view text) {
     if (text.empty()) return {};
     const auto after_keyword = [&](std::string_view keyword) -> std::optional<std::string_view> {
@@ -98,7 +105,7 @@ private:
     if (type.size() > max_type_text) return mistake(type, "the type is too long");
     const std::string as_argument = fmt::format("x:{}@arg0", type);
     if (auto list = parse_arguments(as_argument); !list || !is_one_argument(*list))
-      return mistake(type, list ? "expected one type" : list.error().message);
+      return list ? mistake(type, "expected one type") : mistake(type, list.error());
     if (applies) types_[std::string(name)] = type;
     return {};
   }
@@ -182,7 +189,7 @@ private:
     }
     if (elements.empty()) return made;
     auto list = parse_arguments(fmt::format("{}", fmt::join(elements, ",")));
-    if (!list) return mistake(find_culprit(elements, places, list.error()), list.error().message);
+    if (!list) return mistake(find_culprit(elements, places, list.error()), list.error());
     if (list->function || list->arguments.size() != elements.size())
       return mistake(places.front(), "expected NAME:TYPE");
     return complete(std::move(made), std::move(*list), places);

@@ -367,4 +367,26 @@ TypedValues::decode_results(std::span<const PreparedValue> answers) const {
   return values;
 }
 
+std::vector<record_u8> TypedValues::group_parts() const {
+  std::vector<record_u8> parts(readings_.size(), GROUP_ONLY_NULL);
+  const auto keep = [&](std::size_t index) {
+    const reading& each = readings_[index];
+    const bool is_address =
+        each.form == READ_STRING || (each.form == READ_BYTES && each.length_is_end == 0);
+    if (!is_address) parts[index] = 0;
+  };
+  const auto keep_node = [&](const auto& self, const Node& node) -> void {
+    const bool has_source = node.kind == Node::Kind::scalar || node.kind == Node::Kind::array;
+    if (has_source && node.source < sources_.size())
+      for (const Part& part : sources_[node.source].parts)
+        if (part.problem.empty()) keep(part.reading);
+    if (node.kind == Node::Kind::text || node.kind == Node::Kind::sequence) keep(node.reading);
+    if (node.length) keep(*node.length);
+    for (const Node& child : node.children) self(self, child);
+  };
+  for (const auto* const nodes : {&arguments_, &results_})
+    for (const Node& node : *nodes) keep_node(keep_node, node);
+  return parts;
+}
+
 } // namespace uprobectl

@@ -57,6 +57,10 @@ public:
   // Each comes before those that are based on it.
   const std::vector<reading>& readings() const { return readings_; }
 
+  // By the index in readings(): enum group_part. Values are part of a key, what only leads to them
+  // is not.
+  std::vector<record_u8> group_parts() const;
+
   // Returns the values at the entry, and those of the result. `answers`: of readings(), in the same
   // order. A value that was not read is a DataValue::Unreadable. Names and types are borrowed.
   std::vector<ArgumentValue> decode_arguments(std::span<const PreparedValue> answers) const;
@@ -127,6 +131,9 @@ private:
 // Makes the condition that compares the value that a path names. Fails with not_found or
 // unsupported.
 Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec);
+
+// Makes the reading of an integer that a path names. Fails as make_typed_condition().
+Result<reading> make_typed_number(const TypedPlace& place, const ValuePath& path);
 
 // Returns the name of an enumerator with this value, or "A|B" if its bits are those of several;
 // nullopt if there is none.

@@ -615,4 +615,10 @@ Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const Conditi
   return made;
 }
 
+Result<reading> make_typed_number(const TypedPlace& place, const ValuePath& path) {
+  auto made = make_condition(place, {.text = path.text, .path = path});
+  if (!made) return fail(std::move(made).error());
+  return made->term.value;
+}
+
 } // namespace uprobectl

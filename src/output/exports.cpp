@@ -6,6 +6,7 @@
 #include "util/text.hpp"
 
 #include <filesystem>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 namespace uprobectl {
@@ -150,6 +151,8 @@ void Exports::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, co
 }
 
 void Exports::take(const StackSample& sample) {
+  hits_ += sample.hits;
+  if (run_.value_unit && !sample.value) unweighed_ += sample.hits;
   for (const auto& each : exports_) each->add_sample(sample);
 }
 
@@ -174,8 +177,14 @@ void Exports::update() {
 
 std::vector<Error> Exports::finish(ExportedEnd end) {
   std::vector<Error> errors;
+  if (unweighed_ > 0) end.summary += fmt::format(", {} without {}", unweighed_, *run_.value_unit);
   for (const auto& each : exports_)
     if (auto finished = each->finish(end); !finished) errors.push_back(std::move(finished).error());
+  if (!exports_.empty() && hits_ > 0 && unweighed_ == hits_)
+    errors.push_back(
+        Error{ErrorKind::not_found, fmt::format("--weight: no hit has a value '{}'", *run_.value_unit)}
+            .hint("name a value that events show: see them without exports, or declare it with "
+                  "--args"));
   return errors;
 }
 

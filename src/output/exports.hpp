@@ -6,6 +6,7 @@
 
 #include "events/call_tree.hpp"
 #include "output/event_sink.hpp"
+#include "output/flame_graph.hpp"
 
 #include <functional>
 #include <memory>
@@ -46,6 +47,9 @@ struct ExportedRun {
   std::string title; // the command line
   ClockReading start;
   bool timed = false; // calls have durations, which are the weights of profiles
+  // Stacks weigh StackSample::value, in this unit, instead of their hits or time.
+  std::optional<std::string> value_unit = {};
+  FlameView view = FlameView::callees; // of flame graphs
   // What the run sends. Calls replace the events of their entries and returns. The samples of a
   // profile are the first that it sends of: calls, stacks, events, histograms of latencies, counts.
   bool sends_calls = false;
@@ -76,6 +80,7 @@ struct StackSample {
   StackCompleteness completeness = StackCompleteness::complete;
   std::uint64_t hits = 1;
   std::optional<std::uint64_t> latency_ns = {}; // of the call, if calls are paired
+  std::optional<std::uint64_t> value = {};      // see ExportedRun::value_unit; nullopt: none
 };
 
 // One file. All pointers and references are valid until the call returns.
@@ -128,7 +133,8 @@ public:
   // Call it often: writes what is ready without waiting for a reader, and reads the clocks every
   // second.
   void update();
-  // Writes the rest. Returns the errors of all files.
+  // Writes the rest. Returns the errors of all files, or not_found if no hit had the value that
+  // stacks weigh.
   std::vector<Error> finish(ExportedEnd end);
 
 private:
@@ -136,6 +142,8 @@ private:
   ExportedRun run_;
   std::uint64_t last_clocks_ns_ = 0; // CLOCK_MONOTONIC
   bool need_stacks_ = false;
+  std::uint64_t hits_ = 0;      // with stacks
+  std::uint64_t unweighed_ = 0; // of them, without the value that stacks weigh
 };
 
 // --- Internal, for the sources of this module.

@@ -3,6 +3,7 @@
 #include "output/flame_graph.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fmt/format.h>
@@ -121,22 +122,51 @@ std::string colour(double hue, double saturation, double lightness) {
                      channel(4, hue, saturation, lightness));
 }
 
+// Frames of one module have shades of its colour, so that neighbours differ.
+constexpr std::size_t shade_count = 3;
+constexpr std::array<double, shade_count> shades = {0, 0.055, -0.055}; // added to the lightness
+
 // Derives the colour from the module's name, so that it is the same in all graphs. Grey for none.
-ModuleColour module_colour(std::string_view module) {
-  if (module.empty()) return {.fill = colour(0, 0, 0.82), .edge = colour(0, 0, 0.6)};
+ModuleColour module_colour(std::string_view module, std::size_t shade) {
+  if (module.empty())
+    return {.fill = colour(0, 0, 0.82 + shades[shade]), .edge = colour(0, 0, 0.6)};
   const std::uint32_t number = hash_name(module);
   const double hue = number % 360;
   const double saturation = 0.4 + 0.13 * (number / 360 % 3);
   const double lightness = 0.73 + 0.05 * (number / 1080 % 3);
-  return {.fill = colour(hue, saturation, lightness),
+  return {.fill = colour(hue, saturation, lightness + shades[shade]),
           .edge = colour(hue, saturation, lightness - 0.28)};
 }
 
-// The modules of a flame graph. Module N has the CSS class mN.
+// The modules of a flame graph. Module N has the CSS classes mN, mNb and mNc, one for each shade.
 struct DrawnModules {
   std::vector<std::string_view> names; // by area, largest first
   std::map<std::string_view, std::size_t> numbers;
 };
+
+// Returns the shade of each frame of the layout: another one than those of its caller and of the
+// frame to its left, if they are of the same module.
+std::vector<std::uint8_t> choose_shades(const FrameNodes& nodes, const FlameLayout& layout) {
+  const auto module_of = [&](std::uint32_t node) {
+    return nodes.texts[nodes.nodes[node].text].module;
+  };
+  std::vector<std::uint8_t> chosen(layout.frames.size());
+  std::vector<std::uint8_t> of_node(nodes.nodes.size());
+  for (std::size_t i = 1; i < layout.frames.size(); ++i) {
+    const PlacedFrame& frame = layout.frames[i];
+    const PlacedFrame& left = layout.frames[i - 1];
+    const std::string_view module = module_of(frame.node);
+    const std::uint32_t caller = nodes.nodes[frame.node].parent;
+    const bool has_left = left.level == frame.level && left.at + left.weight == frame.at &&
+                          module_of(left.node) == module;
+    const bool has_caller = caller != 0 && module_of(caller) == module;
+    std::uint8_t shade = 0;
+    while ((has_left && shade == chosen[i - 1]) || (has_caller && shade == of_node[caller]))
+      ++shade;
+    chosen[i] = of_node[frame.node] = shade;
+  }
+  return chosen;
+}
 
 DrawnModules collect_modules(const FrameNodes& nodes, const FlameLayout& layout) {
   std::map<std::string_view, double> areas;
@@ -150,13 +180,20 @@ DrawnModules collect_modules(const FrameNodes& nodes, const FlameLayout& layout)
   return modules;
 }
 
+std::string style_class(std::size_t module, std::size_t shade) {
+  constexpr std::array<std::string_view, shade_count> suffixes = {"", "b", "c"};
+  return fmt::format("m{}{}", module, suffixes[shade]);
+}
+
 // Returns the CSS rules of the modules' classes.
 std::string module_style(const DrawnModules& modules) {
   std::string rules;
   for (std::size_t i = 0; i < modules.names.size(); ++i) {
-    const ModuleColour colour = module_colour(modules.names[i]);
-    fmt::format_to(std::back_inserter(rules), ".m{} {{ fill: {}; stroke: {} }}\n", i, colour.fill,
-                   colour.edge);
+    for (std::size_t shade = 0; shade < shade_count; ++shade) {
+      const ModuleColour colour = module_colour(modules.names[i], shade);
+      fmt::format_to(std::back_inserter(rules), ".{} {{ fill: {}; stroke: {} }}\n",
+                     style_class(i, shade), colour.fill, colour.edge);
+    }
   }
   return rules;
 }
@@ -238,7 +275,7 @@ class FlameGraphWriter {
 public:
   FlameGraphWriter(const FrameNodes& nodes, const FlameGraphTexts& texts)
       : nodes_(nodes), texts_(texts), layout_(lay_out(nodes, min_visible_weight(nodes.total))),
-        modules_(collect_modules(nodes, layout_)) {}
+        modules_(collect_modules(nodes, layout_)), shades_(choose_shades(nodes, layout_)) {}
 
   std::string text() {
     const std::string title = clean(texts_.title);
@@ -257,8 +294,8 @@ public:
     write_line("", 64, note());
     out_ += legend(modules_, margin, legend_y, frames_width);
     out_ += "<g id=\"frames\">\n";
-    for (const PlacedFrame& frame : layout_.frames)
-      if (frame.weight > 0) write_frame(frame);
+    for (std::size_t i = 0; i < layout_.frames.size(); ++i)
+      if (layout_.frames[i].weight > 0) write_frame(layout_.frames[i], shades_[i]);
     // After the frames, so that the bar is drawn over them when the script moves it.
     write("</g>\n<g id=\"bar\" data-y=\"{}\"/>\n", bar_y);
     out_ += "<script type=\"text/javascript\"><![CDATA[\n";
@@ -279,7 +316,8 @@ private:
   }
 
   std::string counted_unit(std::uint64_t count) const {
-    return clean(texts_.unit) + (count == 1 || texts_.unit == "ns" ? "" : "s");
+    const bool has_plural = texts_.unit == "hit";
+    return clean(texts_.unit) + (count == 1 || !has_plural ? "" : "s");
   }
 
   std::string counted(std::uint64_t count) const {
@@ -288,8 +326,10 @@ private:
 
   std::string note() const {
     if (nodes_.total == 0) return "There are no stacks.";
-    std::string note = fmt::format("Callers above, callees below. As wide as their part of {}.",
-                                   counted(nodes_.total));
+    const std::string_view order = texts_.view == FlameView::callees
+                                       ? "Callers above, callees below."
+                                       : "Callees above, callers below.";
+    std::string note = fmt::format("{} As wide as their part of {}.", order, counted(nodes_.total));
     if (layout_.omitted > 0)
       note += fmt::format(" Not drawn: {} frame{} too narrow to be seen.", layout_.omitted,
                           layout_.omitted == 1 ? "" : "s");
@@ -298,7 +338,7 @@ private:
     return note;
   }
 
-  void write_frame(const PlacedFrame& frame) {
+  void write_frame(const PlacedFrame& frame, std::size_t shade) {
     const DrawnFrame text = nodes_.texts[nodes_.nodes[frame.node].text];
     const std::string name = frame.node == 0 ? "all stacks" : drawn_name(text);
     const std::string module = shorten_text(clean(text.module), longest_name);
@@ -306,12 +346,16 @@ private:
     const double x = margin + static_cast<double>(frame.at) * pixels;
     const double width = static_cast<double>(frame.weight) * pixels;
     const std::uint32_t y = frames_y + frame.level * row_height;
-    write("<g data-at=\"{}\" data-weight=\"{}\"><title>{}\n{}{}{} of {}, {:.2f}%</title>", frame.at,
-          frame.weight, xml(shorten_text(name, longest_name)), xml(module),
+    const std::string plain = plain_name(name);
+    const std::string shorter =
+        plain == name ? ""
+                      : fmt::format(" data-short=\"{}\"", xml(shorten_text(plain, longest_name)));
+    write("<g data-at=\"{}\" data-weight=\"{}\"{}><title>{}\n{}{}{} of {}, {:.2f}%</title>",
+          frame.at, frame.weight, shorter, xml(shorten_text(name, longest_name)), xml(module),
           module.empty() ? "" : "\n", frame.weight, xml(counted(nodes_.total)),
           width * 100 / frames_width);
-    write("<rect class=\"m{}\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\"/>",
-          modules_.numbers.at(text.module), x, y, width, row_height - 1);
+    write("<rect class=\"{}\" x=\"{:.2f}\" y=\"{}\" width=\"{:.2f}\" height=\"{}\"/>",
+          style_class(modules_.numbers.at(text.module), shade), x, y, width, row_height - 1);
     const auto columns = static_cast<std::size_t>(std::max(0.0, (width - 6) / column_width));
     if (const std::string label = shorten_name(name, columns); !label.empty())
       write("<text x=\"{:.2f}\" y=\"{}\">{}</text>", x + 3, y + 12, xml(label));
@@ -322,13 +366,16 @@ private:
   const FlameGraphTexts& texts_;
   FlameLayout layout_;
   DrawnModules modules_;
+  std::vector<std::uint8_t> shades_;
   std::string out_;
 };
 
 } // namespace
 
 std::string flame_graph(const StackTree& tree, const FlameGraphTexts& texts) {
-  return FlameGraphWriter(*tree.nodes_, texts).text();
+  if (texts.view == FlameView::callees) return FlameGraphWriter(*tree.nodes_, texts).text();
+  const StackTree inverted = tree.inverted(texts.view == FlameView::callers);
+  return FlameGraphWriter(*inverted.nodes_, texts).text();
 }
 
 } // namespace uprobectl

@@ -41,6 +41,10 @@ public:
   std::uint64_t total() const;     // sum of all weights
   std::uint64_t truncated() const; // weight of the truncated stacks
 
+  // Returns the same stacks with the innermost frame first. `without_innermost`: without that one,
+  // so that callers of all probed functions are counted together; stacks of one frame are omitted.
+  StackTree inverted(bool without_innermost) const;
+
   // Returns lines "a;b;c 12", sorted by stack. In names ';' becomes ':', control characters become
   // spaces, invalid UTF-8 becomes U+FFFD. The result is limited to 64 MiB: stacks of the least
   // weight are then replaced by one line, "[left out]".
@@ -51,11 +55,19 @@ private:
   std::unique_ptr<struct FrameNodes> nodes_;
 };
 
+// What is at the top of a flame graph.
+enum class FlameView : std::uint8_t {
+  callees,  // the outermost functions, callees below them
+  inverted, // the innermost functions, callers below them
+  callers   // the callers of the innermost functions, and their callers below them
+};
+
 // Headings and unit of a flame graph.
 struct FlameGraphTexts {
   std::string title;        // "uprobectl attach libc.so.6 malloc"
   std::string subtitle;     // "10s, 4711 stacks of 3 processes, 2 truncated"
-  std::string unit = "hit"; // of weights: "1 hit", "2 hits"; "ns" has no plural
+  std::string unit = "hit"; // of weights: "1 hit", "2 hits"; others have no plural
+  FlameView view = FlameView::callees;
 };
 // Returns an SVG in which callers are above their callees and widths are proportional to weights.
 // It is readable without its script, which adds zooming by a click and a search. Its bytes do not
@@ -78,8 +90,12 @@ std::size_t display_columns(std::string_view sanitized);
 // two characters of a longer text fit.
 std::string shorten_text(std::string_view sanitized, std::size_t columns);
 
-// As shorten_text(), but first removes leading namespaces and classes of a C++ name:
-// "ns::Foo::bar(int)", "Foo::bar(int)", "bar(int)", "bar(…".
+// Returns a C++ or Rust name without parameters, template arguments and result: "ns::Foo::bar" of
+// "int ns::Foo<int>::bar<char>(long) const". Other names are returned as they are.
+std::string plain_name(std::string_view sanitized);
+
+// As shorten_text(), but takes plain_name() first, and then removes leading namespaces and classes:
+// "ns::Foo<int>::bar(int)", "ns::Foo::bar", "Foo::bar", "bar", "b…".
 std::string shorten_name(std::string_view sanitized, std::size_t columns);
 
 // The nodes of a StackTree.

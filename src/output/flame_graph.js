@@ -16,7 +16,7 @@ function readFrame(g) {
   const rect = g.querySelector("rect");
   return {
     g: g, rect: rect, label: g.querySelector("text"), y: Number(rect.getAttribute("y")),
-    name: lines[0], module: lines.length > 2 ? lines[1] : "", details: lines.slice(1),
+    name: lines[0], short: g.getAttribute("data-short") || lines[0], module: lines.length > 2 ? lines[1] : "", details: lines.slice(1),
     at: Number(g.getAttribute("data-at")), weight: Number(g.getAttribute("data-weight"))
   };
 }
@@ -79,8 +79,10 @@ function shortenText(text, columns) {
   return text;
 }
 
-// As shorten_name(): removes leading scopes of C++ names first.
-function shortenName(name, columns) {
+// As shorten_name(): without parameters and template arguments, then without leading scopes.
+function shortenName(frame, columns) {
+  if (shortenText(frame.name, columns) === frame.name) return frame.name;
+  let name = frame.short;
   const scope = /^(\w+|\(anonymous namespace\))::(?=.)/;
   while (scope.test(name) && shortenText(name, columns) !== name) name = name.replace(scope, "");
   return shortenText(name, columns);
@@ -97,7 +99,7 @@ function place(frame, pixels) {
   frame.rect.setAttribute("x", x.toFixed(3));
   frame.rect.setAttribute("width", width.toFixed(3));
   frame.g.classList.toggle("above", frame.y < zoomed.y);
-  const text = shortenName(frame.name, Math.floor((width - 6) / columnWidth));
+  const text = shortenName(frame, Math.floor((width - 6) / columnWidth));
   if (text === "" && frame.label === null) return;
   if (frame.label === null) frame.label = make(SVG, "text", { y: frame.y + 12 }, frame.g);
   frame.label.setAttribute("x", (x + 3).toFixed(3));

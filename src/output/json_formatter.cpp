@@ -305,6 +305,16 @@ public:
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);
     add_stack(record, count.stack);
+    if (count.by != nullptr)
+      append_json_arguments(record.begin_field("by"), *count.by);
+    else
+      record.field("by", Text());
+    const auto& sums = count.sums;
+    record.field("measured", sums ? std::optional(std::uint64_t{sums->measured}) : std::nullopt);
+    record.field("sum", sums ? std::optional(DataValue{static_cast<std::int64_t>(sums->sum)})
+                             : std::nullopt);
+    record.field("average", sums && sums->measured > 0 ? std::optional(DataValue{average_of(*sums)})
+                                                       : std::nullopt);
     record.field("since_ns", count.since_ns);
     record.field("time_ns", count.time_ns);
     finish(record);

@@ -121,7 +121,7 @@ private:
     std::uint32_t parent = 0;
     std::uint64_t location = 0;
     std::uint64_t hits = 0;
-    std::uint64_t nanoseconds = 0;
+    std::uint64_t measured = 0;
   };
 
   void add_stack(const StackSample& sample, const SampleWeight& weight) override {
@@ -168,7 +168,7 @@ private:
     }
     Node& node = nodes_[innermost];
     node.hits = saturating_sum(node.hits, weight.hits);
-    node.nanoseconds = saturating_sum(node.nanoseconds, weight.nanoseconds.value_or(0));
+    node.measured = saturating_sum(node.measured, weight.measured.value_or(0));
   }
 
   std::uint64_t keep(const LocationKey& location) {
@@ -202,6 +202,7 @@ private:
   // `frames`: the function that has the code last, the functions that are inlined there before.
   std::uint64_t find_location(std::span<const unwind::Frame> frames) {
     const unwind::Frame& outer = frames.back();
+    if (outer.jit) return named_location(outer.jit->name());
     const auto symbolized = outer.symbolized();
     if (!symbolized)
       return named_location(outer.place ? std::string(outer.place->mapping) : "[unknown]");
@@ -239,7 +240,9 @@ private:
     ProtobufWriter writer(out);
     texts_.find(""); // the first one has to be empty
     write_type(writer, "samples", "count");
-    if (run().timed) write_type(writer, "time", "nanoseconds");
+    if (const auto measured = unit())
+      write_type(writer, *measured == "ns" ? "time" : *measured,
+                 *measured == "ns" ? "nanoseconds" : "count");
     for (std::uint32_t i = 0; i < nodes_.size(); ++i)
       if (nodes_[i].hits > 0) write_sample(writer, i);
     write_mappings(writer);
@@ -269,7 +272,7 @@ private:
     writer.text(field::sample::location_id, packed);
     packed.clear();
     ProtobufWriter::append_varint(packed, nodes_[innermost].hits);
-    if (run().timed) ProtobufWriter::append_varint(packed, nodes_[innermost].nanoseconds);
+    if (unit()) ProtobufWriter::append_varint(packed, nodes_[innermost].measured);
     writer.text(field::sample::value, packed);
     writer.end(sample);
   }

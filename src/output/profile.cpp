@@ -19,6 +19,7 @@ struct NamedFrame {
 // Frames without a function are named after their mapping or file.
 NamedFrame name_frame(const unwind::Frame& frame) {
   if (!frame.place) return {"[unknown]", {}};
+  if (frame.jit) return {frame.jit->name(), "[jit]"};
   if (frame.place->module == nullptr) {
     const std::string_view mapping = frame.place->mapping;
     return {mapping.starts_with('[') ? std::string(mapping) : "[" + std::string(mapping) + "]", {}};
@@ -65,11 +66,11 @@ private:
   Result<std::string> content(const ExportedEnd& end) override {
     if (format_ == ExportFormat::folded) return tree_.folded();
     return flame_graph(
-        tree_, {.title = run().title, .subtitle = end.summary, .unit = run().timed ? "ns" : "hit"});
+        tree_, {.title = run().title, .subtitle = end.summary, .unit = unit().value_or("hit"), .view = run().view});
   }
 
   static std::uint64_t drawn_weight(const SampleWeight& weight) {
-    return weight.nanoseconds.value_or(weight.hits);
+    return weight.measured.value_or(weight.hits);
   }
 
   ExportFormat format_;
@@ -97,7 +98,7 @@ void Profile::add_event(const Event& event) {
     frame.name = find_name(*event.point);
   else if (event.record != nullptr)
     frame.name = event.record->type ? *event.record->type : event.record->map;
-  add_path({&frame, 1}, {.hits = 1, .nanoseconds = event.latency_ns});
+  add_path({&frame, 1}, {.hits = 1, .measured = event.latency_ns});
 }
 
 void Profile::opened(const OpenCall& call, const Event& /*entry*/) { paths_.open(call); }
@@ -111,12 +112,13 @@ void Profile::closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns
   for (const CallPaths::Call& each : place->calls)
     path.push_back({.name = find_name(*each.point), .point = each.point});
   const std::uint64_t duration = end_ns - std::min(call.begin_ns, end_ns);
-  add_path(path, {.hits = 1, .nanoseconds = duration - std::min(duration, call.children_ns)});
+  add_path(path, {.hits = 1, .measured = duration - std::min(duration, call.children_ns)});
 }
 
 void Profile::add_sample(const StackSample& sample) {
-  if (!run_->sends_calls)
-    add_stack(sample, {.hits = sample.hits, .nanoseconds = sample.latency_ns});
+  if (run_->sends_calls || (run_->value_unit && !sample.value)) return;
+  add_stack(sample, {.hits = sample.hits,
+                     .measured = run_->value_unit ? sample.value : sample.latency_ns});
 }
 
 void Profile::add_aggregate(const ProbePoint& point, const SampleWeight& weight) {
@@ -134,7 +136,7 @@ void Profile::add_histogram(const HistogramRecord& record) {
   if (run_->sends_latencies)
     add_aggregate(*record.point,
                   {.hits = record.histogram.count,
-                   .nanoseconds = static_cast<std::uint64_t>(record.histogram.total)});
+                   .measured = static_cast<std::uint64_t>(record.histogram.total)});
 }
 
 Result<void> Profile::finish(const ExportedEnd& end) {

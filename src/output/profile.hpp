@@ -8,10 +8,11 @@
 
 namespace uprobectl {
 
-// The number of hits of a stack, and the time of calls without the calls inside them.
+// The number of hits of a stack, and what else it weighs: the time of calls without the calls inside
+// them, or the value that the run measures (ExportedRun::value_unit).
 struct SampleWeight {
   std::uint64_t hits = 0;
-  std::optional<std::uint64_t> nanoseconds = {}; // nullopt: not measured
+  std::optional<std::uint64_t> measured = {}; // nullopt: nothing
 };
 
 // A function of the path of a call, or of a hit without a stack.
@@ -36,6 +37,11 @@ public:
 
 protected:
   const ExportedRun& run() const { return *run_; }
+  // The unit of SampleWeight::measured, or nullopt if hits are the only weight.
+  std::optional<std::string> unit() const {
+    return run_->value_unit ? run_->value_unit
+                            : (run_->timed ? std::optional<std::string>("ns") : std::nullopt);
+  }
 
 private:
   virtual void add_stack(const StackSample& sample, const SampleWeight& weight) = 0;

@@ -8,6 +8,7 @@
 #include "dwarf/functions.hpp"
 #include "events/call_report.hpp"
 #include "events/events.hpp"
+#include "events/groups.hpp"
 #include "events/histogram.hpp"
 #include "inventory/inventory.hpp"
 #include "uprobectl/resolve.hpp"
@@ -98,9 +99,12 @@ struct CountRecord {
   const unwind::Stack* stack = nullptr;
   // Stands for missing frames, "[truncated]". Empty if the stack is complete as far as is known.
   std::string_view rest = {};
-  std::uint64_t since_ns = 0; // start of the counted time, CLOCK_MONOTONIC
-  std::uint64_t time_ns = 0;  // its end
-  bool is_interval = false;   // one of several intervals (--interval)
+  const std::vector<ArgumentValue>* by = nullptr; // if counted by values; else null
+  std::optional<group_sums> sums = {};            // of a value, if it is measured
+  bool sums_latency = false;                      // that is a latency in ns
+  std::uint64_t since_ns = 0;                     // start of the counted time, CLOCK_MONOTONIC
+  std::uint64_t time_ns = 0;                      // its end
+  bool is_interval = false;                       // one of several intervals (--interval)
 };
 // The latencies or values measured at a probe (`histogram`).
 struct HistogramRecord {

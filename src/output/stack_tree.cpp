@@ -28,6 +28,54 @@ std::string_view front_scope(std::string_view name) {
   return name.substr(0, is_scope ? end + 2 : 0);
 }
 
+// The brackets of C++ names. "operator<" and the like are not brackets, nor is "->".
+class NameScanner {
+public:
+  explicit NameScanner(std::string_view name) : name_(name) {}
+
+  // Returns the end of what begins at `at`: of a group in brackets, of an operator's name, or of
+  // one character. npos if a bracket is not closed.
+  std::size_t next(std::size_t at) const {
+    if (const std::size_t end = operator_end(at); end != at) return end;
+    if (!is_open(name_[at])) return at + 1;
+    std::string closing;
+    for (std::size_t i = at; i < name_.size();) {
+      if (const std::size_t end = operator_end(i); end != i) {
+        i = end;
+        continue;
+      }
+      const char c = name_[i];
+      if (is_open(c))
+        closing += closing_of(c);
+      else if (!closing.empty() && c == closing.back() && !is_arrow(i))
+        closing.pop_back();
+      ++i;
+      if (closing.empty()) return i;
+    }
+    return std::string_view::npos;
+  }
+
+  static bool is_open(char c) { return c == '<' || c == '(' || c == '[' || c == '{'; }
+
+private:
+  static char closing_of(char open) {
+    return open == '<' ? '>' : open == '(' ? ')' : open == '[' ? ']' : '}';
+  }
+  bool is_arrow(std::size_t at) const { return name_[at] == '>' && at > 0 && name_[at - 1] == '-'; }
+  std::size_t operator_end(std::size_t at) const {
+    constexpr std::string_view word = "operator";
+    if (!name_.substr(at).starts_with(word)) return at;
+    if (at > 0 && (is_letter_or_digit(name_[at - 1]) || name_[at - 1] == '_')) return at;
+    const std::size_t begin = at + word.size();
+    for (const std::string_view sign :
+         {"()", "[]", "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "<", ">"})
+      if (name_.substr(begin).starts_with(sign)) return begin + sign.size();
+    return at;
+  }
+
+  std::string_view name_;
+};
+
 constexpr std::size_t max_folded_bytes = 64 << 20;
 
 struct FoldedLine {
@@ -143,7 +191,41 @@ std::string shorten_text(std::string_view sanitized, std::size_t columns) {
   return std::string(sanitized);
 }
 
-std::string shorten_name(std::string_view sanitized, std::size_t columns) {
+std::string plain_name(std::string_view sanitized) {
+  constexpr std::string_view unnamed = "(anonymous namespace)";
+  const NameScanner scanner(sanitized);
+  std::string plain;
+  bool has_parameters = false;
+  bool has_result = false; // or other words in front
+  for (std::size_t at = 0; at < sanitized.size() && !has_parameters;) {
+    const std::size_t end = scanner.next(at);
+    if (end == std::string_view::npos) return std::string(sanitized);
+    const std::string_view part = sanitized.substr(at, end - at);
+    const std::string_view behind = sanitized.substr(end);
+    const bool is_group = part.front() == '(' && part != unnamed && !plain.empty();
+    if (is_group && plain != "decltype" && !behind.starts_with('.')) {
+      // What follows the parameters are qualifiers, unless this is a function around another one.
+      has_parameters = !behind.starts_with("::");
+    } else if (part.front() == '<' && !plain.empty() && plain.back() != ' ') {
+      // Template arguments.
+    } else if (part == " " && behind.starts_with('<')) {
+      // As in "operator< <int>".
+    } else if (part == " " && !plain.ends_with("operator") && !plain.ends_with("\"\"") &&
+               !plain.ends_with("operator new") && !plain.ends_with("operator delete")) {
+      has_result = true;
+      plain.clear();
+    } else {
+      plain += part;
+    }
+    at = end;
+  }
+  return plain.empty() || (has_result && !has_parameters) ? std::string(sanitized) : plain;
+}
+
+std::string shorten_name(std::string_view name, std::size_t columns) {
+  if (display_columns(name) <= columns) return std::string(name);
+  const std::string plain = plain_name(name);
+  std::string_view sanitized = plain;
   for (std::size_t taken = display_columns(sanitized); taken > columns;) {
     const std::string_view scope = front_scope(sanitized);
     if (scope.empty() || scope.size() == sanitized.size()) break;
@@ -230,6 +312,22 @@ void StackTree::add(std::span<const DrawnFrame> stack, std::uint64_t weight) {
   }
   nodes_->nodes[innermost].own += weight;
   nodes_->total += weight;
+}
+
+StackTree StackTree::inverted(bool without_innermost) const {
+  StackTree other;
+  std::vector<DrawnFrame> stack;
+  for (std::uint32_t end = 1; end < nodes_->nodes.size(); ++end) {
+    const std::uint64_t weight = nodes_->nodes[end].own;
+    if (weight == 0) continue;
+    stack.clear();
+    for (std::uint32_t i = end; i != 0; i = nodes_->nodes[i].parent)
+      stack.push_back(nodes_->texts[nodes_->nodes[i].text]);
+    if (without_innermost) stack.erase(stack.begin());
+    if (!stack.empty()) other.add(stack, weight);
+  }
+  other.nodes_->truncated += nodes_->truncated;
+  return other;
 }
 
 std::string StackTree::folded() const {

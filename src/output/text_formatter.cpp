@@ -434,6 +434,10 @@ public:
 
   void write(const CountRecord& record) override {
     begin_interval(record.time_ns, record.is_interval);
+    if (record.by != nullptr) {
+      write_group(record);
+      return;
+    }
     header(record.pid ? std::initializer_list<std::string_view>{"COUNT", "PID", "COMM", "FUNCTION"}
                       : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
     const std::string count = std::to_string(record.count);
@@ -446,6 +450,41 @@ public:
       table_.row({count, std::to_string(*record.pid), record.comm, name, stack});
     else
       table_.row({count, name, stack});
+    if (!has_stack || !style_.aligned) return;
+    table_.flush();
+    out_.append("    " + joined_frames(record, "\n    ") + "\n");
+  }
+
+  // COUNT [SUM AVERAGE] VALUE… FUNCTION [STACK]
+  void write_group(const CountRecord& record) {
+    std::vector<std::string> names = {"COUNT"};
+    std::vector<std::string> cells = {std::to_string(record.count)};
+    if (const auto& sums = record.sums) {
+      const bool any = sums->measured > 0;
+      const auto show = [&](double number, std::int64_t exact, bool is_sum) {
+        if (!any) return std::string("-");
+        if (record.sums_latency) {
+          std::string duration;
+          append_short_duration(duration, static_cast<std::uint64_t>(number));
+          return duration;
+        }
+        return is_sum ? std::to_string(exact) : fmt::format("{:.6g}", number);
+      };
+      const auto sum = static_cast<std::int64_t>(sums->sum);
+      names.insert(names.end(), {"SUM", "AVERAGE"});
+      cells.push_back(show(static_cast<double>(sum), sum, true));
+      cells.push_back(show(any ? average_of(*sums) : 0, sum, false));
+    }
+    for (const ArgumentValue& value : *record.by) {
+      names.emplace_back(value.name);
+      append_text_value(cells.emplace_back(), value);
+    }
+    names.emplace_back("FUNCTION");
+    cells.push_back(displayed_name(*record.point) + (record.on_return ? " (return)" : ""));
+    const bool has_stack = record.stack != nullptr;
+    if (has_stack && !style_.aligned) cells.push_back(joined_frames(record, " < "));
+    header(std::vector<std::string_view>(names.begin(), names.end()));
+    table_.row(std::vector<std::string_view>(cells.begin(), cells.end()));
     if (!has_stack || !style_.aligned) return;
     table_.flush();
     out_.append("    " + joined_frames(record, "\n    ") + "\n");

@@ -72,6 +72,10 @@ void append_six_integers(std::string& out, std::span<const std::uint64_t> argume
 
 } // namespace
 
+void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+  append_typed(out, arguments);
+}
+
 void append_json_arguments(std::string& out, const Event& event) {
   if (event.typed_arguments)
     append_typed(out, *event.typed_arguments);
@@ -519,6 +523,7 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
   const symbolize::Function* function =
       symbolized && symbolized->function ? &*symbolized->function : nullptr;
   if (is_inlined) function = &*position->inlined;
+  if (function == nullptr && frame.jit) function = frame.jit.get();
   const Text mapping =
       frame.place && !frame.place->mapping.empty() ? Text(frame.place->mapping) : std::nullopt;
   append_number(out, "pc", frame.pc);
@@ -554,7 +559,9 @@ std::string display_frame(const unwind::Frame& frame) {
     const symbolize::SourcePosition* const position = position_of(frame, *symbolized);
     text = position != nullptr ? position->text : symbolized->text;
   } else {
-    text = display_address(frame.pc, frame.place ? frame.place->mapping : std::string_view());
+    const std::string_view mapping = frame.place ? frame.place->mapping : std::string_view();
+    text = frame.jit ? fmt::format("{}+{:#x} ({})", frame.jit->name(), frame.jit->offset, mapping)
+                     : display_address(frame.pc, mapping);
   }
   if (unwind::is_guess(frame.found_by)) text += guess_suffix(frame.found_by);
   return text;

@@ -229,12 +229,20 @@ private:
 
   ExportedRun exported_run(const ClockReading& start) const {
     const CaptureSpec& capture = request_.capture;
+    const GroupSpec& groups = capture.groups;
+    std::optional<std::string> value_unit = request_.stacks.weight;
+    if (groups.measured) value_unit = groups.measured;
+    if (groups.measures_latency || value_unit == "latency") value_unit = "ns";
     // Kernel counts are numbers of hits, even if latencies are measured.
     return {.title = request_.title,
             .start = start,
-            .timed = (capture.pair_calls && !capture.count_stacks) || request_.graph,
+            .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
+                     request_.graph,
+            .value_unit = std::move(value_unit),
+            .view = request_.stacks.view,
             .sends_calls = request_.graph.has_value(),
-            .sends_stacks = capture.stack != StackWalk::none || capture.count_stacks,
+            .sends_stacks = capture.stack != StackWalk::none || capture.count_stacks ||
+                            groups.has(BY_STACK),
             .sends_events = request_.program || capture.send_events,
             .sends_latencies = request_.aggregates.histograms && capture.measure_latency,
             .find_process_name = [this](std::uint32_t pid) {
@@ -426,6 +434,11 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
              "the entry, latencies are known at the return";
   }
+  const bool by_stack = capture.groups.has(BY_STACK);
+  if (!capture.groups.by.empty() && (capture.stack != StackWalk::none || capture.count_stacks))
+    return "--by cannot be combined with --stack: add stack to the values, as in --by stack";
+  if (request.stacks.weight && !capture.send_events)
+    return "--weight needs events: with --count, weigh with --by stack --measure VALUE";
   const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
   if (capture.caller) {
     if (request.program) return "--caller needs the built-in program";
@@ -434,9 +447,10 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   }
   if (walk == StackWalk::none || walk == StackWalk::caller) {
     // A map of the user's program may carry stacks.
-    if (request.program) return std::nullopt;
+    if (request.program || by_stack) return std::nullopt;
     for (const ExportRequest& each : request.exports)
       if (has_only_stacks(each.format)) return each.option + " needs --stack";
+    if (request.stacks.weight) return "--weight needs --stack";
     if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }
   if (request.stacks.save_dir && walk != StackWalk::frame_data)

@@ -7,6 +7,7 @@
 #include "trace/aggregates.hpp"
 #include "trace/caller_code.hpp"
 #include "trace/diagnosis.hpp"
+#include "trace/group_counts.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/returns.hpp"
@@ -33,7 +34,8 @@ constexpr std::uint64_t min_hits_with_cost = 1000;
 // Rejects stacks in a pid namespace: the program reports kernel pids, which name other processes,
 // or none, in /proc there.
 Result<void> check_pid_namespace(const CaptureSpec& capture) {
-  const bool any = capture.stack != StackWalk::none || capture.count_stacks;
+  const bool any =
+      capture.stack != StackWalk::none || capture.count_stacks || capture.groups.has(BY_STACK);
   if (!any || in_initial_pid_namespace()) return {};
   return fail(
       Error{ErrorKind::unsupported, "stacks are not supported in a container"}
@@ -179,7 +181,10 @@ public:
       if (request_.aggregates.counts)
         unwound_.emplace(request_.aggregates, request_.capture, probes_, output_, who.find_name);
     }
-    if (request_.aggregates.counts || request_.aggregates.histograms)
+    if (!request_.capture.groups.by.empty())
+      groups_.emplace(request_.aggregates, request_.capture, request_.probes.target_options,
+                      *program_, probes_, exports_, [this](Bytes record) { return decode(record); });
+    else if (request_.aggregates.counts || request_.aggregates.histograms)
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
                                  request_.probes.target_options, *program_, probes_, exports_,
                                  who.find_name);
@@ -219,10 +224,11 @@ public:
                                 {loss_reasons::corrupt, corrupt_},
                                 {loss_reasons::undecided, program_->lost(LOST_UNDECIDED)},
                                 {loss_reasons::unmapped, program_->lost(LOST_UNMAPPED)}};
-    if (request_.capture.count_by_process || request_.capture.count_stacks)
+    const bool by_values = !request_.capture.groups.by.empty();
+    if (request_.capture.count_by_process || request_.capture.count_stacks || by_values)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
-    if (!request_.capture.pair_calls && !builds_in_calls_) return losses;
+    if (!request_.capture.pair_calls && !builds_in_calls_ && !by_values) return losses;
     // Returns of calls that were skipped at their entry are not missed. Some of these calls have
     // not returned, so this may hide other missed returns.
     const std::uint64_t entry_unseen = program_->lost(LOST_NO_ENTRY);
@@ -300,6 +306,7 @@ public:
   }
   void report_aggregates(KernelAggregates::Time now) override {
     if (kernel_aggregates_) kernel_aggregates_->report(now, output_);
+    if (groups_) groups_->report(now, output_);
     if (unwound_) unwound_->report(now);
   }
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
@@ -308,6 +315,7 @@ public:
     return program_->open_calls() + forgotten_calls_;
   }
   std::uint64_t without_stack() const override {
+    if (groups_) return groups_->without_stack();
     return kernel_aggregates_ ? kernel_aggregates_->without_stack() : 0;
   }
   void show_maps() const override {}
@@ -320,7 +328,7 @@ private:
     const unsigned excluded = COUNT_STACKS | FILTER_BY_CGROUP;
     const bool walks = (run.flags & WALK_STACK) != 0 && (run.flags & ONLY_CALLER) == 0;
     const bool copies = run.max_capacity > 0 || (run.flags & COPY_STACK) != 0;
-    const bool sends_copies = (run.flags & SEND_RECORDS) != 0 && copies;
+    const bool sends_copies = ((run.flags & SEND_RECORDS) != 0 || run.group_by != 0) && copies;
     const bool compares_texts = (run.filter_features & FILTERS_TEXT) != 0;
     // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
     // only for pages of processes that were asked for.
@@ -329,7 +337,8 @@ private:
                                         who.command.empty() && !request_.probes.target_options.app);
     if (settings.kind == ProgramKind::plain && is_for_all) return false;
     return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
-           (run.flags & excluded) == 0 && !walks && (sends_copies || compares_texts);
+           (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && !walks &&
+           (sends_copies || compares_texts);
   }
 
   // One for the entry and one for the return, as far as the run has them.
@@ -420,14 +429,14 @@ private:
   bool take(Bytes record, const Visit& visit) {
     if (const auto pid = process_with_new_stack(record)) {
       if (kernel_aggregates_) kernel_aggregates_->add_process(static_cast<pid_t>(*pid));
+      if (groups_) groups_->add_process(static_cast<pid_t>(*pid));
       return true;
     }
-    auto event = plan_.decode(record);
+    auto event = decode(record);
     if (!event) {
       ++corrupt_;
       return true;
     }
-    if (typed_) typed_->decode(*event, plan_.decode_prepared(record));
     event->ns_pid = namespace_pids_.find(event->pid, event->time_ns);
     if (stacks_)
       if (const auto captured = plan_.decode_stack(record))
@@ -437,6 +446,12 @@ private:
     else if (unwound_)
       unwound_->add(*event, unwind::Stack(), StackCompleteness::complete);
     return !request_.capture.send_events || visit(*event);
+  }
+
+  Result<Event> decode(Bytes record) const {
+    auto event = plan_.decode(record);
+    if (event && typed_) typed_->decode(*event, plan_.decode_prepared(record));
+    return event;
   }
 
   void add_stack(Event& event, const unwind::Stack& stack) const {
@@ -526,6 +541,7 @@ private:
   std::optional<BuiltinProgram> program_;
   std::optional<BuiltinProgram::Settings> loaded_settings_; // with a graph
   std::optional<KernelAggregates> kernel_aggregates_;       // if requested
+  std::optional<GroupCounts> groups_;                       // instead
   std::span<const Probe> probes_;
   ProgramFilter filter_;
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound

@@ -26,7 +26,7 @@ constexpr std::string_view over_max_events = "beyond --max-events";
 constexpr std::string_view output_blocked = "output is blocked: nothing reads it";
 constexpr std::string_view output_closed = "the reader of the output has gone";
 constexpr std::string_view output_failed = "the output could not be written";
-constexpr std::string_view table_full = "more processes or stacks than can be counted";
+constexpr std::string_view table_full = "more processes, stacks or values than can be counted";
 constexpr std::string_view nested =
     "nested deeper than the 64 calls whose returns the kernel probes";
 constexpr std::string_view calls_full = "more calls were under way than can be remembered";

@@ -16,6 +16,38 @@ namespace uprobectl {
 
 namespace {
 
+// Returns an integer as a weight: nothing of a negative one.
+std::optional<std::uint64_t> to_weight(const ArgumentValue& value) {
+  if (value.error) return std::nullopt;
+  std::int64_t number = static_cast<std::int64_t>(value.number);
+  if (value.typed) {
+    if (const auto* const large = std::get_if<std::uint64_t>(&value.typed->value)) return *large;
+    const auto* const integer = std::get_if<std::int64_t>(&value.typed->value);
+    if (integer == nullptr) return std::nullopt;
+    number = *integer;
+  } else if (is_memory(value.type) || is_floating(value.type)) {
+    return std::nullopt;
+  } else if (!is_signed(value.type)) {
+    return value.number;
+  }
+  return number < 0 ? 0 : static_cast<std::uint64_t>(number);
+}
+
+std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
+  if (name == "latency" && event.latency_ns) return event.latency_ns;
+  if (name == "ret" && event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call)
+    return event.typed_return ? to_weight(*event.typed_return) : event.return_value;
+  if (event.typed_arguments) {
+    const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
+    return found == event.typed_arguments->end() ? std::nullopt : to_weight(*found);
+  }
+  const auto source = parse_source_name(name);
+  const bool is_number = source && source->kind == ArgumentSource::Kind::argument;
+  if (!event.has_arguments || !is_number || source->number >= event.arguments.size())
+    return std::nullopt;
+  return event.arguments[source->number];
+}
+
 constexpr std::size_t max_saved = 16;
 constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes each
 // Minimum time between two rereads of the maps of all processes; an app has thousands of mappings.
@@ -193,8 +225,10 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   }
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
-  exports_.take(
-      StackSample{.stack = &stack_, .completeness = completeness_, .latency_ns = event.latency_ns});
+  StackSample sample{
+      .stack = &stack_, .completeness = completeness_, .latency_ns = event.latency_ns};
+  if (outputs_.weight) sample.value = weight_of(event, *outputs_.weight);
+  exports_.take(sample);
   return &stack_;
 }
 

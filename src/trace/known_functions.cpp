@@ -27,7 +27,7 @@ bool is_plain_function(const CapturePoint& probed) {
 } // namespace
 
 Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes) {
-  if (!capture.send_events || !capture.typed) return {};
+  if (!capture.captures_values() || !capture.typed) return {};
   std::set<std::string_view> files;
   for (const Probe& each : probes)
     for (const std::string_view name : file_names(*each.point.binary)) files.insert(name);
@@ -42,9 +42,10 @@ Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe
 }
 
 const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
-  if (!capture_.send_events || !capture_.typed || !is_plain_function(probed)) return nullptr;
+  if (!capture_.captures_values() || !capture_.typed || !is_plain_function(probed)) return nullptr;
   const ProbePoint& point = *probed.point;
-  if (lists_.find(point) < capture_.arguments.size()) return nullptr;
+  const std::size_t list = lists_.find(point);
+  if (list < capture_.arguments.size() && !capture_.arguments[list].is_implied) return nullptr;
   for (const std::string_view file : file_names(*point.binary))
     if (const auto* const found = capture_.prototypes.find(file, *point.symbol)) return found;
   return nullptr;

@@ -92,6 +92,10 @@ struct AggregateSpec {
 struct StackOutputs {
   std::optional<std::string> save_dir; // directory for stacks that are truncated or incomplete
   bool hides_events = false;           // events are counted but not written
+  FlameView view = FlameView::callees; // of flame graphs
+  // What a stack weighs: the name of an argument, `ret` or `latency`; nullopt: 1, or the latency of
+  // paired calls.
+  std::optional<std::string> weight = {};
 };
 
 // How calls are nested (CaptureSpec::nest_calls), shown and summed up.

@@ -11,6 +11,9 @@ namespace uprobectl {
 
 namespace {
 
+// Bytes of strings and memory in the key of a group, beside the results of readings.
+constexpr std::uint32_t max_group_value_bytes = 320;
+
 // Whether the code at the point is native and of this machine. Java methods and static probes
 // describe their arguments themselves.
 bool can_have_types(const CapturePoint& probed) {
@@ -90,6 +93,7 @@ TypedProbes::TypedProbes(std::vector<std::string> debug_places, const CaptureSpe
       moments_(moments_of(capture)) {
   limits_.scalars_only = functions > max_whole_functions;
   limits_.depth = capture.typed_depth;
+  if (!capture.groups.by.empty()) limits_.max_bytes = max_group_value_bytes;
   limits_.max_string = std::min(capture.max_string_bytes, limits_.max_bytes);
 }
 
@@ -123,11 +127,13 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   functions_.emplace_back();
   if (!probed.is_recorded) return {};
   const ProbePoint& point = *probed.point;
-  const ArgumentList* const list = find_list(point);
+  const ArgumentList* list = find_list(point);
+  const bool is_implied = list != nullptr && list->is_implied;
+  if (is_implied && (probed.known != nullptr || point.static_probe || point.java)) list = nullptr;
   const bool wants_paths = list != nullptr && !list->paths.empty();
   const bool wants_values =
-      capture_.send_events &&
-      (wants_paths || (list == nullptr && capture_.typed && probed.known == nullptr));
+      capture_.captures_values() && (wants_paths || (list == nullptr && !is_implied &&
+                                                     capture_.typed && probed.known == nullptr));
   const bool wants_conditions = std::ranges::any_of(
       capture_.filter.terms, [&](const ConditionSpec& each) { return uses_types(each, list); });
   if (!wants_values && !wants_conditions) return {};
@@ -157,11 +163,17 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   if (auto added = add_conditions(probed, place, list); !added)
     return fail(std::move(added).error().within(display_name(point)));
   if (!wants_values) return {};
-  auto values = make_values(place, wants_paths ? list : nullptr);
+  std::optional<reading> measured;
+  auto values = make_values(place, wants_paths ? list : nullptr, measured);
   if (!values) return fail(std::move(values).error().within(display_name(point)));
   if (!probed.prepared) probed.prepared.emplace();
   probed.prepared->replaces_arguments = true;
   probed.prepared->readings = values->readings();
+  if (!capture_.groups.by.empty()) {
+    const std::vector<record_u8> parts = values->group_parts();
+    for (std::size_t i = 0; i < parts.size(); ++i) probed.prepared->readings[i].in_group = parts[i];
+  }
+  if (measured) probed.prepared->readings.push_back(*measured);
   // Nobody has asked for these values: they must not keep the function from being probed.
   if (!wants_paths)
     if (const auto checked = check_prepared(*probed.prepared, moments_); !checked) {
@@ -178,10 +190,31 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   return {};
 }
 
-Result<TypedValues> TypedProbes::make_values(const TypedPlace& place, const ArgumentList* list) {
+// Makes the reading of the value that is summed.
+Result<reading> TypedProbes::make_measured(const TypedPlace& place) const {
+  const auto path = parse_value_path(*capture_.groups.measured);
+  if (!path) return fail(path.error());
+  auto measured = make_typed_number(place, *path);
+  if (measured) measured->in_group = GROUP_SUMMED | GROUP_OMITTED;
+  return measured;
+}
+
+Result<TypedValues> TypedProbes::make_values(const TypedPlace& place, const ArgumentList* list,
+                                             std::optional<reading>& measured) {
   if (list == nullptr) return TypedValues::make(place, limits_);
+  std::vector<ValuePath> paths = list->paths;
+  if (!capture_.groups.by.empty()) // what is only summed is not in the key
+    std::erase_if(paths, [&](const ValuePath& path) {
+      return std::ranges::find(capture_.groups.by, path.text, &GroupValue::text) ==
+             capture_.groups.by.end();
+    });
   std::vector<std::optional<Error>> problems;
-  TypedValues values = TypedValues::make(place, limits_, list->paths, problems);
+  TypedValues values = TypedValues::make(place, limits_, paths, problems);
+  if (capture_.groups.measured) {
+    auto made = make_measured(place);
+    if (made) measured = *made;
+    problems.push_back(made ? std::nullopt : std::optional(std::move(made).error()));
+  }
   if (auto merged = merge_problems(*list, std::move(problems)); !merged)
     return fail(std::move(merged).error());
   return values;
@@ -192,7 +225,7 @@ Result<void> TypedProbes::merge_problems(const ArgumentList& list,
                                          std::vector<std::optional<Error>> problems) {
   if (list.function) {
     for (std::optional<Error>& each : problems)
-      if (each) return fail(std::move(*each).within("--args"));
+      if (each) return fail(std::move(*each).within(option_of_paths()));
     return {};
   }
   if (!general_problems_) {
@@ -207,8 +240,14 @@ Result<void> TypedProbes::merge_problems(const ArgumentList& list,
 Result<void> TypedProbes::check() const {
   if (!general_problems_) return {};
   for (const std::optional<Error>& each : *general_problems_)
-    if (each) return fail(Error(*each).within("--args"));
+    if (each) return fail(Error(*each).within(option_of_paths()));
   return {};
+}
+
+std::string TypedProbes::option_of_paths() const {
+  return capture_.groups.by.empty() ? "--args"
+         : capture_.groups.measured ? "--by or --measure"
+                                    : "--by";
 }
 
 Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace& place,
@@ -242,7 +281,8 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
   for (const ConditionSpec& each : capture_.filter.terms)
     if (each.needs_types() && uses_types(each, list))
       return fail(needs(fmt::format("--if '{}'", each.text)));
-  if (list == nullptr || list->paths.empty() || !capture_.send_events) return {};
+  if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
+  if (list->is_implied && !list->arguments.empty()) return {}; // they need no types
   std::vector<std::optional<Error>> problems;
   for (const ValuePath& path : list->paths)
     problems.emplace_back(needs(fmt::format("'{}'", path.text)));

@@ -58,7 +58,11 @@ private:
   const ArgumentList* find_list(const ProbePoint& point) const;
   Result<void> add_conditions(CapturePoint& probed, const TypedPlace& place,
                               const ArgumentList* list) const;
-  Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list);
+  // `measured` is set to the reading of the value that is summed, if one is asked for.
+  Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list,
+                                  std::optional<reading>& measured);
+  Result<reading> make_measured(const TypedPlace& place) const;
+  std::string option_of_paths() const; // that names the paths
   Result<void> add_untyped(CapturePoint& probed, const ArgumentList* list, const Error& problem);
   Result<void> merge_problems(const ArgumentList& list, std::vector<std::optional<Error>> problems);
 

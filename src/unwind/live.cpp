@@ -67,6 +67,18 @@ std::string stack_data(const Sample& sample, const AddressSpace& space) {
   return data;
 }
 
+// Names the frames whose code is in no file.
+void add_jit_names(Stack& stack, LiveProcess& process) {
+  for (std::size_t i = 0; i < stack.frames.size(); ++i) {
+    Frame& frame = stack.frames[i];
+    const bool has_file =
+        frame.place && frame.place->module != nullptr && frame.place->module->image() != nullptr;
+    if (!frame.place || has_file) continue;
+    const std::uint64_t back = i == 0 ? 0 : host_arch_info().unwind->call_address_offset;
+    frame.jit = process.jit().find(frame.pc - back);
+  }
+}
+
 } // namespace
 
 // The known processes.
@@ -277,6 +289,7 @@ Stack LiveProcesses::unwind(const Sample& sample) {
   if (can_be_completed(stack, process) && state_->read_again(process))
     stack = state_->unwind(sample, process);
   if (state_->uses_source_lines) add_inlined_frames(stack);
+  add_jit_names(stack, process);
   return stack;
 }
 
@@ -313,6 +326,7 @@ Stack LiveProcesses::make_stack(pid_t pid, std::uint64_t time_ns,
   if (can_be_completed(stack, process) && state_->read_again(process))
     stack = state_->make_stack(process, addresses, known);
   if (state_->uses_source_lines) add_inlined_frames(stack);
+  add_jit_names(stack, process);
   return stack;
 }
 

@@ -147,6 +147,7 @@ bool LiveProcess::read(std::uint64_t now) {
   recorded_.clear();
   space_.reset();
   for (const Mapping& mapping : mappings_) prefetch_file(mapping);
+  jit_.read_process(mappings_);
   return true;
 }
 

@@ -2,6 +2,7 @@
 // The mappings of one process while it runs one program, and the files behind them.
 #pragma once
 
+#include "unwind/jit_code.hpp"
 #include "unwind/live.hpp"
 #include "uprobectl/unwind.hpp"
 
@@ -28,7 +29,8 @@ public:
   // since: when the process began to run this program, CLOCK_MONOTONIC in ns; 0: before any record.
   LiveProcess(pid_t pid, std::uint64_t since, ModuleCache& cache,
               const LiveProcesses::NewProgramCheck& has_new_program)
-      : pid_(pid), since_(since), cache_(cache), has_new_program_(has_new_program), files_(pid) {}
+      : pid_(pid), since_(since), cache_(cache), has_new_program_(has_new_program), files_(pid),
+        jit_(pid, files_) {}
   LiveProcess(const LiveProcess&) = delete;
   LiveProcess& operator=(const LiveProcess&) = delete;
 
@@ -62,6 +64,7 @@ public:
   // The result is valid until mappings are read or added.
   AddressSpace& space();
   FileSource& files() { return files_; }
+  JitCode& jit() { return jit_; }
 
 private:
   bool runs_new_program() const { return has_new_program_ && has_new_program_(pid_); }
@@ -73,6 +76,7 @@ private:
   ModuleCache& cache_;
   const LiveProcesses::NewProgramCheck& has_new_program_;
   LiveFiles files_;
+  JitCode jit_;
   std::vector<Mapping> mappings_;
   struct RecordedMapping {
     std::uint64_t time;

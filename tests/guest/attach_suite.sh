@@ -43,6 +43,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/graph_scenarios.sh"
 # shellcheck source=tests/guest/sum_scenarios.sh
 . "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/group_scenarios.sh
+. "$folder/group_scenarios.sh"
 # shellcheck source=tests/guest/inlined_scenarios.sh
 . "$folder/inlined_scenarios.sh"
 # shellcheck source=tests/guest/typed_scenarios.sh
@@ -139,6 +141,7 @@ if in_scope architecture; then
   typed_scenarios
   described_scenarios
   filter_scenarios
+  group_scenarios
   limit_scenarios
   graph_scenarios
   process_scenarios
@@ -159,6 +162,7 @@ if in_scope; then
   load_scenarios
   sum_scenarios
   export_scenarios
+  more_group_scenarios
   known_scenarios
   docs_scenarios
   cookbook_scenarios

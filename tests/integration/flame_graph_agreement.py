@@ -48,8 +48,8 @@ def run(drawer, stacks, *arguments):
     return subprocess.run([drawer, *arguments], input=lines, capture_output=True, check=True).stdout
 
 
-def draw(drawer, stacks):
-    return run(drawer, stacks, "svg", TITLE, SUBTITLE, "hit")
+def draw(drawer, stacks, *view):
+    return run(drawer, stacks, "svg", TITLE, SUBTITLE, "hit", *view)
 
 
 def sums(stacks):
@@ -133,12 +133,45 @@ def check_picture(tap, drawer, stacks):
               [f"{f.lines[0]!r}: {f.label!r}, {f.width} wide" for f in frames[1:] if not fits(f)][:5])
 
 
+def check_views(tap, drawer, stacks):
+    """Views from the innermost function: what passes through each reversed path."""
+    for view, first in (("inverted", 0), ("callers", 1)):
+        turned = [(frames[::-1][first:], weight) for frames, weight in stacks if len(frames) > first]
+        weights, total = sums(turned), sum(weight for _, weight in turned)
+        visible = {path: weight for path, weight in weights.items() if weight * WIDTH >= NARROWEST * total}
+        root = ElementTree.fromstring(draw(drawer, stacks, view))
+        frames = [Drawn(g) for g in root.find(f"{SVG}g[@id='frames']")]
+        paths = with_paths(frames)
+        tap.check(f"view '{view}': {len(visible)} frames with the weights of the stacks from their other end",
+                  [f"{f.lines}: {f.weight}" for f in frames if visible.get(paths[f]) != f.weight][:5]
+                  + ([] if len(frames) == len(visible) else [len(frames)]))
+        note = [text.text for text in root.findall(SVG + "text")][2]
+        tap.check("and it says what is above", [] if note.startswith("Callees above, callers below.") else [note])
+
+
+def check_shades(tap, drawer, stacks):
+    frames = [Drawn(g) for g in ElementTree.fromstring(draw(drawer, stacks)).find(f"{SVG}g[@id='frames']")]
+    ends = {(f.y, f.at + f.weight): f for f in frames[1:]}
+    paths = with_paths(frames)
+    by_place = {paths[f]: f for f in frames}
+    left = [(f, ends.get((f.y, f.at))) for f in frames[1:]]
+    tap.check("a frame has another colour than the one to its left",
+              [f"{f.lines} and {other.lines}: {f.style}" for f, other in left if other and f.style == other.style][:5])
+    tap.check("and another than its caller",
+              [f"{f.lines}: {f.style}" for f in frames if len(paths[f]) > 1
+               and by_place[paths[f][:-1]].style == f.style][:5])
+
+
+# What is left of a name where it does not fit.
+SHORTER = {"ns::Foo<int&>::bar(char const*)": ["ns::Foo::bar", "Foo::bar", "bar"]}
+
+
 def fits(frame):
     name, label = frame.lines[0], frame.label
     if label is None:
         return frame.width < 26
     columns = sum(2 if letter >= "\u2e80" else 1 for letter in label)
-    begins = [name, name.removeprefix("ns::")]
+    begins = [name, *SHORTER.get(name, [])]
     whole = label in begins or (label.endswith("…") and any(text.startswith(label[:-1]) for text in begins))
     return whole and columns * 6.6 <= frame.width
 
@@ -166,6 +199,8 @@ def main(drawer):
     check_folded(tap, drawer, stacks)
     check_picture(tap, drawer, stacks)
     check_colours(tap, drawer)
+    check_views(tap, drawer, stacks)
+    check_shades(tap, drawer, stacks)
     svg = draw(drawer, stacks)
     random_numbers.shuffle(stacks)
     tap.check("the order of the stacks makes no difference",

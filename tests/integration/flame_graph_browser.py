@@ -204,9 +204,12 @@ def check_shapes(tap, browser, drawer, folder):
     tap.check("a caller of 3000 functions is drawn without frames that are too narrow",
               differences(browser.value(count), 3002 - narrow))
     # 106 pixels of 1276: 15 columns.
-    browser.open(draw(drawer, folder, "scopes", ["1\tns::Foo::bar(int)\tapp", "11\tstart\tapp"]))
-    tap.check("of a C++ name that does not fit the scopes are given up first",
-              differences(frames(browser)["ns::Foo::bar(int) 1"]["label"], "Foo::bar(int)"))
+    browser.open(draw(drawer, folder, "scopes", ["1\tint ns::Foo<int>::bar<char>(int) const\tapp", "11\tstart\tapp"]))
+    tap.check("a C++ name that does not fit has no parameters, template arguments and result",
+              differences(frames(browser)["int ns::Foo<int>::bar<char>(int) const 1"]["label"], "ns::Foo::bar"))
+    browser.open(draw(drawer, folder, "longer", ["1\tns::Foo::barometers(int)\tapp", "11\tstart\tapp"]))
+    tap.check("then no scopes, but its own name",
+              differences(frames(browser)["ns::Foo::barometers(int) 1"]["label"], "barometers"))
     odd = ["</title><script>throw 1</script>", "]]></script>&lt;", "a\"b'c<d>&amp;", "größe 東京", "operator<=>"]
     browser.open(draw(drawer, folder, "odd", [f"1\t{name}\t{name}" for name in odd]))
     names = [frame["title"].split("\n")[:2] for frame in browser.value(SHOWN)][1:]

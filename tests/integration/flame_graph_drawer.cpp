@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flame_graph_drawer (folded | svg TITLE SUBTITLE UNIT) < STACKS
+// flame_graph_drawer (folded | svg TITLE SUBTITLE UNIT [inverted | callers]) < STACKS
 // Reads lines `weight TAB name TAB module TAB name TAB module ...`, the outermost frame first, and
 // writes the folded lines or the picture of them. flame_graph_agreement.py and
 // flame_graph_browser.py look at these.
@@ -22,6 +22,11 @@ std::vector<std::string_view> split(std::string_view line) {
   return fields;
 }
 
+FlameView find_view(std::span<char* const> rest) {
+  if (rest.empty()) return FlameView::callees;
+  return rest[0] == std::string_view("inverted") ? FlameView::inverted : FlameView::callers;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -39,9 +44,11 @@ int main(int argc, char** argv) {
   }
   if (arguments.size() == 2 && arguments[1] == std::string_view("folded"))
     std::cout << tree.folded();
-  else if (arguments.size() == 5 && arguments[1] == std::string_view("svg"))
-    std::cout << flame_graph(
-        tree, {.title = arguments[2], .subtitle = arguments[3], .unit = arguments[4]});
+  else if (arguments.size() >= 5 && arguments[1] == std::string_view("svg"))
+    std::cout << flame_graph(tree, {.title = arguments[2],
+                                    .subtitle = arguments[3],
+                                    .unit = arguments[4],
+                                    .view = find_view(arguments.subspan(5))});
   else
     return 2;
   return 0;

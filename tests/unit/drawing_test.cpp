@@ -194,6 +194,27 @@ TEST_CASE("text for a picture has no control characters, and only UTF-8 that XML
 
 TEST_CASE("XML markup is escaped") { CHECK(xml("a<b>&c\"d'") == "a&lt;b&gt;&amp;c&quot;d'"); }
 
+TEST_CASE("a plain name has no parameters, template arguments and result") {
+  CHECK(plain_name("int ns::Foo<int>::bar<char>(long) const") == "ns::Foo::bar");
+  CHECK(plain_name("std::vector<std::pair<int, long>, std::allocator<int> >::push_back(int&&)") ==
+        "std::vector::push_back");
+  CHECK(plain_name("ns::(anonymous namespace)::run(void (*)(int))") ==
+        "ns::(anonymous namespace)::run");
+  CHECK(plain_name("bool operator< <int>(A<int> const&, A<int> const&)") == "operator<");
+  CHECK(plain_name("A::operator()(int) const") == "A::operator()");
+  CHECK(plain_name("A::operator<<(int)") == "A::operator<<");
+  CHECK(plain_name("A::operator bool() const") == "A::operator bool");
+  CHECK(plain_name("operator new(unsigned long)") == "operator new");
+  CHECK(plain_name("outer(int)::{lambda(int)#1}::operator()(int) const") ==
+        "outer::{lambda(int)#1}::operator()");
+  CHECK(plain_name("decltype(auto) f<int>(int)") == "f");
+  CHECK(plain_name("void com.foo.Bar.baz(int)") == "com.foo.Bar.baz");
+  CHECK(plain_name("main.(*T).Run") == "main.(*T).Run");
+  CHECK(plain_name("memcpy") == "memcpy");
+  CHECK(plain_name("broken<(") == "broken<(");
+  CHECK(plain_name("[libfoo.so]") == "[libfoo.so]");
+}
+
 TEST_CASE("text is shortened to columns, of which East Asian letters take two") {
   CHECK(shorten_text("malloc", 6) == "malloc");
   CHECK(shorten_text("malloc", 5) == "mall…");
@@ -206,13 +227,14 @@ TEST_CASE("text is shortened to columns, of which East Asian letters take two") 
   CHECK(shorten_text("東京タワー", 8) == "東京タ…");
 }
 
-TEST_CASE("of a C++ name the scopes in front are given up before its end is") {
+TEST_CASE("a C++ name loses its parameters first, then the scopes in front, then its end") {
   CHECK(shorten_name("ns::Foo::bar(int)", 17) == "ns::Foo::bar(int)");
-  CHECK(shorten_name("ns::Foo::bar(int)", 16) == "Foo::bar(int)");
-  CHECK(shorten_name("ns::Foo::bar(int)", 12) == "bar(int)");
-  CHECK(shorten_name("ns::Foo::bar(int)", 5) == "bar(…");
+  CHECK(shorten_name("ns::Foo::bar(int)", 16) == "ns::Foo::bar");
+  CHECK(shorten_name("ns::Foo::bar(int)", 11) == "Foo::bar");
+  CHECK(shorten_name("ns::Foo::bar(int)", 5) == "bar");
+  CHECK(shorten_name("ns::Foo::barometer(int)", 5) == "baro…");
   CHECK(shorten_name("(anonymous namespace)::bar", 20) == "bar");
-  CHECK(shorten_name("ns::Foo<a::B>::bar", 9) == "Foo<a::B…");
+  CHECK(shorten_name("ns::Foo<a::B>::bar", 9) == "Foo::bar");
   CHECK(shorten_name("ns::", 3) == "ns…");
   CHECK(shorten_name("memcpy.part.0", 8) == "memcpy.…");
 }

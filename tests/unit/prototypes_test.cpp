@@ -108,6 +108,11 @@ TEST_CASE("mistakes in a table have a line and a column") {
   CHECK(mistake_in("type [mips] x = u8") ==
         "line 1, column 7: unknown architecture (expected x86_64 or aarch64)");
   CHECK(mistake_in("library a\nf(b:s32, a:s3)") == "line 2, column 10: unknown type 's3'");
+  PrototypeTable table;
+  const auto added = table.add("type t = s3");
+  REQUIRE(!added);
+  CHECK(added.error().hints == parse_arguments("x:s3").error().hints);
+  CHECK(!added.error().hints.empty());
   CHECK(mistake_in("library a\nf(a:buf[n], b:s32)") ==
         "line 2, column 3: 'n': the list has no argument of this name");
   CHECK(mistake_in("library a\nf(a:buf[ret]) = s32") ==

@@ -8,6 +8,7 @@
 // runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies, WITHOUT_RING for
 // Linux before 5.8, SLEEPABLE for runs that read memory which may not be resident (user_memory.h).
 #include "exits.h"
+#include "groups.h"
 #include "limits.h"
 #include "stacks.h"
 
@@ -174,6 +175,23 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
 #endif
 }
 
+// Counts an entry or a return by its values. Its key is built in `calls`.
+static __always_inline void count_values(struct registers* regs, const struct capture_plan* plan,
+                                         __u64 number, __u32 moment, __u32 left_by) {
+  if (settings.group_by == 0) return;
+  struct call_key key = make_call_key(regs, plan, number, 0);
+  int existed;
+  struct probe_record* record = open_call(&key, &existed);
+  if (!record) {
+    count_lost(LOST_CALLS_FULL);
+    return;
+  }
+  fill_values(record, regs, plan, moment);
+  count_group(record, regs, plan, number, moment == MOMENT_RETURN ? RECORD_RETURN : RECORD_ENTRY,
+              left_by, 0);
+  close_call(&key);
+}
+
 // Saves the values of an entry until its return.
 static __always_inline void begin_call(struct registers* regs, const struct capture_plan* plan,
                                        __u64 number, __u64 known) {
@@ -191,7 +209,7 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
     count_lost(LOST_NO_RETURN);
   record->latency_ns = stack_end(regs, &key);             // holds the stack end until the return
   if (filters_use(FILTERS_CALLS)) record->cookie = known; // likewise
-  if (settings.flags & SEND_RECORDS) {
+  if ((settings.flags & SEND_RECORDS) || settings.group_by != 0) {
     fill_values(record, regs, plan, MOMENT_ENTRY);
     fill_registers(record, regs);
     init_stack(record, regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN);
@@ -225,9 +243,13 @@ static __always_inline void report_call(struct registers* regs, const struct cap
   count_stack(regs, plan, number, MOMENT_RETURN, left_by);
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
   measure_reading(regs, plan, number, MOMENT_RETURN, left_by);
-  if (!(settings.flags & SEND_RECORDS)) return;
-  fill_header(record, number, RECORD_CALL, left_by);
+  if (!(settings.flags & SEND_RECORDS) && settings.group_by == 0) return;
   fill_values(record, regs, plan, MOMENT_RETURN);
+  if (settings.group_by != 0) {
+    count_group(record, regs, plan, number, RECORD_CALL, left_by, latency);
+    return; // no record is sent
+  }
+  fill_header(record, number, RECORD_CALL, left_by);
   record->time_ns = now;
   record->latency_ns = latency;
   restore_caller(record, regs, plan, popped);
@@ -280,6 +302,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
   count_process(number);
   count_stack(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
   measure_reading(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
+  count_values(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
   if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_ENTRY, 0, LEFT_UNKNOWN);
   return 0;
 }
@@ -309,6 +332,7 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
   count_process(number);
   count_stack(regs, plan, number, MOMENT_RETURN, left_by);
   measure_reading(regs, plan, number, MOMENT_RETURN, left_by);
+  count_values(regs, plan, number, MOMENT_RETURN, left_by);
   if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_RETURN, popped, left_by);
   return 0;
 }

@@ -171,6 +171,14 @@ struct {
   __type(value, struct process_count);
 } stack_counts SEC(".maps");
 
+/* The key is a struct group_head with what follows it in records. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __uint(key_size, sizeof(struct group_head));
+  __uint(value_size, sizeof(struct group_sums));
+} groups SEC(".maps");
+
 /* By probe and CPU. */
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

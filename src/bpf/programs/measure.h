@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Aggregates: counts by process and by stack, and histograms. */
+/* Aggregates: counts by process and by stack, and histograms. Counts by values: groups.h. */
 #pragma once
 
 #include "filter.h"

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/groups.hpp"
+
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::string_view result_name = "ret";
+
+struct NamedFact {
+  std::string_view name;
+  group_feature fact;
+};
+// As in --if: `thread` is the name of the thread that hit the probe.
+constexpr std::array named_facts = {NamedFact{"pid", BY_PROCESS_ID}, NamedFact{"tid", BY_THREAD_ID},
+                                    NamedFact{"comm", BY_THREAD_NAME},
+                                    NamedFact{"thread", BY_THREAD_NAME},
+                                    NamedFact{"stack", BY_STACK}};
+
+bool declares(const ArgumentList& list, std::string_view name) {
+  return std::ranges::find(list.arguments, name, &ArgumentSpec::name) != list.arguments.end() ||
+         std::ranges::find(list.paths, name, &ValuePath::text) != list.paths.end();
+}
+
+// The addresses of a key are replaced (GROUP_ONLY_NULL), so errors must not show them.
+void hide_address(std::string& reason) {
+  constexpr std::string_view before = "memory at 0x1 ";
+  if (const auto at = reason.find(before); at != std::string::npos)
+    reason.replace(at, before.size(), "memory ");
+}
+
+ArgumentValue number_value(std::string_view name, std::uint64_t number) {
+  return {.name = name, .type = ArgumentType::u32, .number = number, .bytes = {}, .error = {}};
+}
+
+ArgumentValue missing_value(std::string_view name, std::string reason) {
+  return {.name = name, .bytes = {}, .error = std::move(reason)};
+}
+
+ArgumentValue named_value(const std::string& name, const Event& event) {
+  if (name == result_name) {
+    if (event.left_by == ExitKind::tail_call) return missing_value(name, "left by a tail call");
+    if (event.typed_return) return *event.typed_return;
+  }
+  if (event.typed_arguments) {
+    const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
+    if (found != event.typed_arguments->end()) return *found;
+  }
+  return missing_value(name, "not available here");
+}
+
+} // namespace
+
+bool GroupSpec::has(group_feature fact) const {
+  return std::ranges::find(by, fact, &GroupValue::fact) != by.end();
+}
+
+bool GroupSpec::reads_arguments() const {
+  return (measured && measured != result_name) ||
+         std::ranges::any_of(
+             by, [](const GroupValue& each) { return !each.fact && each.text != result_name; });
+}
+
+bool GroupSpec::reads_result() const {
+  return measured == result_name || std::ranges::any_of(by, [](const GroupValue& each) {
+           return !each.fact && each.text == result_name;
+         });
+}
+
+std::vector<std::string> GroupSpec::names() const {
+  std::vector<std::string> found;
+  for (const GroupValue& each : by)
+    if (!each.fact) found.push_back(each.text);
+  return found;
+}
+
+Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared) {
+  GroupSpec groups;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view name = trimmed(text.substr(at, comma - at), " ");
+    at = comma + 1;
+    if (name.empty())
+      return fail(ErrorKind::usage, "missing value in " + in_single_quotes(text) +
+                                        " (expected for example path, comm or arg0)");
+    if (std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end())
+      return fail(ErrorKind::usage, in_single_quotes(name) + " given twice");
+    if (groups.by.size() == max_group_values)
+      return fail(ErrorKind::usage, fmt::format("more than {} values", max_group_values));
+    GroupValue value{.text = std::string(name)};
+    const bool is_declared =
+        std::ranges::any_of(declared, [&](const auto& list) { return declares(list, name); });
+    const auto* const fact = std::ranges::find(named_facts, name, &NamedFact::name);
+    if (!is_declared && fact != named_facts.end()) value.fact = fact->fact;
+    groups.by.push_back(std::move(value));
+  }
+  return groups;
+}
+
+Result<ArgumentList> implied_arguments(const GroupSpec& groups) {
+  ArgumentList list;
+  list.is_implied = true;
+  std::vector<std::string> names = groups.names();
+  if (groups.measured && std::ranges::find(names, *groups.measured) == names.end())
+    names.push_back(*groups.measured);
+  const bool all_places = std::ranges::all_of(
+      names, [](const auto& name) { return parse_source_name(name).has_value(); });
+  if (all_places)
+    for (const std::string& name : names) {
+      ArgumentSpec& spec = list.arguments.emplace_back();
+      spec.name = name;
+      spec.source = *parse_source_name(name);
+    }
+  if (all_places &&
+      std::ranges::any_of(names, [](const auto& name) { return name != result_name; }))
+    return list;
+  for (const std::string& name : names) {
+    auto path = parse_value_path(name);
+    if (!path) return fail(std::move(path).error());
+    list.paths.push_back(std::move(*path));
+  }
+  return list;
+}
+
+Result<void> limit_arguments(const GroupSpec& groups, std::vector<ArgumentList>& lists) {
+  std::vector<std::string> names = groups.names();
+  if (groups.measured) names.push_back(*groups.measured);
+  for (const std::string& name : names)
+    if (!parse_source_name(name) &&
+        std::ranges::none_of(lists, [&](const auto& list) { return declares(list, name); }))
+      return fail(ErrorKind::usage, in_single_quotes(name) + " is not among the values of --args");
+  for (ArgumentList& list : lists)
+    std::erase_if(list.paths, [&](const ValuePath& path) {
+      return std::ranges::find(names, path.text) == names.end();
+    });
+  return {};
+}
+
+std::uint32_t max_group_string(const GroupSpec& groups) {
+  // Of each value the result of its reading, and maybe of another one for its address or length.
+  constexpr std::uint32_t overhead = 2 * sizeof(reading_result) + 16;
+  const auto values = static_cast<std::uint32_t>(groups.by.size() + (groups.measured ? 1 : 0));
+  const std::uint32_t each = (MAX_GROUP_BYTES - sizeof(group_head)) / std::max(values, 1U);
+  return std::min(default_string_bytes, each - overhead);
+}
+
+double average_of(const group_sums& sums) {
+  return static_cast<double>(static_cast<std::int64_t>(sums.sum)) /
+         static_cast<double>(sums.measured);
+}
+
+std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event) {
+  std::vector<ArgumentValue> values;
+  for (const GroupValue& each : groups.by) {
+    if (each.fact == BY_PROCESS_ID) {
+      values.push_back(number_value(each.text, event.pid));
+    } else if (each.fact == BY_THREAD_ID) {
+      values.push_back(number_value(each.text, event.tid));
+    } else if (each.fact == BY_THREAD_NAME) {
+      values.push_back(
+          {.name = each.text, .type = ArgumentType::string, .bytes = event.comm, .error = {}});
+    } else if (!each.fact) {
+      ArgumentValue& value = values.emplace_back(named_value(each.text, event));
+      value.name = each.text;
+      if (value.error) hide_address(*value.error);
+      if (value.typed)
+        if (auto* const unread = std::get_if<DataValue::Unreadable>(&value.typed->value)) {
+          hide_address(unread->reason);
+          hide_address(unread->text);
+        }
+    }
+  }
+  return values;
+}
+
+} // namespace uprobectl

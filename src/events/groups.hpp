@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts by values (--by): which values are the key of a group, and what is summed for each group.
+#pragma once
+
+#include "bpf/record.h"
+#include "events/arguments.hpp"
+#include "events/events.hpp"
+
+namespace uprobectl {
+
+// A value by which hits are counted.
+struct GroupValue {
+  std::string text; // as typed
+  // What the text means: enum group_feature; nullopt: an argument, a path or `ret`.
+  std::optional<group_feature> fact = {};
+};
+
+// How hits are counted by values. Without values they are not.
+struct GroupSpec {
+  std::vector<GroupValue> by;
+  std::optional<std::string> measured = {}; // an argument, a path or `ret`, whose values are summed
+  bool measures_latency = false;            // instead
+
+  bool has(group_feature fact) const;
+  // Whether arguments or `ret` are read, and of these only or also the result.
+  bool reads_arguments() const;
+  bool reads_result() const;
+  // The names of `by`, without facts.
+  std::vector<std::string> names() const;
+};
+
+constexpr std::size_t max_group_values = 8;
+
+// Parses "a,b". A name of `declared` is that argument, even if it is also that of a fact. Fails
+// with `usage`.
+Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared);
+
+// Returns the list of arguments to capture if there are no others: ArgumentList::is_implied.
+// Fails with `usage` if a value is neither a fact nor a path.
+Result<ArgumentList> implied_arguments(const GroupSpec& groups);
+
+// Removes the paths that are not asked for from the lists. Fails with `usage` if a value is in none
+// of them.
+Result<void> limit_arguments(const GroupSpec& groups, std::vector<ArgumentList>& lists);
+
+// Returns how many bytes of a string can be in a key with these values.
+std::uint32_t max_group_string(const GroupSpec& groups);
+
+// Of the measured values; at least one.
+double average_of(const group_sums& sums);
+
+// Returns the values of a group, in the order of GroupSpec::by; borrows the names. `event` is its
+// decoded key. A stack is not among them.
+std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event);
+
+} // namespace uprobectl

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports the counts by values (--by) that the built-in program keeps.
+#pragma once
+
+#include "trace/aggregates.hpp"
+
+namespace uprobectl {
+
+class GroupCounts {
+public:
+  using Time = std::chrono::steady_clock::time_point; // CLOCK_MONOTONIC
+  // Decodes the key of a group.
+  using Decode = std::function<Result<Event>(Bytes record)>;
+
+  // Borrows the arguments but `decode`. Counting begins now. `where` gives the debug info and DEX
+  // files.
+  GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture, const TargetOptions& where,
+              const BuiltinProgram& program, std::span<const Probe> probes, Exports& exports,
+              Decode decode);
+
+  // Reads the mappings of a process that sent a new stack.
+  void add_process(pid_t pid) { processes_.read_process(pid); }
+  // Reports what was counted since the last call, the highest count first.
+  void report(Time now, Output& output);
+  std::uint64_t without_stack() const { return without_stack_; } // reported hits
+
+private:
+  // What is shown in one row: groups whose keys differ only in what is not shown.
+  struct Row {
+    std::size_t probe = 0; // Probe::first
+    bool on_return = false;
+    std::vector<ArgumentValue> values;
+    std::optional<unwind::Stack> stack; // if counted by it
+    StackCompleteness completeness = StackCompleteness::complete;
+    group_sums sums = {};
+  };
+  std::vector<Row> take_new_rows();
+  void add_stack(Row& row, const GroupCount& group, std::string& key);
+
+  const AggregateSpec& spec_;
+  const CaptureSpec& capture_;
+  const BuiltinProgram& program_;
+  std::span<const Probe> probes_;
+  Exports& exports_; // receives the stacks
+  Decode decode_;
+  std::uint64_t since_ns_ = 0;
+  std::map<std::string, group_sums> reported_; // the sums at the last report, by key
+  std::uint64_t without_stack_ = 0;
+  unwind::LiveProcesses processes_;
+};
+
+} // namespace uprobectl

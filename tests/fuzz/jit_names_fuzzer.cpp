@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Perf maps and jitdump files: functions never overlap, whatever the file has.
+#include "symbolize/jit_names.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
+  symbolize::JitTable table;
+  const auto map = symbolize::add_perf_map(table, bytes);
+  const auto dump = symbolize::add_jitdump(table, bytes);
+  if (!map && !dump && map.error().message.empty()) std::abort();
+  for (std::size_t at = 0; at + 8 <= size; ++at) {
+    const auto address = read_at<std::uint64_t>(bytes, at);
+    const symbolize::JitFunction* const found = table.find(*address);
+    if (found == nullptr) continue;
+    if (*address < found->start || *address - found->start >= found->size) std::abort();
+    if (found->name == nullptr || found->name->size() > symbolize::max_jit_name) std::abort();
+  }
+  return 0;
+}
