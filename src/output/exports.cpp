@@ -182,7 +182,8 @@ std::vector<Error> Exports::finish(ExportedEnd end) {
     if (auto finished = each->finish(end); !finished) errors.push_back(std::move(finished).error());
   if (!exports_.empty() && hits_ > 0 && unweighed_ == hits_)
     errors.push_back(
-        Error{ErrorKind::not_found, fmt::format("--weight: no hit has a value '{}'", *run_.value_unit)}
+        Error{ErrorKind::not_found,
+              fmt::format("--weight: no hit has a value '{}'", *run_.value_unit)}
             .hint("name a value that events show: see them without exports, or declare it with "
                   "--args"));
   return errors;

@@ -316,7 +316,7 @@ private:
   }
 
   std::string counted_unit(std::uint64_t count) const {
-    const bool has_plural = texts_.unit == "hit";
+    const bool has_plural = texts_.unit != "ns" && !texts_.is_value;
     return clean(texts_.unit) + (count == 1 || !has_plural ? "" : "s");
   }
 

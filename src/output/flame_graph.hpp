@@ -66,7 +66,8 @@ enum class FlameView : std::uint8_t {
 struct FlameGraphTexts {
   std::string title;        // "uprobectl attach libc.so.6 malloc"
   std::string subtitle;     // "10s, 4711 stacks of 3 processes, 2 truncated"
-  std::string unit = "hit"; // of weights: "1 hit", "2 hits"; others have no plural
+  std::string unit = "hit"; // of weights: "1 hit", "2 hits"; "ns" has no plural
+  bool is_value = false;    // the unit is the name of a value, which has no plural
   FlameView view = FlameView::callees;
 };
 // Returns an SVG in which callers are above their callees and widths are proportional to weights.

@@ -65,8 +65,11 @@ private:
 
   Result<std::string> content(const ExportedEnd& end) override {
     if (format_ == ExportFormat::folded) return tree_.folded();
-    return flame_graph(
-        tree_, {.title = run().title, .subtitle = end.summary, .unit = unit().value_or("hit"), .view = run().view});
+    return flame_graph(tree_, {.title = run().title,
+                               .subtitle = end.summary,
+                               .unit = unit().value_or("hit"),
+                               .is_value = run().value_unit.has_value(),
+                               .view = run().view});
   }
 
   static std::uint64_t drawn_weight(const SampleWeight& weight) {
@@ -117,8 +120,8 @@ void Profile::closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns
 
 void Profile::add_sample(const StackSample& sample) {
   if (run_->sends_calls || (run_->value_unit && !sample.value)) return;
-  add_stack(sample, {.hits = sample.hits,
-                     .measured = run_->value_unit ? sample.value : sample.latency_ns});
+  add_stack(sample,
+            {.hits = sample.hits, .measured = run_->value_unit ? sample.value : sample.latency_ns});
 }
 
 void Profile::add_aggregate(const ProbePoint& point, const SampleWeight& weight) {
@@ -134,9 +137,8 @@ void Profile::add_count(const CountRecord& count) {
 
 void Profile::add_histogram(const HistogramRecord& record) {
   if (run_->sends_latencies)
-    add_aggregate(*record.point,
-                  {.hits = record.histogram.count,
-                   .measured = static_cast<std::uint64_t>(record.histogram.total)});
+    add_aggregate(*record.point, {.hits = record.histogram.count,
+                                  .measured = static_cast<std::uint64_t>(record.histogram.total)});
 }
 
 Result<void> Profile::finish(const ExportedEnd& end) {

@@ -241,8 +241,8 @@ private:
             .value_unit = std::move(value_unit),
             .view = request_.stacks.view,
             .sends_calls = request_.graph.has_value(),
-            .sends_stacks = capture.stack != StackWalk::none || capture.count_stacks ||
-                            groups.has(BY_STACK),
+            .sends_stacks =
+                capture.stack != StackWalk::none || capture.count_stacks || groups.has(BY_STACK),
             .sends_events = request_.program || capture.send_events,
             .sends_latencies = request_.aggregates.histograms && capture.measure_latency,
             .find_process_name = [this](std::uint32_t pid) {

@@ -183,7 +183,8 @@ public:
     }
     if (!request_.capture.groups.by.empty())
       groups_.emplace(request_.aggregates, request_.capture, request_.probes.target_options,
-                      *program_, probes_, exports_, [this](Bytes record) { return decode(record); });
+                      *program_, probes_, exports_,
+                      [this](Bytes record) { return decode(record); });
     else if (request_.aggregates.counts || request_.aggregates.histograms)
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
                                  request_.probes.target_options, *program_, probes_, exports_,

@@ -156,12 +156,11 @@ TEST_CASE("a frame is a group with its title, its rectangle and as much of its n
   add(tree, {"main", "std::vector<int>::push_back(int&&)"}, 3);
   add(tree, {"main"}, 37);
   const std::string svg = flame_graph(tree, {.title = "t", .subtitle = "s", .unit = "ns"});
-  CHECK(
-      svg.find(
-          "<g data-at=\"0\" data-weight=\"3\"><title>std::vector&lt;int&gt;::push_back(int&amp;&amp;)\n"
-          "app\n3 of 40 ns, 7.50%</title>"
-          "<rect class=\"m0\" x=\"12.00\" y=\"155\" width=\"88.20\" height=\"17\"/>"
-          "<text x=\"15.00\" y=\"167\">vector&lt;int&gt;…</text></g>") != svg.npos);
+  CHECK(svg.find("<g data-at=\"0\" data-weight=\"3\" data-short=\"std::vector::push_back\">"
+                 "<title>std::vector&lt;int&gt;::push_back(int&amp;&amp;)\n"
+                 "app\n3 of 40 ns, 7.50%</title>"
+                 "<rect class=\"m0b\" x=\"12.00\" y=\"155\" width=\"88.20\" height=\"17\"/>"
+                 "<text x=\"15.00\" y=\"167\">push_back</text></g>") != svg.npos);
 }
 
 TEST_CASE("the unit is counted") {
@@ -173,6 +172,8 @@ TEST_CASE("the unit is counted") {
   add(tree, {"main"}, 1);
   CHECK(flame_graph(tree, {.title = "", .subtitle = "", .unit = "byte"}).find("2 of 2 bytes, ") !=
         std::string::npos);
+  const FlameGraphTexts value{.title = "", .subtitle = "", .unit = "size", .is_value = true};
+  CHECK(flame_graph(tree, value).find("2 of 2 size, ") != std::string::npos);
 }
 
 TEST_CASE("a picture has as many rows as its deepest stack and one for all") {
