@@ -26,10 +26,14 @@ namespace uprobectl::art {
 constexpr std::uint32_t oldest_version = 131; // Android 8.1
 constexpr std::uint32_t newest_version = 275; // Android 17
 
-// Places to search for DEX files, besides the VDEX file and the locations in the OAT file.
+class NameMapping; // the mapping file of R8 or ProGuard (art/name_mapping.hpp)
+
+// Where the names of methods come from: places to search for DEX files, besides the VDEX file and
+// the locations in the OAT file.
 struct DexSearch {
   std::vector<std::string> files;  // given by the user: .dex, .vdex, jar or APK
   std::optional<std::string> root; // the sysroot: a directory with the files of a device
+  std::shared_ptr<const NameMapping> mapping = {}; // the names of the source, if they were changed
 };
 
 // access_flags of the DEX format.
@@ -142,7 +146,10 @@ public:
   // The methods of a class, compiled or not, in the order of the DEX file.
   std::vector<Method> class_methods(Class defined) const;
 
-  Signature signature(const Method& method) const;
+  Signature signature(const Method& method) const; // with the names in the DEX file
+  const NameMapping* mapping() const;              // DexSearch::mapping; null if there is none
+  // The ids of the mapping files that R8 wrote for the DEX files; empty if they have none.
+  std::vector<std::string_view> map_ids() const;
   // Appends "com.foo.Bar.baz" to the text; faster than signature().
   void append_qualified_name(const Method& method, std::string& text) const;
 

@@ -180,6 +180,11 @@ struct TargetOptions {
   std::vector<pid_t> pids; // -p: search their mappings and mount namespaces first
   // --app: search the files of this Android package first. Excludes pids.
   std::optional<std::string> app;
+  // --app-dir: search the files of the Android package in this folder, and nothing else. Excludes
+  // pids and app.
+  std::optional<std::string> app_dir;
+  // --abi: the ABI of app_dir, one of known_abis(); nullopt: all of them.
+  std::optional<std::string> abi;
   // --debug-dir: directories, symbol files and ZIP archives to search for the symbols of a stripped
   // file.
   std::vector<std::string> debug_places;
@@ -213,6 +218,9 @@ struct TargetFile {
   std::vector<std::string> warnings;        // about the choice of this file
 };
 
+// The names of the ABIs of Android: "arm64-v8a", ...
+std::vector<std::string> known_abis();
+
 // The result of Target::resolve_spelled().
 struct ResolvedFunction {
   Result<std::vector<ProbePoint>> points;
@@ -224,7 +232,7 @@ struct ResolvedFunction {
 // All files that a TARGET means, usually one. An entry pattern (ARCHIVE!/lib/*/libfoo.so) means all
 // matching library entries, in the order of the archive's directory, unless an entry has exactly
 // that name. `*` means every file that the processes map executable, in the order of their
-// mappings, or every ELF file of the app for this device.
+// mappings, or every ELF file of the app for this device or for the ABI.
 struct Targets {
   std::string text;                  // as typed
   bool several = false;              // the text is a pattern or `*`, even if it means one file now
@@ -340,6 +348,10 @@ std::string compiler_filter_note(const art::OatFile& oat);
 // Returns the warning for a file of an unknown OAT version, newer than the supported ones; empty
 // for others.
 std::string newer_version_warning(std::string_view subject, const art::OatFile& oat);
+
+// Returns the warning for a mapping that R8 has written for another build than that of the file's
+// DEX files; empty for others.
+std::string mapping_warning(std::string_view subject, const art::OatFile& oat);
 
 // The places of one FUNCTION in several files.
 struct FunctionResult {

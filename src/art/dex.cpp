@@ -368,6 +368,70 @@ void append_type(std::string_view descriptor, std::string& text) {
   for (std::size_t i = 0; i < dimensions; ++i) text += "[]";
 }
 
+namespace {
+
+// Removes the type descriptor at the start and returns its Java name. `is_return`: it may be void.
+std::optional<std::string> take_type(std::string_view& descriptor, bool is_return) {
+  constexpr std::size_t max_dimensions = 255;
+  const auto dimensions = descriptor.find_first_not_of('[');
+  if (dimensions == std::string_view::npos || dimensions > max_dimensions) return std::nullopt;
+  const char first = descriptor[dimensions];
+  std::size_t size = dimensions + 1;
+  if (first == 'L') {
+    const auto end = descriptor.find(';');
+    if (end == std::string_view::npos || end == dimensions + 1) return std::nullopt;
+    size = end + 1;
+  } else if (primitive_type_name(first).empty() || (first == 'V' && !(is_return && size == 1))) {
+    return std::nullopt;
+  }
+  std::string type;
+  append_type(descriptor.substr(0, size), type);
+  descriptor.remove_prefix(size);
+  return type;
+}
+
+} // namespace
+
+std::optional<MethodTypes> parse_descriptor(std::string_view descriptor) {
+  if (!descriptor.starts_with('(')) return std::nullopt;
+  descriptor.remove_prefix(1);
+  MethodTypes types;
+  while (!descriptor.starts_with(')')) {
+    auto type = take_type(descriptor, false);
+    if (!type) return std::nullopt;
+    types.parameters.push_back(std::move(*type));
+  }
+  descriptor.remove_prefix(1);
+  auto type = take_type(descriptor, true);
+  if (!type || !descriptor.empty()) return std::nullopt;
+  types.return_type = std::move(*type);
+  return types;
+}
+
+std::vector<std::string_view> r8_map_ids(const DexFile& dex) {
+  constexpr std::string_view marker = "~~R8{";
+  constexpr std::string_view key = "\"pg-map-id\":\"";
+  constexpr std::size_t max_markers = 16; // R8 keeps those of libraries
+  std::uint32_t begin = 0;                // the strings are sorted
+  for (std::uint32_t end = dex.string_count(); begin < end;) {
+    const std::uint32_t middle = begin + (end - begin) / 2;
+    if (dex.string(middle).value_or("") < marker)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  std::vector<std::string_view> ids;
+  for (; ids.size() < max_markers; ++begin) {
+    const auto text = dex.string(begin);
+    if (!text || !text->starts_with(marker)) return ids;
+    const auto at = text->find(key);
+    if (at == std::string_view::npos) continue;
+    const auto id = text->substr(at + key.size());
+    ids.push_back(id.substr(0, id.find('"')));
+  }
+  return ids;
+}
+
 void append_dex_method_name(const DexFile& dex, std::uint32_t method, std::string& text) {
   const auto id = dex.method_id(method).value_or(DexFile::MethodId());
   append_type(dex.type(id.type).value_or("?"), text);

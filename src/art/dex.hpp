@@ -70,6 +70,7 @@ public:
   std::uint32_t class_count() const { return classes_.count; }
   std::uint32_t method_count() const { return methods_.count; }
   std::uint32_t field_count() const { return fields_.count; }
+  std::uint32_t string_count() const { return strings_.count; }
 
   std::optional<Class> class_def(std::uint32_t index) const;
   std::optional<MethodId> method_id(std::uint32_t index) const;
@@ -163,8 +164,19 @@ Result<Vdex> parse_vdex(Bytes bytes);
 // "[[I". Appends an invalid descriptor unchanged.
 void append_type(std::string_view descriptor, std::string& text);
 
+// The types of a method descriptor (JVMS 4.3.3), as append_type() writes them: "([JLa/B;)V".
+struct MethodTypes {
+  std::string return_type;
+  std::vector<std::string> parameters;
+};
+std::optional<MethodTypes> parse_descriptor(std::string_view descriptor);
+
 // Converts modified UTF-8 to UTF-8 and appends it.
 void append_utf8(std::string_view modified, std::string& text);
+
+// Returns the ids of the mapping files that R8 wrote for the code, usually one: its marker in the
+// strings has it, `~~R8{…,"pg-map-id":"3f1c2ab",…}` (com.android.tools.r8.dex.Marker).
+std::vector<std::string_view> r8_map_ids(const DexFile& dex);
 
 // Returns the signature of a method, by its index in method_ids. Unreadable names are "?", and so
 // are names beyond max_signature_size bytes in total, which only malicious files reach.

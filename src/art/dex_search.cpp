@@ -5,6 +5,7 @@
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <zlib.h>
 
 namespace uprobectl::art {
@@ -56,10 +57,21 @@ std::uint32_t DexSource::common_checksum() {
   std::uint32_t checksum = 0;
   if (archive())
     (void)archive()->for_each([&](const ArchiveEntry& entry) {
-      if (is_classes_entry(entry.name)) checksum ^= entry.crc32;
+      if (!is_classes_entry(entry.name)) return true;
+      checksum ^= entry.crc32;
+      entry_crcs_.push_back(entry.crc32);
       return true;
     });
   return common_checksum_.emplace(checksum);
+}
+
+bool DexSource::may_have(std::uint32_t checksum) {
+  // The sum starts with 0 or with 1, depending on the version.
+  if ((common_checksum() | 1U) == (checksum | 1U)) return true;
+  // The checksum of file i of a container is its CRC + i. An OAT file has at most 65535 DEX files.
+  return std::ranges::any_of(entry_crcs_, [&](std::uint32_t crc) {
+    return checksum - crc <= std::numeric_limits<std::uint16_t>::max();
+  });
 }
 
 const Result<DexSource::Content>& DexSource::content(const ArchiveEntry& entry,
@@ -192,6 +204,9 @@ Found find_in_entry(DexSource& source, const OatRecord& record, std::uint64_t& b
                                                                   : entry.error().message);
   if (!record.signature && !has_checksum(record, source, *entry))
     return add_failure(tried, shown, checksum_mismatch);
+  // The SHA-1 needs the content. Do not inflate it if its CRC is another one.
+  if (!entry->probeable() && !source.may_have(record.checksum))
+    return add_failure(tried, shown, checksum_mismatch);
   const auto& content = source.content(*entry, budget);
   if (!content) return add_failure(tried, shown, content.error().message);
   const auto dex = DexFile::parse(content->bytes);
@@ -208,7 +223,8 @@ Found find_in_archive(DexSource& source, const OatRecord& record, std::uint64_t&
     return add_failure(tried, source.path(), archive.error().message);
   const std::size_t before = tried.size();
   auto found = find_in_entry(source, record, budget, tried);
-  if (!found && record.signature) found = source.find(*record.signature, record.checksum, budget);
+  if (!found && record.signature && source.may_have(record.checksum))
+    found = source.find(*record.signature, record.checksum, budget);
   if (found) tried.resize(before);
   return found;
 }

@@ -48,6 +48,8 @@ public:
   // From OAT 231 on, all DEX files of an archive have one checksum, the XOR of their CRCs
   // (DexFileLoader::GetMultiDexChecksum).
   std::uint32_t common_checksum();
+  // Whether a DEX file of the archive can have the checksum, by the CRCs in the directory.
+  bool may_have(std::uint32_t checksum);
 
   // Returns an entry of the archive, stored or deflated.
   const Result<Content>& content(const ArchiveEntry& entry, std::uint64_t& budget);
@@ -67,6 +69,7 @@ private:
   std::optional<Result<VdexContent>> vdex_;
   std::optional<Result<Archive>> archive_;
   std::optional<std::uint32_t> common_checksum_;
+  std::vector<std::uint32_t> entry_crcs_; // of classes*.dex, once common_checksum_ is known
   std::map<std::uint64_t, Result<Content>> contents_; // by local header
   std::optional<std::map<std::pair<std::string_view, std::uint32_t>, FoundDex>> index_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -136,6 +137,7 @@ Result<OatFile> OatFile::read(elf::Image& image, const DexSearch& search) {
   base.image = &image;
   base.header = *header;
   base.code = code_range(image, *header);
+  base.mapping = search.mapping;
   DexFinder finder(image.path().file, search);
   auto state = read_with_best_layout(base, finder);
   const bool is_newer = version > newest_version;
@@ -382,6 +384,15 @@ std::vector<Method> OatFile::class_methods(Class defined) const {
 Signature OatFile::signature(const Method& method) const {
   if (state_->dumped) return state_->dumped->signature(method.index);
   return dex_method_signature(*state_->dex[method.dex], method.index);
+}
+
+const NameMapping* OatFile::mapping() const { return state_->mapping.get(); }
+
+std::vector<std::string_view> OatFile::map_ids() const {
+  std::vector<std::string_view> ids;
+  for (const std::optional<DexFile>& dex : state_->dex)
+    if (dex) std::ranges::copy(r8_map_ids(*dex), std::back_inserter(ids));
+  return ids;
 }
 
 void OatFile::append_qualified_name(const Method& method, std::string& text) const {

@@ -44,6 +44,7 @@ struct OatFile::State {
   std::vector<std::shared_ptr<const void>> owners;
   std::vector<OatDex> dex_infos;
 
+  std::shared_ptr<const NameMapping> mapping;
   std::shared_ptr<const DumpedMethods> dumped; // replaces the DEX files if set
 
   bool counts_methods = true;

@@ -272,6 +272,7 @@ Result<OatFile> OatFile::from_oatdump(elf::Image& image, std::vector<DumpedMetho
   base.image = &image;
   base.header = *header;
   base.code = code_range(image, *header);
+  base.mapping = search.mapping;
   base.dumped = std::make_shared<const DumpedMethods>(std::move(methods));
   const BaseChecker checker(image, search);
   std::vector<OatFile> possible;

@@ -107,8 +107,9 @@ private:
       output_.warn_once(missing->message);
       for (const std::string& hint : missing->hints) output_.detail(hint);
     }
-    if (const std::string warning = newer_version_warning(subject, oat); !warning.empty())
-      output_.warn_once(warning);
+    for (const std::string& warning :
+         {newer_version_warning(subject, oat), mapping_warning(subject, oat)})
+      if (!warning.empty()) output_.warn_once(warning);
     if (!oat.dex_files().empty() && std::ranges::none_of(oat.dex_files(), [](const auto& dex) {
           return dex.source.has_value();
         }))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbol_listing.hpp"
 
+#include "art/name_mapping.hpp"
 #include "output/output.hpp"
 #include "symbols/list.hpp"
 
@@ -246,6 +247,9 @@ struct ListedMethod {
   const art::Method* method = nullptr;
   std::uint64_t size = 0; // bytes
   std::string signature;
+  std::optional<std::string> source; // its name in the source, if it was renamed
+
+  const std::string& shown() const { return source ? *source : signature; }
 };
 
 // Whether the method matches one of the patterns, or there are none. Removes patterns that match
@@ -275,8 +279,9 @@ void for_each_group(const MethodListing& listing, std::vector<std::string>& unma
     const std::uint64_t size = listing.oat.code_size(method);
     if (size < filter.min_size) continue;
     std::string text = to_string(listing.oat.signature(method));
-    if (passes_patterns(text, filter.patterns, unmatched))
-      group.push_back({&method, size, std::move(text)});
+    auto source = art::source_name(listing.oat, text);
+    if (passes_patterns(source ? *source : text, filter.patterns, unmatched))
+      group.push_back({&method, size, std::move(text), std::move(source)});
   }
   visit(group);
 }
@@ -286,7 +291,7 @@ void sort(std::vector<ListedMethod>& methods, const ListFilter& filter) {
   const auto order = filter.fold ? ListOrder::offset : filter.order;
   std::ranges::sort(methods, [order](const ListedMethod& a, const ListedMethod& b) {
     if (order == ListOrder::size && a.size != b.size) return a.size > b.size;
-    if (order == ListOrder::name && a.signature != b.signature) return a.signature < b.signature;
+    if (order == ListOrder::name && a.shown() != b.shown()) return a.shown() < b.shown();
     return std::tie(a.method->code, a.signature) < std::tie(b.method->code, b.signature);
   });
 }
@@ -307,7 +312,7 @@ std::vector<Line> lines_of(std::span<const ListedMethod> methods, const ListFilt
   std::ranges::sort(lines, [&](const Line& a, const Line& b) {
     if (filter.order == ListOrder::size && a.front().size != b.front().size)
       return a.front().size > b.front().size;
-    return a.front().signature < b.front().signature;
+    return a.front().shown() < b.front().shown();
   });
   return lines;
 }
@@ -391,9 +396,10 @@ std::size_t for_each_method(const MethodListing& listing, std::vector<std::strin
       const ListedMethod& own = line.front();
       SymbolRecord record{&listing.image, listing.target, listing.real_path,
                           art::method_symbol(listing.oat, *own.method, own.signature)};
+      if (own.source) record.demangled = *own.source;
       folded.clear();
       for (const ListedMethod& other : line.subspan(1))
-        folded.push_back(art::method_symbol(listing.oat, *other.method, other.signature));
+        folded.push_back(art::method_symbol(listing.oat, *other.method, other.shown()));
       record.folded = folded;
       if (listing.filter.fold || listing.filter.aliases) aliases.fill(record, listing.filter.fold);
       visit(record);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target_options.hpp"
 
+#include "art/name_mapping.hpp"
 #include "console.hpp"
 #include "option_values.hpp"
 
@@ -14,11 +15,14 @@ void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOpt
   bind_extracted_option(parser, words.extracted);
   parser.bind("--pid", words.pid_lists);
   parser.bind("--app", words.app);
+  parser.bind("--app-dir", words.app_dir);
+  parser.bind("--abi", words.abi);
 }
 
 void bind_dex_options(OptionParser& parser, DexArguments& words) {
   parser.bind("--dex", words.files);
   parser.bind("--root", words.root);
+  parser.bind("--mapping", words.mapping);
 }
 
 void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump) {
@@ -30,6 +34,11 @@ Result<art::DexSearch> make_dex_search(DexArguments words) {
   for (const std::string& file : where.files)
     if (auto opened = MappedFile::open(file); !opened)
       return fail(Error(std::move(opened).error()).within("--dex"));
+  if (words.mapping) {
+    auto mapping = art::NameMapping::open(*words.mapping);
+    if (!mapping) return fail(std::move(mapping).error().within("--mapping"));
+    where.mapping = std::move(*mapping);
+  }
   std::error_code error;
   if (where.root && !std::filesystem::is_directory(*where.root, error))
     return fail(ErrorKind::not_found, fmt::format("--root: {}: no such folder", *where.root));
@@ -48,12 +57,14 @@ Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArgu
   if (!pids) return fail(parser.usage_error(std::move(pids).error().message));
   options.pids = std::move(*pids);
   options.app = std::move(words.app);
+  options.app_dir = std::move(words.app_dir);
+  options.abi = std::move(words.abi);
   return options;
 }
 
 Result<void> check_target(const OptionParser& parser, std::string_view target,
                           const TargetOptions& options) {
-  if (target != "*" || options.app || !options.pids.empty()) return {};
+  if (target != "*" || options.app || options.app_dir || !options.pids.empty()) return {};
   auto refused = find_targets(target, {}); // fails with the same message as a line of --file
   if (refused) return {};
   Error error = parser.usage_error(std::move(refused.error().message));

@@ -8,34 +8,38 @@
 
 namespace uprobectl::cli {
 
-// --dex and --root, for the commands that find Java methods.
+// --dex, --root and --mapping, for the commands that find Java methods.
 struct DexArguments {
   std::vector<std::string> files;
   std::optional<std::string> root;
+  std::optional<std::string> mapping;
 };
 
 struct TargetArguments {
   std::vector<std::string> pid_lists; // as typed
   std::optional<std::string> app;
+  std::optional<std::string> app_dir;
+  std::optional<std::string> abi;
   std::vector<std::string> debug_places;
   bool extracted = false;
   DexArguments dex;
   std::optional<std::string> oatdump;
 };
 
-// --debug-dir, --debuginfod, -p, --app and --extracted.
+// --debug-dir, --debuginfod, -p, --app, --app-dir, --abi and --extracted.
 void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options);
 
-// --dex and --root.
+// --dex, --root and --mapping.
 void bind_dex_options(OptionParser& parser, DexArguments& words);
-// Fails if a file or folder does not exist, even if the target is not an OAT file.
+// Fails if a file or folder does not exist, even if the target is not an OAT file, and if the
+// mapping is not valid.
 Result<art::DexSearch> make_dex_search(DexArguments words);
 
 void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
 
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words);
 
-// Fails with usage if the target is `*` without -p or --app.
+// Fails with usage if the target is `*` without -p, --app or --app-dir.
 Result<void> check_target(const OptionParser& parser, std::string_view target,
                           const TargetOptions& options);
 

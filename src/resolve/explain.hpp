@@ -34,6 +34,8 @@ Error ambiguous_spelling(const Query& query, const std::vector<elf::Symbol>& can
 // Java methods.
 inline constexpr std::string_view method_name_hint =
     "Java methods are named as com.foo.Bar.baz or com.foo.Bar.baz(int, long)";
+// The error for a name without a class. Lists the compiled methods that have it.
+Error no_class_given(const Query& query, const art::OatFile& oat);
 Error no_such_class(const Query& query, const art::OatFile& oat, const MethodName& name);
 Error several_classes(const Query& query, const art::OatFile& oat,
                       std::span<const art::Class> classes);

@@ -139,6 +139,19 @@ Result<TargetFile> find_in_app(std::string_view text, const std::string& package
   return found;
 }
 
+// Finds the text in the folder of a package: as a file of the package, else as a path below it.
+Result<TargetFile> find_in_app_dir(std::string_view text, const TargetOptions& options) {
+  const auto app = AppFiles::read_folder(*options.app_dir, options.abi);
+  if (!app) return fail(Error(app.error()).within("--app-dir"));
+  auto known = app->find(text);
+  if (!known) return fail(std::move(known).error());
+  if (*known) return std::move(**known);
+  if (auto path = text.empty() ? std::nullopt
+                               : first_existing(fmt::format("{}/{}", *options.app_dir, text)))
+    return as_typed(*path, to_string(*path));
+  return fail(app->no_library(text));
+}
+
 // Returns libraries whose file name matches the pattern's, because often only the folder is wrong;
 // else similar names.
 std::vector<std::string> nearest_entries(const std::string& pattern,
@@ -222,9 +235,13 @@ Result<Targets> all_files(const TargetOptions& options) {
     const auto app = AppFiles::read(*options.app);
     return app ? app->all() : fail(app.error());
   }
+  if (options.app_dir) {
+    const auto app = AppFiles::read_folder(*options.app_dir, options.abi);
+    return app ? app->all() : fail(Error(app.error()).within("--app-dir"));
+  }
   if (options.pids.empty())
     return fail(Error{ErrorKind::usage, "the TARGET '*' needs processes or an app"}.hint(
-        "use -p PID, or --app PACKAGE on Android"));
+        "use -p PID, --app PACKAGE on Android, or --app-dir DIR"));
   tolerate_all_shrinking(); // a file that shrinks must not end the run
   auto mapped = find_all_in_processes(options.pids);
   if (!mapped) return fail(std::move(mapped).error());
@@ -252,6 +269,7 @@ Error ambiguous_target(std::string_view text, const std::vector<std::string>& ca
 
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options) {
   if (options.app) return find_in_app(text, *options.app);
+  if (options.app_dir) return find_in_app_dir(text, options);
   if (options.pids.empty()) return find_on_this_machine(text);
   auto known = find_in_pids(text, options.pids);
   if (!known) return fail(std::move(known).error());

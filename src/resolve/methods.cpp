@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/methods.hpp"
 
+#include "art/name_mapping.hpp"
 #include "process/command.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/names.hpp"
@@ -8,105 +9,10 @@
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <fmt/format.h>
 
 namespace uprobectl {
-
-namespace {
-
-std::vector<std::string_view> split_parameters(std::string_view text) {
-  std::vector<std::string_view> parameters;
-  if (trimmed(text, " ").empty()) return parameters;
-  while (true) {
-    const auto comma = std::min(text.find(','), text.size());
-    parameters.push_back(trimmed(text.substr(0, comma), " "));
-    if (comma == text.size()) return parameters;
-    text.remove_prefix(comma + 1);
-  }
-}
-
-bool is_type(std::string_view type, std::string_view typed) {
-  return type == typed || is_same_class(type, typed);
-}
-
-// Escapes "[]", which stands for an array and not for a set of characters.
-std::string escape_arrays(std::string_view pattern) {
-  std::string text;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern.substr(i, 2) == "[]") text += '\\';
-    text += pattern[i];
-  }
-  return text;
-}
-
-// Removes and returns the first code point of UTF-8 text, or one byte if it is not valid UTF-8.
-std::uint32_t take_point(std::string_view& text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  constexpr std::array<std::uint32_t, 5> first_bits = {0, 0x7f, 0x1f, 0xf, 0x7};
-  const std::size_t size = byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : byte(0) >= 0xc0 ? 2 : 1;
-  const std::size_t there = std::min(size, text.size());
-  const bool whole = there == size && std::ranges::all_of(text.substr(1, size - 1), [](char c) {
-                       return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
-                     });
-  std::uint32_t point = byte(0);
-  if (whole && size > 1) {
-    point &= first_bits[size];
-    for (std::size_t i = 1; i < size; ++i) point = point << 6U | (byte(i) & 0x3fU);
-  }
-  text.remove_prefix(whole ? size : 1);
-  return point;
-}
-
-bool is_plain(std::uint32_t point) {
-  return (point >= 'a' && point <= 'z') || (point >= 'A' && point <= 'Z') ||
-         (point >= '0' && point <= '9');
-}
-
-} // namespace
-
-std::optional<MethodName> parse_method_name(std::string_view text) {
-  MethodName name;
-  const auto open = text.find('(');
-  if (open != std::string_view::npos) {
-    if (!text.ends_with(')')) return std::nullopt;
-    name.parameters = split_parameters(text.substr(open + 1, text.size() - open - 2));
-  }
-  std::string_view qualified = trimmed(text.substr(0, open), " ");
-  const auto space = qualified.rfind(' ');
-  if (space != std::string_view::npos) {
-    name.return_type = trimmed(qualified.substr(0, space), " ");
-    qualified.remove_prefix(space + 1);
-  }
-  const auto dot = qualified.rfind('.');
-  if (dot == std::string_view::npos || dot == 0 || dot + 1 == qualified.size()) return std::nullopt;
-  name.class_name = qualified.substr(0, dot);
-  name.name = qualified.substr(dot + 1);
-  return name;
-}
-
-bool is_method_pattern(std::string_view text) { return is_pattern(escape_arrays(text)); }
-
-bool is_same_class(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char one, char other) {
-    return one == other || (one == '.' && other == '$') || (one == '$' && other == '.');
-  });
-}
-
-bool has_signature(const art::Signature& signature, const MethodName& name) {
-  if (!name.return_type.empty() && !is_type(signature.return_type, name.return_type)) return false;
-  return !name.parameters || std::ranges::equal(signature.parameters, *name.parameters, is_type);
-}
-
-bool matches_method(std::string_view pattern, std::string_view signature) {
-  const std::string escaped = escape_arrays(pattern);
-  if (matches_pattern(escaped, signature)) return true;
-  const auto space = signature.find(' ');
-  const auto unreturned = signature.substr(space == std::string_view::npos ? 0 : space + 1);
-  return matches_pattern(escaped, unreturned) ||
-         matches_pattern(escaped, unreturned.substr(0, unreturned.find('(')));
-}
 
 std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddress address,
                                           std::string_view own) {
@@ -115,26 +21,6 @@ std::vector<std::string> other_methods_at(const art::OatFile& oat, VirtualAddres
     if (std::string text = to_string(oat.signature(method)); text != own)
       names.push_back(std::move(text));
   return names;
-}
-
-std::string native_name(const art::Signature& signature) {
-  std::string text = "Java_";
-  const std::string qualified = signature.class_name + '.' + signature.name;
-  for (std::string_view rest = qualified; !rest.empty();) {
-    const std::uint32_t point = take_point(rest);
-    if (point == '.')
-      text += '_';
-    else if (point == '_')
-      text += "_1";
-    else if (is_plain(point))
-      text += static_cast<char>(point);
-    else if (point < 0x10000)
-      text += fmt::format("_0{:04x}", point);
-    else // a UTF-16 unit each
-      text += fmt::format("_0{:04x}_0{:04x}", 0xd800 + (point - 0x10000) / 0x400,
-                          0xdc00 + (point - 0x10000) % 0x400);
-  }
-  return text;
 }
 
 namespace {
@@ -231,18 +117,21 @@ void add_file_warnings(const Query& query, const art::OatFile& oat, ProbePoint& 
   if (!oat.has_all_dex_files())
     point.warnings.push_back(no_dex_file(query.subject(), oat).message +
                              ": other methods may match, and share this code");
-  if (std::string warning = newer_version_warning(query.subject(), oat); !warning.empty())
-    point.warnings.push_back(std::move(warning));
+  for (std::string warning :
+       {newer_version_warning(query.subject(), oat), mapping_warning(query.subject(), oat)})
+    if (!warning.empty()) point.warnings.push_back(std::move(warning));
 }
 
 // Returns a warning that lists the other methods, up to a limit. It explains unexpected hits.
-std::string shared_code_warning(const ProbePoint& point, const std::vector<std::string>& others) {
+std::string shared_code_warning(const art::OatFile& oat, const ProbePoint& point,
+                                const std::vector<std::string>& others) {
   constexpr std::size_t max_others = 200;
   std::string text = fmt::format("'{}' shares its code with {} other method{}, and a probe there "
                                  "fires for each of them: ",
-                                 *point.symbol, others.size(), others.size() == 1 ? "" : "s");
+                                 point.demangled.value_or(*point.symbol), others.size(),
+                                 others.size() == 1 ? "" : "s");
   for (std::size_t i = 0; i < others.size() && i < max_others; ++i)
-    text += (i == 0 ? "" : "; ") + others[i];
+    text += (i == 0 ? "" : "; ") + art::source_name(oat, others[i]).value_or(others[i]);
   if (others.size() > max_others) text += fmt::format("; and {} more", others.size() - max_others);
   return text;
 }
@@ -271,7 +160,7 @@ Result<ProbePoint> point_of_method(const Query& query, const art::OatFile& oat,
   if (query.options.to_probe) point->java = java_method_at(oat, symbol.address);
   if (!warn && !query.options.aliases) return point;
   auto others = other_methods_at(oat, symbol.address, symbol.name);
-  if (warn && !others.empty()) point->warnings.push_back(shared_code_warning(*point, others));
+  if (warn && !others.empty()) point->warnings.push_back(shared_code_warning(oat, *point, others));
   if (query.options.aliases) point->aliases = std::move(others);
   return point;
 }
@@ -291,12 +180,14 @@ Result<Points> points_of_methods(const Query& query, const art::OatFile& oat,
   return points;
 }
 
-Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oat) {
+Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oat,
+                                      std::string_view pattern) {
   MethodSymbols matching(oat);
-  for (const art::Method& method : oat.compiled()) {
-    std::string text = to_string(oat.signature(method));
-    if (matches_method(query.function.name, text)) matching.add(method, std::move(text));
-  }
+  for (const art::Method& method : oat.compiled())
+    if (std::ranges::any_of(source_signatures(oat, method), [&](const art::Signature& signature) {
+          return matches_method(pattern, to_string(signature));
+        }))
+      matching.add(method, to_string(oat.signature(method)));
   if (matching.symbols().empty()) return fail(no_method_matches(query, oat));
   PatternPoints found(query);
   std::size_t shared = 0;
@@ -315,11 +206,16 @@ Result<Points> resolve_method_pattern(const Query& query, const art::OatFile& oa
   return points;
 }
 
+// Finds a class by its name in the source or, if the source has no such class, in the file.
 std::vector<art::Class> find_classes(const art::OatFile& oat, std::string_view name) {
-  if (const auto exact = oat.find_class(name)) return {*exact};
+  const art::NameMapping* const mapping = oat.mapping();
+  const auto renamed = mapping == nullptr ? std::nullopt : mapping->class_in_file(name);
+  if (const auto exact = oat.find_class(renamed.value_or(name))) return {*exact};
   std::vector<art::Class> classes;
   std::vector<std::string> names; // two DEX files can have the same class
-  oat.for_each_class([&](art::Class defined, std::string_view other) {
+  oat.for_each_class([&](art::Class defined, std::string_view in_file) {
+    const std::string_view other =
+        mapping == nullptr ? in_file : mapping->class_in_source(in_file).value_or(in_file);
     if (is_same_class(name, other) && std::ranges::find(names, other) == names.end()) {
       classes.push_back(defined);
       names.emplace_back(other);
@@ -333,20 +229,58 @@ std::vector<art::Class> find_classes(const art::OatFile& oat, std::string_view n
 std::string uncompiled(const art::OatFile& oat, const Methods& fitting) {
   std::string text;
   for (const art::Method& method : fitting)
-    if (!method.compiled) text += (text.empty() ? "" : "; ") + to_string(oat.signature(method));
+    if (!method.compiled) text += (text.empty() ? "" : "; ") + shown_name(oat, method);
   return text;
 }
 
-Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art::Class defined,
-                                const MethodName& name) {
-  Methods called = oat.class_methods(defined);
-  std::erase_if(called,
-                [&](const art::Method& method) { return oat.signature(method).name != name.name; });
-  Methods fitting = called;
-  std::erase_if(fitting, [&](const art::Method& method) {
-    return !has_signature(oat.signature(method), name);
-  });
-  if (fitting.empty()) return fail(no_such_method(query, oat, defined, name, called));
+// Selects the methods by the name in the source, or by the name in the file.
+template <typename Matches>
+Methods select_methods(const art::OatFile& oat, const Methods& methods, bool in_source,
+                       const Matches& matches) {
+  Methods selected;
+  for (const art::Method& method : methods)
+    if (in_source ? std::ranges::any_of(source_signatures(oat, method), matches)
+                  : matches(oat.signature(method)))
+      selected.push_back(method);
+  return selected;
+}
+
+// The methods of a class with the name, and those of them with the signature.
+struct NamedMethods {
+  Methods called;
+  Methods fitting;
+};
+NamedMethods find_named(const art::OatFile& oat, const Methods& methods, const MethodName& name) {
+  const auto is_called = [&](const art::Signature& signature) {
+    return signature.name == name.name && is_same_class(signature.class_name, name.class_name);
+  };
+  NamedMethods found;
+  for (const bool in_source : {true, false}) {
+    found.called = select_methods(oat, methods, in_source, is_called);
+    found.fitting =
+        select_methods(oat, found.called, in_source, [&](const art::Signature& signature) {
+          return is_called(signature) && has_signature(signature, name);
+        });
+    if (!found.called.empty() || oat.mapping() == nullptr) break;
+  }
+  return found;
+}
+
+// Returns the only name that Kotlin has made of the method's name, or an empty text.
+std::string renamed_by_kotlin(const art::OatFile& oat, const Methods& methods,
+                              const MethodName& name) {
+  std::string renamed;
+  for (const art::Method& method : methods)
+    for (const art::Signature& signature : source_signatures(oat, method)) {
+      if (derivation(name.name, signature.name) != Derivation::renamed) continue;
+      if (!renamed.empty() && renamed != signature.name) return {};
+      renamed = signature.name;
+    }
+  return renamed;
+}
+
+Result<Points> points_of_fitting(const Query& query, const art::OatFile& oat,
+                                 const Methods& fitting) {
   Methods compiled = fitting;
   std::erase_if(compiled, [](const art::Method& method) { return !method.compiled; });
   if (compiled.empty()) return fail(no_method_code(query, oat, fitting));
@@ -359,22 +293,91 @@ Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art
   return points;
 }
 
+Result<Points> resolve_in_class(const Query& query, const art::OatFile& oat, art::Class defined,
+                                const MethodName& name) {
+  const Methods methods = oat.class_methods(defined);
+  NamedMethods found = find_named(oat, methods, name);
+  std::string renamed;
+  if (found.called.empty() && !is_method_pattern(name.name)) {
+    renamed = renamed_by_kotlin(oat, methods, name);
+    MethodName other = name;
+    other.name = renamed;
+    if (!renamed.empty()) found = find_named(oat, methods, other);
+  }
+  if (found.fitting.empty()) return fail(no_such_method(query, oat, defined, name, found.called));
+  auto points = points_of_fitting(query, oat, found.fitting);
+  if (points && !renamed.empty())
+    points->front().warnings.push_back(
+        fmt::format("'{}' is taken for '{}', as Kotlin names it", query.function.name, renamed));
+  return points;
+}
+
+// Names the methods that R8 has inlined the method into.
+std::string list_places(const std::vector<art::NameMapping::Place>& places) {
+  constexpr std::size_t max_places = 10;
+  std::vector<std::string> names;
+  for (const auto& place : places)
+    if (place.inlined && std::ranges::find(names, place.source) == names.end())
+      names.push_back(place.source);
+  std::string text = joined(std::span(names).first(std::min(max_places, names.size())));
+  if (names.size() > max_places) text += fmt::format(" and {} more", names.size() - max_places);
+  return text;
+}
+
+// Resolves a method whose code R8 has moved to another class. Returns nullopt if there is none.
+std::optional<Result<Points>> resolve_moved(const Query& query, const art::OatFile& oat,
+                                            const MethodName& name) {
+  if (oat.mapping() == nullptr) return std::nullopt;
+  const auto places = oat.mapping()->moved_to(name.class_name, name.name);
+  Methods fitting;
+  for (const auto& place : places) {
+    const auto holder = place.inlined ? std::nullopt : oat.find_class(place.class_name);
+    if (holder)
+      std::ranges::copy(find_named(oat, oat.class_methods(*holder), name).fitting,
+                        std::back_inserter(fitting));
+  }
+  if (!fitting.empty()) return points_of_fitting(query, oat, fitting);
+  const std::string inlined = list_places(places);
+  if (inlined.empty()) return std::nullopt;
+  return fail(Error{ErrorKind::not_found,
+                    fmt::format("{}: '{}' exists only inlined: R8 has put its code into the "
+                                "methods that call it",
+                                query.subject(), query.function.name)}
+                  .hint("probe them: " + inlined));
+}
+
+// Warns of calls that R8 has inlined, which are not seen.
+void warn_about_inlined(const art::OatFile& oat, const MethodName& name, ProbePoint& point) {
+  if (oat.mapping() == nullptr) return;
+  const std::string inlined = list_places(oat.mapping()->moved_to(name.class_name, name.name));
+  if (!inlined.empty())
+    point.warnings.push_back(fmt::format("'{}.{}' is also inlined by R8, and those calls are not "
+                                         "seen here: into {}",
+                                         name.class_name, name.name, inlined));
+}
+
+Result<Points> resolve_named(const Query& query, const art::OatFile& oat, const MethodName& name,
+                             const std::vector<art::Class>& classes) {
+  if (classes.size() > 1) return fail(several_classes(query, oat, classes));
+  auto points = classes.empty() ? Result<Points>(fail(no_such_class(query, oat, name)))
+                                : resolve_in_class(query, oat, classes.front(), name);
+  if (!points && points.error().kind == ErrorKind::not_found)
+    if (auto moved = resolve_moved(query, oat, name)) return std::move(*moved);
+  if (points) warn_about_inlined(oat, name, points->front());
+  return points;
+}
+
 Result<Points> resolve_in(const Query& query, const art::OatFile& oat) {
-  const std::string_view text = query.function.name;
+  const std::string text = usual_method_name(query.function.name);
   const auto name = parse_method_name(text);
   const bool is_pattern_too = is_method_pattern(text);
   const auto classes = name ? find_classes(oat, name->class_name) : std::vector<art::Class>();
-  if (classes.size() == 1) {
-    auto points = resolve_in_class(query, oat, classes.front(), *name);
+  if (name && (!is_pattern_too || classes.size() == 1)) {
+    auto points = resolve_named(query, oat, *name, classes);
     if (points || points.error().kind != ErrorKind::not_found || !is_pattern_too) return points;
   }
-  if (is_pattern_too) return resolve_method_pattern(query, oat);
-  if (!name)
-    return fail(
-        Error{ErrorKind::not_found, fmt::format("{}: no function '{}'", query.subject(), text)}
-            .hint(std::string(method_name_hint)));
-  return fail(classes.empty() ? no_such_class(query, oat, *name)
-                              : several_classes(query, oat, classes));
+  if (is_pattern_too) return resolve_method_pattern(query, oat, text);
+  return fail(no_class_given(query, oat));
 }
 
 } // namespace
@@ -388,11 +391,8 @@ const Result<art::OatFile>* JavaMethods::in(elf::Image& image) {
 
 bool may_be_method(const FunctionSpec& function) {
   using Form = FunctionSpec::Form;
-  if (function.form == Form::plt || function.form == Form::source_line ||
-      function.form == Form::function_line)
-    return false;
-  return function.form != FunctionSpec::Form::name || function.name.contains('.') ||
-         is_pattern(function.name);
+  return function.form != Form::plt && function.form != Form::source_line &&
+         function.form != Form::function_line;
 }
 
 bool may_have_symbol(const Error& error) {
@@ -403,6 +403,8 @@ bool may_have_symbol(const Error& error) {
 std::string missing_methods_warning(const Query& query) {
   const Result<art::OatFile>& oat = *query.methods;
   if (oat && oat->has_all_dex_files()) return {};
+  // Other symbols, like "oatexec".
+  if (!parse_method_name(usual_method_name(query.function.name))) return {};
   const Error why =
       oat ? no_dex_file(query.subject(), *oat) : Error(oat.error()).within(query.subject());
   return why.message + ": using the file's symbols, which have no parameters";
@@ -421,7 +423,7 @@ void describe_method(const Query& query, ProbePoint& point, const elf::Symbol& s
   if (point.size == 0U) point.size.reset();
   if (query.options.to_probe) point.java = java_method_at(oat, symbol.address);
   auto others = other_methods_at(oat, symbol.address, symbol.name);
-  if (!others.empty()) point.warnings.push_back(shared_code_warning(point, others));
+  if (!others.empty()) point.warnings.push_back(shared_code_warning(oat, point, others));
   add_file_warnings(query, oat, point);
   if (query.options.aliases) point.aliases = std::move(others);
 }

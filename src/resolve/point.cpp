@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/point.hpp"
 
+#include "art/name_mapping.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/methods.hpp"
 #include "uprobectl/path.hpp"
@@ -133,6 +134,8 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
   point.symbol_offset = symbol_offset;
   if (const auto text = query.demangler.whole(symbol.name); text && *text != symbol.name)
     point.demangled = *text;
+  if (symbol.table == elf::Table::oat && query.methods != nullptr && *query.methods)
+    point.demangled = art::source_name(**query.methods, symbol.name);
   if (symbol.version) {
     point.version = symbol.version->name;
     point.default_version = symbol.version->is_default;

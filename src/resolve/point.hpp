@@ -23,6 +23,7 @@ struct Query {
   ResolveOptions options = {};
   // Null unless the image is an OAT file and the FUNCTION can mean a Java method.
   const Result<art::OatFile>* methods = nullptr;
+  const art::NameMapping* mapping = nullptr;        // names of Java methods in the source, or null
   symbolize::Symbolizer* symbolizer = nullptr;      // never null if the FUNCTION is a number
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
   // Debug information of the image; null: names are not searched there.

@@ -103,7 +103,9 @@ bool is_unexplained(const Query& query, const Error& error) {
 // Resolves a name that no function has exactly, by another spelling. An exact name wins even if
 // only a debug file has it, so this comes last.
 Result<std::vector<ProbePoint>> resolve_otherwise(const Query& query, Error error) {
-  auto points = resolve_spelling(query);
+  auto points = resolve_native_method(query);
+  if (!points || !points->empty()) return points;
+  points = resolve_spelling(query);
   if (!points || !points->empty()) return points;
   return fail(query.options.suggest ? add_suggestions(std::move(error), query) : std::move(error));
 }
@@ -340,6 +342,7 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
     };
     Query query{state.binary, function, *state.image, state.demangler, options};
     query.debug_info = &debug_info;
+    query.mapping = state.methods.mapping();
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
     if (is_number(function) || is_line(function)) {
       const bool has_methods = query.methods != nullptr && *query.methods;

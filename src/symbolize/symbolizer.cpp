@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolize/symbolizer.hpp"
 
+#include "art/name_mapping.hpp"
+
 #include <fmt/format.h>
 #include <utility>
 
@@ -15,7 +17,8 @@ std::optional<CoveringSymbol> Symbolizer::find_method(VirtualAddress address) co
   return CoveringSymbol{.symbol = art::method_symbol(*methods_, method, *signature),
                         .offset = address.value - method.code.value,
                         .shared_with = found.size() - 1,
-                        .signature = std::move(signature)};
+                        .signature = signature,
+                        .source_name = art::source_name(*methods_, *signature)};
 }
 
 std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
@@ -35,7 +38,8 @@ std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
 
 Function to_function(const CoveringSymbol& covering) {
   Function function{.symbol = std::string(covering.symbol.name),
-                    .demangled = demangle(covering.symbol.name),
+                    .demangled = covering.source_name ? covering.source_name
+                                                      : demangle(covering.symbol.name),
                     .version = {},
                     .is_plt_entry = covering.symbol.table == elf::Table::plt,
                     .shared_with = covering.shared_with,

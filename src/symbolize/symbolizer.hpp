@@ -14,6 +14,7 @@ struct CoveringSymbol {
   std::uint64_t offset = 0;    // of the address from the start of the symbol
   std::size_t shared_with = 0; // number of other Java methods with the same code
   std::shared_ptr<const std::string> signature = {}; // owns the name of a Java method
+  std::optional<std::string> source_name = {};       // of a Java method that was renamed
 };
 
 // Symbolizes addresses of one image.

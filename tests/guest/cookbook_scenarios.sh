@@ -41,7 +41,11 @@ prepare_shop() {
     ldconfig -p 2>/dev/null | grep -q libc.so.6 || skip 'programs of guests are static'
     cp "$FIXTURES/calls" .
   fi
-  if grep -q app.apk ./*.command; then
+  if grep -q java-app.odex ./*.command; then
+    cp "$FIXTURES/java-app.odex" "$FIXTURES/java-app.vdex" .
+    printf '%s\n' 'com.acme.Checkout -> com.example.shop.Till:' '    1:4:int rate(int):20:23 -> grade' >mapping.txt
+  fi
+  if grep -q -e app.apk -e --app-dir ./*.command; then
     cp "$FIXTURES/greet.apk" app.apk
     cp "$FIXTURES/apk-host" app
     start_program app.out ./app "app.apk!/$library/libgreet.so" greet_total 1000000 --delay-us 20000

@@ -16,6 +16,7 @@ java_scenarios() {
   scenario 'java: a return probe of the kernel is refused' refuses_java_trampoline
   scenario 'java: the process is found by its Android name, before it starts' finds_app_by_name
   scenario 'java: --dex names the DEX file of a method' uses_named_dex
+  scenario 'java: --mapping names methods as the source does' names_methods_of_the_source
   scenario 'java: pinned GenericInstrumentation.o reports registers and times' runs_generic_programs
 }
 
@@ -145,6 +146,18 @@ uses_named_dex() {
   let_it_call target "$started_pid"
   stop_attach
   expect_equal 'arguments' 'arg0=1 arg1="日本 🍎"' "$(seen)"
+}
+
+names_methods_of_the_source() {
+  printf '%s\n' 'com.acme.Checkout -> com.example.shop.Till:' '    int rate(int) -> grade' >mapping.txt
+  start_java
+  start_attach -j -d 120 -p "$started_pid" --mapping mapping.txt "$FIXTURES/java-app.odex" com.acme.Checkout.rate
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'the name in the file' 'int com.example.shop.Till.grade(int)' \
+    "$(records event | head -n 1 | field symbol)"
+  expect_equal 'the name in the source' 'int com.acme.Checkout.rate(int)' \
+    "$(records event | head -n 1 | field demangled)"
 }
 
 runs_generic_programs() { with_pins runs_generic_programs_there; }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "oat_samples.hpp"
+#include "zip_builder.hpp"
 
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <fstream>
 #include <set>
 #include <tuple>
+#include <zlib.h>
 
 using namespace uprobectl;
 using namespace uprobectl::test;
@@ -214,6 +217,33 @@ TEST_CASE("a DEX file with another checksum is not taken") {
   CHECK(half->compiled().size() == 4);
   CHECK_FALSE(half->find_class("com.example.Greeter"));
   CHECK(half->find_class("com.example.Größe"));
+}
+
+TEST_CASE("a compressed DEX file is not inflated if the directory has another CRC") {
+  const std::string bytes = read_whole(made_sample("v244").oat);
+  auto image = elf::Image::parse(as_bytes(bytes));
+  REQUIRE(image);
+  const std::string dex = read_whole(made_folder() + "/classes1.dex");
+  const auto crc = static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(dex.data()), dex.size()));
+  const std::string path = made_folder() + "/damaged-dex.zip";
+  const auto why = [&](std::uint32_t recorded) {
+    constexpr std::uint16_t deflated = 8;
+    const ZipFile zip{.entries = {{.name = "classes.dex",
+                                   .data = "not deflated",
+                                   .method = deflated,
+                                   .size = 5000,
+                                   .crc = recorded}}};
+    std::ofstream(path, std::ios::binary) << zip.bytes();
+    const auto oat = art::OatFile::read(*image, {.files = {path}, .root = {}});
+    REQUIRE(oat);
+    return oat->dex_files()[0].tried.front();
+  };
+  const std::string mismatch =
+      path + "!/classes.dex (checksum mismatch: not the DEX file that was compiled)";
+  CHECK(why(crc ^ 0x40000000U) == mismatch);
+  CHECK(why(crc) != mismatch); // cannot be inflated
+  std::remove(path.c_str());
 }
 
 TEST_CASE("values of the store are found by key") {

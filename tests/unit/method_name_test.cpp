@@ -54,3 +54,45 @@ TEST_CASE("a pattern is matched against every form of a method's name") {
   CHECK(is_method_pattern("a.B.c(byte[], *)"));
   CHECK_FALSE(is_method_pattern("void a.B.c(byte[], int[][])"));
 }
+
+TEST_CASE("the notations of smali and Javadoc are those of Java") {
+  CHECK(usual_method_name("Lcom/foo/Bar;->baz(I)V") == "void com.foo.Bar.baz(int)");
+  CHECK(usual_method_name("Lcom/foo/Bar$1;-><init>([J[Lcom/foo/Baz;)V") ==
+        "void com.foo.Bar$1.<init>(long[], com.foo.Baz[])");
+  CHECK(usual_method_name("Lcom/foo/Bar;->baz") == "com.foo.Bar.baz");
+  CHECK(usual_method_name("Lcom/foo/Bar$$ExternalSyntheticLambda0;->run()V") ==
+        "void com.foo.Bar$$ExternalSyntheticLambda0.run()");
+  CHECK(usual_method_name("Lcom/foo/*;->baz(*)") == "Lcom/foo/*;->baz(*)");
+  CHECK(usual_method_name("com.foo.Bar#baz") == "com.foo.Bar.baz");
+  CHECK(usual_method_name("com.foo.Bar#baz(int)") == "com.foo.Bar.baz(int)");
+  CHECK(usual_method_name("#baz") == "#baz");
+  CHECK(usual_method_name("f(a#b)") == "f(a#b)");
+  CHECK(usual_method_name("Lcom/foo/Bar;->baz(Q)V") == "Lcom/foo/Bar;->baz(Q)V");
+  CHECK(matches_method("Lcom/foo/*;->baz", "void com.foo.Bar.baz()"));
+}
+
+TEST_CASE("names that compilers make are methods like others") {
+  const auto synthetic = parse_method_name("void com.foo.Bar.<init>(com.foo.Bar-IA)");
+  REQUIRE(synthetic);
+  CHECK(*synthetic->parameters == std::vector<std::string_view>{"com.foo.Bar-IA"});
+  CHECK(parse_method_name("com.foo.Bar$-CC.$default$baz")->name == "$default$baz");
+  CHECK(parse_method_name("com.foo.Bar.baz$default")->name == "baz$default");
+}
+
+TEST_CASE("a frame of a stack trace has no parameters") {
+  CHECK_FALSE(parse_method_name("com.foo.Bar.baz(Bar.java:20)")->parameters);
+  CHECK_FALSE(parse_method_name("com.foo.Bar.baz(Native Method)")->parameters);
+  CHECK_FALSE(parse_method_name("com.foo.Bar.baz(Unknown Source:4)")->parameters);
+}
+
+TEST_CASE("methods that a compiler derives from another one are known by their names") {
+  CHECK(derivation("baz", "baz") == Derivation::none);
+  CHECK(derivation("baz", "bazaar") == Derivation::none);
+  CHECK(derivation("baz", "baz-IoAF18A") == Derivation::renamed);
+  CHECK(derivation("baz", "baz$app_release") == Derivation::renamed);
+  for (const std::string_view separate :
+       {"baz$default", "baz$lambda$0", "baz$suspendImpl", "lambda$baz$12", "access$baz",
+        "-$$Nest$mbaz", "-$$Nest$smbaz", "baz$1"})
+    CHECK(derivation("baz", separate) == Derivation::separate);
+  CHECK(derivation("baz", "lambda$bazaar$1") == Derivation::none);
+}

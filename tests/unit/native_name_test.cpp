@@ -28,3 +28,13 @@ TEST_CASE("characters beyond ASCII are escaped by their UTF-16 units") {
   CHECK(name_of("a.B", "\xf0\x9d\x94\xb8") == "Java_a_B__0d835_0dd38"); // U+1D538
   CHECK(name_of("a.B", "\xc3") == "Java_a_B__000c3");                   // cut off
 }
+
+TEST_CASE("the name of an overloaded native method has its parameters") {
+  const auto parameters = [](std::vector<std::string> types) {
+    return native_parameters(
+        {.return_type = "void", .class_name = "a.B", .name = "c", .parameters = std::move(types)});
+  };
+  CHECK(parameters({}) == "__");
+  CHECK(parameters({"int", "java.lang.String"}) == "__ILjava_lang_String_2");
+  CHECK(parameters({"long[][]", "a_b.C$D[]"}) == "___3_3J_3La_1b_C_00024D_2");
+}
