@@ -5,6 +5,7 @@
 #include "events/readings.hpp"
 #include "resolve/android.hpp"
 #include "uprobestats/compiled_files.hpp"
+#include "uprobestats/task_records.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
@@ -160,7 +161,7 @@ Error not_in_process(const uprobestats::TaskProbe& probe, std::size_t files,
 }
 
 // Warns of code that counts its calls: ART compiles it again at run time when there are many, and
-// that code is in no file (art/runtime/oat/oat.h, kEnableProfileCode).
+// that code is in no file (art/runtime/oat/oat.h; the key exists since OAT 264).
 void warn_about_run_time_code(const TaskProbeName& name, const art::OatFile& oat, Output& output) {
   if (oat.value("enable-profile-code") == "true")
     output.warn(fmt::format("{}: its method may run as JIT code after some calls, which the probe "
@@ -441,6 +442,27 @@ bool report_service(const TaskRequest& request, Output& output) {
   return rejections == 0 || !request.is_service_chosen;
 }
 
+bool rejects_readers(const TaskRequest& request) {
+  return request.is_service_chosen && request.service == uprobestats::Service::android16;
+}
+
+namespace {
+
+void report_readers(const TaskRequest& request, std::size_t task, Output& output) {
+  if (request.where.dex.root) return; // this system is not the one of the file
+  for (const std::string& map : request.file->tasks[task - 1].bpf_maps) {
+    auto conflict = find_other_reader(pin_path(TaskRunRequest().pin_folder, map));
+    if (!conflict) continue;
+    Error labelled = std::move(*conflict).within(fmt::format("task {}", task));
+    if (rejects_readers(request))
+      output.fail(labelled);
+    else
+      output.warn(labelled.message);
+  }
+}
+
+} // namespace
+
 void resolve_tasks(const TaskRequest& request, Output& output) {
   TaskProbeFinder finder(request, output);
   report_service(request, output);
@@ -449,6 +471,7 @@ void resolve_tasks(const TaskRequest& request, Output& output) {
     if (task.bpf_maps.empty() && !task.problem)
       output.warn(fmt::format("task {} has no bpf_maps: no records would be read", t + 1));
     if (task.problem) output.fail(Error(*task.problem).within(fmt::format("task {}", t + 1)));
+    report_readers(request, t + 1, output);
     for (std::size_t p = 0; p < task.probes.size(); ++p) {
       const TaskProbeName name{.task = t + 1,
                                .probe = p + 1,

@@ -91,6 +91,10 @@ private:
 // one as a warning. Returns false if there were errors.
 bool report_service(const TaskRequest& request, Output& output);
 
+// Whether a map that another process reads is an error: the user chose the service that rejects it
+// (daemon/android/task.rs, update_polled_bpf_maps()).
+bool rejects_readers(const TaskRequest& request);
+
 // The status of a probe for its `probe` record.
 struct TaskProbeResult {
   std::string_view status; // "resolved", "attached", "failed", "refused"

@@ -54,13 +54,14 @@ std::vector<pid_t> find_map_holders(std::uint32_t map_id) {
   return holders;
 }
 
-std::optional<std::string> find_other_reader(const std::string& path) {
+std::optional<Error> find_other_reader(const std::string& path) {
   const auto map = open_pinned_map(path);
   if (!map) return std::nullopt;
   const auto holders = find_map_holders(map->id);
   if (holders.empty()) return std::nullopt;
-  return fmt::format("process {} ({})", holders.front(),
-                     read_comm(holders.front()).value_or("ended"));
+  return Error{ErrorKind::unsupported,
+               fmt::format("{} is open in process {} ({}): each record reaches one reader only",
+                           path, holders.front(), read_comm(holders.front()).value_or("ended"))};
 }
 
 std::string pin_path(const std::string& folder, const std::string& name) {

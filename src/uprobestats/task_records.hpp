@@ -58,9 +58,9 @@ private:
 // Returns the other processes that have a map open, and so may read its records, ascending.
 // Processes whose descriptors this user may not read are left out.
 std::vector<pid_t> find_map_holders(std::uint32_t map_id);
-// Returns who else has a pinned map open: "process 4711 (uprobestats)". nullopt: nobody, or the map
-// cannot be opened.
-std::optional<std::string> find_other_reader(const std::string& path);
+// Returns why a pinned map should not be read: another process has it open. nullopt: nobody has, or
+// the map cannot be opened.
+std::optional<Error> find_other_reader(const std::string& path);
 
 // What a task logs for the records of its maps.
 struct TaskAtoms {

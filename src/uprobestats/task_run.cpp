@@ -109,21 +109,15 @@ private:
                           task.number(), filter.interface_name));
   }
 
-  // Reports another reader of a map. Returns false if the user asked for the service that rejects
-  // this.
+  // Reports another reader of a map. Returns false if the service that the user chose rejects this.
   bool check_reader(RunningTask& task, const std::string& path) {
-    const auto reader = find_other_reader(path);
-    if (!reader) return true;
-    const std::string text =
-        fmt::format("{} is open in {}: each record reaches one reader only", path, *reader);
-    if (request_.tasks.is_service_chosen &&
-        request_.tasks.service == uprobestats::Service::android16) {
-      task.fail(Error{ErrorKind::unsupported, text + "; " +
-                                                  std::string(describe(request_.tasks.service)) +
-                                                  " rejects a task whose maps are polled"});
+    auto conflict = find_other_reader(path);
+    if (!conflict) return true;
+    if (rejects_readers(request_.tasks)) {
+      task.fail(*conflict);
       return false;
     }
-    output_.warn(fmt::format("task {}: {}", task.number(), text));
+    output_.warn(fmt::format("task {}: {}", task.number(), conflict->message));
     return true;
   }
 

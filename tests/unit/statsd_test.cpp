@@ -143,10 +143,12 @@ TEST_CASE("a transaction is logged with the fields of its filter, the user id an
                                       {"code", {std::uint64_t{7}}},
                                       {"calling_uid", {std::int64_t{10'123}}},
                                       {"timestamp_ns", {std::uint64_t{9}}}});
-  using namespace uprobestats::proto;
+  namespace proto = uprobestats::proto;
   const auto all = encode_binder_atom(
       record,
-      {.code = 7, .atom_id = 100, .atom_fields = {interface_name, code, calling_uid, ktime_ns}},
+      {.code = 7,
+       .atom_id = 100,
+       .atom_fields = {proto::interface_name, proto::code, proto::calling_uid, proto::ktime_ns}},
       time_ns);
   REQUIRE(all);
   CHECK(hex(*all) == "07 06 " + std::string(head) +
