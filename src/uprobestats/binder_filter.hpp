@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The binder_transaction_filters of a task file: which calls of which AIDL interfaces the Binder
-// program reports, and the atom of each. Source: AOSP packages/modules/UprobeStats,
+// The binder_transaction_filters of a task file: they select the AIDL calls that the Binder program
+// reports, and the atom of each. Source: AOSP packages/modules/UprobeStats,
 // daemon/core/config_resolver.rs and bpf_handler/binder_transaction.rs.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table by which the Binder program selects transactions: which codes of which interfaces.
+// The table by which the Binder program selects transactions: which interfaces and codes.
 // Source: AOSP packages/modules/UprobeStats, src/bpf_progs/Binder.c and
 // daemon/core/bpf_map/binder_transaction.rs.
 #pragma once

@@ -47,7 +47,7 @@ struct Task {
 
 // A parsed task file.
 struct TaskFile {
-  proto::UprobestatsConfig config;   // the messages of which `tasks` are made
+  proto::UprobestatsConfig config;   // the messages that `tasks` are made from
   std::vector<Task> tasks;           // at least one
   std::string binary;                // the binary form in the current numbering
   std::vector<std::string> warnings; // for example about unknown fields
