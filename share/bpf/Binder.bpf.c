@@ -73,9 +73,10 @@ static __always_inline int read_descriptor(__u64 binder, char* into) {
     return 0;
   if (bpf_probe_read_user(&count, sizeof(count), (void*)(__u64)(string + STRING_COUNT)) != 0)
     return 0;
-  __u32 length = count >> 1;
+  __u64 length = count >> 1;
   if (count & 1 || length >= MAX_STRING_LENGTH) return 0;
-  length &= MAX_STRING_LENGTH - 1;
+  /* The compiler knows this already, and the verifier does not. */
+  asm volatile("%0 &= %1" : "+r"(length) : "i"(MAX_STRING_LENGTH - 1));
   return bpf_probe_read_user(into, length, (void*)(__u64)(string + STRING_CHARACTERS)) == 0;
 }
 
