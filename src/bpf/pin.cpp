@@ -148,10 +148,31 @@ private:
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// The list of pins: a hash map from the name to 0 for a program, 1 for a map.
-Result<UniqueFd> make_list(std::span<const PlannedPin> pins) {
+// One entry of the list of pins.
+struct ListedPin {
+  PinName name{};
+  std::uint32_t is_map = 0;
+};
+
+constexpr std::size_t max_listed = 4096;
+
+// Names of the bpf file system have no dots (Linux kernel/bpf/inode.c, bpf_lookup).
+Result<void> replace_list(int list, const std::string& path) {
+  const std::string draft = path + "_new";
+  ::unlink(draft.c_str()); // of a run that was killed
+  if (::bpf_obj_pin(list, draft.c_str()) != 0)
+    return fail(system_error(errno, draft + ": cannot be pinned"));
+  if (::rename(draft.c_str(), path.c_str()) == 0) return {};
+  Error error = system_error(errno, path + ": cannot be replaced");
+  ::unlink(draft.c_str());
+  return fail(std::move(error));
+}
+
+// The list of pins: a hash map from the name to 0 for a program, 1 for a map. `listed`: pins of
+// objects that were pinned in the folder before.
+Result<UniqueFd> make_list(std::span<const PlannedPin> pins, std::span<const ListedPin> listed) {
   UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), max_name, 4,
-                                 static_cast<std::uint32_t>(pins.size()), nullptr)};
+                                 static_cast<std::uint32_t>(pins.size() + listed.size()), nullptr)};
   if (!list) return fail(bpf_load_error(errno, "cannot create a BPF map"));
   for (const PlannedPin& pinned : pins) {
     const std::string name = file_name(pinned.pin.path);
@@ -165,7 +186,35 @@ Result<UniqueFd> make_list(std::span<const PlannedPin> pins) {
       return fail(ErrorKind::duplicated,
                   fmt::format("two programs or maps would be pinned as '{}'", name));
   }
+  for (const ListedPin& pinned : listed)
+    if (::bpf_map_update_elem(list.get(), pinned.name.data(), &pinned.is_map, BPF_ANY) != 0)
+      return fail(bpf_load_error(errno, "cannot copy the list of pins"));
   return list;
+}
+
+// Opens a list of pins; the descriptor is empty if there is none.
+Result<UniqueFd> open_list(const std::string& path) {
+  UniqueFd list{::bpf_obj_get(path.c_str())};
+  if (!list && errno == ENOENT) return list;
+  if (!list) return fail(system_error(errno, path));
+  bpf_map_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(list.get(), &info, &size) != 0 || info.key_size != max_name ||
+      info.value_size != 4)
+    return fail(ErrorKind::corrupt, path + ": not the list that uprobectl load makes");
+  return list;
+}
+
+std::vector<ListedPin> read_list(int list) {
+  std::vector<ListedPin> pins;
+  ListedPin next;
+  const void* from = nullptr;
+  while (pins.size() < max_listed && ::bpf_map_get_next_key(list, from, next.name.data()) == 0) {
+    ::bpf_map_lookup_elem(list, next.name.data(), &next.is_map);
+    pins.push_back(next);
+    from = pins.back().name.data();
+  }
+  return pins;
 }
 
 // Whether a file of the folder was pinned by this user.
@@ -229,12 +278,19 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request)
   if (auto checked = check_file_system(parent_folder(request.folder)); !checked)
     return fail(std::move(checked).error());
   const std::vector<PlannedPin> pins = plan_pins(object, request);
-  const auto list = make_list(pins);
-  if (!list) return fail(list.error());
   PinGuard guard;
   if (auto made = guard.make_folder(request.folder); !made) return fail(std::move(made).error());
-  // The list first, so that unpin can clean up after a run that was killed.
-  if (auto done = guard.pin(list->get(), request.folder + "/" + std::string(list_name), {}); !done)
+  const std::string list_path = request.folder + "/" + std::string(list_name);
+  const auto earlier = open_list(list_path);
+  if (!earlier) return fail(earlier.error());
+  const auto listed = *earlier ? read_list(earlier->get()) : std::vector<ListedPin>();
+  const auto list = make_list(pins, listed);
+  if (!list) return fail(list.error());
+  // The list first, so that unpin can clean up after a run that was killed. It may have names that
+  // are not pinned.
+  if (auto done =
+          *earlier ? replace_list(list->get(), list_path) : guard.pin(list->get(), list_path, {});
+      !done)
     return fail(std::move(done).error());
   std::vector<Pin> result;
   for (const PlannedPin& pinned : pins) {
@@ -250,26 +306,15 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
   const auto opened = open_own_folder(folder);
   if (!opened) return fail(opened.error());
   const std::string list_path = folder + "/" + std::string(list_name);
-  const UniqueFd list{::bpf_obj_get(list_path.c_str())};
-  if (!list && errno == ENOENT)
+  const auto list = open_list(list_path);
+  if (!list) return fail(list.error());
+  if (!*list)
     return fail(ErrorKind::not_found, folder + ": nothing in it was pinned by uprobectl load");
-  if (!list) return fail(system_error(errno, list_path));
-  bpf_map_info info{};
-  std::uint32_t size = sizeof(info);
-  if (::bpf_obj_get_info_by_fd(list.get(), &info, &size) != 0 || info.key_size != max_name ||
-      info.value_size != 4)
-    return fail(ErrorKind::corrupt, list_path + ": not the list that uprobectl load makes");
   if (!is_own_pin(*opened, std::string(list_name)))
     return fail(ErrorKind::not_permitted, list_path + ": another user has pinned it");
   std::vector<Pin> removed;
-  PinName name{};
-  PinName next{};
-  const void* from = nullptr;
-  while (::bpf_map_get_next_key(list.get(), from, next.data()) == 0) {
-    name = next;
-    from = name.data();
-    std::uint32_t is_map = 0;
-    ::bpf_map_lookup_elem(list.get(), name.data(), &is_map);
+  for (ListedPin& pinned : read_list(list->get())) {
+    PinName& name = pinned.name;
     name.back() = '\0';
     if (!is_file_name(name.data()))
       return fail(
@@ -281,7 +326,7 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
       return fail(ErrorKind::not_permitted, path + ": another user has pinned it");
     }
     if (::unlinkat(opened->get(), name.data(), 0) == 0)
-      removed.push_back({is_map != 0 ? "map" : "program", name.data(), path});
+      removed.push_back({pinned.is_map != 0 ? "map" : "program", name.data(), path});
     else if (errno != ENOENT)
       return fail(system_error(errno, path + ": cannot be removed"));
   }

@@ -30,7 +30,8 @@ struct PinRequest {
 };
 
 // Pins all programs and maps of the object, or none on failure. Never overwrites a pin. Also pins a
-// map named uprobectl_pins, which lists the pins for unpin().
+// map named uprobectl_pins, which lists the pins for unpin(). A folder may have the pins of several
+// objects, and one list.
 Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request);
 
 // Removes the pins that pin() made in the folder, and the folder if it is empty then. not_found if

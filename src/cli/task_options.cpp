@@ -17,6 +17,7 @@ constexpr std::size_t max_file_size = std::size_t{1} << 20U; // a task file or a
 void bind_task_file_options(OptionParser& parser, TaskFileOptions& options) {
   parser.bind("--config", options.config);
   parser.bind("--policy", options.policy);
+  parser.bind("--service", options.service);
 }
 
 Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output) {
@@ -29,10 +30,18 @@ Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output&
   return tasks;
 }
 
-Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options) {
-  if (!options.policy) return read_device_policy();
+uprobestats::Service choose_service(const TaskFileOptions& options,
+                                    const std::optional<std::string>& root) {
+  if (options.service) // the option table has checked it
+    return uprobestats::parse_service(*options.service).value_or(uprobestats::newest_service);
+  return uprobestats::find_service(root.value_or("")).value_or(uprobestats::newest_service);
+}
+
+Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options,
+                                              uprobestats::Service service) {
+  if (!options.policy) return read_device_policy(service);
   if (*options.policy == "builtin")
-    return TaskPolicy{uprobestats::Policy::builtin(), "UprobeStats' policy"};
+    return TaskPolicy{uprobestats::Policy::builtin(service), "UprobeStats' policy"};
   const auto text = FileText::read(*options.policy, max_file_size);
   if (!text) return fail(text.error());
   auto policy = uprobestats::Policy::parse(text->text());
@@ -48,7 +57,8 @@ ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& 
   };
   const auto tasks = read_tasks(options, output);
   if (!tasks) return end(tasks.error());
-  auto policy = read_policy(options);
+  const uprobestats::Service service = choose_service(options, where.dex.root);
+  auto policy = read_policy(options, service);
   if (!policy) return end(policy.error());
   if (options.binary)
     if (const auto written =
@@ -58,6 +68,8 @@ ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& 
   resolve_tasks({.file = &*tasks,
                  .where = where,
                  .policy = std::move(*policy),
+                 .service = service,
+                 .is_service_chosen = options.service.has_value(),
                  .aliases = how.aliases,
                  .instructions = how.instructions},
                 output);
@@ -91,12 +103,15 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
   };
   const auto tasks = read_tasks(options.file, output);
   if (!tasks) return end(tasks.error());
-  auto policy = read_policy(options.file);
+  const uprobestats::Service service = choose_service(options.file, where.dex.root);
+  auto policy = read_policy(options.file, service);
   if (!policy) return end(policy.error());
   TaskRunRequest request{.tasks = {
                              .file = &*tasks,
                              .where = std::move(where),
                              .policy = std::move(*policy),
+                             .service = service,
+                             .is_service_chosen = options.file.service.has_value(),
                          }};
   if (options.pin_folder) request.pin_folder = *options.pin_folder;
   request.wait = options.wait;

@@ -8,16 +8,21 @@
 namespace uprobectl::cli {
 
 struct TaskFileOptions {
-  std::optional<std::string> config; // --config: the task file
-  std::optional<std::string> policy; // --policy: a file of prefixes, or "builtin"
-  std::optional<std::string> binary; // --binary, of resolve
+  std::optional<std::string> config;  // --config: the task file
+  std::optional<std::string> policy;  // --policy: a file of prefixes, or "builtin"
+  std::optional<std::string> service; // --service
+  std::optional<std::string> binary;  // --binary, of resolve
 };
 void bind_task_file_options(OptionParser& parser, TaskFileOptions& options);
 
 // Reads the file of --config and prints its warnings.
 Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output);
+// Returns the service of --service, that of the device or of the sysroot `root`, or the newest one.
+uprobestats::Service choose_service(const TaskFileOptions& options,
+                                    const std::optional<std::string>& root);
 // Reads the policy of --policy, or that of the device.
-Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options);
+Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options,
+                                              uprobestats::Service service);
 
 // The options of attach.
 struct TaskRunOptions {

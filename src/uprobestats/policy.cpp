@@ -13,9 +13,15 @@ namespace {
 
 constexpr std::size_t max_prefixes = 4096;
 
-// AOSP packages/modules/UprobeStats: src/Guardrail.cpp, and the additions of its Rust successor
-// (daemon/core/guardrail.rs).
-constexpr std::array<std::string_view, 7> allowed_on_user_builds = {
+// AOSP packages/modules/UprobeStats: src/Guardrail.cpp (its last version; the first has no
+// updateDeviceIdleTempAllowlist), and daemon/core/config_resolver/guardrail.rs.
+constexpr std::array<std::string_view, 4> allowed_by_android15 = {
+    "com.android.server.am.ActivityManagerService$LocalService.updateDeviceIdleTempAllowlist",
+    "com.android.server.am.CachedAppOptimizer",
+    "com.android.server.am.OomAdjuster",
+    "com.android.server.am.OomAdjusterModernImpl",
+};
+constexpr std::array<std::string_view, 7> allowed_by_android16 = {
     "com.android.server.am.ActiveServices.bindServiceLocked",
     "com.android.server.am.ActivityManagerService$LocalService.updateDeviceIdleTempAllowlist",
     "com.android.server.am.CachedAppOptimizer",
@@ -56,10 +62,19 @@ std::optional<std::string> find_prefix_problem(std::string_view prefix) {
 
 } // namespace
 
-Policy Policy::builtin() {
+Policy Policy::builtin(Service service) {
   Policy policy;
-  policy.prefixes_.assign(allowed_on_user_builds.begin(), allowed_on_user_builds.end());
+  if (service == Service::android15) {
+    policy.prefixes_.assign(allowed_by_android15.begin(), allowed_by_android15.end());
+    return policy;
+  }
+  policy.prefixes_.assign(allowed_by_android16.begin(), allowed_by_android16.end());
+  policy.programs_ = {std::string(gesture_program)};
   return policy;
+}
+
+bool Policy::allows_program(std::string_view bpf_name) const {
+  return std::ranges::find(programs_, bpf_name) != programs_.end();
 }
 
 Result<Policy> Policy::parse(std::string_view text) {

@@ -15,7 +15,10 @@ namespace uprobectl {
 
 bool RunningTask::prepare(TaskProbeFinder& finder, TaskPrograms& programs) {
   for (std::size_t i = 0; i < task_.probes.size(); ++i) {
-    const TaskProbeName name{.task = number_, .probe = i + 1, .config = &task_.probes[i]};
+    const TaskProbeName name{.task = number_,
+                             .probe = i + 1,
+                             .config = &task_.probes[i],
+                             .process_name = task_.target_process_name};
     auto answer = finder.find(name, TaskProbeFinder::Files::all);
     if (!answer.error) {
       const auto& program = programs.open(name.config->bpf_name);
@@ -49,6 +52,16 @@ std::vector<std::string> RunningTask::programs() const {
   names.reserve(probes_.size());
   for (const Probe& probe : probes_) names.push_back(probe.name.config->bpf_name);
   return names;
+}
+
+uprobestats::BinderFilters RunningTask::filters() const {
+  uprobestats::BinderFilters all;
+  for (const Probe& probe : probes_) uprobestats::merge(all, probe.name.config->filters);
+  return all;
+}
+
+bool RunningTask::is_target(pid_t pid) const {
+  return task_.any_app ? is_app(pid) : has_process_name(pid, task_.target_process_name);
 }
 
 std::vector<StatsdArgument> RunningTask::logged_arguments() const {
@@ -109,7 +122,21 @@ std::vector<std::size_t> RunningTask::choose_points(Probe& probe, pid_t pid,
         "other build: " + to_string(probe.name),
         fmt::format("{}: process {} maps none of file_paths, but another build of the same jar: {}",
                     to_string(probe.name), pid, *other));
+  else
+    warn_about_unmapped(probe, pid);
   return all;
+}
+
+// A process that has run for a while maps the OAT files that it uses. ART executes methods of
+// others in the interpreter, or compiles them into memory.
+void RunningTask::warn_about_unmapped(const Probe& probe, pid_t pid) const {
+  if (probe.points.front().table != elf::Table::oat || !has_run_time_code(pid)) return;
+  output_.repeated_warning(
+      "jit: " + to_string(probe.name),
+      fmt::format(
+          "{}: process {} does not map {}: its method may run as JIT code, which offsets of "
+          "OAT files do not cover",
+          to_string(probe.name), pid, to_string(probe.points.front().binary->path)));
 }
 
 bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, SignalWatch& signals) {
@@ -117,8 +144,7 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, Signa
   const auto report_refused = [&](const Error& error) {
     // If the process has ended meanwhile, this is not an error.
     if (error.kind == ErrorKind::interrupted) interrupted_ = true;
-    if (error.kind == ErrorKind::interrupted || !has_process_name(pid, task_.target_process_name))
-      return true;
+    if (error.kind == ErrorKind::interrupted || !is_target(pid)) return true;
     if (!probe.attach_error) {
       probe.attach_error = error;
       const Error labelled = Error(error).within(to_string(probe.name));
@@ -244,6 +270,9 @@ std::string RunningTask::explain_unhit(const Probe& probe, std::size_t at,
                                        const MappingSurvey& survey) const {
   std::string reason = diagnose(
       survey, pids_, {.change = probe.points[at].binary->file->change(), .takes_pids = false});
+  const bool is_java = probe.points[at].table == elf::Table::oat;
+  if (!survey.executable.empty() && is_java && std::ranges::any_of(pids_, has_run_time_code))
+    return reason + "; ART also runs JIT code, which offsets of OAT files do not cover";
   if (!survey.executable.empty()) return reason;
   for (const pid_t pid : pids_)
     if (const auto other = find_mapped_build(probe, pid))

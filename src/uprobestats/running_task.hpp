@@ -33,7 +33,8 @@ public:
   // The registers of the arguments to log. Warns about arguments without a register.
   std::vector<StatsdArgument> logged_arguments() const;
   std::optional<Time> deadline() const;
-  std::vector<std::string> programs() const; // name of the program of each probe
+  std::vector<std::string> programs() const;  // name of the program of each probe
+  uprobestats::BinderFilters filters() const; // of all its probes
   std::size_t probes() const { return probes_.size(); }
   std::size_t processes() const { return pids_.size(); } // so far
 
@@ -71,6 +72,8 @@ private:
   void report_probe(const Probe& probe, std::optional<std::uint64_t> hits);
   std::size_t mapped_point(const Probe& probe, std::span<const MappingSurvey> surveys) const;
   void warn_about_order(const Probe& probe, pid_t pid, std::size_t point) const;
+  void warn_about_unmapped(const Probe& probe, pid_t pid) const;
+  bool is_target(pid_t pid) const;
   static std::optional<std::string> find_mapped_build(const Probe& probe, pid_t pid);
   std::string explain_unhit(const Probe& probe, std::size_t at, const MappingSurvey& survey) const;
   void announce() const;

@@ -97,8 +97,11 @@ constexpr Field field(std::string_view name, FieldNumbers numbers,
 }
 
 constexpr std::array atom_field_positions = {
-    EnumValue{"UNKNOWN", 0}, EnumValue{"CALLING_UID", 1}, EnumValue{"INTERFACE_NAME", 2},
-    EnumValue{"CODE", 3},    EnumValue{"KTIME_NS", 4},
+    EnumValue{"UNKNOWN", proto::unknown_position},
+    EnumValue{"CALLING_UID", proto::calling_uid},
+    EnumValue{"INTERFACE_NAME", proto::interface_name},
+    EnumValue{"CODE", proto::code},
+    EnumValue{"KTIME_NS", proto::ktime_ns},
 };
 constexpr std::array target_process_selections = {
     EnumValue{"UNKNOWN", 0},

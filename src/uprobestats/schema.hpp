@@ -29,6 +29,14 @@ struct EventServiceConfig : Message {
   std::optional<bool> flush;
 };
 
+enum AtomFieldPosition : std::int32_t {
+  unknown_position = 0,
+  calling_uid = 1,
+  interface_name = 2,
+  code = 3,
+  ktime_ns = 4,
+};
+
 struct AtomConfig : Message {
   std::optional<std::int32_t> atom_id;
   std::vector<std::int32_t> atom_field_positions; // enum AtomFieldPosition

@@ -11,13 +11,13 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 namespace uprobectl {
 
 namespace {
 
-// stats_event.c: the lower half of a type byte. The upper half is the number of annotations, here
-// 0.
+// stats_event.c: the lower half of a type byte. The upper half is the number of annotations.
 constexpr std::byte int32_type{0x00};
 constexpr std::byte int64_type{0x01};
 constexpr std::byte string_type{0x02};
@@ -76,9 +76,14 @@ Result<void> add_arguments(StatsdEvent& event, const RecordMembers& members,
     const auto& word = (*registers)[*argument.register_index].value;
     const auto* const address = std::get_if<DataValue::Pointer>(&word);
     const auto* const number = std::get_if<std::uint64_t>(&word);
-    event.add_int32(static_cast<std::int32_t>(address != nullptr  ? address->address
-                                              : number != nullptr ? *number
-                                                                  : 0));
+    const std::uint64_t raw = address != nullptr  ? address->address
+                              : number != nullptr ? *number
+                                                  : 0;
+    if (atom.service == uprobestats::Service::android15)
+      event.add_int32(static_cast<std::int32_t>(raw));
+    else
+      event.add_int64(argument.is_32bit ? static_cast<std::int32_t>(raw)
+                                        : static_cast<std::int64_t>(raw));
   }
   return {};
 }
@@ -159,7 +164,9 @@ void StatsdEvent::begin_field(std::byte type, std::size_t size) {
   ++elements_;
   if (elements_ > max_elements) problems_ |= too_many_fields;
   if (bytes_.size() + 1 + size > max_bytes) problems_ |= overflow;
-  if (problems_ == 0) bytes_.push_back(type);
+  if (problems_ != 0) return;
+  last_field_at_ = bytes_.size();
+  bytes_.push_back(type);
 }
 
 StatsdEvent::StatsdEvent(std::uint64_t time_ns, std::int32_t atom_id) {
@@ -194,6 +201,15 @@ void StatsdEvent::add_string(std::string_view text) {
   bytes_.insert(bytes_.end(), raw, raw + text.size());
 }
 
+// The annotation follows the value of the field, whose type byte counts it.
+void StatsdEvent::add_bool_annotation(std::uint8_t id, bool value) {
+  constexpr std::size_t size = 3;
+  if (bytes_.size() + size > max_bytes) problems_ |= overflow;
+  if (problems_ != 0) return;
+  bytes_[last_field_at_] |= std::byte{1} << 4U;
+  bytes_.insert(bytes_.end(), {std::byte{id}, bool_type, std::byte{value}});
+}
+
 std::vector<std::byte> StatsdEvent::finish() const {
   StatsdEvent done = *this;
   if (problems_ != 0) {
@@ -218,6 +234,55 @@ Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const Stats
   StatsdEvent event(time_ns, static_cast<std::int32_t>(atom.atom_id));
   if (auto added = add_fields(event, *record.type, RecordMembers(*members), atom); !added)
     return fail(std::move(added).error());
+  return event.finish();
+}
+
+namespace {
+
+const DataValue::Struct* members_of(const UserRecord& record, std::string_view type) {
+  if (!record.value || record.type != type) return nullptr;
+  return std::get_if<DataValue::Struct>(&record.value->value);
+}
+
+} // namespace
+
+const uprobestats::BinderMethod* find_binder_method(const UserRecord& record,
+                                                    const uprobestats::BinderFilters& filters) {
+  const auto* const values = members_of(record, "BinderTransaction");
+  if (values == nullptr) return nullptr;
+  const RecordMembers members(*values);
+  return uprobestats::find_method(filters, members.text("interface_descriptor"),
+                                  static_cast<std::uint64_t>(members.number("code")));
+}
+
+Result<std::vector<std::byte>> encode_binder_atom(const UserRecord& record,
+                                                  const uprobestats::BinderMethod& method,
+                                                  std::uint64_t time_ns) {
+  const auto* const values = members_of(record, "BinderTransaction");
+  if (values == nullptr || !method.atom_id)
+    return fail(ErrorKind::unsupported,
+                fmt::format("no atom is defined for the records of map '{}'", record.map));
+  const RecordMembers members(*values);
+  StatsdEvent event(time_ns, *method.atom_id);
+  for (const uprobestats::proto::AtomFieldPosition field : method.atom_fields) {
+    switch (field) {
+    case uprobestats::proto::calling_uid:
+      event.add_int32(members.int32("calling_uid"));
+      event.add_bool_annotation(StatsdEvent::is_uid, true);
+      break;
+    case uprobestats::proto::interface_name:
+      event.add_string(members.text("interface_descriptor"));
+      break;
+    case uprobestats::proto::code:
+      event.add_int32(members.int32("code"));
+      break;
+    case uprobestats::proto::ktime_ns:
+      event.add_int64(members.number("timestamp_ns"));
+      break;
+    case uprobestats::proto::unknown_position:
+      std::unreachable();
+    }
+  }
   return event.finish();
 }
 

@@ -6,13 +6,16 @@
 
 #include "events/events.hpp"
 #include "uprobectl/util.hpp"
+#include "uprobestats/binder_filter.hpp"
+#include "uprobestats/service.hpp"
 
 namespace uprobectl {
 
 // Where a CallResult record contains an argument of the probed method.
 struct StatsdArgument {
   std::optional<std::size_t> register_index; // among the registers of the record, from 0
-  std::string problem;                       // why there is no register
+  bool is_32bit = false; // its type is known to be int or narrower: the upper half is undefined
+  std::string problem;   // why there is no register
 
   bool operator==(const StatsdArgument&) const = default;
 };
@@ -21,6 +24,9 @@ struct StatsdArgument {
 struct StatsdAtom {
   std::int64_t atom_id = 0;              // must fit 32 bits
   std::vector<StatsdArgument> arguments; // of CallResult records: the arguments to log
+  // Android 15 logs the arguments of CallResult records as 32-bit numbers, later versions as 64-bit
+  // ones.
+  uprobestats::Service service = uprobestats::newest_service;
 
   bool operator==(const StatsdAtom&) const = default;
 };
@@ -32,6 +38,15 @@ struct StatsdAtom {
 // record.
 Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const StatsdAtom& atom,
                                            std::uint64_t time_ns);
+
+// Encodes a BinderTransaction with the fields that a filter selects for it. `method` must have an
+// atom. Fails with unsupported if this is another record.
+Result<std::vector<std::byte>> encode_binder_atom(const UserRecord& record,
+                                                  const uprobestats::BinderMethod& method,
+                                                  std::uint64_t time_ns);
+// Returns the method that a BinderTransaction calls, or nullptr if no filter selects it.
+const uprobestats::BinderMethod* find_binder_method(const UserRecord& record,
+                                                    const uprobestats::BinderFilters& filters);
 
 // Sends atoms to statsd's datagram socket. Never blocks.
 class StatsdSocket {
@@ -72,6 +87,9 @@ public:
   void add_int64(std::int64_t value);
   void add_bool(bool value);
   void add_string(std::string_view text);
+  // Annotates the last field, which must not have an annotation yet.
+  void add_bool_annotation(std::uint8_t id, bool value);
+  static constexpr std::uint8_t is_uid = 1; // ASTATSLOG_ANNOTATION_ID_IS_UID
 
   // Returns the buffer. If there were problems, an error field, which statsd counts, replaces the
   // fields.
@@ -85,6 +103,7 @@ private:
   std::vector<std::byte> bytes_;
   std::size_t elements_ = 0;
   std::size_t fields_at_ = 0;
+  std::size_t last_field_at_ = 0; // its type byte
   std::uint32_t problems_ = 0;
 };
 

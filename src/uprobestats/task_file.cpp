@@ -168,7 +168,8 @@ std::optional<Error> set_method(const proto::ProbeConfig& from, TaskProbe& probe
 std::optional<Error> fill(const proto::ProbeConfig& from, TaskProbe& probe) {
   probe.bpf_name = text_of(from.bpf_name);
   probe.file_paths = from.file_paths;
-  probe.filters_transactions = !from.binder_transaction_filters.empty();
+  const bool is_binder = probe.bpf_name == binder_program;
+  probe.ignores_filters = !is_binder && !from.binder_transaction_filters.empty();
   const std::array names = {text_of(from.method_signature),
                             text_of(from.fully_qualified_class_name), text_of(from.method_name)};
   if (!std::ranges::all_of(names, is_plain_text))
@@ -180,11 +181,16 @@ std::optional<Error> fill(const proto::ProbeConfig& from, TaskProbe& probe) {
   if (wrong) return wrong;
   if (auto odd = check_texts("fully_qualified_parameters", from.fully_qualified_parameters))
     return odd;
-  if (probe.file_paths.empty()) return usage("file_paths is missing");
+  if (probe.file_paths.empty() && text_of(from.fully_qualified_class_name).empty())
+    return usage("file_paths is missing");
   if (auto odd = check_texts("file_paths", probe.file_paths)) return odd;
   for (const std::string& path : probe.file_paths)
     if (!path.starts_with('/'))
       return usage(fmt::format("file_paths: '{}' is not an absolute path", path));
+  if (!is_binder) return std::nullopt;
+  auto filters = make_binder_filters(from.binder_transaction_filters);
+  if (!filters) return std::move(filters).error();
+  probe.filters = std::move(*filters);
   return std::nullopt;
 }
 
@@ -205,17 +211,15 @@ std::optional<Error> fill(const proto::Task& from, Task& task) {
     task.logging = {.atom_id = logging->atom_id.value_or(0),
                     .primitive_argument_positions = logging->primitive_argument_positions};
   task.on_start = from.target_process_selection == proto::specific_app_process_on_start;
+  task.any_app = from.target_process_selection == proto::any_app_process_on_start;
 
   if (task.probes.empty()) return usage("probe_configs is missing");
   if (!from.duration_seconds) return usage("duration_seconds is missing");
   if (*from.duration_seconds <= 0)
     return usage(
         fmt::format("invalid duration_seconds {} (expected more than 0)", *from.duration_seconds));
-  if (from.target_process_selection == proto::any_app_process_on_start)
-    return Error{ErrorKind::unsupported,
-                 "target_process_selection ANY_APP_PROCESS_ON_START is not supported"}
-        .hint("name the process: target_process_name");
-  if (task.target_process_name.empty()) return usage("target_process_name is missing");
+  if (task.target_process_name.empty() && !task.any_app)
+    return usage("target_process_name is missing");
   if (!is_plain_text(task.target_process_name))
     return usage("target_process_name has a control character");
   if (auto wrong = check_maps(task)) return wrong;
@@ -435,8 +439,10 @@ Result<TaskFile> read_task_file(Bytes file) {
   move_early_maps(parsed->config);
   auto tasks = make_tasks(parsed->config);
   if (!tasks) return fail(std::move(tasks).error());
-  return TaskFile{.tasks = std::move(*tasks),
-                  .binary = write_binary_form(parsed->config),
+  std::string binary = write_binary_form(parsed->config);
+  return TaskFile{.config = std::move(parsed->config),
+                  .tasks = std::move(*tasks),
+                  .binary = std::move(binary),
                   .warnings = std::move(parsed->warnings)};
 }
 

@@ -5,6 +5,8 @@
 #pragma once
 
 #include "uprobectl/util.hpp"
+#include "uprobestats/binder_filter.hpp"
+#include "uprobestats/service.hpp"
 
 #include <chrono>
 
@@ -12,13 +14,16 @@ namespace uprobectl::uprobestats {
 
 // One method and the BPF program to attach to it.
 struct TaskProbe {
-  std::string bpf_name;                // file name of the program's pin
-  std::vector<std::string> file_paths; // in order of preference, absolute
-  std::string method;          // a FUNCTION: a method's signature, or class.method, or a symbol
-  bool has_parameters = false; // `method` includes the parameters
-  bool by_signature = false;   // `method` is method_signature, not class, name and parameters
-  bool filters_transactions = false; // has binder_transaction_filters
-  std::optional<Error> problem;      // why the probe cannot be used
+  std::string bpf_name; // file name of the program's pin
+  // In order of preference, absolute. Empty: the method is searched in the compiled files of the
+  // process, as the service of Android 16 does.
+  std::vector<std::string> file_paths;
+  std::string method;           // a FUNCTION: a method's signature, or class.method, or a symbol
+  bool has_parameters = false;  // `method` includes the parameters
+  bool by_signature = false;    // `method` is method_signature, not class, name and parameters
+  BinderFilters filters;        // of the Binder program
+  bool ignores_filters = false; // has filters, but another program
+  std::optional<Error> problem; // why the probe cannot be used
 };
 
 // The statsd_logging_config of a task.
@@ -34,6 +39,7 @@ struct Task {
   std::string target_process_name;   // argv[0], which Android sets to the process name
   std::chrono::seconds duration{0};
   bool on_start = false; // wait for the process to start
+  bool any_app = false;  // the first app that starts, of whatever name
   std::optional<TaskLogging> logging;
   std::optional<std::int64_t> id;
   std::optional<Error> problem; // why the task cannot be run
@@ -41,6 +47,7 @@ struct Task {
 
 // A parsed task file.
 struct TaskFile {
+  proto::UprobestatsConfig config;   // the messages that `tasks` are made from
   std::vector<Task> tasks;           // at least one
   std::string binary;                // the binary form in the current numbering
   std::vector<std::string> warnings; // for example about unknown fields
@@ -59,7 +66,7 @@ std::string_view without_return_type(std::string_view signature);
 class Policy {
 public:
   // The methods that UprobeStats allows on user builds of Android.
-  static Policy builtin();
+  static Policy builtin(Service service = newest_service);
   // Parses one prefix per line; '#' begins a comment. Fails with corrupt, naming the line.
   static Result<Policy> parse(std::string_view text);
 
@@ -68,11 +75,14 @@ public:
   std::optional<std::string_view> find_prefix(std::string_view method) const;
   // Whether a prefix consists of this name and parameters, and so allows an overload of the method.
   bool has_overload(std::string_view name) const;
+  // Whether the program may be attached to any method.
+  bool allows_program(std::string_view bpf_name) const;
   // Makes the error for a method that no prefix allows (not_permitted). `name`: of the policy.
   Error make_refusal(std::string_view method, std::string_view name) const;
 
 private:
   std::vector<std::string> prefixes_;
+  std::vector<std::string> programs_; // allowed for any method
 };
 
 } // namespace uprobectl::uprobestats

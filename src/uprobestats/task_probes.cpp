@@ -4,6 +4,8 @@
 #include "events/java_method.hpp"
 #include "events/readings.hpp"
 #include "resolve/android.hpp"
+#include "uprobestats/compiled_files.hpp"
+#include "uprobestats/task_records.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
@@ -36,7 +38,10 @@ StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
                          : order.end();
   if (found == order.end())
     return {.problem = "it is on the stack, which the record does not contain"};
-  return {.register_index = static_cast<std::size_t>(found - order.begin())};
+  const std::string& type = method.parameters[static_cast<std::size_t>(position)];
+  return {.register_index = static_cast<std::size_t>(found - order.begin()),
+          .is_32bit = type == "int" || type == "short" || type == "byte" || type == "char" ||
+                      type == "boolean"};
 }
 
 } // namespace
@@ -89,11 +94,12 @@ std::vector<StatsdArgument> locate_arguments(std::span<const LoggedMethod> metho
     std::optional<StatsdArgument> agreed;
     for (const LoggedMethod& method : methods) {
       StatsdArgument argument = locate_argument(method, position);
-      if (agreed && *agreed != argument)
+      if (agreed && agreed->register_index != argument.register_index)
         argument = {
             .problem =
                 "it is in different registers for the methods of the task, and records do not "
                 "identify their method"};
+      argument.is_32bit = argument.is_32bit && (!agreed || agreed->is_32bit);
       agreed = std::move(argument);
       if (!agreed->register_index) break;
     }
@@ -138,6 +144,31 @@ Error none_has_it(const uprobestats::TaskProbe& probe, std::vector<Error> errors
   return all;
 }
 
+// No file has the method of a probe without file_paths. Hints at files that could not be examined.
+Error not_in_process(const uprobestats::TaskProbe& probe, std::size_t files,
+                     const std::vector<Error>& errors) {
+  Error error{ErrorKind::not_found,
+              files == 0 ? "file_paths is missing, and no compiled files of the system are found"
+                         : fmt::format("none of the {} compiled files of the process has '{}'",
+                                       files, probe.method)};
+  for (const Error& each : errors)
+    if (each.kind == ErrorKind::ambiguous || each.kind == ErrorKind::no_code) return each;
+  const auto unreadable = std::ranges::find_if(
+      errors, [](const Error& each) { return each.kind != ErrorKind::not_found; });
+  if (unreadable != errors.end()) error = std::move(error).hint(unreadable->message);
+  return std::move(error).hint(
+      "name the file in file_paths, or pass the directory of an unpacked system image with --root");
+}
+
+// Warns of code that counts its calls: ART compiles it again at run time when there are many, and
+// that code is in no file (art/runtime/oat/oat.h; the key exists since OAT 264).
+void warn_about_run_time_code(const TaskProbeName& name, const art::OatFile& oat, Output& output) {
+  if (oat.value("enable-profile-code") == "true")
+    output.warn(fmt::format("{}: its method may run as JIT code after some calls, which the probe "
+                            "does not see: the file is compiled with enable-profile-code",
+                            to_string(name)));
+}
+
 // Several paths may lead to the same file.
 bool is_same_place(const ProbePoint& one, const ProbePoint& other) {
   return one.binary->file->identity() == other.binary->file->identity() &&
@@ -161,11 +192,11 @@ Error add_candidates(Error ambiguous, std::span<const ProbePoint> points,
 
 } // namespace
 
-Result<std::optional<TaskPolicy>> read_device_policy() {
+Result<std::optional<TaskPolicy>> read_device_policy(uprobestats::Service service) {
   const auto user_build = is_user_build();
   if (!user_build) return fail(user_build.error());
   if (!*user_build) return std::nullopt;
-  return TaskPolicy{uprobestats::Policy::builtin(), "the policy of user builds"};
+  return TaskPolicy{uprobestats::Policy::builtin(service), "the policy of user builds"};
 }
 
 std::string to_string(const TaskProbeName& name) {
@@ -193,15 +224,22 @@ Result<std::string> TaskProbeFinder::local_path(const std::string& file) const {
 const Result<Target>& TaskProbeFinder::open(const std::string& path) {
   const auto known = targets_.find(path);
   if (known != targets_.end()) return known->second;
-  const auto& opened = targets_.emplace(path, Target::open(path, request_.where)).first->second;
-  if (opened) output_.warn_once(opened->warnings());
-  return opened;
+  return targets_.emplace(path, Target::open(path, request_.where)).first->second;
+}
+
+const std::vector<std::string>& TaskProbeFinder::compiled_files(const std::string& process_name) {
+  const auto known = compiled_files_.find(process_name);
+  if (known != compiled_files_.end()) return known->second;
+  return compiled_files_
+      .emplace(process_name, find_compiled_files(request_.where.dex.root, process_name))
+      .first->second;
 }
 
 Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
                                                const uprobestats::TaskProbe& probe) {
   const auto& target = open(path);
   if (!target) return fail(target.error());
+  if (!probe.file_paths.empty()) output_.warn_once(target->warnings());
   ResolveOptions how{.aliases = request_.aliases,
                      .to_probe = true,
                      .instructions = request_.instructions,
@@ -237,7 +275,8 @@ Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
 // because a name may resolve to another method.
 std::optional<Error> TaskProbeFinder::check_policy(std::string_view signature,
                                                    const TaskProbeName& name) const {
-  if (!request_.policy) return std::nullopt;
+  if (!request_.policy || request_.policy->policy.allows_program(name.config->bpf_name))
+    return std::nullopt;
   const std::string_view method = uprobestats::without_return_type(signature);
   const auto prefix = request_.policy->policy.find_prefix(method);
   if (!prefix) return request_.policy->policy.make_refusal(method, request_.policy->name);
@@ -250,7 +289,8 @@ std::optional<Error> TaskProbeFinder::check_policy(std::string_view signature,
 std::optional<Error> TaskProbeFinder::check_shared_code(const Result<art::OatFile>& oat,
                                                         const ProbePoint& point,
                                                         const TaskProbeName& name) const {
-  if (!request_.policy) return std::nullopt;
+  if (!request_.policy || request_.policy->policy.allows_program(name.config->bpf_name))
+    return std::nullopt;
   const auto unknown = [&](std::string_view why) {
     return Error{
         ErrorKind::not_permitted,
@@ -273,7 +313,7 @@ std::optional<Error> TaskProbeFinder::check_shared_code(const Result<art::OatFil
   return std::nullopt;
 }
 
-TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files files) {
+TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files how_many) {
   const uprobestats::TaskProbe& probe = *name.config;
   TaskProbeResolution answer;
   const auto refuse = [&](Error error) {
@@ -293,9 +333,15 @@ TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files files
   if (refusal && !may_be_allowed) return refuse(*refusal);
   std::vector<Error> errors;
   std::vector<std::string> doubtful; // errors of files that exist but do not contain the method
-  for (const std::string& file : probe.file_paths) {
-    const auto path = local_path(file);
+  const bool search = probe.file_paths.empty();
+  const auto& files = search ? compiled_files(std::string(name.process_name)) : probe.file_paths;
+  for (const std::string& file : files) {
+    const auto path = search ? Result<std::string>(file) : local_path(file);
     auto point = path ? resolve_in(*path, probe) : fail(path.error());
+    if (!point && search) {
+      errors.push_back(std::move(point).error());
+      continue;
+    }
     if (!point) {
       const bool there =
           path && (path->find("!/") != std::string::npos || ::access(path->c_str(), F_OK) == 0);
@@ -308,19 +354,23 @@ TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files files
       continue;
     }
     output_.warn_once(point->warnings);
+    if (search) output_.warn_once(open(*path)->warnings());
     if (point->table == elf::Table::oat && point->symbol) {
       if (auto of_found = check_policy(*point->symbol, name)) return refuse(std::move(*of_found));
     } else if (refusal) {
       return refuse(*refusal);
     }
     const auto& target = *open(*path);
-    if (const auto* const oat = target.java_methods(); oat != nullptr)
+    const auto* const oat = target.java_methods();
+    if (oat != nullptr)
       if (auto of_code = check_shared_code(*oat, *point, name)) return refuse(std::move(*of_code));
     const auto is_there = [&](const ProbePoint& known) { return is_same_place(known, *point); };
     if (std::ranges::any_of(answer.points, is_there)) continue;
     if (answer.points.empty()) answer.method = logged_method(target, *point);
+    if (answer.points.empty() && oat != nullptr && *oat)
+      warn_about_run_time_code(name, **oat, output_);
     answer.points.push_back(std::move(*point));
-    if (files == Files::first_match) break;
+    if (how_many == Files::first_match) break;
   }
   for (const std::string& said : doubtful) {
     if (answer.points.empty())
@@ -328,9 +378,11 @@ TaskProbeResolution TaskProbeFinder::find(const TaskProbeName& name, Files files
     else
       output_.warn(said);
   }
-  if (answer.points.empty())
+  if (answer.points.empty() && search)
+    answer.error = not_in_process(probe, files.size(), errors);
+  else if (answer.points.empty())
     answer.error = none_has_it(probe, std::move(errors));
-  else if (probe.filters_transactions)
+  else if (probe.ignores_filters)
     output_.warn(to_string(name) +
                  ": binder_transaction_filters are ignored: the program sends unfiltered records");
   return answer;
@@ -355,19 +407,76 @@ void report_failure(const TaskProbeName& name, const Error& error, bool refused,
   report_result(name, {.status = refused ? "refused" : "failed", .reason = error.message}, output);
 }
 
+namespace {
+
+// Whether an error of the task or the probe says it already.
+bool is_reported(const uprobestats::TaskFile& file, const uprobestats::ServiceFinding& finding) {
+  if (!finding.rejected || !finding.task) return false;
+  const uprobestats::Task& task = file.tasks[*finding.task - 1];
+  return finding.probe ? task.probes[*finding.probe - 1].problem.has_value()
+                       : task.problem.has_value();
+}
+
+} // namespace
+
+bool report_service(const TaskRequest& request, Output& output) {
+  std::size_t rejections = 0;
+  const std::string service(describe(request.service));
+  std::optional<std::string> first;
+  for (const uprobestats::ServiceFinding& finding : review(request.file->config, request.service)) {
+    if (is_reported(*request.file, finding)) continue;
+    if (is_reported(*request.file, finding)) continue;
+    const std::string text = to_string(finding);
+    if (finding.rejected && request.is_service_chosen)
+      output.fail(Error{ErrorKind::unsupported, fmt::format("{} rejects it: {}", service, text)});
+    else if (request.is_service_chosen || (!finding.rejected && !finding.task))
+      output.warn(fmt::format("{}: {}", service, text));
+    if (finding.rejected && rejections++ == 0) first = text;
+  }
+  if (first && !request.is_service_chosen)
+    output.warn(fmt::format("{} rejects this file: {}{}", service, *first,
+                            rejections == 1
+                                ? ""
+                                : fmt::format(" ({} more with --service {})", rejections - 1,
+                                              to_string(request.service))));
+  return rejections == 0 || !request.is_service_chosen;
+}
+
+bool rejects_readers(const TaskRequest& request) {
+  return request.is_service_chosen && request.service == uprobestats::Service::android16;
+}
+
+namespace {
+
+void report_readers(const TaskRequest& request, std::size_t task, Output& output) {
+  if (request.where.dex.root) return; // this system is not the one of the file
+  for (const std::string& map : request.file->tasks[task - 1].bpf_maps) {
+    auto conflict = find_other_reader(pin_path(TaskRunRequest().pin_folder, map));
+    if (!conflict) continue;
+    Error labelled = std::move(*conflict).within(fmt::format("task {}", task));
+    if (rejects_readers(request))
+      output.fail(labelled);
+    else
+      output.warn(labelled.message);
+  }
+}
+
+} // namespace
+
 void resolve_tasks(const TaskRequest& request, Output& output) {
   TaskProbeFinder finder(request, output);
-  if (request.file->tasks.size() > 1)
-    output.warn(fmt::format(
-        "UprobeStats runs at most the first of these {} tasks; attach --config runs all",
-        request.file->tasks.size()));
+  report_service(request, output);
   for (std::size_t t = 0; t < request.file->tasks.size(); ++t) {
     const uprobestats::Task& task = request.file->tasks[t];
     if (task.bpf_maps.empty() && !task.problem)
       output.warn(fmt::format("task {} has no bpf_maps: no records would be read", t + 1));
     if (task.problem) output.fail(Error(*task.problem).within(fmt::format("task {}", t + 1)));
+    report_readers(request, t + 1, output);
     for (std::size_t p = 0; p < task.probes.size(); ++p) {
-      const TaskProbeName name{.task = t + 1, .probe = p + 1, .config = &task.probes[p]};
+      const TaskProbeName name{.task = t + 1,
+                               .probe = p + 1,
+                               .config = &task.probes[p],
+                               .process_name = task.target_process_name};
       const auto answer = finder.find(name, TaskProbeFinder::Files::first_match);
       if (answer.error) {
         report_failure(name, *answer.error, answer.refused, output);

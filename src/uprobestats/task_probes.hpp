@@ -46,6 +46,7 @@ struct TaskProbeName {
   std::size_t task = 0;
   std::size_t probe = 0;
   const uprobestats::TaskProbe* config = nullptr; // borrowed
+  std::string_view process_name = {};             // of the task; borrowed
 };
 std::string to_string(const TaskProbeName& name); // "task 1, probe 2 (prog_X_uprobe_y)"
 
@@ -69,11 +70,12 @@ public:
       : request_(request), output_(output) {}
 
   enum class Files { first_match, all };
-  TaskProbeResolution find(const TaskProbeName& name, Files files);
+  TaskProbeResolution find(const TaskProbeName& name, Files how_many);
 
 private:
   Result<std::string> local_path(const std::string& file) const;
   const Result<Target>& open(const std::string& path);
+  const std::vector<std::string>& compiled_files(const std::string& process_name);
   Result<ProbePoint> resolve_in(const std::string& path, const uprobestats::TaskProbe& probe);
   std::optional<Error> check_policy(std::string_view signature, const TaskProbeName& name) const;
   std::optional<Error> check_shared_code(const Result<art::OatFile>& oat, const ProbePoint& point,
@@ -81,8 +83,17 @@ private:
 
   const TaskRequest& request_;
   Output& output_;
-  std::map<std::string, Result<Target>> targets_; // by path
+  std::map<std::string, Result<Target>> targets_;                  // by path
+  std::map<std::string, std::vector<std::string>> compiled_files_; // by name of the process
 };
+
+// Reports what the service of the request rejects: as errors if the user chose it, else the first
+// one as a warning. Returns false if there were errors.
+bool report_service(const TaskRequest& request, Output& output);
+
+// Whether a map that another process reads is an error: the user chose the service that rejects it
+// (daemon/android/task.rs, update_polled_bpf_maps()).
+bool rejects_readers(const TaskRequest& request);
 
 // The status of a probe for its `probe` record.
 struct TaskProbeResult {

@@ -16,15 +16,59 @@ namespace {
 // Scans find children, which inherit their parent's arguments without a rename.
 constexpr std::chrono::milliseconds between_scans{500};
 
-} // namespace
+constexpr uid_t users_per_device_user = 100'000; // UserHandle.PER_USER_RANGE
+constexpr uid_t first_app = 10'000;              // Process.FIRST_APPLICATION_UID
 
-bool has_process_name(pid_t pid, std::string_view name) {
-  const auto arguments = try_read_pseudo_file(fmt::format("/proc/{}/cmdline", pid));
-  return arguments && std::string_view(*arguments).substr(0, arguments->find('\0')) == name;
+// argv[0], which Android sets to the name of the process.
+std::optional<std::string> read_process_name(pid_t pid) {
+  auto arguments = try_read_pseudo_file(proc_path(pid, "cmdline"));
+  if (arguments) arguments->resize(std::min(arguments->find('\0'), arguments->size()));
+  return arguments;
 }
 
-TaskProcesses::TaskProcesses(std::vector<std::string> names)
-    : names_(std::move(names), has_process_name) {
+bool is_zygote(std::string_view name) {
+  return name == "zygote" || name == "zygote64" || name == "webview_zygote" ||
+         name.ends_with("_zygote");
+}
+
+// The list of names: an empty one, which no process has, stands for apps.
+std::vector<std::string> with_apps(std::vector<std::string> names, bool any_app) {
+  if (any_app) names.emplace_back();
+  return names;
+}
+
+bool is_wanted(pid_t pid, std::string_view name) {
+  return name.empty() ? is_app(pid) : has_process_name(pid, name);
+}
+
+} // namespace
+
+bool has_process_name(pid_t pid, std::string_view name) { return read_process_name(pid) == name; }
+
+bool is_app(pid_t pid) {
+  const auto name = read_process_name(pid);
+  if (!name || name->empty() || is_zygote(*name) || name->starts_with("usap") ||
+      *name == "<pre-initialized>")
+    return false;
+  const auto user = process_user(pid);
+  if (!user || *user % users_per_device_user < first_app) return false;
+  const auto stat = try_read_pseudo_file(proc_path(pid, "stat"));
+  const auto parent = stat ? parse_parent(*stat) : std::nullopt;
+  const auto parent_name = parent ? read_process_name(*parent) : std::nullopt;
+  return parent_name && is_zygote(*parent_name);
+}
+
+// art/runtime/jit/jit_memory_region.cc: "/memfd:jit-cache", before Android 10 "jit-code-cache".
+bool has_run_time_code(pid_t pid) {
+  const auto mappings = read_all_mappings(pid);
+  return mappings && std::ranges::any_of(*mappings, [](const Mapping& mapping) {
+           return mapping.executable && (mapping.path.find("jit-cache") != std::string::npos ||
+                                         mapping.path.find("jit-code-cache") != std::string::npos);
+         });
+}
+
+TaskProcesses::TaskProcesses(std::vector<std::string> names, bool any_app)
+    : app_index_(names.size()), names_(with_apps(std::move(names), any_app), is_wanted) {
   if (!in_initial_pid_namespace()) return; // the kernel reports renames by initial-namespace pids
   if (auto renames = ProcessSet::start({})) renames_ = std::move(*renames);
 }
@@ -48,7 +92,7 @@ void TaskProcesses::add_if_new(pid_t pid, std::span<const std::size_t> names,
     ProcessHandle process(pid);
     if (process.open_error() == ESRCH) continue; // it has ended
     known_.emplace(pid, Known{name, std::move(process)});
-    found.push_back({name, pid});
+    if (has_looked_ || name != app_index_) found.push_back({name, pid});
   }
 }
 
@@ -62,6 +106,7 @@ std::vector<TaskProcesses::Found> TaskProcesses::find_new(Time now) {
   if (seen_all && now < next_scan_) return found;
   next_scan_ = now + between_scans;
   names_.scan(visit);
+  has_looked_ = true;
   return found;
 }
 

@@ -11,21 +11,30 @@ namespace uprobectl {
 // Whether the name equals the process's argv[0].
 bool has_process_name(pid_t pid, std::string_view name);
 
+// Whether this is a process of an app: a child of a zygote with the user id of an app and a name of
+// its own. Before that it is one of the zygote's prepared processes. Source: AOSP
+// frameworks/base/core/java/com/android/internal/os/Zygote.java, android/os/Process.java.
+bool is_app(pid_t pid);
+
+// Whether the process has code that ART compiled into memory.
+bool has_run_time_code(pid_t pid);
+
 // Finds processes by name as they start, and notices their end.
 class TaskProcesses {
 public:
   using Time = std::chrono::steady_clock::time_point;
 
   // New processes are found at once if the kernel reports renames to us, otherwise within 500 ms.
-  explicit TaskProcesses(std::vector<std::string> names);
+  // `any_app`: also finds apps of whatever name that start after the first call.
+  explicit TaskProcesses(std::vector<std::string> names, bool any_app = false);
 
-  // `name`: index in the list of names.
+  // `name`: index in the list of names, or their number for an app that has started.
   struct Found {
     std::size_t name = 0;
     pid_t pid = 0;
   };
   // Returns the processes that have started, or changed to such a name, since the last call; at the
-  // first call all that are running.
+  // first call all that are running, but no apps.
   std::vector<Found> find_new(Time now);
   // Returns the found processes that have ended since the last call.
   std::vector<pid_t> take_ended();
@@ -41,6 +50,8 @@ private:
   void add_if_new(pid_t pid, std::span<const std::size_t> names, std::vector<Found>& found);
   void forget_ended();
 
+  std::size_t app_index_; // number of names
+  bool has_looked_ = false;
   NameWatch names_;
   std::optional<ProcessSet> renames_;
   std::multimap<pid_t, Known> known_;

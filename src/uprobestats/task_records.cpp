@@ -1,14 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/task_records.hpp"
 
+#include "process/proc.hpp"
 #include "trace/user_programs.hpp"
+#include "uprobectl/process.hpp"
 #include "util/clock.hpp"
+#include "util/numbers.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace uprobectl {
+
+namespace {
+
+constexpr std::string_view transaction_type = "BinderTransaction";
+
+// "map_id:\t17" of /proc/PID/fdinfo/N, of a descriptor that is a map.
+bool refers_to_map(const std::string& descriptor_info, std::uint32_t map_id) {
+  const auto text = try_read_pseudo_file(descriptor_info);
+  if (!text) return false;
+  constexpr std::string_view field = "map_id:";
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::string_view line = take_line(rest);
+    if (line.starts_with(field))
+      return parse_number<std::uint32_t>(trimmed(line.substr(field.size()))) == map_id;
+  }
+  return false;
+}
+
+bool has_map_open(pid_t pid, std::uint32_t map_id) {
+  std::error_code error;
+  auto at = std::filesystem::directory_iterator(proc_path(pid, "fd"), error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    std::error_code closed;
+    const auto target = std::filesystem::read_symlink(at->path(), closed);
+    if (closed || target.native().find("bpf-map") == std::string::npos) continue;
+    if (refers_to_map(proc_path(pid, "fdinfo/" + at->path().filename().string()), map_id))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+std::vector<pid_t> find_map_holders(std::uint32_t map_id) {
+  std::vector<pid_t> holders;
+  for (const pid_t pid : all_processes())
+    if (pid != ::getpid() && has_map_open(pid, map_id)) holders.push_back(pid);
+  return holders;
+}
+
+std::optional<Error> find_other_reader(const std::string& path) {
+  const auto map = open_pinned_map(path);
+  if (!map) return std::nullopt;
+  const auto holders = find_map_holders(map->id);
+  if (holders.empty()) return std::nullopt;
+  return Error{ErrorKind::unsupported,
+               fmt::format("{} is open in process {} ({}): each record reaches one reader only",
+                           path, holders.front(), read_comm(holders.front()).value_or("ended"))};
+}
 
 std::string pin_path(const std::string& folder, const std::string& name) {
   return name.starts_with('/') ? name : folder + "/" + name;
@@ -54,7 +108,11 @@ std::uint64_t TaskPrograms::lost() const {
 const Result<TaskProgram>& TaskPrograms::open(const std::string& name) {
   const auto known = programs_.find(name);
   if (known != programs_.end()) return known->second;
-  return programs_.emplace(name, open_pin_of(name)).first->second;
+  auto opened = open_pin_of(name);
+  if (!opened && opened.error().kind == ErrorKind::not_found)
+    if (const auto other = uprobestats::other_program_name(name))
+      if (auto renamed = open_pin_of(std::string(*other))) opened = std::move(renamed);
+  return programs_.emplace(name, std::move(opened)).first->second;
 }
 
 TaskRecords::TaskRecords(const TaskPrograms& programs, Output& output,
@@ -82,7 +140,7 @@ Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& pa
 }
 
 Result<void> TaskRecords::add(std::size_t task, const std::string& path, std::uint32_t btf,
-                              const std::optional<StatsdAtom>& atom) {
+                              const TaskAtoms& atoms) {
   auto map = open_pinned_map(path);
   if (!map) return fail(std::move(map).error());
   // Several paths may lead to one map. Open it once: two readers would take each other's records.
@@ -100,14 +158,16 @@ Result<void> TaskRecords::add(std::size_t task, const std::string& path, std::ui
   }
   const bool twice = std::ranges::any_of(
       known->listeners, [&](const Listener& listener) { return listener.task == task; });
-  if (!twice) add_listener(*known, {task, atom});
+  if (!twice) add_listener(*known, {task, atoms});
   return {};
 }
 
 // Warns if tasks with the same map log different atoms: a record does not identify its probe.
 void TaskRecords::add_listener(Stream& stream, Listener listener) const {
-  const auto differs = std::ranges::find_if(
-      stream.listeners, [&](const Listener& other) { return other.atom != listener.atom; });
+  const auto differs = std::ranges::find_if(stream.listeners, [&](const Listener& other) {
+    return other.atoms.filters.empty() && listener.atoms.filters.empty() &&
+           other.atoms.logging != listener.atoms.logging;
+  });
   if (differs != stream.listeners.end() && statsd_) {
     output_.repeated_warning(
         "differ: " + stream.map.front().pin,
@@ -125,21 +185,49 @@ void TaskRecords::add_to(std::vector<pollfd>& polled) const {
       polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
 }
 
+// Android's own program sends selected transactions only; another one may send all.
+bool TaskRecords::is_selected(const Stream& stream, const UserRecord& record) const {
+  if (record.type != transaction_type) return true;
+  return std::ranges::any_of(stream.listeners, [&](const Listener& listener) {
+    return running_.contains(listener.task) &&
+           (listener.atoms.filters.empty() || find_binder_method(record, listener.atoms.filters));
+  });
+}
+
+// Logs the atoms of the filters. A filter of several running tasks with the same atom is logged
+// once.
+void TaskRecords::log_transaction(Stream& stream, const UserRecord& record) {
+  std::vector<uprobestats::BinderMethod> logged;
+  for (const Listener& listener : stream.listeners) {
+    if (!running_.contains(listener.task)) continue;
+    const auto* const method = find_binder_method(record, listener.atoms.filters);
+    if (method == nullptr || !method->atom_id || std::ranges::find(logged, *method) != logged.end())
+      continue;
+    logged.push_back(*method);
+    auto encoded = encode_binder_atom(record, *method, clock_ns(CLOCK_BOOTTIME));
+    if (encoded)
+      statsd_->send(*encoded);
+    else if (stream.unlogged++ == 0)
+      stream.why_unlogged = std::move(encoded.error().message);
+  }
+}
+
 // Logs the record once if all running tasks of the map have the same atom.
 void TaskRecords::log_record(Stream& stream, const UserRecord& record) {
+  if (record.type == transaction_type) return log_transaction(stream, record);
   const Listener* whose = nullptr;
   bool differ = false;
   for (const Listener& listener : stream.listeners) {
     if (!running_.contains(listener.task)) continue;
-    differ = differ || (whose != nullptr && whose->atom != listener.atom);
+    differ = differ || (whose != nullptr && whose->atoms.logging != listener.atoms.logging);
     whose = &listener;
   }
   const auto count_unlogged = [&](std::string why) {
     if (stream.unlogged++ == 0) stream.why_unlogged = std::move(why);
   };
   if (differ) return count_unlogged("the logging configurations of the running tasks differ");
-  if (whose == nullptr || !whose->atom) return;
-  auto encoded = encode_atom(record, *whose->atom, clock_ns(CLOCK_BOOTTIME));
+  if (whose == nullptr || !whose->atoms.logging) return;
+  auto encoded = encode_atom(record, *whose->atoms.logging, clock_ns(CLOCK_BOOTTIME));
   if (!encoded) return count_unlogged(std::move(encoded.error().message));
   statsd_->send(*encoded);
 }
@@ -161,6 +249,10 @@ bool TaskRecords::handle_record(Stream& stream, Bytes sent, const Visit& visit) 
   auto named = std::make_shared<UserRecord>(*event.record);
   named->map = stream.map.front().pin;
   event.record = std::move(named);
+  if (!is_selected(stream, *event.record)) {
+    ++stream.filtered;
+    return true;
+  }
   if (statsd_) log_record(stream, *event.record);
   return visit(event);
 }
@@ -203,6 +295,9 @@ void TaskRecords::report_end() const {
     if (stream.skipped > 0)
       output_.warn(fmt::format("{}: {} skipped: not sent by a probe of this run", name,
                                counted(stream.skipped, "record", "records")));
+    if (stream.filtered > 0)
+      output_.warn(fmt::format("{}: {} skipped: no binder_transaction_filters select them", name,
+                               counted(stream.filtered, "transaction", "transactions")));
     if (const std::uint64_t odd = stream.decoder->unknown_layouts(); odd > 0)
       output_.warn(
           fmt::format("{}: {} of unexpected size", name, counted(odd, "record", "records")));

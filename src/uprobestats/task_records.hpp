@@ -28,8 +28,9 @@ public:
   TaskPrograms(std::string folder, const KernelFeatures& features)
       : folder_(std::move(folder)), features_(features) {}
 
-  // Opens a program, or returns the result of the earlier call. not_found: the message has the path
-  // of the pin. The reference stays valid.
+  // Opens a program, or returns the result of the earlier call. A program that was renamed is also
+  // opened by its other name. not_found: the message has the path of the pin. The reference stays
+  // valid.
   const Result<TaskProgram>& open(const std::string& name);
   // The number of records that were lost because a buffer was full, since the programs were opened.
   // Includes only programs that count lost records.
@@ -54,6 +55,21 @@ private:
   std::map<std::uint32_t, LostMap> lost_;               // by id: programs share it
 };
 
+// Returns the other processes that have a map open, and so may read its records, ascending.
+// Processes whose descriptors this user may not read are left out.
+std::vector<pid_t> find_map_holders(std::uint32_t map_id);
+// Returns why a pinned map should not be read: another process has it open. nullopt: nobody has, or
+// the map cannot be opened.
+std::optional<Error> find_other_reader(const std::string& path);
+
+// What a task logs for the records of its maps.
+struct TaskAtoms {
+  std::optional<StatsdAtom> logging;  // statsd_logging_config
+  uprobestats::BinderFilters filters; // of all its probes; empty: all transactions are reported
+
+  bool operator==(const TaskAtoms&) const = default;
+};
+
 // Reads the records that the programs of tasks send through pinned maps, and logs them as atoms.
 class TaskRecords final : public EventSource {
 public:
@@ -66,7 +82,7 @@ public:
   // Adds a map of a task; several tasks may have the same map. `btf`: BTF id of a program that
   // writes to it, or 0. Records that it already contains are from earlier runs and are skipped.
   Result<void> add(std::size_t task, const std::string& path, std::uint32_t btf,
-                   const std::optional<StatsdAtom>& atom);
+                   const TaskAtoms& atoms);
 
   // Records of a map are reported while one of its tasks runs, and skipped otherwise.
   void begin(std::size_t task) { running_.insert(task); }
@@ -85,14 +101,15 @@ public:
 private:
   struct Listener {
     std::size_t task = 0;
-    std::optional<StatsdAtom> atom; // to log for its records
+    TaskAtoms atoms;
   };
   struct Stream {
     std::vector<UserMap> map; // one element; its descriptor stays open while it is read
     std::optional<UserRecordDecoder> decoder;
     std::optional<RecordStreams> records;
     std::vector<Listener> listeners;
-    std::uint64_t skipped = 0; // sent while no task of the map was running
+    std::uint64_t skipped = 0;  // sent while no task of the map was running
+    std::uint64_t filtered = 0; // transactions that no filter of a running task selects
     std::uint64_t damaged = 0;
     std::uint64_t unlogged = 0;
     std::string why_unlogged;
@@ -100,7 +117,9 @@ private:
   static Result<Stream> open(UserMap map, const std::string& path, std::uint32_t btf);
   void add_listener(Stream& stream, Listener listener) const;
   bool handle_record(Stream& stream, Bytes sent, const Visit& visit);
+  bool is_selected(const Stream& stream, const UserRecord& record) const;
   void log_record(Stream& stream, const UserRecord& record);
+  void log_transaction(Stream& stream, const UserRecord& record);
 
   const TaskPrograms& programs_;
   Output& output_;

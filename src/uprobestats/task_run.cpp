@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/process_filter.hpp"
 #include "trace/report.hpp"
+#include "uprobestats/binder_interfaces.hpp"
 #include "uprobestats/running_task.hpp"
 #include "uprobestats/task_processes.hpp"
 #include "uprobestats/task_records.hpp"
@@ -23,7 +24,8 @@ public:
           const KernelFeatures& features, SignalWatch& signals)
       : request_(request), exports_(exports), output_(output), signals_(signals),
         programs_(request.pin_folder, features), records_(programs_, output, request.statsd),
-        finder_(request.tasks, output), processes_(names_of(*request.tasks.file)),
+        finder_(request.tasks, output),
+        processes_(names_of(*request.tasks.file), takes_any_app(*request.tasks.file)),
         loop_(records_, *this, signals, output, {}) {}
 
   Result<void> run() {
@@ -63,10 +65,14 @@ private:
   static std::vector<std::string> names_of(const uprobestats::TaskFile& file) {
     std::vector<std::string> names;
     for (const uprobestats::Task& task : file.tasks)
-      if (!task.target_process_name.empty() &&
+      if (!task.target_process_name.empty() && !task.any_app &&
           std::ranges::find(names, task.target_process_name) == names.end())
         names.push_back(task.target_process_name);
     return names;
+  }
+
+  static bool takes_any_app(const uprobestats::TaskFile& file) {
+    return std::ranges::any_of(file.tasks, &uprobestats::Task::any_app);
   }
 
   bool may_go_on() const { return !request_.all_or_nothing || !output_.has_failed(); }
@@ -79,6 +85,51 @@ private:
       running.prepare(finder_, programs_);
       if (!running.is_over()) open_maps(running);
     }
+    if (may_go_on()) select_transactions();
+  }
+
+  // Selects the transactions of all tasks until the end of the run. Tasks that have no other probes
+  // would receive no records without it, so they fail.
+  void select_transactions() {
+    uprobestats::BinderFilters all;
+    for (const RunningTask& task : tasks_)
+      if (!task.is_over()) uprobestats::merge(all, task.filters());
+    if (all.empty()) return;
+    const std::string path =
+        pin_path(request_.pin_folder, std::string(uprobestats::binder_interfaces_map));
+    auto added = BinderInterfaces::add(path, all);
+    if (!added) {
+      for (RunningTask& task : tasks_)
+        if (!task.is_over() && !task.filters().empty())
+          task.fail(Error(added.error()).within("the transactions cannot be selected"));
+      return;
+    }
+    for (const std::string& name : added->replaced())
+      output_.warn(fmt::format("{}: '{}' was left by an earlier run and is replaced", path, name));
+    interfaces_.emplace(std::move(*added));
+  }
+
+  void warn_about_events(const RunningTask& task, const uprobestats::BinderFilters& filters) const {
+    for (const uprobestats::BinderFilter& filter : filters)
+      for (const uprobestats::BinderMethod& method : filter.methods)
+        if (method.to_event_service && request_.statsd)
+          output_.repeated_warning(
+              "event service",
+              fmt::format("task {}: transactions of '{}' are not sent to "
+                          "DynamicInstrumentationEventService, which accepts only UprobeStats",
+                          task.number(), filter.interface_name));
+  }
+
+  // Reports another reader of a map. Returns false if the service that the user chose rejects this.
+  bool check_reader(RunningTask& task, const std::string& path) {
+    auto conflict = find_other_reader(path);
+    if (!conflict) return true;
+    if (rejects_readers(request_.tasks)) {
+      task.fail(*conflict);
+      return false;
+    }
+    output_.warn(fmt::format("task {}: {}", task.number(), conflict->message));
+    return true;
   }
 
   // Returns the programs that more than one attached probe has.
@@ -92,17 +143,21 @@ private:
     return shared;
   }
 
-  void open_maps(const RunningTask& task) {
+  void open_maps(RunningTask& task) {
     const uprobestats::Task& config = task.config();
     if (config.bpf_maps.empty())
       output_.warn(fmt::format("task {} has no bpf_maps: hits are counted, no records are read",
                                task.number()));
-    std::optional<StatsdAtom> atom;
-    if (config.logging) atom = StatsdAtom{.atom_id = config.logging->atom_id};
-    if (atom && request_.statsd) atom->arguments = task.logged_arguments();
+    TaskAtoms atoms{.logging = {}, .filters = task.filters()};
+    if (config.logging)
+      atoms.logging =
+          StatsdAtom{.atom_id = config.logging->atom_id, .service = request_.tasks.service};
+    if (atoms.logging && request_.statsd) atoms.logging->arguments = task.logged_arguments();
+    warn_about_events(task, atoms.filters);
     for (const std::string& map : config.bpf_maps) {
-      const auto added =
-          records_.add(task.number(), pin_path(request_.pin_folder, map), task.btf_id(), atom);
+      const std::string path = pin_path(request_.pin_folder, map);
+      if (!check_reader(task, path)) return;
+      const auto added = records_.add(task.number(), path, task.btf_id(), atoms);
       if (added) continue;
       output_.fail(Error(added.error()).within(fmt::format("task {}", task.number())));
     }
@@ -113,7 +168,9 @@ private:
     for (RunningTask& task : tasks_) {
       if (task.is_over() || task.is_attached() || !may_go_on()) continue;
       const std::string& name = task.config().target_process_name;
-      if (request_.wait || task.config().on_start)
+      if (task.config().any_app)
+        output_.status("waiting for the first app that starts");
+      else if (request_.wait || task.config().on_start)
         output_.status(waiting_status(name));
       else
         task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' is running", name)}
@@ -128,10 +185,10 @@ private:
     for (const pid_t ended : processes_.take_ended())
       for (RunningTask& task : tasks_) task.detach_from(ended);
     for (const auto& each : found) {
-      names_by_pid_[static_cast<std::uint32_t>(each.pid)] = process_names_[each.name];
+      if (each.name < process_names_.size()) // otherwise the task takes any app
+        names_by_pid_[static_cast<std::uint32_t>(each.pid)] = process_names_[each.name];
       for (RunningTask& task : tasks_) {
-        const bool is_target = task.config().target_process_name == process_names_[each.name];
-        if (!is_target || task.is_over() || !may_go_on()) continue;
+        if (!is_target(task, each.name) || task.is_over() || !may_go_on()) continue;
         if (signals_.arrived()) {
           skipped_process_ = true;
           continue;
@@ -143,6 +200,13 @@ private:
         if (task.is_over()) records_.end(task.number());
       }
     }
+  }
+
+  // A task for any app takes the first one only, as the service does.
+  bool is_target(const RunningTask& task, std::size_t name) const {
+    if (task.config().any_app) return name == process_names_.size() && !task.is_attached();
+    return name < process_names_.size() &&
+           task.config().target_process_name == process_names_[name];
   }
 
   void give_up() {
@@ -173,8 +237,10 @@ private:
 
   void end(RunningTask& task) {
     if (!task.is_attached()) {
-      task.fail(Error{ErrorKind::not_found, fmt::format("no process named '{}' was running",
-                                                        task.config().target_process_name)});
+      task.fail(Error{ErrorKind::not_found, task.config().any_app
+                                                ? std::string("no app has started")
+                                                : fmt::format("no process named '{}' was running",
+                                                              task.config().target_process_name)});
       return;
     }
     loop_.drain_even_if_blocked();
@@ -259,6 +325,7 @@ private:
   std::map<std::uint32_t, std::string> names_by_pid_; // of target processes
   std::list<RunningTask> tasks_;
   bool skipped_process_ = false; // because a signal arrived
+  std::optional<BinderInterfaces> interfaces_;
   RunLoop loop_;
 };
 
@@ -270,6 +337,7 @@ Result<void> run_tasks(const TaskRunRequest& request, Output& output) {
   if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
   const auto features = probe_kernel_features();
   if (!features) return fail(features.error());
+  if (!report_service(request.tasks, output)) return {}; // reported
   for (const ExportRequest& each : request.exports)
     if (has_only_stacks(each.format))
       return fail(ErrorKind::unsupported,

@@ -13,13 +13,15 @@ struct TaskPolicy {
   std::string name; // "the policy of user builds", "policy FILE"
 };
 // Returns the policy of UprobeStats on user builds of Android, otherwise nullopt.
-Result<std::optional<TaskPolicy>> read_device_policy();
+Result<std::optional<TaskPolicy>> read_device_policy(uprobestats::Service service);
 
 // How to resolve the probes of a task file.
 struct TaskRequest {
   const uprobestats::TaskFile* file = nullptr; // borrowed
   TargetOptions where;                         // dex.root: sysroot, which also contains file_paths
   std::optional<TaskPolicy> policy;
+  uprobestats::Service service = uprobestats::newest_service;
+  bool is_service_chosen = false; // by the user: what it rejects is an error
   // See ResolveOptions.
   bool aliases = false;
   ResolveOptions::Instructions instructions = ResolveOptions::Instructions::none;

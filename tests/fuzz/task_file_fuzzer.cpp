@@ -8,6 +8,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace uprobectl;
   const auto file = uprobestats::read_task_file({reinterpret_cast<const std::byte*>(data), size});
   if (!file) return 0;
+  for (const auto service : {uprobestats::Service::android15, uprobestats::Service::android16})
+    for (const auto& finding : review(file->config, service))
+      if (finding.task.value_or(1) > file->tasks.size()) std::abort();
   const auto again = uprobestats::read_task_file(as_bytes(file->binary));
   // Without a duration the numbering of the written form may be in doubt.
   if (!again) {

@@ -25,7 +25,7 @@ from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # 
 FIXTURES = ("workload", "crowd", "values", "frames", "throws", "exits", "ways", "jitted", "filtered", "callers", "phases", "inlined-calls", "types/types",
             "types/types-library", "types/types-library-old-abi", "depths", "shrinks", "unread", "probes", "as-user", "apk-host", "bpf-census", "greet.apk", "probes.apk", "shop", "shop-stripped",
             "on-terminal", "flow-c", "flow-cxx", "java-app", "java-app.odex", "java-app.vdex", "datagrams",
-            "GenericInstrumentation.o", "calls.bpf.o", "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o",
+            "binder-app", "binder-app.odex", "binder-app.vdex", "Binder.o", "GenericInstrumentation.o", "calls.bpf.o", "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o",
             "orders.bpf.o", "refused.bpf.o", "session.bpf.o", "stacks.bpf.o", "opens_and_connects.bpf.o")
 # Made only where their compiler is, or for one architecture.
 OPTIONAL_FIXTURES = ("mistaken", "goroutines", "flow-go", "flow-rust", "probes-32", "types/types-libcxx",

@@ -21,6 +21,13 @@ task_scenarios() {
   scenario 'a signal while a process is waited for is the one error' runs_task ends_waiting
   scenario 'a run that waits for a process ends if its output is closed' runs_task reader_goes
   scenario 'a task fails at once if the kernel attaches no probe' runs_task nothing_placed
+  scenario 'arguments are 32-bit numbers in the atoms of Android 15' runs_task narrow_atoms
+  scenario 'what the chosen service rejects is not run' runs_task keeps_to_service
+  scenario 'selected transactions are reported, and logged with the fields of their filter' runs_task selects_transactions
+  scenario 'filters that a killed run has left are replaced' runs_task replaces_filters
+  scenario 'transactions of a task that has ended are skipped' runs_task skips_transactions
+  scenario 'a filter that another run has set is an error' runs_task keeps_filters
+  scenario 'a task for any app takes the first that starts, and no other' runs_task takes_first_app
 }
 
 app_name=com.example.shop
@@ -96,11 +103,12 @@ atom_arrives() {
   # A log header of 11 bytes and a tag, then: object of 4 elements, time, atom 915, the first argument
   # and the third, which is whether the first is odd.
   header='05.{4}.{16}73746174|05.{4}.{16}74617473'
-  body() { printf '070401.{16}00930300000''0%s00%s' "$1" "$2"; }
+  body() { printf '070401.{16}009303000001%s01%s' "$1" "$2"; }
   sed 1d atoms >datagrams
   expect_equal 'datagrams' 4 "$(wc -l <datagrams | tr -d ' ')"
   line=0
-  for arguments in '01000000 01000000' 'ffffffff 00000000' '02000000 00000000' 'feffffff 00000000'; do
+  for arguments in '0100000000000000 0100000000000000' 'ffffffffffffffff 0000000000000000' \
+    '0200000000000000 0000000000000000' 'feffffffffffffff 0000000000000000'; do
     line=$((line + 1))
     expect_match "datagram $line" "^($header)$(body "${arguments% *}" "${arguments#* }")\$" "$(sed -n "${line}p" datagrams)"
   done
@@ -367,4 +375,153 @@ nothing_placed() {
   attach_ends_with 1
   expect_equal 'statuses' 'failed ' "$(probe_statuses)"
   expect_equal 'attached' 0 "$(count_records attached)"
+}
+
+narrow_atoms() {
+  start_program atoms "$FIXTURES/datagrams" statsd
+  start_app app --calls 1
+  app=$started_pid
+  probe "$detail" "$sell" | task 5 "$detail_map" >tasks.textproto
+  start_tasks --statsd=statsd --service android15
+  let_it_call app "$app"
+  attach_ends_with 0
+  sed 1d atoms >datagrams
+  expect_match 'first datagram' '070401.{16}009303000000010000000001000000$' "$(sed -n 1p datagrams)"
+  expect_match 'second datagram' '070401.{16}009303000000ffffffff0000000000$' "$(sed -n 2p datagrams)"
+}
+
+keeps_to_service() {
+  probe "$detail" "$grade" | task 5 "$detail_map" >tasks.textproto
+  attach_fails_with 1 --config tasks.textproto --bpffs pins/u --service android16
+  expect_match 'message' 'UprobeStats of Android 16 and later rejects it: task 1, probe 1: fully_qualified_class_name is missing' "$(cat err)"
+}
+
+# The table is of two interfaces: their names are in the objects that binder-app has.
+transactions() { # SECONDS FILTER…
+  echo 'tasks { probe_configs { bpf_name: "prog_Binder_uprobe_exec_transact_internal"'
+  echo 'fully_qualified_class_name: "android.os.Binder" method_name: "execTransactInternal"'
+  echo 'fully_qualified_parameters: ["int", "android.os.Parcel", "android.os.Parcel", "int", "int"]'
+  seconds=$1
+  shift
+  for filter; do echo "binder_transaction_filters { $filter }"; done
+  echo "} bpf_maps: 'map_Binder_output_buf' target_process_name: 'system_server' duration_seconds: $seconds }"
+}
+
+shop_code() { # CODE ATOM
+  echo "interface_name: 'com.example.IShop' method_configs { method_id: $1 atom_config { atom_id: $2 atom_field_positions: [CALLING_UID, INTERFACE_NAME, CODE] } }"
+}
+bank="interface_name: 'com.example.IBank' method_configs { method_id: 1 event_service_config {} }"
+
+start_binder() { # CALLS
+  "$UPROBECTL" load "$FIXTURES/Binder.o" --naming uprobestats --pin pins/u >/dev/null || fail 'Binder.o cannot be loaded'
+  start_program server "$FIXTURES/binder-app" "$FIXTURES/binder-app.odex" --wait --hold --calls "$1"
+  server=$started_pid
+}
+
+# No file is named: it is one that the process maps.
+selects_transactions() {
+  start_program atoms "$FIXTURES/datagrams" statsd
+  start_binder 2
+  transactions 5 "$(shop_code 2 915)" "$bank" >tasks.textproto
+  start_tasks --statsd=statsd --service android16
+  let_it_call server "$server"
+  attach_ends_with 0
+  expect_equal 'records' 4 "$(count_records event record_type=BinderTransaction)"
+  expect_equal 'all of them' 4 "$(count_records event)"
+  expect_equal 'interfaces' 'com.example.IShop com.example.IBank com.example.IShop com.example.IBank ' \
+    "$(grep -o 'com.example.I[A-Z][a-z]*' out | tr '\n' ' ')"
+  expect_equal 'file' "$FIXTURES/binder-app.odex" "$(records probe | field file)"
+  expect_match 'warning' "transactions of 'com.example.IBank' are not sent to DynamicInstrumentationEventService" "$(cat err)"
+  # Object of 5 elements, time, atom 915, user id (annotated: is_uid, true), "com.example.IShop", code 2.
+  sed 1d atoms >datagrams
+  expect_equal 'datagrams' 2 "$(wc -l <datagrams | tr -d ' ')"
+  line=0
+  for uid in 11270000 12270000; do
+    line=$((line + 1))
+    expect_match "datagram $line" "070501.{16}009303000010${uid}010501"'0211000000636f6d2e6578616d706c652e4953686f700002000000$' \
+      "$(sed -n "${line}p" datagrams)"
+  done
+  # Nothing is left in the table.
+  transactions 1 "$(shop_code 2 915)" >tasks.textproto
+  start_tasks
+  attach_ends_with 0
+  ! file_says err 'left by an earlier run' || fail "left: $(cat err)"
+}
+
+replaces_filters() {
+  start_binder 1
+  transactions 600 "$(shop_code 1 915)" >tasks.textproto
+  start_tasks
+  kill -KILL "$(cat attach.pid)"
+  wait_until 20 test -s status || fail 'it cannot be killed'
+  transactions 600 "$(shop_code 2 915)" >tasks.textproto
+  start_tasks
+  expect_match 'warning' "'com.example.IShop' was left by an earlier run and is replaced" "$(cat err)"
+  let_it_call server "$server"
+  wait_until 10 file_says out '"type":"event"' || fail 'no record'
+  stop_attach
+  expect_equal 'records' 1 "$(count_records event)"
+  expect_match 'record' '"code": *2' "$(records event)"
+}
+
+skips_transactions() {
+  start_binder 1
+  {
+    transactions 1 "$(shop_code 1 915)"
+    transactions 600 "$bank"
+  } >tasks.textproto
+  start_tasks
+  wait_until 20 file_says out '"type":"probe"' || fail 'the first task does not end'
+  let_it_call server "$server"
+  wait_until 10 file_says out '"type":"event"' || fail 'no record'
+  stop_attach
+  expect_match 'records' 'com.example.IBank' "$(records event)"
+  expect_equal 'their number' 1 "$(count_records event)"
+  expect_match 'warning' '1 transaction skipped: no binder_transaction_filters select them' "$(cat err)"
+}
+
+keeps_filters() {
+  start_binder 1
+  transactions 600 "$(shop_code 1 915)" >tasks.textproto
+  start_tasks
+  "$UPROBECTL" attach --config tasks.textproto --bpffs pins/u >other 2>other.err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'message' "'com.example.IShop' is selected by another run" "$(cat other.err)"
+  expect_match 'reader' "map_Binder_output_buf is open in process $(cat attach.pid) \(uprobectl\)" "$(cat other.err)"
+  let_it_call server "$server"
+  wait_until 10 file_says out '"type":"event"' || fail 'the filter is gone'
+  stop_attach
+}
+
+# The zygote forks an app at each signal.
+takes_first_app() {
+  probe "$detail" "$grade" | task 600 "$detail_map" |
+    sed 's/target_process_name: "[^"]*"/target_process_selection: ANY_APP_PROCESS_ON_START/' >tasks.textproto
+  start_program zygote "$FIXTURES/java-app" "$FIXTURES/java-app.odex" --wait --hold --calls 1 --zygote 10123
+  zygote=$started_pid
+  start_next_app 1
+  before=$app
+  start_tasks
+  expect_match 'status' 'waiting for the first app that starts' "$(cat err)"
+  start_next_app 2
+  first=$app
+  wait_until 20 file_says out '"attached"' || fail "it is not attached to: $(cat err)"
+  start_next_app 3
+  for each in "$before" "$first" "$app"; do kill -USR1 "$each"; done
+  wait_until 20 has_lines zygote '^done' 3 || fail 'the apps do not call'
+  wait_until 10 file_says out '"type":"event"' || fail 'no record'
+  stop_attach
+  expect_equal 'hits' 3 "$(records probe | field hits)"
+  expect_equal 'records' 3 "$(count_records event)"
+}
+
+start_next_app() { # NUMBER
+  kill -USR1 "$zygote"
+  wait_until 20 has_lines zygote '^app ' "$1" || fail 'the zygote forks no app'
+  app=$(grep '^app ' zygote | tail -n 1 | cut -d ' ' -f 2)
+  echo "$app" >>"$scratch/pids"
+}
+
+has_lines() { # FILE REGEX NUMBER
+  [ "$(grep -c "$2" "$1")" -ge "$3" ]
 }

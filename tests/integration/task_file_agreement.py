@@ -50,6 +50,22 @@ PARTICULAR = [
     "tasks { duration_seconds: - 5 }", "tasks { duration_seconds: -\n5 # why\n}",
     "tasks { duration_seconds: +5 }", "tasks{duration_seconds:5target_process_name:'x'}",
     "tasks { probe_configs { binder_transaction_filters { method_configs { event_service_config { flush: %s } } } } }",
+    # Files of Android 16 and 17: no paths, transactions with atoms and events, any app.
+    """tasks { probe_configs { bpf_name: "prog_Binder_uprobe_exec_transact_internal"
+    fully_qualified_class_name: "android.os.Binder" method_name: "execTransactInternal"
+    fully_qualified_parameters: ["int", "android.os.Parcel", "android.os.Parcel", "int", "int"]
+    binder_transaction_filters { interface_name: "com.android.internal.app.IBatteryStats" method_configs { method_id: 1
+      atom_config { atom_id: 915 atom_field_positions: [CALLING_UID, INTERFACE_NAME, CODE, KTIME_NS] }
+      event_service_config { } } method_configs { method_id: 9223372036854775807 event_service_config { flush: true } } }
+    binder_transaction_filters { interface_name: "a.IB" method_ids: [1, -2] } }
+    bpf_maps: "map_Binder_output_buf" target_process_name: "system_server" duration_seconds: 5 task_id: 17 }""",
+    """tasks { probe_configs { bpf_name: "prog_Accessibility_uprobe_dispatch_gesture"
+    fully_qualified_class_name: "android.os.Binder" method_name: "execTransactInternal" }
+    bpf_maps: ["map_Accessibility_output_buf"] duration_seconds: 15
+    target_process_selection: ANY_APP_PROCESS_ON_START }""",
+    "tasks { probe_configs { binder_transaction_filters { method_configs { method_id: 9223372036854775808 } } } }",
+    "tasks { probe_configs { binder_transaction_filters { method_configs { atom_config { atom_id: 2147483648 } } } } }",
+    "tasks { probe_configs { binder_transaction_filters { method_configs { atom_config { atom_field_positions: TIME } } } } }",
 ]
 BOOLS = ["true", "false", "t", "f", "True", "False", "TRUE", "1", "0", "2", "0x1", "yes"]
 ESCAPES = ["\\n", "\\t", "\\\\", "\\'", '\\"', "\\001", "\\x7e", "$", "é", " ", "#", "\\?", "\\v"]

@@ -106,11 +106,73 @@ TEST_CASE("an event with more than 4064 bytes has only the error") {
 }
 
 TEST_CASE("the arguments of a call are logged from their registers, in the order asked for") {
-  const auto event = encode_atom(
-      call_with(0x10),
-      {.atom_id = 100, .arguments = {{.register_index = 2}, {.register_index = 5}}}, time_ns);
-  REQUIRE(event);
-  CHECK(hex(*event) == "07 04 " + std::string(head) + " 00 12 00 00 00 00 15 00 00 00");
+  StatsdAtom atom{.atom_id = 100, .arguments = {{.register_index = 2}, {.register_index = 5}}};
+  const auto of_android16 = encode_atom(call_with(0x10), atom, time_ns);
+  REQUIRE(of_android16);
+  CHECK(hex(*of_android16) ==
+        "07 04 " + std::string(head) + " 01 12 00 00 00 00 00 00 00 01 15 00 00 00 00 00 00 00");
+  atom.service = uprobestats::Service::android15;
+  const auto of_android15 = encode_atom(call_with(0x10), atom, time_ns);
+  REQUIRE(of_android15);
+  CHECK(hex(*of_android15) == "07 04 " + std::string(head) + " 00 12 00 00 00 00 15 00 00 00");
+}
+
+TEST_CASE("the upper half of a register is logged unless its type is known to be narrower") {
+  const auto call = call_with(0x1'ffff'fffb);
+  const auto raw =
+      encode_atom(call, {.atom_id = 100, .arguments = {{.register_index = 0}}}, time_ns);
+  REQUIRE(raw);
+  CHECK(hex(*raw) == "07 03 " + std::string(head) + " 01 fb ff ff ff 01 00 00 00");
+  const auto narrow = encode_atom(
+      call, {.atom_id = 100, .arguments = {{.register_index = 0, .is_32bit = true}}}, time_ns);
+  REQUIRE(narrow);
+  CHECK(hex(*narrow) == "07 03 " + std::string(head) + " 01 fb ff ff ff ff ff ff ff");
+}
+
+TEST_CASE("an annotation follows the value of its field, whose type counts it") {
+  StatsdEvent event(time_ns, 100);
+  event.add_int32(10'123);
+  event.add_bool_annotation(StatsdEvent::is_uid, true);
+  event.add_bool(true);
+  CHECK(hex(event.finish()) == "07 04 " + std::string(head) + " 10 8b 27 00 00 01 05 01 05 01");
+}
+
+TEST_CASE("a transaction is logged with the fields of its filter, the user id annotated") {
+  const UserRecord record =
+      record_of("BinderTransaction", {{"interface_descriptor", {std::string("a.IB")}},
+                                      {"code", {std::uint64_t{7}}},
+                                      {"calling_uid", {std::int64_t{10'123}}},
+                                      {"timestamp_ns", {std::uint64_t{9}}}});
+  namespace proto = uprobestats::proto;
+  const auto all = encode_binder_atom(
+      record,
+      {.code = 7,
+       .atom_id = 100,
+       .atom_fields = {proto::interface_name, proto::code, proto::calling_uid, proto::ktime_ns}},
+      time_ns);
+  REQUIRE(all);
+  CHECK(hex(*all) == "07 06 " + std::string(head) +
+                         " 02 04 00 00 00 61 2e 49 42"   // "a.IB"
+                         " 00 07 00 00 00"               // the code
+                         " 10 8b 27 00 00 01 05 01"      // the user id, is_uid: true
+                         " 01 09 00 00 00 00 00 00 00"); // the time
+  const auto none = encode_binder_atom(record, {.code = 7, .atom_id = 100}, time_ns);
+  REQUIRE(none);
+  CHECK(hex(*none) == "07 02 " + std::string(head));
+  CHECK_FALSE(encode_binder_atom(record, {.code = 7, .atom_id = {}}, time_ns));
+  CHECK_FALSE(encode_binder_atom(call_with(1), {.code = 7, .atom_id = 100}, time_ns));
+}
+
+TEST_CASE("a filter selects a transaction by the record's interface and code") {
+  const uprobestats::BinderFilters filters = {{"a.IB", {{.code = 7, .atom_id = 100}}}};
+  const auto transaction = [](const char* interface_name, std::uint64_t code) {
+    return record_of("BinderTransaction",
+                     {{"interface_descriptor", {std::string(interface_name)}}, {"code", {code}}});
+  };
+  CHECK(find_binder_method(transaction("a.IB", 7), filters) != nullptr);
+  CHECK(find_binder_method(transaction("a.IB", 8), filters) == nullptr);
+  CHECK(find_binder_method(transaction("a.IC", 7), filters) == nullptr);
+  CHECK(find_binder_method(call_with(7), filters) == nullptr);
 }
 
 TEST_CASE("an argument without a register in the record makes no atom") {

@@ -212,11 +212,18 @@ TEST_CASE("missing fields of a task are reported") {
   CHECK(Draft{.more = "bpf_maps: '/a/b'"}.task_problem().empty());
   CHECK(Draft{.more = "statsd_logging_config {}"}.task_problem() ==
         "statsd_logging_config has no atom_id");
-  CHECK(Draft{.more = "target_process_selection: ANY_APP_PROCESS_ON_START"}.task_problem() ==
-        "target_process_selection ANY_APP_PROCESS_ON_START is not supported");
   const auto empty = read("tasks { target_process_name: 'p' duration_seconds: 5 }");
   REQUIRE(empty);
   CHECK(empty->tasks.front().problem->message == "probe_configs is missing");
+}
+
+TEST_CASE("a task for any app that starts needs no name of a process") {
+  const Draft any{.process = "", .more = "target_process_selection: ANY_APP_PROCESS_ON_START"};
+  CHECK(any.task_problem().empty());
+  CHECK(any.task().any_app);
+  const Draft specific{.process = "",
+                       .more = "target_process_selection: SPECIFIC_APP_PROCESS_ON_START"};
+  CHECK(specific.task_problem() == "target_process_name is missing");
 }
 
 TEST_CASE("missing fields of a probe are reported") {
@@ -232,6 +239,8 @@ TEST_CASE("missing fields of a probe are reported") {
   CHECK(problem(name + path + "method_name: 'c'") == "fully_qualified_class_name is missing");
   CHECK(problem(name + "file_paths: '/lib/libx.so' method_name: 'c'").empty());
   CHECK(problem(name + "method_signature: 'void a.B.c()'") == "file_paths is missing");
+  // As the service of Android 16, which asks ART for the file.
+  CHECK(problem(name + "fully_qualified_class_name: 'a.B' method_name: 'c'").empty());
   CHECK(problem(name + "file_paths: 'a.odex' method_signature: 'void a.B.c()'") ==
         "file_paths: 'a.odex' is not an absolute path");
   CHECK(problem(name + path + "method_signature: 'void a.B.c(int'") ==

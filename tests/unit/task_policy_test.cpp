@@ -50,6 +50,30 @@ TEST_CASE("the built-in policy is that of UprobeStats") {
   CHECK_FALSE(rules.find_prefix("com.android.server.am.BatteryStatsService.noteEvent(int)"));
 }
 
+TEST_CASE("the built-in policies of Android 15 and 16 differ in what they allow") {
+  const Policy early = Policy::builtin(uprobestats::Service::android15);
+  const Policy late = Policy::builtin(uprobestats::Service::android16);
+  for (const char* const both :
+       {"com.android.server.am.OomAdjuster.x()", "com.android.server.am.CachedAppOptimizer.x()",
+        "com.android.server.am.ActivityManagerService$LocalService."
+        "updateDeviceIdleTempAllowlist(int[])"}) {
+    CHECK(early.find_prefix(both));
+    CHECK(late.find_prefix(both));
+  }
+  for (
+      const char* const only_late :
+      {"com.android.server.am.ActiveServices.bindServiceLocked(int)",
+       "com.android.server.pm.PackageManagerService$IPackageManagerImpl.setComponentEnabledSetting",
+       "com.android.server.pm.permission.PermissionManagerService.grantRuntimePermission()"}) {
+    CHECK_FALSE(early.find_prefix(only_late));
+    CHECK(late.find_prefix(only_late));
+  }
+  CHECK(late.allows_program("prog_Accessibility_uprobe_dispatch_gesture"));
+  CHECK_FALSE(late.allows_program("prog_Accessibility_uprobe_grant_runtime_permission"));
+  CHECK_FALSE(early.allows_program("prog_Accessibility_uprobe_dispatch_gesture"));
+  CHECK_FALSE(policy("com.foo").allows_program("prog_Accessibility_uprobe_dispatch_gesture"));
+}
+
 TEST_CASE("a policy has comments and empty lines, and allows nothing without prefixes") {
   const Policy rules = policy("# a comment\n\n  com.foo.Bar   # why\r\n\tcom.foo.Baz.f(int, long)");
   CHECK(rules.find_prefix("com.foo.Bar.x"));
