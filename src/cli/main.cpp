@@ -35,6 +35,7 @@ constexpr std::array all_commands = {
     Command{"load", run_load},
     Command{"list-probes", run_list_probes},
     Command{"doctor", run_doctor},
+    Command{"symbolize", run_symbolize},
     Command{"debug-unwind", run_debug_unwind},
     Command{"help", run_help},
 };

@@ -3,6 +3,7 @@
 #include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
 #include "output/output.hpp"
+#include "output/report_frame.hpp"
 #include "output/values.hpp"
 
 namespace uprobectl {
@@ -332,6 +333,12 @@ public:
     JsonRecord record(line_, "frame");
     record.field("index", frame.index);
     append_json_frame(line_, *frame.frame);
+    finish(record);
+  }
+
+  void write(const ReportFrameRecord& frame) override {
+    JsonRecord record(line_, "frame");
+    append_json_report_frame(record, frame);
     finish(record);
   }
 
