@@ -44,6 +44,8 @@ struct ArgumentsRecord {
 struct LibraryRecord {
   std::string_view real_path;
   ArchiveLibrary library;
+  // The archive inside the file that has the library; library.entry then begins with its name.
+  std::optional<std::string_view> container = {};
 };
 // A line of a source file (`source_line`).
 struct SourceLineRecord {
