@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommand list-symbols: symbols of one or several files, or the libraries of an archive.
+#include "archive/nested.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
 #include "symbol_listing.hpp"
@@ -178,7 +179,10 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
       matched[i] = true;
       wanted = true;
     }
-    if (wanted) output.write(LibraryRecord{*real_path, library});
+    if (!wanted) continue;
+    const auto nested = split_nested(target.file()->bytes(), library.entry);
+    output.write(LibraryRecord{*real_path, library,
+                               nested ? std::optional(nested->container) : std::nullopt});
   }
   std::vector<std::string> entries;
   for (const ArchiveLibrary& library : *libraries) entries.push_back(library.entry);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "archive/nested.hpp"
 #include "output/format.hpp"
 #include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
@@ -38,12 +39,20 @@ Text left_by(const Event& event) {
   return std::nullopt;
 }
 
+// Adds `entry` and `container`: the archive inside the file that has the entry.
+void add_entry(JsonRecord& record, const std::shared_ptr<const MappedFile>& file,
+               const std::optional<std::string>& entry) {
+  const auto nested = entry && file ? split_nested(file->bytes(), *entry) : std::nullopt;
+  record.field("entry", nested ? Text(nested->entry) : to_optional_view(entry));
+  record.field("container", nested ? Text(nested->container) : std::nullopt);
+}
+
 // Adds the keys of a request and its location.
 void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("target", point.binary->target);
   record.field("request", point.request);
   record.field("file", point.offset ? Text(point.binary->real_path) : std::nullopt);
-  record.field("entry", point.binary->path.entry);
+  add_entry(record, point.binary->file, point.binary->path.entry);
   record.field("offset", point.offset);
   record.field("image_offset", point.image_offset);
   record.field("address", point.address);
@@ -133,7 +142,7 @@ public:
     const bool says_more = listed.demangled != symbol.name;
     JsonRecord record(line_, "symbol");
     record.field("file", listed.image->is_inflated() ? std::nullopt : Text(listed.real_path));
-    record.field("entry", listed.image->path().entry);
+    add_entry(record, listed.image->file(), listed.image->path().entry);
     record.field("offset", offset);
     record.field("image_offset", image_offset);
     record.field("address", symbol.defined ? std::optional(symbol.address) : std::nullopt);
@@ -156,7 +165,10 @@ public:
     const ArchiveLibrary& library = listed.library;
     JsonRecord record(line_, "library");
     record.field("file", listed.real_path);
-    record.field("entry", library.entry);
+    std::string_view entry = library.entry;
+    if (listed.container) entry.remove_prefix(listed.container->size() + 2); // "!/"
+    record.field("entry", entry);
+    record.field("container", listed.container);
     record.field("offset", library.offset);
     record.field("size", library.size);
     record.field("compression", library.compression);
@@ -172,7 +184,7 @@ public:
     JsonRecord record(line_, "source_line");
     record.field("target", listed.binary->target);
     record.field("file", listed.binary->real_path);
-    record.field("entry", listed.binary->path.entry);
+    add_entry(record, listed.binary->file, listed.binary->path.entry);
     record.field("source", listed.source);
     record.field("line", std::uint64_t{listed.line});
     record.field("probeable", listed.probeable);
