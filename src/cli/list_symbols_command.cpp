@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommand list-symbols: symbols of one or several files, or the libraries of an archive.
-#include "archive/nested.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "resolve/archive_listing.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"
 #include "util/mapped_file.hpp"
@@ -180,9 +180,8 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
       wanted = true;
     }
     if (!wanted) continue;
-    const auto nested = split_nested(target.file()->bytes(), library.entry);
     output.write(LibraryRecord{*real_path, library,
-                               nested ? std::optional(nested->container) : std::nullopt});
+                               place_of_entry(target.file().get(), library.entry).container});
   }
   std::vector<std::string> entries;
   for (const ArchiveLibrary& library : *libraries) entries.push_back(library.entry);

@@ -140,7 +140,8 @@ private:
     return std::move(*named);
   }
 
-  // A missing file of a frame that the report names already is no news: most are of the system.
+  // Frames that the report names already are mostly of the system: their missing files are
+  // gathered.
   void report_unnamed(const ReportedFrame& frame, const Error& error) {
     constexpr std::size_t max_kinds = 200;
     if (error.kind == ErrorKind::not_found && !frame.function.empty() && !is_other_build(error))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "archive/nested.hpp"
 #include "output/format.hpp"
 #include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
 #include "output/output.hpp"
 #include "output/report_frame.hpp"
 #include "output/values.hpp"
+#include "resolve/archive_listing.hpp"
 
 namespace uprobectl {
 
@@ -42,9 +42,9 @@ Text left_by(const Event& event) {
 // Adds `entry` and `container`: the archive inside the file that has the entry.
 void add_entry(JsonRecord& record, const std::shared_ptr<const MappedFile>& file,
                const std::optional<std::string>& entry) {
-  const auto nested = entry && file ? split_nested(file->bytes(), *entry) : std::nullopt;
-  record.field("entry", nested ? Text(nested->entry) : to_optional_view(entry));
-  record.field("container", nested ? Text(nested->container) : std::nullopt);
+  const EntryPlace place = place_of_entry(file.get(), entry);
+  record.field("entry", place.entry);
+  record.field("container", place.container);
 }
 
 // Adds the keys of a request and its location.

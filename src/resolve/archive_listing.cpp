@@ -139,6 +139,14 @@ Result<std::vector<std::string>> library_names(const Archive& archive) {
   return names;
 }
 
+EntryPlace place_of_entry(const MappedFile* file, const std::optional<std::string>& entry) {
+  if (!entry) return {};
+  if (file != nullptr)
+    if (const auto nested = split_nested(file->bytes(), *entry))
+      return {nested->container, nested->entry};
+  return {std::nullopt, *entry};
+}
+
 // https://source.android.com/docs/core/ota/apex: "APEX file format", "Compressed APEX files".
 std::optional<Error> apex_error(const Archive& archive, const std::string& subject) {
   if (archive.find("apex_payload.img"))
@@ -156,7 +164,7 @@ std::optional<Error> apex_error(const Archive& archive, const std::string& subje
 
 std::optional<std::string> not_installed(const Archive& archive) {
   if (archive.find("BundleConfig.pb"))
-    return "in an app bundle (.aab), of which bundletool makes the APKs that a device installs";
+    return "in an app bundle (.aab): bundletool makes the APKs that a device installs";
   if (archive.find("classes.jar") && archive.find("AndroidManifest.xml"))
     return "in a library package (.aar), which no device installs";
   return std::nullopt;
