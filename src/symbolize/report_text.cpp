@@ -126,6 +126,8 @@ bool read_sanitizer(ReportedFrame& frame, std::string_view text) {
 }
 
 std::optional<ReportedFrame> read_numbered(std::string_view line) {
+  constexpr int max_attempts = 16; // each reads the rest of the line
+  int attempts = 0;
   for (auto at = line.find('#'); at != std::string_view::npos; at = line.find('#', at + 1)) {
     if (at > 0 && !is_blank(line[at - 1])) continue;
     ReportedFrame frame;
@@ -133,6 +135,7 @@ std::optional<ReportedFrame> read_numbered(std::string_view line) {
     std::string_view rest = line.substr(at + 1);
     const auto index = take_number<std::uint64_t>(rest);
     if (!index) continue;
+    if (++attempts > max_attempts) break;
     frame.index = *index;
     if (read_android(frame, rest) || read_sanitizer(frame, rest)) return frame;
   }
