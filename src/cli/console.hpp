@@ -103,6 +103,7 @@ ExitCode run_list_probes(std::span<const std::string_view> arguments);
 ExitCode run_devices(std::span<const std::string_view> arguments);
 ExitCode run_doctor(std::span<const std::string_view> arguments);
 ExitCode run_help(std::span<const std::string_view> arguments);
+ExitCode run_symbolize(std::span<const std::string_view> arguments);
 ExitCode run_debug_unwind(std::span<const std::string_view> arguments);
 
 } // namespace uprobectl::cli

@@ -2,6 +2,7 @@
 // The subcommand list-symbols: symbols of one or several files, or the libraries of an archive.
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "resolve/archive_listing.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"
 #include "util/mapped_file.hpp"
@@ -179,7 +180,9 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
       matched[i] = true;
       wanted = true;
     }
-    if (wanted) output.write(LibraryRecord{*real_path, library});
+    if (!wanted) continue;
+    output.write(LibraryRecord{*real_path, library,
+                               place_of_entry(target.file().get(), library.entry).container});
   }
   std::vector<std::string> entries;
   for (const ArchiveLibrary& library : *libraries) entries.push_back(library.entry);

@@ -38,6 +38,7 @@ constexpr std::array all_commands = {
     Command{"list-probes", run_list_probes},
     Command{"doctor", run_doctor},
     Command{"devices", run_devices},
+    Command{"symbolize", run_symbolize},
     Command{"debug-unwind", run_debug_unwind},
     Command{"help", run_help},
 };

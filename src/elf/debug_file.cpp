@@ -2,13 +2,13 @@
 #include "elf/debug_file.hpp"
 
 #include "elf/elf_types.hpp"
+#include "elf/folder_walk.hpp"
 #include "elf/layout.hpp"
 #include "elf/sections.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
-#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -94,59 +94,6 @@ std::string find_folder(const MappedFile& file) {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
-constexpr std::size_t max_walked = 20000; // files and folders; opening one takes 20 µs
-constexpr std::size_t max_levels = 16;
-
-// Collects the regular files below a folder, sorted by name. Does not follow symbolic links to
-// folders, which may form loops.
-class FolderWalk {
-public:
-  explicit FolderWalk(const std::string& folder) { visit(folder, 0); }
-
-  const std::vector<std::string>& files() const { return files_; }
-  bool truncated() const { return truncated_; }
-
-private:
-  struct Close {
-    void operator()(DIR* folder) const { ::closedir(folder); }
-  };
-
-  void visit(const std::string& folder, std::size_t level) {
-    const std::unique_ptr<DIR, Close> handle(::opendir(folder.c_str()));
-    if (!handle) return;
-    std::vector<std::string> folders;
-    const std::size_t first = files_.size();
-    while (const dirent* entry = ::readdir(handle.get())) {
-      const std::string_view name = entry->d_name;
-      if (name == "." || name == "..") continue;
-      if (++seen_ > max_walked) {
-        truncated_ = true;
-        break;
-      }
-      const std::string path = folder + "/" + std::string(name);
-      struct stat status{};
-      if (::lstat(path.c_str(), &status) != 0) continue;
-      if (S_ISDIR(status.st_mode)) folders.push_back(path);
-      if (S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0) continue;
-      if (S_ISREG(status.st_mode)) files_.push_back(path);
-    }
-    // Sorted, because the order of readdir() depends on the file system.
-    std::sort(files_.begin() + static_cast<std::ptrdiff_t>(first), files_.end());
-    std::ranges::sort(folders);
-    for (const std::string& below : folders) {
-      if (truncated_) return;
-      if (level == max_levels)
-        truncated_ = true;
-      else
-        visit(below, level + 1);
-    }
-  }
-
-  std::vector<std::string> files_;
-  std::size_t seen_ = 0;
-  bool truncated_ = false;
-};
-
 DebugFetcher& debug_fetcher() {
   static DebugFetcher fetcher;
   return fetcher;
@@ -170,6 +117,10 @@ DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& pa
 }
 
 void set_debug_fetcher(DebugFetcher fetcher) { debug_fetcher() = std::move(fetcher); }
+
+std::optional<std::string> fetch_debug_file(const std::string& build_id) {
+  return debug_fetcher() ? debug_fetcher()(build_id) : std::nullopt;
+}
 
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria) {
   DebugFileSearch search(std::move(criteria));
@@ -332,7 +283,7 @@ void DebugFileSearch::look_in_folder(const std::string& folder) {
     warnings_.push_back(
         fmt::format("{} was not searched completely: it has more than {} files or {} levels; name "
                     "a folder in it or the symbol file",
-                    folder, max_walked, max_levels));
+                    folder, FolderWalk::max_walked, FolderWalk::max_levels));
 }
 
 // A ZIP archive of symbol files: native-debug-symbols.zip of the Android Gradle plugin contains

@@ -117,6 +117,8 @@ using DebugFetcher = std::function<std::optional<std::string>(const std::string&
 // Sets what all searches ask after the places of the search; empty, the default, asks nothing. Must
 // not be called during a search.
 void set_debug_fetcher(DebugFetcher fetcher);
+// Asks the debug fetcher. nullopt if there is none, or if it has no file.
+std::optional<std::string> fetch_debug_file(const std::string& build_id);
 
 // Searches all places in order of preference.
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria);

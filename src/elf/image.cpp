@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "archive/nested.hpp"
 #include "elf/debug_file.hpp"
 #include "elf/dynamic_symbols.hpp"
 #include "elf/elf_types.hpp"
@@ -20,6 +21,7 @@ struct ImageBytes {
   Bytes image;
   FileOffset entry_data;
   std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owner of image, may be null
+  std::shared_ptr<const void> container = {}; // owner of an inflated inner archive, may be null
 };
 
 Result<ImageBytes> inflate(const Archive& archive, const ArchiveEntry& entry) {
@@ -35,9 +37,32 @@ Result<ImageBytes> inflate(const Archive& archive, const ArchiveEntry& entry) {
   return ImageBytes{image, {}, std::move(inflated)};
 }
 
-Result<ImageBytes> locate_entry(Bytes file, const std::string& entry_name, Compressed compressed) {
+Result<ImageBytes> locate_entry(Bytes file, std::string_view entry_name, Compressed compressed);
+
+// The offset of the image is that in the inner archive, which a device installs.
+Result<ImageBytes> locate_nested(const Archive& outer, const NestedName& name,
+                                 Compressed compressed) {
+  const auto container = outer.find(name.container);
+  if (!container) return fail(container.error());
+  auto inner = open_inner(outer, *container);
+  if (!inner) return fail(std::move(inner).error());
+  if (name.entry.find("!/") != std::string_view::npos)
+    if (const auto archive = Archive::parse(inner->bytes);
+        archive && split_nested(*archive, name.entry))
+      return fail(ErrorKind::unsupported,
+                  fmt::format("'{}' is an archive in an archive in an archive: extract one of them",
+                              name.entry));
+  auto image = locate_entry(inner->bytes, name.entry, compressed);
+  if (!image) return fail(std::move(image).error());
+  image->container = std::move(inner->owner);
+  return image;
+}
+
+Result<ImageBytes> locate_entry(Bytes file, std::string_view entry_name, Compressed compressed) {
   const auto archive = Archive::parse(file);
   if (!archive) return fail(archive.error());
+  if (const auto nested = split_nested(*archive, entry_name))
+    return locate_nested(*archive, *nested, compressed);
   const auto entry = archive->find(entry_name);
   if (!entry) return fail(entry.error());
   if (compressed == Compressed::inflate && entry->method != 0 && !entry->encrypted)
@@ -83,6 +108,7 @@ struct Image::State {
   BinaryPath path = {};
   std::shared_ptr<const MappedFile> file = {};
   std::unique_ptr<const std::vector<std::byte>> inflated = {}; // owner of layout.bytes, may be null
+  std::shared_ptr<const void> container = {}; // owner of an inflated inner archive, may be null
   std::vector<SymbolTable> debug_tables = {};
   std::vector<std::shared_ptr<const void>> debug_owners = {}; // of the bytes of debug_tables
 };
@@ -240,6 +266,7 @@ Result<Image> Image::open(std::shared_ptr<const MappedFile> file, const BinaryPa
   image->state_->path = path;
   image->state_->file = std::move(file);
   image->state_->inflated = std::move(located->inflated);
+  image->state_->container = std::move(located->container);
   return image;
 }
 

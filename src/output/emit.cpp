@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/emit.hpp"
 
+#include "resolve/instructions.hpp"
 #include "util/shell_words.hpp"
 #include "util/text.hpp"
 
@@ -311,6 +312,7 @@ Emitter::~Emitter() = default;
 
 Result<EmittedLine> Emitter::line(const ProbePoint& point) {
   if (!point.offset) return fail(no_file_offset_error(point));
+  if (auto nested = nested_error(point)) return fail(std::move(*nested));
   if (tool_ == EmitTool::bpftrace) {
     auto line = state_->bpftrace.line(point);
     if (line && line->requirement)

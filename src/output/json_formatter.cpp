@@ -3,7 +3,9 @@
 #include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
 #include "output/output.hpp"
+#include "output/report_frame.hpp"
 #include "output/values.hpp"
+#include "resolve/archive_listing.hpp"
 
 namespace uprobectl {
 
@@ -37,12 +39,20 @@ Text left_by(const Event& event) {
   return std::nullopt;
 }
 
+// Adds `entry` and `container`: the archive inside the file that has the entry.
+void add_entry(JsonRecord& record, const std::shared_ptr<const MappedFile>& file,
+               const std::optional<std::string>& entry) {
+  const EntryPlace place = place_of_entry(file.get(), entry);
+  record.field("entry", place.entry);
+  record.field("container", place.container);
+}
+
 // Adds the keys of a request and its location.
 void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("target", point.binary->target);
   record.field("request", point.request);
   record.field("file", point.offset ? Text(point.binary->real_path) : std::nullopt);
-  record.field("entry", point.binary->path.entry);
+  add_entry(record, point.binary->file, point.binary->path.entry);
   record.field("offset", point.offset);
   record.field("image_offset", point.image_offset);
   record.field("address", point.address);
@@ -132,7 +142,7 @@ public:
     const bool says_more = listed.demangled != symbol.name;
     JsonRecord record(line_, "symbol");
     record.field("file", listed.image->is_inflated() ? std::nullopt : Text(listed.real_path));
-    record.field("entry", listed.image->path().entry);
+    add_entry(record, listed.image->file(), listed.image->path().entry);
     record.field("offset", offset);
     record.field("image_offset", image_offset);
     record.field("address", symbol.defined ? std::optional(symbol.address) : std::nullopt);
@@ -155,7 +165,10 @@ public:
     const ArchiveLibrary& library = listed.library;
     JsonRecord record(line_, "library");
     record.field("file", listed.real_path);
-    record.field("entry", library.entry);
+    std::string_view entry = library.entry;
+    if (listed.container) entry.remove_prefix(listed.container->size() + 2); // "!/"
+    record.field("entry", entry);
+    record.field("container", listed.container);
     record.field("offset", library.offset);
     record.field("size", library.size);
     record.field("compression", library.compression);
@@ -171,7 +184,7 @@ public:
     JsonRecord record(line_, "source_line");
     record.field("target", listed.binary->target);
     record.field("file", listed.binary->real_path);
-    record.field("entry", listed.binary->path.entry);
+    add_entry(record, listed.binary->file, listed.binary->path.entry);
     record.field("source", listed.source);
     record.field("line", std::uint64_t{listed.line});
     record.field("probeable", listed.probeable);
@@ -346,6 +359,12 @@ public:
     JsonRecord record(line_, "frame");
     record.field("index", frame.index);
     append_json_frame(line_, *frame.frame);
+    finish(record);
+  }
+
+  void write(const ReportFrameRecord& frame) override {
+    JsonRecord record(line_, "frame");
+    append_json_report_frame(record, frame);
     finish(record);
   }
 

@@ -25,6 +25,14 @@ std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::S
   return value;
 }
 
+// Returns the entry as a TARGET has it: "splits/base.apk!/lib/x.so" in an inner archive.
+std::optional<std::string> entry_of(const llvm::json::Object& object) {
+  auto entry = text_at(object, "entry");
+  if (const auto container = text_at(object, "container"); entry && container)
+    entry = *container + "!/" + *entry;
+  return entry;
+}
+
 // Reads a `usdt` record.
 Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& object,
                                                    std::string target, std::string request,
@@ -37,7 +45,7 @@ Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& obj
     return fail(ErrorKind::corrupt, "usdt record without provider, name or raw_arguments");
   RecordedMatch match{.target = std::move(target),
                       .request = std::move(request),
-                      .entry = text_at(object, "entry"),
+                      .entry = entry_of(object),
                       .file = text_at(object, "file"),
                       .offset = offset,
                       .image_offset = image_offset,
@@ -75,7 +83,7 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
   if (*type == "usdt") return static_record(*object, *target, *request, offset, *image_offset);
   return RecordedMatch{.target = *target,
                        .request = *request,
-                       .entry = text_at(*object, "entry"),
+                       .entry = entry_of(*object),
                        .file = text_at(*object, "file"),
                        .offset = offset,
                        .image_offset = *image_offset,

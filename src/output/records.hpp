@@ -16,6 +16,9 @@
 
 namespace uprobectl {
 
+namespace symbolize {
+struct ReportedFrame;
+}
 class OutputBuffer;
 
 // A symbol of a listing (`symbol`).
@@ -43,6 +46,8 @@ struct ArgumentsRecord {
 struct LibraryRecord {
   std::string_view real_path;
   ArchiveLibrary library;
+  // The archive inside the file that has the library; library.entry then begins with its name.
+  std::optional<std::string_view> container = {};
 };
 // A line of a source file (`source_line`).
 struct SourceLineRecord {
@@ -83,6 +88,14 @@ struct ProbeRecord {
 struct FrameRecord {
   std::uint64_t index = 0; // 0 is the innermost frame
   const unwind::Frame* frame = nullptr;
+};
+// A frame of a crash report or profile (`frame`), in JSON only: in text the report itself is
+// written.
+struct ReportFrameRecord {
+  const symbolize::ReportedFrame* reported = nullptr;
+  std::uint64_t report_line = 0;                       // from 1
+  const symbolize::Frame* frame = nullptr;             // with names; null if there are none
+  const symbolize::SourcePosition* position = nullptr; // of the frame, or null
 };
 // Returns "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)"; the second number is the ELF
 // address. Guessed frames end with " by frame pointer" or " by link register".
@@ -254,6 +267,7 @@ public:
   virtual void write(const CountRecord& record) = 0;
   virtual void write(const HistogramRecord& record) = 0;
   virtual void write(const FrameRecord& record) = 0;
+  virtual void write(const ReportFrameRecord& record) = 0;
   virtual void write(const MapEntryRecord& record) = 0;
   virtual void write(const ProbeRecord& record) = 0;
   virtual void write(const LostRecord& record) = 0;

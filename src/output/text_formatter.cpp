@@ -497,6 +497,8 @@ public:
     table_.row({std::to_string(record.index), hex(record.frame->pc), place});
   }
 
+  void write(const ReportFrameRecord&) override {}
+
   void write(const HistogramRecord& record) override {
     begin_interval(record.time_ns, record.is_interval);
     if (style_.aligned) {

@@ -2,6 +2,7 @@
 #include "resolve/find_file.hpp"
 
 #include "resolve/app.hpp"
+#include "resolve/archive_listing.hpp"
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
 #include "uprobectl/archive.hpp"
@@ -76,6 +77,46 @@ void warn_if_hiding(std::string_view text, TargetFile& found) {
   }
 }
 
+// "base.apk!libfoo.so", as crash reports write it: a library of the archive by its name. nullopt if
+// the text has no existing archive before a '!'.
+std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
+  for (auto mark = text.find('!'); mark != std::string_view::npos;
+       mark = text.find('!', mark + 1)) {
+    const std::string path(text.substr(0, mark));
+    const std::string name(text.substr(mark + 1));
+    if (path.empty() || name.empty() || name.starts_with('/')) continue;
+    auto mapped = MappedFile::open(path);
+    if (!mapped) continue;
+    const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
+    const auto archive = Archive::parse(file->bytes());
+    if (!archive) continue;
+    const auto libraries = library_names(*archive);
+    if (!libraries) return fail(Error(libraries.error()).within(path));
+    std::vector<std::string> found;
+    for (const std::string& library : *libraries)
+      if (library == name || library.ends_with('/' + name)) found.push_back(library);
+    if (found.size() == 1) {
+      BinaryPath entry{path, std::move(found.front())};
+      TargetFile target{
+          .path = entry, .display_path = std::move(entry), .opened = file, .warnings = {}};
+      if (auto warning = duplicate_warning(*file, path))
+        target.warnings.push_back(std::move(*warning));
+      return target;
+    }
+    if (found.empty()) {
+      Error error{ErrorKind::not_found, fmt::format("{}: no library '{}'", path, name)};
+      if (auto apex = apex_error(*archive, path)) return fail(std::move(*apex));
+      const auto near = nearest(name, *libraries);
+      if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+      return fail(std::move(error).hint("list its libraries with: uprobectl list-symbols " +
+                                        shell_word(path)));
+    }
+    for (std::string& library : found) library.insert(0, path + "!/");
+    return fail(ambiguous_target(text, found));
+  }
+  return std::nullopt;
+}
+
 // Finds the text as a path, then as the name of an installed library or program.
 Result<TargetFile> find_on_this_machine(std::string_view text) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");
@@ -90,6 +131,7 @@ Result<TargetFile> find_on_this_machine(std::string_view text) {
     if (is_bare_name(text)) warn_if_hiding(text, found);
     return found;
   }
+  if (auto found = find_in_archive(text)) return std::move(*found);
   const auto candidates = locate(text, host_search_paths());
   if (candidates.empty()) return fail(missing_target(text));
   if (candidates.size() > 1) {
@@ -197,19 +239,15 @@ Result<Targets> expand_entries(TargetFile archive_file, std::string_view text) {
   if (!archive) return fail(Error(archive.error()).within(archive_file.display_path.file));
 
   const std::string pattern = *archive_file.path.entry;
-  std::vector<std::string> libraries;
-  bool exact = false;
-  const auto read = archive->for_each([&](const ArchiveEntry& entry) {
-    exact = exact || entry.name == pattern;
-    if (is_library_name(entry.name)) libraries.emplace_back(entry.name);
-    return !exact;
-  });
-  if (!read) return fail(Error(read.error()).within(archive_file.display_path.file));
-  if (exact) {
+  const auto exact = archive->find(pattern);
+  if (exact || exact.error().kind == ErrorKind::duplicated) {
     targets.several = false;
     targets.files.push_back(std::move(archive_file));
     return targets;
   }
+  const auto listed = library_names(*archive);
+  if (!listed) return fail(Error(listed.error()).within(archive_file.display_path.file));
+  const std::vector<std::string>& libraries = *listed;
   std::unordered_set<std::string_view> seen;
   for (const std::string& library : libraries) {
     if (!matches_pattern(pattern, library) || !seen.insert(library).second) continue;

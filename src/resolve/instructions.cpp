@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/instructions.hpp"
 
+#include "archive/nested.hpp"
 #include "resolve/point.hpp"
 
 #include "symbols/classify.hpp"
@@ -240,7 +241,18 @@ ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address)
   return effect_at(image, covering->symbol.address, covering->symbol.size, covering->offset);
 }
 
+std::optional<Error> nested_error(const ProbePoint& point) {
+  const auto& entry = point.binary->path.entry;
+  if (!entry || !point.binary->file || !split_nested(point.binary->file->bytes(), *entry))
+    return std::nullopt;
+  return Error{ErrorKind::unsupported, to_string(point.binary->path) +
+                                           ": in an archive inside an archive, which no process "
+                                           "maps"}
+      .hint("install the app and probe its APK on the device (--app PACKAGE, or -p PID)");
+}
+
 std::optional<Error> probe_error(const ProbePoint& point) {
+  if (auto nested = nested_error(point)) return nested;
   if (point.effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
   const bool is_refused = point.effect.kind == ProbeEffect::Kind::refused;
   Error error{ErrorKind::unsupported,

@@ -40,6 +40,10 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
 // reason.
 void finish_points(const Query& query, std::span<ProbePoint> points);
 
+// Returns an error if the point is in an archive inside an archive: its offset is that in the inner
+// archive, and is another place in the file.
+std::optional<Error> nested_error(const ProbePoint& point);
+
 // Returns ProbePoint::effect for a static probe, whose function is not known yet.
 ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address);
 

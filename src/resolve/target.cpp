@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/lines.hpp"
 #include "elf/layout.hpp"
+#include "resolve/archive_listing.hpp"
 #include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/find_file.hpp"
@@ -197,42 +198,6 @@ Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& im
   return symbols;
 }
 
-constexpr std::uint64_t small_page = 4096;
-constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
-
-// Sets ArchiveLibrary::probeable and reason, and the members that describe the entry's data.
-void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
-  const auto data = archive.data_offset(entry);
-  if (!data) {
-    library.reason = data.error().message;
-    return;
-  }
-  library.offset = *data;
-  if (data->value != 0) library.alignment = data->value & (~data->value + 1); // lowest set bit
-  const auto bytes = archive.stored_bytes(entry);
-  if (!entry.probeable()) {
-    library.reason = entry.encrypted ? "encrypted" : "compressed, must be stored to be probed";
-    return;
-  }
-  if (!bytes) {
-    library.reason = bytes.error().message;
-    return;
-  }
-  const auto image = elf::Image::parse(*bytes, *data);
-  if (!image) {
-    library.reason = image.error().message;
-    return;
-  }
-  library.machine = image->machine();
-  if (data->value % small_page != 0) {
-    library.reason = "not on a page boundary, no loader maps it from the archive (zipalign -p 4)";
-    return;
-  }
-  library.probeable = true;
-  if (data->value % large_page != 0)
-    library.reason = "aligned for 4 KiB pages, not for 16 KiB (zipalign -P 16)";
-}
-
 } // namespace
 
 struct Target::State {
@@ -306,9 +271,12 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
                          options.extracted ? elf::Compressed::inflate : elf::Compressed::reject);
     if (!image) {
       Error error = std::move(image).error();
-      if (error.kind == ErrorKind::not_found && state->path.entry)
+      if (error.kind == ErrorKind::not_found && state->path.entry) {
+        if (const auto archive = Archive::parse(bytes))
+          if (auto apex = apex_error(*archive, state->path.file)) return fail(std::move(*apex));
         error = std::move(error).hint("list its libraries with: uprobectl list-symbols " +
                                       shell_word(state->path.file));
+      }
       return fail(std::move(error));
     }
     if (image->is_debug_file()) return fail(debug_file_error(to_string(binary.path), *image));
@@ -316,6 +284,11 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
       state->warnings.push_back(to_string(binary.path) +
                                 ": compressed in the archive, so offsets are those in the "
                                 "installed library");
+    if (state->path.entry)
+      if (const auto archive = Archive::parse(bytes))
+        if (const auto package = not_installed(*archive))
+          state->warnings.push_back(fmt::format("{}: {}: offsets are those in this file",
+                                                to_string(binary.path), *package));
     state->architecture_mismatch =
         find_architecture_mismatch(options.pids, image->machine(), to_string(binary.path));
     describe(*image, binary);
@@ -485,21 +458,11 @@ const DebugNotes& Target::debug_notes() const { return state_->debug.notes(); }
 
 Result<std::vector<ArchiveLibrary>> Target::libraries() const {
   const std::string subject = to_string(state_->binary->path);
-  const auto archive = Archive::parse(state_->binary->file->bytes());
-  if (!archive) return fail(Error(archive.error()).within(subject));
-  std::vector<ArchiveLibrary> libraries;
-  const auto read = archive->for_each([&](const ArchiveEntry& entry) {
-    if (!is_library_name(entry.name)) return true;
-    ArchiveLibrary library;
-    library.entry = entry.name;
-    library.size = entry.size;
-    library.compression = entry.encrypted ? compression_name(entry.method) + ", encrypted"
-                                          : compression_name(entry.method);
-    check_library(*archive, entry, library);
-    libraries.push_back(std::move(library));
-    return true;
-  });
-  if (!read) return fail(Error(read.error()).within(subject));
+  auto libraries = list_libraries(state_->binary->file->bytes());
+  if (!libraries) return fail(std::move(libraries).error().within(subject));
+  if (const auto archive = Archive::parse(state_->binary->file->bytes());
+      archive && libraries->empty())
+    if (auto apex = apex_error(*archive, subject)) return fail(std::move(*apex));
   return libraries;
 }
 

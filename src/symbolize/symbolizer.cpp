@@ -21,15 +21,18 @@ std::optional<CoveringSymbol> Symbolizer::find_method(VirtualAddress address) co
                         .source_name = art::source_name(*methods_, *signature)};
 }
 
+std::optional<SymbolAt> Symbolizer::find_symbol(VirtualAddress address) {
+  if (!std::exchange(checked_debug_file_, true) && image_.is_debug_file())
+    debug_file_.emplace(image_);
+  if (debug_file_) return debug_file_->at(address);
+  if (!std::exchange(uses_index_, true)) return symbol_at(image_, address);
+  if (!finder_) finder_.emplace(image_);
+  return finder_->at(address);
+}
+
 std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
   if (auto method = find_method(address)) return method;
-  std::optional<SymbolAt> found;
-  if (std::exchange(uses_index_, true)) {
-    if (!finder_) finder_.emplace(image_);
-    found = finder_->at(address);
-  } else {
-    found = symbol_at(image_, address);
-  }
+  const auto found = find_symbol(address);
   // The symbol "oatexec" covers all code of an OAT file (AOSP dex2oat/linker/elf_writer.cc).
   if (!found || (found->symbol.name == "oatexec" && art::OatFile::is_oat(image_)))
     return std::nullopt;

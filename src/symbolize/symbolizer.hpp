@@ -3,7 +3,7 @@
 // given to `resolve`, so that both agree.
 #pragma once
 
-#include "uprobectl/symbolize.hpp"
+#include "symbolize/debug_file_symbols.hpp"
 #include "uprobectl/symbols.hpp"
 
 namespace uprobectl::symbolize {
@@ -33,11 +33,15 @@ public:
 
 private:
   std::optional<CoveringSymbol> find_method(VirtualAddress address) const;
+  std::optional<SymbolAt> find_symbol(VirtualAddress address);
 
   const elf::Image& image_;
   const art::OatFile* methods_;
   bool uses_index_ = false;
   std::optional<SymbolFinder> finder_;
+  // Of a debug file without code, whose segments are empty. nullopt: it is none, or not known yet.
+  std::optional<DebugFileSymbols> debug_file_;
+  bool checked_debug_file_ = false;
 };
 
 // Demangles and copies the names, so that the result does not depend on the image.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/probes.hpp"
 
+#include "resolve/instructions.hpp"
 #include "uprobectl/symbols.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -82,6 +83,8 @@ Error compressed_error(const ProbePoint& point) {
 Result<void> check_places(const ProbeRequest& probe_request, std::span<const ProbePoint> points) {
   for (const ProbePoint& point : points)
     if (!point.offset) return fail(compressed_error(point));
+  for (const ProbePoint& point : points)
+    if (auto error = nested_error(point)) return fail(std::move(*error));
   if (!probe_request.on_return) return {};
   for (const ProbePoint& point : points)
     if (point.inlined_into)

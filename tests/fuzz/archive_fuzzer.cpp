@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The archive room on arbitrary bytes: nothing crashes, hangs or reads outside, and what is handed
 // out agrees with itself.
-#include "uprobectl/archive.hpp"
+#include "archive/nested.hpp"
 
 #include <cstdlib>
 
@@ -33,6 +33,12 @@ void check_entry(const Archive& archive, Bytes bytes, const ArchiveEntry& entry)
     // Another entry may lie inside this one, but there is one.
     expect(!at || at->has_value());
   }
+  const std::string nested = std::string(entry.name) + "!/lib/libfoo.so";
+  if (const auto split = split_nested(archive, nested))
+    expect(std::string(split->container) + "!/" + std::string(split->entry) == nested);
+  if (entry.size <= std::uint64_t{1} << 20)
+    if (const auto inner = open_inner(archive, entry))
+      expect(inner->owner != nullptr || inside(bytes, inner->bytes));
 }
 
 } // namespace

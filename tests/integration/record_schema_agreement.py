@@ -17,7 +17,7 @@ from tap import Tap
 # Any JSON is right there, or any name.
 OPEN = {"value", "return_value", "record", "key", "registers"}
 OPTIONAL = {"return_error", "return_errno", "truncated", "source", "line", "column", "inlined",
-            "inlined_into", "approximate", "depth"}
+            "inlined_into", "approximate", "depth", "report_line", "symbols_from"}
 # Of none of the types that keys have.
 OF_NO_TYPE = 1.5
 

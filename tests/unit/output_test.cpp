@@ -85,13 +85,14 @@ TEST_CASE("a match is its offset, file and symbol, with the sum when verbose") {
 }
 
 TEST_CASE("a match in JSON has every key of the contract, in its order") {
-  CHECK(as_json_record([](RecordFormatter& records) { records.write(point()); }) ==
-        R"({"type":"match","target":"x.apk!/lib/f.so","request":"f","file":"/a/x.apk",)"
-        R"("entry":"lib/f.so","offset":"0x3010","image_offset":"0x2010","address":"0x4010",)"
-        R"("symbol":"f","symbol_offset":"0x0","demangled":null,"version":null,)"
-        R"("default_version":null,"size":null,"kind":null,"table":null,"machine":"x86-64",)"
-        R"("build_id":null,"aliases":null,"instruction":null})"
-        "\n");
+  CHECK(
+      as_json_record([](RecordFormatter& records) { records.write(point()); }) ==
+      R"({"type":"match","target":"x.apk!/lib/f.so","request":"f","file":"/a/x.apk",)"
+      R"("entry":"lib/f.so","container":null,"offset":"0x3010","image_offset":"0x2010","address":"0x4010",)"
+      R"("symbol":"f","symbol_offset":"0x0","demangled":null,"version":null,)"
+      R"("default_version":null,"size":null,"kind":null,"table":null,"machine":"x86-64",)"
+      R"("build_id":null,"aliases":null,"instruction":null})"
+      "\n");
 }
 
 TEST_CASE("an event shows the time of day of the attached record's clocks") {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "archive/nested.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+std::optional<NestedName> split_nested(const Archive& outer, std::string_view name) {
+  constexpr std::string_view separator = "!/";
+  constexpr int max_splits = 8; // each is a search of the directory
+  auto at = name.find(separator);
+  if (at == std::string_view::npos || outer.find(name)) return std::nullopt;
+  for (int i = 0; i < max_splits && at != std::string_view::npos; ++i) {
+    const NestedName nested{name.substr(0, at), name.substr(at + separator.size())};
+    if (!nested.container.empty() && !nested.entry.empty() && outer.find(nested.container))
+      return nested;
+    at = name.find(separator, at + 1);
+  }
+  return std::nullopt;
+}
+
+std::optional<NestedName> split_nested(Bytes file, std::string_view name) {
+  if (name.find("!/") == std::string_view::npos) return std::nullopt;
+  const auto outer = Archive::parse(file);
+  return outer ? split_nested(*outer, name) : std::nullopt;
+}
+
+Result<InnerArchive> open_inner(const Archive& outer, const ArchiveEntry& container) {
+  InnerArchive inner;
+  if (container.probeable()) {
+    const auto bytes = outer.stored_bytes(container);
+    if (!bytes) return fail(bytes.error());
+    inner.bytes = *bytes;
+  } else {
+    if (container.size > max_inner_archive)
+      return fail(ErrorKind::unsupported,
+                  fmt::format("'{}' is compressed and has {} bytes uncompressed, at most {} (512 "
+                              "MiB) are inflated",
+                              container.name, container.size, max_inner_archive));
+    auto content = outer.extract(container, max_inner_archive);
+    if (!content) return fail(std::move(content).error());
+    const auto owner = std::make_shared<const std::vector<std::byte>>(std::move(*content));
+    inner.bytes = *owner;
+    inner.owner = owner;
+  }
+  if (!Archive::looks_like_archive(inner.bytes))
+    return fail(ErrorKind::not_archive, fmt::format("'{}' is not an archive", container.name));
+  return inner;
+}
+
+} // namespace uprobectl

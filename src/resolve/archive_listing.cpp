@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resolve/archive_listing.hpp"
+
+#include "archive/nested.hpp"
+#include "resolve/locate.hpp"
+#include "util/shell_words.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::uint64_t small_page = 4096;
+constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
+
+// Sets ArchiveLibrary::probeable and reason, and the members that describe the entry's data.
+void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLibrary& library) {
+  const auto data = archive.data_offset(entry);
+  if (!data) {
+    library.reason = data.error().message;
+    return;
+  }
+  library.offset = *data;
+  if (data->value != 0) library.alignment = data->value & (~data->value + 1); // lowest set bit
+  const auto bytes = archive.stored_bytes(entry);
+  if (!entry.probeable()) {
+    library.reason = entry.encrypted ? "encrypted" : "compressed, must be stored to be probed";
+    return;
+  }
+  if (!bytes) {
+    library.reason = bytes.error().message;
+    return;
+  }
+  const auto image = elf::Image::parse(*bytes, *data);
+  if (!image) {
+    library.reason = image.error().message;
+    return;
+  }
+  library.machine = image->machine();
+  if (data->value % small_page != 0) {
+    library.reason = "not on a page boundary, no loader maps it from the archive (zipalign -p 4)";
+    return;
+  }
+  library.probeable = true;
+  if (data->value % large_page != 0)
+    library.reason = "aligned for 4 KiB pages, not for 16 KiB (zipalign -P 16)";
+}
+
+ArchiveLibrary describe(const Archive& archive, const ArchiveEntry& entry) {
+  ArchiveLibrary library;
+  library.entry = entry.name;
+  library.size = entry.size;
+  library.compression = entry.encrypted ? compression_name(entry.method) + ", encrypted"
+                                        : compression_name(entry.method);
+  check_library(archive, entry, library);
+  return library;
+}
+
+// Whether APKs inside the archive are those that a device installs, not the data of an app.
+bool has_apks(const Archive& archive) { return !archive.find("AndroidManifest.xml"); }
+
+bool is_apk_name(std::string_view name) { return name.ends_with(".apk"); }
+
+// Calls visit(name) for each library of an APK inside the archive, or returns why it cannot be
+// read. Subtracts inflated bytes from `budget`.
+Result<void> visit_inner(const Archive& outer, const ArchiveEntry& container, std::uint64_t& budget,
+                         const std::function<void(const Archive&, const ArchiveEntry&)>& visit) {
+  if (!container.probeable()) {
+    if (container.size > budget)
+      return fail(ErrorKind::unsupported, "not inflated: the archive's APKs are too large");
+    budget -= container.size;
+  }
+  const auto inner = open_inner(outer, container);
+  if (!inner) return fail(inner.error());
+  const auto archive = Archive::parse(inner->bytes);
+  if (!archive) return fail(archive.error());
+  return archive->for_each([&](const ArchiveEntry& entry) {
+    if (is_library_name(entry.name)) visit(*archive, entry);
+    return true;
+  });
+}
+
+// The row of an APK, before those of its libraries.
+ArchiveLibrary describe_container(const ArchiveEntry& entry) {
+  ArchiveLibrary row;
+  row.entry = entry.name;
+  row.size = entry.size;
+  row.compression = compression_name(entry.method);
+  return row;
+}
+
+} // namespace
+
+Result<std::vector<ArchiveLibrary>> list_libraries(Bytes file) {
+  const auto archive = Archive::parse(file);
+  if (!archive) return fail(archive.error());
+  const bool with_apks = has_apks(*archive);
+  const auto package = not_installed(*archive);
+  std::uint64_t budget = max_listed_bytes;
+  std::vector<ArchiveLibrary> libraries;
+  const auto read = archive->for_each([&](const ArchiveEntry& entry) {
+    if (is_library_name(entry.name)) {
+      libraries.push_back(describe(*archive, entry));
+      if (package) libraries.back().probeable = false;
+      if (package) libraries.back().reason = package;
+    }
+    if (!with_apks || !is_apk_name(entry.name)) return true;
+    libraries.push_back(describe_container(entry));
+    const std::size_t row = libraries.size() - 1;
+    const auto visited = visit_inner(
+        *archive, entry, budget, [&](const Archive& inner, const ArchiveEntry& library) {
+          libraries.push_back(describe(inner, library));
+          libraries.back().entry = fmt::format("{}!/{}", entry.name, library.name);
+        });
+    const std::size_t count = libraries.size() - row - 1;
+    libraries[row].reason = !visited    ? visited.error().message
+                            : count > 0 ? "an APK, its libraries follow"
+                                        : "an APK without libraries";
+    return true;
+  });
+  if (!read) return fail(read.error());
+  return libraries;
+}
+
+Result<std::vector<std::string>> library_names(const Archive& archive) {
+  const bool with_apks = has_apks(archive);
+  std::uint64_t budget = max_listed_bytes;
+  std::vector<std::string> names;
+  const auto read = archive.for_each([&](const ArchiveEntry& entry) {
+    if (is_library_name(entry.name)) names.emplace_back(entry.name);
+    if (with_apks && is_apk_name(entry.name))
+      (void)visit_inner(archive, entry, budget, [&](const Archive&, const ArchiveEntry& library) {
+        names.push_back(fmt::format("{}!/{}", entry.name, library.name));
+      });
+    return true;
+  });
+  if (!read) return fail(read.error());
+  return names;
+}
+
+EntryPlace place_of_entry(const MappedFile* file, const std::optional<std::string>& entry) {
+  if (!entry) return {};
+  if (file != nullptr)
+    if (const auto nested = split_nested(file->bytes(), *entry))
+      return {nested->container, nested->entry};
+  return {std::nullopt, *entry};
+}
+
+// https://source.android.com/docs/core/ota/apex: "APEX file format", "Compressed APEX files".
+std::optional<Error> apex_error(const Archive& archive, const std::string& subject) {
+  if (archive.find("apex_payload.img"))
+    return Error{ErrorKind::unsupported,
+                 subject + ": an APEX: its files are in a file system image, apex_payload.img"}
+        .hint("on a device its files are below /apex/NAME, probe them there")
+        .hint("here: unzip " + shell_word(subject) +
+              " apex_payload.img, then mount -o loop,ro apex_payload.img DIR, or for ext4 without "
+              "root: debugfs -R 'rdump / DIR' apex_payload.img");
+  if (archive.find("original_apex"))
+    return Error{ErrorKind::unsupported, subject + ": a compressed APEX, with an APEX in it"}.hint(
+        "extract it: unzip -p " + shell_word(subject) + " original_apex > original.apex");
+  return std::nullopt;
+}
+
+std::optional<std::string> not_installed(const Archive& archive) {
+  if (archive.find("BundleConfig.pb"))
+    return "in an app bundle (.aab): bundletool makes the APKs that a device installs";
+  if (archive.find("classes.jar") && archive.find("AndroidManifest.xml"))
+    return "in a library package (.aar), which no device installs";
+  return std::nullopt;
+}
+
+} // namespace uprobectl

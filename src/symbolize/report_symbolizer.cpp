@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "symbolize/report_symbolizer.hpp"
+
+#include "uprobectl/path.hpp"
+#include "uprobectl/symbols.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl::symbolize {
+
+namespace {
+
+std::string key_of(const ReportedFrame& reported) {
+  std::string key(reported.path);
+  key += '\0';
+  if (reported.entry) key += *reported.entry;
+  key += '\0';
+  if (reported.build_id) key += *reported.build_id;
+  if (reported.image_begin) key += fmt::format("@{:#x}", reported.image_begin->value);
+  return key;
+}
+
+bool is_code(const elf::Image& image, VirtualAddress address) {
+  return std::ranges::any_of(image.segments(), [&](const elf::Segment& segment) {
+    return segment.executable && address >= segment.address &&
+           address.value - segment.address.value < segment.memory_size;
+  });
+}
+
+bool has_names(const Frame& frame) { return frame.function || !frame.positions.empty(); }
+
+// Returns an address inside the call instruction before the address. The address may itself be
+// inside it already: x86 has no call of one byte, and instructions of arm64 are aligned.
+VirtualAddress inside_call(VirtualAddress address, const elf::Machine& machine) {
+  if (address.value == 0) return address;
+  const std::uint64_t before = address.value - 1;
+  return {machine.arch == Arch::arm64 ? before & ~std::uint64_t{3} : before};
+}
+
+// Whether the function that covers the address is that of the report.
+bool has_reported_name(Module& module, VirtualAddress address, std::string_view name) {
+  const auto frame = module.frame(address);
+  if (!frame->function) return false;
+  const Function& function = *frame->function;
+  return function.symbol == name || (function.demangled && *function.demangled == name);
+}
+
+// The numbers of perf script are offsets in the file or run-time addresses, which for programs
+// without relocation are ELF addresses. The function's name and offset tell which.
+std::optional<VirtualAddress> address_of_perf(Module& module, const ReportedFrame& reported) {
+  const elf::Image& image = *module.image();
+  if (reported.in_file) return image.to_address(ImageOffset{*reported.in_file});
+  std::vector<VirtualAddress> candidates;
+  if (const auto address = image.to_address(ImageOffset{reported.number}))
+    candidates.push_back(*address);
+  candidates.push_back({reported.number});
+  if (reported.function_offset)
+    if (const auto symbols = find_by_name(image, reported.function);
+        symbols && symbols->size() == 1)
+      candidates.push_back({symbols->front().address.value + *reported.function_offset});
+  std::erase_if(candidates, [&](VirtualAddress address) { return !is_code(image, address); });
+  if (candidates.empty()) return std::nullopt;
+  if (reported.function.empty()) return candidates.front();
+  for (const VirtualAddress candidate : candidates)
+    if (has_reported_name(module, candidate, reported.function)) return candidate;
+  return std::nullopt;
+}
+
+} // namespace
+
+bool ReportSymbolizer::is_known(const ReportedFrame& reported) const {
+  const std::string key = key_of(reported);
+  return std::ranges::any_of(modules_, [&](const KnownModule& known) { return known.key == key; });
+}
+
+ReportSymbolizer::KnownModule ReportSymbolizer::open(const ReportedFrame& reported,
+                                                     std::string key) {
+  KnownModule known{.key = std::move(key), .module = nullptr, .error = {}};
+  WantedModule wanted{.path = std::string(reported.path),
+                      .entry = {},
+                      .image_begin = reported.image_begin,
+                      .build_id = reported.build_id,
+                      .is_local = reported.origin != ReportedFrame::Origin::android};
+  if (reported.entry) wanted.entry = std::string(*reported.entry);
+  auto found = files_.find(wanted);
+  if (!found) {
+    known.error = std::move(found).error();
+    return known;
+  }
+  const NameSources names{.debug = where_, .dex = {}, .source_lines = true};
+  const std::string path = found->path;
+  auto module = Module::open(found->object, path, found->begin, found->size, found->entry, names);
+  if (!module) {
+    known.error = std::move(module).error().within(to_string(BinaryPath{path, found->entry}));
+    return known;
+  }
+  if (found->object.file == nullptr) known.inflated = found->size;
+  known.is_unproved = found->is_unproved;
+  known.module = std::move(*module);
+  return known;
+}
+
+void ReportSymbolizer::make_room() {
+  while (modules_.size() > 1 && (modules_.size() > max_modules || inflated_ > max_inflated)) {
+    inflated_ -= modules_.back().inflated;
+    modules_.pop_back();
+  }
+}
+
+ReportSymbolizer::KnownModule& ReportSymbolizer::module_of(const ReportedFrame& reported) {
+  std::string key = key_of(reported);
+  const auto known = std::ranges::find(modules_, key, &KnownModule::key);
+  if (known != modules_.end()) {
+    modules_.splice(modules_.begin(), modules_, known);
+  } else {
+    modules_.push_front(open(reported, std::move(key)));
+    inflated_ += modules_.front().inflated;
+    make_room();
+  }
+  return modules_.front();
+}
+
+Result<NamedFrame> ReportSymbolizer::name(const ReportedFrame& reported) {
+  KnownModule& known = module_of(reported);
+  if (known.error) return fail(*known.error);
+  Module& module = *known.module;
+  NamedFrame named{.frame = nullptr, .module = &module, .warning = {}};
+  if (module.intact_image() == nullptr) return fail(*module.error());
+  std::optional<VirtualAddress> address = VirtualAddress{reported.number};
+  if (reported.origin == ReportedFrame::Origin::perf) address = address_of_perf(module, reported);
+  if (!address)
+    return fail(
+        ErrorKind::no_code,
+        fmt::format("{}: the numbers in the report are not addresses in this file: write it "
+                    "with perf script -F +symoff or, since perf 6.4, -F +dsoff",
+                    reported.module_name()));
+  if (reported.is_return_address) address = inside_call(*address, module.image()->machine());
+  named.frame = module.frame(*address);
+  if (!has_names(*named.frame))
+    return fail(ErrorKind::no_code,
+                fmt::format("{}: {} has no function there", reported.module_name(),
+                            to_string(BinaryPath{module.path(), module.entry()})));
+  if (std::exchange(known.is_unproved, false))
+    named.warning =
+        fmt::format("{}: the report has no build id, {} may be of another build",
+                    reported.module_name(), to_string(BinaryPath{module.path(), module.entry()}));
+  return named;
+}
+
+} // namespace uprobectl::symbolize

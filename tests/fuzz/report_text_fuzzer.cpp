@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of crash reports: views of a frame must lie in its line, and its column too.
+#include "symbolize/report_text.hpp"
+#include "util/text.hpp"
+
+#include <cstdlib>
+
+using namespace uprobectl;
+
+namespace {
+
+void check_inside(std::string_view part, std::string_view line) {
+  if (part.empty()) return;
+  if (part.data() < line.data() || part.data() + part.size() > line.data() + line.size())
+    std::abort();
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string_view text(reinterpret_cast<const char*>(data), size);
+  symbolize::ReportReader reader;
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    const auto frame = reader.read(line);
+    if (!frame) continue;
+    if (frame->path.empty() || frame->column >= line.size()) std::abort();
+    check_inside(frame->path, line);
+    check_inside(frame->function, line);
+    if (frame->entry) check_inside(*frame->entry, line);
+    if (frame->build_id &&
+        frame->build_id->find_first_not_of("0123456789abcdef") != std::string::npos)
+      std::abort();
+    (void)frame->names_file();
+    if (frame->module_name().size() > line.size() + 2) std::abort();
+  }
+  return 0;
+}
