@@ -331,6 +331,7 @@ struct builtin_settings {
   record_u32 window_ms;       /* length of a window, which begins with a record */
   record_u32 position_offset; /* of the call_position in the record; 0: none */
   record_u32 group_by;        /* enum group_feature; 0: hits are not counted by values */
+  record_u32 unused;
 };
 
 /* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */
@@ -569,7 +570,7 @@ static_assert(sizeof(filter_term) == 128);
 static_assert(sizeof(filter) == 80 + 128 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
-static_assert(sizeof(builtin_settings) == 136);
+static_assert(sizeof(builtin_settings) == 144);
 static_assert(sizeof(group_head) == sizeof(probe_record));
 static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl

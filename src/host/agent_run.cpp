@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto heartbeat_interval = 1s;
+constexpr auto agent_heartbeat_interval = 1s;
 constexpr auto device_timeout = 10s;
 constexpr std::size_t max_noise = 64 << 10;
 constexpr std::size_t max_outgoing = 256 << 10;
@@ -27,7 +27,7 @@ class AgentRun {
 public:
   AgentRun(AdbProcess& adb, std::string_view version, HostFiles& files, AgentStreams& streams)
       : adb_(adb), version_(version), files_(files), streams_(streams), heard_(Clock::now()),
-        next_heartbeat_(heard_ + heartbeat_interval) {}
+        next_heartbeat_(heard_ + agent_heartbeat_interval) {}
 
   Result<int> run(const RunRequest& request) {
     ::fcntl(adb_.input.get(), F_SETFL, O_NONBLOCK);
@@ -214,7 +214,7 @@ Result<void> AgentRun::check_time(bool is_reading) {
   }
   if (now >= next_heartbeat_) {
     append_frame(outgoing_, FrameType::heartbeat);
-    next_heartbeat_ = now + heartbeat_interval;
+    next_heartbeat_ = now + agent_heartbeat_interval;
   }
   if (!adb_.input) outgoing_.clear();
   return {};
