@@ -104,21 +104,29 @@ void CallReport::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
 std::vector<FunctionSummary> CallReport::functions(ReportColumn column) const {
   std::vector<FunctionSummary> all;
   for (const auto& [probe, function] : functions_) all.push_back(function);
-  std::ranges::stable_sort(all, [&](const FunctionSummary& one, const FunctionSummary& other) {
-    if (column == ReportColumn::name) return name_of(one) < name_of(other);
-    return number_in(one, column) > number_in(other, column);
+  std::ranges::sort(all, [&](const FunctionSummary& one, const FunctionSummary& other) {
+    if (column == ReportColumn::name && name_of(one) != name_of(other))
+      return name_of(one) < name_of(other);
+    const std::uint64_t number = number_in(one, column);
+    const std::uint64_t other_number = number_in(other, column);
+    return number != other_number ? number > other_number : one.probe < other.probe;
   });
   return all;
 }
 
 std::vector<CallEdge> CallReport::edges() const {
+  std::vector<std::pair<Edge, EdgeSums>> sorted(edges_.begin(), edges_.end());
+  std::ranges::sort(sorted, [](const auto& one, const auto& other) {
+    if (one.second.total_ns != other.second.total_ns)
+      return one.second.total_ns > other.second.total_ns;
+    return one.first < other.first;
+  });
   std::vector<CallEdge> all;
-  for (const auto& [edge, sums] : edges_)
+  for (const auto& [edge, sums] : sorted)
     all.push_back({.caller = edge.caller ? point_of(*edge.caller) : nullptr,
                    .callee = point_of(edge.callee),
                    .calls = sums.calls,
                    .total_ns = sums.total_ns});
-  std::ranges::stable_sort(all, std::greater<>(), &CallEdge::total_ns);
   return all;
 }
 
