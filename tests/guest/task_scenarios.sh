@@ -381,10 +381,11 @@ narrow_atoms() {
   start_program atoms "$FIXTURES/datagrams" statsd
   start_app app --calls 1
   app=$started_pid
-  probe "$detail" "$sell" | task 5 "$detail_map" >tasks.textproto
+  probe "$detail" "$sell" | task 600 "$detail_map" >tasks.textproto
   start_tasks --statsd=statsd --service android15
   let_it_call app "$app"
-  attach_ends_with 0
+  wait_until 20 has_lines atoms '^05' 2 || fail 'no datagrams'
+  stop_attach
   sed 1d atoms >datagrams
   expect_match 'first datagram' '070401.{16}009303000000010000000001000000$' "$(sed -n 1p datagrams)"
   expect_match 'second datagram' '070401.{16}009303000000ffffffff0000000000$' "$(sed -n 2p datagrams)"
@@ -422,10 +423,11 @@ start_binder() { # CALLS
 selects_transactions() {
   start_program atoms "$FIXTURES/datagrams" statsd
   start_binder 2
-  transactions 5 "$(shop_code 2 915)" "$bank" >tasks.textproto
+  transactions 600 "$(shop_code 2 915)" "$bank" >tasks.textproto
   start_tasks --statsd=statsd --service android16
   let_it_call server "$server"
-  attach_ends_with 0
+  wait_until 20 has_lines atoms '^05' 2 || fail 'no datagrams'
+  stop_attach
   expect_equal 'records' 4 "$(count_records event record_type=BinderTransaction)"
   expect_equal 'all of them' 4 "$(count_records event)"
   expect_equal 'interfaces' 'com.example.IShop com.example.IBank com.example.IShop com.example.IBank ' \
