@@ -17,13 +17,8 @@ from tap import Tap
 # Any JSON is right there, or any name.
 OPEN = {"value", "return_value", "record", "key", "registers", "average"}
 OPTIONAL = {"return_error", "return_errno", "truncated", "source", "line", "column", "inlined",
-<<<<<<< ours
             "inlined_into", "approximate", "depth", "report_line", "symbols_from"}
-# Of none of the types that keys have.
-=======
-            "inlined_into", "approximate"}
 # Of none of the types that keys have, but for averages.
->>>>>>> theirs
 OF_NO_TYPE = 1.5
 
 
