@@ -175,8 +175,8 @@ void Runs::run_one(const ListedDevice& listed, Outcome& outcome) {
     outcome.status = *status;
     return;
   }
-  constexpr int interrupted_status = 130;
-  if (status.error().kind == ErrorKind::interrupted) outcome.status = interrupted_status;
+  constexpr int status_when_interrupted = 130;
+  if (status.error().kind == ErrorKind::interrupted) outcome.status = status_when_interrupted;
   outcome.error = std::move(status).error();
   report(listed.serial, *outcome.error);
 }

@@ -48,7 +48,8 @@ mode_t new_file_mode() {
   return 0644 & ~mask;
 }
 
-// Returns nullopt if the path names a regular file of this machine, or none yet. Otherwise opens it.
+// Returns nullopt if the path names a regular file of this machine, or none yet. Otherwise opens
+// it.
 std::optional<Result<UniqueFd>> open_other(const std::string& path) {
   if (workstation_with(path) != nullptr) {
     UniqueFd file = open_user_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -8,8 +8,8 @@
 
 namespace uprobectl {
 
-// The number of hits of a stack, and what else it weighs: the time of calls without the calls inside
-// them, or the value that the run measures (ExportedRun::value_unit).
+// The number of hits of a stack, and what else it weighs: the time of calls without the calls
+// inside them, or the value that the run measures (ExportedRun::value_unit).
 struct SampleWeight {
   std::uint64_t hits = 0;
   std::optional<std::uint64_t> measured = {}; // nullopt: nothing

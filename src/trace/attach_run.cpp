@@ -449,7 +449,8 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     // A map of the user's program may carry stacks.
     if (request.program || by_stack) return std::nullopt;
     for (const ExportRequest& each : request.exports)
-      if (has_only_stacks(each.format)) return each.option + " needs --stack";
+      if (has_only_stacks(each.format) && !request.graph)
+        return each.option + " needs --stack or --graph";
     if (request.stacks.weight) return "--weight needs --stack";
     if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
   }

@@ -76,7 +76,7 @@ std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
       exports_.take(StackSample{.stack = &*row.stack,
                                 .completeness = row.completeness,
                                 .hits = fresh.count,
-                                .value = fresh.sum});
+                                .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum});
     }
     Row& sum = rows.try_emplace(std::move(key), std::move(row)).first->second;
     sum.sums.count += fresh.count;
