@@ -291,7 +291,7 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
 
 TEST_CASE("numbers of two histograms are one") {
   Histogram sum;
-  add(sum, {});
+  add(sum, Histogram{});
   CHECK(sum.count == 0);
   add(sum, {.count = 2, .total = 5, .min = 2, .max = 3, .buckets = {0, 0, 1, 1}});
   add(sum, {.count = 1, .negative = 1, .total = 7, .min = -7, .max = -7, .buckets = {0, 0, 0, 0}});
