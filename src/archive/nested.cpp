@@ -6,15 +6,15 @@
 namespace uprobectl {
 
 std::optional<NestedName> split_nested(const Archive& outer, std::string_view name) {
-  constexpr std::string_view separator = "!/";
+  constexpr std::string_view entry_separator = "!/";
   constexpr int max_splits = 8; // each is a search of the directory
-  auto at = name.find(separator);
+  auto at = name.find(entry_separator);
   if (at == std::string_view::npos || outer.find(name)) return std::nullopt;
   for (int i = 0; i < max_splits && at != std::string_view::npos; ++i) {
-    const NestedName nested{name.substr(0, at), name.substr(at + separator.size())};
+    const NestedName nested{name.substr(0, at), name.substr(at + entry_separator.size())};
     if (!nested.container.empty() && !nested.entry.empty() && outer.find(nested.container))
       return nested;
-    at = name.find(separator, at + 1);
+    at = name.find(entry_separator, at + 1);
   }
   return std::nullopt;
 }

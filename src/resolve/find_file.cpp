@@ -106,7 +106,9 @@ std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
     if (found.empty()) {
       Error error{ErrorKind::not_found, fmt::format("{}: no library '{}'", path, name)};
       if (auto apex = apex_error(*archive, path)) return fail(std::move(*apex));
-      const auto near = nearest(name, *libraries);
+      std::vector<std::string> names;
+      for (const std::string& library : *libraries) names.emplace_back(file_name_of(library));
+      const auto near = nearest(name, names);
       if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
       return fail(std::move(error).hint("list its libraries with: uprobectl list-symbols " +
                                         shell_word(path)));

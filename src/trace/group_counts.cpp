@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 #include <tuple>
 
 namespace uprobectl {
@@ -90,15 +91,19 @@ std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
 }
 
 void GroupCounts::report(Time now, Output& output) {
-  std::vector<Row> rows = take_new_rows();
+  const std::vector<Row> rows = take_new_rows();
   // Rows with equal counts stay in the order of their values.
-  std::ranges::stable_sort(rows,
-                           [](const Row& a, const Row& b) { return a.sums.count > b.sums.count; });
-  if (spec_.top && rows.size() > *spec_.top) rows.resize(*spec_.top);
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    return std::tuple(rows[b].sums.count, a) < std::tuple(rows[a].sums.count, b);
+  });
+  if (spec_.top && order.size() > *spec_.top) order.resize(*spec_.top);
   const std::uint64_t now_ns = monotonic_ns(now);
   const GroupSpec& groups = capture_.groups;
   const bool sums = groups.measured || groups.measures_latency;
-  for (const Row& row : rows) {
+  for (const std::size_t index : order) {
+    const Row& row = rows[index];
     CountRecord record{.point = &probes_[row.probe].point,
                        .on_return = row.on_return,
                        .count = row.sums.count,

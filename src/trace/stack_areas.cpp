@@ -25,9 +25,8 @@ std::optional<StackArea> find_stack_area(std::span<const Mapping> mappings, std:
 
 std::optional<StackArea> StackAreas::find(std::uint32_t pid, std::uint64_t address,
                                           std::uint64_t used_ns) {
-  using Clock = std::chrono::steady_clock;
-  const auto now = Clock::now();
-  const Clock::time_point used{std::chrono::nanoseconds(used_ns)};
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point used{std::chrono::nanoseconds(used_ns)};
   auto known = processes_.find(pid);
   if (known != processes_.end() && now - known->second.read_at < std::chrono::seconds(1)) {
     const auto area = find_stack_area(known->second.mappings, address);
