@@ -109,9 +109,9 @@ class Bench:
         try:
             for name in ("outer", "inner"):
                 for end in ("", "%return"):
-                    event = f"bench_graph:{name}{'_return' if end else ''}"
-                    run(["perf", "probe", "-q", "-x", self.program, f"{event}={name}{end}"])
-                    events += ["-e", event]
+                    # perf appends __return to the name.
+                    run(["perf", "probe", "-q", "-x", self.program, f"bench_graph:{name}={name}{end}"])
+                    events += ["-e", f"bench_graph:{name}{'__return' if end else ''}"]
             run(["perf", "record", "-q", "-m", "16M", *events, "-o", self.folder / "perf.data",
                  "--", *self.command(self.program)])
         finally:

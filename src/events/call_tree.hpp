@@ -78,7 +78,7 @@ struct StackArea {
 class CallTree {
 public:
   static constexpr std::uint64_t max_distance_in_shared_area = std::uint64_t{16} << 10;
-  static constexpr std::uint64_t max_distance_without_area = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t max_distance_without_area = std::uint64_t{32} << 10;
   // More open calls are not kept: those of the stack without a hit for the longest time are closed
   // as `lost`.
   static constexpr std::size_t max_open_calls = std::size_t{1} << 18;
