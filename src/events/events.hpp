@@ -76,7 +76,8 @@ struct Event {
   bool is_known_call = false;
   std::string return_errno;                // of a call that failed: the name of its errno, "ENOENT"
   std::optional<std::uint64_t> latency_ns; // on_return of a paired call
-  std::vector<std::uint64_t> registers;    // if requested, in the order of register_names()
+  std::vector<std::uint64_t> registers;    // if requested, in the order of register_names(arch)
+  Arch arch = host_arch;                   // of the machine that was probed
   std::optional<std::uint32_t> ns_pid;     // pid in the process's own pid namespace
   std::shared_ptr<const UserRecord> record; // EventKind::record
   // If requested. Borrowed; valid only while the event is being reported.
@@ -85,7 +86,7 @@ struct Event {
   const unwind::Frame* caller = nullptr;
 };
 
-// The names of the elements of Event::registers on this machine.
-std::span<const std::string_view> register_names();
+// The names of the elements of Event::registers.
+std::span<const std::string_view> register_names(Arch arch = host_arch);
 
 } // namespace uprobectl

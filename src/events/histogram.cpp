@@ -65,6 +65,18 @@ std::int64_t percentile(const Histogram& histogram, unsigned percent) {
   return histogram.max;
 }
 
+void add(Histogram& to, std::uint64_t number) {
+  const auto power = static_cast<std::size_t>(std::bit_width(number)) - 1;
+  const std::size_t bucket = number < 4 ? number : 4 * (power - 1) + (number >> (power - 2)) % 4;
+  to.buckets.resize(HISTOGRAM_BUCKETS);
+  ++to.buckets[bucket];
+  const auto value = static_cast<std::int64_t>(number);
+  to.min = to.count == 0 ? value : std::min(to.min, value);
+  to.max = to.count == 0 ? value : std::max(to.max, value);
+  to.total += number;
+  ++to.count;
+}
+
 void add(Histogram& to, const Histogram& more) {
   if (more.count == 0) return;
   if (to.count == 0) {

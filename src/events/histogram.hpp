@@ -25,6 +25,8 @@ std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram);
 // the minimum if the percentile is negative, and 0 for an empty histogram.
 std::int64_t percentile(const Histogram& histogram, unsigned percent);
 
+// Adds a number that is not negative.
+void add(Histogram& to, std::uint64_t number);
 // Adds the numbers of `more`.
 void add(Histogram& to, const Histogram& more);
 

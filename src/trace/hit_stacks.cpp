@@ -120,18 +120,6 @@ const unwind::Frame* find_caller(const unwind::Stack& stack) {
   return found == stack.frames.end() ? nullptr : &*found;
 }
 
-std::string_view missing_frames_label(StackCompleteness completeness) {
-  switch (completeness) {
-  case StackCompleteness::complete:
-    return {};
-  case StackCompleteness::truncated:
-    return "[truncated]";
-  case StackCompleteness::incomplete:
-    return "[incomplete]";
-  }
-  return {};
-}
-
 Result<std::optional<StackFiles::File>> StackFiles::open(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
   File file{*path, open_user_file(*path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644)};
@@ -162,9 +150,8 @@ Result<StackFiles> StackFiles::open(const StackOutputs& outputs, const CaptureSp
   return files;
 }
 
-void StackFiles::add(const unwind::Stack& stack, StackCompleteness completeness,
-                     std::uint64_t weight) {
-  if (is_enabled()) add_to(tree_, stack.frames, completeness, weight);
+void StackFiles::add(const WeighedStack& stack) {
+  if (is_enabled()) add_to(tree_, stack.stack->frames, stack.completeness, stack.weight);
 }
 
 // ftruncate fails with EINVAL for pipes and devices.
@@ -296,7 +283,10 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   }
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
-  files_.add(stack_, completeness_, event.latency_ns.value_or(1));
+  const WeighedStack weighed{
+      .stack = &stack_, .completeness = completeness_, .weight = event.latency_ns.value_or(1)};
+  files_.add(weighed);
+  output_.write_copy(weighed);
   return &stack_;
 }
 

@@ -15,12 +15,6 @@
 
 namespace uprobectl {
 
-// Whether a stack reaches the function where its thread began, as far as is known.
-enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
-// Returns the label that replaces the unknown outermost frames, "[truncated]" or "[incomplete]";
-// empty for a complete stack. It keeps truncated stacks apart from those that begin there.
-std::string_view missing_frames_label(StackCompleteness completeness);
-
 // The files that receive all stacks of a run: folded stacks and a flame graph.
 class StackFiles {
 public:
@@ -29,8 +23,7 @@ public:
   static Result<StackFiles> open(const StackOutputs& outputs, const CaptureSpec& capture);
 
   bool is_enabled() const { return folded_ || flame_graph_; }
-  // `weight` is a number of hits, or nanoseconds.
-  void add(const unwind::Stack& stack, StackCompleteness completeness, std::uint64_t weight);
+  void add(const WeighedStack& stack);
 
   // `subtitle`: "10s, 4711 stacks, 2 of them truncated"
   Result<void> write(std::string subtitle);

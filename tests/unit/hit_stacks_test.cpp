@@ -288,7 +288,7 @@ TEST_CASE("stacks counted in the kernel are folded with names of memory and plac
   stack.frames = {{.pc = 0x10, .place = in_memory("[anon:dalvik-jit-code-cache]")},
                   {.pc = 0x20, .place = in_memory("/memfd:jit-cache")},
                   {.pc = 0x30, .place = {}}};
-  files.add(stack, StackCompleteness::truncated, 4);
+  files.add({.stack = &stack, .completeness = StackCompleteness::truncated, .weight = 4});
   REQUIRE(files.write(""));
   std::ostringstream text;
   text << std::ifstream(*request.stacks.folded).rdbuf();
