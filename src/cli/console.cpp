@@ -142,8 +142,10 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   return std::move(*parsed);
 }
 
-Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style) {
+Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style,
+                                            bool only_copied) {
   OutputOptions made = output_options(options);
+  made.only_copied = only_copied;
   UniqueFd file;
   if (options.output) {
     constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;

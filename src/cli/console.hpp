@@ -78,7 +78,9 @@ OutputOptions output_options(const CommonOptions& options);
 
 // Opens the output of a run: stdout, or the file of --output, which is truncated. Sets the fields
 // of the style that the options determine.
-Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {});
+// `only_copied`: see OutputOptions.
+Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {},
+                                            bool only_copied = false);
 
 // Writes the pending output. Returns ExitCode::failed if anything failed, including writing.
 ExitCode finish(Output& output);
@@ -102,6 +104,7 @@ ExitCode run_load(std::span<const std::string_view> arguments);
 ExitCode run_list_probes(std::span<const std::string_view> arguments);
 ExitCode run_devices(std::span<const std::string_view> arguments);
 ExitCode run_doctor(std::span<const std::string_view> arguments);
+ExitCode run_report(std::span<const std::string_view> arguments);
 ExitCode run_help(std::span<const std::string_view> arguments);
 ExitCode run_symbolize(std::span<const std::string_view> arguments);
 ExitCode run_debug_unwind(std::span<const std::string_view> arguments);

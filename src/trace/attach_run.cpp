@@ -284,11 +284,11 @@ private:
                               SignalWatch& signals) {
     Probes& probes = resolved_.probes;
     show_instructions(probes, output_);
-    output_.status(start_line(request_, probe_totals(probes), program_.other_programs()) +
-                   (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
+    output_.announce(start_line(request_, probe_totals(probes), program_.other_programs()) +
+                     (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.stacks.hides_events && request_.capture.send_events)
-      output_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
-                     "them, too");
+      output_.announce("events are not shown, only their stacks are written; -j or -o FILE shows "
+                       "them, too");
     if (command_ != nullptr)
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 

@@ -119,7 +119,10 @@ bool RunLoop::takes_more() const {
 }
 
 void RunLoop::show(const Event& event) {
-  if (shows_events_) output_.write(event);
+  if (shows_events_)
+    output_.write(event);
+  else
+    output_.write_copy(event);
   for (EventSink* const sink : sinks_) sink->take(event);
   ++totals_.events;
 }
@@ -178,6 +181,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     report_losses();
     for (EventSink* const sink : sinks_) sink->advance(clock_ns(CLOCK_MONOTONIC));
     out_.flush_some();
+    output_.flush_copy();
 
     if (out_.closed() || out_.error()) return Ending::output_closed; // a full disk, for example
     if (is_full()) return Ending::max_events;
@@ -220,6 +224,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
     // While the output is blocked, drain() reads nothing: false does not mean that nothing is left.
     const bool was_blocked = out_.pending() > max_pending_output;
     const bool more = drain();
+    output_.flush_copy();
     if (!out_.flush_within(timeout, is_cancelled))
       return signals_.count() > signals_before ? loss_reasons::interrupted
                                                : loss_reasons::output_blocked;

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/saved_report.hpp"
+
+#include "saved/run_reader.hpp"
+#include "trace/event_totals.hpp"
+#include "trace/hit_stacks.hpp"
+#include "trace/report.hpp"
+#include "trace/run_loop.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Writes the records of a saved run to an output.
+class Report final : public saved::RunReplay {
+public:
+  Report(const ReportRequest& request, Output& output)
+      : request_(request), output_(output),
+        totals_of_events_(request.aggregates, request.count_by_process) {}
+
+  Result<void> begin(const saved::RunQuestion& question) override {
+    if (const auto option = option_for_events(); !option.empty() && !question.sends_events)
+      return refuse(option, "its hits were only counted");
+    const StackOutputs& stacks = request_.stacks;
+    if (!stacks.folded && !stacks.flame_graph) return {};
+    const std::string_view option = stacks.folded ? "--folded" : "--flamegraph";
+    if (!question.has_stacks) return refuse(option, "it was saved without --stack");
+    StackOutputs outputs = stacks;
+    outputs.title = question.command;
+    CaptureSpec capture;
+    capture.pair_calls = question.weighs_time;
+    auto files = StackFiles::open(outputs, capture);
+    if (!files) return fail(std::move(files).error());
+    files_ = std::move(*files);
+    return {};
+  }
+
+  void write(const AttachedRecord& record) override {
+    first_ns_ = record.monotonic_ns;
+    output_.write(record);
+  }
+
+  void write(const Event& event) override {
+    ++events_;
+    last_ns_ = std::max(last_ns_, event.time_ns);
+    if (event.latency_ns) has_latencies_ = true;
+    const bool is_shown = shows(event);
+    if (is_shown && waiting_) files_.add(*waiting_);
+    waiting_.reset();
+    if (!is_shown) return;
+    ++shown_;
+    if (computes_totals())
+      totals_of_events_.add(event);
+    else if (!request_.stacks.hides_events)
+      output_.write(event);
+  }
+
+  // The event follows that decides whether the stack is shown.
+  void write(const WeighedStack& weighed) override {
+    ++totals_.all;
+    if (weighed.completeness == StackCompleteness::truncated) ++totals_.truncated;
+    if (weighed.completeness == StackCompleteness::incomplete) ++totals_.failed;
+    if (is_filtered())
+      waiting_ = weighed;
+    else
+      files_.add(weighed);
+  }
+
+  void write(const SummaryRecord& record) override {
+    summary_ = record;
+    report_totals(first_ns_ + record.duration_ns);
+    if (!is_filtered()) return output_.write(record);
+    SummaryRecord shown = record;
+    shown.events = shown_;
+    output_.write(shown);
+  }
+
+  void write(const CountRecord& record) override { output_.write(record); }
+  void write(const HistogramRecord& record) override { output_.write(record); }
+  void write(const MapEntryRecord& record) override { output_.write(record); }
+  void write(const ProbeRecord& record) override {
+    report_totals(last_ns_);
+    output_.write(record);
+  }
+  void write(const LostRecord& record) override { output_.write(record); }
+  void write(const ErrorRecord& record) override {
+    output_.fail(record.error, record.target, record.request);
+  }
+  void write(const MessageRecord& message) override {
+    output_.buffer().flush(); // as the run did
+    switch (message.kind) {
+    case MessageRecord::Kind::detail:
+      return output_.detail(message.text);
+    case MessageRecord::Kind::status:
+      return output_.status(message.text);
+    case MessageRecord::Kind::warning:
+      return output_.warn(message.text);
+    case MessageRecord::Kind::notice:
+      return output_.notice(message.text);
+    }
+  }
+  void flush_rows() override { output_.flush_rows(); }
+  Result<void> flush() override { return {}; }
+  void end() override {}
+
+  // Writes the files.
+  Result<void> finish() {
+    report_totals(last_ns_);
+    const bool needs_latencies = request_.min_latency || request_.aggregates.histograms;
+    if (needs_latencies && events_ > 0 && !has_latencies_)
+      return refuse(request_.min_latency ? "--min-latency" : "--histogram",
+                    "it was saved without --latency");
+    std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
+    const StackTotals* totals = &totals_;
+    if (summary_) {
+      duration = std::chrono::nanoseconds(summary_->duration_ns);
+      if (!summary_->stacks) totals = nullptr; // the kernel counted them
+    }
+    return files_.write(flame_graph_subtitle(duration, totals));
+  }
+
+private:
+  static std::unexpected<Error> refuse(std::string_view option, std::string_view reason) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} cannot be answered from this run: {}", option, reason));
+  }
+
+  bool computes_totals() const {
+    return request_.aggregates.counts || request_.aggregates.histograms;
+  }
+  // Once, where the run itself would have done it: before the records of the end.
+  void report_totals(std::uint64_t until_ns) {
+    if (computes_totals() && !std::exchange(has_reported_totals_, true))
+      totals_of_events_.report(first_ns_, until_ns, output_);
+  }
+
+  // Returns an option that is answered from the events; empty if there is none.
+  std::string_view option_for_events() const {
+    if (request_.min_latency) return "--min-latency";
+    if (request_.aggregates.counts) return "--count";
+    return request_.aggregates.histograms ? "--histogram" : "";
+  }
+
+  bool is_filtered() const { return request_.min_latency.has_value(); }
+  bool shows(const Event& event) const {
+    if (!request_.min_latency) return true;
+    return event.latency_ns &&
+           *event.latency_ns >= static_cast<std::uint64_t>(request_.min_latency->count());
+  }
+
+  const ReportRequest& request_;
+  Output& output_;
+  StackFiles files_;
+  std::optional<WeighedStack> waiting_; // of the next event
+  StackTotals totals_;
+  std::optional<SummaryRecord> summary_;
+  std::uint64_t first_ns_ = 0;
+  std::uint64_t last_ns_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t shown_ = 0;
+  bool has_latencies_ = false;
+  EventTotals totals_of_events_;
+  bool has_reported_totals_ = false;
+};
+
+// A file or a pipe. A signal ends the reading of a file. The writer of a pipe gets the signal, too,
+// and what it writes then is still read.
+class Source {
+public:
+  static Result<Source> open(const std::string& path) {
+    auto signals = SignalWatch::start();
+    if (!signals) return fail(std::move(signals).error());
+    UniqueFd file;
+    if (path != "-") {
+      file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+      if (!file) return fail(system_error(errno, path));
+    }
+    return Source(std::move(file), std::move(*signals));
+  }
+
+  // Returns no bytes at the end.
+  Result<Bytes> read() {
+    for (;;) {
+      if (!wait()) return Bytes();
+      const ssize_t size = ::read(fd_, buffer_.data(), buffer_.size());
+      if (size >= 0) return Bytes(buffer_).first(static_cast<std::size_t>(size));
+      if (errno != EINTR && errno != EAGAIN) return fail(system_error(errno, "cannot read"));
+    }
+  }
+
+private:
+  Source(UniqueFd file, SignalWatch signals)
+      : file_(std::move(file)), fd_(file_ ? file_.get() : STDIN_FILENO),
+        signals_(std::move(signals)), buffer_(std::size_t{256} << 10U) {}
+
+  // Waits for bytes. Returns false if the reading ends before.
+  bool wait() {
+    for (;;) {
+      if (signals_.arrived() && !deadline_) {
+        struct stat status{};
+        const bool is_file = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
+        if (is_file) return false;
+        deadline_ = Clock::now() + flush_timeout;
+      }
+      if (deadline_ && (signals_.count() > 1 || Clock::now() >= *deadline_)) return false;
+      std::array<pollfd, 2> polled = {{{.fd = fd_, .events = POLLIN, .revents = 0},
+                                       {.fd = signals_.fd(), .events = POLLIN, .revents = 0}}};
+      const auto timeout = deadline_ ? poll_timeout : std::chrono::milliseconds(-1);
+      if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) < 0) continue;
+      if (polled[0].revents != 0) return true;
+    }
+  }
+
+  UniqueFd file_;
+  int fd_;
+  SignalWatch signals_;
+  std::vector<std::byte> buffer_;
+  std::optional<Clock::time_point> deadline_; // set by a signal
+};
+
+} // namespace
+
+Result<void> report_saved_run(const ReportRequest& request, Output& output) {
+  const std::string name = request.path == "-" ? "stdin" : request.path;
+  auto source = Source::open(request.path);
+  if (!source) return fail(std::move(source).error());
+  Report report(request, output);
+  saved::RunReader reader(report);
+  Result<void> taken;
+  while (taken && !output.buffer().closed()) {
+    const auto bytes = source->read();
+    if (!bytes) return fail(Error(bytes.error()).within(name));
+    if (bytes->empty()) break;
+    taken = reader.add(*bytes);
+    output.buffer().flush();
+  }
+  output.flush_rows();
+  if (taken && reader.whole_bytes() == 0)
+    taken =
+        fail(ErrorKind::corrupt, reader.is_in_chunk() ? "not a saved run" : "the file is empty");
+  const bool is_cut = taken && !reader.has_ended() && !output.buffer().closed();
+  if (is_cut)
+    output.notice(fmt::format("{}: the run is cut off at byte {:#x}{}: what it recorded after that "
+                              "is missing",
+                              name, reader.whole_bytes(),
+                              reader.is_in_chunk() ? ", within a record" : ""));
+  if (taken || taken.error().kind == ErrorKind::corrupt)
+    if (auto written = report.finish(); !written && taken) taken = std::move(written);
+  if (!taken) return fail(std::move(taken).error().within(name));
+  return {};
+}
+
+} // namespace uprobectl
