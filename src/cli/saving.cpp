@@ -13,6 +13,17 @@ namespace uprobectl::cli {
 
 namespace {
 
+std::optional<saved::RunQuestion::Graph> make_graph_question(const AttachRequest& request) {
+  if (!request.graph) return std::nullopt;
+  const GraphSpec& graph = *request.graph;
+  return saved::RunQuestion::Graph{.shows_calls = graph.shows_calls,
+                                   .reports = graph.reports,
+                                   .report = graph.report,
+                                   .depth = graph.depth,
+                                   .min_latency_ns =
+                                       static_cast<std::uint64_t>(graph.min_latency.count())};
+}
+
 saved::RunQuestion make_question(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   return {.version = UPROBECTL_VERSION,
@@ -22,7 +33,8 @@ saved::RunQuestion make_question(const AttachRequest& request) {
           // A map of the user's program may carry stacks.
           .has_stacks = (capture.stack != StackWalk::none && capture.stack != StackWalk::caller) ||
                         capture.count_stacks || request.program.has_value(),
-          .weighs_time = capture.pair_calls && !capture.count_stacks};
+          .weighs_time = capture.pair_calls && !capture.count_stacks,
+          .graph = make_graph_question(request)};
 }
 
 // A pipe could block the run, except that to a workstation, which is always read.

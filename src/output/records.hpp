@@ -265,6 +265,23 @@ struct MessageRecord {
   std::string_view text;
 };
 
+// What CallTree has made of the next event, or of the end of the run.
+struct CallChange {
+  enum class Kind : std::uint8_t {
+    root, // calls of the probe `call.probe` are roots of the tree that the run shows
+    opened,
+    closed,
+    unmatched,
+    time, // calls that began before were written, unless they ended shortly after
+  };
+  Kind kind = Kind::time;
+  OpenCall call = {};
+  CallEnd end = {};          // closed
+  std::uint64_t time_ns = 0; // closed: the time of the hit that closed it
+  std::uint32_t depth = 0;   // unmatched
+  bool has_event = false;    // the next event is its entry or exit
+};
+
 // Receives the records of a run of attach in their order.
 class RunRecordReceiver {
 public:
@@ -293,6 +310,7 @@ public:
   using RunRecordReceiver::write;
   virtual void write(const StackSample& sample) = 0;
   virtual void write(const MessageRecord& message) = 0;
+  virtual void write(const CallChange& change) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
   // The run is over.

@@ -26,7 +26,13 @@ void describe(auto& io, Described<VirtualAddress> auto& address) { io(address.va
 void describe(auto& io, Described<RunQuestion> auto& question) {
   io(question.version);
   io.choice(question.arch, Arch::alpha);
-  io(question.command, question.sends_events, question.has_stacks, question.weighs_time);
+  io(question.command, question.sends_events, question.has_stacks, question.weighs_time,
+     question.graph);
+}
+void describe(auto& io, Described<RunQuestion::Graph> auto& graph) {
+  io(graph.shows_calls, graph.reports);
+  io.choice(graph.report.column, ReportColumn::name);
+  io(graph.report.top, graph.report.function, graph.depth, graph.min_latency_ns);
 }
 
 // ---- probes
@@ -96,7 +102,23 @@ void describe(auto& io, Described<Event> auto& event) {
   io(event.typed_arguments, event.function);
   io.choice(event.left_by, ExitKind::tail_call);
   io(event.return_value, event.typed_return, event.returns_nothing, event.is_known_call,
-     event.return_errno, event.latency_ns, event.registers, event.ns_pid, event.record);
+     event.return_errno, event.latency_ns, event.registers, event.ns_pid, event.record,
+     event.stack_pointer, event.goroutine, event.lost_before);
+}
+
+// ---- calls
+
+// Without the point.
+void describe(auto& io, Described<OpenCall> auto& call) {
+  io(call.id, call.parent, call.pid, call.tid, call.probe, call.begin_ns, call.stack_pointer,
+     call.depth, call.children_ns, call.children);
+}
+void describe(auto& io, Described<CallChange> auto& change) {
+  io.choice(change.kind, CallChange::Kind::time);
+  if (change.kind == CallChange::Kind::time) return io(change.time_ns);
+  io(change.call);
+  io.choice(change.end, CallEnd::run_ended);
+  io(change.time_ns, change.depth, change.has_event);
 }
 
 // ---- stacks

@@ -2,6 +2,7 @@
 // The format of saved runs (docs/saved-runs.md): a head, then chunks. Everything is little-endian.
 #pragma once
 
+#include "output/call_graph.hpp"
 #include "uprobectl/arch.hpp"
 
 #include <cstddef>
@@ -41,7 +42,8 @@ enum class ChunkKind : std::uint32_t {
   error = 16,     // ErrorRecord
   message = 17,   // MessageRecord
   flush_rows = 18,
-  end = 19, // the run ended in order: always the last
+  call = 20, // CallChange
+  end = 19,  // the run ended in order: always the last
 };
 
 // What was asked, and where.
@@ -52,6 +54,15 @@ struct RunQuestion {
   bool sends_events = true; // otherwise hits were only counted
   bool has_stacks = false;
   bool weighs_time = false; // the weights of stacks are nanoseconds
+  // How the run has shown its calls, if it nested them.
+  struct Graph {
+    bool shows_calls = false;
+    bool reports = false;
+    ReportOptions report = {};
+    std::optional<std::uint32_t> depth = {};
+    std::uint64_t min_latency_ns = 0;
+  };
+  std::optional<Graph> graph = {};
 };
 
 } // namespace uprobectl::saved

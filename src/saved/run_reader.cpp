@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t max_probes = 1U << 20;
 constexpr std::size_t max_modules = 1U << 16;
 constexpr std::size_t max_places = 1U << 20;
+constexpr std::size_t max_open_calls = CallTree::max_open_calls;
 
 std::unexpected<Error> damaged(std::string what) {
   return fail(ErrorKind::corrupt, "the saved run is damaged: " + std::move(what));
@@ -132,6 +133,8 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return replay_record<ErrorRecord>(content);
   case ChunkKind::message:
     return replay_record<MessageRecord>(content);
+  case ChunkKind::call:
+    return replay_call(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return content.empty();
@@ -283,6 +286,35 @@ bool RunReader::replay_count(Bytes content) {
   if (has_stack) record.stack = &stack;
   if (has_values) record.by = &by;
   replay_.write(record);
+  return true;
+}
+
+bool RunReader::replay_call(Bytes content) {
+  CallChange change;
+  FieldReader fields(content);
+  if (!read_probe(fields, change.call.point)) return false;
+  fields(change);
+  if (!fields.is_complete()) return false;
+  const bool has_call =
+      change.kind == CallChange::Kind::opened || change.kind == CallChange::Kind::closed;
+  if (has_call != (change.call.point != nullptr)) return false;
+  switch (change.kind) {
+  case CallChange::Kind::opened:
+    if (change.call.parent && !open_calls_.contains(*change.call.parent)) return false;
+    if (!change.has_event || open_calls_.size() > max_open_calls) return false;
+    if (!open_calls_.insert(change.call.id).second) return false;
+    break;
+  case CallChange::Kind::closed:
+    if (open_calls_.erase(change.call.id) == 0) return false;
+    break;
+  case CallChange::Kind::unmatched:
+    if (!change.has_event) return false;
+    break;
+  case CallChange::Kind::root:
+  case CallChange::Kind::time:
+    break;
+  }
+  replay_.write(change);
   return true;
 }
 

@@ -6,7 +6,7 @@
 #include "saved/format.hpp"
 
 #include <deque>
-#include <functional>
+#include <set>
 
 namespace uprobectl::saved {
 
@@ -43,6 +43,7 @@ private:
   bool replay_record(Bytes content);
   bool replay_event(Bytes content);
   bool replay_count(Bytes content);
+  bool replay_call(Bytes content);
   bool replay_histogram(Bytes content);
   bool replay_stack(Bytes content);
   bool replay_probe_end(Bytes content);
@@ -63,7 +64,8 @@ private:
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_
   std::vector<symbolize::ModuleAddress> places_;
-  unwind::Stack stack_; // of the last stack chunk
+  unwind::Stack stack_;                // of the last stack chunk
+  std::set<std::uint64_t> open_calls_; // ids
 };
 
 } // namespace uprobectl::saved

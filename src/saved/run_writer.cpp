@@ -175,6 +175,9 @@ void RunWriter::write(const LostRecord& record) { write_chunk(ChunkKind::lost, r
 void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
 void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
 void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
+void RunWriter::write(const CallChange& change) {
+  write_chunk(ChunkKind::call, number_probe(change.call.point), change);
+}
 void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
 
 Result<void> RunWriter::flush() {

@@ -27,6 +27,7 @@ public:
   void write(const ErrorRecord& record) override;
   void write(const StackSample& sample) override;
   void write(const MessageRecord& message) override;
+  void write(const CallChange& change) override;
   void flush_rows() override;
   Result<void> flush() override;
   void end() override;

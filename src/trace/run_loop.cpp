@@ -119,11 +119,11 @@ bool RunLoop::takes_more() const {
 }
 
 void RunLoop::show(const Event& event) {
+  for (EventSink* const sink : sinks_) sink->take(event);
   if (shows_events_)
     output_.write(event);
   else
     output_.write_copy(event);
-  for (EventSink* const sink : sinks_) sink->take(event);
   ++totals_.events;
 }
 
@@ -154,8 +154,8 @@ void RunLoop::report_loss(const Loss& loss) {
   if (known == totals_.losses.end())
     known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
   const LostRecord lost{.count = loss.count - before, .reason = loss.reason};
-  output_.write(lost);
   for (EventSink* const sink : sinks_) sink->take(lost);
+  output_.write(lost);
   known->count = loss.count;
 }
 

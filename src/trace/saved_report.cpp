@@ -3,6 +3,7 @@
 
 #include "saved/run_reader.hpp"
 #include "trace/event_totals.hpp"
+#include "trace/graph_run.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/report.hpp"
 #include "trace/run_loop.hpp"
@@ -30,6 +31,10 @@ public:
   Result<void> begin(const saved::RunQuestion& question) override {
     if (const auto option = option_for_events(); !option.empty() && !question.sends_events)
       return refuse(option, "its hits were only counted");
+    if (request_.graph && !question.graph)
+      return refuse(request_.graph->shows_calls ? "--graph" : "--report",
+                    "it was saved without --graph or --report");
+    if (question.graph && !computes_totals()) set_graph(*question.graph);
     const StackOutputs& stacks = request_.stacks;
     if (!stacks.folded && !stacks.flame_graph) return {};
     const std::string_view option = stacks.folded ? "--folded" : "--flamegraph";
@@ -49,7 +54,18 @@ public:
     output_.write(record);
   }
 
+  void write(const CallChange& change) override {
+    if (!graph_spec_) return;
+    if (change.kind == CallChange::Kind::root)
+      roots_.insert(change.call.probe);
+    else if (change.has_event || !waiting_changes_.empty())
+      waiting_changes_.push_back(change);
+    else
+      graph().replay(change, nullptr);
+  }
+
   void write(const Event& event) override {
+    replay_waiting(event);
     ++events_;
     last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.latency_ns) has_latencies_ = true;
@@ -60,6 +76,8 @@ public:
     ++shown_;
     if (computes_totals())
       totals_of_events_.add(event);
+    else if (graph_spec_)
+      return;
     else if (!request_.stacks.hides_events)
       output_.write(event);
   }
@@ -115,7 +133,7 @@ public:
   // Writes the files.
   Result<void> finish() {
     report_totals(last_ns_);
-    const bool needs_latencies = request_.min_latency || request_.aggregates.histograms;
+    const bool needs_latencies = is_filtered() || request_.aggregates.histograms;
     if (needs_latencies && events_ > 0 && !has_latencies_)
       return refuse(request_.min_latency ? "--min-latency" : "--histogram",
                     "it was saved without --latency");
@@ -134,13 +152,42 @@ private:
                 fmt::format("{} cannot be answered from this run: {}", option, reason));
   }
 
+  void set_graph(const saved::RunQuestion::Graph& asked) {
+    graph_spec_ = GraphSpec{
+        .shows_calls = asked.shows_calls,
+        .reports = asked.reports,
+        .report = asked.report,
+        .depth = asked.depth,
+        .min_latency = std::chrono::nanoseconds(static_cast<std::int64_t>(asked.min_latency_ns))};
+    if (request_.min_latency) graph_spec_->min_latency = *request_.min_latency;
+    if (!request_.graph) return;
+    const ReportRequest::Graph& graph = *request_.graph;
+    graph_spec_->shows_calls = graph.shows_calls;
+    graph_spec_->reports = graph.reports;
+    graph_spec_->depth = graph.depth;
+    if (graph.report) graph_spec_->report = *graph.report;
+  }
+
+  // The roots are known when the first call is.
+  GraphRun& graph() {
+    if (!graph_) graph_.emplace(*graph_spec_, roots_, false, output_.is_json(), output_);
+    return *graph_;
+  }
+
+  void replay_waiting(const Event& event) {
+    for (const CallChange& change : waiting_changes_)
+      graph().replay(change, change.has_event ? &event : nullptr);
+    waiting_changes_.clear();
+  }
+
   bool computes_totals() const {
     return request_.aggregates.counts || request_.aggregates.histograms;
   }
   // Once, where the run itself would have done it: before the records of the end.
   void report_totals(std::uint64_t until_ns) {
-    if (computes_totals() && !std::exchange(has_reported_totals_, true))
-      totals_of_events_.report(first_ns_, until_ns, output_);
+    if (std::exchange(has_reported_totals_, true)) return;
+    if (computes_totals()) totals_of_events_.report(first_ns_, until_ns, output_);
+    if (graph_) graph_->write_report();
   }
 
   // Returns an option that is answered from the events; empty if there is none.
@@ -150,9 +197,10 @@ private:
     return request_.aggregates.histograms ? "--histogram" : "";
   }
 
-  bool is_filtered() const { return request_.min_latency.has_value(); }
+  // Of calls that were nested, the graph leaves out the short ones.
+  bool is_filtered() const { return request_.min_latency && !graph_spec_; }
   bool shows(const Event& event) const {
-    if (!request_.min_latency) return true;
+    if (!is_filtered()) return true;
     return event.latency_ns &&
            *event.latency_ns >= static_cast<std::uint64_t>(request_.min_latency->count());
   }
@@ -170,6 +218,10 @@ private:
   bool has_latencies_ = false;
   EventTotals totals_of_events_;
   bool has_reported_totals_ = false;
+  std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
+  std::set<std::uint32_t> roots_;       // numbers of probes
+  std::optional<GraphRun> graph_;
+  std::vector<CallChange> waiting_changes_; // of the next event
 };
 
 // A file or a pipe. A signal ends the reading of a file. The writer of a pipe gets the signal, too,

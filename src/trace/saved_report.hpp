@@ -12,6 +12,14 @@ struct ReportRequest {
   std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
   AggregateSpec aggregates = {}; // computed from the events, instead of showing them
   bool count_by_process = false;
+  // How calls are shown that the run has nested; nullopt: as the run did.
+  struct Graph {
+    bool shows_calls = false;
+    bool reports = false;
+    std::optional<std::uint32_t> depth = {};
+    std::optional<ReportOptions> report = {};
+  };
+  std::optional<Graph> graph = {};
 };
 
 // Writes everything that is whole, and then says so if the saved run is cut off. Fails if it is

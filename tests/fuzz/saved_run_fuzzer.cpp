@@ -29,6 +29,7 @@ public:
   void write(const ErrorRecord& record) override { write_both(record); }
   void write(const WeighedStack& stack) override { files_.add(stack); }
   void write(const MessageRecord&) override {}
+  void write(const CallChange&) override {}
   void flush_rows() override { text_.flush_rows(); }
   Result<void> flush() override { return {}; }
   void end() override {}

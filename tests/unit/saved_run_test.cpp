@@ -57,6 +57,7 @@ public:
                      std::to_string(stack.weight) + " " + unwind::explain_end(*stack.stack));
   }
   void write(const MessageRecord& message) override { messages.emplace_back(message.text); }
+  void write(const CallChange&) override {}
   void flush_rows() override {}
   Result<void> flush() override { return {}; }
   void end() override {}
