@@ -386,14 +386,6 @@ private:
 
 } // namespace
 
-bool is_output(const std::string& path, const std::optional<std::string>& output) {
-  namespace fs = std::filesystem;
-  const fs::path records = output.value_or("/dev/stdout");
-  std::error_code error; // if a file does not exist
-  if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
-  return fs::path(path).lexically_normal() == records.lexically_normal();
-}
-
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words) {
   if (words == ProbeKind::functions) bind_return_options(parser, options);
   parser.bind("--args", options.arguments);

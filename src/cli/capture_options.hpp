@@ -78,10 +78,6 @@ void bind_stack_options(OptionParser& parser, StackOptions& options);
 Result<void> apply(const OptionParser& parser, const StackOptions& options,
                    const CommonOptions& common, AttachRequest& request);
 
-// Whether `path` is the regular file that the records are written to: `output`, or stdout.
-// Terminals, pipes and devices can receive both.
-bool is_output(const std::string& path, const std::optional<std::string>& output);
-
 // Returns the command line, for example "uprobectl attach -d 5s libc.so.6 'mem*'", quoted for a
 // shell.
 std::string command_line(std::string_view command, std::span<const std::string_view> arguments);

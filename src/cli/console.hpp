@@ -46,6 +46,10 @@ void bind_common_options(OptionParser& parser, CommonOptions& options);
 
 void bind_device_options(OptionParser& parser, DeviceArguments& options);
 
+// Whether `path` is the regular file that the records are written to: `output`, or stdout.
+// Terminals, pipes and devices can receive both.
+bool is_output(const std::string& path, const std::optional<std::string>& output);
+
 // Splits the values of -o into exports, by their names or --format, and the file for the records.
 // Call it after parsing. Fails with usage.
 Result<void> split_outputs(const OptionParser& parser, CommonOptions& options);

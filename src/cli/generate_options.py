@@ -107,7 +107,7 @@ def conflicts_of(command, conflicts):
 # ---- help
 
 HELP_COLUMNS = 100
-HELP_LINES = 60  # without --help-all
+HELP_LINES = 66  # without --help-all
 TEXT_COLUMN = 28
 
 

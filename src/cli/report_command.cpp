@@ -8,11 +8,13 @@ namespace uprobectl::cli {
 
 ExitCode run_report(std::span<const std::string_view> arguments) {
   OptionParser parser("report");
-  CommonOptions common{.private_output = true};
+  CommonOptions common{.private_output = true, .takes_exports = true};
   bind_common_options(parser, common);
   ReportRequest request;
-  parser.bind("--folded", request.stacks.folded);
-  parser.bind("--flamegraph", request.stacks.flame_graph);
+  std::optional<std::string> folded;
+  std::optional<std::string> flame_graph;
+  parser.bind("--folded", folded);
+  parser.bind("--flamegraph", flame_graph);
   parser.bind("--min-latency", request.min_latency, DurationReader{"--min-latency"});
   parser.bind("--count", request.aggregates.counts);
   parser.bind("--per-process", request.count_by_process);
@@ -37,13 +39,15 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
   const auto words = parsed->words();
   if (words.size() != 1) return finish_with(parser.usage_error("expected one FILE"), common);
   request.path = words.front();
-  for (const auto& path : {request.stacks.folded, request.stacks.flame_graph})
-    if (path && is_output(*path, common.output))
-      return finish_with(
-          parser.usage_error("--folded and --flamegraph would overwrite the records"), common);
-  if (request.stacks.folded && request.stacks.folded == request.stacks.flame_graph)
-    return finish_with(parser.usage_error("--folded and --flamegraph need different files"),
-                       common);
+  if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
+  request.exports = common.exports;
+  const auto add_export = [&](const auto& path, ExportFormat format, const char* option) {
+    if (path) request.exports.push_back({.path = *path, .format = format, .option = option});
+  };
+  add_export(folded, ExportFormat::folded, "--folded");
+  add_export(flame_graph, ExportFormat::flame_graph, "--flamegraph");
+  if (auto checked = check_exports(parser, request.exports, common.output); !checked)
+    return finish_with(checked.error(), common);
   if (column) {
     const auto parsed_column = parse_report_column(*column);
     if (!parsed_column)
@@ -60,8 +64,7 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
     graph.report = report;
     request.graph = graph;
   }
-  const bool writes_stacks = request.stacks.folded || request.stacks.flame_graph;
-  request.stacks.hides_events = writes_stacks && !common.json && !common.output;
+  request.hides_events = (folded || flame_graph) && !common.json && !common.output;
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
   if (const auto reported = report_saved_run(request, **output); !reported)

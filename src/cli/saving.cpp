@@ -28,13 +28,17 @@ saved::RunQuestion make_question(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   return {.version = UPROBECTL_VERSION,
           .arch = host_arch,
-          .command = request.stacks.title,
+          .command = request.title,
           .sends_events = capture.send_events,
           // A map of the user's program may carry stacks.
           .has_stacks = (capture.stack != StackWalk::none && capture.stack != StackWalk::caller) ||
-                        capture.count_stacks || request.program.has_value(),
-          .weighs_time = capture.pair_calls && !capture.count_stacks,
-          .graph = make_graph_question(request)};
+                        capture.count_stacks || capture.groups.has(BY_STACK) ||
+                        request.program.has_value(),
+          .weighs_time = capture.pair_calls && !capture.count_stacks && capture.groups.by.empty(),
+          .graph = make_graph_question(request),
+          .value_unit = value_unit(request),
+          .view = request.stacks.view,
+          .sends_latencies = request.aggregates.histograms && capture.measure_latency};
 }
 
 // A pipe could block the run, except that to a workstation, which is always read.

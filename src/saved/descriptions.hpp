@@ -27,7 +27,9 @@ void describe(auto& io, Described<RunQuestion> auto& question) {
   io(question.version);
   io.choice(question.arch, Arch::alpha);
   io(question.command, question.sends_events, question.has_stacks, question.weighs_time,
-     question.graph);
+     question.graph, question.value_unit);
+  io.choice(question.view, FlameView::callers);
+  io(question.sends_latencies);
 }
 void describe(auto& io, Described<RunQuestion::Graph> auto& graph) {
   io(graph.shows_calls, graph.reports);

@@ -63,6 +63,10 @@ struct RunQuestion {
     std::uint64_t min_latency_ns = 0;
   };
   std::optional<Graph> graph = {};
+  // As in ExportedRun.
+  std::optional<std::string> value_unit = {};
+  FlameView view = FlameView::callees;
+  bool sends_latencies = false;
 };
 
 } // namespace uprobectl::saved

@@ -230,15 +230,12 @@ private:
   ExportedRun exported_run(const ClockReading& start) const {
     const CaptureSpec& capture = request_.capture;
     const GroupSpec& groups = capture.groups;
-    std::optional<std::string> value_unit = request_.stacks.weight;
-    if (groups.measured) value_unit = groups.measured;
-    if (groups.measures_latency || value_unit == "latency") value_unit = "ns";
     // Kernel counts are numbers of hits, even if latencies are measured.
     return {.title = request_.title,
             .start = start,
             .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
                      request_.graph,
-            .value_unit = std::move(value_unit),
+            .value_unit = value_unit(request_),
             .view = request_.stacks.view,
             .sends_calls = request_.graph.has_value(),
             .sends_stacks =
@@ -466,6 +463,14 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
 }
 
 } // namespace
+
+std::optional<std::string> value_unit(const AttachRequest& request) {
+  const GroupSpec& groups = request.capture.groups;
+  std::optional<std::string> unit = request.stacks.weight;
+  if (groups.measured) unit = groups.measured;
+  if (groups.measures_latency || unit == "latency") unit = "ns";
+  return unit;
+}
 
 Result<void> check_request(const AttachRequest& request) {
   if (auto conflict = find_capture_conflict(request))

@@ -35,22 +35,30 @@ public:
       return refuse(request_.graph->shows_calls ? "--graph" : "--report",
                     "it was saved without --graph or --report");
     if (question.graph && !computes_totals()) set_graph(*question.graph);
-    const StackOutputs& stacks = request_.stacks;
-    if (!stacks.folded && !stacks.flame_graph) return {};
-    const std::string_view option = stacks.folded ? "--folded" : "--flamegraph";
-    if (!question.has_stacks) return refuse(option, "it was saved without --stack");
-    StackOutputs outputs = stacks;
-    outputs.title = question.command;
-    CaptureSpec capture;
-    capture.pair_calls = question.weighs_time;
-    auto files = StackFiles::open(outputs, capture);
-    if (!files) return fail(std::move(files).error());
-    files_ = std::move(*files);
+    for (const ExportRequest& each : request_.exports)
+      if (has_only_stacks(each.format) && !question.has_stacks)
+        return refuse(each.option, "it was saved without --stack");
+    auto exports = Exports::open(request_.exports);
+    if (!exports) return fail(std::move(exports).error());
+    exports_ = std::move(*exports);
+    exported_ = {.title = question.command,
+                 .start = {},
+                 .timed = question.weighs_time || question.graph,
+                 .value_unit = question.value_unit,
+                 .view = question.view,
+                 .sends_calls = question.graph.has_value(),
+                 .sends_stacks = question.has_stacks,
+                 .sends_events = question.sends_events,
+                 .sends_latencies = question.sends_latencies};
     return {};
   }
 
   void write(const AttachedRecord& record) override {
     first_ns_ = record.monotonic_ns;
+    exported_.start = {.monotonic_ns = record.monotonic_ns,
+                       .boottime_ns = record.boottime_ns,
+                       .realtime_ns = record.realtime_ns};
+    begin_exports();
     output_.write(record);
   }
 
@@ -70,27 +78,30 @@ public:
     last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.latency_ns) has_latencies_ = true;
     const bool is_shown = shows(event);
-    if (is_shown && waiting_) files_.add(*waiting_);
+    if (is_shown && waiting_) exports_->take(*waiting_);
     waiting_.reset();
     if (!is_shown) return;
     ++shown_;
+    begin_exports();
+    if (!graph_spec_) exports_->take(event);
     if (computes_totals())
       totals_of_events_.add(event);
     else if (graph_spec_)
       return;
-    else if (!request_.stacks.hides_events)
+    else if (!request_.hides_events)
       output_.write(event);
   }
 
   // The event follows that decides whether the stack is shown.
-  void write(const WeighedStack& weighed) override {
+  void write(const StackSample& sample) override {
     ++totals_.all;
-    if (weighed.completeness == StackCompleteness::truncated) ++totals_.truncated;
-    if (weighed.completeness == StackCompleteness::incomplete) ++totals_.failed;
+    if (sample.completeness == StackCompleteness::truncated) ++totals_.truncated;
+    if (sample.completeness == StackCompleteness::incomplete) ++totals_.failed;
+    begin_exports();
     if (is_filtered())
-      waiting_ = weighed;
+      waiting_ = sample;
     else
-      files_.add(weighed);
+      exports_->take(sample);
   }
 
   void write(const SummaryRecord& record) override {
@@ -102,14 +113,26 @@ public:
     output_.write(shown);
   }
 
-  void write(const CountRecord& record) override { output_.write(record); }
-  void write(const HistogramRecord& record) override { output_.write(record); }
+  void write(const CountRecord& record) override {
+    begin_exports();
+    exports_->take(record);
+    output_.write(record);
+  }
+  void write(const HistogramRecord& record) override {
+    begin_exports();
+    exports_->take(record);
+    output_.write(record);
+  }
   void write(const MapEntryRecord& record) override { output_.write(record); }
   void write(const ProbeRecord& record) override {
     report_totals(last_ns_);
     output_.write(record);
   }
-  void write(const LostRecord& record) override { output_.write(record); }
+  void write(const LostRecord& record) override {
+    begin_exports();
+    exports_->take(record);
+    output_.write(record);
+  }
   void write(const ErrorRecord& record) override {
     output_.fail(record.error, record.target, record.request);
   }
@@ -143,7 +166,16 @@ public:
       duration = std::chrono::nanoseconds(summary_->duration_ns);
       if (!summary_->stacks) totals = nullptr; // the kernel counted them
     }
-    return files_.write(flame_graph_subtitle(duration, totals));
+    if (!exports_) return {};
+    begin_exports();
+    const auto passed = static_cast<std::uint64_t>(duration.count());
+    const ClockReading end{.monotonic_ns = exported_.start.monotonic_ns + passed,
+                           .boottime_ns = exported_.start.boottime_ns + passed,
+                           .realtime_ns = exported_.start.realtime_ns + passed};
+    const std::vector<Error> errors =
+        exports_->finish({.summary = flame_graph_subtitle(duration, totals), .time = end});
+    for (const Error& error : errors) output_.fail(error);
+    return {};
   }
 
 private:
@@ -170,7 +202,11 @@ private:
 
   // The roots are known when the first call is.
   GraphRun& graph() {
-    if (!graph_) graph_.emplace(*graph_spec_, roots_, false, output_.is_json(), output_);
+    if (!graph_) {
+      graph_.emplace(*graph_spec_, roots_, false, output_.is_json(), output_);
+      begin_exports();
+      graph_->add(*exports_);
+    }
     return *graph_;
   }
 
@@ -197,6 +233,11 @@ private:
     return request_.aggregates.histograms ? "--histogram" : "";
   }
 
+  // The clocks at the start precede everything else.
+  void begin_exports() {
+    if (!std::exchange(has_begun_exports_, true)) exports_->begin(exported_);
+  }
+
   // Of calls that were nested, the graph leaves out the short ones.
   bool is_filtered() const { return request_.min_latency && !graph_spec_; }
   bool shows(const Event& event) const {
@@ -207,8 +248,10 @@ private:
 
   const ReportRequest& request_;
   Output& output_;
-  StackFiles files_;
-  std::optional<WeighedStack> waiting_; // of the next event
+  std::unique_ptr<Exports> exports_; // set by begin()
+  ExportedRun exported_;
+  bool has_begun_exports_ = false;
+  std::optional<StackSample> waiting_; // of the next event
   StackTotals totals_;
   std::optional<SummaryRecord> summary_;
   std::uint64_t first_ns_ = 0;

@@ -7,8 +7,9 @@
 namespace uprobectl {
 
 struct ReportRequest {
-  std::string path;                                         // "-": stdin
-  StackOutputs stacks;                                      // `title` is that of the run
+  std::string path; // "-": stdin
+  std::vector<ExportRequest> exports = {};
+  bool hides_events = false;                                // events are not written
   std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
   AggregateSpec aggregates = {}; // computed from the events, instead of showing them
   bool count_by_process = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A saved run. Its first byte says how many bytes are read at a time; the head of the file is
 // added.
+#include "output/exports.hpp"
 #include "saved/run_reader.hpp"
-#include "trace/hit_stacks.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,7 +15,7 @@ namespace {
 // Uses all that it receives, as `report` does.
 class Replay final : public saved::RunReplay {
 public:
-  Replay(RecordFormatter& text, RecordFormatter& json, StackFiles& files)
+  Replay(RecordFormatter& text, RecordFormatter& json, Exports& files)
       : text_(text), json_(json), files_(files) {}
   Result<void> begin(const saved::RunQuestion&) override { return {}; }
   void write(const AttachedRecord& record) override { write_both(record); }
@@ -27,7 +27,7 @@ public:
   void write(const LostRecord& record) override { write_both(record); }
   void write(const SummaryRecord& record) override { write_both(record); }
   void write(const ErrorRecord& record) override { write_both(record); }
-  void write(const WeighedStack& stack) override { files_.add(stack); }
+  void write(const StackSample& stack) override { files_.take(stack); }
   void write(const MessageRecord&) override {}
   void write(const CallChange&) override {}
   void flush_rows() override { text_.flush_rows(); }
@@ -42,7 +42,7 @@ private:
 
   RecordFormatter& text_;
   RecordFormatter& json_;
-  StackFiles& files_;
+  Exports& files_;
 };
 
 } // namespace
@@ -57,15 +57,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   OutputBuffer json(nowhere.get());
   const auto text_formatter = make_text_formatter(text, {.aligned = (data[0] & 1U) != 0});
   const auto json_formatter = make_json_formatter(json);
-  auto files = StackFiles::open({.folded = "/dev/null"}, {});
+  const ExportRequest folded{.path = "/dev/null", .format = ExportFormat::folded};
+  auto files = Exports::open(std::span(&folded, 1));
   if (!files) std::abort();
-  Replay replay(*text_formatter, *json_formatter, *files);
+  Replay replay(*text_formatter, *json_formatter, **files);
+  (*files)->begin({});
   saved::RunReader reader(replay);
   for (std::size_t at = 0; at < file.size(); at += step) {
     const auto piece = std::string_view(file).substr(at, step);
     if (!reader.add(std::as_bytes(std::span(piece)))) break;
     if (reader.whole_bytes() > std::min(at + step, file.size())) std::abort();
   }
-  static_cast<void>(files->write(""));
+  static_cast<void>((*files)->finish({}));
   return 0;
 }

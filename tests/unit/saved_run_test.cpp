@@ -50,11 +50,11 @@ public:
   void write(const LostRecord& record) override { json->write(record); }
   void write(const SummaryRecord& record) override { json->write(record); }
   void write(const ErrorRecord& record) override { json->write(record); }
-  void write(const WeighedStack& stack) override {
+  void write(const StackSample& stack) override {
     std::string text;
     for (const auto& frame : stack.stack->frames) text += display_frame(frame) + ";";
     stacks.push_back(text + std::string(missing_frames_label(stack.completeness)) + " " +
-                     std::to_string(stack.weight) + " " + unwind::explain_end(*stack.stack));
+                     std::to_string(stack.hits) + " " + unwind::explain_end(*stack.stack));
   }
   void write(const MessageRecord& message) override { messages.emplace_back(message.text); }
   void write(const CallChange&) override {}
@@ -225,7 +225,7 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
   event.stack = &stack;
   const std::string made = save([&](saved::RunWriter& writer) {
     writer.write(
-        WeighedStack{.stack = &stack, .completeness = StackCompleteness::incomplete, .weight = 5});
+        StackSample{.stack = &stack, .completeness = StackCompleteness::incomplete, .hits = 5});
     writer.write(event);
   });
   const Reading reading = read(made);
