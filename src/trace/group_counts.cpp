@@ -54,7 +54,7 @@ void GroupCounts::add_stack(Row& row, const GroupCount& group, std::string& key)
   for (const unwind::Frame& frame : row.stack->frames) key += display_frame(frame) + "\n";
 }
 
-std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
+std::vector<GroupCounts::Row> GroupCounts::take_new_rows(Output& output) {
   std::map<std::string, Row> rows;
   for (const GroupCount& group : program_.group_counts()) {
     group_sums& before = reported_[group.key];
@@ -73,10 +73,12 @@ std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
     if (capture_.groups.has(BY_STACK)) {
       add_stack(row, group, key);
       if (group.frames.empty()) without_stack_ += fresh.count;
-      exports_.take(StackSample{.stack = &*row.stack,
-                                .completeness = row.completeness,
-                                .hits = fresh.count,
-                                .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum});
+      const StackSample sample{.stack = &*row.stack,
+                               .completeness = row.completeness,
+                               .hits = fresh.count,
+                               .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};
+      exports_.take(sample);
+      output.write_copy(sample);
     }
     Row& sum = rows.try_emplace(std::move(key), std::move(row)).first->second;
     sum.sums.count += fresh.count;
@@ -90,7 +92,7 @@ std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
 }
 
 void GroupCounts::report(Time now, Output& output) {
-  std::vector<Row> rows = take_new_rows();
+  std::vector<Row> rows = take_new_rows(output);
   // Rows with equal counts stay in the order of their values.
   std::ranges::stable_sort(rows,
                            [](const Row& a, const Row& b) { return a.sums.count > b.sums.count; });
