@@ -48,9 +48,9 @@ enum class ChunkKind : std::uint32_t {
 
 // What was asked, and where.
 struct RunQuestion {
-  std::string version; // of uprobectl
+  std::string version = {}; // of uprobectl
   Arch arch = host_arch;
-  std::string command;      // the command line
+  std::string command = {}; // the command line
   bool sends_events = true; // otherwise hits were only counted
   bool has_stacks = false;
   bool weighs_time = false; // the weights of stacks are nanoseconds

@@ -299,7 +299,8 @@ private:
       for (const Probe& probe : probes)
         if (probe.is_graph_root) roots.insert(static_cast<std::uint32_t>(probe.number));
       for (const std::uint32_t root : roots)
-        output_.write_copy(CallChange{.kind = CallChange::Kind::root, .call = {.probe = root}});
+        output_.write_copy(
+            CallChange{.kind = CallChange::Kind::root, .call = {.parent = {}, .probe = root}});
       loop.add_sink(graph.emplace(*request_.graph, std::move(roots),
                                   request_.probes.return_at == ReturnAt::trampoline,
                                   output_.is_json(), output_));

@@ -122,8 +122,8 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
 const std::string head = "uprobrun\1\0\0\0"s;
-// Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from the
-// outermost functions down, no latencies.
+// Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
+// the outermost functions down, no latencies.
 const std::string question = chunk(1, "\1"
                                       "9\1\1c\1\0\0\0\0\0\0"sv);
 const std::string lost_three = chunk(14, "\3\4full"sv);
