@@ -3,6 +3,7 @@
 #pragma once
 
 #include "output/call_graph.hpp"
+#include "output/flame_graph.hpp"
 #include "uprobectl/arch.hpp"
 
 #include <cstddef>
