@@ -58,6 +58,9 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
           common);
     report.column = *parsed_column;
   }
+  // The table cannot say it: CLI11 allows an option, --report, in one group of alternatives only.
+  if (depth && !graph.shows_calls && !graph.reports)
+    return finish_with(parser.usage_error("--graph-depth needs --graph or --report"), common);
   if (graph.shows_calls || graph.reports) {
     if (depth) graph.depth = static_cast<std::uint32_t>(*depth);
     report.top = request.aggregates.top;
