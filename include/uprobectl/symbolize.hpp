@@ -17,6 +17,7 @@
 
 #include <map>
 #include <set>
+#include <unordered_map>
 
 namespace uprobectl::unwind {
 class UnwindData;
@@ -106,6 +107,15 @@ public:
                                               const NameSources& names);
   // A module without an image, for a file that cannot be read.
   static std::unique_ptr<Module> unreadable(std::string path, Error reason);
+  // A module of a saved run. It is not opened: its frames are those of add_frame().
+  struct Recorded {
+    std::string path;
+    std::optional<std::string> entry;
+    FileOffset begin;
+    std::optional<std::string> build_id;
+    bool has_image = false; // it could be read when the run was saved
+  };
+  static std::unique_ptr<Module> recorded(Recorded known);
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
   ~Module();
@@ -114,6 +124,9 @@ public:
   const std::optional<std::string>& entry() const { return entry_; }
   FileOffset begin() const { return begin_; } // offset of the image in its file
   const elf::Image* image() const { return image_ ? &*image_ : nullptr; }
+  // Whether addresses in the module are known: there is an image, or there was one when the run was
+  // saved.
+  bool has_addresses() const { return image_.has_value() || recorded_image_; }
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
   // Null if there is no image, or if its file has been truncated since; error() has the reason.
@@ -126,6 +139,9 @@ public:
   // .gnu_debugdata and of a debug file. Names Java methods by the DEX files of an OAT file. Never
   // null. Frames stay valid after further calls.
   std::shared_ptr<const Frame> frame(VirtualAddress address);
+  // Adds or replaces what frame() returns for an address of a recorded() module.
+  void add_frame(Frame frame);
+  void forget_frames() { recorded_frames_.clear(); } // all that were added
 
   // The unwind tables of the image, which the unwinder reads and owns (unwind/unwind_data.hpp).
   std::shared_ptr<unwind::UnwindData> unwind_data;
@@ -151,6 +167,8 @@ private:
   bool searched_debug_info_ = false;
   std::unique_ptr<dwarf::DebugInfo> debug_info_; // null if there is none, or before the search
   AddressTable<std::shared_ptr<const Frame>> frames_;
+  bool recorded_image_ = false;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const Frame>> recorded_frames_; // by address
 };
 
 struct ModuleAddress;

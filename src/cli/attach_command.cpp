@@ -6,6 +6,7 @@
 #include "option_parser.hpp"
 #include "option_values.hpp"
 #include "requests.hpp"
+#include "saving.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
 #include "trace/trace.hpp"
@@ -56,6 +57,7 @@ struct AttachOptions {
   std::optional<std::string> command_line;
   bool forward_exit = false;
   std::optional<std::string> command_output;
+  std::optional<std::string> save;
   ProgramOptions program;
   CaptureOptions capture;
   StackOptions stack;
@@ -260,6 +262,7 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
   if (words == ProbeKind::functions) bind_naming_options(parser, options.resolve);
   bind_instruction_option(parser, options.instruction);
   parser.bind("--dry-run", options.dry_run);
+  parser.bind("--save", options.save);
   bind_program_options(parser, options.program);
   bind_debug_options(parser, options.debug_places, common);
   if (words == ProbeKind::static_probes) return;
@@ -267,8 +270,14 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
   bind_oatdump_option(parser, options.oatdump);
 }
 
-// Returns the exit code of the run; with `forward_exit` that of the command.
-ExitCode attach(const AttachRequest& request, Output& output, bool forward_exit) {
+// Returns the exit code of the run; with --forward-exit that of the command.
+ExitCode attach(const OptionParser& parser, const AttachOptions& options,
+                const CommonOptions& common, const AttachRequest& request) {
+  auto opened = SavedOutput::open(parser, common, {.instruction = options.instruction},
+                                  options.save, request);
+  if (!opened) return finish_with(opened.error(), common);
+  Output& output = opened->output();
+  const Debuginfod debuginfod(common.debuginfod, output);
   const auto outcome = run_attach(request, output);
   if (!outcome) {
     const bool only_one = request.probes.functions.size() == 1;
@@ -281,7 +290,7 @@ ExitCode attach(const AttachRequest& request, Output& output, bool forward_exit)
   }
   const ExitCode code = finish(output);
   if (code != ExitCode::done) return code;
-  const int forwarded = forward_exit ? outcome->command_status.value_or(0) : 0;
+  const int forwarded = options.forward_exit ? outcome->command_status.value_or(0) : 0;
   return static_cast<ExitCode>(forwarded);
 }
 
@@ -309,10 +318,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->title = command_line("attach", arguments);
-  const auto output = open_output(common, {.instruction = options.instruction});
-  if (!output) return finish_with(output.error(), common);
-  const Debuginfod debuginfod(common.debuginfod, **output);
-  return attach(*request, **output, options.forward_exit);
+  return attach(parser, options, common, *request);
 }
 
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
@@ -328,10 +334,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   auto request = make_attach_request(parser, options, common, ProbeKind::static_probes, *parsed);
   if (!request) return finish_with(request.error(), common);
   request->title = command_line("usdt attach", arguments);
-  const auto output = open_output(common, {.instruction = options.instruction});
-  if (!output) return finish_with(output.error(), common);
-  const Debuginfod debuginfod(common.debuginfod, **output);
-  return attach(*request, **output, options.forward_exit);
+  return attach(parser, options, common, *request);
 }
 
 } // namespace uprobectl::cli

@@ -29,16 +29,6 @@ bool is_closed(int fd) {
   return flags == -1 || (flags & O_PATH) != 0;
 }
 
-// Whether `path` is the regular file that the records are written to. Terminals, pipes and devices
-// can receive both.
-bool is_output(const std::string& path, const std::optional<std::string>& output) {
-  namespace fs = std::filesystem;
-  const fs::path records = output.value_or("/dev/stdout");
-  std::error_code error; // if a file does not exist
-  if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
-  return fs::path(path).lexically_normal() == records.lexically_normal();
-}
-
 constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
                                           "LLVM " UPROBECTL_LLVM_VERSION "\n"
                                           "libbpf " UPROBECTL_LIBBPF_VERSION "\n";
@@ -80,6 +70,14 @@ void bind_device_options(OptionParser& parser, DeviceArguments& options) {
   parser.bind("--clean", options.clean);
   parser.bind("--device-dir", options.folder);
   parser.bind("--device-program", options.program);
+}
+
+bool is_output(const std::string& path, const std::optional<std::string>& output) {
+  namespace fs = std::filesystem;
+  const fs::path records = output.value_or("/dev/stdout");
+  std::error_code error; // if a file does not exist
+  if (fs::equivalent(path, records, error)) return fs::is_regular_file(path, error);
+  return fs::path(path).lexically_normal() == records.lexically_normal();
 }
 
 Result<void> split_outputs(const OptionParser& parser, CommonOptions& options) {
@@ -142,8 +140,10 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
   return std::move(*parsed);
 }
 
-Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style) {
+Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style,
+                                            bool only_copied) {
   OutputOptions made = output_options(options);
+  made.only_copied = only_copied;
   UniqueFd file;
   if (options.output) {
     constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;

@@ -46,6 +46,10 @@ void bind_common_options(OptionParser& parser, CommonOptions& options);
 
 void bind_device_options(OptionParser& parser, DeviceArguments& options);
 
+// Whether `path` is the regular file that the records are written to: `output`, or stdout.
+// Terminals, pipes and devices can receive both.
+bool is_output(const std::string& path, const std::optional<std::string>& output);
+
 // Splits the values of -o into exports, by their names or --format, and the file for the records.
 // Call it after parsing. Fails with usage.
 Result<void> split_outputs(const OptionParser& parser, CommonOptions& options);
@@ -78,7 +82,9 @@ OutputOptions output_options(const CommonOptions& options);
 
 // Opens the output of a run: stdout, or the file of --output, which is truncated. Sets the fields
 // of the style that the options determine.
-Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {});
+// `only_copied`: see OutputOptions.
+Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style = {},
+                                            bool only_copied = false);
 
 // Writes the pending output. Returns ExitCode::failed if anything failed, including writing.
 ExitCode finish(Output& output);
@@ -102,6 +108,7 @@ ExitCode run_load(std::span<const std::string_view> arguments);
 ExitCode run_list_probes(std::span<const std::string_view> arguments);
 ExitCode run_devices(std::span<const std::string_view> arguments);
 ExitCode run_doctor(std::span<const std::string_view> arguments);
+ExitCode run_report(std::span<const std::string_view> arguments);
 ExitCode run_help(std::span<const std::string_view> arguments);
 ExitCode run_symbolize(std::span<const std::string_view> arguments);
 ExitCode run_debug_unwind(std::span<const std::string_view> arguments);

@@ -34,6 +34,7 @@ constexpr std::array all_commands = {
     Command{"attach", run_attach},
     Command{"usdt list", run_usdt_list},
     Command{"usdt attach", run_usdt_attach},
+    Command{"report", run_report},
     Command{"load", run_load},
     Command{"list-probes", run_list_probes},
     Command{"doctor", run_doctor},

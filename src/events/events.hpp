@@ -80,7 +80,8 @@ struct Event {
   std::uint64_t stack_pointer = 0;
   std::uint64_t goroutine = 0;
   std::uint64_t lost_before = 0;
-  std::vector<std::uint64_t> registers;     // if requested, in the order of register_names()
+  std::vector<std::uint64_t> registers;     // if requested, in the order of register_names(arch)
+  Arch arch = host_arch;                    // of the machine that was probed
   std::optional<std::uint32_t> ns_pid;      // pid in the process's own pid namespace
   std::shared_ptr<const UserRecord> record; // EventKind::record
   // If requested. Borrowed; valid only while the event is being reported.
@@ -89,7 +90,7 @@ struct Event {
   const unwind::Frame* caller = nullptr;
 };
 
-// The names of the elements of Event::registers on this machine.
-std::span<const std::string_view> register_names();
+// The names of the elements of Event::registers.
+std::span<const std::string_view> register_names(Arch arch = host_arch);
 
 } // namespace uprobectl

@@ -82,7 +82,9 @@ std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
 
 } // namespace
 
-std::span<const std::string_view> register_names() { return host_arch_info().register_names; }
+std::span<const std::string_view> register_names(Arch arch) {
+  return arch_info(arch).register_names;
+}
 
 std::optional<std::uint32_t> register_number(std::string_view name) {
   return host_arch_info().find_register(name);

@@ -82,18 +82,6 @@ ClockReading ClockReading::now() {
           .realtime_ns = clock_ns(CLOCK_REALTIME)};
 }
 
-std::string_view missing_frames_label(StackCompleteness completeness) {
-  switch (completeness) {
-  case StackCompleteness::complete:
-    return {};
-  case StackCompleteness::truncated:
-    return "[truncated]";
-  case StackCompleteness::incomplete:
-    return "[incomplete]";
-  }
-  return {};
-}
-
 std::string_view module_name(const ProbePoint& point) {
   const ProbedBinary& binary = *point.binary;
   return file_name_of(binary.path.entry ? *binary.path.entry : std::string_view(binary.real_path));

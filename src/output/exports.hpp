@@ -68,21 +68,6 @@ struct ExportedEnd {
   ClockReading time;
 };
 
-// Whether a stack reaches the function where its thread began, as far as is known.
-enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
-// Returns the label that replaces the unknown outermost frames, "[truncated]" or "[incomplete]";
-// empty for a complete stack. It keeps truncated stacks apart from those that begin there.
-std::string_view missing_frames_label(StackCompleteness completeness);
-
-// The stack of a hit, or of several with the same stack.
-struct StackSample {
-  const unwind::Stack* stack = nullptr;
-  StackCompleteness completeness = StackCompleteness::complete;
-  std::uint64_t hits = 1;
-  std::optional<std::uint64_t> latency_ns = {}; // of the call, if calls are paired
-  std::optional<std::uint64_t> value = {};      // see ExportedRun::value_unit; nullopt: none
-};
-
 // One file. All pointers and references are valid until the call returns.
 class Export {
 public:

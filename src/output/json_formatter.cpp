@@ -507,7 +507,7 @@ private:
     if (line != nullptr) record.field("depth", line->depth);
     add_stack(record, event.stack);
     add_caller(record, event.caller);
-    append_json_registers(record.begin_field("registers"), event.registers);
+    append_json_registers(record.begin_field("registers"), event);
     if (point != nullptr) add_inlined_into(record, *point);
     record.field("map", sent != nullptr ? Text(sent->map) : std::nullopt);
     record.field("record_type", sent != nullptr ? to_optional_view(sent->type) : std::nullopt);

@@ -169,8 +169,9 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
 }
 
 Output::Output(int records, const OutputOptions& options)
-    : buffer_(records), formatter_(options.json ? make_json_formatter(buffer_)
-                                                : make_text_formatter(buffer_, options.style)),
+    : buffer_(records), formatter_(options.only_copied ? nullptr
+                                   : options.json      ? make_json_formatter(buffer_)
+                                                  : make_text_formatter(buffer_, options.style)),
       messages_(options.messages), colour_(options.colour), level_(options.level),
       json_(options.json) {}
 
@@ -185,6 +186,23 @@ void Output::fail(const Error& error, std::optional<std::string> target,
   message(error);
 }
 
+void Output::flush_rows() {
+  if (formatter_) formatter_->flush_rows();
+  if (copy_ != nullptr) copy_->flush_rows();
+}
+
+void Output::flush_copy() {
+  if (copy_ == nullptr) return;
+  if (auto flushed = copy_->flush(); !flushed) {
+    copy_ = nullptr;
+    fail(flushed.error());
+  }
+}
+
+void Output::copy_message(MessageRecord::Kind kind, std::string_view text) {
+  write_copy(MessageRecord{.kind = kind, .text = text});
+}
+
 void Output::flush() {
   flush_rows();
   buffer_.flush();
@@ -193,6 +211,10 @@ void Output::flush() {
 void Output::finish() {
   flush();
   report_repeated();
+  if (copy_ != nullptr) copy_->end();
+  flush_copy();
+  copy_ = nullptr;
+  buffer_.flush();
   if (!buffer_.error()) return;
   failed_ = true;
   message(*buffer_.error());
@@ -212,7 +234,8 @@ void Output::message(const Error& error) {
 }
 
 void Output::warn(std::string_view text) {
-  if (level_ != Level::quiet) notice(text);
+  copy_message(MessageRecord::Kind::warning, text);
+  if (level_ != Level::quiet) write_notice(text);
 }
 
 void Output::warn_once(std::string_view text) {
@@ -282,12 +305,22 @@ void Output::report_repeated() {
 }
 
 void Output::notice(std::string_view text) {
+  copy_message(MessageRecord::Kind::notice, text);
+  write_notice(text);
+}
+
+void Output::write_notice(std::string_view text) {
   std::string line = begin_line() + "uprobectl: " + coloured("warning:", yellow, colour_) + " ";
   append_message(line, text);
   write_message_text(messages_, line);
 }
 
 void Output::status(std::string_view text) {
+  copy_message(MessageRecord::Kind::status, text);
+  write_status(text);
+}
+
+void Output::write_status(std::string_view text) {
   if (level_ == Level::quiet) return;
   std::string line = begin_line();
   append_message(line, text);
@@ -295,7 +328,8 @@ void Output::status(std::string_view text) {
 }
 
 void Output::detail(std::string_view text) {
-  if (level_ == Level::verbose) status(text);
+  copy_message(MessageRecord::Kind::detail, text);
+  if (level_ == Level::verbose) write_status(text);
 }
 
 void Output::progress(std::string_view text) {

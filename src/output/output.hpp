@@ -71,7 +71,8 @@ struct OutputOptions {
   enum class Level { quiet, normal, verbose };
 
   bool json = false;
-  TextStyle style = {}; // of records as text
+  bool only_copied = false; // write no records: a copy of them is the output
+  TextStyle style = {};     // of records as text
   int messages = STDERR_FILENO;
   bool colour = false; // of messages
   Level level = Level::normal;
@@ -89,10 +90,21 @@ public:
   Output& operator=(const Output&) = delete;
   ~Output() { report_repeated(); }
 
-  void write(const auto& record) { formatter_->write(record); }
+  void write(const auto& record) {
+    if (formatter_) formatter_->write(record);
+    if constexpr (requires { copy_->write(record); }) write_copy(record);
+  }
+  // Gives a record to the copy only.
+  void write_copy(const auto& record) {
+    if (copy_ != nullptr) copy_->write(record);
+  }
+  // Also gives everything that the run writes to `copy`, which it borrows.
+  void copy_to(RunRecordCopy& copy) { copy_ = &copy; }
+  // Reports a failure of the copy once.
+  void flush_copy();
   void write_text(std::string_view text) { buffer_.append(text); }
   // Writes rows that were held back for alignment.
-  void flush_rows() { formatter_->flush_rows(); }
+  void flush_rows();
   void flush(); // blocks until all is written
   OutputBuffer& buffer() { return buffer_; }
 
@@ -103,7 +115,9 @@ public:
 
   void warn(std::string_view text);   // not when quiet
   void notice(std::string_view text); // a warning that is shown even when quiet
-  void status(std::string_view text); // start line and summary; not when quiet
+  void status(std::string_view text); // such as the summary; not when quiet
+  // As status(), for what matters only while the run goes on: it is not copied.
+  void announce(std::string_view text) { write_status(text); }
   void detail(std::string_view text); // only when verbose
   // Shows a line that the next message replaces, on a terminal only. An empty text removes it.
   void progress(std::string_view text);
@@ -137,10 +151,14 @@ private:
   Repeated& find_repeated(std::string_view kind, bool is_reported);
   void message(const Error& error);
   std::string begin_line();
+  void write_notice(std::string_view text);
+  void write_status(std::string_view text);
+  void copy_message(MessageRecord::Kind kind, std::string_view text);
 
   UniqueFd file_;
   OutputBuffer buffer_;
-  std::unique_ptr<RecordFormatter> formatter_;
+  std::unique_ptr<RecordFormatter> formatter_; // null if records are only copied
+  RunRecordCopy* copy_ = nullptr;
   bool failed_ = false;
 
   int messages_;

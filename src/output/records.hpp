@@ -244,11 +244,84 @@ struct ErrorRecord {
   Error error;
 };
 
+// Whether a stack reaches the function where its thread began, as far as is known.
+enum class StackCompleteness : std::uint8_t { complete, truncated, incomplete };
+// Returns the label that replaces the unknown outermost frames, "[truncated]" or "[incomplete]";
+// empty for a complete stack. It keeps truncated stacks apart from those that begin there.
+std::string_view missing_frames_label(StackCompleteness completeness);
+
+// The stack of a hit, or of several with the same stack. An event that has it follows.
+struct StackSample {
+  const unwind::Stack* stack = nullptr;
+  StackCompleteness completeness = StackCompleteness::complete;
+  std::uint64_t hits = 1;
+  std::optional<std::uint64_t> latency_ns = {}; // of the call, if calls are paired
+  std::optional<std::uint64_t> value = {};      // see ExportedRun::value_unit; nullopt: none
+};
+// A message of the run: one of the functions of Output.
+struct MessageRecord {
+  enum class Kind : std::uint8_t { detail, status, warning, notice };
+  Kind kind = Kind::status;
+  std::string_view text;
+};
+
+// What CallTree has made of the next event, or of the end of the run.
+struct CallChange {
+  enum class Kind : std::uint8_t {
+    root, // calls of the probe `call.probe` are roots of the tree that the run shows
+    opened,
+    closed,
+    unmatched,
+    time, // calls that began before were written, unless they ended shortly after
+  };
+  Kind kind = Kind::time;
+  OpenCall call = {};
+  CallEnd end = {};          // closed
+  std::uint64_t time_ns = 0; // closed: the time of the hit that closed it
+  std::uint32_t depth = 0;   // unmatched
+  bool has_event = false;    // the next event is its entry or exit
+};
+
+// Receives the records of a run of attach in their order.
+class RunRecordReceiver {
+public:
+  RunRecordReceiver() = default;
+  RunRecordReceiver(const RunRecordReceiver&) = delete;
+  RunRecordReceiver& operator=(const RunRecordReceiver&) = delete;
+  virtual ~RunRecordReceiver() = default;
+  virtual void write(const AttachedRecord& record) = 0;
+  // The event, and what it borrows, is valid until the call returns.
+  virtual void write(const Event& event) = 0;
+  virtual void write(const CountRecord& record) = 0;
+  virtual void write(const HistogramRecord& record) = 0;
+  virtual void write(const MapEntryRecord& record) = 0;
+  virtual void write(const ProbeRecord& record) = 0;
+  virtual void write(const LostRecord& record) = 0;
+  virtual void write(const SummaryRecord& record) = 0;
+  virtual void write(const ErrorRecord& record) = 0;
+  // Writes rows that were held back for alignment.
+  virtual void flush_rows() = 0;
+};
+
+// Receives a copy of everything that a run writes: also stacks, messages, and events that the
+// output does not show.
+class RunRecordCopy : public RunRecordReceiver {
+public:
+  using RunRecordReceiver::write;
+  virtual void write(const StackSample& sample) = 0;
+  virtual void write(const MessageRecord& message) = 0;
+  virtual void write(const CallChange& change) = 0;
+  // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
+  virtual Result<void> flush() = 0;
+  // The run is over.
+  virtual void end() = 0;
+};
+
 // Writes records as text or JSON. The text formatter ignores `probe`, `lost`, `summary` and `error`
 // records, because messages on stderr report them.
-class RecordFormatter {
+class RecordFormatter : public RunRecordReceiver {
 public:
-  virtual ~RecordFormatter() = default;
+  using RunRecordReceiver::write;
   virtual void write(const ProbePoint& point) = 0;         // `match`
   virtual void write(const StaticProbeRecord& record) = 0; // `usdt`
   virtual void write(const ArgumentsRecord& record) = 0;
@@ -259,24 +332,13 @@ public:
   virtual void write(const InstalledProbe& probe) = 0;
   virtual void write(const Pin& pin) = 0;
   virtual void write(const Check& check) = 0;
-  virtual void write(const AttachedRecord& record) = 0;
-  virtual void write(const Event& event) = 0;
   virtual void write(const CallRecord& record) = 0;
   virtual void write(const CallSummaryRecord& record) = 0;
   virtual void write(const CallEdgeRecord& record) = 0;
-  virtual void write(const CountRecord& record) = 0;
-  virtual void write(const HistogramRecord& record) = 0;
   virtual void write(const FrameRecord& record) = 0;
   virtual void write(const ReportFrameRecord& record) = 0;
-  virtual void write(const MapEntryRecord& record) = 0;
-  virtual void write(const ProbeRecord& record) = 0;
-  virtual void write(const LostRecord& record) = 0;
-  virtual void write(const SummaryRecord& record) = 0;
-  virtual void write(const ErrorRecord& record) = 0;
   virtual void write(const DeviceRecord& record) = 0;
   virtual void write(const DevicesSummaryRecord& record) = 0;
-  // Writes rows that were held back for alignment.
-  virtual void flush_rows() = 0;
 };
 
 // Options of the text formatter.

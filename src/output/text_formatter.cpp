@@ -722,9 +722,10 @@ private:
 
   // On a terminal registers have their own line.
   void add_registers(const Event& event) {
+    const auto names = register_names(event.arch);
     for (std::size_t i = 0; i < event.registers.size(); ++i) {
       line_ += i > 0 ? " " : style_.aligned ? "\n    " : "\t";
-      line_ += register_names()[i];
+      line_ += names[i];
       line_ += '=';
       append_hex(line_, event.registers[i]);
     }

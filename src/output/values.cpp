@@ -85,14 +85,16 @@ void append_json_arguments(std::string& out, const Event& event) {
     out += "null";
 }
 
-void append_json_registers(std::string& out, std::span<const std::uint64_t> registers) {
+void append_json_registers(std::string& out, const Event& event) {
+  const std::span<const std::uint64_t> registers = event.registers;
+  const auto names = register_names(event.arch);
   if (registers.empty()) {
     out += "null";
     return;
   }
   for (std::size_t i = 0; i < registers.size(); ++i) {
     out += i == 0 ? "{\"" : ",\"";
-    out += register_names()[i];
+    out += names[i];
     out += "\":\"";
     append_hex(out, registers[i]);
     out += '"';
@@ -531,7 +533,7 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
   append_text(out, "entry", module != nullptr ? to_optional_view(module->entry()) : std::nullopt);
   // Unknown if the file cannot be read.
   append_number(out, "module_address",
-                module != nullptr && module->image() != nullptr
+                module != nullptr && module->has_addresses()
                     ? std::optional(frame.place->address.value)
                     : std::nullopt);
   append_number(out, "image_offset",
@@ -551,6 +553,18 @@ void append_json_frame(std::string& out, const unwind::Frame& frame) {
   append_count(out, "line", position->line);
   append_count(out, "column", position->column);
   out += is_inlined ? ",\"inlined\":true" : ",\"inlined\":false";
+}
+
+std::string_view missing_frames_label(StackCompleteness completeness) {
+  switch (completeness) {
+  case StackCompleteness::complete:
+    return {};
+  case StackCompleteness::truncated:
+    return "[truncated]";
+  case StackCompleteness::incomplete:
+    return "[incomplete]";
+  }
+  return {};
 }
 
 std::string display_frame(const unwind::Frame& frame) {

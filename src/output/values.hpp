@@ -15,7 +15,7 @@ namespace uprobectl {
 void append_json_arguments(std::string& out, const Event& event);
 void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments);
 // Appends {"rax":"0x1",…}, or null for none.
-void append_json_registers(std::string& out, std::span<const std::uint64_t> registers);
+void append_json_registers(std::string& out, const Event& event);
 void append_json_value(std::string& out, const ArgumentValue& argument); // null if unreadable
 
 // Appends: fd=3 path="/etc/hosts" text="GET "… head=<memory at 0x10 cannot be read>

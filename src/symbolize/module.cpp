@@ -80,7 +80,22 @@ std::unique_ptr<Module> Module::unreadable(std::string path, Error reason) {
   return module;
 }
 
+std::unique_ptr<Module> Module::recorded(Recorded known) {
+  std::unique_ptr<Module> module(new Module(std::move(known.path), std::move(known.entry)));
+  module->begin_ = known.begin;
+  module->build_id_ = std::move(known.build_id);
+  module->recorded_image_ = known.has_image;
+  return module;
+}
+
+void Module::add_frame(Frame frame) {
+  frame.module = this;
+  const std::uint64_t address = frame.address.value;
+  recorded_frames_[address] = std::make_shared<const Frame>(std::move(frame));
+}
+
 const elf::Image* Module::intact_image() {
+  if (!image_) return nullptr;
   if (!error_ && has_shrunk(image_->bytes())) error_ = shrunk();
   return error_ ? nullptr : &*image_;
 }
@@ -125,6 +140,9 @@ void Module::add_positions(Frame& frame) {
 
 std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   if (const auto* const known = frames_.find(address.value)) return *known;
+  if (!recorded_frames_.empty())
+    if (const auto added = recorded_frames_.find(address.value); added != recorded_frames_.end())
+      return added->second;
   find_symbols();
   Frame frame{.module = this, .address = address, .function = {}, .text = {}, .positions = {}};
   const auto covering = symbolizer_ ? symbolizer_->find(address) : std::nullopt;

@@ -152,7 +152,8 @@ unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
   return processes_.make_stack(pid, 0, counted.frames, &hit);
 }
 
-std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_counts() {
+std::vector<KernelAggregates::CountedStack>
+KernelAggregates::take_new_stack_counts(Output& output) {
   std::vector<StackCount> counted = program_.stack_counts();
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, CountedStack> stacks;
   for (StackCount& each : counted) {
@@ -184,15 +185,17 @@ std::vector<KernelAggregates::CountedStack> KernelAggregates::take_new_stack_cou
   }
   std::vector<CountedStack> result;
   for (auto& [key, stack] : stacks) {
-    exports_.take(StackSample{
-        .stack = &stack.stack, .completeness = stack.completeness, .hits = stack.count});
+    const StackSample sample{
+        .stack = &stack.stack, .completeness = stack.completeness, .hits = stack.count};
+    exports_.take(sample);
+    output.write_copy(sample);
     result.push_back(std::move(stack));
   }
   return result;
 }
 
 void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output) {
-  std::vector<CountedStack> stacks = take_new_stack_counts();
+  std::vector<CountedStack> stacks = take_new_stack_counts(output);
   const auto before = [](const CountedStack& a, const CountedStack& b) {
     return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
   };

@@ -48,7 +48,7 @@ private:
     std::uint64_t count = 0;
   };
   unwind::Stack symbolize_stack(const StackCount& counted);
-  std::vector<CountedStack> take_new_stack_counts();
+  std::vector<CountedStack> take_new_stack_counts(Output& output);
   void report_histograms(std::uint64_t now_ns, Output& output);
 
   const AggregateSpec& spec_;

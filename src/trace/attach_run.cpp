@@ -230,15 +230,12 @@ private:
   ExportedRun exported_run(const ClockReading& start) const {
     const CaptureSpec& capture = request_.capture;
     const GroupSpec& groups = capture.groups;
-    std::optional<std::string> value_unit = request_.stacks.weight;
-    if (groups.measured) value_unit = groups.measured;
-    if (groups.measures_latency || value_unit == "latency") value_unit = "ns";
     // Kernel counts are numbers of hits, even if latencies are measured.
     return {.title = request_.title,
             .start = start,
             .timed = (capture.pair_calls && !capture.count_stacks && groups.by.empty()) ||
                      request_.graph,
-            .value_unit = std::move(value_unit),
+            .value_unit = value_unit(request_),
             .view = request_.stacks.view,
             .sends_calls = request_.graph.has_value(),
             .sends_stacks =
@@ -284,11 +281,11 @@ private:
                               SignalWatch& signals) {
     Probes& probes = resolved_.probes;
     show_instructions(probes, output_);
-    output_.status(start_line(request_, probe_totals(probes), program_.other_programs()) +
-                   (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
+    output_.announce(start_line(request_, probe_totals(probes), program_.other_programs()) +
+                     (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
     if (request_.stacks.hides_events && request_.capture.send_events)
-      output_.status("events are not shown, only their stacks are written; -j or -o FILE shows "
-                     "them, too");
+      output_.announce("events are not shown, only their stacks are written; -j or -o FILE shows "
+                       "them, too");
     if (command_ != nullptr)
       if (auto released = command_->release(); !released) return fail(std::move(released).error());
 
@@ -301,6 +298,9 @@ private:
       std::set<std::uint32_t> roots;
       for (const Probe& probe : probes)
         if (probe.is_graph_root) roots.insert(static_cast<std::uint32_t>(probe.number));
+      for (const std::uint32_t root : roots)
+        output_.write_copy(
+            CallChange{.kind = CallChange::Kind::root, .call = {.parent = {}, .probe = root}});
       loop.add_sink(graph.emplace(*request_.graph, std::move(roots),
                                   request_.probes.return_at == ReturnAt::trampoline,
                                   output_.is_json(), output_));
@@ -465,6 +465,14 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
 }
 
 } // namespace
+
+std::optional<std::string> value_unit(const AttachRequest& request) {
+  const GroupSpec& groups = request.capture.groups;
+  std::optional<std::string> unit = request.stacks.weight;
+  if (groups.measured) unit = groups.measured;
+  if (groups.measures_latency || unit == "latency") unit = "ns";
+  return unit;
+}
 
 Result<void> check_request(const AttachRequest& request) {
   if (auto conflict = find_capture_conflict(request))

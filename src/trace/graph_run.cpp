@@ -19,7 +19,9 @@ bool is_running(std::uint32_t pid, std::uint32_t tid) {
 
 GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_trampoline,
                    bool json, Output& output)
-    : spec_(spec), output_(output), json_(json), filter_(std::move(roots), spec.depth) {
+    : spec_(spec), output_(output), json_(json), copy_(output),
+      filter_(std::move(roots), spec.depth) {
+  tree_.add(copy_);
   tree_.set_by_trampoline(by_trampoline);
   // In a pid namespace, pids of records name other processes in /proc, or none.
   if (in_initial_pid_namespace()) {
@@ -42,7 +44,43 @@ void GraphRun::take(const LostRecord& lost) {
 }
 
 void GraphRun::advance(std::uint64_t now_ns) {
-  if (writer_) writer_->advance(now_ns);
+  if (!writer_) return;
+  output_.write_copy(CallChange{.kind = CallChange::Kind::time, .time_ns = now_ns});
+  writer_->advance(now_ns);
+}
+
+void GraphRun::replay(const CallChange& change, const Event* event) {
+  switch (change.kind) {
+  case CallChange::Kind::root: // given to the constructor
+    return;
+  case CallChange::Kind::opened:
+    return filter_.opened(change.call, *event);
+  case CallChange::Kind::closed:
+    return filter_.closed(change.call, change.end, change.time_ns, event);
+  case CallChange::Kind::unmatched:
+    return filter_.unmatched(*event, change.depth);
+  case CallChange::Kind::time:
+    if (writer_) writer_->advance(change.time_ns);
+    return;
+  }
+}
+
+void GraphRun::CallCopy::opened(const OpenCall& call, const Event& /*entry*/) {
+  output_.write_copy(CallChange{.kind = CallChange::Kind::opened, .call = call, .has_event = true});
+}
+
+void GraphRun::CallCopy::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
+                                const Event* exit) {
+  output_.write_copy(CallChange{.kind = CallChange::Kind::closed,
+                                .call = call,
+                                .end = end,
+                                .time_ns = end_ns,
+                                .has_event = exit != nullptr});
+}
+
+void GraphRun::CallCopy::unmatched(const Event& /*exit*/, std::uint32_t depth) {
+  output_.write_copy(
+      CallChange{.kind = CallChange::Kind::unmatched, .depth = depth, .has_event = true});
 }
 
 void GraphRun::finish(std::uint64_t now_ns) { tree_.finish(now_ns); }

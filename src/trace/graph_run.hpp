@@ -13,12 +13,16 @@ namespace uprobectl {
 
 class GraphRun final : public EventSink {
 public:
-  // `roots`: numbers of probes. Borrows the output.
+  // `roots`: numbers of probes. Borrows the output. Gives its copy what replay() needs.
   GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_trampoline, bool json,
            Output& output);
 
   // Borrowed. It receives the calls that the options select.
   void add(CallVisitor& visitor) { filter_.add(visitor); }
+
+  // Does what a saved run did, instead of taking events. `event`: the next one, if the change has
+  // one, otherwise null.
+  void replay(const CallChange& change, const Event* event);
 
   void take(const Event& event) override { tree_.take(event); }
   void take(const LostRecord& lost) override;
@@ -29,10 +33,24 @@ public:
   void write_report();
 
 private:
+  // Copies the changes before they are filtered.
+  class CallCopy final : public CallVisitor {
+  public:
+    explicit CallCopy(Output& output) : output_(output) {}
+    void opened(const OpenCall& call, const Event& entry) override;
+    void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
+                const Event* exit) override;
+    void unmatched(const Event& exit, std::uint32_t depth) override;
+
+  private:
+    Output& output_;
+  };
+
   const GraphSpec& spec_;
   Output& output_;
   bool json_;
   StackAreas areas_;
+  CallCopy copy_;
   CallTree tree_;
   CallFilter filter_;
   std::optional<CallGraphWriter> writer_;

@@ -55,7 +55,7 @@ void GroupCounts::add_stack(Row& row, const GroupCount& group, std::string& key)
   for (const unwind::Frame& frame : row.stack->frames) key += display_frame(frame) + "\n";
 }
 
-std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
+std::vector<GroupCounts::Row> GroupCounts::take_new_rows(Output& output) {
   std::map<std::string, Row> rows;
   for (const GroupCount& group : program_.group_counts()) {
     group_sums& before = reported_[group.key];
@@ -74,10 +74,12 @@ std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
     if (capture_.groups.has(BY_STACK)) {
       add_stack(row, group, key);
       if (group.frames.empty()) without_stack_ += fresh.count;
-      exports_.take(StackSample{.stack = &*row.stack,
-                                .completeness = row.completeness,
-                                .hits = fresh.count,
-                                .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum});
+      const StackSample sample{.stack = &*row.stack,
+                               .completeness = row.completeness,
+                               .hits = fresh.count,
+                               .value = static_cast<std::int64_t>(fresh.sum) < 0 ? 0 : fresh.sum};
+      exports_.take(sample);
+      output.write_copy(sample);
     }
     Row& sum = rows.try_emplace(std::move(key), std::move(row)).first->second;
     sum.sums.count += fresh.count;
@@ -91,7 +93,7 @@ std::vector<GroupCounts::Row> GroupCounts::take_new_rows() {
 }
 
 void GroupCounts::report(Time now, Output& output) {
-  const std::vector<Row> rows = take_new_rows();
+  const std::vector<Row> rows = take_new_rows(output);
   // Rows with equal counts stay in the order of their values.
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

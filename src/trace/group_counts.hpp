@@ -34,7 +34,7 @@ private:
     StackCompleteness completeness = StackCompleteness::complete;
     group_sums sums = {};
   };
-  std::vector<Row> take_new_rows();
+  std::vector<Row> take_new_rows(Output& output);
   void add_stack(Row& row, const GroupCount& group, std::string& key);
 
   const AggregateSpec& spec_;

@@ -229,6 +229,7 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
       .stack = &stack_, .completeness = completeness_, .latency_ns = event.latency_ns};
   if (outputs_.weight) sample.value = weight_of(event, *outputs_.weight);
   exports_.take(sample);
+  output_.write_copy(sample);
   return &stack_;
 }
 

@@ -119,8 +119,11 @@ bool RunLoop::takes_more() const {
 }
 
 void RunLoop::show(const Event& event) {
-  if (shows_events_) output_.write(event);
   for (EventSink* const sink : sinks_) sink->take(event);
+  if (shows_events_)
+    output_.write(event);
+  else
+    output_.write_copy(event);
   ++totals_.events;
 }
 
@@ -151,8 +154,8 @@ void RunLoop::report_loss(const Loss& loss) {
   if (known == totals_.losses.end())
     known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
   const LostRecord lost{.count = loss.count - before, .reason = loss.reason};
-  output_.write(lost);
   for (EventSink* const sink : sinks_) sink->take(lost);
+  output_.write(lost);
   known->count = loss.count;
 }
 
@@ -178,6 +181,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     report_losses();
     for (EventSink* const sink : sinks_) sink->advance(clock_ns(CLOCK_MONOTONIC));
     out_.flush_some();
+    output_.flush_copy();
 
     if (out_.closed() || out_.error()) return Ending::output_closed; // a full disk, for example
     if (is_full()) return Ending::max_events;
@@ -220,6 +224,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
     // While the output is blocked, drain() reads nothing: false does not mean that nothing is left.
     const bool was_blocked = out_.pending() > max_pending_output;
     const bool more = drain();
+    output_.flush_copy();
     if (!out_.flush_within(timeout, is_cancelled))
       return signals_.count() > signals_before ? loss_reasons::interrupted
                                                : loss_reasons::output_blocked;

@@ -140,6 +140,9 @@ struct AttachRequest {
   bool dry_run = false;  // print the probe points and exit
 };
 
+// Returns the unit of the values that stacks weigh (ExportedRun::value_unit).
+std::optional<std::string> value_unit(const AttachRequest& request);
+
 // Returns a usage error if parts of the request contradict each other.
 Result<void> check_request(const AttachRequest& request);
 

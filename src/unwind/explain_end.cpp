@@ -105,6 +105,7 @@ std::string_view to_string(End end) {
 }
 
 std::string explain_end(const Stack& stack) {
+  if (!stack.explanation.empty()) return stack.explanation;
   const Frame nowhere;
   const Frame& last = stack.frames.empty() ? nowhere : stack.frames.back();
   switch (stack.end) {

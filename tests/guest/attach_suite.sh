@@ -59,6 +59,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/stack_scenarios.sh"
 # shellcheck source=tests/guest/export_scenarios.sh
 . "$folder/export_scenarios.sh"
+# shellcheck source=tests/guest/saved_scenarios.sh
+. "$folder/saved_scenarios.sh"
 # shellcheck source=tests/guest/memory_scenarios.sh
 . "$folder/memory_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -137,6 +139,7 @@ if in_scope architecture processor; then
   exit_scenarios
 fi
 if in_scope architecture; then
+  saved_scenarios
   inlined_scenarios
   typed_scenarios
   described_scenarios

@@ -175,7 +175,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 OFFERS = [
     ("uprobectl ", {"resolve", "list-symbols", "list-lines", "list-args", "attach", "usdt", "load", "list-probes", "doctor",
-                    "devices", "symbolize", "debug-unwind", "help"}),
+                    "devices", "report", "symbolize", "debug-unwind", "help"}),
     ("uprobectl help ex", {"exit-status"}),
     ("uprobectl help at", {"attach"}),
     ("uprobectl doctor --", {"--help", "--help-all", "--version", "--json", "--output", "--quiet", "--verbose",

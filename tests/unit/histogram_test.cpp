@@ -85,3 +85,16 @@ TEST_CASE("an interval has its own minimum and maximum") {
   CHECK(difference.max == 1023);
   CHECK(subtract(now, now).count == 0);
 }
+
+TEST_CASE("a number is added to the bucket that has it") {
+  const std::vector<std::int64_t> numbers = {
+      7, 0, 3, 4, 5, 8, 9, 10, 255, 256, 1023, 1024, 999'999'999, (std::int64_t{1} << 62) + 1};
+  Histogram added;
+  for (const std::int64_t number : numbers) add(added, static_cast<std::uint64_t>(number));
+  const Histogram expected = histogram_of(numbers);
+  CHECK(added.count == 14);
+  CHECK(added.min == 0);
+  CHECK(added.max == (std::int64_t{1} << 62) + 1);
+  CHECK(added.total == expected.total);
+  CHECK(added.buckets == expected.buckets);
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture_options.hpp"
+#include "console.hpp"
+#include "option_values.hpp"
+#include "trace/saved_report.hpp"
+
+namespace uprobectl::cli {
+
+ExitCode run_report(std::span<const std::string_view> arguments) {
+  OptionParser parser("report");
+  CommonOptions common{.private_output = true, .takes_exports = true};
+  bind_common_options(parser, common);
+  ReportRequest request;
+  std::optional<std::string> folded;
+  std::optional<std::string> flame_graph;
+  parser.bind("--folded", folded);
+  parser.bind("--flamegraph", flame_graph);
+  parser.bind("--min-latency", request.min_latency, DurationReader{"--min-latency"});
+  parser.bind("--count", request.aggregates.counts);
+  parser.bind("--per-process", request.count_by_process);
+  parser.bind("--histogram", request.aggregates.histograms);
+  parser.bind(
+      "--top", request.aggregates.top,
+      CountReader{.mistake = "invalid value '{}' for --top (expected a number of functions)"});
+  ReportRequest::Graph graph;
+  ReportOptions report;
+  std::optional<std::string> column;
+  std::optional<std::uint64_t> depth;
+  parser.bind("--graph", graph.shows_calls);
+  parser.bind("--graph-depth", depth,
+              CountReader{.mistake = "invalid value '{}' for --graph-depth (expected a number of "
+                                     "levels)",
+                          .most = 1000000});
+  parser.bind("--report", graph.reports);
+  parser.bind("--report-sort", column);
+  parser.bind("--report-function", report.function);
+  const auto parsed = parse_or_finish(parser, common, arguments);
+  if (!parsed) return parsed.error();
+  const auto words = parsed->words();
+  if (words.size() != 1) return finish_with(parser.usage_error("expected one FILE"), common);
+  request.path = words.front();
+  if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
+  request.exports = common.exports;
+  const auto add_export = [&](const auto& path, ExportFormat format, const char* option) {
+    if (path) request.exports.push_back({.path = *path, .format = format, .option = option});
+  };
+  add_export(folded, ExportFormat::folded, "--folded");
+  add_export(flame_graph, ExportFormat::flame_graph, "--flamegraph");
+  if (auto checked = check_exports(parser, request.exports, common.output); !checked)
+    return finish_with(checked.error(), common);
+  if (column) {
+    const auto parsed_column = parse_report_column(*column);
+    if (!parsed_column)
+      return finish_with(
+          parser.usage_error("invalid value '" + *column +
+                             "' for --report-sort (expected calls, total, self, min, avg, max, "
+                             "p50, p99 or name)"),
+          common);
+    report.column = *parsed_column;
+  }
+  // The table cannot say it: CLI11 allows an option, --report, in one group of alternatives only.
+  if (depth && !graph.shows_calls && !graph.reports)
+    return finish_with(parser.usage_error("--graph-depth needs --graph or --report"), common);
+  if (graph.shows_calls || graph.reports) {
+    if (depth) graph.depth = static_cast<std::uint32_t>(*depth);
+    report.top = request.aggregates.top;
+    graph.report = report;
+    request.graph = graph;
+  }
+  request.hides_events = (folded || flame_graph) && !common.json && !common.output;
+  const auto output = open_output(common);
+  if (!output) return finish_with(output.error(), common);
+  if (const auto reported = report_saved_run(request, **output); !reported)
+    (*output)->fail(reported.error(), request.path);
+  return finish(**output);
+}
+
+} // namespace uprobectl::cli

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saving.hpp"
+
+#include "capture_options.hpp"
+#include "util/user_files.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl::cli {
+
+namespace {
+
+std::optional<saved::RunQuestion::Graph> make_graph_question(const AttachRequest& request) {
+  if (!request.graph) return std::nullopt;
+  const GraphSpec& graph = *request.graph;
+  return saved::RunQuestion::Graph{.shows_calls = graph.shows_calls,
+                                   .reports = graph.reports,
+                                   .report = graph.report,
+                                   .depth = graph.depth,
+                                   .min_latency_ns =
+                                       static_cast<std::uint64_t>(graph.min_latency.count())};
+}
+
+saved::RunQuestion make_question(const AttachRequest& request) {
+  const CaptureSpec& capture = request.capture;
+  return {.version = UPROBECTL_VERSION,
+          .arch = host_arch,
+          .command = request.title,
+          .sends_events = capture.send_events,
+          // A map of the user's program may carry stacks.
+          .has_stacks = (capture.stack != StackWalk::none && capture.stack != StackWalk::caller) ||
+                        capture.count_stacks || capture.groups.has(BY_STACK) ||
+                        request.program.has_value(),
+          .weighs_time = capture.pair_calls && !capture.count_stacks && capture.groups.by.empty(),
+          .graph = make_graph_question(request),
+          .value_unit = value_unit(request),
+          .view = request.stacks.view,
+          .sends_latencies = request.aggregates.histograms && capture.measure_latency};
+}
+
+// A pipe could block the run, except that to a workstation, which is always read.
+Result<UniqueFd> open_saved(const std::string& path) {
+  struct stat status{};
+  if (workstation_with(path) == nullptr && ::stat(path.c_str(), &status) == 0 &&
+      !S_ISREG(status.st_mode))
+    return fail(Error{ErrorKind::usage, path + ": --save needs a regular file"}.hint(
+        "write to a pipe with: --save -"));
+  constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+  UniqueFd file = open_user_file(path, flags, 0600);
+  if (!file) return fail(system_error(errno, "cannot write " + path));
+  return file;
+}
+
+} // namespace
+
+Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOptions& common,
+                                      const TextStyle& style,
+                                      const std::optional<std::string>& save,
+                                      const AttachRequest& request) {
+  SavedOutput made;
+  const bool to_stdout = save == "-";
+  if (to_stdout && (common.json || common.output))
+    return fail(parser.usage_error("--save - cannot be combined with -j or -o: it writes only the "
+                                   "saved run"));
+  if (to_stdout && ::isatty(STDOUT_FILENO) == 1)
+    return fail(parser.usage_error("--save - does not write to a terminal"));
+  if (save && !to_stdout && is_output(*save, common.output))
+    return fail(parser.usage_error("--save would overwrite the records"));
+  if (save && !to_stdout) {
+    auto file = open_saved(*save);
+    if (!file) return fail(std::move(file).error());
+    made.file_ = std::move(*file);
+    made.buffer_ = std::make_unique<OutputBuffer>(made.file_.get());
+  }
+  auto output = open_output(common, style, to_stdout);
+  if (!output) return fail(std::move(output).error());
+  made.output_ = std::move(*output);
+  if (!save) return made;
+  OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
+  made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, make_question(request));
+  made.output_->copy_to(*made.writer_);
+  return made;
+}
+
+} // namespace uprobectl::cli

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option --save: where a run is saved, besides its output or instead of it.
+#pragma once
+
+#include "console.hpp"
+#include "saved/run_writer.hpp"
+#include "trace/trace.hpp"
+
+namespace uprobectl::cli {
+
+// The output of a run, and its copy in a file.
+class SavedOutput {
+public:
+  // Opens the output, and the file of --save if there is one. `save`: "-" is stdout, which then has
+  // nothing else.
+  static Result<SavedOutput> open(const OptionParser& parser, const CommonOptions& common,
+                                  const TextStyle& style, const std::optional<std::string>& save,
+                                  const AttachRequest& request);
+
+  Output& output() { return *output_; }
+
+private:
+  SavedOutput() = default;
+
+  UniqueFd file_;
+  std::unique_ptr<OutputBuffer> buffer_; // of file_
+  std::unique_ptr<saved::RunWriter> writer_;
+  std::unique_ptr<Output> output_;
+};
+
+} // namespace uprobectl::cli

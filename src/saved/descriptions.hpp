@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fields of each chunk, in their order. `io` is a FieldWriter or a FieldReader.
+//
+// A new member of a record that the text or JSON shows is added here, and the version of the format
+// (saved/format.hpp) rises.
+#pragma once
+
+#include "events/presentation.hpp"
+#include "output/records.hpp"
+#include "saved/fields.hpp"
+#include "saved/format.hpp"
+
+namespace uprobectl::saved {
+
+// Whether T is Record or const Record.
+template <typename T, typename Record>
+concept Described = std::same_as<std::remove_const_t<T>, Record>;
+
+// A presentation of this kind. Its names are not known, but they are in the value.
+const Presentation* saved_presentation(Presentation::Kind kind);
+
+void describe(auto& io, Described<FileOffset> auto& offset) { io(offset.value); }
+void describe(auto& io, Described<ImageOffset> auto& offset) { io(offset.value); }
+void describe(auto& io, Described<VirtualAddress> auto& address) { io(address.value); }
+
+void describe(auto& io, Described<RunQuestion> auto& question) {
+  io(question.version);
+  io.choice(question.arch, Arch::alpha);
+  io(question.command, question.sends_events, question.has_stacks, question.weighs_time,
+     question.graph, question.value_unit);
+  io.choice(question.view, FlameView::callers);
+  io(question.sends_latencies);
+}
+void describe(auto& io, Described<RunQuestion::Graph> auto& graph) {
+  io(graph.shows_calls, graph.reports);
+  io.choice(graph.report.column, ReportColumn::name);
+  io(graph.report.top, graph.report.function, graph.depth, graph.min_latency_ns);
+}
+
+// ---- probes
+
+void describe(auto& io, Described<ProbedBinary> auto& binary) {
+  io(binary.target, binary.path.file, binary.path.entry, binary.real_path, binary.entry_data,
+     binary.machine.id, binary.build_id);
+}
+
+void describe(auto& io, Described<InlinedInto> auto& into) {
+  io(into.function, into.demangled, into.source, into.line, into.is_approximate);
+}
+void describe(auto& io, Described<SourceLine> auto& source) {
+  io(source.file, source.line, source.inlined);
+}
+void describe(auto& io, Described<StaticProbe> auto& probe) {
+  io(probe.provider, probe.name, probe.raw_arguments);
+}
+void describe(auto& io, Described<SymbolKind> auto& kind) { io.choice(kind, SymbolKind::method); }
+
+// Without ProbePoint::binary.
+void describe(auto& io, Described<ProbePoint> auto& point) {
+  io(point.request, point.offset, point.image_offset, point.address, point.symbol,
+     point.symbol_offset, point.demangled, point.version, point.default_version, point.size,
+     point.kind, point.inlined_into, point.source, point.static_probe, point.semaphore,
+     point.effect.emulated);
+}
+
+// ---- values
+
+void describe(auto& io, Described<DataValue> auto& value) { io(value.value); }
+void describe(auto& io, Described<DataMember> auto& member) { io(member.name, member.value); }
+void describe(auto& io, Described<DataValue::Pointer> auto& value) { io(value.address); }
+void describe(auto& io, Described<DataValue::Raw> auto& value) { io(value.bytes); }
+void describe(auto& io, Described<DataValue::Name> auto& value) { io(value.text); }
+void describe(auto& io, Described<DataValue::Character> auto& value) { io(value.code); }
+void describe(auto& io, Described<DataValue::Unreadable> auto& value) {
+  io(value.reason, value.text);
+}
+void describe(auto& io, Described<DataValue::Cut> auto& value) { io(value.text); }
+void describe(auto& /*io*/, Described<DataValue::More> auto& /*value*/) {}
+
+void describe(auto& io, Described<ArgumentValue> auto& argument) {
+  io(argument.name);
+  io.choice(argument.type, ArgumentType::bytes);
+  io(argument.number, argument.bytes, argument.truncated, argument.error, argument.typed);
+  constexpr std::uint8_t kinds = static_cast<std::uint8_t>(Presentation::Kind::hexdump) + 1;
+  std::uint8_t kind = 0; // or 1 + Presentation::Kind
+  if (argument.shown_as != nullptr) kind = static_cast<std::uint8_t>(argument.shown_as->kind) + 1U;
+  io.choice(kind, kinds);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(argument)>>)
+    argument.shown_as =
+        kind == 0 ? nullptr : saved_presentation(static_cast<Presentation::Kind>(kind - 1));
+  io(argument.type_name);
+}
+
+void describe(auto& io, Described<UserRecord> auto& record) {
+  io(record.map, record.type, record.value, record.raw);
+}
+
+// Without the probe, the stack and the caller.
+void describe(auto& io, Described<Event> auto& event) {
+  io(event.time_ns, event.pid, event.tid, event.cpu, event.comm, event.probe);
+  io.choice(event.kind, EventKind::record);
+  io(event.has_arguments);
+  if (event.has_arguments) io.fixed(event.arguments);
+  io(event.typed_arguments, event.function);
+  io.choice(event.left_by, ExitKind::tail_call);
+  io(event.return_value, event.typed_return, event.returns_nothing, event.is_known_call,
+     event.return_errno, event.latency_ns, event.registers, event.ns_pid, event.record,
+     event.stack_pointer, event.goroutine, event.lost_before);
+}
+
+// ---- calls
+
+// Without the point.
+void describe(auto& io, Described<OpenCall> auto& call) {
+  io(call.id, call.parent, call.pid, call.tid, call.probe, call.begin_ns, call.stack_pointer,
+     call.depth, call.children_ns, call.children);
+}
+void describe(auto& io, Described<CallChange> auto& change) {
+  io.choice(change.kind, CallChange::Kind::time);
+  if (change.kind == CallChange::Kind::time) return io(change.time_ns);
+  io(change.call);
+  io.choice(change.end, CallEnd::run_ended);
+  io(change.time_ns, change.depth, change.has_event);
+}
+
+// ---- stacks
+
+void describe(auto& io, Described<symbolize::Module::Recorded> auto& module) {
+  io(module.path, module.entry, module.begin, module.build_id, module.has_image);
+}
+
+void describe(auto& io, Described<symbolize::Function> auto& function) {
+  io(function.symbol, function.demangled, function.version, function.is_plt_entry,
+     function.shared_with, function.offset);
+}
+void describe(auto& io, Described<symbolize::SourcePosition> auto& position) {
+  io(position.inlined, position.file, position.line, position.column, position.text);
+}
+// Without the module.
+void describe(auto& io, Described<symbolize::Frame> auto& frame) {
+  io(frame.address, frame.function, frame.text, frame.positions);
+}
+
+// ---- other records. Without probes and stacks.
+
+void describe(auto& io, Described<AttachedRecord> auto& record) {
+  io(record.mechanism, record.probes, record.program, record.monotonic_ns, record.boottime_ns,
+     record.realtime_ns);
+}
+void describe(auto& io, Described<group_sums> auto& sums) {
+  io(sums.count, sums.measured, sums.sum);
+}
+// Without the values.
+void describe(auto& io, Described<CountRecord> auto& record) {
+  io(record.on_return, record.count, record.pid, record.comm, record.rest, record.sums,
+     record.sums_latency, record.since_ns, record.time_ns, record.is_interval);
+}
+void describe(auto& io, Described<Histogram> auto& histogram) {
+  io(histogram.count, histogram.negative, histogram.total, histogram.min, histogram.max,
+     histogram.buckets);
+}
+void describe(auto& io, Described<HistogramRecord> auto& record) {
+  io(record.in_nanoseconds, record.histogram, record.since_ns, record.time_ns, record.is_interval);
+}
+void describe(auto& io, Described<MapEntryRecord> auto& record) {
+  io(record.map, record.key, record.value);
+}
+void describe(auto& io, Described<TaskProbeNote> auto& note) {
+  io(note.task, note.bpf_name, note.request, note.status);
+}
+void describe(auto& io, Described<ProbeRecord> auto& record) {
+  io(record.hits, record.processes_mapping, record.reason, record.task, record.sampled_out,
+     record.rate_limited);
+}
+void describe(auto& io, Described<LostRecord> auto& record) { io(record.count, record.reason); }
+void describe(auto& io, Described<SummaryRecord> auto& record) {
+  io(record.events, record.lost, record.duration_ns, record.probes_hit, record.probes_silent,
+     record.detached_cleanly, record.stacks, record.stacks_truncated, record.stacks_failed,
+     record.command_exit, record.command_signal, record.unpaired, record.open,
+     record.single_stepped, record.cost_hits, record.hit_cost_ns, record.sampled_out,
+     record.rate_limited);
+}
+void describe(auto& io, Described<ErrorRecord> auto& record) {
+  io(record.target, record.request);
+  io.choice(record.error.kind, ErrorKind::interrupted);
+  io(record.error.message, record.error.hints);
+}
+void describe(auto& io, Described<MessageRecord> auto& record) {
+  io.choice(record.kind, MessageRecord::Kind::notice);
+  io(record.text);
+}
+
+} // namespace uprobectl::saved

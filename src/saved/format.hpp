@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The format of saved runs (docs/saved-runs.md): a head, then chunks. Everything is little-endian.
+#pragma once
+
+#include "output/call_graph.hpp"
+#include "output/flame_graph.hpp"
+#include "uprobectl/arch.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace uprobectl::saved {
+
+// The head is `magic` and the version, 4 bytes. The version rises with each change: older programs
+// reject newer files.
+constexpr std::string_view magic = "uprobrun";
+constexpr std::uint32_t format_version = 1;
+constexpr std::size_t head_bytes = magic.size() + 4;
+
+// A chunk is its kind and the length of its content, 4 bytes each, and the content.
+constexpr std::size_t chunk_head_bytes = 8;
+constexpr std::uint32_t max_chunk_bytes = 16U << 20;
+
+// Chunks that others refer to by number have their own numbering from 0, in their order.
+enum class ChunkKind : std::uint32_t {
+  question = 1,   // RunQuestion: always the first
+  file = 2,       // ProbedBinary
+  probe = 3,      // ProbePoint
+  module = 4,     // symbolize::Module
+  place = 5,      // ModuleAddress with its symbolize::Frame
+  forget = 6,     // the places so far are not used any more: the next one has the number 0
+  attached = 7,   // AttachedRecord
+  stack = 8,      // StackSample
+  event = 9,      // Event
+  count = 10,     // CountRecord
+  histogram = 11, // HistogramRecord
+  map_entry = 12, // MapEntryRecord
+  probe_end = 13, // ProbeRecord
+  lost = 14,      // LostRecord
+  summary = 15,   // SummaryRecord
+  error = 16,     // ErrorRecord
+  message = 17,   // MessageRecord
+  flush_rows = 18,
+  call = 20, // CallChange
+  end = 19,  // the run ended in order: always the last
+};
+
+// What was asked, and where.
+struct RunQuestion {
+  std::string version = {}; // of uprobectl
+  Arch arch = host_arch;
+  std::string command = {}; // the command line
+  bool sends_events = true; // otherwise hits were only counted
+  bool has_stacks = false;
+  bool weighs_time = false; // the weights of stacks are nanoseconds
+  // How the run has shown its calls, if it nested them.
+  struct Graph {
+    bool shows_calls = false;
+    bool reports = false;
+    ReportOptions report = {};
+    std::optional<std::uint32_t> depth = {};
+    std::uint64_t min_latency_ns = 0;
+  };
+  std::optional<Graph> graph = {};
+  // As in ExportedRun.
+  std::optional<std::string> value_unit = {};
+  FlameView view = FlameView::callees;
+  bool sends_latencies = false;
+};
+
+} // namespace uprobectl::saved

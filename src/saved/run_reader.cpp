@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saved/run_reader.hpp"
+
+#include "saved/descriptions.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl::saved {
+
+namespace {
+
+// Bounds the memory that a damaged file can take. A run has fewer.
+constexpr std::size_t max_probes = 1U << 20;
+constexpr std::size_t max_modules = 1U << 16;
+constexpr std::size_t max_places = 1U << 20;
+constexpr std::size_t max_open_calls = CallTree::max_open_calls;
+
+std::unexpected<Error> damaged(std::string what) {
+  return fail(ErrorKind::corrupt, "the saved run is damaged: " + std::move(what));
+}
+
+} // namespace
+
+const Presentation* saved_presentation(Presentation::Kind kind) {
+  constexpr std::size_t count = static_cast<std::size_t>(Presentation::Kind::hexdump) + 1;
+  static const auto all = [] {
+    std::array<Presentation, count> made;
+    for (std::size_t i = 0; i < count; ++i) made[i].kind = static_cast<Presentation::Kind>(i);
+    return made;
+  }();
+  const auto index = static_cast<std::size_t>(kind);
+  return index < count ? &all[index] : nullptr;
+}
+
+Result<void> RunReader::add(Bytes bytes) {
+  pending_ += as_text(bytes);
+  const Bytes all = std::as_bytes(std::span(pending_));
+  std::size_t at = 0;
+  Result<void> taken;
+  if (!has_head_) {
+    if (taken = take_head(all); !taken || !has_head_) return taken;
+    at = head_bytes;
+  }
+  while (taken) {
+    const auto kind = read_at<std::uint32_t>(all, at);
+    const auto size = read_at<std::uint32_t>(all, at + 4);
+    if (!kind || !size) break;
+    if (*size > max_chunk_bytes) {
+      taken = damaged(fmt::format("a chunk has {} bytes", *size));
+      break;
+    }
+    const auto content = slice(all, at + chunk_head_bytes, *size);
+    if (!content) break;
+    taken = take_chunk(static_cast<ChunkKind>(*kind), *content);
+    if (taken) at += chunk_head_bytes + *size;
+  }
+  whole_bytes_ += at;
+  pending_.erase(0, at);
+  if (!taken && taken.error().kind == ErrorKind::corrupt)
+    taken.error().message += fmt::format(", at byte {:#x}", whole_bytes_);
+  return taken;
+}
+
+Result<void> RunReader::take_head(Bytes bytes) {
+  const std::string_view text = as_text(bytes).substr(0, magic.size());
+  if (!magic.starts_with(text)) return fail(ErrorKind::unsupported, "not a saved run");
+  const auto version = read_at<std::uint32_t>(bytes, magic.size());
+  if (!version) return {};
+  if (*version != format_version)
+    return fail(Error{ErrorKind::unsupported,
+                      fmt::format("saved in version {} of the format, expected version {}",
+                                  *version, format_version)}
+                    .hint("use an uprobectl of the version that saved it"));
+  has_head_ = true;
+  return {};
+}
+
+Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
+  if (has_ended_) return damaged("a chunk follows the last one");
+  if (has_begun_ != (kind != ChunkKind::question))
+    return damaged(has_begun_ ? "it has two questions" : "it begins without its question");
+  if (!has_begun_) {
+    RunQuestion question;
+    FieldReader fields(content);
+    fields(question);
+    if (!fields.is_complete()) return damaged("its question is invalid");
+    has_begun_ = true;
+    arch_ = question.arch;
+    return replay_.begin(question);
+  }
+  if (!replay(kind, content))
+    return damaged(fmt::format("a chunk of kind {} is invalid", static_cast<std::uint32_t>(kind)));
+  return {};
+}
+
+bool RunReader::replay(ChunkKind kind, Bytes content) {
+  switch (kind) {
+  case ChunkKind::question:
+    return false;
+  case ChunkKind::file:
+    return add_file(content);
+  case ChunkKind::probe:
+    return add_probe(content);
+  case ChunkKind::module:
+    return add_module(content);
+  case ChunkKind::place:
+    return add_place(content);
+  case ChunkKind::forget:
+    places_.clear();
+    mappings_.clear();
+    stack_ = {};
+    for (const auto& module : modules_) module->forget_frames();
+    return content.empty();
+  case ChunkKind::attached:
+    return replay_record<AttachedRecord>(content);
+  case ChunkKind::stack:
+    return replay_stack(content);
+  case ChunkKind::event:
+    return replay_event(content);
+  case ChunkKind::count:
+    return replay_count(content);
+  case ChunkKind::histogram:
+    return replay_histogram(content);
+  case ChunkKind::map_entry:
+    return replay_record<MapEntryRecord>(content);
+  case ChunkKind::probe_end:
+    return replay_probe_end(content);
+  case ChunkKind::lost:
+    return replay_record<LostRecord>(content);
+  case ChunkKind::summary:
+    return replay_record<SummaryRecord>(content);
+  case ChunkKind::error:
+    return replay_record<ErrorRecord>(content);
+  case ChunkKind::message:
+    return replay_record<MessageRecord>(content);
+  case ChunkKind::call:
+    return replay_call(content);
+  case ChunkKind::flush_rows:
+    replay_.flush_rows();
+    return content.empty();
+  case ChunkKind::end:
+    has_ended_ = true;
+    replay_.end();
+    return content.empty();
+  }
+  return false;
+}
+
+template <typename Record>
+bool RunReader::replay_record(Bytes content) {
+  Record record = {};
+  FieldReader fields(content);
+  fields(record);
+  if (!fields.is_complete()) return false;
+  replay_.write(record);
+  return true;
+}
+
+bool RunReader::add_file(Bytes content) {
+  ProbedBinary binary;
+  FieldReader fields(content);
+  fields(binary);
+  if (!fields.is_complete() || files_.size() >= max_probes) return false;
+  binary.machine = elf::Machine(binary.machine.id);
+  files_.push_back(std::make_shared<const ProbedBinary>(std::move(binary)));
+  return true;
+}
+
+bool RunReader::add_probe(Bytes content) {
+  std::uint32_t file = 0;
+  ProbePoint point;
+  FieldReader fields(content);
+  fields(file, point);
+  if (!fields.is_complete() || file >= files_.size() || probes_.size() >= max_probes) return false;
+  point.binary = files_[file];
+  probes_.push_back(std::move(point));
+  return true;
+}
+
+bool RunReader::add_module(Bytes content) {
+  symbolize::Module::Recorded known;
+  FieldReader fields(content);
+  fields(known);
+  if (!fields.is_complete() || modules_.size() >= max_modules) return false;
+  modules_.push_back(symbolize::Module::recorded(std::move(known)));
+  return true;
+}
+
+bool RunReader::add_place(Bytes content) {
+  std::uint32_t number = 0;
+  symbolize::ModuleAddress place;
+  std::string mapping;
+  symbolize::Frame frame;
+  FieldReader fields(content);
+  fields(number, place.address, place.offset, mapping);
+  if (!fields.is_valid() || number > modules_.size() || places_.size() >= max_places) return false;
+  if (number > 0) fields(frame);
+  if (!fields.is_complete()) return false;
+  if (number > 0) {
+    place.module = modules_[number - 1].get();
+    place.module->add_frame(std::move(frame));
+  }
+  if (mappings_.empty() || mappings_.back() != mapping) mappings_.push_back(std::move(mapping));
+  place.mapping = mappings_.back();
+  places_.push_back(place);
+  return true;
+}
+
+bool RunReader::read_probe(FieldReader& fields, const ProbePoint*& point) {
+  std::uint32_t number = 0;
+  fields(number);
+  if (!fields.is_valid() || number > probes_.size()) return false;
+  point = number > 0 ? &probes_[number - 1] : nullptr;
+  return true;
+}
+
+bool RunReader::read_frame(FieldReader& fields, unwind::Frame& frame) {
+  std::uint32_t place = 0;
+  fields(frame.pc);
+  fields.choice(frame.found_by, unwind::FoundBy::kernel_walk);
+  fields(frame.inline_depth, place);
+  if (!fields.is_valid() || place > places_.size()) return false;
+  frame.place.reset();
+  if (place > 0) frame.place = places_[place - 1];
+  if (frame.inline_depth == 0) return true;
+  const auto symbolized = frame.symbolized();
+  return symbolized != nullptr && frame.inline_depth < symbolized->positions.size() &&
+         symbolized->positions[frame.inline_depth].inlined;
+}
+
+bool RunReader::read_stack(FieldReader& fields, unwind::Stack& stack) {
+  std::size_t count = 0;
+  fields(count);
+  stack.frames.clear();
+  for (; count > 0; --count)
+    if (!fields.is_valid() || !read_frame(fields, stack.frames.emplace_back())) return false;
+  fields.choice(stack.end, unwind::End::too_many);
+  fields(stack.address, stack.explanation);
+  return fields.is_valid();
+}
+
+bool RunReader::replay_stack(Bytes content) {
+  StackSample sample{.stack = &stack_};
+  FieldReader fields(content);
+  if (!read_stack(fields, stack_)) return false;
+  fields.choice(sample.completeness, StackCompleteness::incomplete);
+  fields(sample.hits, sample.latency_ns, sample.value);
+  if (!fields.is_complete()) return false;
+  replay_.write(sample);
+  return true;
+}
+
+bool RunReader::replay_event(Bytes content) {
+  Event event;
+  bool has_stack = false;
+  bool has_caller = false;
+  unwind::Frame caller;
+  FieldReader fields(content);
+  if (!read_probe(fields, event.point)) return false;
+  fields(event, has_stack, has_caller);
+  if (has_caller && !read_frame(fields, caller)) return false;
+  if (!fields.is_complete()) return false;
+  const bool is_user_record = event.kind == EventKind::record;
+  if (is_user_record != (event.record != nullptr)) return false;
+  if (!is_user_record && event.point == nullptr) return false;
+  event.arch = arch_;
+  if (event.registers.size() > register_names(arch_).size()) return false;
+  if (has_stack) event.stack = &stack_;
+  if (has_caller) event.caller = &caller;
+  replay_.write(event);
+  return true;
+}
+
+bool RunReader::replay_count(Bytes content) {
+  CountRecord record;
+  bool has_stack = false;
+  unwind::Stack stack;
+  FieldReader fields(content);
+  if (!read_probe(fields, record.point) || record.point == nullptr) return false;
+  std::vector<ArgumentValue> by;
+  bool has_values = false;
+  fields(record, has_values, has_stack);
+  if (has_values) fields(by);
+  if (has_stack && !read_stack(fields, stack)) return false;
+  if (!fields.is_complete()) return false;
+  if (has_stack) record.stack = &stack;
+  if (has_values) record.by = &by;
+  replay_.write(record);
+  return true;
+}
+
+bool RunReader::replay_call(Bytes content) {
+  CallChange change;
+  FieldReader fields(content);
+  if (!read_probe(fields, change.call.point)) return false;
+  fields(change);
+  if (!fields.is_complete()) return false;
+  const bool has_call =
+      change.kind == CallChange::Kind::opened || change.kind == CallChange::Kind::closed;
+  if (has_call != (change.call.point != nullptr)) return false;
+  switch (change.kind) {
+  case CallChange::Kind::opened:
+    if (change.call.parent && !open_calls_.contains(*change.call.parent)) return false;
+    if (!change.has_event || open_calls_.size() > max_open_calls) return false;
+    if (!open_calls_.insert(change.call.id).second) return false;
+    break;
+  case CallChange::Kind::closed:
+    if (open_calls_.erase(change.call.id) == 0) return false;
+    break;
+  case CallChange::Kind::unmatched:
+    if (!change.has_event) return false;
+    break;
+  case CallChange::Kind::root:
+  case CallChange::Kind::time:
+    break;
+  }
+  replay_.write(change);
+  return true;
+}
+
+bool RunReader::replay_histogram(Bytes content) {
+  HistogramRecord record;
+  FieldReader fields(content);
+  if (!read_probe(fields, record.point) || record.point == nullptr) return false;
+  fields(record);
+  const Histogram& histogram = record.histogram;
+  const std::size_t buckets = histogram.buckets.size();
+  if (!fields.is_complete() || (buckets != 0 && buckets != HISTOGRAM_BUCKETS)) return false;
+  if (histogram.min > histogram.max) return false;
+  replay_.write(record);
+  return true;
+}
+
+bool RunReader::replay_probe_end(Bytes content) {
+  ProbeRecord record;
+  FieldReader fields(content);
+  if (!read_probe(fields, record.point)) return false;
+  fields(record);
+  if (!fields.is_complete()) return false;
+  replay_.write(record);
+  return true;
+}
+
+} // namespace uprobectl::saved

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a saved run (saved/format.hpp) piece by piece: from a file, or while the run goes on.
+#pragma once
+
+#include "output/output.hpp"
+#include "saved/format.hpp"
+
+#include <deque>
+#include <set>
+
+namespace uprobectl::saved {
+
+// Receives the records of a saved run. Its flush() is not called.
+class RunReplay : public RunRecordCopy {
+public:
+  using RunRecordCopy::write;
+  // The first call. An error ends the reading.
+  virtual Result<void> begin(const RunQuestion& question) = 0;
+};
+
+// Not thread-safe.
+class RunReader {
+public:
+  explicit RunReader(RunReplay& replay) : replay_(replay) {} // borrowed
+
+  // Takes the next bytes of the file, in any pieces, and replays the records that are complete.
+  // Fails with corrupt or unsupported, and with what RunReplay::begin() returns. After an error
+  // nothing more can be added.
+  Result<void> add(Bytes bytes);
+
+  std::uint64_t whole_bytes() const { return whole_bytes_; } // up to the end of the last chunk
+  bool is_in_chunk() const { return !pending_.empty(); }     // the file goes on
+  bool has_ended() const { return has_ended_; }              // the run ended in order
+
+private:
+  Result<void> take_head(Bytes bytes);
+  Result<void> take_chunk(ChunkKind kind, Bytes content);
+  bool replay(ChunkKind kind, Bytes content);
+  bool read_stack(class FieldReader& fields, unwind::Stack& stack);
+  bool read_frame(class FieldReader& fields, unwind::Frame& frame);
+  bool read_probe(class FieldReader& fields, const ProbePoint*& point);
+  template <typename Record>
+  bool replay_record(Bytes content);
+  bool replay_event(Bytes content);
+  bool replay_count(Bytes content);
+  bool replay_call(Bytes content);
+  bool replay_histogram(Bytes content);
+  bool replay_stack(Bytes content);
+  bool replay_probe_end(Bytes content);
+  bool add_file(Bytes content);
+  bool add_probe(Bytes content);
+  bool add_module(Bytes content);
+  bool add_place(Bytes content);
+
+  RunReplay& replay_;
+  std::string pending_; // the beginning of a chunk
+  std::uint64_t whole_bytes_ = 0;
+  bool has_head_ = false;
+  bool has_begun_ = false;
+  bool has_ended_ = false;
+  Arch arch_ = host_arch;
+  std::vector<std::shared_ptr<const ProbedBinary>> files_;
+  std::deque<ProbePoint> probes_; // receivers keep their addresses
+  std::vector<std::unique_ptr<symbolize::Module>> modules_;
+  std::deque<std::string> mappings_; // names of places_
+  std::vector<symbolize::ModuleAddress> places_;
+  unwind::Stack stack_;                // of the last stack chunk
+  std::set<std::uint64_t> open_calls_; // ids
+};
+
+} // namespace uprobectl::saved

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saved/run_writer.hpp"
+
+#include "saved/descriptions.hpp"
+
+#include <fmt/format.h>
+
+namespace uprobectl::saved {
+
+namespace {
+
+// Bounds the memory of a long run with code that is made at run time.
+constexpr std::size_t max_numbered_places = 1U << 18;
+
+void append_word(std::string& out, std::uint32_t value) {
+  for (unsigned shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift & 0xffU);
+}
+
+} // namespace
+
+RunWriter::RunWriter(OutputBuffer& out, bool flushes_buffer, const RunQuestion& question)
+    : out_(out), flushes_buffer_(flushes_buffer) {
+  out_.draft() += magic;
+  append_word(out_.draft(), format_version);
+  write_chunk(ChunkKind::question, question);
+}
+
+// Returns the position of the content in the draft.
+std::size_t RunWriter::begin_chunk(ChunkKind kind) {
+  append_word(out_.draft(), static_cast<std::uint32_t>(kind));
+  append_word(out_.draft(), 0);
+  return out_.draft().size();
+}
+
+void RunWriter::end_chunk(std::size_t begin) {
+  std::string& draft = out_.draft();
+  const std::size_t size = draft.size() - begin;
+  if (size > max_chunk_bytes) {
+    draft.resize(begin - chunk_head_bytes);
+    ++too_large_;
+    return;
+  }
+  for (std::size_t i = 0; i < 4; ++i) draft[begin - 4 + i] = static_cast<char>(size >> (8 * i));
+  out_.commit();
+}
+
+template <typename... Fields>
+void RunWriter::write_chunk(ChunkKind kind, const Fields&... fields) {
+  const std::size_t begin = begin_chunk(kind);
+  FieldWriter(out_.draft())(fields...);
+  end_chunk(begin);
+}
+
+std::uint32_t RunWriter::number_file(const ProbedBinary& binary) {
+  const auto [known, is_new] =
+      files_.try_emplace(&binary, static_cast<std::uint32_t>(files_.size()));
+  if (is_new) write_chunk(ChunkKind::file, binary);
+  return known->second;
+}
+
+std::uint32_t RunWriter::number_probe(const ProbePoint* point) {
+  if (point == nullptr) return 0;
+  const auto [known, is_new] =
+      probes_.try_emplace(point, static_cast<std::uint32_t>(probes_.size() + 1));
+  if (is_new) write_chunk(ChunkKind::probe, number_file(*point->binary), *point);
+  return known->second;
+}
+
+std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
+  const auto [known, is_new] =
+      modules_.try_emplace(&module, static_cast<std::uint32_t>(modules_.size() + 1));
+  if (is_new)
+    write_chunk(ChunkKind::module,
+                symbolize::Module::Recorded{.path = module.path(),
+                                            .entry = module.entry(),
+                                            .begin = module.begin(),
+                                            .build_id = module.build_id(),
+                                            .has_image = module.has_addresses()});
+  return known->second;
+}
+
+std::size_t RunWriter::PlaceHash::operator()(const PlaceKey& key) const {
+  constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15; // 2^64 / the golden ratio
+  const std::uint64_t module = std::hash<const void*>()(key.module);
+  return static_cast<std::size_t>((key.address ^ module << 20U) * golden_ratio >> 16U);
+}
+
+std::uint32_t RunWriter::number_place(const unwind::Frame& frame) {
+  if (!frame.place) return 0;
+  const unwind::ModuleAddress& place = *frame.place;
+  const auto [known, is_new] =
+      places_.try_emplace({place.module, place.address.value, place.offset.value, place.mapping},
+                          static_cast<std::uint32_t>(places_.size() + 1));
+  if (!is_new) return known->second;
+  const std::uint32_t module = place.module != nullptr ? number_module(*place.module) : 0;
+  const auto symbolized = frame.symbolized();
+  const std::size_t begin = begin_chunk(ChunkKind::place);
+  FieldWriter fields(out_.draft());
+  fields(module, place.address, place.offset, place.mapping);
+  if (symbolized != nullptr) fields(*symbolized);
+  end_chunk(begin);
+  return known->second;
+}
+
+// Sets numbers_. A chunk cannot begin in another one, so places precede what refers to them.
+void RunWriter::number_places(const unwind::Stack& stack) {
+  if (places_.size() + stack.frames.size() > max_numbered_places && !places_.empty()) {
+    write_chunk(ChunkKind::forget);
+    places_.clear();
+  }
+  numbers_.clear();
+  for (const unwind::Frame& frame : stack.frames) numbers_.push_back(number_place(frame));
+}
+
+void RunWriter::write_frame(const unwind::Frame& frame, std::uint32_t place) {
+  FieldWriter fields(out_.draft());
+  fields(frame.pc);
+  fields.choice(frame.found_by, unwind::FoundBy::kernel_walk);
+  fields(frame.inline_depth, place);
+}
+
+// number_places() must precede the chunk.
+void RunWriter::write_frames(const unwind::Stack& stack) {
+  FieldWriter fields(out_.draft());
+  fields(stack.frames.size());
+  for (std::size_t i = 0; i < stack.frames.size(); ++i) write_frame(stack.frames[i], numbers_[i]);
+  fields.choice(stack.end, unwind::End::too_many);
+  const bool is_complete = stack.end == unwind::End::outermost || stack.end == unwind::End::unknown;
+  fields(stack.address, is_complete ? std::string() : unwind::explain_end(stack));
+}
+
+void RunWriter::write(const StackSample& sample) {
+  number_places(*sample.stack);
+  const std::size_t begin = begin_chunk(ChunkKind::stack);
+  write_frames(*sample.stack);
+  FieldWriter fields(out_.draft());
+  fields.choice(sample.completeness, StackCompleteness::incomplete);
+  fields(sample.hits, sample.latency_ns, sample.value);
+  end_chunk(begin);
+}
+
+void RunWriter::write(const Event& event) {
+  const std::uint32_t probe = number_probe(event.point);
+  const std::uint32_t caller = event.caller != nullptr ? number_place(*event.caller) : 0;
+  const std::size_t begin = begin_chunk(ChunkKind::event);
+  FieldWriter fields(out_.draft());
+  fields(probe, event, event.stack != nullptr, event.caller != nullptr);
+  if (event.caller != nullptr) write_frame(*event.caller, caller);
+  end_chunk(begin);
+  out_.end_event();
+}
+
+void RunWriter::write(const CountRecord& record) {
+  const std::uint32_t probe = number_probe(record.point);
+  if (record.stack != nullptr) number_places(*record.stack);
+  const std::size_t begin = begin_chunk(ChunkKind::count);
+  FieldWriter fields(out_.draft());
+  fields(probe, record, record.by != nullptr, record.stack != nullptr);
+  if (record.by != nullptr) fields(*record.by);
+  if (record.stack != nullptr) write_frames(*record.stack);
+  end_chunk(begin);
+}
+
+void RunWriter::write(const HistogramRecord& record) {
+  write_chunk(ChunkKind::histogram, number_probe(record.point), record);
+}
+
+void RunWriter::write(const ProbeRecord& record) {
+  write_chunk(ChunkKind::probe_end, number_probe(record.point), record);
+}
+
+void RunWriter::write(const AttachedRecord& record) { write_chunk(ChunkKind::attached, record); }
+void RunWriter::write(const MapEntryRecord& record) { write_chunk(ChunkKind::map_entry, record); }
+void RunWriter::write(const LostRecord& record) { write_chunk(ChunkKind::lost, record); }
+void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
+void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
+void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
+void RunWriter::write(const CallChange& change) {
+  write_chunk(ChunkKind::call, number_probe(change.call.point), change);
+}
+void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
+
+Result<void> RunWriter::flush() {
+  if (flushes_buffer_) out_.flush();
+  if (too_large_ > 0)
+    return fail(ErrorKind::unsupported,
+                fmt::format("the run cannot be saved: a record is larger than {} MiB",
+                            max_chunk_bytes >> 20U));
+  if (flushes_buffer_ && out_.error())
+    return fail(Error(*out_.error()).within("the run cannot be saved"));
+  return {};
+}
+
+void RunWriter::end() { write_chunk(ChunkKind::end); }
+
+} // namespace uprobectl::saved

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saves a run while it goes on: writes its records as chunks (saved/format.hpp).
+#pragma once
+
+#include "output/output.hpp"
+#include "saved/format.hpp"
+
+#include <unordered_map>
+
+namespace uprobectl::saved {
+
+// Whatever ends the program, the file is valid up to its last whole chunk. Not thread-safe.
+class RunWriter final : public RunRecordCopy {
+public:
+  // Writes the head and the question. Borrows the buffer. `flushes_buffer`: flush() writes it all,
+  // even if that blocks; otherwise the owner of the buffer writes it.
+  RunWriter(OutputBuffer& out, bool flushes_buffer, const RunQuestion& question);
+
+  void write(const AttachedRecord& record) override;
+  void write(const Event& event) override;
+  void write(const CountRecord& record) override;
+  void write(const HistogramRecord& record) override;
+  void write(const MapEntryRecord& record) override;
+  void write(const ProbeRecord& record) override;
+  void write(const LostRecord& record) override;
+  void write(const SummaryRecord& record) override;
+  void write(const ErrorRecord& record) override;
+  void write(const StackSample& sample) override;
+  void write(const MessageRecord& message) override;
+  void write(const CallChange& change) override;
+  void flush_rows() override;
+  Result<void> flush() override;
+  void end() override;
+
+private:
+  // A place in code, as it is numbered in the file.
+  struct PlaceKey {
+    const symbolize::Module* module = nullptr;
+    std::uint64_t address = 0;
+    std::uint64_t offset = 0;
+    std::string_view mapping;
+    bool operator==(const PlaceKey&) const = default;
+  };
+  struct PlaceHash {
+    std::size_t operator()(const PlaceKey& key) const;
+  };
+  template <typename... Fields>
+  void write_chunk(ChunkKind kind, const Fields&... fields);
+  std::size_t begin_chunk(ChunkKind kind);
+  void end_chunk(std::size_t begin);
+  std::uint32_t number_file(const ProbedBinary& binary);
+  std::uint32_t number_probe(const ProbePoint* point); // 1 more than in the file; 0: null
+  // The same for the module and the place of a frame.
+  std::uint32_t number_module(const symbolize::Module& module);
+  std::uint32_t number_place(const unwind::Frame& frame);
+  void number_places(const unwind::Stack& stack);
+  void write_frame(const unwind::Frame& frame, std::uint32_t place);
+  void write_frames(const unwind::Stack& stack);
+
+  OutputBuffer& out_;
+  bool flushes_buffer_;
+  std::unordered_map<const ProbedBinary*, std::uint32_t> files_;
+  std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
+  std::unordered_map<const symbolize::Module*, std::uint32_t> modules_;
+  std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
+  std::vector<std::uint32_t> numbers_; // of the places of the present stack
+  std::uint64_t too_large_ = 0;        // chunks that were left out
+};
+
+} // namespace uprobectl::saved

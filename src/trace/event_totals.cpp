@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/event_totals.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace uprobectl {
+
+const ProbePoint* EventTotals::first_place(const ProbePoint& point) {
+  if (!point.static_probe) return &point;
+  if (const auto known = first_places_.find(&point); known != first_places_.end())
+    return known->second;
+  const auto same = std::ranges::find_if(first_places_, [&](const auto& place) {
+    return place.second->binary == point.binary && place.second->symbol == point.symbol;
+  });
+  const ProbePoint* const first = same == first_places_.end() ? &point : same->second;
+  first_places_.emplace(&point, first);
+  return first;
+}
+
+void EventTotals::add(const Event& event) {
+  if (event.point == nullptr) return;
+  const ProbePoint* const point = first_place(*event.point);
+  if (spec_.counts) {
+    // A paired call is one event, at its return.
+    const bool on_return = event.kind == EventKind::on_return && !event.latency_ns;
+    Tally& tally = tallies_[{point, on_return, by_process_ ? event.pid : 0}];
+    if (tally.count++ == 0) {
+      tally.probe = event.probe;
+      tally.comm = event.comm;
+    }
+  }
+  if (spec_.histograms && event.latency_ns) uprobectl::add(latencies_[point], *event.latency_ns);
+}
+
+void EventTotals::report(std::uint64_t since_ns, std::uint64_t until_ns, Output& output) const {
+  std::vector<const std::pair<const Key, Tally>*> counts;
+  for (const auto& tally : tallies_) counts.push_back(&tally);
+  // Equal counts are in the order of the request.
+  std::ranges::sort(counts, [](const auto* a, const auto* b) {
+    return std::tuple(b->second.count, a->second.probe, a->first.on_return, a->first.pid) <
+           std::tuple(a->second.count, b->second.probe, b->first.on_return, b->first.pid);
+  });
+  if (spec_.top && counts.size() > *spec_.top) counts.resize(*spec_.top);
+  for (const auto* each : counts) {
+    const auto& [key, tally] = *each;
+    output.write(CountRecord{.point = key.point,
+                             .on_return = key.on_return,
+                             .count = tally.count,
+                             .pid = by_process_ ? std::optional(key.pid) : std::nullopt,
+                             .comm = tally.comm,
+                             .since_ns = since_ns,
+                             .time_ns = until_ns});
+  }
+  std::vector<const std::pair<const ProbePoint* const, Histogram>*> histograms;
+  for (const auto& measured : latencies_) histograms.push_back(&measured);
+  std::ranges::sort(histograms,
+                    [](const auto* a, const auto* b) { return a->second.count > b->second.count; });
+  if (spec_.top && histograms.size() > *spec_.top) histograms.resize(*spec_.top);
+  for (const auto* each : histograms)
+    output.write(HistogramRecord{.point = each->first,
+                                 .in_nanoseconds = true,
+                                 .histogram = each->second,
+                                 .since_ns = since_ns,
+                                 .time_ns = until_ns});
+  output.flush_rows();
+}
+
+} // namespace uprobectl

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/saved_report.hpp"
+
+#include "saved/run_reader.hpp"
+#include "trace/event_totals.hpp"
+#include "trace/graph_run.hpp"
+#include "trace/hit_stacks.hpp"
+#include "trace/report.hpp"
+#include "trace/run_loop.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Writes the records of a saved run to an output.
+class Report final : public saved::RunReplay {
+public:
+  Report(const ReportRequest& request, Output& output)
+      : request_(request), output_(output),
+        totals_of_events_(request.aggregates, request.count_by_process) {}
+
+  Result<void> begin(const saved::RunQuestion& question) override {
+    if (const auto option = option_for_events(); !option.empty() && !question.sends_events)
+      return refuse(option, "its hits were only counted");
+    if (request_.graph && !question.graph)
+      return refuse(request_.graph->shows_calls ? "--graph" : "--report",
+                    "it was saved without --graph or --report");
+    if (question.graph && !computes_totals()) set_graph(*question.graph);
+    for (const ExportRequest& each : request_.exports)
+      if (has_only_stacks(each.format) && !question.has_stacks)
+        return refuse(each.option, "it was saved without --stack");
+    auto exports = Exports::open(request_.exports);
+    if (!exports) return fail(std::move(exports).error());
+    exports_ = std::move(*exports);
+    exported_ = {.title = question.command,
+                 .start = {},
+                 .timed = question.weighs_time || question.graph,
+                 .value_unit = question.value_unit,
+                 .view = question.view,
+                 .sends_calls = question.graph.has_value(),
+                 .sends_stacks = question.has_stacks,
+                 .sends_events = question.sends_events,
+                 .sends_latencies = question.sends_latencies};
+    return {};
+  }
+
+  void write(const AttachedRecord& record) override {
+    first_ns_ = record.monotonic_ns;
+    exported_.start = {.monotonic_ns = record.monotonic_ns,
+                       .boottime_ns = record.boottime_ns,
+                       .realtime_ns = record.realtime_ns};
+    begin_exports();
+    output_.write(record);
+  }
+
+  void write(const CallChange& change) override {
+    if (!graph_spec_) return;
+    if (change.kind == CallChange::Kind::root)
+      roots_.insert(change.call.probe);
+    else if (change.has_event || !waiting_changes_.empty())
+      waiting_changes_.push_back(change);
+    else
+      graph().replay(change, nullptr);
+  }
+
+  void write(const Event& event) override {
+    replay_waiting(event);
+    ++events_;
+    last_ns_ = std::max(last_ns_, event.time_ns);
+    if (event.latency_ns) has_latencies_ = true;
+    const bool is_shown = shows(event);
+    if (is_shown && waiting_) exports_->take(*waiting_);
+    waiting_.reset();
+    if (!is_shown) return;
+    ++shown_;
+    begin_exports();
+    if (!graph_spec_) exports_->take(event);
+    if (computes_totals())
+      totals_of_events_.add(event);
+    else if (graph_spec_)
+      return;
+    else if (!request_.hides_events)
+      output_.write(event);
+  }
+
+  // The event follows that decides whether the stack is shown.
+  void write(const StackSample& sample) override {
+    ++totals_.all;
+    if (sample.completeness == StackCompleteness::truncated) ++totals_.truncated;
+    if (sample.completeness == StackCompleteness::incomplete) ++totals_.failed;
+    begin_exports();
+    if (is_filtered())
+      waiting_ = sample;
+    else
+      exports_->take(sample);
+  }
+
+  void write(const SummaryRecord& record) override {
+    summary_ = record;
+    report_totals(first_ns_ + record.duration_ns);
+    if (!is_filtered()) return output_.write(record);
+    SummaryRecord shown = record;
+    shown.events = shown_;
+    output_.write(shown);
+  }
+
+  void write(const CountRecord& record) override {
+    begin_exports();
+    exports_->take(record);
+    output_.write(record);
+  }
+  void write(const HistogramRecord& record) override {
+    begin_exports();
+    exports_->take(record);
+    output_.write(record);
+  }
+  void write(const MapEntryRecord& record) override { output_.write(record); }
+  void write(const ProbeRecord& record) override {
+    report_totals(last_ns_);
+    output_.write(record);
+  }
+  void write(const LostRecord& record) override {
+    begin_exports();
+    exports_->take(record);
+    output_.write(record);
+  }
+  void write(const ErrorRecord& record) override {
+    output_.fail(record.error, record.target, record.request);
+  }
+  void write(const MessageRecord& message) override {
+    output_.buffer().flush(); // as the run did
+    switch (message.kind) {
+    case MessageRecord::Kind::detail:
+      return output_.detail(message.text);
+    case MessageRecord::Kind::status:
+      return output_.status(message.text);
+    case MessageRecord::Kind::warning:
+      return output_.warn(message.text);
+    case MessageRecord::Kind::notice:
+      return output_.notice(message.text);
+    }
+  }
+  void flush_rows() override { output_.flush_rows(); }
+  Result<void> flush() override { return {}; }
+  void end() override {}
+
+  // Writes the files.
+  Result<void> finish() {
+    report_totals(last_ns_);
+    const bool needs_latencies = is_filtered() || request_.aggregates.histograms;
+    if (needs_latencies && events_ > 0 && !has_latencies_)
+      return refuse(request_.min_latency ? "--min-latency" : "--histogram",
+                    "it was saved without --latency");
+    std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
+    const StackTotals* totals = &totals_;
+    if (summary_) {
+      duration = std::chrono::nanoseconds(summary_->duration_ns);
+      if (!summary_->stacks) totals = nullptr; // the kernel counted them
+    }
+    if (!exports_) return {};
+    begin_exports();
+    const auto passed = static_cast<std::uint64_t>(duration.count());
+    const ClockReading end{.monotonic_ns = exported_.start.monotonic_ns + passed,
+                           .boottime_ns = exported_.start.boottime_ns + passed,
+                           .realtime_ns = exported_.start.realtime_ns + passed};
+    const std::vector<Error> errors =
+        exports_->finish({.summary = flame_graph_subtitle(duration, totals), .time = end});
+    for (const Error& error : errors) output_.fail(error);
+    return {};
+  }
+
+private:
+  static std::unexpected<Error> refuse(std::string_view option, std::string_view reason) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} cannot be answered from this run: {}", option, reason));
+  }
+
+  void set_graph(const saved::RunQuestion::Graph& asked) {
+    graph_spec_ = GraphSpec{
+        .shows_calls = asked.shows_calls,
+        .reports = asked.reports,
+        .report = asked.report,
+        .depth = asked.depth,
+        .min_latency = std::chrono::nanoseconds(static_cast<std::int64_t>(asked.min_latency_ns))};
+    if (request_.min_latency) graph_spec_->min_latency = *request_.min_latency;
+    if (!request_.graph) return;
+    const ReportRequest::Graph& graph = *request_.graph;
+    graph_spec_->shows_calls = graph.shows_calls;
+    graph_spec_->reports = graph.reports;
+    graph_spec_->depth = graph.depth;
+    if (graph.report) graph_spec_->report = *graph.report;
+  }
+
+  // The roots are known when the first call is.
+  GraphRun& graph() {
+    if (!graph_) {
+      graph_.emplace(*graph_spec_, roots_, false, output_.is_json(), output_);
+      begin_exports();
+      graph_->add(*exports_);
+    }
+    return *graph_;
+  }
+
+  void replay_waiting(const Event& event) {
+    for (const CallChange& change : waiting_changes_)
+      graph().replay(change, change.has_event ? &event : nullptr);
+    waiting_changes_.clear();
+  }
+
+  bool computes_totals() const {
+    return request_.aggregates.counts || request_.aggregates.histograms;
+  }
+  // Once, where the run itself would have done it: before the records of the end.
+  void report_totals(std::uint64_t until_ns) {
+    if (std::exchange(has_reported_totals_, true)) return;
+    if (computes_totals()) totals_of_events_.report(first_ns_, until_ns, output_);
+    if (graph_) graph_->write_report();
+  }
+
+  // Returns an option that is answered from the events; empty if there is none.
+  std::string_view option_for_events() const {
+    if (request_.min_latency) return "--min-latency";
+    if (request_.aggregates.counts) return "--count";
+    return request_.aggregates.histograms ? "--histogram" : "";
+  }
+
+  // The clocks at the start precede everything else.
+  void begin_exports() {
+    if (!std::exchange(has_begun_exports_, true)) exports_->begin(exported_);
+  }
+
+  // Of calls that were nested, the graph leaves out the short ones.
+  bool is_filtered() const { return request_.min_latency && !graph_spec_; }
+  bool shows(const Event& event) const {
+    if (!is_filtered()) return true;
+    return event.latency_ns &&
+           *event.latency_ns >= static_cast<std::uint64_t>(request_.min_latency->count());
+  }
+
+  const ReportRequest& request_;
+  Output& output_;
+  std::unique_ptr<Exports> exports_; // set by begin()
+  ExportedRun exported_;
+  bool has_begun_exports_ = false;
+  std::optional<StackSample> waiting_; // of the next event
+  StackTotals totals_;
+  std::optional<SummaryRecord> summary_;
+  std::uint64_t first_ns_ = 0;
+  std::uint64_t last_ns_ = 0;
+  std::uint64_t events_ = 0;
+  std::uint64_t shown_ = 0;
+  bool has_latencies_ = false;
+  EventTotals totals_of_events_;
+  bool has_reported_totals_ = false;
+  std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
+  std::set<std::uint32_t> roots_;       // numbers of probes
+  std::optional<GraphRun> graph_;
+  std::vector<CallChange> waiting_changes_; // of the next event
+};
+
+// A file or a pipe. A signal ends the reading of a file. The writer of a pipe gets the signal, too,
+// and what it writes then is still read.
+class Source {
+public:
+  static Result<Source> open(const std::string& path) {
+    auto signals = SignalWatch::start();
+    if (!signals) return fail(std::move(signals).error());
+    UniqueFd file;
+    if (path != "-") {
+      file = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+      if (!file) return fail(system_error(errno, path));
+    }
+    return Source(std::move(file), std::move(*signals));
+  }
+
+  // Returns no bytes at the end.
+  Result<Bytes> read() {
+    for (;;) {
+      if (!wait()) return Bytes();
+      const ssize_t size = ::read(fd_, buffer_.data(), buffer_.size());
+      if (size >= 0) return Bytes(buffer_).first(static_cast<std::size_t>(size));
+      if (errno != EINTR && errno != EAGAIN) return fail(system_error(errno, "cannot read"));
+    }
+  }
+
+private:
+  Source(UniqueFd file, SignalWatch signals)
+      : file_(std::move(file)), fd_(file_ ? file_.get() : STDIN_FILENO),
+        signals_(std::move(signals)), buffer_(std::size_t{256} << 10U) {}
+
+  // Waits for bytes. Returns false if the reading ends before.
+  bool wait() {
+    for (;;) {
+      if (signals_.arrived() && !deadline_) {
+        struct stat status{};
+        const bool is_file = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
+        if (is_file) return false;
+        deadline_ = Clock::now() + flush_timeout;
+      }
+      if (deadline_ && (signals_.count() > 1 || Clock::now() >= *deadline_)) return false;
+      std::array<pollfd, 2> polled = {{{.fd = fd_, .events = POLLIN, .revents = 0},
+                                       {.fd = signals_.fd(), .events = POLLIN, .revents = 0}}};
+      const auto timeout = deadline_ ? poll_timeout : std::chrono::milliseconds(-1);
+      if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) < 0) continue;
+      if (polled[0].revents != 0) return true;
+    }
+  }
+
+  UniqueFd file_;
+  int fd_;
+  SignalWatch signals_;
+  std::vector<std::byte> buffer_;
+  std::optional<Clock::time_point> deadline_; // set by a signal
+};
+
+} // namespace
+
+Result<void> report_saved_run(const ReportRequest& request, Output& output) {
+  const std::string name = request.path == "-" ? "stdin" : request.path;
+  auto source = Source::open(request.path);
+  if (!source) return fail(std::move(source).error());
+  Report report(request, output);
+  saved::RunReader reader(report);
+  Result<void> taken;
+  while (taken && !output.buffer().closed()) {
+    const auto bytes = source->read();
+    if (!bytes) return fail(Error(bytes.error()).within(name));
+    if (bytes->empty()) break;
+    taken = reader.add(*bytes);
+    output.buffer().flush();
+  }
+  output.flush_rows();
+  if (taken && reader.whole_bytes() == 0)
+    taken =
+        fail(ErrorKind::corrupt, reader.is_in_chunk() ? "not a saved run" : "the file is empty");
+  const bool is_cut = taken && !reader.has_ended() && !output.buffer().closed();
+  if (is_cut)
+    output.notice(fmt::format("{}: the run is cut off at byte {:#x}{}: what it recorded after that "
+                              "is missing",
+                              name, reader.whole_bytes(),
+                              reader.is_in_chunk() ? ", within a record" : ""));
+  if (taken || taken.error().kind == ErrorKind::corrupt)
+    if (auto written = report.finish(); !written && taken) taken = std::move(written);
+  if (!taken) return fail(std::move(taken).error().within(name));
+  return {};
+}
+
+} // namespace uprobectl

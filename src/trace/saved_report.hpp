@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports a saved run as the run itself did, from a file or while it is still going on.
+#pragma once
+
+#include "trace/trace.hpp"
+
+namespace uprobectl {
+
+struct ReportRequest {
+  std::string path; // "-": stdin
+  std::vector<ExportRequest> exports = {};
+  bool hides_events = false;                                // events are not written
+  std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
+  AggregateSpec aggregates = {}; // computed from the events, instead of showing them
+  bool count_by_process = false;
+  // How calls are shown that the run has nested; nullopt: as the run did.
+  struct Graph {
+    bool shows_calls = false;
+    bool reports = false;
+    std::optional<std::uint32_t> depth = {};
+    std::optional<ReportOptions> report = {};
+  };
+  std::optional<Graph> graph = {};
+};
+
+// Writes everything that is whole, and then says so if the saved run is cut off. Fails if it is
+// damaged, or does not have what was asked for.
+Result<void> report_saved_run(const ReportRequest& request, Output& output);
+
+} // namespace uprobectl

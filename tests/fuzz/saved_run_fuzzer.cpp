@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A saved run. Its first byte says how many bytes are read at a time; the head of the file is
+// added.
+#include "output/exports.hpp"
+#include "saved/run_reader.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fcntl.h>
+
+using namespace uprobectl;
+
+namespace {
+
+// Uses all that it receives, as `report` does.
+class Replay final : public saved::RunReplay {
+public:
+  Replay(RecordFormatter& text, RecordFormatter& json, Exports& files)
+      : text_(text), json_(json), files_(files) {}
+  Result<void> begin(const saved::RunQuestion&) override { return {}; }
+  void write(const AttachedRecord& record) override { write_both(record); }
+  void write(const Event& event) override { write_both(event); }
+  void write(const CountRecord& record) override { write_both(record); }
+  void write(const HistogramRecord& record) override { write_both(record); }
+  void write(const MapEntryRecord& record) override { write_both(record); }
+  void write(const ProbeRecord& record) override { write_both(record); }
+  void write(const LostRecord& record) override { write_both(record); }
+  void write(const SummaryRecord& record) override { write_both(record); }
+  void write(const ErrorRecord& record) override { write_both(record); }
+  void write(const StackSample& stack) override { files_.take(stack); }
+  void write(const MessageRecord&) override {}
+  void write(const CallChange&) override {}
+  void flush_rows() override { text_.flush_rows(); }
+  Result<void> flush() override { return {}; }
+  void end() override {}
+
+private:
+  void write_both(const auto& record) {
+    text_.write(record);
+    json_.write(record);
+  }
+
+  RecordFormatter& text_;
+  RecordFormatter& json_;
+  Exports& files_;
+};
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  constexpr std::string_view head{"uprobrun\1\0\0\0", 12};
+  const std::string file = std::string(head) + std::string(data + 1, data + size);
+  const std::size_t step = std::size_t{data[0]} * 16 + 1;
+  const UniqueFd nowhere{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  OutputBuffer text(nowhere.get());
+  OutputBuffer json(nowhere.get());
+  const auto text_formatter = make_text_formatter(text, {.aligned = (data[0] & 1U) != 0});
+  const auto json_formatter = make_json_formatter(json);
+  const ExportRequest folded{.path = "/dev/null", .format = ExportFormat::folded};
+  auto files = Exports::open(std::span(&folded, 1));
+  if (!files) std::abort();
+  Replay replay(*text_formatter, *json_formatter, **files);
+  (*files)->begin({});
+  saved::RunReader reader(replay);
+  for (std::size_t at = 0; at < file.size(); at += step) {
+    const auto piece = std::string_view(file).substr(at, step);
+    if (!reader.add(std::as_bytes(std::span(piece)))) break;
+    if (reader.whole_bytes() > std::min(at + step, file.size())) std::abort();
+  }
+  static_cast<void>((*files)->finish({}));
+  return 0;
+}

@@ -1,0 +1,165 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # started_pid: set by the harness
+# Runs that attach --save keeps, and report prints.
+
+saved_scenarios() {
+  scenario 'report prints what the run has printed, as text' reports_alike ''
+  scenario 'report prints what the run has printed, as JSON' reports_alike --json
+  scenario 'report writes the stacks that the run has written' reports_stacks
+  scenario 'report does not need the files that were probed' reports_without_files
+  scenario 'report does not show calls below --min-latency' reports_slow_calls
+  scenario 'report counts and measures events that the run has only shown' reports_totals
+  scenario 'report of a run that is cut off anywhere has what is whole' reports_cut_runs
+  scenario 'a killed run has what happened 100 ms before' reports_killed_run
+  scenario 'a run is reported while it goes on' reports_stream
+  scenario 'a run that cannot be saved fails, and says why' tells_unsaved
+}
+
+# Runs attach on the program `depths`, then report with the options of text and JSON.
+save_depths() { # FORMAT FUNCTION OPTION…
+  format=$1 function=$2
+  shift 2
+  # shellcheck disable=SC2086 # no word, or one
+  "$UPROBECTL" attach -d 120 --save run $format "$@" --command-output said "$FIXTURES/depths" "$function" -- \
+    "$FIXTURES/depths" plain 20 >live 2>err || fail "attach $* fails: $(cat err)"
+  [ -s live ] || fail "attach $* prints nothing"
+  # shellcheck disable=SC2086
+  "$UPROBECTL" report $format run >out 2>again || fail "report of $* fails: $(cat again)"
+  cmp live out || fail "report prints something else for: $format $*"
+  grep -v '^probing ' err | cmp - again || fail "report has other messages for: $format $*: $(cat again)"
+}
+
+reports_alike() { # FORMAT
+  save_depths "$1" depth_leaf
+  save_depths "$1" 'depth_*' --args n:s32,p:str@arg1 --regs
+  save_depths "$1" depth_leaf --latency --stack
+  save_depths "$1" depth_leaf --stack=fp
+  save_depths "$1" depth_leaf --stack --lines
+  save_depths "$1" depth_middle --caller -r
+  save_depths "$1" 'depth_*' --count --interval 100ms
+  save_depths "$1" depth_leaf --count --stack
+  save_depths "$1" depth_middle --histogram --latency
+  save_depths "$1" depth_leaf -n 5 --sample 1/2
+}
+
+reports_stacks() {
+  # shellcheck disable=SC2043 # more may follow
+  for how in '--stack' '--stack --latency' '--count --stack=fp' '--count --stack --stack-size 256'; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" attach -d 120 --save run $how --folded folded --flamegraph picture.svg "$FIXTURES/depths" \
+      depth_leaf -- "$FIXTURES/depths" plain 20 >live 2>err || fail "attach $how fails: $(cat err)"
+    "$UPROBECTL" report --folded again --flamegraph again.svg run >out 2>err || fail "report fails: $(cat err)"
+    [ -s folded ] || fail "attach $how has no stacks"
+    cmp folded again || fail "other lines for $how"
+    cmp picture.svg again.svg || fail "another picture for $how"
+    cmp live out || fail "other records for $how"
+  done
+  "$UPROBECTL" attach -d 120 --save run "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 1 >live 2>err ||
+    fail "attach fails: $(cat err)"
+  "$UPROBECTL" report --folded again run >out 2>err && fail 'stacks of a run without them are promised'
+  expect_match 'error' '--folded cannot be answered from this run: it was saved without --stack' "$(cat err)"
+}
+
+reports_without_files() {
+  cp "$FIXTURES/depths" depths
+  "$UPROBECTL" attach -j -d 120 --save run --stack ./depths depth_leaf -- ./depths plain 3 >live 2>err ||
+    fail "attach fails: $(cat err)"
+  rm depths
+  "$UPROBECTL" report -j run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'symbols' 3 "$(grep -c '"index":1,.*"symbol":"depth_middle"' out)"
+  cmp live out || fail 'report prints something else'
+}
+
+# fixtures/workload/frames.c rests 25 times, 5 of them for 200 ms.
+reports_slow_calls() {
+  start_program target "$FIXTURES/frames" nap --wait --hold
+  start_attach -j -d 120 -p "$started_pid" --save run --latency "$FIXTURES/frames" nap
+  let_it_call target "$started_pid"
+  stop_attach
+  "$UPROBECTL" report -j --min-latency 100ms run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'slow calls' 5 "$(count_records event)"
+  expect_equal 'events of the summary' 5 "$(records summary | field events)"
+}
+
+reports_totals() {
+  "$UPROBECTL" attach -d 120 --save run "$FIXTURES/depths" depth_leaf depth_middle -- "$FIXTURES/depths" plain 20 \
+    >live 2>err || fail "attach fails: $(cat err)"
+  "$UPROBECTL" report --count run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'counts' '20 depth_leaf 20 depth_middle' "$(tr '\t\n' '  ' <out | sed 's/ $//')"
+  "$UPROBECTL" report --count --per-process --top 1 run >out 2>err || fail "report fails: $(cat err)"
+  expect_match 'the first of each process' '^20	[0-9]+	depths	depth_leaf$' "$(cat out)"
+  "$UPROBECTL" report --histogram run >out 2>err && fail 'latencies of a run without them are promised'
+  expect_match 'error' '--histogram cannot be answered from this run: it was saved without --latency' "$(cat err)"
+  "$UPROBECTL" attach -d 120 --save run --latency "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 20 \
+    >live 2>err || fail "attach fails: $(cat err)"
+  "$UPROBECTL" report --histogram run >out 2>err || fail "report fails: $(cat err)"
+  expect_match 'the number of calls' '^depth_leaf	ns	20	' "$(cat out)"
+}
+
+# Sets $whole: how many bytes are whole chunks of those before CUT.
+report_cut_run() { # CUT
+  head -c "$1" run >part
+  "$UPROBECTL" report -j part >out 2>err || fail "report of $1 bytes fails: $(cat err)"
+  whole=$((0x$(sed -n 's/.*warning: part: the run is cut off at byte 0x\([0-9a-f]*\).*/\1/p' err)))
+  head -c "$(wc -c <out)" live | cmp - out || fail "report of $1 bytes prints something else"
+}
+
+reports_cut_runs() {
+  "$UPROBECTL" attach -j -d 120 --save run "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 5 >live 2>err ||
+    fail "attach fails: $(cat err)"
+  size=$(wc -c <run) cut=13 boundary=0
+  while [ "$cut" -lt "$size" ]; do
+    report_cut_run "$cut"
+    [ "$whole" -le "$cut" ] || fail "of $cut bytes $whole are whole"
+    [ "$whole" -eq "$cut" ] || expect_match 'where it ends' 'within a record' "$(cat err)"
+    if [ "$whole" -gt "$boundary" ]; then # the end of a chunk
+      boundary=$whole
+      report_cut_run "$boundary"
+      expect_equal 'whole bytes' "$boundary" "$whole"
+      ! file_says err 'within a record' || fail "$boundary bytes are said to end within a record"
+    fi
+    cut=$((cut + 17))
+  done
+  head -c "$boundary" run >part
+  echo damaged damaged damaged >>part
+  "$UPROBECTL" report part >out 2>err && fail 'a damaged run is reported as whole'
+  expect_match 'error' '^uprobectl: error: part: the saved run is damaged: ' "$(cat err)"
+}
+
+reports_killed_run() {
+  start_program target "$FIXTURES/workload" --wait --hold --calls 7
+  start_attach -p "$started_pid" --save run -d 100 "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  sleep 0.1
+  kill -KILL "$(cat attach.pid)"
+  "$UPROBECTL" report -j run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'events' 7 "$(count_records event)"
+  expect_match 'that the run did not end' '^uprobectl: warning: run: the run is cut off at byte' "$(cat err)"
+  wait_until 60 test -s status
+}
+
+reports_stream() {
+  start_program target "$FIXTURES/workload" --wait --hold --calls 4
+  pid=$started_pid
+  ("$UPROBECTL" attach --save - -p "$pid" -d 3 "$FIXTURES/workload" work_six 2>err | tee run |
+    "$UPROBECTL" report -j - >out 2>said; echo $? >status) &
+  wait_until 30 file_says err '^probing ' || fail "attach does not start: $(cat err)"
+  let_it_call target "$pid"
+  wait_until 2 file_says out '"type":"event"' || fail 'events are not reported while the run goes on'
+  attach_ends_with 0
+  expect_equal 'events' 4 "$(count_records event)"
+  "$UPROBECTL" report -j run >again 2>said || fail "report fails: $(cat said)"
+  cmp out again || fail 'the stream is another run'
+}
+
+tells_unsaved() {
+  attach_fails_with 2 --save - -j -p "$$" "$FIXTURES/depths" depth_leaf
+  mkfifo pipe
+  attach_fails_with 2 --save pipe -p "$$" "$FIXTURES/depths" depth_leaf
+  attach_fails_with 1 --save no/such/run -p "$$" "$FIXTURES/depths" depth_leaf
+  expect_match 'error' 'cannot write no/such/run: no such file or directory' "$(cat err)"
+  "$UPROBECTL" attach -j -d 60 --save out -o out "$FIXTURES/depths" depth_leaf -- true >said 2>err &&
+    fail 'the records are overwritten'
+  expect_match 'error' '--save would overwrite the records' "$(cat err)"
+}

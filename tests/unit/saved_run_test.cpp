@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saved/run_reader.hpp"
+#include "saved/run_writer.hpp"
+
+#include <catch2/catch.hpp>
+#include <fcntl.h>
+#include <functional>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace uprobectl;
+using namespace std::literals;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// What is written to a descriptor.
+std::string written(const std::function<void(int)>& write) {
+  const UniqueFd file{memfd_create("saved-run-test", MFD_CLOEXEC)};
+  write(file.get());
+  std::string text(1 << 16, '\0');
+  const ssize_t size = pread(file.get(), text.data(), text.size(), 0);
+  text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  return text;
+}
+
+std::string save(const std::function<void(saved::RunWriter&)>& use,
+                 const saved::RunQuestion& question = {}) {
+  return written([&](int fd) {
+    OutputBuffer out(fd);
+    saved::RunWriter writer(out, true, question);
+    use(writer);
+  });
+}
+
+// Writes what it receives as JSON, and remembers the rest.
+class JsonReplay final : public saved::RunReplay {
+public:
+  explicit JsonReplay(OutputBuffer& out) : json(make_json_formatter(out)) {}
+  Result<void> begin(const saved::RunQuestion& asked) override {
+    question = asked;
+    return {};
+  }
+  void write(const AttachedRecord& record) override { json->write(record); }
+  void write(const Event& event) override { json->write(event); }
+  void write(const CountRecord& record) override { json->write(record); }
+  void write(const HistogramRecord& record) override { json->write(record); }
+  void write(const MapEntryRecord& record) override { json->write(record); }
+  void write(const ProbeRecord& record) override { json->write(record); }
+  void write(const LostRecord& record) override { json->write(record); }
+  void write(const SummaryRecord& record) override { json->write(record); }
+  void write(const ErrorRecord& record) override { json->write(record); }
+  void write(const StackSample& stack) override {
+    std::string text;
+    for (const auto& frame : stack.stack->frames) text += display_frame(frame) + ";";
+    stacks.push_back(text + std::string(missing_frames_label(stack.completeness)) + " " +
+                     std::to_string(stack.hits) + " " + unwind::explain_end(*stack.stack));
+  }
+  void write(const MessageRecord& message) override { messages.emplace_back(message.text); }
+  void write(const CallChange&) override {}
+  void flush_rows() override {}
+  Result<void> flush() override { return {}; }
+  void end() override {}
+
+  std::unique_ptr<RecordFormatter> json;
+  saved::RunQuestion question;
+  std::vector<std::string> stacks;
+  std::vector<std::string> messages;
+};
+
+struct Reading {
+  std::string json;
+  std::vector<std::string> stacks;
+  std::vector<std::string> messages;
+  saved::RunQuestion question;
+  std::optional<Error> error;
+  std::uint64_t whole_bytes = 0;
+  bool has_ended = false;
+};
+
+// `step`: bytes at a time.
+Reading read(std::string_view file, std::size_t step = 1 << 16) {
+  Reading reading;
+  reading.json = written([&](int fd) {
+    OutputBuffer out(fd);
+    JsonReplay replay(out);
+    saved::RunReader reader(replay);
+    for (std::size_t at = 0; at < file.size() && !reading.error; at += step) {
+      const auto taken = reader.add(std::as_bytes(std::span(file.substr(at, step))));
+      if (!taken) reading.error = taken.error();
+    }
+    reading.stacks = replay.stacks;
+    reading.messages = replay.messages;
+    reading.question = replay.question;
+    reading.whole_bytes = reader.whole_bytes();
+    reading.has_ended = reader.has_ended();
+  });
+  return reading;
+}
+
+ProbePoint point() {
+  ProbePoint point;
+  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.target = "f.so",
+                                                                   .path = {"f.so", std::nullopt},
+                                                                   .file = nullptr,
+                                                                   .real_path = "/a/f.so",
+                                                                   .entry_data = {},
+                                                                   .machine = elf::Machine(62),
+                                                                   .build_id = "abcd"});
+  point.request = "f";
+  point.offset = {0x2010};
+  point.image_offset = {0x2010};
+  point.address = {0x4010};
+  point.symbol = "_Z1fv";
+  point.demangled = "ns::f";
+  return point;
+}
+
+// A file of hand-made chunks, as docs/saved-runs.md describes them.
+std::string chunk(std::uint8_t kind, std::string_view content) {
+  return std::string{static_cast<char>(kind), 0, 0, 0} +
+         std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
+}
+const std::string head = "uprobrun\1\0\0\0"s;
+// Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
+// the outermost functions down, no latencies.
+const std::string question = chunk(1, "\1"
+                                      "9\1\1c\1\0\0\0\0\0\0"sv);
+const std::string lost_three = chunk(14, "\3\4full"sv);
+constexpr std::string_view lost_three_json = R"({"type":"lost","count":3,"reason":"full"})"
+                                             "\n";
+
+} // namespace
+
+TEST_CASE("the bytes of a saved run are those that its documentation describes") {
+  const std::string made = save(
+      [](saved::RunWriter& writer) {
+        writer.write(LostRecord{.count = 3, .reason = "full"});
+        writer.end();
+      },
+      {.version = "9", .arch = Arch::x86_64, .command = "c"});
+  CHECK(made == head + question + lost_three + chunk(19, ""));
+  const Reading reading = read(made);
+  CHECK_FALSE(reading.error);
+  CHECK(reading.has_ended);
+  CHECK(reading.json == lost_three_json);
+  CHECK(reading.question.command == "c");
+  CHECK(reading.question.sends_events);
+  CHECK_FALSE(reading.question.has_stacks);
+}
+
+TEST_CASE("an event of a saved run has all that the run has shown of it") {
+  const ProbePoint probed = point();
+  Event event;
+  event.time_ns = 1'000'000'007;
+  event.pid = 42;
+  event.tid = 43;
+  event.cpu = 3;
+  event.comm = "x\"y";
+  event.point = &probed;
+  event.kind = EventKind::on_return;
+  event.typed_arguments = {
+      {.name = "n", .type = ArgumentType::s32, .number = static_cast<std::uint64_t>(-5)},
+      {.name = "s", .type = ArgumentType::string, .bytes = "ab\0c"s, .truncated = true},
+      {.name = "bad", .type = ArgumentType::string, .error = "not resident"},
+      {.name = "p",
+       .typed = DataValue{DataValue::Struct{{"x", DataValue{std::int64_t{-1}}},
+                                            {"y", DataValue{DataValue::Array{DataValue{1.5}}}}}},
+       .type_name = "point"}};
+  event.left_by = ExitKind::return_instruction;
+  event.return_value = 0xffffffffffffffff;
+  event.return_errno = "";
+  event.latency_ns = 830;
+  event.ns_pid = 7;
+  const std::string made = save([&](saved::RunWriter& writer) {
+    writer.write(event);
+    writer.write(event);
+  });
+  const std::string expected =
+      R"({"type":"event","time_ns":1000000007,"pid":42,"ns_pid":7,"tid":43,"comm":"x\"y","cpu":3,)"
+      R"("file":"/a/f.so","entry":null,"symbol":"_Z1fv","demangled":"ns::f","image_offset":"0x2010",)"
+      R"("kind":"return","arguments":[{"name":"n","type":"s32","value":-5,"error":null},)"
+      R"({"name":"s","type":"str","value":"ab\u0000c","error":null,"truncated":true},)"
+      R"({"name":"bad","type":"str","value":null,"error":"not resident","truncated":false},)"
+      R"({"name":"p","type":"point","value":{"x":-1,"y":[1.5]},"error":null}],)"
+      R"("return_value":"0xffffffffffffffff","left_by":"return","latency_ns":830,"stack":null,)"
+      R"("stack_end":null,"caller":null,"registers":null,"map":null,"record_type":null,)"
+      R"("record":null,"raw":null})"
+      "\n";
+  CHECK(read(made).json == expected + expected);
+}
+
+TEST_CASE("registers of a saved run have the names of the machine that was probed") {
+  const ProbePoint probed = point();
+  Event event;
+  event.point = &probed;
+  event.registers = {17, 18};
+  const std::string made =
+      save([&](saved::RunWriter& writer) { writer.write(event); }, {.arch = Arch::arm64});
+  CHECK_THAT(read(made).json, Contains(R"("registers":{"x0":"0x11","x1":"0x12"})"));
+}
+
+TEST_CASE("stacks of a saved run have the names that the run found") {
+  const auto module = symbolize::Module::recorded({.path = "/lib/g.so",
+                                                   .entry = std::nullopt,
+                                                   .begin = {},
+                                                   .build_id = "12",
+                                                   .has_image = true});
+  module->add_frame({.address = {0x10},
+                     .function = symbolize::Function{.symbol = "g", .demangled = {}, .version = {}},
+                     .text = "g (g.so+0x10)"});
+  unwind::Stack stack;
+  stack.frames.resize(3);
+  stack.frames[0] = {.pc = 0x7010,
+                     .found_by = unwind::FoundBy::registers,
+                     .place = symbolize::ModuleAddress(module.get(), {0x10}, {0x10}, "/lib/g.so")};
+  stack.frames[1] = {.pc = 0x9000,
+                     .found_by = unwind::FoundBy::frame_pointer,
+                     .place = symbolize::ModuleAddress(nullptr, {0x9000}, {0}, "[anon:jit]")};
+  stack.frames[2] = {.pc = 0x10, .found_by = unwind::FoundBy::frame_data, .place = std::nullopt};
+  stack.end = unwind::End::no_mapping;
+  stack.address = 0x10;
+  const ProbePoint probed = point();
+  Event event;
+  event.point = &probed;
+  event.stack = &stack;
+  const std::string made = save([&](saved::RunWriter& writer) {
+    writer.write(
+        StackSample{.stack = &stack, .completeness = StackCompleteness::incomplete, .hits = 5});
+    writer.write(event);
+  });
+  const Reading reading = read(made);
+  REQUIRE(reading.stacks.size() == 1);
+  CHECK(reading.stacks[0] == "g (g.so+0x10);0x9000 ([anon:jit]) by frame pointer;0x10;[incomplete] "
+                             "5 0x10 is in no executable mapping");
+  CHECK_THAT(
+      reading.json,
+      Contains(
+          R"({"index":0,"pc":"0x7010","file":"/lib/g.so","entry":null,)"
+          R"("module_address":"0x10","image_offset":"0x10","symbol":"g","symbol_offset":"0x0",)"
+          R"("build_id":"12","demangled":null,"mapping":null,"found_by":"registers"})"));
+  CHECK_THAT(reading.json, Contains(R"("mapping":"[anon:jit]","found_by":"frame_pointer")"));
+  CHECK_THAT(reading.json, Contains(R"("stack_end":"no_mapping")"));
+}
+
+TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
+  const std::string file = head + question + lost_three + lost_three + chunk(19, "");
+  const std::size_t first = head.size() + question.size() + lost_three.size();
+  const std::size_t second = first + lost_three.size();
+  for (std::size_t size = 0; size < file.size(); ++size) {
+    const Reading reading = read(file.substr(0, size));
+    INFO("cut off at " << size);
+    CHECK_FALSE(reading.error);
+    CHECK_FALSE(reading.has_ended);
+    CHECK(reading.whole_bytes <= size);
+    std::string expected;
+    if (size >= first) expected += lost_three_json;
+    if (size >= second) expected += lost_three_json;
+    CHECK(reading.json == expected);
+    if (size == first + 3) CHECK(reading.whole_bytes == first);
+  }
+  CHECK(read(file).has_ended);
+}
+
+TEST_CASE("a saved run is read in pieces of any size") {
+  const std::string file = head + question + lost_three + chunk(19, "");
+  for (std::size_t step = 1; step < file.size(); ++step) {
+    const Reading reading = read(file, step);
+    CHECK_FALSE(reading.error);
+    CHECK(reading.has_ended);
+    CHECK(reading.json == lost_three_json);
+  }
+}
+
+TEST_CASE("what is not a saved run of this version is rejected") {
+  const auto message = [](const std::string& file) {
+    const Reading reading = read(file);
+    return reading.error ? reading.error->message : "no error";
+  };
+  CHECK(message("#!/bin/sh\n") == "not a saved run");
+  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 1");
+  CHECK(message(head + lost_three) ==
+        "the saved run is damaged: it begins without its question, at byte 0xc");
+  CHECK(message(head + question + question) ==
+        "the saved run is damaged: it has two questions, at byte 0x20");
+  CHECK(message(head + question + chunk(99, "")) ==
+        "the saved run is damaged: a chunk of kind 99 is invalid, at byte 0x20");
+  CHECK(message(head + question + chunk(14, "\3\5full"sv)) ==
+        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x20");
+  CHECK(message(head + question + chunk(14, "\3\4fullx"sv)) ==
+        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x20");
+  CHECK(message(head + question + "\16\0\0\0\1\0\0\1"s) ==
+        "the saved run is damaged: a chunk has 16777217 bytes, at byte 0x20");
+  CHECK(message(head + question + chunk(19, "") + lost_three) ==
+        "the saved run is damaged: a chunk follows the last one, at byte 0x28");
+  // An event, a count and a histogram of a probe that is not there.
+  for (const std::uint8_t kind : {9, 10, 11})
+    CHECK(message(head + question + chunk(kind, std::string(64, '\1'))) ==
+          "the saved run is damaged: a chunk of kind " + std::to_string(kind) +
+              " is invalid, at byte 0x20");
+}
+
+TEST_CASE("what precedes the damage of a saved run is read") {
+  const Reading reading = read(head + question + lost_three + chunk(99, "") + lost_three);
+  CHECK(reading.json == lost_three_json);
+  CHECK(reading.whole_bytes == head.size() + question.size() + lost_three.size());
+}
+
+TEST_CASE("values nested deeper than the limit are rejected") {
+  // An entry of the map "": arrays of one element each (alternative 13) around a true (alternative
+  // 0) as its key, and true as its value.
+  const auto nested = [](std::size_t depth) {
+    std::string content(1, '\0');
+    for (std::size_t i = 0; i < depth; ++i) content += "\15\1";
+    content += "\0\1\0\1"s;
+    std::string file = head + question + "\14\0\0\0"s;
+    file += static_cast<char>(content.size() & 0xff);
+    file += static_cast<char>(content.size() >> 8);
+    return read(file + "\0\0"s + content);
+  };
+  CHECK(nested(2).json == R"({"type":"map_entry","map":"","key":[[true]],"value":true})"
+                          "\n");
+  CHECK_FALSE(nested(100).error);
+  CHECK(nested(200).error);
+}
+
+TEST_CASE("everything that an output writes goes to its copy") {
+  std::string shown;
+  const std::string made = written([&](int fd) {
+    OutputBuffer out(fd);
+    saved::RunWriter writer(out, true, {});
+    shown = written([&](int records) {
+      const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+      Output output(records, {.json = true, .messages = silent.get()});
+      output.copy_to(writer);
+      output.write(LostRecord{.count = 3, .reason = "full"});
+      output.warn("careful");
+      output.fail({ErrorKind::io, "no room"}, "f.so");
+      output.announce("not for later");
+      output.finish();
+    });
+  });
+  const Reading reading = read(made);
+  CHECK(reading.has_ended);
+  CHECK(reading.json == shown);
+  CHECK_THAT(reading.json, Contains(R"("message":"no room")"));
+  CHECK(reading.messages == std::vector<std::string>{"careful"});
+}
+
+TEST_CASE("a copy that cannot be written is an error of the run") {
+  const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
+  OutputBuffer out(full.get());
+  saved::RunWriter writer(out, true, {});
+  const std::string json = written([&](int records) {
+    const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+    Output output(records, {.json = true, .messages = silent.get()});
+    output.copy_to(writer);
+    output.flush_copy();
+    output.flush_copy();
+    output.write(LostRecord{.count = 3, .reason = "full"});
+    output.finish();
+    CHECK(output.has_failed());
+  });
+  CHECK(json == R"({"type":"error","target":null,"request":null,"code":"io",)"
+                R"("message":"the run cannot be saved: cannot write the output: no space left on )"
+                R"(device","hints":[]})"
+                "\n" +
+                    std::string(lost_three_json));
+}
