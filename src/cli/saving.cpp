@@ -13,15 +13,15 @@ namespace uprobectl::cli {
 
 namespace {
 
-std::optional<saved::RunQuestion::Graph> make_graph_question(const AttachRequest& request) {
+std::optional<saved::GraphQuestion> make_graph_question(const AttachRequest& request) {
   if (!request.graph) return std::nullopt;
   const GraphSpec& graph = *request.graph;
-  return saved::RunQuestion::Graph{.shows_calls = graph.shows_calls,
-                                   .reports = graph.reports,
-                                   .report = graph.report,
-                                   .depth = graph.depth,
-                                   .min_latency_ns =
-                                       static_cast<std::uint64_t>(graph.min_latency.count())};
+  return saved::GraphQuestion{.shows_calls = graph.shows_calls,
+                              .reports = graph.reports,
+                              .report = graph.report,
+                              .depth = graph.depth,
+                              .min_latency_ns =
+                                  static_cast<std::uint64_t>(graph.min_latency.count())};
 }
 
 saved::RunQuestion make_question(const AttachRequest& request) {

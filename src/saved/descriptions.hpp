@@ -31,7 +31,7 @@ void describe(auto& io, Described<RunQuestion> auto& question) {
   io.choice(question.view, FlameView::callers);
   io(question.sends_latencies);
 }
-void describe(auto& io, Described<RunQuestion::Graph> auto& graph) {
+void describe(auto& io, Described<GraphQuestion> auto& graph) {
   io(graph.shows_calls, graph.reports);
   io.choice(graph.report.column, ReportColumn::name);
   io(graph.report.top, graph.report.function, graph.depth, graph.min_latency_ns);

@@ -47,6 +47,15 @@ enum class ChunkKind : std::uint32_t {
   end = 19,  // the run ended in order: always the last
 };
 
+// How the run has shown its calls.
+struct GraphQuestion {
+  bool shows_calls = false;
+  bool reports = false;
+  ReportOptions report = {};
+  std::optional<std::uint32_t> depth = {};
+  std::uint64_t min_latency_ns = 0;
+};
+
 // What was asked, and where.
 struct RunQuestion {
   std::string version = {}; // of uprobectl
@@ -54,16 +63,8 @@ struct RunQuestion {
   std::string command = {}; // the command line
   bool sends_events = true; // otherwise hits were only counted
   bool has_stacks = false;
-  bool weighs_time = false; // the weights of stacks are nanoseconds
-  // How the run has shown its calls, if it nested them.
-  struct Graph {
-    bool shows_calls = false;
-    bool reports = false;
-    ReportOptions report = {};
-    std::optional<std::uint32_t> depth = {};
-    std::uint64_t min_latency_ns = 0;
-  };
-  std::optional<Graph> graph = {};
+  bool weighs_time = false;                // the weights of stacks are nanoseconds
+  std::optional<GraphQuestion> graph = {}; // if it nested calls
   // As in ExportedRun.
   std::optional<std::string> value_unit = {};
   FlameView view = FlameView::callees;

@@ -184,7 +184,7 @@ private:
                 fmt::format("{} cannot be answered from this run: {}", option, reason));
   }
 
-  void set_graph(const saved::RunQuestion::Graph& asked) {
+  void set_graph(const saved::GraphQuestion& asked) {
     graph_spec_ = GraphSpec{
         .shows_calls = asked.shows_calls,
         .reports = asked.reports,
