@@ -90,7 +90,7 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   CHECK(check_request(request));
   request = {};
   request.exports = {{"stacks", ExportFormat::folded, "--folded"}};
-  CHECK(wrong(request) == "--folded needs --stack");
+  CHECK(wrong(request) == "--folded needs --stack or --graph");
   request.capture.stack = StackWalk::frame_pointers;
   CHECK(check_request(request));
   request.exports = {};
