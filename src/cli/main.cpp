@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
+#include <malloc.h>
 #include <new>
 #include <sys/resource.h>
 #include <system_error>
@@ -148,6 +149,15 @@ bool has_enough_stack() {
   return false;
 }
 
+// Long names are allocated and freed one after the other. By default glibc returns their memory to
+// the kernel each time, and most of the time goes into page faults.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_TRIM_THRESHOLD, 16 << 20);
+  ::mallopt(M_MMAP_THRESHOLD, 4 << 20);
+#endif
+}
+
 } // namespace
 } // namespace uprobectl::cli
 
@@ -159,6 +169,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN); // a file beyond `ulimit -f` is seen as EFBIG
   std::signal(SIGCHLD, SIG_DFL); // if it is inherited as ignored, children cannot be waited for
   if (!has_enough_stack()) return static_cast<int>(ExitCode::failed);
+  keep_freed_memory();
   try {
     if (argc == 2 && std::string_view(argv[1]) == "--agent")
       return uprobectl::host::run_agent(UPROBECTL_VERSION, run_for_agent);

@@ -207,9 +207,9 @@ def check_shapes(tap, browser, drawer, folder):
     browser.open(draw(drawer, folder, "scopes", ["1\tint ns::Foo<int>::bar<char>(int) const\tapp", "11\tstart\tapp"]))
     tap.check("a C++ name that does not fit has no parameters, template arguments and result",
               differences(frames(browser)["int ns::Foo<int>::bar<char>(int) const 1"]["label"], "ns::Foo::bar"))
-    browser.open(draw(drawer, folder, "longer", ["1\tns::Foo::barometers(int)\tapp", "11\tstart\tapp"]))
+    browser.open(draw(drawer, folder, "longer", ["1\tns::Foo::barometer_count(int)\tapp", "11\tstart\tapp"]))
     tap.check("then no scopes, but its own name",
-              differences(frames(browser)["ns::Foo::barometers(int) 1"]["label"], "barometers"))
+              differences(frames(browser)["ns::Foo::barometer_count(int) 1"]["label"], "barometer_count"))
     odd = ["</title><script>throw 1</script>", "]]></script>&lt;", "a\"b'c<d>&amp;", "größe 東京", "operator<=>"]
     browser.open(draw(drawer, folder, "odd", [f"1\t{name}\t{name}" for name in odd]))
     names = [frame["title"].split("\n")[:2] for frame in browser.value(SHOWN)][1:]
