@@ -15,8 +15,6 @@ namespace uprobectl {
 
 namespace {
 
-// A pipe that is writable for poll() accepts this much without blocking (PIPE_BUF, pipe(7)).
-constexpr std::size_t safe_write_size = 4096;
 constexpr int reader_timeout_ms = 5000;
 
 using WriteContent = std::function<Result<void>(int fd)>;

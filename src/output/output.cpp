@@ -17,9 +17,6 @@ namespace {
 
 constexpr std::size_t flush_size = 64 * 1024;
 
-// A pipe that is writable for poll() accepts this much without blocking (PIPE_BUF, pipe(7)).
-constexpr std::size_t safe_write_size = 4096;
-
 // How often flush_within() calls is_cancelled.
 constexpr std::chrono::milliseconds cancel_check_interval{50};
 

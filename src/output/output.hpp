@@ -15,6 +15,9 @@
 
 namespace uprobectl {
 
+// A pipe that is writable for poll() accepts this much without blocking (PIPE_BUF, pipe(7)).
+constexpr std::size_t safe_write_size = 4096;
+
 // Buffers output to a descriptor, which it borrows. A pipe whose reader is gone is not an error:
 // closed() becomes true, and further text is dropped. Not thread-safe.
 class OutputBuffer {

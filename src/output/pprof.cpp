@@ -98,16 +98,16 @@ struct FunctionKey {
   std::string file;
   auto operator<=>(const FunctionKey&) const = default;
 };
-struct Line {
+struct SourceLine {
   std::uint64_t function = 0;
   std::uint64_t number = 0; // 0: unknown
-  auto operator<=>(const Line&) const = default;
+  auto operator<=>(const SourceLine&) const = default;
 };
 // Addresses are those of the ELF file: the mapping of each file begins at 0.
 struct LocationKey {
   std::uint64_t mapping = 0; // 0: none
   std::uint64_t address = 0;
-  std::vector<Line> lines; // innermost first
+  std::vector<SourceLine> lines; // innermost first
   auto operator<=>(const LocationKey&) const = default;
 };
 
@@ -218,7 +218,7 @@ private:
     return number;
   }
 
-  Line find_line(const unwind::Frame& frame, const symbolize::Frame& symbolized) {
+  SourceLine find_line(const unwind::Frame& frame, const symbolize::Frame& symbolized) {
     const auto& positions = symbolized.positions;
     const symbolize::SourcePosition* const position =
         frame.inline_depth < positions.size() ? &positions[frame.inline_depth] : nullptr;
@@ -298,7 +298,7 @@ private:
       writer.number(field::location::id, id++);
       if (key->mapping != 0) writer.number(field::location::mapping_id, key->mapping);
       writer.number(field::location::address, key->address);
-      for (const Line& each : key->lines) {
+      for (const SourceLine& each : key->lines) {
         const std::size_t line = writer.begin(field::location::line);
         writer.number(field::line::function_id, each.function);
         if (each.number != 0) writer.number(field::line::line, each.number);

@@ -14,7 +14,7 @@ namespace uprobectl::symbolize {
 namespace {
 
 // Cuts the hexadecimal number at the beginning, with or without "0x", and the blank behind it.
-std::optional<std::uint64_t> take_number(std::string_view& line) {
+std::optional<std::uint64_t> take_hex_field(std::string_view& line) {
   std::string_view digits = line.substr(0, line.find(' '));
   const std::size_t taken = digits.size();
   if (digits.starts_with("0x") || digits.starts_with("0X")) digits.remove_prefix(2);
@@ -32,8 +32,8 @@ std::shared_ptr<const std::string> make_name(std::string_view name) {
 }
 
 bool add_line(JitTable& table, std::string_view line) {
-  const auto start = take_number(line);
-  const auto size = start ? take_number(line) : std::nullopt;
+  const auto start = take_hex_field(line);
+  const auto size = start ? take_hex_field(line) : std::nullopt;
   if (!size || line.empty()) return false;
   table.add(*start, *size, make_name(line));
   return true;

@@ -9,6 +9,7 @@
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
 #include "trace/suspended_child.hpp"
+#include "util/clock.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
 
