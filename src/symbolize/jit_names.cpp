@@ -2,9 +2,9 @@
 #include "symbolize/jit_names.hpp"
 
 #include "uprobectl/symbols.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -18,12 +18,9 @@ std::optional<std::uint64_t> take_hex_field(std::string_view& line) {
   std::string_view digits = line.substr(0, line.find(' '));
   const std::size_t taken = digits.size();
   if (digits.starts_with("0x") || digits.starts_with("0X")) digits.remove_prefix(2);
-  std::uint64_t number = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, number, 16);
-  if (digits.empty() || parsed.ec != std::errc() || parsed.ptr != end || taken == line.size())
-    return std::nullopt;
-  line.remove_prefix(taken + 1);
+  const auto number = parse_number<std::uint64_t>(digits, 16);
+  if (number && taken == line.size()) return std::nullopt;
+  if (number) line.remove_prefix(taken + 1);
   return number;
 }
 
