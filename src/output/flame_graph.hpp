@@ -97,7 +97,7 @@ std::string plain_name(std::string_view sanitized);
 
 // As shorten_text(), but takes plain_name() first, and then removes leading namespaces and classes:
 // "ns::Foo<int>::bar(int)", "ns::Foo::bar", "Foo::bar", "bar", "b…".
-std::string shorten_name(std::string_view sanitized, std::size_t columns);
+std::string shorten_name(std::string_view name, std::size_t columns);
 
 // The nodes of a StackTree.
 struct FrameNodes {

@@ -135,10 +135,10 @@ void Profile::add_count(const CountRecord& count) {
     add_aggregate(*count.point, {.hits = count.count});
 }
 
-void Profile::add_histogram(const HistogramRecord& record) {
+void Profile::add_histogram(const HistogramRecord& histogram) {
   if (run_->sends_latencies)
-    add_aggregate(*record.point, {.hits = record.histogram.count,
-                                  .measured = static_cast<std::uint64_t>(record.histogram.total)});
+    add_aggregate(*histogram.point, {.hits = histogram.histogram.count,
+                                  .measured = static_cast<std::uint64_t>(histogram.histogram.total)});
 }
 
 Result<void> Profile::finish(const ExportedEnd& end) {
