@@ -137,8 +137,9 @@ void Profile::add_count(const CountRecord& count) {
 
 void Profile::add_histogram(const HistogramRecord& histogram) {
   if (run_->sends_latencies)
-    add_aggregate(*histogram.point, {.hits = histogram.histogram.count,
-                                  .measured = static_cast<std::uint64_t>(histogram.histogram.total)});
+    add_aggregate(*histogram.point,
+                  {.hits = histogram.histogram.count,
+                   .measured = static_cast<std::uint64_t>(histogram.histogram.total)});
 }
 
 Result<void> Profile::finish(const ExportedEnd& end) {
