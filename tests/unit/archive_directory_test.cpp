@@ -11,7 +11,7 @@ using namespace uprobectl::test;
 namespace {
 
 // The names of all entries, or the error's code behind those seen before it.
-std::vector<std::string> names(const std::string& bytes) {
+std::vector<std::string> entry_names(const std::string& bytes) {
   std::vector<std::string> result;
   const auto archive = Archive::parse(as_bytes(bytes));
   if (!archive) return {std::string(code(archive.error().kind))};
@@ -71,7 +71,7 @@ TEST_CASE("a name may hold any byte") {
   ZipFile zip;
   for (const std::string& name : odd) zip.entries.push_back({.name = name, .data = "x"});
   const std::string bytes = zip.bytes();
-  CHECK(names(bytes) == odd);
+  CHECK(entry_names(bytes) == odd);
   const auto archive = Archive::parse(as_bytes(bytes));
   for (const std::string& name : odd) CHECK(archive->find(name)->name == name);
 }
@@ -141,18 +141,18 @@ TEST_CASE("the directory's bytes decide which entries there are, not the recorde
   ZipFile zip{.entries = {{.name = "a"}, {.name = "b"}, {.name = std::string(60, 'c')}}};
   for (const std::uint16_t count : {0, 1, 2, 3, 4}) {
     zip.count = count;
-    CHECK(names(zip.bytes()) == Names{"a", "b", std::string(60, 'c')});
+    CHECK(entry_names(zip.bytes()) == Names{"a", "b", std::string(60, 'c')});
   }
 }
 
 TEST_CASE("padding or a signature after the last directory entry is accepted") {
   ZipFile zip{.entries = {{.name = "a"}}};
   zip.directory_tail = "PK\5\5" + le<std::uint16_t>(2) + "ab";
-  CHECK(names(zip.bytes()) == Names{"a"});
+  CHECK(entry_names(zip.bytes()) == Names{"a"});
   zip.directory_tail = std::string(100, '\0');
-  CHECK(names(zip.bytes()) == Names{"a"});
+  CHECK(entry_names(zip.bytes()) == Names{"a"});
   zip.count = 2;
-  CHECK(names(zip.bytes()) == Names{"a", "corrupt"});
+  CHECK(entry_names(zip.bytes()) == Names{"a", "corrupt"});
 }
 
 TEST_CASE("a record beyond the directory is corrupt, earlier ones are visited") {
@@ -160,6 +160,6 @@ TEST_CASE("a record beyond the directory is corrupt, earlier ones are visited") 
   std::string bytes = zip.bytes();
   const std::size_t second = bytes.rfind("PK\1\2");
   bytes.replace(second + 28, 2, "\xff\xff"); // the name's length
-  CHECK(names(bytes) == Names{"a", "corrupt"});
+  CHECK(entry_names(bytes) == Names{"a", "corrupt"});
   CHECK(Archive::parse(as_bytes(bytes))->find("a").error().kind == ErrorKind::corrupt);
 }

@@ -66,7 +66,7 @@ struct Watched {
 
 using Strings = std::vector<std::string>;
 
-constexpr std::uint64_t stack = 0x7ffc00100000;
+constexpr std::uint64_t main_stack = 0x7ffc00100000;
 constexpr std::uint64_t mib = 1 << 20;
 
 } // namespace
@@ -74,14 +74,14 @@ constexpr std::uint64_t mib = 1 << 20;
 TEST_CASE("calls nest, and the time of direct children is added up") {
   Watched run;
   Thread(run.tree, 1)
-      .enter('a', stack)
-      .enter('b', stack - 64)
-      .enter('c', stack - 128)
-      .leave('c', stack - 128)
-      .leave('b', stack - 64)
-      .enter('b', stack - 48)
-      .leave('b', stack - 48)
-      .leave('a', stack);
+      .enter('a', main_stack)
+      .enter('b', main_stack - 64)
+      .enter('c', main_stack - 128)
+      .leave('c', main_stack - 128)
+      .leave('b', main_stack - 64)
+      .enter('b', main_stack - 48)
+      .leave('b', main_stack - 48)
+      .leave('a', main_stack);
   CHECK(run.lines.all == Strings{"a {", "  b {", "    c {", "    } c returned 10-0",
                                  "  } b returned 30-10", "  b {", "  } b returned 10-0",
                                  "} a returned 70-40"});
@@ -90,12 +90,12 @@ TEST_CASE("calls nest, and the time of direct children is added up") {
 TEST_CASE("each call of a recursion is closed by its own return") {
   Watched run;
   Thread(run.tree, 1)
-      .enter('a', stack)
-      .enter('a', stack - 32)
-      .enter('a', stack - 64)
-      .leave('a', stack - 64)
-      .leave('a', stack - 32)
-      .leave('a', stack);
+      .enter('a', main_stack)
+      .enter('a', main_stack - 32)
+      .enter('a', main_stack - 64)
+      .leave('a', main_stack - 64)
+      .leave('a', main_stack - 32)
+      .leave('a', main_stack);
   CHECK(run.lines.all == Strings{"a {", "  a {", "    a {", "    } a returned 10-0",
                                  "  } a returned 30-10", "} a returned 50-30"});
 }
@@ -103,15 +103,15 @@ TEST_CASE("each call of a recursion is closed by its own return") {
 TEST_CASE("calls that an exception or longjmp has left are closed by the next hit above them") {
   Watched run;
   Thread thread(run.tree, 1);
-  thread.enter('a', stack).enter('b', stack - 64).enter('c', stack - 256);
+  thread.enter('a', main_stack).enter('b', main_stack - 64).enter('c', main_stack - 256);
   SECTION("an entry") {
-    thread.enter('d', stack - 48).leave('d', stack - 48).leave('a', stack);
+    thread.enter('d', main_stack - 48).leave('d', main_stack - 48).leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "  b {", "    c {", "    } c no return 10-0",
                                    "  } b no return 20-10", "  d {", "  } d returned 10-0",
                                    "} a returned 50-30"});
   }
   SECTION("a return") {
-    thread.leave('a', stack);
+    thread.leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "  b {", "    c {", "    } c no return 10-0",
                                    "  } b no return 20-10", "} a returned 30-20"});
   }
@@ -119,9 +119,9 @@ TEST_CASE("calls that an exception or longjmp has left are closed by the next hi
 
 TEST_CASE("calls of a thread's function that called pthread_exit do not contain later calls") {
   Watched run;
-  Thread(run.tree, 1).enter('a', stack).enter('b', stack - 64);
+  Thread(run.tree, 1).enter('a', main_stack).enter('b', main_stack - 64);
   // Another thread gets the same stack.
-  Thread(run.tree, 2).enter('a', stack - 16).leave('a', stack - 16);
+  Thread(run.tree, 2).enter('a', main_stack - 16).leave('a', main_stack - 16);
   CHECK(run.lines.all == Strings{"a {", "  b {", "  } b no return 10-0", "} a no return 20-10",
                                  "a {", "} a returned 10-0"});
 }
@@ -130,16 +130,22 @@ TEST_CASE("a function that was left by a tail call is not the parent of the next
   Watched run;
   Thread thread(run.tree, 1);
   SECTION("its exit is a hit") {
-    thread.enter('a', stack).leave('a', stack).enter('b', stack).leave('b', stack);
+    thread.enter('a', main_stack)
+        .leave('a', main_stack)
+        .enter('b', main_stack)
+        .leave('b', main_stack);
     CHECK(run.lines.all == Strings{"a {", "} a returned 10-0", "b {", "} b returned 10-0"});
   }
   SECTION("its exit is not probed") {
-    thread.enter('a', stack).enter('b', stack).leave('b', stack);
+    thread.enter('a', main_stack).enter('b', main_stack).leave('b', main_stack);
     CHECK(run.lines.all == Strings{"a {", "} a no return 10-0", "b {", "} b returned 10-0"});
   }
   SECTION("uretprobes report both returns at the end") {
     run.tree.set_by_trampoline(true);
-    thread.enter('a', stack).enter('b', stack).leave('b', stack).leave('a', stack);
+    thread.enter('a', main_stack)
+        .enter('b', main_stack)
+        .leave('b', main_stack)
+        .leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
   }
 }
@@ -149,9 +155,9 @@ TEST_CASE("fibers have their own stacks, whose calls stay open while others run"
   Thread thread(run.tree, 1);
   const std::uint64_t heap = 0x555500000000;
   // a starts a fiber that calls b and yields in it; the thread goes on and resumes it later.
-  thread.enter('a', stack).enter('b', heap).enter('c', heap - 64);
-  thread.enter('d', stack - 96).leave('d', stack - 96);
-  thread.leave('c', heap - 64).leave('b', heap).leave('a', stack);
+  thread.enter('a', main_stack).enter('b', heap).enter('c', heap - 64);
+  thread.enter('d', main_stack - 96).leave('d', main_stack - 96);
+  thread.leave('c', heap - 64).leave('b', heap).leave('a', main_stack);
   CHECK(run.lines.all == Strings{"a {", "b {", "  c {", "  d {", "  } d returned 10-0",
                                  "  } c returned 30-0", "} b returned 50-30",
                                  "} a returned 70-10"});
@@ -165,7 +171,7 @@ TEST_CASE("stacks in one mapping are told apart by their distance, others by the
     const std::uint64_t begin = address / mib * mib;
     return StackArea{.begin = begin, .end = begin + mib, .is_one_stack = is_one_stack};
   });
-  const std::uint64_t top = stack + mib - 16;
+  const std::uint64_t top = main_stack + mib - 16;
   SECTION("a far call in a mapping with several stacks is one of another fiber") {
     thread.enter('a', top).enter('b', top - 65536).leave('b', top - 65536).leave('a', top);
     CHECK(run.lines.all == Strings{"a {", "b {", "} b returned 10-0", "} a returned 30-0"});
@@ -180,19 +186,22 @@ TEST_CASE("stacks in one mapping are told apart by their distance, others by the
     CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
   }
   SECTION("a near call in another mapping is on another stack") {
-    thread.enter('a', stack + 16).enter('b', stack - 16).leave('b', stack - 16);
+    thread.enter('a', main_stack + 16).enter('b', main_stack - 16).leave('b', main_stack - 16);
     CHECK(run.lines.all == Strings{"a {", "b {", "} b returned 10-0"});
   }
 }
 
 TEST_CASE("a stack that grows stays the same one") {
   Watched run;
-  std::uint64_t begin = stack - 4096;
+  std::uint64_t begin = main_stack - 4096;
   run.tree.set_find_area([&](std::uint32_t, std::uint64_t address, std::uint64_t) {
     begin = std::min(begin, address / 4096 * 4096);
-    return StackArea{.begin = begin, .end = stack + 4096, .is_one_stack = true};
+    return StackArea{.begin = begin, .end = main_stack + 4096, .is_one_stack = true};
   });
-  Thread(run.tree, 1).enter('a', stack).enter('b', stack - mib).leave('b', stack - mib);
+  Thread(run.tree, 1)
+      .enter('a', main_stack)
+      .enter('b', main_stack - mib)
+      .leave('b', main_stack - mib);
   CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0"});
 }
 
@@ -200,14 +209,14 @@ TEST_CASE("a fiber that goes on in another thread keeps its open calls") {
   Watched run;
   Thread one(run.tree, 1);
   Thread other(run.tree, 2);
-  one.enter('a', stack);
+  one.enter('a', main_stack);
   SECTION("it returns there") {
-    other.leave('a', stack);
+    other.leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "} a returned 10-0"});
   }
   SECTION("it calls there, and the first thread still runs") {
     run.tree.set_is_running([](std::uint32_t, std::uint32_t tid) { return tid == 1; });
-    other.enter('b', stack - 32).leave('b', stack - 32).leave('a', stack);
+    other.enter('b', main_stack - 32).leave('b', main_stack - 32).leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "  b {", "  } b returned 10-0", "} a returned 30-10"});
   }
 }
@@ -216,10 +225,10 @@ TEST_CASE("threads and processes with the same addresses do not mix") {
   Watched run;
   Thread one(run.tree, 1, 1);
   Thread other(run.tree, 2, 2);
-  one.enter('a', stack);
-  other.enter('b', stack - 16);
-  one.leave('a', stack);
-  other.leave('b', stack - 16);
+  one.enter('a', main_stack);
+  other.enter('b', main_stack - 16);
+  one.leave('a', main_stack);
+  other.leave('b', main_stack - 16);
   CHECK(run.lines.all == Strings{"a {", "b {", "} a returned 20-0", "} b returned 20-0"});
 }
 
@@ -227,17 +236,20 @@ TEST_CASE("after lost records the open calls of that thread are closed, and only
   Watched run;
   Thread one(run.tree, 1);
   Thread other(run.tree, 2);
-  one.enter('a', stack).enter('b', stack - 32);
-  other.enter('c', stack + 16 * mib);
-  one.lose(3).leave('a', stack).enter('a', stack).leave('a', stack);
-  other.leave('c', stack + 16 * mib);
+  one.enter('a', main_stack).enter('b', main_stack - 32);
+  other.enter('c', main_stack + 16 * mib);
+  one.lose(3).leave('a', main_stack).enter('a', main_stack).leave('a', main_stack);
+  other.leave('c', main_stack + 16 * mib);
   CHECK(run.lines.all == Strings{"a {", "  b {", "c {", "  } b lost 20-0", "} a lost 30-0", "? a",
                                  "a {", "} a returned 10-0", "} c returned 40-0"});
 }
 
 TEST_CASE("a return without an entry is reported, and ends what was below it") {
   Watched run;
-  Thread(run.tree, 1).enter('a', stack - 16).leave('b', stack).leave('c', stack + 32);
+  Thread(run.tree, 1)
+      .enter('a', main_stack - 16)
+      .leave('b', main_stack)
+      .leave('c', main_stack + 32);
   CHECK(run.lines.all == Strings{"a {", "} a no return 10-0", "? b", "? c"});
 }
 
@@ -271,9 +283,9 @@ TEST_CASE("the number of open calls is limited") {
   CallTree tree;
   Closed closed;
   tree.add(closed);
-  Thread(tree, 2).enter('b', stack + 16 * mib);
+  Thread(tree, 2).enter('b', main_stack + 16 * mib);
   Thread thread(tree, 1);
-  std::uint64_t at = stack;
+  std::uint64_t at = main_stack;
   for (std::size_t i = 0; i < CallTree::max_open_calls; ++i) thread.enter('a', at -= 16);
   CHECK(tree.open_calls() == CallTree::max_open_calls);
   // The stack of the other thread was not hit for the longest time.
@@ -284,7 +296,7 @@ TEST_CASE("what is open at the end of a run is closed, the inner calls first") {
   CallTree tree;
   Lines lines;
   tree.add(lines);
-  Thread(tree, 1).enter('a', stack).enter('b', stack - 16);
+  Thread(tree, 1).enter('a', main_stack).enter('b', main_stack - 16);
   lines.all.clear();
   tree.finish(0);
   REQUIRE(lines.all.size() == 2);

@@ -10,7 +10,8 @@ using namespace uprobectl;
 namespace {
 
 // Names that stand for themselves, of one module.
-void add(StackTree& tree, std::initializer_list<std::string_view> names, std::uint64_t weight) {
+void add_stack(StackTree& tree, std::initializer_list<std::string_view> names,
+               std::uint64_t weight) {
   std::vector<DrawnFrame> stack;
   for (const std::string_view name : names) stack.push_back({.name = name, .module = "app"});
   tree.add(stack, weight);
@@ -38,10 +39,10 @@ std::size_t count(std::string_view text, std::string_view word) {
 
 TEST_CASE("equal stacks are one folded line, sorted by stack") {
   StackTree tree;
-  add(tree, {"main", "parse", "read"}, 3);
-  add(tree, {"start"}, 1);
-  add(tree, {"main", "parse"}, 20);
-  add(tree, {"main", "parse", "read"}, 4);
+  add_stack(tree, {"main", "parse", "read"}, 3);
+  add_stack(tree, {"start"}, 1);
+  add_stack(tree, {"main", "parse"}, 20);
+  add_stack(tree, {"main", "parse", "read"}, 4);
   CHECK(tree.folded() == "main;parse 20\n"
                          "main;parse;read 7\n"
                          "start 1\n");
@@ -50,7 +51,7 @@ TEST_CASE("equal stacks are one folded line, sorted by stack") {
 
 TEST_CASE("separators in names of folded lines are replaced") {
   StackTree tree;
-  add(tree, {"a;b", "c\nd\r", "e\xff", "operator new"}, 1);
+  add_stack(tree, {"a;b", "c\nd\r", "e\xff", "operator new"}, 1);
   CHECK(tree.folded() == "a:b;c d ;e\xef\xbf\xbd;operator new 1\n");
 }
 
@@ -80,18 +81,18 @@ TEST_CASE("a stack without frames and a frame without a name are named so") {
 TEST_CASE("a stack of weight 0 is not kept") {
   StackTree tree;
   CHECK(tree.empty());
-  add(tree, {"main"}, 0);
+  add_stack(tree, {"main"}, 0);
   CHECK(tree.empty());
   CHECK(tree.folded().empty());
-  add(tree, {"main"}, 1);
+  add_stack(tree, {"main"}, 1);
   CHECK_FALSE(tree.empty());
 }
 
 TEST_CASE("weights do not wrap around") {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   StackTree tree;
-  add(tree, {"a"}, most - 1);
-  add(tree, {"b"}, 5);
+  add_stack(tree, {"a"}, most - 1);
+  add_stack(tree, {"b"}, 5);
   CHECK(tree.total() == most);
   CHECK(tree.folded() == "a 18446744073709551614\nb 1\n");
   CHECK(count(flame_graph(tree, {}), "<g data-at") == 2); // b is too narrow
@@ -112,11 +113,12 @@ TEST_CASE("a stack of too many frames counts for the last that is kept") {
 
 TEST_CASE("stacks beyond the frame limit keep their weight", "[large]") {
   StackTree tree;
-  for (std::size_t i = 1; i < max_drawn_frames; ++i) add(tree, {"main", std::to_string(i)}, 1);
+  for (std::size_t i = 1; i < max_drawn_frames; ++i)
+    add_stack(tree, {"main", std::to_string(i)}, 1);
   CHECK(tree.truncated() == 0);
-  add(tree, {"main", "one more"}, 2);
-  add(tree, {"main", "1"}, 4); // known
-  add(tree, {"start"}, 8);
+  add_stack(tree, {"main", "one more"}, 2);
+  add_stack(tree, {"main", "1"}, 4); // known
+  add_stack(tree, {"start"}, 8);
   CHECK(tree.truncated() == 10);
   CHECK(tree.total() == max_drawn_frames - 1 + 14);
   const std::string folded = tree.folded();
@@ -127,9 +129,9 @@ TEST_CASE("stacks beyond the frame limit keep their weight", "[large]") {
 TEST_CASE("frames beyond the limit of name bytes are dropped") {
   StackTree tree;
   const std::string half(max_drawn_text / 2, 'h');
-  add(tree, {half + "h", "a"}, 1);
+  add_stack(tree, {half + "h", "a"}, 1);
   CHECK(tree.truncated() == 0);
-  add(tree, {"b", half}, 2);
+  add_stack(tree, {"b", half}, 2);
   CHECK(tree.truncated() == 2);
 }
 
@@ -153,8 +155,8 @@ TEST_CASE("folded lines that would be too long are one, of the least weight", "[
 
 TEST_CASE("a frame is a group with its title, its rectangle and as much of its name as fits") {
   StackTree tree;
-  add(tree, {"main", "std::vector<int>::push_back(int&&)"}, 3);
-  add(tree, {"main"}, 37);
+  add_stack(tree, {"main", "std::vector<int>::push_back(int&&)"}, 3);
+  add_stack(tree, {"main"}, 37);
   const std::string svg = flame_graph(tree, {.title = "t", .subtitle = "s", .unit = "ns"});
   CHECK(svg.find("<g data-at=\"0\" data-weight=\"3\" data-short=\"std::vector::push_back\">"
                  "<title>std::vector&lt;int&gt;::push_back(int&amp;&amp;)\n"
@@ -165,11 +167,11 @@ TEST_CASE("a frame is a group with its title, its rectangle and as much of its n
 
 TEST_CASE("the unit is counted") {
   StackTree tree;
-  add(tree, {"main"}, 1);
+  add_stack(tree, {"main"}, 1);
   CHECK(flame_graph(tree, {}).find("1 of 1 hit, 100.00%") != std::string::npos);
   CHECK(flame_graph(tree, {.title = "", .subtitle = "", .unit = "byte"}).find("1 of 1 byte, ") !=
         std::string::npos);
-  add(tree, {"main"}, 1);
+  add_stack(tree, {"main"}, 1);
   CHECK(flame_graph(tree, {.title = "", .subtitle = "", .unit = "byte"}).find("2 of 2 bytes, ") !=
         std::string::npos);
   const FlameGraphTexts value{.title = "", .subtitle = "", .unit = "size", .is_value = true};

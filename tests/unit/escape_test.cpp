@@ -5,7 +5,7 @@
 
 namespace {
 
-std::string printable(std::string_view text) {
+std::string made_printable(std::string_view text) {
   std::string out;
   uprobectl::append_printable(out, text);
   return out;
@@ -20,16 +20,16 @@ std::string json(std::string_view text) {
 } // namespace
 
 TEST_CASE("control characters reach a terminal as text only") {
-  CHECK(printable("a\x1b[31mb\n") == "a\\x1b[31mb\\x0a");
-  CHECK(printable("\x7f") == "\\x7f");
-  CHECK(printable("\xc2\x9b") == "\\xc2\\x9b"); // U+009B is CSI, too
-  CHECK(printable(std::string_view("\0", 1)) == "\\x00");
+  CHECK(made_printable("a\x1b[31mb\n") == "a\\x1b[31mb\\x0a");
+  CHECK(made_printable("\x7f") == "\\x7f");
+  CHECK(made_printable("\xc2\x9b") == "\\xc2\\x9b"); // U+009B is CSI, too
+  CHECK(made_printable(std::string_view("\0", 1)) == "\\x00");
 }
 
 TEST_CASE("readable text stays as it is, bytes that are not UTF-8 are shown as numbers") {
-  CHECK(printable("operator\"\" _x\\ größe €") == "operator\"\" _x\\ größe €");
-  CHECK(printable("a\xff z") == "a\\xff z");
-  CHECK(printable("long enough to be read in words \xe2\x82") ==
+  CHECK(made_printable("operator\"\" _x\\ größe €") == "operator\"\" _x\\ größe €");
+  CHECK(made_printable("a\xff z") == "a\\xff z");
+  CHECK(made_printable("long enough to be read in words \xe2\x82") ==
         "long enough to be read in words \\xe2\\x82");
 }
 
@@ -39,18 +39,18 @@ TEST_CASE("characters that change the direction of text, or end lines, are shown
        {"\u061c", "\u200e", "\u200f", "\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066",
         "\u2067", "\u2068", "\u2069", "\u2028", "\u2029"}) {
     CAPTURE(character);
-    CHECK(printable("a" + character + "b").starts_with("a\\x"));
-    CHECK(printable("a" + character + "b").ends_with("b"));
+    CHECK(made_printable("a" + character + "b").starts_with("a\\x"));
+    CHECK(made_printable("a" + character + "b").ends_with("b"));
     CHECK(json("a" + character + "b").starts_with("a\\u"));
   }
-  CHECK(printable("x\u202egnp.so") == "x\\xe2\\x80\\xaegnp.so");
+  CHECK(made_printable("x\u202egnp.so") == "x\\xe2\\x80\\xaegnp.so");
   CHECK(json("x\u202egnp.so") == "x\\u202egnp.so");
   CHECK(json("\xc2\x9b") == "\\u009b");
   CHECK(json("\u061c") == "\\u061c");
   // Neighbours of these, and right-to-left text itself.
   for (const std::string readable : {"\u061b", "\u200d", "\u2010", "\u202f", "\u2065", "\u206a",
                                      "\u05d0", "\u00a0", "\U0001f600"}) {
-    CHECK(printable(readable) == readable);
+    CHECK(made_printable(readable) == readable);
     CHECK(json(readable) == readable);
   }
 }
@@ -92,7 +92,7 @@ TEST_CASE("a byte is escaped equally at each position") {
       const std::string before = plain.substr(at);
       const std::string after = plain.substr(0, at);
       CAPTURE(value, at);
-      REQUIRE(printable(before + byte + after) == before + printable(byte) + after);
+      REQUIRE(made_printable(before + byte + after) == before + made_printable(byte) + after);
       REQUIRE(json(before + byte + after) == before + json(byte) + after);
     }
   }
@@ -101,13 +101,13 @@ TEST_CASE("a byte is escaped equally at each position") {
 TEST_CASE("a special byte is escaped at each position of texts of each length") {
   for (std::size_t size = 1; size <= 140; ++size) {
     const std::string plain(size, '~'); // the last one that is plain
-    REQUIRE(printable(plain) == plain);
+    REQUIRE(made_printable(plain) == plain);
     REQUIRE(json(plain) == plain);
     for (std::size_t at = 0; at < size; ++at) {
       const std::string before = plain.substr(0, at);
       const std::string after = plain.substr(at + 1);
       CAPTURE(size, at);
-      REQUIRE(printable(before + '\x7f' + after) == before + "\\x7f" + after);
+      REQUIRE(made_printable(before + '\x7f' + after) == before + "\\x7f" + after);
       REQUIRE(json(before + '"' + after) == before + "\\\"" + after);
     }
   }

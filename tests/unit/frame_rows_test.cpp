@@ -10,7 +10,7 @@ using namespace uprobectl::test;
 
 namespace {
 
-constexpr std::uint64_t section_at = 0x4000;
+constexpr std::uint64_t rows_at = 0x4000;
 constexpr std::uint64_t begin = 0x1000;
 
 // The row at begin + offset of a function whose CIE says: CFA is rsp (7) + 8, return address (16)
@@ -18,8 +18,8 @@ constexpr std::uint64_t begin = 0x1000;
 Result<Row> row(const Numbers& instructions, std::uint64_t offset) {
   FrameBytes data;
   const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8, 0x90, 1});
-  const auto at = data.fde(section_at, cie_at, begin, 0x100, instructions);
-  const FrameSection section = eh_frame(data, section_at);
+  const auto at = data.fde(rows_at, cie_at, begin, 0x100, instructions);
+  const FrameSection section = eh_frame(data, rows_at);
   const auto head = read_entry_head(section, at);
   REQUIRE(head);
   const auto cie = read_cie(section, head->cie_at);
@@ -127,10 +127,10 @@ TEST_CASE("states are remembered to a bounded depth") {
   const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8});
   FrameBytes body;
   const std::uint64_t id_at = data.at() + 4;
-  body.number(4, id_at - cie_at).number(4, begin - (section_at + id_at + 4)).number(4, 16).put({0});
+  body.number(4, id_at - cie_at).number(4, begin - (rows_at + id_at + 4)).number(4, 16).put({0});
   body.bytes.append(100000, '\x0a');
   const auto at = data.entry(body);
-  const FrameSection section = eh_frame(data, section_at);
+  const FrameSection section = eh_frame(data, rows_at);
   const auto head = read_entry_head(section, at);
   const auto cie = read_cie(section, cie_at);
   CHECK_FALSE(row_at(section, *cie, *read_fde(section, *head, *cie), begin));
@@ -142,10 +142,10 @@ TEST_CASE("an entry of more than 1 MiB of instructions is not followed") {
     const auto cie_at = data.cie("zR", 16, {0x0c, 7, 8});
     FrameBytes body;
     const std::uint64_t id_at = data.at() + 4;
-    body.number(4, id_at - cie_at).number(4, begin - (section_at + id_at + 4)).number(4, 16);
+    body.number(4, id_at - cie_at).number(4, begin - (rows_at + id_at + 4)).number(4, 16);
     body.put({0}).bytes.append(size, '\0'); // nop
     const auto at = data.entry(body);
-    const FrameSection section = eh_frame(data, section_at);
+    const FrameSection section = eh_frame(data, rows_at);
     const auto head = read_entry_head(section, at);
     const auto cie = read_cie(section, cie_at);
     const auto found = row_at(section, *cie, *read_fde(section, *head, *cie), begin);

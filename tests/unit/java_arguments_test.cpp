@@ -25,8 +25,8 @@ std::string placed(const JavaMethod& method, CodeKind kind = CodeKind::native) {
   return text;
 }
 
-CapturePlan plan_of(const CaptureSpec& inspection, const JavaMethod& method,
-                    CodeKind kind = CodeKind::native) {
+CapturePlan java_plan_of(const CaptureSpec& inspection, const JavaMethod& method,
+                         CodeKind kind = CodeKind::native) {
   std::vector<ProbePoint> points(1);
   points[0].binary = std::make_shared<ProbedBinary>();
   points[0].symbol = "int com.foo.Bar.baz()";
@@ -100,7 +100,7 @@ TEST_CASE("a method's plan reads its parameters, and its result at the return") 
   inspection.pair_calls = true;
   const JavaMethod method{
       .return_type = "boolean", .parameters = {"long", "java.lang.String"}, .is_static = true};
-  const auto plan = plan_of(inspection, method);
+  const auto plan = java_plan_of(inspection, method);
   const capture_plan& made = plan.plans()[0];
   REQUIRE(made.reading_count == 3);
   // Integers first.
@@ -112,14 +112,14 @@ TEST_CASE("a method's plan reads its parameters, and its result at the return") 
   CHECK(made.readings[2].size == 4);
   CHECK(made.readings[2].capacity == 128);
   inspection.pair_calls = false;
-  CHECK(plan_of(inspection, method).plans()[0].reading_count == 2);
+  CHECK(java_plan_of(inspection, method).plans()[0].reading_count == 2);
 }
 
 TEST_CASE("a list for a method names this and its parameters") {
   CaptureSpec inspection;
   inspection.arguments.push_back(*parse_arguments("this:x32,id:s32,arg1:s32"));
   const JavaMethod method{.return_type = "void", .parameters = {"int", "short"}};
-  const auto plan = plan_of(inspection, method);
+  const auto plan = java_plan_of(inspection, method);
   const capture_plan& made = plan.plans()[0];
   const auto arguments = java_arguments(method, CodeKind::native);
   REQUIRE(made.reading_count == 3);
@@ -131,7 +131,7 @@ TEST_CASE("a list for a method names this and its parameters") {
 
 TEST_CASE("a method of many parameters is read as far as a record has room") {
   const JavaMethod method{.return_type = "void", .parameters = std::vector<std::string>(36, "int")};
-  const auto plan = plan_of({}, method);
+  const auto plan = java_plan_of({}, method);
   CHECK(plan.plans()[0].reading_count == 32);
   CHECK(plan.describe_problems(0) ==
         std::vector<std::string>{"arg31 cannot be read (a record can hold 32 values)",
@@ -144,7 +144,7 @@ TEST_CASE("a method of many parameters is read as far as a record has room") {
 TEST_CASE("conditions on a method count its parameters, with their types") {
   CaptureSpec inspection;
   inspection.filter = *parse_filter("arg1<0");
-  const auto plan = plan_of(
+  const auto plan = java_plan_of(
       inspection, {.return_type = "void", .parameters = {"int", "short"}, .is_static = true});
   const filter_term& made = plan.filters().filters[0].terms[0];
   CHECK(made.value.size == 2);

@@ -80,7 +80,7 @@ Bytes bytes_of(const Record& record) {
 
 // "TYPE member=value …".
 template <typename Record>
-std::string read(const std::string& pin, const Record& record) {
+std::string read_known(const std::string& pin, const Record& record) {
   const Event event = decoder_of(pin).decode(0, bytes_of(record));
   if (!event.record->value) return "raw";
   std::string text = event.record->type.value_or("") + " ";
@@ -92,15 +92,15 @@ std::string read(const std::string& pin, const Record& record) {
 
 TEST_CASE("records of the generic programs are read by the name of the map's pin") {
   CallResult call{.pc = 0x1000, .regs = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0xa}};
-  CHECK(read("map_GenericInstrumentation_call_detail_buf", call) ==
+  CHECK(read_known("map_GenericInstrumentation_call_detail_buf", call) ==
         "CallResult pc=0x1000 regs=[0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8 0x9 0xa]");
-  CHECK(read("map_GenericInstrumentation_call_timestamp_buf",
-             CallTimestamp{.event = 3, .timestamp = 77}) ==
+  CHECK(read_known("map_GenericInstrumentation_call_timestamp_buf",
+                   CallTimestamp{.event = 3, .timestamp = 77}) ==
         "CallTimestamp event=3 timestamp_ns=77");
 }
 
 TEST_CASE("records of process management are read in both their forms") {
-  CHECK(read("map_ProcessManagement_output_buf", SetUid{.uid = 10123, .on = true}) ==
+  CHECK(read_known("map_ProcessManagement_output_buf", SetUid{.uid = 10123, .on = true}) ==
         "SetUidTempAllowlistStateRecord uid=10123 on_allowlist=true");
   UpdateIdle idle{.changing_uid = 10123,
                   .adding = true,
@@ -113,29 +113,29 @@ TEST_CASE("records of process management are read in both their forms") {
                            "reason_code=-2 reason=\"shell\" calling_uid=2000";
   const std::string map = "map_ProcessManagement_update_device_idle_temp_allowlist_records";
   CHECK(sizeof(UpdateIdle) == 288);
-  CHECK(read(map, idle) == "UpdateDeviceIdleTempAllowlistRecord " + rest);
-  CHECK(read(map, UpdateIdleWithMethod{7, idle}) ==
+  CHECK(read_known(map, idle) == "UpdateDeviceIdleTempAllowlistRecord " + rest);
+  CHECK(read_known(map, UpdateIdleWithMethod{7, idle}) ==
         "UpdateDeviceIdleTempAllowlistRecord method_identifier=7 " + rest);
-  CHECK(read("map_ProcessManagement_process_change_output_buf",
-             ProcessChange{.pid = 5, .uid = 6, .name = "com.example.shop"}) ==
+  CHECK(read_known("map_ProcessManagement_process_change_output_buf",
+                   ProcessChange{.pid = 5, .uid = 6, .name = "com.example.shop"}) ==
         "ProcessChange pid=5 uid=6 process_name=\"com.example.shop\"");
 }
 
 TEST_CASE("records of the other objects lie as the compiler lays them out") {
   BitmapEvent bitmap{1, 2, 3, 4, 5, 6, 7, nullptr, "Main"};
   CHECK(sizeof(bitmap) == 168);
-  CHECK(read("map_BitmapAllocation_output", bitmap) ==
+  CHECK(read_known("map_BitmapAllocation_output", bitmap) ==
         "BitmapEvent type=1 width=2 height=3 scaled_width=4 scaled_height=5 pixel_storage_type=6 "
         "bitmap_size=7 native_ptr=0x0 activity_name=\"Main\"");
   CHECK(
-      read("map_DisruptiveApp_BindServiceLocked_output_buf",
-           BindService{"a", "b", "c", "d", 0x100000, "e"}) ==
+      read_known("map_DisruptiveApp_BindServiceLocked_output_buf",
+                 BindService{"a", "b", "c", "d", 0x100000, "e"}) ==
       "BindServiceLocked intent_action=\"a\" intent_package=\"b\" intent_component_name_package=\"c\" "
       "intent_component_name_class=\"d\" bind_flags=1048576 calling_package=\"e\"");
-  CHECK(read("map_Binder_output_buf", BinderTransaction{"IFoo", 2, 1000, 9}) ==
+  CHECK(read_known("map_Binder_output_buf", BinderTransaction{"IFoo", 2, 1000, 9}) ==
         "BinderTransaction interface_descriptor=\"IFoo\" code=2 calling_uid=1000 timestamp_ns=9");
   CHECK(
-      read("map_Accessibility_output_buf", Accessibility{8, 1, "p", "q", 10, 11}) ==
+      read_known("map_Accessibility_output_buf", Accessibility{8, 1, "p", "q", 10, 11}) ==
       "AccessibilityEvent timestamp_ns=8 variant=1 package_name=\"p\" permission_name=\"q\" uid=10 "
       "code=11");
 }
@@ -154,7 +154,7 @@ TEST_CASE("a record of a size that no version has is shown raw, and counted") {
 TEST_CASE("a text that fills its array ends with it") {
   ProcessChange change{};
   std::memset(change.name, 'x', sizeof(change.name));
-  CHECK(read("map_ProcessManagement_process_change_output_buf", change) ==
+  CHECK(read_known("map_ProcessManagement_process_change_output_buf", change) ==
         "ProcessChange pid=0 uid=0 process_name=\"" + std::string(256, 'x') + "\"");
 }
 

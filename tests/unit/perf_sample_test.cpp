@@ -10,21 +10,21 @@ using namespace uprobectl;
 namespace {
 
 // perf_event_open(2), PERF_RECORD_SAMPLE, written out by hand.
-class Sample {
+class WrittenSample {
 public:
-  Sample& u32(std::uint32_t value) { return put(value, 4); }
-  Sample& u64(std::uint64_t value) { return put(value, 8); }
-  Sample& text(std::string_view text) {
+  WrittenSample& u32(std::uint32_t value) { return put(value, 4); }
+  WrittenSample& u64(std::uint64_t value) { return put(value, 8); }
+  WrittenSample& text(std::string_view text) {
     bytes_ += text;
     return *this;
   }
-  Sample& sender() { return u32(4711).u32(4712).u64(1234567890123).u32(3).u32(0); }
-  Sample& raw() { return u32(12).text("hello, perf!"); }
+  WrittenSample& sender() { return u32(4711).u32(4712).u64(1234567890123).u32(3).u32(0); }
+  WrittenSample& raw() { return u32(12).text("hello, perf!"); }
   Bytes bytes() const { return as_bytes(bytes_); }
   std::size_t size() const { return bytes_.size(); }
 
 private:
-  Sample& put(std::uint64_t value, int size) {
+  WrittenSample& put(std::uint64_t value, int size) {
     for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(value >> (8 * i));
     return *this;
   }
@@ -58,7 +58,7 @@ std::uint64_t named(const SenderContext& from, std::string_view name) {
 } // namespace
 
 TEST_CASE("without stacks a sample is the program's record") {
-  Sample bytes;
+  WrittenSample bytes;
   bytes.raw();
   const auto sample = parse_perf_sample(bytes.bytes(), event_with({}));
   REQUIRE(sample);
@@ -67,7 +67,7 @@ TEST_CASE("without stacks a sample is the program's record") {
 }
 
 TEST_CASE("a sample has its sender, registers by number, and the valid part of the stack") {
-  Sample bytes;
+  WrittenSample bytes;
   bytes.sender().raw().u64(2);
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(100 + i);
   bytes.u64(8).text("stack???").u64(5);
@@ -86,8 +86,8 @@ TEST_CASE("a sample has its sender, registers by number, and the valid part of t
 }
 
 TEST_CASE("a thread of the kernel has neither registers nor stack") {
-  const auto sample =
-      parse_perf_sample(Sample().sender().raw().u64(0).u64(0).bytes(), event_with({.bytes = 4096}));
+  const auto sample = parse_perf_sample(WrittenSample().sender().raw().u64(0).u64(0).bytes(),
+                                        event_with({.bytes = 4096}));
   REQUIRE(sample);
   REQUIRE(sample->from);
   CHECK(sample->from->registers_abi == 0);
@@ -96,7 +96,7 @@ TEST_CASE("a thread of the kernel has neither registers nor stack") {
 }
 
 TEST_CASE("addresses of frame pointers exclude context markers") {
-  Sample bytes;
+  WrittenSample bytes;
   bytes.sender().u64(3).u64(0xfffffffffffffe00).u64(0x1111).u64(0x2222).raw().u64(2);
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(100 + i);
   bytes.u64(8).text("caller!!").u64(8);
@@ -112,7 +112,7 @@ TEST_CASE("addresses of frame pointers exclude context markers") {
 }
 
 TEST_CASE("a truncated sample is rejected") {
-  Sample bytes;
+  WrittenSample bytes;
   bytes.sender().raw().u64(2);
   for (std::size_t i = 0; i < sampled_registers; ++i) bytes.u64(i);
   bytes.u64(8).text("stackend").u64(8);
@@ -124,7 +124,7 @@ TEST_CASE("a truncated sample is rejected") {
 
 TEST_CASE("an address count beyond the sample is rejected") {
   const auto sample =
-      parse_perf_sample(Sample().sender().u64(~std::uint64_t{0} / 8 + 2).raw().bytes(),
+      parse_perf_sample(WrittenSample().sender().u64(~std::uint64_t{0} / 8 + 2).raw().bytes(),
                         event_with({.bytes = 0, .frame_pointers = true}));
   CHECK_FALSE(sample);
 }

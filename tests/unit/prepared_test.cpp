@@ -31,7 +31,7 @@ std::string error_of(std::vector<reading> readings, const CaptureMoments& moment
   return error_of(PreparedCapture{.readings = std::move(readings)}, moments);
 }
 
-CapturePlan plan_of(const CaptureSpec& capture, std::span<const CapturePoint> points) {
+CapturePlan prepared_plan_of(const CaptureSpec& capture, std::span<const CapturePoint> points) {
   auto plan = CapturePlan::make(capture, points);
   INFO((plan ? "" : plan.error().message));
   REQUIRE(plan);
@@ -182,7 +182,7 @@ TEST_CASE("a point with prepared readings has these instead of arguments, others
   reading member = integer(3);
   member.offsets[member.steps++] = -16;
   points[0].prepared = PreparedCapture{.readings = {member, buffer(6)}};
-  const CapturePlan plan = plan_of({}, points);
+  const CapturePlan plan = prepared_plan_of({}, points);
   REQUIRE(plan.plans().size() == 2);
   const capture_plan& made = plan.plans()[plan.probe_plan(0)];
   REQUIRE(made.reading_count == 2);
@@ -223,7 +223,7 @@ TEST_CASE("a record has the values of its moment") {
   points[0].prepared = PreparedCapture{.readings = {integer(), returned}};
   CaptureSpec capture;
   capture.on_return = true;
-  const CapturePlan plan = plan_of(capture, points);
+  const CapturePlan plan = prepared_plan_of(capture, points);
   const auto values = [&](std::uint32_t kind) {
     const Record record = Record(kind).put(0).put(1).put(0).put(2);
     return plan.decode_prepared(record.bytes());
@@ -243,7 +243,7 @@ TEST_CASE("a buffer of elements is as long as their number, or their end, says")
   between.length_from = 1;
   between.length_is_end = 1;
   points[0].prepared = PreparedCapture{.readings = {integer(), elements, between}};
-  const CapturePlan plan = plan_of({}, points);
+  const CapturePlan plan = prepared_plan_of({}, points);
   std::list<Record> records; // values are borrowed from them
   const auto decode = [&](std::uint64_t length, std::uint64_t begin, std::uint64_t status) {
     records.push_back(Record(RECORD_ENTRY)
@@ -268,9 +268,9 @@ TEST_CASE("points with equal prepared readings share a plan, conditions included
   const std::vector<ProbePoint> probed(3);
   std::vector<CapturePoint> points = capture_points(probed);
   for (CapturePoint& each : points) each.prepared = PreparedCapture{.readings = {integer(1)}};
-  CHECK(plans_of(plan_of({}, points), 3) == std::vector<std::uint32_t>{0, 0, 0});
+  CHECK(plans_of(prepared_plan_of({}, points), 3) == std::vector<std::uint32_t>{0, 0, 0});
   points[1].prepared->conditions = {PreparedTerm{.term = {.value = integer(2)}}};
-  const CapturePlan plan = plan_of({.filter = *parse_filter("arg0==1")}, points);
+  const CapturePlan plan = prepared_plan_of({.filter = *parse_filter("arg0==1")}, points);
   CHECK(plans_of(plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
   const std::vector<filter>& filters = plan.filters().filters;
   REQUIRE(filters.size() == 2);

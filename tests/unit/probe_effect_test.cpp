@@ -12,91 +12,92 @@ namespace {
 
 using Kind = ProbeEffect::Kind;
 
-Kind x64(std::initializer_list<int> bytes, std::uint64_t offset = 0) {
+Kind x64_effect(std::initializer_list<int> bytes, std::uint64_t offset = 0) {
   return probe_effect(Arch::x86_64, code(bytes), offset).kind;
 }
-Kind i386(std::initializer_list<int> bytes) {
+Kind i386_effect(std::initializer_list<int> bytes) {
   return probe_effect(Arch::i386, code(bytes), 0).kind;
 }
-Kind arm64(std::initializer_list<std::uint32_t> all, std::uint64_t offset = 0) {
+Kind arm64_effect(std::initializer_list<std::uint32_t> all, std::uint64_t offset = 0) {
   return probe_effect(Arch::arm64, words(all), offset).kind;
 }
 
 } // namespace
 
 TEST_CASE("common first instructions are safe to probe") {
-  CHECK(x64({0x55}) == Kind::safe);                         // push %rbp
-  CHECK(x64({0xf3, 0x0f, 0x1e, 0xfa}) == Kind::safe);       // endbr64
-  CHECK(x64({0x48, 0x83, 0xec, 0x08}) == Kind::safe);       // sub $8,%rsp
-  CHECK(x64({0xc3}) == Kind::safe);                         // ret
-  CHECK(x64({0xc5, 0xf8, 0x57, 0xc0}) == Kind::safe);       // vxorps %xmm0,%xmm0,%xmm0
-  CHECK(x64({0x66, 0x0f, 0xeb, 0xc1}) == Kind::safe);       // por %xmm1,%xmm0
-  CHECK(x64({0x48, 0x8b, 0x05, 0, 0, 0, 0}) == Kind::safe); // mov 0(%rip),%rax
-  CHECK(arm64({0xa9bf7bfd}) == Kind::safe);                 // stp x29, x30, [sp, #-16]!
-  CHECK(arm64({0xd503233f}) == Kind::safe);                 // paciasp
-  CHECK(arm64({0xd503245f}) == Kind::safe);                 // bti c
-  CHECK(arm64({0xd65f03c0}) == Kind::safe);                 // ret
-  CHECK(arm64({0xb0000000}) == Kind::safe);                 // adrp x0, 0x1000
+  CHECK(x64_effect({0x55}) == Kind::safe);                         // push %rbp
+  CHECK(x64_effect({0xf3, 0x0f, 0x1e, 0xfa}) == Kind::safe);       // endbr64
+  CHECK(x64_effect({0x48, 0x83, 0xec, 0x08}) == Kind::safe);       // sub $8,%rsp
+  CHECK(x64_effect({0xc3}) == Kind::safe);                         // ret
+  CHECK(x64_effect({0xc5, 0xf8, 0x57, 0xc0}) == Kind::safe);       // vxorps %xmm0,%xmm0,%xmm0
+  CHECK(x64_effect({0x66, 0x0f, 0xeb, 0xc1}) == Kind::safe);       // por %xmm1,%xmm0
+  CHECK(x64_effect({0x48, 0x8b, 0x05, 0, 0, 0, 0}) == Kind::safe); // mov 0(%rip),%rax
+  CHECK(arm64_effect({0xa9bf7bfd}) == Kind::safe);                 // stp x29, x30, [sp, #-16]!
+  CHECK(arm64_effect({0xd503233f}) == Kind::safe);                 // paciasp
+  CHECK(arm64_effect({0xd503245f}) == Kind::safe);                 // bti c
+  CHECK(arm64_effect({0xd65f03c0}) == Kind::safe);                 // ret
+  CHECK(arm64_effect({0xb0000000}) == Kind::safe);                 // adrp x0, 0x1000
 }
 
 TEST_CASE("AVX instructions with the opcode of a jump, call, nop or return are unsafe") {
-  CHECK(x64({0xc5, 0xf9, 0xeb, 0xc1}) == Kind::unsafe);             // vpor %xmm1,%xmm0,%xmm0
-  CHECK(x64({0xc5, 0xf9, 0x70, 0xc1, 0x1b}) == Kind::unsafe);       // vpshufd $0x1b,%xmm1,%xmm0
-  CHECK(x64({0xc5, 0xf8, 0x77}) == Kind::unsafe);                   // vzeroupper
-  CHECK(x64({0xc5, 0xf9, 0xe8, 0xc1}) == Kind::unsafe);             // vpsubsb %xmm1,%xmm0,%xmm0
-  CHECK(x64({0xc5, 0xf8, 0xc2, 0xc1, 0x01}) == Kind::unsafe);       // vcmpltps %xmm1,%xmm0,%xmm0
-  CHECK(x64({0xc5, 0xf8, 0x90, 0xc9}) == Kind::unsafe);             // kmovw %k1,%k1
-  CHECK(x64({0xc4, 0xe2, 0x79, 0x9d, 0xc1}) == Kind::unsafe);       // vfnmadd132ss
-  CHECK(x64({0x62, 0xf1, 0x7d, 0x48, 0x7f, 0x07}) == Kind::unsafe); // vmovdqa32 %zmm0,(%rdi)
-  CHECK(x64({0x62, 0xf2, 0x7d, 0x48, 0x7e, 0xc1}) == Kind::unsafe); // vpermt2d
-  CHECK(i386({0xc5, 0xf9, 0xeb, 0xc1}) == Kind::unsafe);
+  CHECK(x64_effect({0xc5, 0xf9, 0xeb, 0xc1}) == Kind::unsafe);       // vpor %xmm1,%xmm0,%xmm0
+  CHECK(x64_effect({0xc5, 0xf9, 0x70, 0xc1, 0x1b}) == Kind::unsafe); // vpshufd $0x1b,%xmm1,%xmm0
+  CHECK(x64_effect({0xc5, 0xf8, 0x77}) == Kind::unsafe);             // vzeroupper
+  CHECK(x64_effect({0xc5, 0xf9, 0xe8, 0xc1}) == Kind::unsafe);       // vpsubsb %xmm1,%xmm0,%xmm0
+  CHECK(x64_effect({0xc5, 0xf8, 0xc2, 0xc1, 0x01}) == Kind::unsafe); // vcmpltps %xmm1,%xmm0,%xmm0
+  CHECK(x64_effect({0xc5, 0xf8, 0x90, 0xc9}) == Kind::unsafe);       // kmovw %k1,%k1
+  CHECK(x64_effect({0xc4, 0xe2, 0x79, 0x9d, 0xc1}) == Kind::unsafe); // vfnmadd132ss
+  CHECK(x64_effect({0x62, 0xf1, 0x7d, 0x48, 0x7f, 0x07}) == Kind::unsafe); // vmovdqa32 %zmm0,(%rdi)
+  CHECK(x64_effect({0x62, 0xf2, 0x7d, 0x48, 0x7e, 0xc1}) == Kind::unsafe); // vpermt2d
+  CHECK(i386_effect({0xc5, 0xf9, 0xeb, 0xc1}) == Kind::unsafe);
 }
 
 TEST_CASE("in 32-bit code AVX prefixes are legacy instructions unless two bits are set") {
-  CHECK(i386({0xc5, 0x38}) == Kind::safe);       // lds (%eax),%edi
-  CHECK(i386({0x62, 0x7d, 0x70}) == Kind::safe); // bound %edi,0x70(%ebp)
+  CHECK(i386_effect({0xc5, 0x38}) == Kind::safe);       // lds (%eax),%edi
+  CHECK(i386_effect({0x62, 0x7d, 0x70}) == Kind::safe); // bound %edi,0x70(%ebp)
 }
 
 TEST_CASE("other instructions that do something else under a probe") {
-  CHECK(x64({0x9c}) == Kind::unsafe);                               // pushf
-  CHECK(x64({0x49, 0x90}) == Kind::unsafe);                         // xchg %rax,%r8
-  CHECK(x64({0x0f, 0x05}) == Kind::unsafe);                         // syscall
-  CHECK(x64({0xff, 0x1f}) == Kind::unsafe);                         // lcall *(%rdi)
-  CHECK(x64({0xf3, 0x0f, 0x2b, 0x05, 0, 0, 0, 0}) == Kind::unsafe); // movntss %xmm0,0(%rip)
-  CHECK(x64({0xf3, 0x0f, 0x2b, 0x07}) == Kind::safe);               // movntss %xmm0,(%rdi)
-  CHECK(x64({0x8f, 0xe9, 0x78, 0x90, 0xc1}) == Kind::unsafe);       // vprotb, of XOP
-  CHECK(x64({0x8f, 0x07}) == Kind::safe);                           // pop (%rdi)
-  CHECK(arm64({0x1c000000}) == Kind::unsafe);                       // ldr s0, 0x0
-  CHECK(arm64({0x19000400}) == Kind::unsafe);                       // cpyfp
+  CHECK(x64_effect({0x9c}) == Kind::unsafe);                               // pushf
+  CHECK(x64_effect({0x49, 0x90}) == Kind::unsafe);                         // xchg %rax,%r8
+  CHECK(x64_effect({0x0f, 0x05}) == Kind::unsafe);                         // syscall
+  CHECK(x64_effect({0xff, 0x1f}) == Kind::unsafe);                         // lcall *(%rdi)
+  CHECK(x64_effect({0xf3, 0x0f, 0x2b, 0x05, 0, 0, 0, 0}) == Kind::unsafe); // movntss %xmm0,0(%rip)
+  CHECK(x64_effect({0xf3, 0x0f, 0x2b, 0x07}) == Kind::safe);               // movntss %xmm0,(%rdi)
+  CHECK(x64_effect({0x8f, 0xe9, 0x78, 0x90, 0xc1}) == Kind::unsafe);       // vprotb, of XOP
+  CHECK(x64_effect({0x8f, 0x07}) == Kind::safe);                           // pop (%rdi)
+  CHECK(arm64_effect({0x1c000000}) == Kind::unsafe);                       // ldr s0, 0x0
+  CHECK(arm64_effect({0x19000400}) == Kind::unsafe);                       // cpyfp
 }
 
 TEST_CASE("instructions that the kernel refuses are known") {
-  CHECK(x64({0xf0, 0xff, 0x0f}) == Kind::refused);             // lock decl (%rdi)
-  CHECK(x64({0x3e, 0xff, 0xe0}) == Kind::refused);             // notrack jmp *%rax
-  CHECK(x64({0x66, 0x90}) == Kind::safe);                      // xchg %ax,%ax
-  CHECK(x64({0x66, 0xeb, 0x00}) == Kind::refused);             // jmp with an operand size
-  CHECK(x64({0xcc}) == Kind::refused);                         // int3
-  CHECK(x64({0x8e, 0xd0}) == Kind::refused);                   // mov %eax,%ss
-  CHECK(x64({0xc5, 0xf9, 0x6f, 0x07}) == Kind::refused);       // vmovdqa (%rdi),%xmm0
-  CHECK(x64({0xc4, 0xe2, 0x79, 0x8e, 0x17}) == Kind::refused); // vpmaskmovd %xmm2,%xmm0,(%rdi)
-  CHECK(arm64({0xd4000001}) == Kind::refused);                 // svc #0
-  CHECK(arm64({0xd51bd040}) == Kind::refused);                 // msr tpidr_el0, x0
-  CHECK(arm64({0xd50323bf}) == Kind::refused);                 // autiasp
-  CHECK(arm64({0xd503203f}) == Kind::refused);                 // yield
-  CHECK(arm64({0xd65f0bff}) == Kind::refused);                 // retaa
-  CHECK(arm64({0x58000000}) == Kind::refused);                 // ldr x0, 0x0
-  CHECK(arm64({0xc85f7c20}) == Kind::refused);                 // ldxr x0, [x1]
+  CHECK(x64_effect({0xf0, 0xff, 0x0f}) == Kind::refused);       // lock decl (%rdi)
+  CHECK(x64_effect({0x3e, 0xff, 0xe0}) == Kind::refused);       // notrack jmp *%rax
+  CHECK(x64_effect({0x66, 0x90}) == Kind::safe);                // xchg %ax,%ax
+  CHECK(x64_effect({0x66, 0xeb, 0x00}) == Kind::refused);       // jmp with an operand size
+  CHECK(x64_effect({0xcc}) == Kind::refused);                   // int3
+  CHECK(x64_effect({0x8e, 0xd0}) == Kind::refused);             // mov %eax,%ss
+  CHECK(x64_effect({0xc5, 0xf9, 0x6f, 0x07}) == Kind::refused); // vmovdqa (%rdi),%xmm0
+  CHECK(x64_effect({0xc4, 0xe2, 0x79, 0x8e, 0x17}) ==
+        Kind::refused);                               // vpmaskmovd %xmm2,%xmm0,(%rdi)
+  CHECK(arm64_effect({0xd4000001}) == Kind::refused); // svc #0
+  CHECK(arm64_effect({0xd51bd040}) == Kind::refused); // msr tpidr_el0, x0
+  CHECK(arm64_effect({0xd50323bf}) == Kind::refused); // autiasp
+  CHECK(arm64_effect({0xd503203f}) == Kind::refused); // yield
+  CHECK(arm64_effect({0xd65f0bff}) == Kind::refused); // retaa
+  CHECK(arm64_effect({0x58000000}) == Kind::refused); // ldr x0, 0x0
+  CHECK(arm64_effect({0xc85f7c20}) == Kind::refused); // ldxr x0, [x1]
 }
 
 TEST_CASE("a nop that becomes a call is harmful where a leaf function has a red zone") {
   // mov %rdi,-8(%rsp); nopl 0(%rax,%rax); mov -8(%rsp),%rax; ret
-  CHECK(x64({0x48, 0x89, 0x7c, 0x24, 0xf8, 0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x8b, 0x44, 0x24, 0xf8,
-             0xc3},
-            5) == Kind::unsafe);
-  CHECK(x64({0x0f, 0x1f, 0x44, 0, 0, 0xc3}) == Kind::safe);
-  CHECK(x64({0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0xc3}, 4) == Kind::safe);
+  CHECK(x64_effect({0x48, 0x89, 0x7c, 0x24, 0xf8, 0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x8b, 0x44, 0x24,
+                    0xf8, 0xc3},
+                   5) == Kind::unsafe);
+  CHECK(x64_effect({0x0f, 0x1f, 0x44, 0, 0, 0xc3}) == Kind::safe);
+  CHECK(x64_effect({0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0xc3}, 4) == Kind::safe);
   // push %rbx; nopl 0(%rax,%rax); call; pop %rbx; ret
-  CHECK(x64({0x53, 0x0f, 0x1f, 0x44, 0, 0, 0xe8, 0, 0, 0, 0, 0x5b, 0xc3}, 1) == Kind::safe);
+  CHECK(x64_effect({0x53, 0x0f, 0x1f, 0x44, 0, 0, 0xe8, 0, 0, 0, 0, 0x5b, 0xc3}, 1) == Kind::safe);
   const auto alone = code({0x0f, 0x1f, 0x44, 0, 0});
   CHECK(probe_effect(Arch::x86_64, alone, 0, CodeExtent::part).kind == Kind::unsafe);
 }
@@ -105,12 +106,12 @@ TEST_CASE("between an exclusive load and its store a probe is harmful, around th
   // mov x2, x1; ldxr x0, [x1]; add x0, x0, #1; stxr w3, x0, [x1]; cbnz w3, .-12; ret
   const std::initializer_list<std::uint32_t> loop = {0xaa0103e2, 0xc85f7c20, 0x91000400,
                                                      0xc8037c20, 0x35ffffa3, 0xd65f03c0};
-  CHECK(arm64(loop, 0) == Kind::safe);
-  CHECK(arm64(loop, 4) == Kind::refused);
-  CHECK(arm64(loop, 8) == Kind::unsafe);
-  CHECK(arm64(loop, 12) == Kind::refused);
-  CHECK(arm64(loop, 16) == Kind::safe);
-  CHECK(arm64(loop, 20) == Kind::safe);
+  CHECK(arm64_effect(loop, 0) == Kind::safe);
+  CHECK(arm64_effect(loop, 4) == Kind::refused);
+  CHECK(arm64_effect(loop, 8) == Kind::unsafe);
+  CHECK(arm64_effect(loop, 12) == Kind::refused);
+  CHECK(arm64_effect(loop, 16) == Kind::safe);
+  CHECK(arm64_effect(loop, 20) == Kind::safe);
 }
 
 TEST_CASE("emulated instructions are distinguished from single-stepped ones") {

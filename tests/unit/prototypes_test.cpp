@@ -30,8 +30,9 @@ std::vector<std::string> names_of(const KnownCall& call) {
   return names;
 }
 
-constexpr std::string_view read_table = "library libc.so*\n"
-                                        "read(fd:s32, out data:buf[ret], size:u64) = s64 errno\n";
+constexpr std::string_view read_prototype =
+    "library libc.so*\n"
+    "read(fd:s32, out data:buf[ret], size:u64) = s64 errno\n";
 
 } // namespace
 
@@ -166,7 +167,7 @@ TEST_CASE("a table is looked at only if it names the file") {
 }
 
 TEST_CASE("memory that a function writes is an address where calls are not paired") {
-  const PrototypeTable table = table_of(read_table);
+  const PrototypeTable table = table_of(read_prototype);
   const Prototype& read = *table.find("libc.so.6", "read");
   const KnownCall entry = make_known_call(read, "read", CaptureSpec{}, false, -8);
   CHECK(names_of(entry) == std::vector<std::string>{"fd", "data", "size"});
@@ -177,7 +178,7 @@ TEST_CASE("memory that a function writes is an address where calls are not paire
 }
 
 TEST_CASE("of a paired call, memory is read at the return, and errno") {
-  const PrototypeTable table = table_of(read_table);
+  const PrototypeTable table = table_of(read_prototype);
   const Prototype& read = *table.find("libc.so.6", "read");
   const CaptureSpec paired{.pair_calls = true, .thread_pointer = 64};
   const KnownCall call = make_known_call(read, "read", paired, false, -8);

@@ -12,13 +12,14 @@ using Origin = ReportedFrame::Origin;
 
 namespace {
 
-std::optional<ReportedFrame> read(std::string_view line) { return ReportReader().read(line); }
+std::optional<ReportedFrame> read_frame(std::string_view line) { return ReportReader().read(line); }
 
 } // namespace
 
 TEST_CASE("a frame of a tombstone has an ELF address, a file, a function and a build id") {
-  const auto frame = read("      #01 pc 000000000004c35c  /apex/com.android.runtime/lib64/bionic/"
-                          "libc.so (abort+164) (BuildId: ABCD01)");
+  const auto frame =
+      read_frame("      #01 pc 000000000004c35c  /apex/com.android.runtime/lib64/bionic/"
+                 "libc.so (abort+164) (BuildId: ABCD01)");
   REQUIRE(frame);
   CHECK(frame->origin == Origin::android);
   CHECK(frame->index == 1);
@@ -34,9 +35,9 @@ TEST_CASE("a frame of a tombstone has an ELF address, a file, a function and a b
 
 TEST_CASE("a library in an APK has its name and the place of its image") {
   const auto frame =
-      read("11-25 03:01:00.123  1234  1234 F DEBUG   :       #03 pc 0000000000001234  "
-           "/data/app/~~a==/com.foo-b==/base.apk!libfoo.so (offset 0x28000) "
-           "(ns::Foo::bar(int, char const*)+12) (BuildId: 0123456789abcdef)\r");
+      read_frame("11-25 03:01:00.123  1234  1234 F DEBUG   :       #03 pc 0000000000001234  "
+                 "/data/app/~~a==/com.foo-b==/base.apk!libfoo.so (offset 0x28000) "
+                 "(ns::Foo::bar(int, char const*)+12) (BuildId: 0123456789abcdef)\r");
   REQUIRE(frame);
   CHECK(frame->path == "/data/app/~~a==/com.foo-b==/base.apk");
   CHECK(frame->entry == "libfoo.so");
@@ -48,17 +49,19 @@ TEST_CASE("a library in an APK has its name and the place of its image") {
 }
 
 TEST_CASE("frames of ANR traces, of the Play Console and without a function are read") {
-  const auto anr = read("  native: #00 pc 000000000004c35c  /system/lib64/libc.so (syscall+28)");
+  const auto anr =
+      read_frame("  native: #00 pc 000000000004c35c  /system/lib64/libc.so (syscall+28)");
   REQUIRE(anr);
   CHECK(anr->function == "syscall");
-  const auto console = read("  #02  pc 0x0000000000021e4c  /data/app/x/split_config.arm64_v8a.apk "
-                            "(offset 0x28000)");
+  const auto console =
+      read_frame("  #02  pc 0x0000000000021e4c  /data/app/x/split_config.arm64_v8a.apk "
+                 "(offset 0x28000)");
   REQUIRE(console);
   CHECK(console->number == 0x21e4c);
   CHECK(console->path == "/data/app/x/split_config.arm64_v8a.apk");
   CHECK(console->image_begin == FileOffset{0x28000});
   CHECK(console->function.empty());
-  const auto arm = read("    #00 pc 00007f5a  /system/lib/libfoo.so");
+  const auto arm = read_frame("    #00 pc 00007f5a  /system/lib/libfoo.so");
   REQUIRE(arm);
   CHECK(arm->number == 0x7f5a);
   CHECK_FALSE(arm->build_id);
@@ -69,11 +72,12 @@ TEST_CASE("memory without a file is not a file") {
        {"  #05 pc 0000000000001234  [anon:dalvik-jit-code-cache] (com.foo.Bar.baz+12)",
         "  #05 pc 0000000000001234  <anonymous:7a12345000>", "  #05 pc 0000000000001234  <unknown>",
         "  #05 pc 0000000000001234  /memfd:jit-cache (deleted) (com.foo.Bar.baz+12)"}) {
-    const auto frame = read(line);
+    const auto frame = read_frame(line);
     REQUIRE(frame);
     CHECK_FALSE(frame->names_file());
   }
-  const auto deleted = read("  #5 pc 1234  /data/x/libfoo.so (deleted) (offset 0x1000) (f+1)");
+  const auto deleted =
+      read_frame("  #5 pc 1234  /data/x/libfoo.so (deleted) (offset 0x1000) (f+1)");
   REQUIRE(deleted);
   CHECK(deleted->path == "/data/x/libfoo.so (deleted)");
   CHECK(deleted->image_begin == FileOffset{0x1000});
@@ -81,7 +85,8 @@ TEST_CASE("memory without a file is not a file") {
 }
 
 TEST_CASE("a frame of a sanitizer has the run-time address and the ELF address") {
-  const auto frame = read("    #1 0x55dc9288cf15  (/tmp/use+0x10df15) (BuildId: 0910afed20de65fa)");
+  const auto frame =
+      read_frame("    #1 0x55dc9288cf15  (/tmp/use+0x10df15) (BuildId: 0910afed20de65fa)");
   REQUIRE(frame);
   CHECK(frame->origin == Origin::sanitizer);
   CHECK(frame->index == 1);
@@ -90,12 +95,12 @@ TEST_CASE("a frame of a sanitizer has the run-time address and the ELF address")
   CHECK_FALSE(frame->is_return_address);
   CHECK(frame->path == "/tmp/use");
   CHECK(frame->build_id == "0910afed20de65fa");
-  const auto named = read("#3 0x7f78c0045249 in f(int) (/data/app/x/base.apk!/lib/arm64-v8a/"
-                          "libfoo.so+0x27249)");
+  const auto named = read_frame("#3 0x7f78c0045249 in f(int) (/data/app/x/base.apk!/lib/arm64-v8a/"
+                                "libfoo.so+0x27249)");
   REQUIRE(named);
   CHECK(named->function == "f(int)");
   CHECK(named->entry == "lib/arm64-v8a/libfoo.so");
-  CHECK_FALSE(read("    #1 0x55e628e391d7 in mid /tmp/symtry/a.cpp:4"));
+  CHECK_FALSE(read_frame("    #1 0x55e628e391d7 in mid /tmp/symtry/a.cpp:4"));
 }
 
 TEST_CASE("a frame of perf script has a number that may be a return address") {
@@ -141,6 +146,6 @@ TEST_CASE("other lines have no frame") {
         "#00 pc 12g  /a", "#0  0x000055555555513d in main () at p.c:3", "# 1 (a+0x1)",
         "x#00 pc 12  /a", "#1 0x12 (/a+0x)", "#1 0x12 /a+0x1)", "#1 0x12 (+0x1)",
         "  abc def (/etc/passwd)", "#18446744073709551616 pc 12  /a"})
-    CHECK_FALSE(read(line));
-  CHECK_FALSE(read(std::string(symbolize::max_report_line, ' ') + "#00 pc 12  /a"));
+    CHECK_FALSE(read_frame(line));
+  CHECK_FALSE(read_frame(std::string(symbolize::max_report_line, ' ') + "#00 pc 12  /a"));
 }

@@ -15,7 +15,7 @@ constexpr std::string_view exact = "_ZN4shop4Cart4sizeEv";
 constexpr std::string_view constant = "_ZNK4shop4Cart4sizeEv";
 constexpr std::string_view other = "_ZN5other4shop4Cart4sizeEv";
 constexpr std::string_view last = "_ZN4last4shop4Cart4sizeEv";
-constexpr std::string_view size = "shop::Cart::size()";
+constexpr std::string_view cart_size = "shop::Cart::size()";
 
 using Names = std::vector<std::string_view>;
 // The functions of a library, and what it imports.
@@ -70,24 +70,25 @@ private:
 } // namespace
 
 TEST_CASE("of several files those with the closest spelling count, in any order") {
-  CHECK(Libraries({{{other}}, {{constant}}}).found(size) == Names{constant});
-  CHECK(Libraries({{{constant}}, {{other}}}).found(size) == Names{constant});
-  CHECK(Libraries({{{other}}, {{exact}}, {{constant}}}).found(size) == Names{exact});
+  CHECK(Libraries({{{other}}, {{constant}}}).found(cart_size) == Names{constant});
+  CHECK(Libraries({{{constant}}, {{other}}}).found(cart_size) == Names{constant});
+  CHECK(Libraries({{{other}}, {{exact}}, {{constant}}}).found(cart_size) == Names{exact});
   Libraries equal({{{constant}}, {{other}}, {{constant}}});
-  CHECK(equal.found(size) == Names{constant, constant});
-  CHECK(equal.resolve(size).files == 2);
+  CHECK(equal.found(cart_size) == Names{constant, constant});
+  CHECK(equal.resolve(cart_size).files == 2);
 }
 
 TEST_CASE("an ambiguous spelling in one file is not an error if another file has a closer one") {
-  CHECK(Libraries({{{other, last}}, {{constant}}}).found(size) == Names{constant});
-  CHECK(Libraries({{{constant}}, {{other, last}}}).found(size) == Names{constant});
-  const FunctionResult both = Libraries({{{other, last}}, {{other}}}).resolve(size);
+  CHECK(Libraries({{{other, last}}, {{constant}}}).found(cart_size) == Names{constant});
+  CHECK(Libraries({{{constant}}, {{other, last}}}).found(cart_size) == Names{constant});
+  const FunctionResult both = Libraries({{{other, last}}, {{other}}}).resolve(cart_size);
   REQUIRE(both.errors.size() == 1);
   CHECK(both.errors.front().kind == ErrorKind::ambiguous);
 }
 
 TEST_CASE("an import with exactly this name is not replaced by another function") {
-  const FunctionResult result = Libraries({{{}, {std::string(exact)}}, {{other}}}).resolve(size);
+  const FunctionResult result =
+      Libraries({{{}, {std::string(exact)}}, {{other}}}).resolve(cart_size);
   CHECK(result.points.empty());
   REQUIRE(result.errors.size() == 1);
   CHECK(result.errors.front().kind == ErrorKind::imported);

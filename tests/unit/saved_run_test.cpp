@@ -79,7 +79,7 @@ struct Reading {
 };
 
 // `step`: bytes at a time.
-Reading read(std::string_view file, std::size_t step = 1 << 16) {
+Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
   Reading reading;
   reading.json = written([&](int fd) {
     OutputBuffer out(fd);
@@ -140,7 +140,7 @@ TEST_CASE("the bytes of a saved run are those that its documentation describes")
       },
       {.version = "9", .arch = Arch::x86_64, .command = "c"});
   CHECK(made == head + question + lost_three + chunk(19, ""));
-  const Reading reading = read(made);
+  const Reading reading = read_saved(made);
   CHECK_FALSE(reading.error);
   CHECK(reading.has_ended);
   CHECK(reading.json == lost_three_json);
@@ -187,7 +187,7 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
       R"("stack_end":null,"caller":null,"registers":null,"map":null,"record_type":null,)"
       R"("record":null,"raw":null})"
       "\n";
-  CHECK(read(made).json == expected + expected);
+  CHECK(read_saved(made).json == expected + expected);
 }
 
 TEST_CASE("registers of a saved run have the names of the machine that was probed") {
@@ -197,7 +197,7 @@ TEST_CASE("registers of a saved run have the names of the machine that was probe
   event.registers = {17, 18};
   const std::string made =
       save([&](saved::RunWriter& writer) { writer.write(event); }, {.arch = Arch::arm64});
-  CHECK_THAT(read(made).json, Contains(R"("registers":{"x0":"0x11","x1":"0x12"})"));
+  CHECK_THAT(read_saved(made).json, Contains(R"("registers":{"x0":"0x11","x1":"0x12"})"));
 }
 
 TEST_CASE("stacks of a saved run have the names that the run found") {
@@ -229,7 +229,7 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
         StackSample{.stack = &stack, .completeness = StackCompleteness::incomplete, .hits = 5});
     writer.write(event);
   });
-  const Reading reading = read(made);
+  const Reading reading = read_saved(made);
   REQUIRE(reading.stacks.size() == 1);
   CHECK(reading.stacks[0] == "g (g.so+0x10);0x9000 ([anon:jit]) by frame pointer;0x10;[incomplete] "
                              "5 0x10 is in no executable mapping");
@@ -248,7 +248,7 @@ TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
   const std::size_t first = head.size() + question.size() + lost_three.size();
   const std::size_t second = first + lost_three.size();
   for (std::size_t size = 0; size < file.size(); ++size) {
-    const Reading reading = read(file.substr(0, size));
+    const Reading reading = read_saved(file.substr(0, size));
     INFO("cut off at " << size);
     CHECK_FALSE(reading.error);
     CHECK_FALSE(reading.has_ended);
@@ -259,13 +259,13 @@ TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
     CHECK(reading.json == expected);
     if (size == first + 3) CHECK(reading.whole_bytes == first);
   }
-  CHECK(read(file).has_ended);
+  CHECK(read_saved(file).has_ended);
 }
 
 TEST_CASE("a saved run is read in pieces of any size") {
   const std::string file = head + question + lost_three + chunk(19, "");
   for (std::size_t step = 1; step < file.size(); ++step) {
-    const Reading reading = read(file, step);
+    const Reading reading = read_saved(file, step);
     CHECK_FALSE(reading.error);
     CHECK(reading.has_ended);
     CHECK(reading.json == lost_three_json);
@@ -274,7 +274,7 @@ TEST_CASE("a saved run is read in pieces of any size") {
 
 TEST_CASE("what is not a saved run of this version is rejected") {
   const auto message = [](const std::string& file) {
-    const Reading reading = read(file);
+    const Reading reading = read_saved(file);
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
@@ -301,7 +301,7 @@ TEST_CASE("what is not a saved run of this version is rejected") {
 }
 
 TEST_CASE("what precedes the damage of a saved run is read") {
-  const Reading reading = read(head + question + lost_three + chunk(99, "") + lost_three);
+  const Reading reading = read_saved(head + question + lost_three + chunk(99, "") + lost_three);
   CHECK(reading.json == lost_three_json);
   CHECK(reading.whole_bytes == head.size() + question.size() + lost_three.size());
 }
@@ -316,7 +316,7 @@ TEST_CASE("values nested deeper than the limit are rejected") {
     std::string file = head + question + "\14\0\0\0"s;
     file += static_cast<char>(content.size() & 0xff);
     file += static_cast<char>(content.size() >> 8);
-    return read(file + "\0\0"s + content);
+    return read_saved(file + "\0\0"s + content);
   };
   CHECK(nested(2).json == R"({"type":"map_entry","map":"","key":[[true]],"value":true})"
                           "\n");
@@ -340,7 +340,7 @@ TEST_CASE("everything that an output writes goes to its copy") {
       output.finish();
     });
   });
-  const Reading reading = read(made);
+  const Reading reading = read_saved(made);
   CHECK(reading.has_ended);
   CHECK(reading.json == shown);
   CHECK_THAT(reading.json, Contains(R"("message":"no room")"));

@@ -26,9 +26,9 @@ std::optional<Omissions> match(std::string_view written, std::string_view raw) {
 bool is_name(std::string_view written) { return SpelledName::parse(written).has_value(); }
 
 // shop::Cart::add(shop::Item const&, bool, shop::Color)
-constexpr std::string_view add = "_ZN4shop4Cart3addERKNS_4ItemEbNS_5ColorE";
+constexpr std::string_view cart_add = "_ZN4shop4Cart3addERKNS_4ItemEbNS_5ColorE";
 // shop::Cart::size() const
-constexpr std::string_view size = "_ZNK4shop4Cart4sizeEv";
+constexpr std::string_view cart_size = "_ZNK4shop4Cart4sizeEv";
 // shop::Cart::find(char const*, unsigned long, signed char) const
 constexpr std::string_view find = "_ZNK4shop4Cart4findEPKcma";
 // shop::Cart::name[abi:cxx11]() const
@@ -63,7 +63,7 @@ TEST_CASE("const may lead or follow, and words of integers may be in any order")
 
 TEST_CASE("parameters may have names, default values and const at top level, and arrays decay") {
   CHECK(match("shop::Cart::add(const shop::Item& item, bool gift = false, shop::Color color)",
-              add) == equivalent);
+              cart_add) == equivalent);
   CHECK(match("f(const int count, unsigned flags)", "_Z1fij") == equivalent);
   CHECK(match("f(char *argv[], int sizes[4])", "_Z1fPPcPi") == equivalent);
   CHECK(match("f(struct stat *buffer)", "_Z1fP4stat") == equivalent);
@@ -71,7 +71,8 @@ TEST_CASE("parameters may have names, default values and const at top level, and
 }
 
 TEST_CASE("spaces do not matter") {
-  CHECK(match(" shop :: Cart::add ( shop::Item const & , bool,shop::Color ) ", add) == equivalent);
+  CHECK(match(" shop :: Cart::add ( shop::Item const & , bool,shop::Color ) ", cart_add) ==
+        equivalent);
   CHECK(match("shop::Shelf< shop::Item , 5 >::put", put) == equivalent);
 }
 
@@ -83,8 +84,8 @@ TEST_CASE("an ABI tag may be left out, but another one does not match") {
 }
 
 TEST_CASE("const, & and && of a member function may be left out, but not contradict") {
-  CHECK(match("shop::Cart::size() const", size) == equivalent);
-  CHECK(match("shop::Cart::size()", size) == shortened);
+  CHECK(match("shop::Cart::size() const", cart_size) == equivalent);
+  CHECK(match("shop::Cart::size()", cart_size) == shortened);
   CHECK(match("shop::Cart::size() const", "_ZN4shop4Cart4sizeEv") == std::nullopt);
   CHECK(match("shop::Cart::take() &&", "_ZNO4shop4Cart4takeEv") == equivalent);
   CHECK(match("shop::Cart::take() &&", "_ZNR4shop4Cart4takeEv") == std::nullopt);
@@ -178,26 +179,26 @@ TEST_CASE("template arguments may be left out from the end") {
 TEST_CASE("a return type is compared if the mangled name has it") {
   CHECK(match("double shop::cheapest<double>(double one, double other)", cheapest) == equivalent);
   CHECK(match("int shop::cheapest<double>(double, double)", cheapest) == std::nullopt);
-  CHECK(match("virtual void shop::Cart::add(const shop::Item&, bool, shop::Color)", add) ==
+  CHECK(match("virtual void shop::Cart::add(const shop::Item&, bool, shop::Color)", cart_add) ==
         shortened);
   CHECK(match("const std::string &shop::Cart::name() const", tagged) == shortened);
   CHECK_FALSE(is_name("void shop::Cart::add"));
 }
 
 TEST_CASE("enclosing scopes may be left out, of types too") {
-  CHECK(match("Cart::add", add) == unqualified);
-  CHECK(match("Cart::add(const Item&, bool, Color)", add) == unqualified);
-  CHECK(match("shop::Cart::add(const Item&, bool, Color)", add) == unqualified);
-  CHECK(match("art::add", add) == std::nullopt);
-  CHECK(match("Cart::add(const em&, bool, Color)", add) == std::nullopt);
-  CHECK(match("::Cart::add", add) == std::nullopt);
-  CHECK(match("::shop::Cart::add", add) == equivalent);
-  CHECK(match("shop::add", add) == std::nullopt);
+  CHECK(match("Cart::add", cart_add) == unqualified);
+  CHECK(match("Cart::add(const Item&, bool, Color)", cart_add) == unqualified);
+  CHECK(match("shop::Cart::add(const Item&, bool, Color)", cart_add) == unqualified);
+  CHECK(match("art::add", cart_add) == std::nullopt);
+  CHECK(match("Cart::add(const em&, bool, Color)", cart_add) == std::nullopt);
+  CHECK(match("::Cart::add", cart_add) == std::nullopt);
+  CHECK(match("::shop::Cart::add", cart_add) == equivalent);
+  CHECK(match("shop::add", cart_add) == std::nullopt);
 }
 
 TEST_CASE("a bare word, which may be a mistyped C name, finds no member") {
-  CHECK(match("add", add) == std::nullopt);
-  CHECK(match("add(const Item&, bool, Color)", add) == unqualified);
+  CHECK(match("add", cart_add) == std::nullopt);
+  CHECK(match("add(const Item&, bool, Color)", cart_add) == unqualified);
   CHECK(match("cheapest", cheapest) == std::nullopt);
   // int largest<int>(int, int), (anonymous namespace)::check(int)
   CHECK(match("largest", "_Z7largestIiET_S0_S0_") == shortened);
@@ -348,7 +349,7 @@ TEST_CASE("a name that leaves out less is closer") {
   const auto omissions = [](std::string_view written, std::string_view raw) {
     return SpelledName::parse(written)->match(raw).value();
   };
-  CHECK(omissions("Cart::size()", "_ZN4shop4Cart4sizeEv") < omissions("Cart::size()", size));
+  CHECK(omissions("Cart::size()", "_ZN4shop4Cart4sizeEv") < omissions("Cart::size()", cart_size));
   CHECK(omissions("std::basic_string<char>::append(const char *)", "_ZNSs6appendEPKc") == 0);
   CHECK(omissions("shop::Shelf::put(shop::Item)", put) <
         omissions("Shelf<shop::Item, 5>::put", put));
@@ -382,8 +383,8 @@ TEST_CASE("patterns, versions and malformed names have no other spelling") {
 }
 
 TEST_CASE("clones and parts of functions have no other spelling") {
-  CHECK(match("Cart::add", std::string(add) + ".cold") == std::nullopt);
-  CHECK(match("Cart::add", std::string(add) + ".constprop.0") == std::nullopt);
+  CHECK(match("Cart::add", std::string(cart_add) + ".cold") == std::nullopt);
+  CHECK(match("Cart::add", std::string(cart_add) + ".constprop.0") == std::nullopt);
 }
 
 TEST_CASE("deep and long names end") {

@@ -50,7 +50,8 @@ ProbePoint place(std::vector<StaticArgument> arguments, std::uint64_t address = 
   return point;
 }
 
-Result<CapturePlan> plan_of(const CaptureSpec& inspection, std::span<const ProbePoint> points) {
+Result<CapturePlan> static_plan_of(const CaptureSpec& inspection,
+                                   std::span<const ProbePoint> points) {
   return CapturePlan::make(inspection, capture_points(points));
 }
 
@@ -72,7 +73,7 @@ ProbePoint place_of(const std::string& name) {
 }
 
 std::string error_of(const CaptureSpec& inspection, std::vector<ProbePoint> points) {
-  const auto plan = plan_of(inspection, points);
+  const auto plan = static_plan_of(inspection, points);
   return plan ? "no error" : plan.error().message;
 }
 
@@ -89,7 +90,7 @@ TEST_CASE("an argument of a static probe is read where its note says, and no wid
   row.index_part = StaticArgument::IndexPart::signed_low_word;
   const std::vector<ProbePoint> points = {
       place({in_register(4, 4, true), high, constant, in_memory(6, -24), row})};
-  const auto plan = plan_of({}, points);
+  const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
   REQUIRE(made_plan.reading_count == 5);
@@ -110,7 +111,7 @@ TEST_CASE("what a symbol names is as far from the probe as in the file") {
   address.address = VirtualAddress{0x0ff0};
   const std::vector<ProbePoint> points = {place({variable, address}, 0x1000),
                                           place({variable, address}, 0x2000)};
-  const auto plan = plan_of({}, points);
+  const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   REQUIRE(plan->plans().size() == 2); // the same text, and yet other distances
   CHECK(plan->plans()[0].readings[0].offsets[0] == 0x3010);
@@ -124,7 +125,7 @@ TEST_CASE("places whose arguments are at the same places share a plan") {
   const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
                                           place({in_register(1, 8, false)}, 0x2000, "8@a"),
                                           place({in_register(2, 8, false)}, 0x3000, "8@b")};
-  const auto plan = plan_of({}, points);
+  const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 0, 1});
 }
@@ -132,7 +133,7 @@ TEST_CASE("places whose arguments are at the same places share a plan") {
 TEST_CASE("a number in --args gives an argument another type and leaves the others") {
   const std::vector<ProbePoint> points = {
       place({in_register(1, 4, true), in_register(2, 8, false)})};
-  const auto plan = plan_of(asking_for("1:str"), points);
+  const auto plan = static_plan_of(asking_for("1:str"), points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
   CHECK(made_plan.reading_count == 2);
@@ -148,11 +149,12 @@ TEST_CASE("a number in --args gives an argument another type and leaves the othe
 TEST_CASE("an argument called argN is that of the note, a register what it holds at the probe") {
   const std::vector<ProbePoint> points = {
       place({in_register(1, 4, true), in_register(2, 8, false)})};
-  const auto plan = plan_of(asking_for("arg1:u64"), points);
+  const auto plan = static_plan_of(asking_for("arg1:u64"), points);
   REQUIRE(plan);
   REQUIRE(plan->plans().front().reading_count == 1);
   CHECK(plan->plans().front().readings[0].base == 2);
-  const auto held = plan_of(asking_for(("first:s32," + register_at(7) + ":u64").c_str()), points);
+  const auto held =
+      static_plan_of(asking_for(("first:s32," + register_at(7) + ":u64").c_str()), points);
   REQUIRE(held);
   CHECK(held->plans().front().readings[0].base == 1);
   CHECK(held->plans().front().readings[1].base == 7);
@@ -163,14 +165,14 @@ TEST_CASE("an argument called argN is that of the note, a register what it holds
 TEST_CASE("of several static probes not every one needs to have the argument that is typed") {
   const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
                                           place({}, 0x2000, "")};
-  const auto plan = plan_of(asking_for("0:str"), points);
+  const auto plan = static_plan_of(asking_for("0:str"), points);
   REQUIRE(plan);
   CHECK(plan->plans()[1].reading_count == 0);
 }
 
 TEST_CASE("names in --args are all that is shown, memory behind an argument included") {
   const std::vector<ProbePoint> points = {place({in_register(1, 4, true), in_memory(2, 8)})};
-  const auto plan = plan_of(asking_for("price:u32@arg1+12"), points);
+  const auto plan = static_plan_of(asking_for("price:u32@arg1+12"), points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
   REQUIRE(made_plan.reading_count == 1);
@@ -182,7 +184,7 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   StaticArgument vector{.raw = "8f@%xmm0", .kind = Kind::out_of_reach, .size = 8};
   vector.problem = "a vector register";
   const std::vector<ProbePoint> points = {place({vector, in_register(1, 8, true)})};
-  const auto plan = plan_of({}, points);
+  const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
   REQUIRE(made_plan.reading_count == 1);
@@ -217,7 +219,7 @@ TEST_CASE("a buffer whose length is not to be had here is an error, the others a
       place({in_register(1, 8, false)}, 0x2000, "8@a"),
       place({in_register(1, 8, false), vector}, 0x3000, "8@a 4@x"),
       place({in_register(1, 8, false), weight}, 0x4000, "8@a 8f@m")};
-  const auto plan = plan_of(asked, points);
+  const auto plan = static_plan_of(asked, points);
   REQUIRE(plan);
   CHECK(plan->describe_problems(0).empty());
   CHECK(plan->describe_problems(1) ==
@@ -250,7 +252,7 @@ TEST_CASE("a condition takes sign and size from the note, whatever else is shown
       place({in_register(1, 4, false), in_register(2, 4, true)})};
   CaptureSpec inspection = asking_for("b:s32@arg1");
   inspection.filter = *parse_filter("arg0<5");
-  const auto plan = plan_of(inspection, points);
+  const auto plan = static_plan_of(inspection, points);
   REQUIRE(plan);
   const filter_term& made = plan->filters().filters.front().terms[0];
   CHECK((made.value.size == 4 && made.value.is_signed == 0 && made.guess_sign == 0));
@@ -261,7 +263,7 @@ TEST_CASE("an argument without a size is as wide as what it is in") {
   half.size.reset();
   half.width = 2;
   const std::vector<ProbePoint> points = {place({half})};
-  const auto plan = plan_of({}, points);
+  const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plan->plans().front().readings[0].size == 2);
 }
@@ -269,14 +271,14 @@ TEST_CASE("an argument without a size is as wide as what it is in") {
 TEST_CASE("places with the same text and other numbers do not share a plan") {
   std::vector<ProbePoint> points = {place({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
                                     place({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
-  const auto plan = plan_of({}, points);
+  const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plans_of(*plan, 2) == std::vector<std::uint32_t>{0, 1});
 }
 
 TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   const std::vector<ProbePoint> points = {place({}, 0x1000, "")};
-  const auto plan = plan_of({}, points);
+  const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const std::vector<std::byte> record(plan->settings().record_size);
   const auto event = plan->decode(record);

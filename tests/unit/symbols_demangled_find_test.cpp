@@ -30,7 +30,7 @@ Symbols:
 )yaml");
 }
 
-std::vector<std::uint64_t> found(std::string_view name) {
+std::vector<std::uint64_t> found_demangled(std::string_view name) {
   const std::string bytes = cxx_image();
   const auto symbols = find_by_demangled_name(parse_image(bytes), name);
   REQUIRE(symbols);
@@ -44,21 +44,21 @@ using Addresses = std::vector<std::uint64_t>;
 } // namespace
 
 TEST_CASE("a qualified name finds every overload, with parameters one, and no clones") {
-  CHECK(found("ns::Foo::bar") == Addresses{0x1000, 0x1010});
-  CHECK(found("ns::Foo::bar(int)") == Addresses{0x1000});
-  CHECK(found("ns::Foo::bar(char *)") == Addresses{0x1010});
-  CHECK(found("Foo::bar").empty());
-  CHECK(found("ns::Foo::ba").empty());
+  CHECK(found_demangled("ns::Foo::bar") == Addresses{0x1000, 0x1010});
+  CHECK(found_demangled("ns::Foo::bar(int)") == Addresses{0x1000});
+  CHECK(found_demangled("ns::Foo::bar(char *)") == Addresses{0x1010});
+  CHECK(found_demangled("Foo::bar").empty());
+  CHECK(found_demangled("ns::Foo::ba").empty());
 }
 
 TEST_CASE("templates, operators, anonymous namespaces and Rust paths are found as written") {
-  CHECK(found("max<int>") == Addresses{0x1020});
-  CHECK(found("max<int>(int, int)") == Addresses{0x1020});
-  CHECK(found("int max<int>(int, int)") == Addresses{0x1020});
-  CHECK(found("Foo::operator*(Foo const&)") == Addresses{0x1030});
-  CHECK(found("(anonymous namespace)::hidden") == Addresses{0x1040});
-  CHECK(found("core::fmt::write") == Addresses{0x1050});
-  CHECK(found("plain").empty());
+  CHECK(found_demangled("max<int>") == Addresses{0x1020});
+  CHECK(found_demangled("max<int>(int, int)") == Addresses{0x1020});
+  CHECK(found_demangled("int max<int>(int, int)") == Addresses{0x1020});
+  CHECK(found_demangled("Foo::operator*(Foo const&)") == Addresses{0x1030});
+  CHECK(found_demangled("(anonymous namespace)::hidden") == Addresses{0x1040});
+  CHECK(found_demangled("core::fmt::write") == Addresses{0x1050});
+  CHECK(found_demangled("plain").empty());
 }
 
 TEST_CASE("patterns match demangled names with and without parameters") {

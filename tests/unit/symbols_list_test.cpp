@@ -10,7 +10,7 @@ using namespace uprobectl::test;
 
 namespace {
 
-std::string names(const SymbolFilter& filter, const Sample& sample = {}) {
+std::string listed_names(const SymbolFilter& filter, const Sample& sample = {}) {
   const std::string bytes = sample_elf(sample);
   const auto symbols = list_symbols(parse_image(bytes), filter);
   REQUIRE(symbols);
@@ -31,9 +31,10 @@ std::string names(const SymbolFilter& filter, const Sample& sample = {}) {
 TEST_CASE("functions that can be probed are listed once, by address") {
   // No data, no function without file bytes, no absolute symbol, no .L label; f and v stand in
   // both tables.
-  CHECK(names({}) == "$x f v@V1 v@@V2 same@V1 same@@V2 ifn label w twice twice data old@V1 new@@V2 "
-                     "$d.1");
-  CHECK(names({}, {.machine = "EM_AARCH64"}) ==
+  CHECK(listed_names({}) ==
+        "$x f v@V1 v@@V2 same@V1 same@@V2 ifn label w twice twice data old@V1 new@@V2 "
+        "$d.1");
+  CHECK(listed_names({}, {.machine = "EM_AARCH64"}) ==
         "f v@V1 v@@V2 same@V1 same@@V2 ifn label w twice twice data old@V1 new@@V2");
 }
 
@@ -76,23 +77,23 @@ Symbols:
 }
 
 TEST_CASE("imports are listed instead of definitions when asked for") {
-  CHECK(names({.imports = true}) == "malloc@GLIBC_2.2.5");
+  CHECK(listed_names({.imports = true}) == "malloc@GLIBC_2.2.5");
 }
 
 TEST_CASE("kinds and a minimum size filter the list") {
-  CHECK(names({.kinds = {SymbolKind::import}}) == "malloc@GLIBC_2.2.5");
-  CHECK(names({.kinds = {SymbolKind::ifunc, SymbolKind::label}}, {.machine = "EM_AARCH64"}) ==
-        "ifn label");
-  CHECK(names({.kinds = {SymbolKind::object}}) == "data");
-  CHECK(names({.kinds = {SymbolKind::plt}}).empty());
-  CHECK(names({.patterns = {"[flt]*"}, .min_size = 1}, {.machine = "EM_AARCH64"}) ==
+  CHECK(listed_names({.kinds = {SymbolKind::import}}) == "malloc@GLIBC_2.2.5");
+  CHECK(listed_names({.kinds = {SymbolKind::ifunc, SymbolKind::label}},
+                     {.machine = "EM_AARCH64"}) == "ifn label");
+  CHECK(listed_names({.kinds = {SymbolKind::object}}) == "data");
+  CHECK(listed_names({.kinds = {SymbolKind::plt}}).empty());
+  CHECK(listed_names({.patterns = {"[flt]*"}, .min_size = 1}, {.machine = "EM_AARCH64"}) ==
         "f twice twice");
-  CHECK(names({.min_size = 17}).empty());
+  CHECK(listed_names({.min_size = 17}).empty());
 }
 
 TEST_CASE("a symbol matches if one of the patterns does") {
-  CHECK(names({.patterns = {"tw*", "ne?"}}) == "twice twice new@@V2");
-  CHECK(names({.patterns = {"nothing*"}}).empty());
+  CHECK(listed_names({.patterns = {"tw*", "ne?"}}) == "twice twice new@@V2");
+  CHECK(listed_names({.patterns = {"nothing*"}}).empty());
 }
 
 TEST_CASE("an address is named by the symbol that covers it") {

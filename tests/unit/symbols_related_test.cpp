@@ -38,7 +38,7 @@ Symbols:
 ...
 )yaml";
 
-std::string names(const std::vector<elf::Symbol>& symbols) {
+std::string related_names(const std::vector<elf::Symbol>& symbols) {
   std::string text;
   for (const elf::Symbol& symbol : symbols)
     text += (text.empty() ? "" : " ") + std::string(symbol.name);
@@ -86,17 +86,17 @@ TEST_CASE("the clones of a function and the names of its place are found") {
   const std::string bytes = elf_from_yaml(kin_yaml);
   const auto image = parse_image(bytes);
   const RelatedSymbols related = related_to(image, "f");
-  CHECK(names(related.clones) == "f.constprop.0 f.isra.0.part.1 f.cold");
-  CHECK(names(related.aliases) == "f_alias");
+  CHECK(related_names(related.clones) == "f.constprop.0 f.isra.0.part.1 f.cold");
+  CHECK(related_names(related.aliases) == "f_alias");
   CHECK(related_to(image, "f.text").clones.empty());
 }
 
 TEST_CASE("clones are found where the function itself is gone, as written too") {
   const std::string bytes = elf_from_yaml(kin_yaml);
   const auto image = parse_image(bytes);
-  CHECK(names(find_clones_by_name(image, "ff")) == "ff.constprop.0");
-  CHECK(names(find_clones_by_name(image, "ns::gone")) == "_ZN2ns4goneEv.constprop.0");
-  CHECK(names(find_clones_by_name(image, "ns::gone()")) == "_ZN2ns4goneEv.constprop.0");
+  CHECK(related_names(find_clones_by_name(image, "ff")) == "ff.constprop.0");
+  CHECK(related_names(find_clones_by_name(image, "ns::gone")) == "_ZN2ns4goneEv.constprop.0");
+  CHECK(related_names(find_clones_by_name(image, "ns::gone()")) == "_ZN2ns4goneEv.constprop.0");
   CHECK(find_clones_by_name(image, "nothing").empty());
 }
 

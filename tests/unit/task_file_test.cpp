@@ -20,10 +20,12 @@ std::string field(int number, int value) {
 
 const std::string probe = field(1, "prog_x") + field(2, "/a.odex") + field(3, "void a.B.c()");
 
-Result<uprobestats::TaskFile> read(std::string_view file) { return read_task_file(as_bytes(file)); }
+Result<uprobestats::TaskFile> read_task(std::string_view file) {
+  return read_task_file(as_bytes(file));
+}
 
 std::string fault_of(std::string_view file) {
-  const auto read_file = read(file);
+  const auto read_file = read_task(file);
   REQUIRE_FALSE(read_file);
   return read_file.error().message;
 }
@@ -36,8 +38,8 @@ struct Draft {
   std::string more = {};
 
   uprobestats::Task task() const {
-    const auto file = read("tasks { probe_configs { " + probe + " } " + process + " " + duration +
-                           " " + more + " }");
+    const auto file = read_task("tasks { probe_configs { " + probe + " } " + process + " " +
+                                duration + " " + more + " }");
     INFO((file ? std::string() : file.error().message));
     REQUIRE(file);
     return file->tasks.front();
@@ -52,7 +54,7 @@ struct Draft {
 } // namespace
 
 TEST_CASE("a text task file is parsed") {
-  const auto file = read(R"(
+  const auto file = read_task(R"(
 # proto-file: config.proto
 tasks {
   probe_configs: {
@@ -96,7 +98,7 @@ tasks {
 TEST_CASE("the binary form in the current numbering is read, and written again as it was") {
   const std::string binary =
       field(1, field(1, probe) + field(2, "map_x") + field(3, "system_server") + field(4, 60));
-  const auto file = read(binary);
+  const auto file = read_task(binary);
   REQUIRE(file);
   CHECK(file->warnings.empty());
   CHECK(file->binary == binary);
@@ -107,7 +109,7 @@ TEST_CASE("the binary form in the current numbering is read, and written again a
 TEST_CASE("the binary form of early Android 15 is reported by its types, and its map moved") {
   const std::string early =
       field(1, field(1, probe + field(4, "map_x")) + field(2, "system_server") + field(3, 60));
-  const auto file = read(early);
+  const auto file = read_task(early);
   REQUIRE(file);
   REQUIRE(file->warnings.size() == 1);
   CHECK(file->warnings.front().starts_with("the file uses the field numbers of early Android 15"));
@@ -121,24 +123,24 @@ TEST_CASE("the binary form of early Android 15 is reported by its types, and its
 }
 
 TEST_CASE("without a duration the strings distinguish the numberings") {
-  const auto current = read(field(1, field(1, probe) + field(2, "map_x")));
+  const auto current = read_task(field(1, field(1, probe) + field(2, "map_x")));
   REQUIRE(current);
   CHECK(current->tasks.front().bpf_maps == std::vector<std::string>{"map_x"});
-  const auto early = read(field(1, field(1, probe) + field(2, "system_server")));
+  const auto early = read_task(field(1, field(1, probe) + field(2, "system_server")));
   REQUIRE(early);
   CHECK(early->tasks.front().target_process_name == "system_server");
-  const auto by_class = read(field(1, field(1, probe + field(4, "a.B"))));
+  const auto by_class = read_task(field(1, field(1, probe + field(4, "a.B"))));
   REQUIRE(by_class);
   CHECK(by_class->warnings.empty());
 }
 
 TEST_CASE("a binary file that fits both numberings or none is an error") {
-  const auto both = read(field(1, field(1, probe) + field(2, "/data/x")));
+  const auto both = read_task(field(1, field(1, probe) + field(2, "/data/x")));
   REQUIRE_FALSE(both);
   CHECK(both.error().kind == ErrorKind::ambiguous);
   CHECK(both.error().message.find("in both numberings") != std::string::npos);
 
-  const auto none = read(field(1, field(1, probe) + field(3, 60) + field(4, 60)));
+  const auto none = read_task(field(1, field(1, probe) + field(3, 60) + field(4, 60)));
   REQUIRE_FALSE(none);
   CHECK(none.error().kind == ErrorKind::corrupt);
   CHECK(none.error().message.find("fits neither numbering") != std::string::npos);
@@ -151,7 +153,8 @@ TEST_CASE("a binary file that fits both numberings or none is an error") {
 }
 
 TEST_CASE("fields that are not known are reported with their places") {
-  const auto file = read(field(1, field(1, probe) + field(3, "p") + field(4, 60) + field(9, 1)));
+  const auto file =
+      read_task(field(1, field(1, probe) + field(3, "p") + field(4, 60) + field(9, 1)));
   REQUIRE(file);
   CHECK(file->warnings ==
         std::vector<std::string>{"tasks 1: field 9 (a number) at byte 0x28 is not known"});
@@ -160,7 +163,7 @@ TEST_CASE("fields that are not known are reported with their places") {
 
 TEST_CASE("a field unknown in both numberings does not prevent reading an early file") {
   const auto file =
-      read(field(1, field(1, probe) + field(2, "system_server") + field(3, 60) + field(9, 1)));
+      read_task(field(1, field(1, probe) + field(2, "system_server") + field(3, 60) + field(9, 1)));
   REQUIRE(file);
   CHECK(file->tasks.front().target_process_name == "system_server");
   REQUIRE(file->warnings.size() == 2);
@@ -176,7 +179,7 @@ TEST_CASE("an invalid task file is reported with the offset") {
   CHECK(fault_of("") == "contains no task");
   CHECK(fault_of("# nothing") == "contains no task");
   // An empty line is the tag of a file's first field, too.
-  CHECK(read("\n\ntasks { }"));
+  CHECK(read_task("\n\ntasks { }"));
 }
 
 TEST_CASE("limits of task files are checked before allocation") {
@@ -212,7 +215,7 @@ TEST_CASE("missing fields of a task are reported") {
   CHECK(Draft{.more = "bpf_maps: '/a/b'"}.task_problem().empty());
   CHECK(Draft{.more = "statsd_logging_config {}"}.task_problem() ==
         "statsd_logging_config has no atom_id");
-  const auto empty = read("tasks { target_process_name: 'p' duration_seconds: 5 }");
+  const auto empty = read_task("tasks { target_process_name: 'p' duration_seconds: 5 }");
   REQUIRE(empty);
   CHECK(empty->tasks.front().problem->message == "probe_configs is missing");
 }
@@ -296,7 +299,8 @@ TEST_CASE("a class, a method and a parameter are names that the service finds") 
 }
 
 TEST_CASE("a value that an enumeration does not have is a warning") {
-  const auto file = read(field(1, field(1, probe) + field(3, "p") + field(4, 5) + field(6, 7)));
+  const auto file =
+      read_task(field(1, field(1, probe) + field(3, "p") + field(4, 5) + field(6, 7)));
   REQUIRE(file);
   CHECK(file->warnings == std::vector<std::string>{"tasks 1: value 7 of target_process_selection "
                                                    "at byte 0x28 is not known"});

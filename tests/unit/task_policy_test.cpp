@@ -15,7 +15,7 @@ Policy policy(std::string_view text) {
   return std::move(*parsed);
 }
 
-std::string fault_of(std::string_view text) {
+std::string policy_fault_of(std::string_view text) {
   const auto parsed = Policy::parse(text);
   REQUIRE_FALSE(parsed);
   return parsed.error().message;
@@ -86,12 +86,13 @@ TEST_CASE("a policy has comments and empty lines, and allows nothing without pre
 }
 
 TEST_CASE("a prefix that cannot match is reported with its line") {
-  CHECK(fault_of("a.B\ncom.foo.\n") ==
+  CHECK(policy_fault_of("a.B\ncom.foo.\n") ==
         "line 2: invalid prefix 'com.foo.': remove the trailing '.' or '$'");
-  CHECK(fault_of("com.foo.*") == "line 1: invalid prefix 'com.foo.*': patterns are not supported");
-  CHECK(fault_of("void com.foo.Bar.x()") ==
+  CHECK(policy_fault_of("com.foo.*") ==
+        "line 1: invalid prefix 'com.foo.*': patterns are not supported");
+  CHECK(policy_fault_of("void com.foo.Bar.x()") ==
         "line 1: invalid prefix 'void com.foo.Bar.x()': it contains a blank");
-  CHECK(fault_of(std::string_view("a\0b", 3)) == "line 1: a control character in a prefix");
+  CHECK(policy_fault_of(std::string_view("a\0b", 3)) == "line 1: a control character in a prefix");
 }
 
 TEST_CASE("a refusal names the policy and the prefix that does not reach") {

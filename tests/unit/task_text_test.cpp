@@ -18,7 +18,7 @@ std::string wire_of(std::string_view text) {
   return write_binary_form(form->config);
 }
 
-std::string fault_of(std::string_view text) {
+std::string text_fault_of(std::string_view text) {
   const auto form = parse_text_form(text);
   REQUIRE_FALSE(form);
   return form.error().message;
@@ -60,11 +60,11 @@ TEST_CASE("a list gives each of its elements, and may be empty") {
   CHECK(wire_of("tasks { statsd_logging_config { primitive_argument_positions: [0, 2] } }") ==
         std::string("\x0a\x06\x2a\x04\x10\x00\x10\x02", 8));
   CHECK(wire_of("tasks [{}, {}]") == std::string("\x0a\x00\x0a\x00", 4));
-  CHECK(fault_of("tasks { duration_seconds: [5] }") ==
+  CHECK(text_fault_of("tasks { duration_seconds: [5] }") ==
         "line 1, column 9: 'duration_seconds' is not a repeated field");
-  CHECK(fault_of("tasks { bpf_maps: ['a' 'b', ] }") ==
+  CHECK(text_fault_of("tasks { bpf_maps: ['a' 'b', ] }") ==
         "line 1, column 29: expected a text in quotes, found ']'");
-  CHECK(fault_of("tasks { bpf_maps ['a'] }") == "line 1, column 18: expected ':', found '['");
+  CHECK(text_fault_of("tasks { bpf_maps ['a'] }") == "line 1, column 18: expected ':', found '['");
 }
 
 TEST_CASE("texts are joined, and have C's escapes") {
@@ -75,15 +75,15 @@ TEST_CASE("texts are joined, and have C's escapes") {
         named(std::string_view("A8AJ4\0", 6)));
   CHECK(wire_of(R"(tasks { target_process_name: "\u00e9\U0001f34e$" })") ==
         named("\xc3\xa9\xf0\x9f\x8d\x8e$"));
-  CHECK(fault_of("tasks { target_process_name: \"a\n\" }") ==
+  CHECK(text_fault_of("tasks { target_process_name: \"a\n\" }") ==
         "line 1, column 30: the quote is not closed");
-  CHECK(fault_of("tasks { target_process_name: \"abc") ==
+  CHECK(text_fault_of("tasks { target_process_name: \"abc") ==
         "line 1, column 30: the quote is not closed");
-  CHECK(fault_of(R"(tasks { target_process_name: "\q" })") ==
+  CHECK(text_fault_of(R"(tasks { target_process_name: "\q" })") ==
         "line 1, column 31: invalid escape sequence");
-  CHECK(fault_of(R"(tasks { target_process_name: "\400" })") ==
+  CHECK(text_fault_of(R"(tasks { target_process_name: "\400" })") ==
         "line 1, column 31: '\\400' is more than a byte");
-  CHECK(fault_of(R"(tasks { target_process_name: "\ud800" })") ==
+  CHECK(text_fault_of(R"(tasks { target_process_name: "\ud800" })") ==
         "line 1, column 31: '\\ud800' is not a character");
 }
 
@@ -96,17 +96,17 @@ TEST_CASE("numbers are decimal, hexadecimal or octal, and within their type") {
         "\x0a\x0b\x20\x80\x80\x80\x80\xf8\xff\xff\xff\xff\x01");
   CHECK(wire_of("tasks { task_id: 9223372036854775807 }") ==
         "\x0a\x0a\x38\xff\xff\xff\xff\xff\xff\xff\xff\x7f");
-  CHECK(fault_of("tasks { duration_seconds: 2147483648 }") ==
+  CHECK(text_fault_of("tasks { duration_seconds: 2147483648 }") ==
         "line 1, column 27: invalid value 2147483648 for 'duration_seconds'");
-  CHECK(fault_of("tasks { duration_seconds: -2147483649 }") ==
+  CHECK(text_fault_of("tasks { duration_seconds: -2147483649 }") ==
         "line 1, column 27: invalid value -2147483649 for 'duration_seconds'");
-  CHECK(fault_of("tasks { task_id: 99999999999999999999 }") ==
+  CHECK(text_fault_of("tasks { task_id: 99999999999999999999 }") ==
         "line 1, column 18: invalid value 99999999999999999999 for 'task_id'");
-  CHECK(fault_of("tasks { duration_seconds: 08 }") ==
+  CHECK(text_fault_of("tasks { duration_seconds: 08 }") ==
         "line 1, column 27: invalid value 08 for 'duration_seconds'");
-  CHECK(fault_of("tasks { duration_seconds: 1.5 }") ==
+  CHECK(text_fault_of("tasks { duration_seconds: 1.5 }") ==
         "line 1, column 27: expected a number, found '1.5'");
-  CHECK(fault_of("tasks { duration_seconds: '5' }") ==
+  CHECK(text_fault_of("tasks { duration_seconds: '5' }") ==
         "line 1, column 27: expected a number, found ''5''");
 }
 
@@ -114,27 +114,27 @@ TEST_CASE("enumerations have names or numbers") {
   CHECK(wire_of("tasks { target_process_selection: SPECIFIC_APP_PROCESS_ON_START }") ==
         "\x0a\x02\x30\x03");
   CHECK(wire_of("tasks { target_process_selection: 1 }") == "\x0a\x02\x30\x01");
-  CHECK(fault_of("tasks { target_process_selection: ANY }") ==
+  CHECK(text_fault_of("tasks { target_process_selection: ANY }") ==
         "line 1, column 35: invalid value 'ANY' for 'target_process_selection' (expected UNKNOWN, "
         "SPECIFIC_PROCESS_NAME, ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START)");
-  CHECK(fault_of("tasks { target_process_selection: 7 }") ==
+  CHECK(text_fault_of("tasks { target_process_selection: 7 }") ==
         "line 1, column 35: invalid value '7' for 'target_process_selection' (expected UNKNOWN, "
         "SPECIFIC_PROCESS_NAME, ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START)");
-  CHECK(fault_of("tasks { target_process_selection: -1 }") ==
+  CHECK(text_fault_of("tasks { target_process_selection: -1 }") ==
         "line 1, column 35: invalid value '-' for 'target_process_selection' (expected UNKNOWN, "
         "SPECIFIC_PROCESS_NAME, ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START)");
 }
 
 TEST_CASE("a field that is given twice, or not closed, is reported with its place") {
-  CHECK(fault_of("tasks {\n  duration_seconds: 5\n  duration_seconds: 6\n}") ==
+  CHECK(text_fault_of("tasks {\n  duration_seconds: 5\n  duration_seconds: 6\n}") ==
         "line 3, column 3: 'duration_seconds' is given twice");
-  CHECK(fault_of("tasks {\n  duration_seconds: 5\n") ==
+  CHECK(text_fault_of("tasks {\n  duration_seconds: 5\n") ==
         "line 3, column 1: expected a field of Task, found the end of the file");
-  CHECK(fault_of("tasks {}\n}") ==
+  CHECK(text_fault_of("tasks {}\n}") ==
         "line 2, column 1: expected a field of UprobestatsConfig, found '}'");
-  CHECK(fault_of("tasks 5") == "line 1, column 7: expected '{', found '5'");
-  CHECK(fault_of("tasks { \x01 }") == "line 1, column 9: byte 0x01 is not text");
-  CHECK(fault_of("tasks { !") == "line 1, column 9: unexpected '!'");
+  CHECK(text_fault_of("tasks 5") == "line 1, column 7: expected '{', found '5'");
+  CHECK(text_fault_of("tasks { \x01 }") == "line 1, column 9: byte 0x01 is not text");
+  CHECK(text_fault_of("tasks { !") == "line 1, column 9: unexpected '!'");
 }
 
 TEST_CASE("a field that is not known is left out with a warning") {
@@ -153,15 +153,15 @@ TEST_CASE("a field that is not known is left out with a warning") {
     CHECK(write_binary_form(left_out->config) == "\x0a\x02\x20\x06");
     CHECK_FALSE(left_out->warnings.empty());
   }
-  CHECK(fault_of("tasks { x }") == "line 1, column 11: expected ':' or '{', found '}'");
-  CHECK(fault_of("tasks { x: }") == "line 1, column 12: expected a value, found '}'");
+  CHECK(text_fault_of("tasks { x }") == "line 1, column 11: expected ':' or '{', found '}'");
+  CHECK(text_fault_of("tasks { x: }") == "line 1, column 12: expected a value, found '}'");
 }
 
 TEST_CASE("unbounded nesting is rejected") {
   std::string deep = "x ";
   for (int i = 0; i < 100'000; ++i) deep += "{x ";
-  CHECK(fault_of(deep).ends_with("too many levels"));
+  CHECK(text_fault_of(deep).ends_with("too many levels"));
   std::string lists = "x: ";
   for (int i = 0; i < 100'000; ++i) lists += '[';
-  CHECK(fault_of(lists).ends_with("too many levels"));
+  CHECK(text_fault_of(lists).ends_with("too many levels"));
 }

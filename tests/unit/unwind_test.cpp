@@ -14,8 +14,8 @@ constexpr std::uint64_t work = load_bias + 0x11000;
 constexpr std::uint64_t bare = load_bias + 0x11040;
 constexpr std::uint64_t start = load_bias + 0x11080;
 constexpr std::uint64_t broken = load_bias + 0x110c0;
-constexpr std::uint64_t trampoline = load_bias + 0x11100;
-constexpr std::uint64_t signature = 0x0035008000000000; // above the 39 bits of an address
+constexpr std::uint64_t library_trampoline = load_bias + 0x11100;
+constexpr std::uint64_t signed_bits = 0x0035008000000000; // above the 39 bits of an address
 
 } // namespace
 
@@ -33,10 +33,10 @@ TEST_CASE("at a function's entry its first row holds, and the link register lead
 
 TEST_CASE("after the prologue the caller is read from the stack without signature and tag") {
   Process process;
-  process.stack(top, {0x7ffff00200, signature | (work + 8), 0, 0, //
-                      0, signature | (start + 8), 0, 0});
+  process.stack(top, {0x7ffff00200, signed_bits | (work + 8), 0, 0, //
+                      0, signed_bits | (start + 8), 0, 0});
   const Stack stack = process.unwind(
-      {{"pc", signature | (work + 12)}, {"sp", 0xb4ULL << 56 | top}, {"lr", 0x1234}});
+      {{"pc", signed_bits | (work + 12)}, {"sp", 0xb4ULL << 56 | top}, {"lr", 0x1234}});
   CHECK(names_of(stack) == "work+0xc work+0x4 start+0x4");
   CHECK(stack.frames[0].pc == work + 12);
   CHECK(stack.frames[1].pc == work + 8);
@@ -136,7 +136,7 @@ TEST_CASE("behind a signal handler the stack continues at the interrupted pc") {
   frame[39 + 31] = top + 4096; // sp
   frame[39 + 32] = work;       // pc: nothing was called from there
   process.stack(top, frame);
-  const Stack stack = process.unwind({{"pc", work}, {"sp", top}, {"lr", trampoline}});
+  const Stack stack = process.unwind({{"pc", work}, {"sp", top}, {"lr", library_trampoline}});
   // What the handler returns to was not called either.
   CHECK(names_of(stack) == "work signal work start+0x4");
   CHECK(stack.frames[2].found_by == FoundBy::signal_frame);

@@ -15,17 +15,17 @@ using Kind = StaticArgument::Kind;
 
 namespace {
 
-constexpr Sample x86_64{};
-constexpr Sample i386{.elf_class = "ELFCLASS32", .machine = "EM_386"};
-constexpr Sample arm64{.machine = "EM_AARCH64"};
-constexpr Sample arm{.elf_class = "ELFCLASS32", .machine = "EM_ARM"};
+constexpr test::Sample x86_64{};
+constexpr test::Sample i386{.elf_class = "ELFCLASS32", .machine = "EM_386"};
+constexpr test::Sample arm64{.machine = "EM_AARCH64"};
+constexpr test::Sample arm{.elf_class = "ELFCLASS32", .machine = "EM_ARM"};
 
-std::vector<StaticArgument> parsed(const Sample& sample, std::string_view text) {
+std::vector<StaticArgument> parsed(const test::Sample& sample, std::string_view text) {
   const std::string bytes = sample_elf(sample);
   return parse_static_arguments(text, parse_image(bytes));
 }
 
-std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
+std::string hexadecimal(std::uint64_t value) { return fmt::format("{:#x}", value); }
 
 // "s4 [rbp+rax*4-0x14]"; sizes as u4, s4, f8, or ? where there is none.
 std::string shown(const StaticArgument& argument) {
@@ -33,11 +33,11 @@ std::string shown(const StaticArgument& argument) {
   text = argument.size ? text + std::to_string(*argument.size) : "?";
   switch (argument.kind) {
   case Kind::constant:
-    return text + " " + hex(argument.constant) + (argument.address ? " at an address" : "");
+    return text + " " + hexadecimal(argument.constant) + (argument.address ? " at an address" : "");
   case Kind::in_register:
     return text + " " + argument.base + (argument.shift != 0 ? ">>8" : "");
   case Kind::in_memory: {
-    std::string place = argument.address ? hex(argument.address->value) : argument.base;
+    std::string place = argument.address ? hexadecimal(argument.address->value) : argument.base;
     if (!argument.index.empty()) {
       using Part = StaticArgument::IndexPart;
       place += place.empty() ? "" : "+";
@@ -47,8 +47,8 @@ std::string shown(const StaticArgument& argument) {
       place += argument.index + "*" + std::to_string(argument.scale);
     }
     const std::int64_t away = argument.displacement;
-    if (away < 0) place += "-" + hex(0 - static_cast<std::uint64_t>(away));
-    if (away > 0) place += "+" + hex(static_cast<std::uint64_t>(away));
+    if (away < 0) place += "-" + hexadecimal(0 - static_cast<std::uint64_t>(away));
+    if (away > 0) place += "+" + hexadecimal(static_cast<std::uint64_t>(away));
     return text + " [" + place + "]";
   }
   case Kind::out_of_reach:
@@ -59,7 +59,7 @@ std::string shown(const StaticArgument& argument) {
   return {};
 }
 
-std::string one(const Sample& sample, std::string_view operand) {
+std::string one(const test::Sample& sample, std::string_view operand) {
   const auto arguments = parsed(sample, operand);
   REQUIRE(arguments.size() == 1);
   CHECK(arguments.front().raw == operand);
@@ -243,9 +243,9 @@ TEST_CASE("arm has sixteen registers, some with several names") {
 }
 
 TEST_CASE("operands of other machines are kept as they are") {
-  const Sample s390x{.data = "ELFDATA2MSB", .machine = "EM_S390"};
+  const test::Sample s390x{.data = "ELFDATA2MSB", .machine = "EM_S390"};
   CHECK(one(s390x, "-4@160(%r15)") == "s4 unparsed: operands of s390x are not supported");
-  const Sample riscv{.machine = "EM_RISCV"};
+  const test::Sample riscv{.machine = "EM_RISCV"};
   CHECK(one(riscv, "8@a0") == "u8 unparsed: operands of riscv64 are not supported");
 }
 
