@@ -77,7 +77,8 @@ def write_stack(sample, base, folder):
 
 
 def perf_frames(folder):
-    """{time in ns: [(ELF address, name, offset in it, file)]} as perf unwinds them."""
+    """{time in ns: [(ELF address, name, offset in it, file)]} as perf unwinds them; "" and -1 for a frame
+    without a symbol."""
     text = subprocess.run(
         ["perf", "script", "--no-inline", "--ns", "-F", "time,ip,sym,symoff,dso", "-i", folder / "perf.data"],
         capture_output=True, text=True, timeout=300).stdout
@@ -88,6 +89,8 @@ def perf_frames(folder):
             frames = stacks.setdefault(int(match[1]) * 10**9 + int(match[2]), [])
         elif match := re.match(r"\s+([0-9a-f]+) (.*)\+0x([0-9a-f]+) \(([^()]*)\)$", line):
             frames.append((int(match[1], 16), match[2], int(match[3], 16), match[4]))
+        elif match := re.match(r"\s+([0-9a-f]+) \[unknown\] \(([^()]*)\)$", line):
+            frames.append((int(match[1], 16), "", -1, match[2]))
     return stacks
 
 

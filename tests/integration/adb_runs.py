@@ -269,8 +269,8 @@ class EndTests:
     def ctrl_c(self, device):
         with self.attached(device) as run:
             run.send_signal(signal.SIGINT)
-            out, _ = run.communicate(timeout=20)
-            summary = records_of(out)[-1]
+            summary = records_of(run.stdout.read())[-1]  # communicate() forgets what readline() has buffered
+            run.wait(timeout=20)
         return difference("end", (run.returncode, summary["type"], summary["detached_cleanly"], summary["device"]),
                           (0, "summary", True, device.serial))
 
