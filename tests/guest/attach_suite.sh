@@ -139,7 +139,6 @@ if in_scope architecture processor; then
   exit_scenarios
 fi
 if in_scope architecture; then
-  saved_scenarios
   inlined_scenarios
   typed_scenarios
   described_scenarios
@@ -164,6 +163,7 @@ if in_scope; then
   end_scenarios
   load_scenarios
   sum_scenarios
+  saved_scenarios
   export_scenarios
   more_group_scenarios
   known_scenarios
