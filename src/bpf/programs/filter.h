@@ -267,10 +267,8 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
                                     __u64 known, __u64 latency, __u32 walk) {
   struct text_match match = {.address = UNKNOWN(0), .left = UNKNOWN(0), .state = UNKNOWN(0)};
   char chunk[sizeof(filter->zeros)];
-  __u64 collected = UNKNOWN(0);
   __u64 at = UNKNOWN(0);
-  __u64 in_text = UNKNOWN(0);
-  __u64 unread = UNKNOWN(0);
+  __u64 seen = UNKNOWN(0); /* bits of decisions, and whether the last one is TERM_IN_TEXT */
   __u32 steps = settings.max_terms;
   if (filters_use(FILTERS_TEXT)) steps += MAX_TEXT_CHUNKS;
 #pragma clang loop unroll(disable)
@@ -292,7 +290,7 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
       decision = known & KNOWN_UNREAD(number & 31) ? TERM_UNREAD
                  : known & KNOWN_TRUE(number & 31) ? TERM_TRUE
                                                    : TERM_FALSE;
-    } else if (filters_use(FILTERS_TEXT) && in_text) {
+    } else if (filters_use(FILTERS_TEXT) && (seen & 1U << TERM_IN_TEXT)) {
       decision = match_chunk(filter, term, &match, chunk);
     } else {
       decision = evaluate(filter, term, regs, latency, WALK_LEFT_BY(walk), &match, chunk);
@@ -301,16 +299,13 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
     match.left = UNKNOWN(match.left);
     match.state = UNKNOWN(match.state);
     at = UNKNOWN(number);
-    in_text = UNKNOWN(decision == TERM_IN_TEXT);
+    seen = UNKNOWN((seen & ~(1ULL << TERM_IN_TEXT)) | 1ULL << (decision & 7));
     if (decision == TERM_IN_TEXT) continue;
-    unread = UNKNOWN(unread | (decision == TERM_UNREAD));
-    if (filters_compare(COMPARE_CALLER))
-      unread = UNKNOWN(unread | (__u64)(decision == TERM_UNMAPPED) << 1);
     if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) == WALK_COLLECTS) {
       __u64 found = 0;
       if (decision == TERM_TRUE) found = KNOWN_TRUE(number & 31);
       if (decision == TERM_UNREAD || decision == TERM_UNMAPPED) found = KNOWN_UNREAD(number & 31);
-      collected = UNKNOWN(collected | found);
+      known = UNKNOWN(known | found);
       at = UNKNOWN(number + 1);
       if (at >= filter->term_count) break;
       continue;
@@ -322,12 +317,12 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
   if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) == WALK_COLLECTS) {
     /* A text was too long for one walk: that term and those after it are not known. */
     if (filters_use(FILTERS_TEXT) && at < filter->term_count)
-      collected |= ~0ULL << (at & 31) << MAX_FILTER_TERMS;
-    return collected;
+      known |= ~0ULL << (at & 31) << MAX_FILTER_TERMS;
+    return known;
   }
   if (at == FILTER_HOLDS) return TERM_TRUE;
-  if (filters_compare(COMPARE_CALLER) && unread > 1) return TERM_UNMAPPED;
-  return unread || at != FILTER_FAILS ? TERM_UNREAD : TERM_FALSE;
+  if (seen & 1U << TERM_UNMAPPED) return TERM_UNMAPPED;
+  return seen & 1U << TERM_UNREAD || at != FILTER_FAILS ? TERM_UNREAD : TERM_FALSE;
 }
 
 static __always_inline const struct filter* find_filter(const struct capture_plan* plan,

@@ -44,8 +44,9 @@ static __always_inline __u64 return_address(struct registers* regs,
 #endif
 }
 
-/* Wakes the reader at once, because the process may end soon. */
-static __always_inline void report_new_stack(struct registers* regs, __u32 process) {
+/* Wakes the reader at once, because the process may end soon. Apart, because a program and the
+ * functions that it calls have 512 bytes of stack in all. */
+static __noinline int report_new_stack(struct registers* regs, __u32 process) {
   struct probe_record record = {.pid = process, .kind = RECORD_NEW_STACK};
 #ifdef WITHOUT_RING
   bpf_perf_event_output(regs, &records, BPF_F_CURRENT_CPU, &record, sizeof(record));
@@ -53,6 +54,7 @@ static __always_inline void report_new_stack(struct registers* regs, __u32 proce
   (void)regs;
   bpf_ringbuf_output(&records, &record, sizeof(record), BPF_RB_FORCE_WAKEUP);
 #endif
+  return 0;
 }
 
 /* Whether the return address is at the top of the stack or in the link register. Frame pointers do

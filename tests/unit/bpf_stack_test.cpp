@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// A BPF program and the functions that it calls have 512 bytes of stack in all (Linux
+// kernel/bpf/verifier.c, check_max_stack_depth()). Kernels round the part of each function up, to
+// 32 bytes before Linux 6.8. Only functions that a run uses count, so a run with few features does
+// not show that another has too many.
+#include "bpf/embedded.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <linux/bpf.h>
+#include <llvm/Object/ELFObjectFile.h>
+#include <map>
+#include <vector>
+
+using namespace uprobectl;
+
+namespace {
+
+using Place = std::pair<std::uint64_t, std::uint64_t>; // section, offset
+
+struct BpfFunction {
+  std::string name;
+  std::uint64_t stack = 0;
+  std::vector<Place> calls;
+};
+
+bpf_insn insn_at(llvm::StringRef code, std::uint64_t at) {
+  bpf_insn insn{};
+  REQUIRE(at + sizeof(insn) <= code.size());
+  std::memcpy(&insn, code.data() + at, sizeof(insn));
+  return insn;
+}
+
+bool is_local_call(const bpf_insn& insn) {
+  return insn.code == (BPF_JMP | BPF_CALL) && insn.src_reg == BPF_PSEUDO_CALL;
+}
+
+// Where a call leads to. Calls into another section have a relocation, and an operand that counts
+// from the symbol.
+Place called(const llvm::object::SectionRef& section, const bpf_insn& call, std::uint64_t at) {
+  using llvm::cantFail;
+  const auto* object = llvm::cast<llvm::object::ELFObjectFileBase>(section.getObject());
+  for (const auto& relocations : object->sections()) {
+    const auto target = cantFail(relocations.getRelocatedSection());
+    if (target == object->section_end() || *target != section) continue;
+    for (const auto& relocation : relocations.relocations()) {
+      if (relocation.getOffset() != at) continue;
+      const auto symbol = *relocation.getSymbol();
+      return {cantFail(symbol.getSection())->getIndex(),
+              cantFail(symbol.getValue()) + static_cast<std::uint64_t>(call.imm + 1) * 8};
+    }
+  }
+  return {section.getIndex(), at + static_cast<std::uint64_t>(call.imm + 1) * 8};
+}
+
+// The deepest byte below the frame pointer that the instructions use.
+std::uint64_t stack_of(llvm::StringRef code, std::uint64_t begin, std::uint64_t end) {
+  std::int64_t lowest = 0;
+  int copied_to = -1; // the register to which the last instruction has copied the frame pointer
+  for (std::uint64_t at = begin; at < end; at += sizeof(bpf_insn)) {
+    const bpf_insn insn = insn_at(code, at);
+    const int kind = BPF_CLASS(insn.code);
+    const bool stores = kind == BPF_ST || kind == BPF_STX;
+    if ((stores && insn.dst_reg == BPF_REG_10) || (kind == BPF_LDX && insn.src_reg == BPF_REG_10))
+      lowest = std::min<std::int64_t>(lowest, insn.off);
+    if (insn.code == (BPF_ALU64 | BPF_ADD | BPF_K) && insn.dst_reg == copied_to)
+      lowest = std::min<std::int64_t>(lowest, insn.imm);
+    const bool copies = insn.code == (BPF_ALU64 | BPF_MOV | BPF_X) && insn.src_reg == BPF_REG_10;
+    copied_to = copies ? insn.dst_reg : -1;
+  }
+  return static_cast<std::uint64_t>(-lowest);
+}
+
+std::map<Place, BpfFunction> functions_of(Bytes bytes) {
+  using llvm::cantFail;
+  const auto object = cantFail(llvm::object::ObjectFile::createELFObjectFile(
+      {llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "object"}));
+  std::map<Place, BpfFunction> found;
+  for (const llvm::object::ELFSymbolRef symbol : object->symbols()) {
+    if (cantFail(symbol.getType()) != llvm::object::SymbolRef::ST_Function) continue;
+    const auto section = cantFail(symbol.getSection());
+    const auto code = cantFail(section->getContents());
+    const std::uint64_t begin = cantFail(symbol.getValue());
+    const std::uint64_t end = begin + symbol.getSize();
+    BpfFunction& function = found[{section->getIndex(), begin}];
+    function.name = cantFail(symbol.getName()).str();
+    function.stack = stack_of(code, begin, end);
+    for (std::uint64_t at = begin; at < end; at += sizeof(bpf_insn))
+      if (const bpf_insn insn = insn_at(code, at); is_local_call(insn))
+        function.calls.push_back(called(*section, insn, at));
+  }
+  return found;
+}
+
+std::uint64_t deepest(const std::map<Place, BpfFunction>& all, const Place& place) {
+  const auto found = all.find(place);
+  REQUIRE(found != all.end());
+  std::uint64_t below = 0;
+  for (const Place& call : found->second.calls) below = std::max(below, deepest(all, call));
+  return (std::max<std::uint64_t>(found->second.stack, 1) + 31) / 32 * 32 + below;
+}
+
+} // namespace
+
+TEST_CASE("no embedded program needs more stack than a kernel gives it") {
+  for (const Bytes object : {builtin_perf_number(), builtin_ring_number(), builtin_perf_cookie(),
+                             builtin_ring_cookie(), builtin_ring_sleepable()}) {
+    const auto functions = functions_of(object);
+    CHECK(std::ranges::any_of(functions,
+                              [](const auto& each) { return !each.second.calls.empty(); }));
+    for (const auto& [place, function] : functions) {
+      INFO(function.name);
+      CHECK(function.stack > 0);
+      CHECK(deepest(functions, place) <= 512);
+    }
+  }
+}
