@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <linux/bpf.h>
-#include <llvm/Object/ELFObjectFile.h>
+#include <llvm/Object/ELF.h>
 #include <map>
 #include <vector>
 
@@ -17,6 +17,8 @@ using namespace uprobectl;
 
 namespace {
 
+using llvm::cantFail;
+using ElfFile = llvm::object::ELF64LEFile;
 using Place = std::pair<std::uint64_t, std::uint64_t>; // section, offset
 
 struct BpfFunction {
@@ -38,20 +40,18 @@ bool is_local_call(const bpf_insn& insn) {
 
 // Where a call leads to. Calls into another section have a relocation, and an operand that counts
 // from the symbol.
-Place called(const llvm::object::SectionRef& section, const bpf_insn& call, std::uint64_t at) {
-  using llvm::cantFail;
-  const auto* object = llvm::cast<llvm::object::ELFObjectFileBase>(section.getObject());
-  for (const auto& relocations : object->sections()) {
-    const auto target = cantFail(relocations.getRelocatedSection());
-    if (target == object->section_end() || *target != section) continue;
-    for (const auto& relocation : relocations.relocations()) {
-      if (relocation.getOffset() != at) continue;
-      const auto symbol = *relocation.getSymbol();
-      return {cantFail(symbol.getSection())->getIndex(),
-              cantFail(symbol.getValue()) + static_cast<std::uint64_t>(call.imm + 1) * 8};
+Place called(const ElfFile& file, std::uint64_t section, const bpf_insn& call, std::uint64_t at) {
+  const std::uint64_t operand = static_cast<std::uint64_t>(call.imm + 1) * 8;
+  for (const auto& table : cantFail(file.sections())) {
+    if (table.sh_type != llvm::ELF::SHT_REL || table.sh_info != section) continue;
+    for (const auto& relocation : cantFail(file.rels(table))) {
+      if (relocation.r_offset != at) continue;
+      const auto* symbols = cantFail(file.getSection(table.sh_link));
+      const auto* symbol = cantFail(file.getRelocationSymbol(relocation, symbols));
+      return {symbol->st_shndx, symbol->st_value + operand};
     }
   }
-  return {section.getIndex(), at + static_cast<std::uint64_t>(call.imm + 1) * 8};
+  return {section, at + operand};
 }
 
 // The deepest byte below the frame pointer that the instructions use.
@@ -73,22 +73,27 @@ std::uint64_t stack_of(llvm::StringRef code, std::uint64_t begin, std::uint64_t 
 }
 
 std::map<Place, BpfFunction> functions_of(Bytes bytes) {
-  using llvm::cantFail;
-  const auto object = cantFail(llvm::object::ObjectFile::createELFObjectFile(
-      {llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()), "object"}));
+  const auto file = cantFail(
+      ElfFile::create(llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
   std::map<Place, BpfFunction> found;
-  for (const llvm::object::ELFSymbolRef symbol : object->symbols()) {
-    if (cantFail(symbol.getType()) != llvm::object::SymbolRef::ST_Function) continue;
-    const auto section = cantFail(symbol.getSection());
-    const auto code = cantFail(section->getContents());
-    const std::uint64_t begin = cantFail(symbol.getValue());
-    const std::uint64_t end = begin + symbol.getSize();
-    BpfFunction& function = found[{section->getIndex(), begin}];
-    function.name = cantFail(symbol.getName()).str();
-    function.stack = stack_of(code, begin, end);
-    for (std::uint64_t at = begin; at < end; at += sizeof(bpf_insn))
-      if (const bpf_insn insn = insn_at(code, at); is_local_call(insn))
-        function.calls.push_back(called(*section, insn, at));
+  for (const auto& table : cantFail(file.sections())) {
+    if (table.sh_type != llvm::ELF::SHT_SYMTAB) continue;
+    const auto names = cantFail(file.getStringTableForSymtab(table));
+    for (const auto& symbol : cantFail(file.symbols(&table))) {
+      if (symbol.getType() != llvm::ELF::STT_FUNC) continue;
+      const std::uint64_t section = symbol.st_shndx;
+      const auto contents =
+          cantFail(file.getSectionContents(*cantFail(file.getSection(symbol.st_shndx))));
+      const llvm::StringRef code(reinterpret_cast<const char*>(contents.data()), contents.size());
+      const std::uint64_t begin = symbol.st_value;
+      const std::uint64_t end = begin + symbol.st_size;
+      BpfFunction& function = found[{section, begin}];
+      function.name = cantFail(symbol.getName(names)).str();
+      function.stack = stack_of(code, begin, end);
+      for (std::uint64_t at = begin; at < end; at += sizeof(bpf_insn))
+        if (const bpf_insn insn = insn_at(code, at); is_local_call(insn))
+          function.calls.push_back(called(file, section, insn, at));
+    }
   }
   return found;
 }
