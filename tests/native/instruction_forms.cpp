@@ -423,8 +423,10 @@ int main(int argc, char** argv) {
   unlink(path.c_str());
   std::vector<Form> valid;
   for (std::size_t i = 0; i < forms.size(); ++i)
-    if (first[i].ending != 100 + SIGILL && first[i].ending < ending_died) valid.push_back(forms[i]);
-  std::printf("# %zu of them run on this processor\n", valid.size());
+    if (first[i].ending != 100 + SIGILL && first[i].ending < ending_died &&
+        forms::can_go_on(first[i]))
+      valid.push_back(forms[i]);
+  std::printf("# %zu of them run on this machine\n", valid.size());
   file = make_file(valid, path);
   auto multi = std::make_unique<MultiProbes>(valid, path);
   const bool has_multi = multi->are_placed();

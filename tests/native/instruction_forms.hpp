@@ -72,6 +72,9 @@ bool is_breakpoint(const std::uint8_t* place, const Form& form);
 
 void prepare();                                    // once in a process that runs forms
 void run(std::uint64_t address, Outcome& outcome); // memory is already as it is to be
+// Whether a kernel can return to a program that has come out like this. Not every host of virtual
+// machines lets a program go on whose stack pointer is no address.
+bool can_go_on(const Outcome& outcome);
 // In the signal handler: what was interrupted, and where it goes on.
 void interrupted(int signal, ucontext_t& context);
 

@@ -272,6 +272,8 @@ void run(std::uint64_t address, Outcome& outcome) {
   outcome.vectors[16] = forms_out[49];
 }
 
+bool can_go_on(const Outcome&) { return true; }
+
 void interrupted(int signal, ucontext_t& context) {
   auto& machine = context.uc_mcontext;
   std::memcpy(forms_out, machine.regs, 31 * 8);

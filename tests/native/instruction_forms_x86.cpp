@@ -3,11 +3,14 @@
 #include "instruction_forms.hpp"
 
 #include <algorithm>
+#include <array>
 #include <asm/prctl.h>
 #include <cpuid.h>
+#include <csignal>
 #include <cstring>
 #include <set>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using uprobectl::Bytes;
@@ -454,6 +457,34 @@ void run(std::uint64_t address, Outcome& outcome) {
     std::uint64_t& hash = outcome.vectors[i / 64];
     hash = (hash ^ forms_vectors_out[i]) * 1099511628211U;
   }
+}
+
+// A program of its own, because it may be ended. SIGTRAP is handled on another stack.
+bool any_stack_pointer_goes_on() {
+  const pid_t child = fork();
+  if (child == 0) {
+    static std::array<char, 65536> stack;
+    const stack_t other{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
+    sigaltstack(&other, nullptr);
+    struct sigaction action{};
+    action.sa_flags = SA_ONSTACK;
+    action.sa_handler = [](int) {};
+    sigaction(SIGTRAP, &action, nullptr);
+    signal(SIGSEGV, SIG_DFL);
+    asm volatile("mov %%rsp, %%rbx; mov %0, %%rsp; int3; mov %%rbx, %%rsp"
+                 :
+                 : "r"(0x1234567812345678)
+                 : "rbx", "memory");
+    _exit(0);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status);
+}
+
+bool can_go_on(const Outcome& outcome) {
+  static const bool always = any_stack_pointer_goes_on();
+  const auto stack_pointer = static_cast<std::int64_t>(outcome.general[4]);
+  return always || stack_pointer >> 47 == 0 || stack_pointer >> 47 == -1; // canonical
 }
 
 void interrupted(int signal, ucontext_t& context) {
