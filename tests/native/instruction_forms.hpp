@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <ucontext.h>
 #include <vector>
 
@@ -75,6 +76,8 @@ void run(std::uint64_t address, Outcome& outcome); // memory is already as it is
 // Whether a kernel can return to a program that has come out like this. Not every host of virtual
 // machines lets a program go on whose stack pointer is no address.
 bool can_go_on(const Outcome& outcome);
+// Whether this processor has what makes a kind of instruction, named by its reason, go wrong.
+bool is_concerned_by(std::string_view reason);
 // In the signal handler: what was interrupted, and where it goes on.
 void interrupted(int signal, ucontext_t& context);
 

@@ -273,6 +273,7 @@ void run(std::uint64_t address, Outcome& outcome) {
 }
 
 bool can_go_on(const Outcome&) { return true; }
+bool is_concerned_by(std::string_view) { return true; }
 
 void interrupted(int signal, ucontext_t& context) {
   auto& machine = context.uc_mcontext;

@@ -487,6 +487,19 @@ bool can_go_on(const Outcome& outcome) {
   return always || stack_pointer >> 47 == 0 || stack_pointer >> 47 == -1; // canonical
 }
 
+// UMIP forbids programs some instructions, whose work the kernel then does (Linux
+// arch/x86/kernel/umip.c).
+bool is_concerned_by(std::string_view reason) {
+  constexpr std::string_view done_by_the_kernel =
+      "the kernel does not do this instruction's work in its copy";
+  if (reason != done_by_the_kernel) return true;
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & 1U << 2) != 0;
+}
+
 void interrupted(int signal, ucontext_t& context) {
   // Before anything that could need the base of fs.
   asm volatile("syscall" : : "a"(158L), "D"(0x1002L), "S"(forms_fs) : "rcx", "r11", "memory");
