@@ -11,28 +11,43 @@ class FormatError(Exception):
 
 
 @dataclass
-class Case:
-    name: str
+class Command:
+    argv: list
     line: int
-    commands: list = field(default_factory=list)  # argv lists; the last one is the one under test
-    needs: list = field(default_factory=list)
-    env: dict = field(default_factory=dict)
+    only_prepares: bool = True  # nothing is expected of it but an exit status of 0
     exit: int = 0
-    timeout: float = 30
-    stdin: list = field(default_factory=list)  # lines, as every block
-    stdout: list = field(default_factory=list)
+    stdout: list = field(default_factory=list)  # lines, as every block; None: anything
     stderr: list = field(default_factory=list)
     json: list = None  # None: stdout is text
 
 
-BLOCKS = {"stdin", "stdout", "stderr", "json"}
+@dataclass
+class Case:
+    name: str
+    line: int
+    commands: list = field(default_factory=list)
+    needs: list = field(default_factory=list)
+    env: dict = field(default_factory=dict)
+    timeout: float = 30
+    stdin: list = field(default_factory=list)  # of the last command
+
+
+BLOCKS = {"stdout", "stderr", "json"}
 HEADING = re.compile(r"=== (\S.*)$")
 KEYWORD = re.compile(r"(\w+):(?: (.*))?$")
 
 
+def expect(case, key, value):
+    """Of the command before it."""
+    if not case.commands:
+        raise ValueError(f"'{key}:' before the first command")
+    case.commands[-1].only_prepares = False
+    setattr(case.commands[-1], key, value)
+
+
 def set_keyword(case, key, value):
     if key == "exit":
-        case.exit = int(value)
+        expect(case, key, int(value))
     elif key == "timeout":
         case.timeout = float(value)
     elif key == "needs":
@@ -41,7 +56,7 @@ def set_keyword(case, key, value):
         name, _, content = value.partition("=")
         case.env[name] = content
     elif key in {"stdout", "stderr"} and value == "*":
-        setattr(case, key, None)
+        expect(case, key, None)
     else:
         raise ValueError(f"no keyword '{key}: {value}'")
 
@@ -64,14 +79,16 @@ def parse(text):
             if not cases:
                 raise ValueError("text before the first '=== name'")
             if line.startswith("$ "):
-                cases[-1].commands.append(shlex.split(line[2:]))
+                cases[-1].commands.append(Command(shlex.split(line[2:]), number))
                 continue
             keyword = KEYWORD.match(line)
             if not keyword:
                 raise ValueError(f"not understood: {line}")
-            if keyword[1] in BLOCKS and not keyword[2]:
+            if keyword[1] == "stdin" and not keyword[2]:
+                block = cases[-1].stdin = []
+            elif keyword[1] in BLOCKS and not keyword[2]:
                 block = []
-                setattr(cases[-1], keyword[1], block)
+                expect(cases[-1], keyword[1], block)
             else:
                 set_keyword(cases[-1], keyword[1], keyword[2] or "")
         except ValueError as error:
@@ -79,4 +96,5 @@ def parse(text):
     for case in cases:
         if not case.commands:
             raise FormatError(f"line {case.line}: '{case.name}' has no '$ command'")
+        case.commands[-1].only_prepares = False
     return cases

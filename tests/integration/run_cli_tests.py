@@ -21,13 +21,14 @@ A file holds cases. Each begins with a heading that says what is true, and ends 
     json:
       {"type": "match", "file": "{tmp}/a.so", "offset": "0x1200", "version": null}
 
-$ COMMAND    quoted as for a shell, but no shell runs it. Of several, the last is the one under
-             test; those before must end with 0. `uprobectl` is the program given with --bin.
-             The current folder is {tmp}, new and empty for every case; stdin is empty.
+$ COMMAND    quoted as for a shell, but no shell runs it. What is expected of it follows. Of
+             several, one without expectations prepares the next: it must end with 0. `uprobectl`
+             is the program given with --bin. The current folder is {tmp}, new and empty for every
+             case; stdin is empty.
 exit: N      the exit status, when it is not 0
 stdout:      the lines expected, indented by two spaces; none expected when the block is missing.
 stderr:      `stdout: *` takes anything. A line `...` stands for any number of lines.
-stdin:       lines the command reads
+stdin:       lines the last command reads
 json:        stdout as JSON Lines: one record per line, with the keys that matter; others are not
              looked at. Numbers, strings and null are told apart.
              Besides, all JSON Lines that `uprobectl` prints in any command are validated against
@@ -72,7 +73,8 @@ def schema_problems(argv, stdout):
 
 def missing_need(case, places):
     """Why the case cannot run here, or None."""
-    uses_corpus = "corpus" in case.needs or any("{corpus}" in a for c in case.commands for a in c)
+    uses_corpus = "corpus" in case.needs or any(
+        "{corpus}" in word for command in case.commands for word in command.argv)
     if uses_corpus and not places["corpus"]:
         return "UPROBECTL_CORPUS is not set"
     for need in case.needs:
@@ -98,26 +100,40 @@ def run(argv, case, places, stdin=""):
                           cwd=places["tmp"], timeout=case.timeout)
 
 
-def problems_of(case, places):
-    """Everything that is not as the case says."""
-    for argv in case.commands[:-1]:
-        result = run(argv, case, places)
-        if result.returncode != 0:
-            return [f"'{' '.join(argv)}' ended with {result.returncode}: {result.stderr.decode()}"]
-        if problems := schema_problems(argv, result.stdout.decode(errors="replace")):
-            return problems
-    stdin = "".join(fill(line, places) + "\n" for line in case.stdin)
-    result = run(case.commands[-1], case, places, stdin)
+def problems_of_command(command, case, places, stdin):
+    """Everything that is not as expected of the command."""
+    result = run(command.argv, case, places, stdin)
     stdout, stderr = (text.decode(errors="replace") for text in (result.stdout, result.stderr))
-    problems = [text_problem("stderr", case.stderr, stderr, places),
-                *schema_problems(case.commands[-1], stdout)]
-    if case.json is None:
-        problems.append(text_problem("stdout", case.stdout, stdout, places))
+    problems = schema_problems(command.argv, stdout)
+    if command.only_prepares:
+        if result.returncode != 0:
+            problems.append(f"exit status {result.returncode}: {stderr}")
+        return problems
+    problems.append(text_problem("stderr", command.stderr, stderr, places))
+    if command.json is None:
+        problems.append(text_problem("stdout", command.stdout, stdout, places))
     else:
-        problems.append(json_problem(case.json, stdout, places))
-    if result.returncode != case.exit:
-        problems.append(f"exit status {result.returncode}, expected {case.exit}")
+        problems.append(json_problem(command.json, stdout, places))
+    if result.returncode != command.exit:
+        problems.append(f"exit status {result.returncode}, expected {command.exit}")
     return [p for p in problems if p]
+
+
+def problems_of(case, places):
+    """Those of the first command that has any, and the command."""
+    for command in case.commands:
+        is_last = command is case.commands[-1]
+        lines = case.stdin if is_last else []
+        stdin = "".join(fill(line, places) + "\n" for line in lines)
+        try:
+            problems = problems_of_command(command, case, places, stdin)
+        except subprocess.TimeoutExpired:
+            problems = [f"did not end after {case.timeout} s"]
+        except OSError as error:
+            problems = [f"could not be run: {error}"]
+        if problems:
+            return [f"$ {' '.join(command.argv)}   (line {command.line})", *problems]
+    return []
 
 
 def run_case(case, places, tap, name):
@@ -126,14 +142,8 @@ def run_case(case, places, tap, name):
         return
     with tempfile.TemporaryDirectory(prefix="uprobectl-cli-") as folder:
         places = {**places, "tmp": os.path.realpath(folder)}
-        try:
-            problems = problems_of(case, places)
-        except subprocess.TimeoutExpired:
-            problems = [f"did not end after {case.timeout} s"]
-        except OSError as error:
-            problems = [f"could not be run: {error}"]
-    command = f"$ {' '.join(case.commands[-1])}   (line {case.line})"
-    tap.check(name, problems and [command, *problems])
+        problems = problems_of(case, places)
+    tap.check(name, problems)
 
 
 def main():

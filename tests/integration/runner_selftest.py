@@ -40,7 +40,8 @@ def main():
         tap.check(f"no case of {name} is lost", [] if lines[-1:] == [f"1..{len(cases)}"] else lines)
     for name, text in {"no heading": "$ true\n", "no command": "=== a\nexit: 1\n",
                        "no such keyword": "=== a\n$ true\nextra: 1\n",
-                       "no number": "=== a\n$ true\nexit: x\n"}.items():
+                       "no number": "=== a\n$ true\nexit: x\n",
+                       "no command before a block": "=== a\nstdout:\n  x\n$ true\n"}.items():
         tap.check(f"a file with {name} is refused", [] if refused(text) else ["it was taken"])
     tap.done()
 
