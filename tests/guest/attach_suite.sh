@@ -143,17 +143,23 @@ if in_scope architecture; then
   typed_scenarios
   described_scenarios
   filter_scenarios
+fi
+if in_scope; then
   group_scenarios
   limit_scenarios
-  graph_scenarios
+fi
+if in_scope architecture; then graph_scenarios; fi
+if in_scope; then
   process_scenarios
   refusal_scenarios
   program_scenarios
+fi
+if in_scope architecture; then
   inspection_scenarios
   usdt_scenarios
 fi
-# Of the kernels of x86-64 one has to be enough.
-if in_scope architecture || { in_scope kernel && [ "$(uname -m)" = x86_64 ] && kernel_has_multi; }; then
+# One kernel of each architecture has to be enough.
+if in_scope || { in_scope kernel && kernel_has_multi; }; then
   task_scenarios
 fi
 if in_scope; then
