@@ -377,7 +377,7 @@ public:
         failures_ == 0 ? "" : "not ");
     bool needless = false;
     for (const auto& [reason, tally] : tallies_)
-      if (of_all && !reason.empty() && tally.right == tally.forms && forms::is_concerned_by(reason))
+      if (of_all && !reason.empty() && tally.right == tally.forms && forms::can_go_wrong(reason))
         needless = true;
     if (of_all)
       std::printf("%sok 2 - it refuses no kind of which every form is left right\n",
@@ -425,7 +425,7 @@ int main(int argc, char** argv) {
   std::vector<Form> valid;
   for (std::size_t i = 0; i < forms.size(); ++i)
     if (first[i].ending != 100 + SIGILL && first[i].ending < ending_died &&
-        forms::can_go_on(first[i]))
+        forms::can_be_resumed(first[i]))
       valid.push_back(forms[i]);
   std::printf("# %zu of them run on this machine\n", valid.size());
   file = make_file(valid, path);

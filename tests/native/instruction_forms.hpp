@@ -73,11 +73,11 @@ bool is_breakpoint(const std::uint8_t* place, const Form& form);
 
 void prepare();                                    // once in a process that runs forms
 void run(std::uint64_t address, Outcome& outcome); // memory is already as it is to be
-// Whether a kernel can return to a program that has come out like this. Not every host of virtual
-// machines lets a program go on whose stack pointer is no address.
-bool can_go_on(const Outcome& outcome);
-// Whether this processor has what makes a kind of instruction, named by its reason, go wrong.
-bool is_concerned_by(std::string_view reason);
+// Whether a kernel can return to a program in this state here. Some hosts of virtual machines send
+// a program SIGSEGV if the kernel returns to it with a stack pointer that is not canonical.
+bool can_be_resumed(const Outcome& outcome);
+// Whether instructions that probe_effect() refuses for this reason can go wrong on this processor.
+bool can_go_wrong(std::string_view reason);
 // In the signal handler: what was interrupted, and where it goes on.
 void interrupted(int signal, ucontext_t& context);
 

@@ -272,8 +272,8 @@ void run(std::uint64_t address, Outcome& outcome) {
   outcome.vectors[16] = forms_out[49];
 }
 
-bool can_go_on(const Outcome&) { return true; }
-bool is_concerned_by(std::string_view) { return true; }
+bool can_be_resumed(const Outcome&) { return true; }
+bool can_go_wrong(std::string_view) { return true; }
 
 void interrupted(int signal, ucontext_t& context) {
   auto& machine = context.uc_mcontext;

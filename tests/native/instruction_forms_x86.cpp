@@ -459,8 +459,8 @@ void run(std::uint64_t address, Outcome& outcome) {
   }
 }
 
-// A program of its own, because it may be ended. SIGTRAP is handled on another stack.
-bool any_stack_pointer_goes_on() {
+// In a child process, which the signal may end. SIGTRAP is handled on another stack.
+static bool resumes_with_any_stack_pointer() {
   const pid_t child = fork();
   if (child == 0) {
     static std::array<char, 65536> stack;
@@ -481,15 +481,15 @@ bool any_stack_pointer_goes_on() {
   return waitpid(child, &status, 0) == child && WIFEXITED(status);
 }
 
-bool can_go_on(const Outcome& outcome) {
-  static const bool always = any_stack_pointer_goes_on();
+bool can_be_resumed(const Outcome& outcome) {
+  static const bool always = resumes_with_any_stack_pointer();
   const auto stack_pointer = static_cast<std::int64_t>(outcome.general[4]);
   return always || stack_pointer >> 47 == 0 || stack_pointer >> 47 == -1; // canonical
 }
 
 // UMIP forbids programs some instructions, whose work the kernel then does (Linux
 // arch/x86/kernel/umip.c).
-bool is_concerned_by(std::string_view reason) {
+bool can_go_wrong(std::string_view reason) {
   constexpr std::string_view done_by_the_kernel =
       "the kernel does not do this instruction's work in its copy";
   if (reason != done_by_the_kernel) return true;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A BPF program and the functions that it calls have 512 bytes of stack in all (Linux
-// kernel/bpf/verifier.c, check_max_stack_depth()). Kernels round the part of each function up, to
-// 32 bytes before Linux 6.8. Only functions that a run uses count, so a run with few features does
-// not show that another has too many.
+// A BPF program and the functions that it calls share 512 bytes of stack. Older kernels round the
+// part of each function up to 32 bytes (Linux 6.1 kernel/bpf/verifier.c, check_max_stack_depth()).
+// Only functions that a run uses count, so one run does not show whether another is refused.
 #include "bpf/embedded.hpp"
 
 #include <algorithm>

@@ -44,8 +44,8 @@ static __always_inline __u64 return_address(struct registers* regs,
 #endif
 }
 
-/* Wakes the reader at once, because the process may end soon. Apart, because a program and the
- * functions that it calls have 512 bytes of stack in all. */
+/* Wakes the reader at once, because the process may end soon. Not inlined, because a program
+ * and the functions that it calls share 512 bytes of stack. */
 static __noinline int report_new_stack(struct registers* regs, __u32 process) {
   struct probe_record record = {.pid = process, .kind = RECORD_NEW_STACK};
 #ifdef WITHOUT_RING
