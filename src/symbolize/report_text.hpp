@@ -21,7 +21,7 @@ namespace uprobectl::symbolize {
 
 // A frame as the report has it. Views of the line.
 struct ReportedFrame {
-  enum class Origin { android, sanitizer, perf };
+  enum class Origin { android, sanitizer, perf, java };
 
   Origin origin = Origin::android;
   std::uint64_t index = 0; // 0 is the innermost frame
@@ -47,6 +47,10 @@ struct ReportedFrame {
 
 // The longest line that can be a frame, bytes. Demangled names can have thousands of letters.
 constexpr std::size_t max_report_line = std::size_t{64} << 10;
+
+// Returns the line without the escape sequences for colors at its end, which logcat -v color
+// writes.
+std::string_view without_last_colors(std::string_view line);
 
 // Recognizes frames in the lines of a text. Has the state of the stack that perf prints.
 class ReportReader {
