@@ -74,7 +74,7 @@ void JavaNames::write(const symbolize::ReportedFrame& frame, const Line& line,
   output_.write_text(text);
 }
 
-// R8 names the mapping in the source file of each class if it is told to.
+// R8 can name the mapping in the source file of each class (-renamesourcefileattribute).
 void JavaNames::check_build(std::string_view source) {
   constexpr std::string_view prefix = "r8-map-id-";
   const std::string_view id = frames_.names().id();
@@ -91,11 +91,9 @@ void JavaNames::add_classes(const Line& line) {
   std::string text;
   std::string_view exception;
   for (const symbolize::JavaClassName& mentioned : symbolize::read_java_classes(line.text)) {
+    if (mentioned.is_thrown && exception.empty()) exception = mentioned.name;
     const auto source = frames_.names().class_in_source(mentioned.name);
-    const bool is_qualified = mentioned.name.contains('.');
-    if (mentioned.is_thrown && exception.empty() && (is_qualified || source))
-      exception = mentioned.name;
-    if (!source || *source == mentioned.name || (!is_qualified && !mentioned.is_certain)) continue;
+    if (!source || *source == mentioned.name) continue;
     text += indentation(line.text, mentioned.column) + "    ";
     append_printable(text, *source);
     text += '\n';
@@ -117,7 +115,9 @@ bool JavaNames::add(const Line& line) {
   symbolize::ReportedFrame frame{.origin = symbolize::ReportedFrame::Origin::java,
                                  .index = index_++,
                                  .function = reported->function,
-                                 .column = reported->column};
+                                 .column = reported->column,
+                                 .source = reported->source,
+                                 .line = reported->line};
   const auto answer = frames_.translate({.class_name = reported->class_name(),
                                          .method = reported->method(),
                                          .source = reported->source,

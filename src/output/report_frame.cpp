@@ -51,8 +51,9 @@ void add_position(JsonRecord& record, const ReportFrameRecord& written) {
     record.field("inlined", mapped->inlined);
     return;
   }
-  record.field("source", position != nullptr ? non_empty(position->file) : std::nullopt);
-  record.field("line", position != nullptr ? non_zero(position->line) : std::nullopt);
+  record.field("source",
+               non_empty(position != nullptr ? position->file : written.reported->source));
+  record.field("line", position != nullptr ? non_zero(position->line) : written.reported->line);
   record.field("column", position != nullptr ? non_zero(position->column) : std::nullopt);
   record.field("inlined", position != nullptr && position->inlined.has_value());
 }

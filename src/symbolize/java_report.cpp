@@ -93,7 +93,7 @@ std::vector<JavaClassName> read_java_classes(std::string_view line) {
       const auto begin = at + before.size();
       const auto end = std::min(line.find_first_of(")]", begin), line.size());
       const std::string_view name = line.substr(begin, end - begin);
-      if (is_class_name(name)) names.push_back({.name = name, .column = begin, .is_certain = true});
+      if (is_class_name(name)) names.push_back({.name = name, .column = begin});
       return names;
     }
   // Exceptions: "Caused by: CLASS: message".
@@ -103,11 +103,10 @@ std::vector<JavaClassName> read_java_classes(std::string_view line) {
     name = name.substr(0, name.find_first_of(": \t"));
     const std::string_view after = line.substr(begin + name.size());
     const std::string_view before = line.substr(0, begin);
-    if (is_class_name(name) && (after.starts_with(':') || trimmed(after).empty()))
-      names.push_back({.name = name,
-                       .column = begin,
-                       .is_thrown = true,
-                       .is_certain = introduces_exception(before) || trimmed(before).empty()});
+    const bool is_certain =
+        name.contains('.') || introduces_exception(before) || trimmed(before).empty();
+    if (is_certain && is_class_name(name) && (after.starts_with(':') || trimmed(after).empty()))
+      names.push_back({.name = name, .column = begin, .is_thrown = true});
     const auto colon = line.find(": ", begin);
     const auto quote = line.find("\" ", begin);
     const auto next = std::min(colon, quote);

@@ -32,11 +32,10 @@ struct JavaClassName {
   std::string_view name;
   std::size_t column = 0; // bytes
   bool is_thrown = false; // it stands where an exception does
-  // The text around it leaves no doubt that it is a class. Else it may be any word.
-  bool is_certain = false;
 };
 
-// Returns at most 16 names of classes in a line that is not a frame.
+// Returns at most 16 names of classes in a line that is not a frame. A name without a dot is left
+// out if it may be any word.
 std::vector<JavaClassName> read_java_classes(std::string_view line);
 
 } // namespace uprobectl::symbolize

@@ -38,6 +38,8 @@ struct ReportedFrame {
   std::optional<std::uint64_t> function_offset;
   std::optional<std::string> build_id = {}; // lower-case hex
   std::size_t column = 0;                   // where the frame begins in the line, bytes
+  std::string_view source = {};             // java: "Bar.java", as in the report
+  std::optional<std::uint32_t> line = {};   // java
 
   // Whether the path is that of a file: not memory without a name or of the kernel.
   bool names_file() const;

@@ -84,10 +84,11 @@ TEST_CASE("an exception stands at the start, behind a colon or the name of a thr
   CHECK(names_of("nothing of that kind here").empty());
 }
 
-TEST_CASE("a word without dots is certain where only an exception can stand") {
-  CHECK(read_java_classes("Caused by: a: x").front().is_certain);
-  CHECK(read_java_classes("a: x").front().is_certain);
-  CHECK_FALSE(read_java_classes("status: a: x").back().is_certain);
+TEST_CASE("a word without dots is a class only where an exception stands") {
+  CHECK(names_of("Caused by: a: x") == Texts{"a"});
+  CHECK(names_of("E AndroidRuntime: a: x") == Texts{"a"});
+  CHECK(names_of("a: x") == Texts{"a"});
+  CHECK(names_of("E Shop: status: a: x").empty());
 }
 
 TEST_CASE("classes of monitors and circular references are read") {
@@ -95,7 +96,6 @@ TEST_CASE("classes of monitors and circular references are read") {
   REQUIRE(locked.size() == 1);
   CHECK(locked.front().name == "a.b$c");
   CHECK(locked.front().column == 27);
-  CHECK(locked.front().is_certain);
   CHECK_FALSE(locked.front().is_thrown);
   CHECK(names_of("  - waiting to lock <0x0a1b2c3d> (a a.b) held by thread 5") == Texts{"a.b"});
   CHECK(names_of("\t[CIRCULAR REFERENCE: a.b: x]").empty());
