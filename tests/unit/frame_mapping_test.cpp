@@ -28,8 +28,7 @@ org.shop.Till -> a.b:
     void second(long,int[]):11 -> f
     2:2:void other():23:23 -> g
     2:2:void caller(org.shop.Till):7 -> g
-      # {"id":"com.android.tools.r8.rewriteFrame","conditions":["throws(Ljava/lang/NullPointerException;)"],"actions":["removeInnerFrames(1)"]
-}
+      # {"id":"com.android.tools.r8.rewriteFrame","conditions":["throws(Ljava/lang/NullPointerException;)"],"actions":["removeInnerFrames(1)"]}
     4:4:void lambda$sell$0():225:225 -> h
     4:4:void run(org.shop.Till):0 -> h
 #{"id" : "com.android.tools.r8.synthesized" }
