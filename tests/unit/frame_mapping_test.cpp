@@ -31,14 +31,13 @@ org.shop.Till -> a.b:
       # {"id":"com.android.tools.r8.rewriteFrame","conditions":["throws(Ljava/lang/NullPointerException;)"],"actions":["removeInnerFrames(1)"]}
     4:4:void lambda$sell$0():225:225 -> h
     4:4:void run(org.shop.Till):0 -> h
-#{"id" : "com.android.tools.r8.synthesized" }
+      # {"id":"com.android.tools.r8.synthesized"}
     8:8:int outline():0:0 -> i
-#{"id" : "com.android.tools.r8.outline" }
+      # {"id":"com.android.tools.r8.outline"}
     10:10:int sell(int):98:98 -> j
     11:11:int sell(int):100:100 -> j
     27:27:int sell(int):0:0 -> j
-#{"id" : "com.android.tools.r8.outlineCallsite", "positions" : {"8" : 11, "9" : 10 },          \
-                                                                    "outline" : "La/b;i()I" }
+      # {"id":"com.android.tools.r8.outlineCallsite","positions":{"8":11,"9":10},"outline":"La/b;i()I"}
 org.shop.Scale -> a.c:
 org.shop.tools.ClockKt$tick$1 -> a.d:
     1:1:void invoke():5:5 -> a
