@@ -2,9 +2,9 @@
 #include "art/name_mapping.hpp"
 
 #include "art/dex.hpp"
+#include "art/mapping_text.hpp"
 #include "art/oat_state.hpp"
 #include "uprobectl/archive.hpp"
-#include "util/numbers.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -16,92 +16,9 @@ namespace uprobectl::art {
 
 namespace {
 
-constexpr std::string_view arrow = " -> ";
 // Where the Android Gradle plugin puts it in an app bundle ("Upload a deobfuscation file").
 constexpr std::string_view bundle_entry =
     "BUNDLE-METADATA/com.android.tools.build.obfuscation/proguard.map";
-
-struct LineRange {
-  std::uint32_t first = 0;
-  std::uint32_t last = 0;
-
-  bool operator==(const LineRange&) const = default;
-};
-
-struct MemberLine {
-  bool is_method = false;
-  std::optional<LineRange> range; // in the file
-  MappedMethod method;
-};
-
-// Removes and returns "N:" at the start.
-std::optional<std::uint32_t> take_line_number(std::string_view& text) {
-  std::string_view rest = text;
-  const auto number = take_number<std::uint32_t>(rest);
-  if (!number || !rest.starts_with(':')) return std::nullopt;
-  text = rest.substr(1);
-  return number;
-}
-
-// ":10", ":10:12", or nothing.
-bool is_source_position(std::string_view text) {
-  for (int numbers = 0; numbers < 2 && !text.empty(); ++numbers) {
-    if (text.front() != ':') return false;
-    text.remove_prefix(1);
-    if (!take_number<std::uint32_t>(text)) return false;
-  }
-  return text.empty();
-}
-
-// Parses "1:3:void baz(int):10:12 -> a", or the line of a field. The class of the method is empty
-// if it is that of the member's class.
-std::optional<MemberLine> parse_member(std::string_view line) {
-  MemberLine member;
-  const auto at = line.rfind(arrow);
-  if (at == std::string_view::npos || at + arrow.size() == line.size()) return std::nullopt;
-  member.method.in_file = line.substr(at + arrow.size());
-  std::string_view left = line.substr(0, at);
-  if (const auto first = take_line_number(left))
-    member.range = {.first = *first, .last = take_line_number(left).value_or(*first)};
-  const auto space = left.find(' ');
-  if (space == 0 || space == std::string_view::npos) return std::nullopt;
-  member.method.return_type = left.substr(0, space);
-  left.remove_prefix(space + 1);
-  const auto open = left.find('(');
-  member.is_method = open != std::string_view::npos;
-  std::string_view name = left.substr(0, open);
-  if (member.is_method) {
-    const auto close = left.find(')', open);
-    if (close == std::string_view::npos || !is_source_position(left.substr(close + 1)))
-      return std::nullopt;
-    member.method.parameters = left.substr(open + 1, close - open - 1);
-    if (const auto dot = name.rfind('.'); dot != std::string_view::npos) {
-      member.method.class_name = name.substr(0, dot);
-      name.remove_prefix(dot + 1);
-    }
-  }
-  member.method.name = name;
-  return name.empty() ? std::nullopt : std::optional(member);
-}
-
-bool is_comment(std::string_view line) { return line.starts_with('#'); }
-
-// Returns the descriptor in `# {"id":"com.android.tools.r8.residualsignature","signature":"(I)V"}`.
-// R8 also accepts single quotes.
-std::optional<std::string_view> residual_signature(std::string_view comment) {
-  if (!comment.contains("com.android.tools.r8.residualsignature")) return std::nullopt;
-  constexpr std::string_view key = "signature";
-  for (auto at = comment.find(key); at != std::string_view::npos; at = comment.find(key, at + 1)) {
-    std::string_view rest = trimmed(comment.substr(at + key.size()), "\"' ");
-    if (!rest.starts_with(':')) continue;
-    rest = trimmed(rest.substr(1), " ");
-    if (rest.empty() || (rest.front() != '"' && rest.front() != '\'')) return std::nullopt;
-    const auto end = rest.find(rest.front(), 1);
-    if (end == std::string_view::npos) return std::nullopt;
-    return rest.substr(1, end - 1);
-  }
-  return std::nullopt;
-}
 
 std::vector<std::string_view> split_types(std::string_view text) {
   std::vector<std::string_view> types;
@@ -130,13 +47,13 @@ std::vector<MappedMethod> read_methods(std::string_view lines, std::string_view 
   std::optional<LineRange> last_range; // of the last method, nullopt after a field
   while (!lines.empty()) {
     const std::string_view line = trimmed(take_line(lines));
-    if (is_comment(line)) {
+    if (is_mapping_comment(line)) {
       const auto residual = residual_signature(line);
       if (residual && !methods.empty() && residual->starts_with('(') && parse_descriptor(*residual))
         methods.back().residual = *residual;
       continue;
     }
-    auto member = parse_member(line);
+    auto member = parse_mapped_member(line);
     if (!member || !member->is_method) {
       last_range.reset();
       continue;
@@ -214,21 +131,22 @@ Result<std::shared_ptr<const NameMapping>> NameMapping::parse(std::string_view t
   for (std::size_t number = 1; !rest.empty(); ++number) {
     const std::string_view whole = take_line(rest);
     const std::string_view line = trimmed(whole);
-    if (line.empty() || is_comment(line)) {
+    if (line.empty() || is_mapping_comment(line)) {
       constexpr std::string_view id_comment = "# pg_map_id: ";
       if (classes.empty() && line.starts_with(id_comment))
         mapping->id_ = line.substr(id_comment.size());
       ++members;
     } else if (whole.front() == ' ' || whole.front() == '\t') {
       if (classes.empty()) return fail(invalid_line(number, "is not in a class"));
-      if (!parse_member(line)) return fail(invalid_line(number, "is not a class or a member"));
+      if (!parse_mapped_member(line))
+        return fail(invalid_line(number, "is not a class or a member"));
       ++members;
     } else {
-      const auto at = line.find(arrow);
+      const auto at = line.find(mapping_arrow);
       if (at == 0 || at == std::string_view::npos || !line.ends_with(':') ||
-          at + arrow.size() + 1 >= line.size())
+          at + mapping_arrow.size() + 1 >= line.size())
         return fail(invalid_line(number, "is not a class or a member"));
-      const auto begin = at + arrow.size();
+      const auto begin = at + mapping_arrow.size();
       classes.push_back({.source = line.substr(0, at),
                          .in_file = line.substr(begin, line.size() - begin - 1),
                          .lines = rest.substr(0, 0)});
@@ -268,6 +186,24 @@ std::optional<std::string_view> NameMapping::class_in_file(std::string_view sour
 std::optional<std::string_view> NameMapping::class_in_source(std::string_view in_file) const {
   const auto found = by_file_.find(in_file);
   return found == by_file_.end() ? std::nullopt : std::optional(classes_[found->second].source);
+}
+
+std::optional<NameMapping::ClassText> NameMapping::text_of(std::string_view in_file) const {
+  const auto found = by_file_.find(in_file);
+  if (found == by_file_.end()) return std::nullopt;
+  const MappedClass& known = classes_[found->second];
+  return ClassText{.source = known.source, .in_file = known.in_file, .lines = known.lines};
+}
+
+std::optional<std::string_view> NameMapping::source_file(std::string_view source) const {
+  const MappedClass* const found = find_source(source);
+  if (found == nullptr) return std::nullopt;
+  for (std::string_view lines = found->lines; !lines.empty();) {
+    const std::string_view line = trimmed(take_line(lines));
+    if (!is_mapping_comment(line)) break;
+    if (comment_text(line, "id") == "sourceFile") return comment_text(line, "fileName");
+  }
+  return std::nullopt;
 }
 
 std::shared_ptr<const NameMapping::Members> NameMapping::members(const MappedClass& mapped) const {

@@ -58,6 +58,17 @@ public:
   std::optional<std::string_view> class_in_file(std::string_view source) const;
   std::optional<std::string_view> class_in_source(std::string_view in_file) const;
 
+  // The text of a class.
+  struct ClassText {
+    std::string_view source; // its names
+    std::string_view in_file;
+    std::string_view lines; // of its members and comments
+  };
+  // Returns nullopt if the mapping does not have the class.
+  std::optional<ClassText> text_of(std::string_view in_file) const;
+  // Returns the file with the source of a class, "Bar.kt", if the mapping has it.
+  std::optional<std::string_view> source_file(std::string_view source) const;
+
   // Returns the signatures of a method in the source. Several methods of the source can be one in
   // the file, if their classes were merged. Never empty: without a match, the method has its own
   // name, with the class and types of the source.

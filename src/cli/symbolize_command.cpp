@@ -2,10 +2,11 @@
 // The subcommand symbolize: copies a crash report or profile and adds the names of its frames.
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "java_names.hpp"
 #include "output/format.hpp"
 #include "symbolize/report_symbolizer.hpp"
+#include "target_options.hpp"
 #include "uprobectl/path.hpp"
-#include "util/text.hpp"
 
 #include <array>
 #include <cerrno>
@@ -59,17 +60,6 @@ private:
   bool in_long_line_ = false;
 };
 
-// Blanks up to the column, with the tabs of the line, so that names are below the frame.
-std::string indentation(std::string_view line, std::size_t column) {
-  std::string text;
-  for (std::size_t i = 0; i < column; ++i)
-    if (line[i] == '\t')
-      text += '\t';
-    else if (utf8_length(line, i) != 0 || static_cast<unsigned char>(line[i]) < 0x80)
-      text += ' ';
-  return text;
-}
-
 void append_position(std::string& text, const symbolize::SourcePosition& position) {
   if (position.file.empty()) return;
   text += " at ";
@@ -81,8 +71,12 @@ void append_position(std::string& text, const symbolize::SourcePosition& positio
 
 class ReportCopier {
 public:
-  ReportCopier(elf::DebugSearch where, bool json, bool to_terminal, Output& output)
-      : symbolizer_(std::move(where)), json_(json), to_terminal_(to_terminal), output_(output) {}
+  // `mapping` is the path of that in `names`.
+  ReportCopier(const symbolize::NameSources& names, std::string mapping, bool json,
+               bool to_terminal, Output& output)
+      : symbolizer_(names), json_(json), to_terminal_(to_terminal), output_(output) {
+    if (names.dex.mapping) java_.emplace(names.dex.mapping, std::move(mapping), json, output);
+  }
 
   void add(std::string_view bytes) {
     splitter_.add(
@@ -118,22 +112,29 @@ private:
     copy(line);
     copy(newline);
     const auto frame = reader_.read(line);
+    const JavaNames::Line with_number{.text = symbolize::without_last_colors(line),
+                                      .number = lines_,
+                                      .begin = newline.empty() ? "\n" : ""};
+    if (!frame && java_ && java_->add(with_number)) ++frames_;
     if (!frame) return;
     ++frames_;
     if (frame->origin == ReportedFrame::Origin::perf && frame->path == "inlined") return;
-    const auto named = name(*frame);
+    std::optional<Error> error;
+    const auto named = name(*frame, error);
+    if (!named && java_ && java_->add_native(with_number, *frame)) return;
+    if (error) report_unnamed(*frame, *error);
     if (json_)
       write_records(*frame, named ? &*named : nullptr);
     else if (named)
       write_names(line, *frame, *named, newline.empty());
   }
 
-  std::optional<NamedFrame> name(const ReportedFrame& frame) {
+  std::optional<NamedFrame> name(const ReportedFrame& frame, std::optional<Error>& error) {
     if (!frame.names_file()) return std::nullopt;
     if (!symbolizer_.is_known(frame)) output_.flush();
     auto named = symbolizer_.name(frame);
     if (!named) {
-      report_unnamed(frame, named.error());
+      error = std::move(named).error();
       return std::nullopt;
     }
     if (named->warning) output_.gathered_warning("unproved", *named->warning);
@@ -199,6 +200,7 @@ private:
   }
 
   symbolize::ReportSymbolizer symbolizer_;
+  std::optional<JavaNames> java_; // with --mapping
   symbolize::ReportReader reader_;
   LineSplitter splitter_;
   bool json_;
@@ -237,6 +239,8 @@ ExitCode run_symbolize(std::span<const std::string_view> arguments) {
   bind_common_options(parser, common);
   std::vector<std::string> places;
   bind_debug_options(parser, places, common);
+  DexArguments dex;
+  parser.bind("--mapping", dex.mapping);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
@@ -246,11 +250,15 @@ ExitCode run_symbolize(std::span<const std::string_view> arguments) {
     if (::stat(place.c_str(), &status) != 0)
       return finish_with(system_error(errno, place).within("--symbols"), common);
   }
+  const std::string mapping = dex.mapping.value_or("");
+  auto java = make_dex_search(std::move(dex));
+  if (!java) return finish_with(java.error(), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
   const Debuginfod debuginfod(common.debuginfod, **output);
   const bool to_terminal = !common.output && ::isatty(STDOUT_FILENO) == 1;
-  ReportCopier copier({.places = std::move(places)}, common.json, to_terminal, **output);
+  ReportCopier copier({.debug = {.places = std::move(places)}, .dex = std::move(*java)}, mapping,
+                      common.json, to_terminal, **output);
   if (const auto done = symbolize_report(words.front(), copier, **output); !done)
     (*output)->fail(done.error(), words.front());
   return finish(**output);

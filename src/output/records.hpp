@@ -91,11 +91,21 @@ struct FrameRecord {
 };
 // A frame of a crash report or profile (`frame`), in JSON only: in text the report itself is
 // written.
+// A method of the source by the mapping file of R8.
+struct MappedMethodName {
+  std::string name;       // "com.foo.Bar.baz", or the signature
+  std::string source;     // "Bar.kt"; empty if it is not known
+  std::uint32_t line = 0; // 0: not known
+  bool inlined = false;
+  std::string_view mapping = {};                 // path of the file
+  std::optional<std::uint64_t> alternative = {}; // if the mapping has several answers
+};
 struct ReportFrameRecord {
   const symbolize::ReportedFrame* reported = nullptr;
   std::uint64_t report_line = 0;                       // from 1
   const symbolize::Frame* frame = nullptr;             // with names; null if there are none
   const symbolize::SourcePosition* position = nullptr; // of the frame, or null
+  const MappedMethodName* mapped = nullptr;            // instead of frame, or null
 };
 // Returns "f+0x1c (base.apk!/lib/arm64-v8a/libfoo.so+0x5a1c)"; the second number is the ELF
 // address. Guessed frames end with " by frame pointer" or " by link register".

@@ -22,7 +22,8 @@ void add_names(JsonRecord& record, const ReportFrameRecord& written) {
   if (written.frame == nullptr) {
     record.field("symbol", non_empty(reported.function));
     record.field("symbol_offset", to_hex(reported.function_offset));
-    record.field("demangled", nullptr);
+    record.field("demangled",
+                 written.mapped != nullptr ? Text(written.mapped->name) : std::nullopt);
     return;
   }
   const bool is_inlined = written.position != nullptr && written.position->inlined;
@@ -41,9 +42,18 @@ std::optional<std::uint32_t> non_zero(std::uint32_t value) {
   return value == 0 ? std::nullopt : std::optional(value);
 }
 
-void add_position(JsonRecord& record, const symbolize::SourcePosition* position) {
-  record.field("source", position != nullptr ? non_empty(position->file) : std::nullopt);
-  record.field("line", position != nullptr ? non_zero(position->line) : std::nullopt);
+void add_position(JsonRecord& record, const ReportFrameRecord& written) {
+  const symbolize::SourcePosition* const position = written.position;
+  if (const MappedMethodName* const mapped = written.mapped; mapped != nullptr) {
+    record.field("source", non_empty(mapped->source));
+    record.field("line", non_zero(mapped->line));
+    record.field("column", nullptr);
+    record.field("inlined", mapped->inlined);
+    return;
+  }
+  record.field("source",
+               non_empty(position != nullptr ? position->file : written.reported->source));
+  record.field("line", position != nullptr ? non_zero(position->line) : written.reported->line);
   record.field("column", position != nullptr ? non_zero(position->column) : std::nullopt);
   record.field("inlined", position != nullptr && position->inlined.has_value());
 }
@@ -58,7 +68,7 @@ void append_json_report_frame(JsonRecord& record, const ReportFrameRecord& writt
   std::optional<VirtualAddress> address;
   if (written.frame != nullptr)
     address = written.frame->address;
-  else if (reported.origin != Origin::perf)
+  else if (reported.origin != Origin::perf && reported.origin != Origin::java)
     address = VirtualAddress{reported.number};
   const bool names_file = reported.names_file();
   record.field("index", reported.index);
@@ -73,14 +83,18 @@ void append_json_report_frame(JsonRecord& record, const ReportFrameRecord& writt
   record.field("build_id", reported.build_id || module == nullptr
                                ? to_optional_view(reported.build_id)
                                : to_optional_view(module->build_id()));
-  record.field("mapping", names_file ? std::nullopt : Text(reported.path));
-  record.field("found_by", "report");
-  add_position(record, written.position);
+  record.field("mapping", names_file ? std::nullopt : non_empty(reported.path));
+  record.field("found_by", written.mapped != nullptr ? "mapping" : "report");
+  add_position(record, written);
   record.field("report_line", written.report_line);
-  record.field("symbols_from",
-               module != nullptr
-                   ? std::optional(to_string(BinaryPath{module->path(), module->entry()}))
-                   : std::nullopt);
+  std::optional<std::string> symbols_from;
+  if (written.mapped != nullptr)
+    symbols_from = written.mapped->mapping;
+  else if (module != nullptr)
+    symbols_from = to_string(BinaryPath{module->path(), module->entry()});
+  record.field("symbols_from", symbols_from);
+  record.field("alternative",
+               written.mapped != nullptr ? written.mapped->alternative : std::nullopt);
 }
 
 } // namespace uprobectl

@@ -88,9 +88,8 @@ ReportSymbolizer::KnownModule ReportSymbolizer::open(const ReportedFrame& report
     known.error = std::move(found).error();
     return known;
   }
-  const NameSources names{.debug = where_, .dex = {}, .source_lines = true};
   const std::string path = found->path;
-  auto module = Module::open(found->object, path, found->begin, found->size, found->entry, names);
+  auto module = Module::open(found->object, path, found->begin, found->size, found->entry, names_);
   if (!module) {
     known.error = std::move(module).error().within(to_string(BinaryPath{path, found->entry}));
     return known;

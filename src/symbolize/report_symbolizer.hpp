@@ -21,7 +21,9 @@ struct NamedFrame {
 // memory.
 class ReportSymbolizer {
 public:
-  explicit ReportSymbolizer(elf::DebugSearch where) : where_(where), files_(std::move(where)) {}
+  explicit ReportSymbolizer(NameSources names) : names_(std::move(names)), files_(names_.debug) {
+    names_.source_lines = true;
+  }
 
   // Returns the names, or why there are none: the file is missing or of another build, or has no
   // code at the address. The frame names a file.
@@ -46,7 +48,7 @@ private:
   KnownModule open(const ReportedFrame& reported, std::string key);
   void make_room();
 
-  elf::DebugSearch where_;
+  NameSources names_;
   SymbolFiles files_;
   std::list<KnownModule> modules_; // the last used one first
   std::uint64_t inflated_ = 0;     // bytes, of all modules

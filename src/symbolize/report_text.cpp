@@ -205,9 +205,21 @@ void ReportReader::follow_perf_stack(ReportedFrame& frame) {
   after_signal_ = returns_from_signal;
 }
 
+// "\033[0m": ECMA-48 SGR.
+std::string_view without_last_colors(std::string_view line) {
+  for (;;) {
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1); // npos + 1 is 0
+    const auto escape = line.rfind("\033[");
+    if (!line.ends_with('m') || escape == std::string_view::npos) return line;
+    const std::string_view codes = line.substr(escape + 2, line.size() - escape - 3);
+    if (codes.find_first_not_of("0123456789;") != std::string_view::npos) return line;
+    line = line.substr(0, escape);
+  }
+}
+
 std::optional<ReportedFrame> ReportReader::read(std::string_view line) {
-  if (line.ends_with('\r')) line.remove_suffix(1);
   if (line.size() > max_report_line) return std::nullopt;
+  line = without_last_colors(line);
   if (auto frame = read_numbered(line)) return frame;
   auto frame = read_perf(line);
   if (frame)

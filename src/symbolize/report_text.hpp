@@ -21,7 +21,7 @@ namespace uprobectl::symbolize {
 
 // A frame as the report has it. Views of the line.
 struct ReportedFrame {
-  enum class Origin { android, sanitizer, perf };
+  enum class Origin { android, sanitizer, perf, java };
 
   Origin origin = Origin::android;
   std::uint64_t index = 0; // 0 is the innermost frame
@@ -38,6 +38,8 @@ struct ReportedFrame {
   std::optional<std::uint64_t> function_offset;
   std::optional<std::string> build_id = {}; // lower-case hex
   std::size_t column = 0;                   // where the frame begins in the line, bytes
+  std::string_view source = {};             // java: "Bar.java", as in the report
+  std::optional<std::uint32_t> line = {};   // java
 
   // Whether the path is that of a file: not memory without a name or of the kernel.
   bool names_file() const;
@@ -47,6 +49,10 @@ struct ReportedFrame {
 
 // The longest line that can be a frame, bytes. Demangled names can have thousands of letters.
 constexpr std::size_t max_report_line = std::size_t{64} << 10;
+
+// Returns the line without the escape sequences for colors at its end, which logcat -v color
+// writes.
+std::string_view without_last_colors(std::string_view line);
 
 // Recognizes frames in the lines of a text. Has the state of the stack that perf prints.
 class ReportReader {

@@ -173,7 +173,9 @@ SymbolFiles::Indexes SymbolFiles::named(const WantedModule& wanted) {
 }
 
 // "base.apk (offset 0x28000)" names the library by its place.
-std::optional<std::size_t> SymbolFiles::in_archive_at(const WantedModule& wanted) {
+// `why_not` stays empty if no archive has the name.
+std::optional<std::size_t> SymbolFiles::in_archive_at(const WantedModule& wanted,
+                                                      std::string& why_not) {
   if (!wanted.image_begin) return std::nullopt;
   const auto [first, last] = by_name_.equal_range(file_name_of(wanted.path));
   for (auto at = first; at != last; ++at) {
@@ -184,15 +186,29 @@ std::optional<std::size_t> SymbolFiles::in_archive_at(const WantedModule& wanted
     const auto archive = Archive::parse(file->bytes());
     if (!archive) continue;
     const auto entry = archive->entry_at(*wanted.image_begin);
-    if (!entry || !*entry) continue;
+    if (!entry || !*entry) {
+      why_not = fmt::format("{} has no library at {:#x}, where the report has one: it is of "
+                            "another build",
+                            path, wanted.image_begin->value);
+      continue;
+    }
     Candidate candidate{.path = path, .entry = std::string((*entry)->name)};
     read(candidate);
     if (candidate.content == Content::nothing) continue;
-    if (wanted.build_id && candidate.build_id != wanted.build_id) continue;
+    if (wanted.build_id && candidate.build_id != wanted.build_id) {
+      why_not = other_build(candidate, *wanted.build_id);
+      continue;
+    }
     candidates_.push_back(std::move(candidate));
     return candidates_.size() - 1;
   }
   return std::nullopt;
+}
+
+std::string SymbolFiles::other_build(const Candidate& candidate, const std::string& build_id) {
+  return fmt::format("{} is of another build: its build id is {}, that of the report is {}",
+                     display(candidate.path, candidate.entry),
+                     candidate.build_id.value_or("missing"), build_id);
 }
 
 std::optional<std::size_t> SymbolFiles::best_of(const Indexes& indexes,
@@ -216,9 +232,7 @@ Error SymbolFiles::not_found(const WantedModule& wanted, const Indexes& same_nam
     const Candidate& candidate = candidates_[index];
     if (candidate.content == Content::nothing) continue;
     return {ErrorKind::not_found,
-            fmt::format("{}: {} is of another build: its build id is {}, that of the report is {}",
-                        name, display(candidate.path, candidate.entry),
-                        candidate.build_id.value_or("missing"), *wanted.build_id)};
+            fmt::format("{}: {}", name, other_build(candidate, *wanted.build_id))};
   }
   return {ErrorKind::not_found,
           fmt::format("{}: no file with build id {}: give its unstripped copy with --symbols", name,
@@ -277,7 +291,16 @@ std::optional<std::size_t> SymbolFiles::choose_elsewhere(const WantedModule& wan
 
 Result<std::size_t> SymbolFiles::choose(const WantedModule& wanted) {
   list_places();
-  if (const auto found = in_archive_at(wanted)) return *found;
+  std::string why_not;
+  if (const auto found = in_archive_at(wanted, why_not)) return *found;
+  auto found = choose_outside_archive(wanted);
+  // An image without a name is known by its place alone.
+  if (!found && !wanted.entry && !why_not.empty())
+    return fail(ErrorKind::not_found, fmt::format("{}: {}", wanted.name(), why_not));
+  return found;
+}
+
+Result<std::size_t> SymbolFiles::choose_outside_archive(const WantedModule& wanted) {
   Indexes same_name = named(wanted);
   if (!wanted.build_id) {
     if (same_name.empty()) list_archives();

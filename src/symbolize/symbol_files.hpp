@@ -65,11 +65,13 @@ private:
   void read(Candidate& candidate);
   void read_build_ids();
   Indexes named(const WantedModule& wanted);
-  std::optional<std::size_t> in_archive_at(const WantedModule& wanted);
+  std::optional<std::size_t> in_archive_at(const WantedModule& wanted, std::string& why_not);
   std::optional<std::size_t> best_of(const Indexes& indexes, const std::string& build_id);
   Result<std::size_t> choose_by_name(const WantedModule& wanted, const Indexes& indexes);
   Result<std::size_t> choose(const WantedModule& wanted);
+  Result<std::size_t> choose_outside_archive(const WantedModule& wanted);
   std::optional<std::size_t> choose_elsewhere(const WantedModule& wanted);
+  static std::string other_build(const Candidate& candidate, const std::string& build_id);
   Error not_found(const WantedModule& wanted, const Indexes& same_name);
 
   elf::DebugSearch where_;

@@ -45,12 +45,29 @@ prepare_shop() {
     cp "$FIXTURES/java-app.odex" "$FIXTURES/java-app.vdex" .
     printf '%s\n' 'com.acme.Checkout -> com.example.shop.Till:' '    1:4:int rate(int):20:23 -> grade' >mapping.txt
   fi
+  if grep -q tombstone_00 ./*.command; then make_tombstone; fi
   if grep -q -e app.apk -e --app-dir ./*.command; then
     cp "$FIXTURES/greet.apk" app.apk
     cp "$FIXTURES/apk-host" app
     start_program app.out ./app "app.apk!/$library/libgreet.so" greet_total 1000000 --delay-us 20000
   fi
   if grep -q -e 'pidof shop' -e '-p shop' -e --uid ./*.command; then start_program shop.out ./shop --open; fi
+}
+
+# A crash in native and in Java code. Where shop_bake is depends on the build.
+make_tombstone() {
+  printf '%s\n' 'com.acme.Checkout -> a.b:' '    1:3:int com.acme.Tax.of(int):30:32 -> a' \
+    '    1:3:int rate(int):21 -> a' 'com.acme.NoCoins -> a.f:' >mapping.txt
+  "$UPROBECTL" resolve --json ./shop shop_bake >baker.json
+  address=$(sed 's/.*"address":"0x\([0-9a-f]*\)".*/\1/' baker.json)
+  build_id=$(sed 's/.*"build_id":"\([0-9a-f]*\)".*/\1/' baker.json)
+  {
+    echo 'backtrace:'
+    printf '      #00 pc %016x  /data/local/tmp/shop (BuildId: %s)\n' "0x$address" "$build_id"
+    echo '      #01 pc 000000000001c3e4  /data/app/com.acme/oat/arm64/base.odex (a.b.a+100)'
+    echo 'Caused by: a.f: no coins'
+    printf '\tat a.b.a(SourceFile:2)\n'
+  } >tombstone_00
 }
 
 says_exactly() { # NUMBER
@@ -84,6 +101,7 @@ as_any_run() { # FILE
     -e 's/ < main\+.*/ < main/' -e 's/\+0x[0-9a-f]+ \((ways|shop)/ (\1/g' -e 's/\(shop\+0x[0-9a-f]+\)$/(shop)/' \
     -e 's/; its stdout goes to stderr$//' -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
     -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
+    -e 's/pc [0-9a-f]{16}  /pc ADDRESS  /' -e 's/BuildId: [0-9a-f]+/BuildId: ID/' \
     -e 's/[0-9]+(\.[0-9]+)?(ns|us|ms|s)([^a-z]|$)/DURATION\3/g' "$1" >"$1.any"
   # "N calls" of a rate: twice or thrice in the time, and never none.
   case $(cat "$number.command") in *--interval*) rates "$1.any" ;; esac
