@@ -61,6 +61,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/export_scenarios.sh"
 # shellcheck source=tests/guest/saved_scenarios.sh
 . "$folder/saved_scenarios.sh"
+# shellcheck source=tests/guest/plan_scenarios.sh
+. "$folder/plan_scenarios.sh"
 # shellcheck source=tests/guest/memory_scenarios.sh
 . "$folder/memory_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -140,6 +142,7 @@ if in_scope architecture processor; then
 fi
 if in_scope architecture; then
   saved_scenarios
+  plan_scenarios
   inlined_scenarios
   typed_scenarios
   described_scenarios
