@@ -36,6 +36,8 @@ public:
     const GivenOption* const option = find(name);
     return option != nullptr && option->flag;
   }
+  // Whether the command has this option.
+  bool knows(std::string_view name) const { return find(name) != nullptr; }
   bool has(std::string_view name) const {
     const GivenOption* const option = find(name);
     return option != nullptr && (option->flag || !option->values.empty());
@@ -121,11 +123,21 @@ DeviceArguments device_arguments(const CommandLine& line) {
           .program = line.value("--device-program")};
 }
 
+// The file of the records: of several -o the last one that is not an export.
+std::optional<std::string> find_record_file(const CommandLine& line) {
+  std::optional<std::string> file;
+  // Of commands without exports, all are files of records.
+  const bool takes_exports = line.knows("--format");
+  for (const std::string& path : line.values("--output"))
+    if (!takes_exports || (!line.has("--format") && !export_format_of(path))) file = path;
+  return file;
+}
+
 // The options of messages and errors, before the command itself reads them.
 CommonOptions common_options(const CommandLine& line) {
   CommonOptions common;
   common.json = line.flag("--json");
-  common.output = line.value("--output");
+  common.output = find_record_file(line);
   common.quiet = line.flag("--quiet");
   common.verbose = line.flag("--verbose");
   common.colour = line.value("--color");

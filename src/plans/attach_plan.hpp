@@ -4,7 +4,7 @@
 #pragma once
 
 #include "plans/identity.hpp"
-#include "resolve/named_place.hpp"
+#include "plans/named_place.hpp"
 #include "uprobectl/resolve/function.hpp"
 
 namespace uprobectl::plans {

@@ -292,11 +292,13 @@ class EndTests:
     def results_land_here(self, device):
         run = self.world.run
         (self.world.path / "numbers").write_text("2\n4\n")
-        done = run(device, "attach", "--stack", "-d", "20s", "--if", "arg0 in @numbers", "--flamegraph", "flame.svg",
-                   "--folded", "stacks.folded", "--command-output", "said", self.workload, "work_six",
-                   "--", self.workload, "--calls", "5")
+        done = run(device, "attach", "--json", "--stack", "-d", "20s", "--if", "arg0 in @numbers", "--flamegraph", "flame.svg",
+                   "--folded", "stacks.folded", "-o", "same.folded", "--command-output", "said", self.workload,
+                   "work_six", "--", self.workload, "--calls", "5")
         problems = difference(f"status: {done.stderr}", done.returncode, 0)
+        problems += difference("device of records", {record["device"] for record in records_of(done.stdout)}, {device.serial})
         folded = (self.world.path / "stacks.folded").read_text()
+        problems += difference("an export of -o", (self.world.path / "same.folded").read_text(), folded)
         if not folded.endswith(";main;make_calls;work_six 2\n"):
             problems.append(f"folded: {folded!r}")
         if not (self.world.path / "flame.svg").read_text().startswith("<?xml"):

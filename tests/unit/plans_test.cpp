@@ -9,7 +9,7 @@ using namespace uprobectl::plans;
 
 namespace {
 
-const std::string whole_plan = R"({
+const std::string whole_plan = R"json({
   "format": "uprobectl-plan",
   "version": 1,
   "program": "uprobectl 1.2.3",
@@ -34,30 +34,57 @@ const std::string whole_plan = R"({
           "symbol": "_ZN2ns3Foo3barEi",
           "symbol_offset": "0x4",
           "demangled": "ns::Foo::bar(int)",
-                  "version" : "V1",
-                  "default_version" : true,
-                  "size" : 48,
-                  "kind" : "function",
-                  "table" : "symtab",
-                  "inlined_into"
-    : {"function" : "main", "source" : "main.cpp", "line" : 7, "approximate" : false},
-                  "source" : {"file" : "foo.cpp", "line" : 12, "inlined" : "ns::f()"},
-                  "exits" : {
-  "returns" : ["0x1a40"],
-              "tail_calls"
-      : [ {
-        "address" : "0x1a44",
-        "condition" : {"test" : "bit_set", "code" : 63, "register" : 3, "size" : 8},
-        "source" : {"memory" : true, "base" : 9, "index" : 2, "scale" : 8, "displacement" : -16}
-      } ],
-        "code" : [ {"address" : "0x1a20", "size" : 48} ]
-}
-}
+          "version": "V1",
+          "default_version": true,
+          "size": 48,
+          "kind": "function",
+          "table": "symtab",
+          "inlined_into": {
+            "function": "main",
+            "source": "main.cpp",
+            "line": 7,
+            "approximate": false
+          },
+          "source": {
+            "file": "foo.cpp",
+            "line": 12,
+            "inlined": "ns::f()"
+          },
+          "exits": {
+            "returns": [
+              "0x1a40"
+            ],
+            "tail_calls": [
+              {
+                "address": "0x1a44",
+                "condition": {
+                  "test": "bit_set",
+                  "code": 63,
+                  "register": 3,
+                  "size": 8
+                },
+                "source": {
+                  "memory": true,
+                  "base": 9,
+                  "index": 2,
+                  "scale": 8,
+                  "displacement": -16
+                }
+              }
+            ],
+            "code": [
+              {
+                "address": "0x1a20",
+                "size": 48
+              }
+            ]
+          }
+        }
       ]
-      }
+    }
   ]
-  }
-)";
+}
+)json";
 
 std::string replaced(std::string_view what, std::string_view by) {
   std::string text = whole_plan;

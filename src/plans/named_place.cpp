@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "resolve/named_place.hpp"
+#include "plans/named_place.hpp"
 
 #include "resolve/instructions.hpp"
 #include "resolve/point.hpp"
