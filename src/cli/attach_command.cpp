@@ -3,6 +3,7 @@
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "host/agent_files.hpp"
 #include "option_parser.hpp"
 #include "option_values.hpp"
 #include "plan_options.hpp"
@@ -12,6 +13,7 @@
 #include "task_options.hpp"
 #include "trace/trace.hpp"
 #include "util/shell_words.hpp"
+#include "util/user_files.hpp"
 
 #include <limits>
 
@@ -169,6 +171,17 @@ Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string
   return parse_duration(text);
 }
 
+// The places of symbols on this machine. With --adb, others are on the workstation, which makes
+// plans of them (ask_for_plan()).
+std::vector<std::string> places_here(const std::vector<std::string>& places) {
+  if (workstation_with(std::string(host::device_prefix)) == nullptr) return places;
+  std::vector<std::string> here;
+  for (const std::string& place : places)
+    if (place.starts_with(host::device_prefix))
+      here.push_back(place.substr(host::device_prefix.size()));
+  return here;
+}
+
 Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
                                           const CommonOptions& common, ProbeKind words,
                                           const Arguments& arguments,
@@ -201,7 +214,7 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.dry_run = options.dry_run;
   request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
-  request.probes.target_options.debug_places = options.debug_places;
+  request.probes.target_options.debug_places = places_here(options.debug_places);
   auto dex = make_dex_search(options.dex);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);
@@ -314,6 +327,20 @@ ExitCode attach(const OptionParser& parser, const AttachOptions& options,
 }
 
 } // namespace
+
+Result<AttachRequest> read_attach_request(std::span<const std::string_view> arguments) {
+  OptionParser parser("attach");
+  CommonOptions common{.takes_exports = true};
+  bind_common_options(parser, common);
+  AttachOptions options;
+  bind_attach_options(parser, options, common, ProbeKind::functions);
+  TaskRunOptions tasks;
+  bind_task_run_options(parser, tasks);
+  const auto parsed = parser.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (auto split = split_outputs(parser, common); !split) return fail(std::move(split).error());
+  return make_attach_request(parser, options, common, ProbeKind::functions, *parsed, nullptr);
+}
 
 ExitCode run_attach(std::span<const std::string_view> typed) {
   OptionParser parser("attach");

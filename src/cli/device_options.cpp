@@ -3,6 +3,8 @@
 
 #include "events/filter.hpp"
 #include "host/agent_files.hpp"
+#include "symbol_plans.hpp"
+#include "util/planned_build.hpp"
 
 #include <algorithm>
 #include <array>
@@ -144,6 +146,25 @@ CommonOptions common_options(const CommandLine& line) {
   return common;
 }
 
+// Lets the devices ask for plans that are made with the symbols here.
+Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_view> arguments,
+                           const CommonOptions& common, host::DeviceRun& run) {
+  if (line.spec().name != "attach" || line.has("--plan") || line.has("--config")) return {};
+  std::vector<std::string> places;
+  for (const std::string& place : line.values("--debug-dir"))
+    if (!place.starts_with(host::device_prefix)) places.push_back(place);
+  if (places.empty()) return {};
+  auto request = read_attach_request(arguments);
+  if (!request) return fail(std::move(request).error());
+  request->probes.target_options.debug_places = std::move(places);
+  OutputOptions messages = output_options(common);
+  messages.json = false;
+  const auto plans = std::make_shared<SymbolPlans>(std::move(*request), messages);
+  run.plans = [plans](const std::string& build) { return plans->find(build); };
+  run.request.paths.inputs.emplace_back(planned_build_prefix);
+  return {};
+}
+
 } // namespace
 
 bool mentions_devices(std::span<const std::string_view> arguments) {
@@ -187,6 +208,8 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
   if (!command.empty()) {
     run.request.arguments.assign(all.begin(), all.end());
     run.request.paths = find_user_paths(line);
+    if (auto served = serve_symbols(line, arguments, common, run); !served)
+      return finish_with(served.error(), common);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
     run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
   }

@@ -188,4 +188,18 @@ std::string write_plan(const AttachPlan& plan) {
   return text;
 }
 
+std::string write_plan_error(const Error& error) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  llvm::json::OStream json(out);
+  json.object([&] {
+    json.attribute("format", view(plan_error_format));
+    json.attribute("message", llvm::json::fixUTF8(view(error.message)));
+    json.attributeArray("hints", [&] {
+      for (const std::string& hint : error.hints) json.value(llvm::json::fixUTF8(view(hint)));
+    });
+  });
+  return text;
+}
+
 } // namespace uprobectl::plans

@@ -52,6 +52,8 @@ PlannedExits to_planned_exits(const FunctionReturns& returns, const elf::Image& 
 Result<FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& image);
 
 std::string write_plan(const AttachPlan& plan);
+// What stands for a plan that could not be made. read_plan() returns it as its error.
+std::string write_plan_error(const Error& error);
 
 // In bytes, and the number of values in it. A probe has some twenty.
 constexpr std::size_t max_plan_bytes = std::size_t{64} << 20U;

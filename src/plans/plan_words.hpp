@@ -9,6 +9,7 @@
 namespace uprobectl::plans {
 
 constexpr std::string_view plan_format = "uprobectl-plan";
+constexpr std::string_view plan_error_format = "uprobectl-plan-error";
 
 template <typename T>
 struct Word {

@@ -325,6 +325,12 @@ PlannedFile read_file(Fields& fields) {
   return file;
 }
 
+// The error of write_plan_error().
+Error read_error(Fields& fields) {
+  fields.text("format");
+  return {ErrorKind::not_found, fields.text("message"), fields.texts("hints")};
+}
+
 } // namespace
 
 Result<AttachPlan> read_plan(std::string_view text) {
@@ -335,8 +341,13 @@ Result<AttachPlan> read_plan(std::string_view text) {
                 "not a valid plan: not JSON: " + llvm::toString(parsed.takeError()));
   Problem problem;
   Fields fields(*parsed, "", problem);
-  if (const Object* const object = parsed->getAsObject();
-      object == nullptr || object->getString("format") != llvm::StringRef(plan_format.data()))
+  const Object* const object = parsed->getAsObject();
+  const auto format = object == nullptr ? std::nullopt : object->getString("format");
+  if (format == llvm::StringRef(plan_error_format.data())) {
+    Error error = read_error(fields);
+    if (problem.text.empty()) return fail(std::move(error));
+  }
+  if (format != llvm::StringRef(plan_format.data()))
     return fail(ErrorKind::corrupt,
                 fmt::format("not a valid plan: it has no \"format\": \"{}\"", plan_format));
   fields.text("format");

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/planned_probes.hpp"
 
+#include "trace/probe_program.hpp"
+#include "util/mapped_file.hpp"
+#include "util/planned_build.hpp"
 #include "util/text.hpp"
+#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -229,6 +233,69 @@ Result<void> check_plannable(const CaptureSpec& capture) {
   for (const ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term)) return wrong(fmt::format("--if '{}'", term.text));
   return {};
+}
+
+Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
+                               const std::string& file, Output& output) {
+  if (auto checked = check_plannable(request.capture); !checked)
+    return fail(std::move(checked).error());
+  const TargetOptions where{.debug_places = request.probes.target_options.debug_places};
+  FunctionReaderCache readers(where.debug_places);
+  auto exports = Exports::open({});
+  if (!exports) return fail(std::move(exports).error());
+  const auto program = make_builtin_source(request, readers, **exports, output);
+  std::vector<ProbeRequest> asked = program->probe_requests();
+  std::erase_if(asked, [&](const ProbeRequest& each) { return each.target != target; });
+  std::size_t functions = 0;
+  for (ProbeRequest& each : asked) {
+    each.target = file;
+    functions += each.functions.size();
+  }
+  auto resolved = resolve_requests(asked, request.probes, where, readers, output);
+  if (!resolved) return fail(std::move(resolved).error());
+  plan_returns(request.probes, request.capture, true, readers, *resolved, output);
+  skip_unprobeable(*resolved, output);
+  if (auto checked = check_failures(functions, request.probes, *resolved, output); !checked)
+    return fail(std::move(checked).error());
+  auto plan = make_plan(request, *resolved, readers);
+  if (!plan) return plan;
+  for (PlannedFile& each : plan->files) each.target = target;
+  return plan;
+}
+
+std::string to_string(const AskedBuild& build) {
+  return fmt::format("{}:{}:{}:{}", build.machine.id, build.machine.is_64bit ? 64 : 32,
+                     build.build_id, build.target);
+}
+
+std::optional<AskedBuild> parse_asked_build(std::string_view text) {
+  const auto take = [&text] {
+    const auto end = std::min(text.find(':'), text.size());
+    const std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return part;
+  };
+  const auto machine = parse_unsigned(take());
+  const std::string_view width = take();
+  const std::string_view build_id = take();
+  if (!machine || *machine > 0xffff || (width != "32" && width != "64") || build_id.empty() ||
+      build_id.find_first_not_of("0123456789abcdef") != std::string_view::npos || text.empty())
+    return std::nullopt;
+  return AskedBuild{elf::Machine(static_cast<std::uint16_t>(*machine), width == "64"),
+                    std::string(build_id), std::string(text)};
+}
+
+Result<std::optional<AttachPlan>> ask_for_plan(const elf::Image& image, const std::string& target) {
+  const auto build_id = image.build_id();
+  const std::string path = std::string(planned_build_prefix) +
+                           to_string(AskedBuild{image.machine(), build_id.value_or(""), target});
+  if (!build_id || workstation_with(path) == nullptr) return std::nullopt;
+  const auto answer = MappedFile::open(path);
+  if (!answer && answer.error().kind == ErrorKind::not_found) return std::nullopt;
+  if (!answer) return fail(answer.error());
+  auto plan = plans::read_plan(as_text(answer->bytes()));
+  if (!plan) return fail(std::move(plan).error());
+  return std::move(*plan);
 }
 
 Result<PlannedPoints> find_planned(const AttachPlan& plan, const std::string& target,

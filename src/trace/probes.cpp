@@ -119,7 +119,7 @@ public:
   }
 
   Result<void> resolve(const ProbeRequest& probe_request) {
-    if (plan_ != nullptr) return find_in_plan(probe_request);
+    if (plan_ != nullptr) return find_in_plan(*plan_, probe_request);
     // Search thoroughly unless there are many functions: it takes milliseconds for each, and misses
     // no copies.
     constexpr std::size_t few = 64;
@@ -136,10 +136,10 @@ public:
   ResolvedProbes take_result() && { return std::move(resolved_); }
 
 private:
-  Result<void> find_in_plan(const ProbeRequest& probe_request) {
+  Result<void> find_in_plan(const plans::AttachPlan& plan, const ProbeRequest& probe_request) {
     const std::vector<std::string>& functions = probe_request.functions;
     auto found =
-        find_planned(*plan_, probe_request.target, functions, options_, resolve_options_, readers_);
+        find_planned(plan, probe_request.target, functions, options_, resolve_options_, readers_);
     if (!found) return fail(std::move(found).error());
     warn(found->warnings);
     for (std::size_t i = 0; i < functions.size(); ++i) {
@@ -162,6 +162,11 @@ private:
                       .hint("find the mapped file with: uprobectl resolve -p PID '*' "
                             "FUNCTION"));
     warn(target->warnings());
+    if (target->image() != nullptr && !probe_request.static_probes) {
+      const auto plan = ask_for_plan(*target->image(), probe_request.target);
+      if (!plan) return fail(plan.error());
+      if (*plan) return find_in_plan(**plan, probe_request);
+    }
     for (const std::string& text : probe_request.functions) {
       auto points =
           probe_request.static_probes ? static_places(*target, text) : places(*target, text);

@@ -246,7 +246,7 @@ class EndTests:
     """What ends a run: they probe a program that the test starts."""
 
     def __init__(self, world, fixtures):
-        self.world, self.workload = world, fixtures / "workload"
+        self.world, self.workload, self.shop = world, fixtures / "workload", fixtures / "shop"
 
     @contextlib.contextmanager
     def attached(self, device):
@@ -313,6 +313,27 @@ class EndTests:
             problems.append(f"debug-unwind {saved}: {unwound.stdout} {unwound.stderr}")
         return problems + difference("files on the device", os.listdir(device.folder), ["uprobectl"])
 
+    def symbols_are_here(self, device):
+        """Names of a stripped program are those of the file with its build id on the workstation."""
+        run, shop, stripped = self.world.run, self.shop, self.shop.parent / "shop-stripped"
+        question = ["attach", "--json", "-d", "20s", "--args", "ms:u32", "--latency"]
+        far = run(device, *question, "--symbols", shop, stripped, "shop_bake", "--", stripped)
+        here = run(None, *question, shop, "shop_bake", "--", shop)
+
+        def calls(done):
+            return [(record["symbol"], record["image_offset"], record["left_by"], record["arguments"])
+                    for record in records_of(done.stdout) if record["type"] == "event"]
+        problems = difference(f"calls ({far.stderr})", calls(far), calls(here))
+        problems += difference("number of calls", len(calls(here)), 6)
+        for symbols, extra, function, expected in [
+                (shop, [], "shop_baked", "no function 'shop_baked'\n  hint: did you mean 'shop_bake'?"),
+                (shop.parent / "libgreet.so", [], "shop_bake", "no file with build id"),
+                (shop, ["--args", "order->pieces"], "shop_order", "needs debug information, which a plan does not have")]:
+            done = run(device, "attach", "-d", "20s", "--symbols", symbols, *extra, stripped, function, "--", stripped)
+            if done.returncode != 1 or expected not in done.stderr:
+                problems.append(f"{symbols} {function}: {done.returncode} {done.stderr}")
+        return problems
+
     def killed_host(self, device):
         problems, status, _ = self.ends_on_the_device(device, lambda run: run.kill())
         return problems + difference("status", status, -9)
@@ -378,6 +399,7 @@ def main():
         can_attach = world.run(root, "doctor").returncode == 0
         for name, problems in [
                 ("results land on the workstation", lambda: ends.results_land_here(root)),
+                ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
                 ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root)),
                 ("a pulled cable ends the run on the device",
                  lambda: ends.lost_connection(root, lambda run: root.pull_cable())),

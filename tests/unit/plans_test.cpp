@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of attach as JSON.
 #include "plans/attach_plan.hpp"
+#include "trace/planned_probes.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -217,4 +218,26 @@ TEST_CASE("nesting and values of a plan are bounded before it is parsed") {
   const auto plan = read_plan(replaced("uprobectl 1.2.3", R"([[[[[[[[[[[[[[[[[[[[\"[)"));
   REQUIRE(plan);
   CHECK(plan->program == "[[[[[[[[[[[[[[[[[[[[\"[");
+}
+
+TEST_CASE("what a device asks about a build has its machine, build id and TARGET") {
+  const auto asked = parse_asked_build("183:64:00ff:base.apk!/lib/arm64-v8a/libfoo.so");
+  REQUIRE(asked);
+  CHECK(asked->machine == elf::Machine(183));
+  CHECK(asked->build_id == "00ff");
+  CHECK(asked->target == "base.apk!/lib/arm64-v8a/libfoo.so");
+  CHECK(to_string(*asked) == "183:64:00ff:base.apk!/lib/arm64-v8a/libfoo.so");
+  for (const auto* const text : {"", "183:64:00ff", "183:64:00ff:", "183:48:00ff:x", "x:64:00ff:x",
+                                 "70000:64:00ff:x", "183:64:../x:x", "183:64::x"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_asked_build(text));
+  }
+}
+
+TEST_CASE("an answer without a plan says why there is none") {
+  const auto answer = read_plan(write_plan_error(
+      Error{ErrorKind::not_found, "libfoo.so: no function 'f'"}.hint("did you mean 'g'?")));
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().message == "libfoo.so: no function 'f'");
+  CHECK(answer.error().hints == std::vector<std::string>{"did you mean 'g'?"});
 }
