@@ -9,6 +9,7 @@
 #include "plan_options.hpp"
 #include "requests.hpp"
 #include "saving.hpp"
+#include "symbol_plans.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
 #include "trace/trace.hpp"
@@ -214,7 +215,8 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.dry_run = options.dry_run;
   request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
-  request.probes.target_options.debug_places = places_here(options.debug_places);
+  request.probes.target_options.debug_places =
+      words == ProbeKind::functions ? places_here(options.debug_places) : options.debug_places;
   auto dex = make_dex_search(options.dex);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);

@@ -156,6 +156,7 @@ Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_
   if (places.empty()) return {};
   auto request = read_attach_request(arguments);
   if (!request) return fail(std::move(request).error());
+  if (request->probes.target.empty()) return {}; // the object's sections say what to probe
   request->probes.target_options.debug_places = std::move(places);
   OutputOptions messages = output_options(common);
   messages.json = false;
