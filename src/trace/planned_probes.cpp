@@ -86,10 +86,14 @@ private:
     if (const auto known = files_.find(binary); known != files_.end()) return known->second;
     File file{.image = elf::Image::open(binary->file, binary->path), .number = plan_.files.size()};
     if (file.image) {
-      PlannedFile& planned = plan_.files.emplace_back();
-      planned.target = binary->target;
-      planned.build = plans::identify(*file.image);
+      PlannedFile planned{.target = binary->target, .build = plans::identify(*file.image)};
+      // Functions with bounds of their own have opened the file again.
+      const auto same = std::ranges::find_if(plan_.files, [&](const PlannedFile& each) {
+        return each.target == planned.target && each.build == planned.build;
+      });
+      file.number = static_cast<std::size_t>(same - plan_.files.begin());
       if (auto reader = FunctionReader::open(binary)) planned.strings = reader->string_layout();
+      if (same == plan_.files.end()) plan_.files.push_back(std::move(planned));
     }
     return files_.emplace(binary, std::move(file)).first->second;
   }
