@@ -3,14 +3,18 @@
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "host/agent_files.hpp"
 #include "option_parser.hpp"
 #include "option_values.hpp"
+#include "plan_options.hpp"
 #include "requests.hpp"
 #include "saving.hpp"
+#include "symbol_plans.hpp"
 #include "target_options.hpp"
 #include "task_options.hpp"
 #include "trace/trace.hpp"
 #include "util/shell_words.hpp"
+#include "util/user_files.hpp"
 
 #include <limits>
 
@@ -58,6 +62,7 @@ struct AttachOptions {
   bool forward_exit = false;
   std::optional<std::string> command_output;
   std::optional<std::string> save;
+  PlanOptions plan;
   ProgramOptions program;
   CaptureOptions capture;
   StackOptions stack;
@@ -167,17 +172,34 @@ Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string
   return parse_duration(text);
 }
 
+// The places of symbols on this machine. With --adb, others are on the workstation, which makes
+// plans of them (ask_for_plan()).
+std::vector<std::string> places_here(const std::vector<std::string>& places) {
+  if (workstation_with(std::string(host::device_prefix)) == nullptr) return places;
+  std::vector<std::string> here;
+  for (const std::string& place : places)
+    if (place.starts_with(host::device_prefix))
+      here.push_back(place.substr(host::device_prefix.size()));
+  return here;
+}
+
 Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
                                           const CommonOptions& common, ProbeKind words,
-                                          const Arguments& arguments) {
+                                          const Arguments& arguments,
+                                          const plans::AttachPlan* plan) {
   auto program = make_program_request(parser, options.program);
   if (!program) return fail(std::move(program).error());
   const bool by_sections = options.program.object && arguments.positionals.empty();
-  auto line = by_sections ? RequestLine() : parse_request(parser, arguments.positionals);
-  if (!line) return fail(std::move(line).error());
   AttachRequest request;
-  request.probes.target = std::move(line->target);
-  request.probes.functions = std::move(line->functions);
+  if (plan != nullptr) {
+    if (auto applied = apply_plan(parser, *plan, arguments.positionals, request.probes); !applied)
+      return fail(std::move(applied).error());
+  } else if (!by_sections) {
+    auto line = parse_request(parser, arguments.positionals);
+    if (!line) return fail(std::move(line).error());
+    request.probes.target = std::move(line->target);
+    request.probes.functions = std::move(line->functions);
+  }
   request.program = std::move(*program);
   request.probes.static_probes = words == ProbeKind::static_probes;
   const bool directed = options.capture.entry || options.capture.on_return;
@@ -191,8 +213,10 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
     return fail(std::move(applied).error());
   request.probes.keep_going = options.keep_going;
   request.dry_run = options.dry_run;
+  request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
-  request.probes.target_options.debug_places = options.debug_places;
+  request.probes.target_options.debug_places =
+      words == ProbeKind::functions ? places_here(options.debug_places) : options.debug_places;
   auto dex = make_dex_search(options.dex);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);
@@ -259,7 +283,10 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
   parser.bind("--buffer", options.buffer);
   parser.bind("--no-fault", options.no_fault);
   parser.bind("--keep-going", options.keep_going);
-  if (words == ProbeKind::functions) bind_naming_options(parser, options.resolve);
+  if (words == ProbeKind::functions) {
+    bind_naming_options(parser, options.resolve);
+    bind_plan_options(parser, options.plan);
+  }
   bind_instruction_option(parser, options.instruction);
   parser.bind("--dry-run", options.dry_run);
   parser.bind("--save", options.save);
@@ -270,15 +297,17 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
   bind_oatdump_option(parser, options.oatdump);
 }
 
-// Returns the exit code of the run; with --forward-exit that of the command.
+// Returns the exit code of the run; with --forward-exit that of the command. `kept`: the options to
+// keep in the plan of --write-plan.
 ExitCode attach(const OptionParser& parser, const AttachOptions& options,
-                const CommonOptions& common, const AttachRequest& request) {
+                const CommonOptions& common, const AttachRequest& request,
+                std::vector<std::string> kept = {}) {
   auto opened = SavedOutput::open(parser, common, {.instruction = options.instruction},
                                   options.save, request);
   if (!opened) return finish_with(opened.error(), common);
   Output& output = opened->output();
   const Debuginfod debuginfod(common.debuginfod, output);
-  const auto outcome = run_attach(request, output);
+  auto outcome = run_attach(request, output);
   if (!outcome) {
     const bool only_one = request.probes.functions.size() == 1;
     const auto target =
@@ -288,6 +317,11 @@ ExitCode attach(const OptionParser& parser, const AttachOptions& options,
     const ExitCode code = finish(output);
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
   }
+  if (outcome->plan)
+    if (auto written = write_plan_file(*options.plan.written, std::move(*outcome->plan),
+                                       std::move(kept), output);
+        !written)
+      output.fail(written.error());
   const ExitCode code = finish(output);
   if (code != ExitCode::done) return code;
   const int forwarded = options.forward_exit ? outcome->command_status.value_or(0) : 0;
@@ -296,9 +330,27 @@ ExitCode attach(const OptionParser& parser, const AttachOptions& options,
 
 } // namespace
 
-ExitCode run_attach(std::span<const std::string_view> arguments) {
+Result<AttachRequest> read_attach_request(std::span<const std::string_view> arguments) {
+  OptionParser parser("attach");
+  CommonOptions common{.takes_exports = true};
+  bind_common_options(parser, common);
+  AttachOptions options;
+  bind_attach_options(parser, options, common, ProbeKind::functions);
+  TaskRunOptions tasks;
+  bind_task_run_options(parser, tasks);
+  const auto parsed = parser.parse(arguments);
+  if (!parsed) return fail(parsed.error());
+  if (auto split = split_outputs(parser, common); !split) return fail(std::move(split).error());
+  return make_attach_request(parser, options, common, ProbeKind::functions, *parsed, nullptr);
+}
+
+ExitCode run_attach(std::span<const std::string_view> typed) {
   OptionParser parser("attach");
   CommonOptions common{.private_output = true, .takes_exports = true};
+  auto planned = read_plan_options(typed);
+  std::vector<std::string_view> arguments;
+  if (planned) arguments.assign(planned->options().begin(), planned->options().end());
+  arguments.insert(arguments.end(), typed.begin(), typed.end());
   bind_common_options(parser, common);
   AttachOptions options;
   bind_attach_options(parser, options, common, ProbeKind::functions);
@@ -307,18 +359,20 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
+  if (!planned) return finish_with(planned.error(), common);
   if (tasks.file.config) {
     auto dex = make_dex_search(std::move(options.dex));
     if (!dex) return finish_with(dex.error(), common);
-    return attach_task_file(parser, *parsed, tasks, command_line("attach", arguments),
+    return attach_task_file(parser, *parsed, tasks, command_line("attach", typed),
                             {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
                             common);
   }
   options.resolve.instructions = select_instructions(common, options.instruction);
-  auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed);
+  auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed,
+                                     planned->plan.get());
   if (!request) return finish_with(request.error(), common);
-  request->title = command_line("attach", arguments);
-  return attach(parser, options, common, *request);
+  request->title = command_line("attach", typed);
+  return attach(parser, options, common, *request, std::move(planned->kept));
 }
 
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
@@ -331,7 +385,8 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   if (!parsed) return parsed.error();
   if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
   options.resolve.instructions = select_instructions(common, options.instruction);
-  auto request = make_attach_request(parser, options, common, ProbeKind::static_probes, *parsed);
+  auto request =
+      make_attach_request(parser, options, common, ProbeKind::static_probes, *parsed, nullptr);
   if (!request) return finish_with(request.error(), common);
   request->title = command_line("usdt attach", arguments);
   return attach(parser, options, common, *request);

@@ -3,6 +3,8 @@
 
 #include "events/filter.hpp"
 #include "host/agent_files.hpp"
+#include "symbol_plans.hpp"
+#include "util/planned_build.hpp"
 
 #include <algorithm>
 #include <array>
@@ -36,6 +38,8 @@ public:
     const GivenOption* const option = find(name);
     return option != nullptr && option->flag;
   }
+  // Whether the command has this option.
+  bool knows(std::string_view name) const { return find(name) != nullptr; }
   bool has(std::string_view name) const {
     const GivenOption* const option = find(name);
     return option != nullptr && (option->flag || !option->values.empty());
@@ -121,15 +125,45 @@ DeviceArguments device_arguments(const CommandLine& line) {
           .program = line.value("--device-program")};
 }
 
+// The file of the records: of several -o the last one that is not an export.
+std::optional<std::string> find_record_file(const CommandLine& line) {
+  std::optional<std::string> file;
+  // Of commands without exports, all are files of records.
+  const bool takes_exports = line.knows("--format");
+  for (const std::string& path : line.values("--output"))
+    if (!takes_exports || (!line.has("--format") && !export_format_of(path))) file = path;
+  return file;
+}
+
 // The options of messages and errors, before the command itself reads them.
 CommonOptions common_options(const CommandLine& line) {
   CommonOptions common;
   common.json = line.flag("--json");
-  common.output = line.value("--output");
+  common.output = find_record_file(line);
   common.quiet = line.flag("--quiet");
   common.verbose = line.flag("--verbose");
   common.colour = line.value("--color");
   return common;
+}
+
+// Lets the devices ask for plans that are made with the symbols here.
+Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_view> arguments,
+                           const CommonOptions& common, host::DeviceRun& run) {
+  if (line.spec().name != "attach" || line.has("--plan") || line.has("--config")) return {};
+  std::vector<std::string> places;
+  for (const std::string& place : line.values("--debug-dir"))
+    if (!place.starts_with(host::device_prefix)) places.push_back(place);
+  if (places.empty()) return {};
+  auto request = read_attach_request(arguments);
+  if (!request) return fail(std::move(request).error());
+  if (request->probes.target.empty()) return {}; // the object's sections say what to probe
+  request->probes.target_options.debug_places = std::move(places);
+  OutputOptions messages = output_options(common);
+  messages.json = false;
+  const auto plans = std::make_shared<SymbolPlans>(std::move(*request), messages);
+  run.plans = [plans](const std::string& build) { return plans->find(build); };
+  run.request.paths.inputs.emplace_back(planned_build_prefix);
+  return {};
 }
 
 } // namespace
@@ -175,6 +209,8 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
   if (!command.empty()) {
     run.request.arguments.assign(all.begin(), all.end());
     run.request.paths = find_user_paths(line);
+    if (auto served = serve_symbols(line, arguments, common, run); !served)
+      return finish_with(served.error(), common);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
     run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
   }

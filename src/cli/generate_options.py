@@ -16,9 +16,10 @@ from pathlib import Path
 
 OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help", "man", "choices", "list",
                "complete", "pattern", "folder", "suggest", "needs", "needs_message", "excludes", "differs",
-               "section", "short", "detail", "with_adb"}
+               "section", "short", "detail", "with_adb", "plan"}
 FILE_PLACES = {"input", "output", "folder"}  # enumerators of FilePlace
 PLACES = FILE_PLACES | {"device", "host"}
+PLAN_USES = {"kept", "used"}  # enumerators of PlanUse
 COMPLETIONS = {"file", "dir", "pid", "command"}
 
 
@@ -45,6 +46,8 @@ def option_of(row, group, command):
         raise SystemExit(f"options.toml: {row['names']}: complete = {row['complete']}")
     if (row.get("with_adb") in PLACES) != (row.get("complete") in ("file", "dir")):
         raise SystemExit(f"options.toml: {row['names']}: options with complete = file or dir need with_adb, others have none")
+    if row.get("plan", "kept") not in PLAN_USES:
+        raise SystemExit(f"options.toml: {row['names']}: plan = {row['plan']}")
     own = row.get("differs", {}).get(command, {})
     return Option({"group": group, "row": row, "own_text": "man" in own, **row, **own})
 
@@ -174,7 +177,8 @@ def cpp_option(option, words):
               "list": str(option.get("list", False)).lower(),
               "choices": words(option.get("choices")), "needs": words(option.get("needs")),
               "needs_message": literal(needs_message(option)),
-              "place": f"FilePlace::{option['with_adb']}" if option.get("with_adb") in FILE_PLACES else "{}"}
+              "place": f"FilePlace::{option['with_adb']}" if option.get("with_adb") in FILE_PLACES else "{}",
+              "plan": f"PlanUse::{option['plan']}" if "plan" in option else "{}"}
     return "{" + ", ".join(f".{key} = {value}" for key, value in fields.items()
                            if value not in ('""', "false", "{}")) + "}"
 

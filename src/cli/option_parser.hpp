@@ -13,6 +13,10 @@ namespace uprobectl::cli {
 // Where the files are that the values of an option name, if the command runs on a device (--adb).
 enum class FilePlace : std::uint8_t { device, input, output, folder };
 
+// What `attach --write-plan` does with an option: it cannot be combined with it, uses it, or keeps
+// it in the plan.
+enum class PlanUse : std::uint8_t { none, used, kept };
+
 // Whether a command needs root on a device: never, always; "processes": to look into processes.
 enum class RootUse : std::uint8_t { none, processes, wanted, required };
 
@@ -27,6 +31,7 @@ struct OptionSpec {
   std::span<const std::string_view> needs;   // one of these options is required
   std::string_view needs_message;
   FilePlace place = FilePlace::device;
+  PlanUse plan = PlanUse::none;
 };
 
 // Two options that cannot be combined.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/agent_files.hpp"
 
+#include "util/planned_build.hpp"
+
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -99,7 +101,8 @@ int AgentWorkstation::ask(const FileRequest& request, UniqueFd* fd) {
 bool AgentWorkstation::has(const std::string& path) const {
   const UserPaths& paths = request_.paths;
   return paths.is_input(path) || paths.is_output(path) || paths.is_in_folder(path) ||
-         path.starts_with(device_prefix);
+         path.starts_with(device_prefix) ||
+         (path.starts_with(planned_build_prefix) && paths.is_input(planned_build_prefix));
 }
 
 UniqueFd AgentWorkstation::open(const std::string& path, int flags, mode_t mode) {

@@ -155,7 +155,8 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   const LineMark mark = is_alone_ ? LineMark::none : LineMark::prefix;
   AgentStreams streams{MarkedLines(records_, record_mark_, device.serial()),
                        MarkedLines(messages_, mark, device.serial())};
-  HostFiles files(run_.request.paths, inputs_, record_files_, device.serial(), is_alone_);
+  HostFiles files(run_.request.paths, inputs_, record_files_, run_.plans, device.serial(),
+                  is_alone_);
   auto status =
       run_on_agent(device.agent_words(), run_.program_version, run_.request, files, streams);
   outcome.totals = streams.records.totals();
@@ -250,7 +251,7 @@ Result<Verdict> ask_doctor(Device& device, DevicePrograms& programs,
                        MarkedLines(message_sink, LineMark::none, {})};
   const InputFiles no_inputs;
   RecordFiles no_records({}, LineMark::none);
-  HostFiles files({}, no_inputs, no_records, device.serial(), true);
+  HostFiles files({}, no_inputs, no_records, {}, device.serial(), true);
   const auto status = run_on_agent(device.agent_words(), program_version,
                                    {.arguments = {"doctor", "--json"}}, files, streams);
   if (!status) return fail(status.error());

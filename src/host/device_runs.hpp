@@ -3,6 +3,7 @@
 #pragma once
 
 #include "host/device.hpp"
+#include "host/host_files.hpp"
 #include "host/run_request.hpp"
 #include "output/output.hpp"
 
@@ -22,6 +23,7 @@ struct DeviceRun {
   RootNeed root = RootNeed::none;
   std::vector<std::string> record_files = {}; // outputs that get the records of all devices
   bool json = false;
+  PlanSource plans = {}; // empty: names are resolved on the devices
 };
 
 // Runs the command on each device and writes its output to stdout and stderr as it comes; each JSON

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/host_files.hpp"
 
+#include "util/planned_build.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -89,6 +91,13 @@ std::string HostFiles::place_of(std::string_view path) const {
 }
 
 void HostFiles::answer(const FileRequest& request, std::string& out) {
+  if (plans_ && request.operation == FileOperation::read && !next_plan_.valid() &&
+      request.path.starts_with(planned_build_prefix)) {
+    next_number_ = request.number;
+    next_plan_ = std::async(std::launch::async, plans_,
+                            std::string(request.path.substr(planned_build_prefix.size())));
+    return;
+  }
   const bool writable = paths_.is_output(request.path) || paths_.is_in_folder(request.path);
   const std::string place = place_of(request.path);
   int errnum = EACCES;
@@ -143,8 +152,17 @@ int HostFiles::open_output(const FileRequest& request) {
   return 0;
 }
 
+void HostFiles::answer_with_plan(std::string& out) {
+  plan_ = next_plan_.get();
+  append_file_result(out, next_number_, plan_.errnum);
+  if (plan_.errnum == 0) reading_ = Reading{next_number_, plan_.content};
+}
+
 bool HostFiles::append_content(std::string& out) {
   constexpr std::size_t step = 32 << 10;
+  if (!reading_ && next_plan_.valid() &&
+      next_plan_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    answer_with_plan(out);
   if (!reading_) return false;
   const std::string_view part = reading_->rest.substr(0, step);
   append_file_data(out, reading_->number, part);

@@ -5,6 +5,8 @@
 #include "host/run_request.hpp"
 #include "host/sink.hpp"
 
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -22,6 +24,10 @@ using InputFiles = std::map<std::string, InputFile, std::less<>>;
 // Reads the inputs completely, "-" from stdin. A file that cannot be read is not an error here: the
 // run reports it if it needs the file.
 InputFiles read_inputs(const std::vector<std::string>& paths);
+
+// Makes the plan of a build, as planned_build_prefix (util/planned_build.hpp) asks for it. Called
+// in several threads.
+using PlanSource = std::function<InputFile(const std::string& build)>;
 
 // The files of -o, which all devices of a run share. Thread-safe.
 class RecordFiles {
@@ -49,14 +55,16 @@ class HostFiles {
 public:
   // The serial number is added to the names of outputs, except that of records, unless is_alone.
   // inputs and records must outlive this.
-  HostFiles(UserPaths paths, const InputFiles& inputs, RecordFiles& records, std::string serial,
-            bool is_alone)
-      : paths_(std::move(paths)), inputs_(&inputs), records_(&records), serial_(std::move(serial)),
-        suffix_(is_alone ? "" : serial_) {}
+  HostFiles(UserPaths paths, const InputFiles& inputs, RecordFiles& records, PlanSource plans,
+            std::string serial, bool is_alone)
+      : paths_(std::move(paths)), inputs_(&inputs), records_(&records), plans_(std::move(plans)),
+        serial_(std::move(serial)), suffix_(is_alone ? "" : serial_) {}
 
-  // Appends the answer to `out`. For reading, the content follows with append_content().
+  // Appends the answer to `out`; that for a plan follows with append_content(), as the content of a
+  // file that is read.
   void answer(const FileRequest& request, std::string& out);
-  // Appends a part of a file that is being read, if there is one. Returns false if there is none.
+  // Appends a part of a file that is being read, if there is one. Returns false if there is none,
+  // or if its plan is not made yet.
   bool append_content(std::string& out);
   Result<void> add_data(std::uint32_t number, std::string_view bytes);
   void end_file(std::uint32_t number);
@@ -66,6 +74,7 @@ public:
 
 private:
   int open_output(const FileRequest& request);
+  void answer_with_plan(std::string& out);
   std::string place_of(std::string_view path) const;
 
   struct Reading {
@@ -80,9 +89,14 @@ private:
   UserPaths paths_;
   const InputFiles* inputs_;
   RecordFiles* records_;
+  PlanSource plans_;
   std::string serial_;
   std::string suffix_;
   std::optional<Reading> reading_;
+  InputFile plan_; // the last one
+  // Made in a thread, since it can take longer than an agent waits for the next frame.
+  std::future<InputFile> next_plan_;
+  std::uint32_t next_number_ = 0; // of the request for it
   std::map<std::uint32_t, Written> open_;
   std::vector<Written> closed_;
   std::set<std::string, std::less<>> created_folders_;

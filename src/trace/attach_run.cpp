@@ -4,6 +4,7 @@
 #include "trace/graph_run.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/placing.hpp"
+#include "trace/planned_probes.hpp"
 #include "trace/probes.hpp"
 #include "trace/report.hpp"
 #include "trace/returns.hpp"
@@ -77,6 +78,13 @@ public:
     auto running = ProcessWatch::start(filter_.pids);
     if (!running) return fail(std::move(running).error());
     if (auto found = resolve(); !found) return fail(std::move(found).error());
+    if (request_.makes_plan) {
+      auto plan = make_plan(request_, resolved_, readers_);
+      if (!plan) return fail(std::move(plan).error());
+      AttachOutcome outcome;
+      outcome.plan = std::move(*plan);
+      return outcome;
+    }
     if (request_.dry_run) {
       for (const Probe& probe : resolved_.probes) show_point(probe.point);
       return AttachOutcome();
@@ -100,7 +108,7 @@ private:
       options.pids = std::move(*pids);
     }
     const std::vector<ProbeRequest> probe_requests = program_.probe_requests();
-    auto found = resolve_requests(probe_requests, request_.probes, options, output_);
+    auto found = resolve_requests(probe_requests, request_.probes, options, readers_, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
     if (!request_.program && !request_.dry_run)
@@ -504,6 +512,12 @@ Result<void> check_request(const AttachRequest& request) {
 Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output) {
   if (auto checked = check_request(requested); !checked) return fail(std::move(checked).error());
   AttachRequest request = requested; // AttachRun decides what pairs_known_calls leaves open
+  if (request.makes_plan) {
+    if (auto checked = check_plannable(request.capture); !checked)
+      return fail(std::move(checked).error());
+    request.dry_run = true;
+    request.pairs_known_calls = false; // for the run to decide
+  }
   FunctionReaderCache readers(request.probes.target_options.debug_places);
   auto exports = Exports::open(request.dry_run ? std::span<const ExportRequest>()
                                                : std::span<const ExportRequest>(request.exports));

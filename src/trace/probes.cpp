@@ -2,6 +2,7 @@
 #include "trace/probes.hpp"
 
 #include "resolve/instructions.hpp"
+#include "trace/planned_probes.hpp"
 #include "uprobectl/symbols.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -109,13 +110,16 @@ bool may_match_several(const std::string& static_probes) {
 // Resolves the requests of a run one after the other, and collects their probes and failures.
 class RequestResolver {
 public:
-  RequestResolver(const ProbeSelection& selection, const TargetOptions& options, Output& output)
+  RequestResolver(const ProbeSelection& selection, const TargetOptions& options,
+                  FunctionReaderCache& readers, Output& output)
       : options_(options), resolve_options_(selection.resolve_options),
-        excluded_(selection.excluded), output_(output) {
+        excluded_(selection.excluded), plan_(selection.plan.get()), readers_(readers),
+        output_(output) {
     resolve_options_.to_probe = true;
   }
 
   Result<void> resolve(const ProbeRequest& probe_request) {
+    if (plan_ != nullptr) return find_in_plan(*plan_, probe_request);
     // Search thoroughly unless there are many functions: it takes milliseconds for each, and misses
     // no copies.
     constexpr std::size_t few = 64;
@@ -132,6 +136,23 @@ public:
   ResolvedProbes take_result() && { return std::move(resolved_); }
 
 private:
+  Result<void> find_in_plan(const plans::AttachPlan& plan, const ProbeRequest& probe_request) {
+    const std::vector<std::string>& functions = probe_request.functions;
+    auto found =
+        find_planned(plan, probe_request.target, functions, options_, resolve_options_, readers_);
+    if (!found) return fail(std::move(found).error());
+    warn(found->warnings);
+    for (std::size_t i = 0; i < functions.size(); ++i) {
+      if (found->errors[i])
+        add_failure(probe_request, functions[i], std::move(*found->errors[i]));
+      else if (found->points[i].empty())
+        add_failure(probe_request, functions[i],
+                    {ErrorKind::not_found, "the plan has no place of '" + functions[i] + "'"});
+      add_points(probe_request, functions[i], std::move(found->points[i]));
+    }
+    return {};
+  }
+
   Result<void> resolve_in_file(const ProbeRequest& probe_request, const Targets& targets) {
     warn(targets.warnings);
     const auto target = Target::open(targets.files.front(), targets.text, options_);
@@ -141,6 +162,11 @@ private:
                       .hint("find the mapped file with: uprobectl resolve -p PID '*' "
                             "FUNCTION"));
     warn(target->warnings());
+    if (target->image() != nullptr && !probe_request.static_probes) {
+      const auto plan = ask_for_plan(*target->image(), probe_request.target);
+      if (!plan) return fail(plan.error());
+      if (*plan) return find_in_plan(**plan, probe_request);
+    }
     for (const std::string& text : probe_request.functions) {
       auto points =
           probe_request.static_probes ? static_places(*target, text) : places(*target, text);
@@ -312,6 +338,8 @@ private:
   const TargetOptions& options_;
   ResolveOptions resolve_options_;
   const std::vector<std::string>& excluded_;
+  const plans::AttachPlan* plan_; // or null
+  FunctionReaderCache& readers_;
   Output& output_;
   ResolvedProbes resolved_;
   std::size_t without_semaphore_ = 0; // number of skipped static probes
@@ -428,8 +456,9 @@ private:
 
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
-                                        const TargetOptions& options, Output& output) {
-  RequestResolver resolver(selection, options, output);
+                                        const TargetOptions& options, FunctionReaderCache& readers,
+                                        Output& output) {
+  RequestResolver resolver(selection, options, readers, output);
   Result<void> result;
   for (const ProbeRequest& probe_request : probe_requests)
     if (result = resolver.resolve(probe_request); !result) break;

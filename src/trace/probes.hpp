@@ -17,6 +17,8 @@
 
 namespace uprobectl {
 
+class FunctionReaderCache;
+
 // FUNCTIONs of one TARGET, and the index of the program to run there.
 struct ProbeRequest {
   std::string target;
@@ -144,10 +146,12 @@ struct ResolvedProbes {
 
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
 // failures of single FUNCTIONs are returned. Fails if no file can be read, and with wrong_machine
-// if no target process can run the code of the files.
+// if no target process can run the code of the files. With a plan, takes the places from there, and
+// gives `readers` what it knows about the functions.
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
-                                        const TargetOptions& options, Output& output);
+                                        const TargetOptions& options, FunctionReaderCache& readers,
+                                        Output& output);
 
 // Fails if the run cannot go on: with the failure of the only FUNCTION, or with their number after
 // each was reported.

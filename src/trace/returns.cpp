@@ -48,6 +48,23 @@ Result<const FunctionReader*> FunctionReaderCache::find_reader(const ProbePoint&
   return &*known->second;
 }
 
+Result<FunctionReturns> FunctionReaderCache::find_returns(const ProbePoint& point) {
+  if (const auto planned = planned_returns_.find({point.binary, point.address});
+      planned != planned_returns_.end())
+    return planned->second;
+  const auto reader = find_reader(point);
+  return reader ? (*reader)->returns(point) : fail(reader.error());
+}
+
+void FunctionReaderCache::set_returns(const ProbePoint& point, FunctionReturns returns) {
+  planned_returns_.insert_or_assign({point.binary, point.address}, std::move(returns));
+}
+
+void FunctionReaderCache::set_strings(const std::shared_ptr<const ProbedBinary>& binary,
+                                      StringLayout strings) {
+  planned_strings_.insert_or_assign(binary, strings);
+}
+
 CodeAbi FunctionReaderCache::read_code_abi(const ProbePoint& point, bool strings) {
   CodeAbi facts;
   if (!point.binary->machine.is_64bit) facts.kind = CodeKind::native_32;
@@ -55,7 +72,8 @@ CodeAbi FunctionReaderCache::read_code_abi(const ProbePoint& point, bool strings
   if (!reader) return facts;
   if ((*reader)->language_of(point) == CodeLanguage::go) facts.kind = CodeKind::go;
   if (!strings) return facts;
-  switch ((*reader)->string_layout()) {
+  const auto planned = planned_strings_.find(point.binary);
+  switch (planned != planned_strings_.end() ? planned->second : (*reader)->string_layout()) {
   case StringLayout::libstdcxx:
     facts.strings = READ_LIBSTDCXX_STRING;
     break;
@@ -175,7 +193,7 @@ public:
                                               "aborts the app if a probe replaced one"}
                       .hint("probe its return instructions: --return-at ret"));
     if (trampoline) return std::nullopt;
-    auto exits = reader ? plan(**reader, point) : fail(reader.error());
+    auto exits = plan(point);
     if (exits) return std::move(*exits);
     if (point.kind == SymbolKind::plt)
       return fail(std::move(exits).error().hint(
@@ -191,8 +209,8 @@ public:
   std::size_t tail_call_functions() const { return tail_call_functions_; }
 
 private:
-  Result<std::vector<PlannedExit>> plan(const FunctionReader& reader, const ProbePoint& point) {
-    const auto found = reader.returns(point);
+  Result<std::vector<PlannedExit>> plan(const ProbePoint& point) {
+    const auto found = readers_.find_returns(point);
     if (!found) return fail(found.error());
     std::vector<PlannedExit> exits;
     for (const FileOffset offset : found->returns)

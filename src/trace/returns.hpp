@@ -30,6 +30,13 @@ public:
   // Keeps a reference to the point's binary.
   Result<const FunctionReader*> find_reader(const ProbePoint& point);
 
+  // Returns where the function at the point leaves.
+  Result<FunctionReturns> find_returns(const ProbePoint& point);
+
+  // Sets what a plan knows, which is then not read from the code.
+  void set_returns(const ProbePoint& point, FunctionReturns returns);
+  void set_strings(const std::shared_ptr<const ProbedBinary>& binary, StringLayout strings);
+
   // Returns the calling convention and string layout of the point's code, and the host's convention
   // if they are unknown. `strings`: also determine the std::string layout, which may read all
   // symbol names.
@@ -42,6 +49,9 @@ private:
   // The unwind tables of each image.
   std::map<const elf::Image*, std::unique_ptr<unwind::UnwindData>> frames_;
   std::map<std::shared_ptr<const ProbedBinary>, Result<FunctionReader>> readers_;
+  std::map<std::pair<std::shared_ptr<const ProbedBinary>, VirtualAddress>, FunctionReturns>
+      planned_returns_;
+  std::map<std::shared_ptr<const ProbedBinary>, StringLayout> planned_strings_;
 };
 
 // Replaces each return site by one site for each exit, unless the trampoline is requested. A point

@@ -8,6 +8,7 @@
 #include "output/call_graph.hpp"
 #include "output/exports.hpp"
 #include "output/output.hpp"
+#include "plans/attach_plan.hpp"
 #include "probe/probe.hpp"
 
 #include <chrono>
@@ -62,6 +63,8 @@ struct ProbeSelection {
   // nothing is recorded before. A stop ends the run. They are probed in addition.
   std::vector<BoundFunction> start_on = {};
   std::vector<BoundFunction> stop_on = {};
+  // Has the places of all FUNCTIONs; null: they are resolved.
+  std::shared_ptr<const plans::AttachPlan> plan = {};
 };
 
 // Which processes are traced: pids, names, or a command, and of these the ones of the app, user and
@@ -135,9 +138,10 @@ struct AttachRequest {
   std::optional<UserProgramRequest> program; // nullopt: the built-in one
   std::optional<Mechanism> mechanism;        // nullopt: the first of the preference order
   std::optional<RecordBuffer>
-      buffer;            // of the built-in program; nullopt: the first of the preference order
-  bool no_fault = false; // do not wait for memory that is not resident
-  bool dry_run = false;  // print the probe points and exit
+      buffer;              // of the built-in program; nullopt: the first of the preference order
+  bool no_fault = false;   // do not wait for memory that is not resident
+  bool dry_run = false;    // print the probe points and exit
+  bool makes_plan = false; // make a plan instead of a run
 };
 
 // Returns the unit of the values that stacks weigh (ExportedRun::value_unit).
@@ -160,6 +164,7 @@ struct AttachOutcome {
   Ending ending = Ending::dry_run;
   // The command's exit status, or 128 + the signal that ended it; nullopt if it still runs.
   std::optional<int> command_status;
+  std::optional<plans::AttachPlan> plan = {}; // without its options
 };
 
 // Performs the run. If the command ends, the run ends; if the run ends first, the command gets

@@ -61,6 +61,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/export_scenarios.sh"
 # shellcheck source=tests/guest/saved_scenarios.sh
 . "$folder/saved_scenarios.sh"
+# shellcheck source=tests/guest/plan_scenarios.sh
+. "$folder/plan_scenarios.sh"
 # shellcheck source=tests/guest/memory_scenarios.sh
 . "$folder/memory_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -170,6 +172,7 @@ if in_scope; then
   load_scenarios
   sum_scenarios
   saved_scenarios
+  plan_scenarios
   export_scenarios
   more_group_scenarios
   known_scenarios

@@ -246,7 +246,7 @@ class EndTests:
     """What ends a run: they probe a program that the test starts."""
 
     def __init__(self, world, fixtures):
-        self.world, self.workload = world, fixtures / "workload"
+        self.world, self.workload, self.shop = world, fixtures / "workload", fixtures / "shop"
 
     @contextlib.contextmanager
     def attached(self, device):
@@ -292,11 +292,13 @@ class EndTests:
     def results_land_here(self, device):
         run = self.world.run
         (self.world.path / "numbers").write_text("2\n4\n")
-        done = run(device, "attach", "--stack", "-d", "20s", "--if", "arg0 in @numbers", "--flamegraph", "flame.svg",
-                   "--folded", "stacks.folded", "--command-output", "said", self.workload, "work_six",
-                   "--", self.workload, "--calls", "5")
+        done = run(device, "attach", "--json", "--stack", "-d", "20s", "--if", "arg0 in @numbers", "--flamegraph", "flame.svg",
+                   "--folded", "stacks.folded", "-o", "same.folded", "--command-output", "said", self.workload,
+                   "work_six", "--", self.workload, "--calls", "5")
         problems = difference(f"status: {done.stderr}", done.returncode, 0)
+        problems += difference("device of records", {record["device"] for record in records_of(done.stdout)}, {device.serial})
         folded = (self.world.path / "stacks.folded").read_text()
+        problems += difference("an export of -o", (self.world.path / "same.folded").read_text(), folded)
         if not folded.endswith(";main;make_calls;work_six 2\n"):
             problems.append(f"folded: {folded!r}")
         if not (self.world.path / "flame.svg").read_text().startswith("<?xml"):
@@ -310,6 +312,27 @@ class EndTests:
         if not unwound.stdout.startswith("0\t0x") or "\twork_six (workload+" not in unwound.stdout:
             problems.append(f"debug-unwind {saved}: {unwound.stdout} {unwound.stderr}")
         return problems + difference("files on the device", os.listdir(device.folder), ["uprobectl"])
+
+    def symbols_are_here(self, device):
+        """Names of a stripped program are those of the file with its build id on the workstation."""
+        run, shop, stripped = self.world.run, self.shop, self.shop.parent / "shop-stripped"
+        question = ["attach", "--json", "-d", "20s", "--args", "ms:u32", "--latency"]
+        far = run(device, *question, "--symbols", shop, stripped, "shop_bake", "--", stripped)
+        here = run(None, *question, shop, "shop_bake", "--", shop)
+
+        def calls(done):
+            return [(record["symbol"], record["image_offset"], record["left_by"], record["arguments"])
+                    for record in records_of(done.stdout) if record["type"] == "event"]
+        problems = difference(f"calls ({far.stderr})", calls(far), calls(here))
+        problems += difference("number of calls", len(calls(here)), 6)
+        for symbols, extra, function, expected in [
+                (shop, [], "shop_baked", "no function 'shop_baked'\n  hint: did you mean 'shop_bake'?"),
+                (shop.parent / "libgreet.so", [], "shop_bake", "no file with build id"),
+                (shop, ["--args", "order->pieces"], "shop_order", "needs debug information, which a plan does not have")]:
+            done = run(device, "attach", "-d", "20s", "--symbols", symbols, *extra, stripped, function, "--", stripped)
+            if done.returncode != 1 or expected not in done.stderr:
+                problems.append(f"{symbols} {function}: {done.returncode} {done.stderr}")
+        return problems
 
     def killed_host(self, device):
         problems, status, _ = self.ends_on_the_device(device, lambda run: run.kill())
@@ -376,6 +399,7 @@ def main():
         can_attach = world.run(root, "doctor").returncode == 0
         for name, problems in [
                 ("results land on the workstation", lambda: ends.results_land_here(root)),
+                ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
                 ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root)),
                 ("a pulled cable ends the run on the device",
                  lambda: ends.lost_connection(root, lambda run: root.pull_cable())),

@@ -5,6 +5,7 @@
 #include "host/host_files.hpp"
 
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <sstream>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace uprobectl;
@@ -142,7 +144,7 @@ TEST_CASE("files that the command line does not name are refused") {
   const std::string other = folder.path / "other";
   const InputFiles inputs{{"in", {.content = "text"}}};
   RecordFiles records({}, LineMark::none);
-  HostFiles files({.inputs = {"in"}, .outputs = {inside}}, inputs, records, "s", true);
+  HostFiles files({.inputs = {"in"}, .outputs = {inside}}, inputs, records, {}, "s", true);
   const auto result_of = [&](FileOperation operation, const std::string& path) {
     std::string out;
     files.answer({.number = 7,
@@ -172,6 +174,36 @@ TEST_CASE("files that the command line does not name are refused") {
   while (files.append_content(sent)) {
   }
   CHECK(sent == "\x08\0\0\0\x03\x07\0\0\0text\x04\0\0\0\x04\x07\0\0\0"s);
+}
+
+TEST_CASE("the plan that a run asks for is sent when it is made, and only if there are symbols") {
+  const InputFiles inputs;
+  RecordFiles records({}, LineMark::none);
+  const FileRequest asked{
+      .number = 7, .operation = FileOperation::read, .path = "plan-of-build:62:64:00ff:libfoo.so"};
+  std::string refused;
+  HostFiles without({}, inputs, records, {}, "s", true);
+  without.answer(asked, refused);
+  CHECK_FALSE(refused.empty());
+
+  std::atomic<bool> may_end = false;
+  HostFiles files(
+      {}, inputs, records,
+      [&](const std::string& build) {
+        while (!may_end) std::this_thread::yield();
+        return InputFile{.content = "of " + build};
+      },
+      "s", true);
+  std::string sent;
+  files.answer(asked, sent);
+  CHECK_FALSE(files.append_content(sent));
+  CHECK(sent.empty());
+  may_end = true;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (sent.empty() && std::chrono::steady_clock::now() < deadline) files.append_content(sent);
+  while (files.append_content(sent)) {
+  }
+  CHECK(sent.ends_with("\x1a\0\0\0\x03\x07\0\0\0of 62:64:00ff:libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
 }
 
 TEST_CASE("an output of several devices has the serial number in its name") {

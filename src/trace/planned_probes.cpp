@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/planned_probes.hpp"
+
+#include "trace/probe_program.hpp"
+#include "util/mapped_file.hpp"
+#include "util/planned_build.hpp"
+#include "util/text.hpp"
+#include "util/user_files.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+using plans::AttachPlan;
+using plans::PlannedFile;
+using plans::PlannedProbe;
+
+constexpr std::string_view format_hint =
+    "give values as NAME:TYPE@ARG+OFF, such as count:s32@arg0+16";
+
+bool is_declared(const CaptureSpec& capture, const ConditionSpec& term) {
+  return term.name && std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
+           return std::ranges::find(list.arguments, *term.name, &ArgumentSpec::name) !=
+                  list.arguments.end();
+         });
+}
+
+// Whether only the debug information of the function tells what the condition compares.
+bool needs_debug_info(const CaptureSpec& capture, const ConditionSpec& term) {
+  if (!term.path || term.fact || is_declared(capture, term)) return false;
+  return term.needs_types() || (term.name && !parse_source_name(*term.name));
+}
+
+// Collects the probes of a plan by their files.
+class PlanMaker {
+public:
+  PlanMaker(const AttachRequest& request, FunctionReaderCache& readers)
+      : request_(request), readers_(readers) {}
+
+  Result<AttachPlan> make(const ResolvedProbes& resolved) {
+    const ProbeSelection& selection = request_.probes;
+    plan_.target = selection.target;
+    const auto has_failed = [&](const std::string& function) {
+      return std::ranges::any_of(resolved.failures, [&](const ProbeFailure& failure) {
+        return !failure.is_bound && failure.function == function;
+      });
+    };
+    std::ranges::remove_copy_if(selection.functions, std::back_inserter(plan_.functions),
+                                has_failed);
+    for (const Probe& probe : resolved.probes)
+      if (auto added = add(probe); !added) return fail(std::move(added).error());
+    return std::move(plan_);
+  }
+
+private:
+  Result<void> add(const Probe& probe) {
+    const ProbePoint& point = probe.point;
+    if (point.java || point.kind == SymbolKind::method)
+      return fail(Error{ErrorKind::unsupported,
+                        display_name(point) + ": compiled Java code cannot be in a plan"}
+                      .hint("the device compiles it itself: resolve it there, without --plan"));
+    File& file = open(point.binary);
+    if (!file.image) return fail(file.image.error());
+    PlannedProbe planned{.place = to_named_place(point)};
+    const bool at_exits = std::ranges::any_of(
+        probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });
+    if (at_exits) {
+      const auto returns = readers_.find_returns(point);
+      if (!returns) return fail(returns.error());
+      planned.exits = plans::to_planned_exits(*returns, *file.image);
+    }
+    plan_.files[file.number].probes.push_back(std::move(planned));
+    return {};
+  }
+
+  struct File {
+    Result<elf::Image> image;
+    std::size_t number; // in the plan
+  };
+
+  File& open(const std::shared_ptr<const ProbedBinary>& binary) {
+    if (const auto known = files_.find(binary); known != files_.end()) return known->second;
+    File file{.image = elf::Image::open(binary->file, binary->path), .number = plan_.files.size()};
+    if (file.image) {
+      PlannedFile planned{.target = binary->target, .build = plans::identify(*file.image)};
+      // Functions with bounds of their own have opened the file again.
+      const auto same = std::ranges::find_if(plan_.files, [&](const PlannedFile& each) {
+        return each.target == planned.target && each.build == planned.build;
+      });
+      file.number = static_cast<std::size_t>(same - plan_.files.begin());
+      if (auto reader = FunctionReader::open(binary)) planned.strings = reader->string_layout();
+      if (same == plan_.files.end()) plan_.files.push_back(std::move(planned));
+    }
+    return files_.emplace(binary, std::move(file)).first->second;
+  }
+
+  const AttachRequest& request_;
+  FunctionReaderCache& readers_;
+  AttachPlan plan_;
+  std::map<std::shared_ptr<const ProbedBinary>, File> files_;
+};
+
+// Finds the places of one TARGET of a plan.
+class PlanFinder {
+public:
+  PlanFinder(const AttachPlan& plan, const std::string& target,
+             std::span<const std::string> functions, const TargetOptions& where,
+             const ResolveOptions& how, FunctionReaderCache& readers)
+      : target_(target), functions_(functions), where_(where), how_(how), readers_(readers) {
+    for (const PlannedFile& file : plan.files)
+      if (file.target == target) files_.push_back(&file);
+    found_.points.resize(functions.size());
+    found_.errors.resize(functions.size());
+  }
+
+  Result<PlannedPoints> find() {
+    if (files_.empty())
+      return fail(ErrorKind::not_found, "the plan has no places in '" + target_ + "'");
+    const auto targets = find_files();
+    if (!targets) return fail(targets.error());
+    add_warnings(targets->warnings);
+    auto result = targets->several ? find_in_several(*targets) : find_in_one(*targets);
+    if (!result) return fail(std::move(result).error());
+    return std::move(found_);
+  }
+
+private:
+  // The path of another machine may not exist here.
+  Result<Targets> find_files() const {
+    auto targets = find_targets(target_, where_);
+    if (targets || targets.error().kind != ErrorKind::not_found || !target_.contains('/'))
+      return targets;
+    if (auto by_name = find_targets(file_name_of(target_), where_)) return by_name;
+    return fail(std::move(targets).error().hint(
+        "name the file of this machine: uprobectl attach --plan FILE TARGET"));
+  }
+
+  Result<void> find_in_one(const Targets& targets) {
+    const auto target = Target::open(targets.files.front(), target_, where_);
+    if (!target) return fail(target.error());
+    if (target->architecture_mismatch()) return fail(*target->architecture_mismatch());
+    const elf::Image* const image = target->image();
+    if (image == nullptr)
+      return fail(Error{ErrorKind::no_code, to_string(target->display_path()) +
+                                                ": an archive, the plan is for one of its "
+                                                "libraries"}
+                      .hint("use ARCHIVE!/ENTRY"));
+    add_warnings(target->warnings());
+    const PlannedFile* const file = find_build(*image);
+    if (file != nullptr) return add(*target, *file);
+    return plans::check_build(files_.front()->build, *image, to_string(target->display_path()));
+  }
+
+  // Uses the files that the plan is for.
+  Result<void> find_in_several(const Targets& targets) {
+    Result<void> result;
+    std::size_t used = 0;
+    const auto visited = visit_targets(targets, where_, [&](const Target& target) {
+      const elf::Image* const image = target.image();
+      const PlannedFile* const file = image == nullptr ? nullptr : find_build(*image);
+      if (file == nullptr || !result) return;
+      add_warnings(target.warnings());
+      result = add(target, *file);
+      ++used;
+    });
+    if (!visited) return fail(visited.error());
+    if (used > 0 || !result) return result;
+    add_warnings(visited->warnings);
+    return fail(ErrorKind::not_found,
+                fmt::format("{}: the plan is for none of its {}", targets.text,
+                            counted(visited->files, "file", "files")));
+  }
+
+  const PlannedFile* find_build(const elf::Image& image) const {
+    const auto found = std::ranges::find_if(
+        files_, [&](const PlannedFile* file) { return plans::is_build(file->build, image); });
+    return found == files_.end() ? nullptr : *found;
+  }
+
+  Result<void> add(const Target& target, const PlannedFile& file) {
+    const auto binary = std::make_shared<const ProbedBinary>(target.binary());
+    readers_.set_strings(binary, file.strings);
+    for (const PlannedProbe& probe : file.probes) {
+      const auto function = std::ranges::find(functions_, probe.place.request);
+      if (function == functions_.end()) continue;
+      const auto index = static_cast<std::size_t>(function - functions_.begin());
+      auto point = find_point(binary, *target.image(), probe.place, how_);
+      if (!point) {
+        if (!found_.errors[index]) found_.errors[index] = std::move(point).error();
+        continue;
+      }
+      if (probe.exits) {
+        auto returns = plans::to_returns(*probe.exits, *target.image());
+        if (!returns)
+          return fail(std::move(returns).error().within(to_string(target.display_path())));
+        readers_.set_returns(*point, std::move(*returns));
+      }
+      found_.points[index].push_back(std::move(*point));
+    }
+    return {};
+  }
+
+  void add_warnings(const std::vector<std::string>& warnings) {
+    found_.warnings.insert(found_.warnings.end(), warnings.begin(), warnings.end());
+  }
+
+  const std::string& target_;
+  std::span<const std::string> functions_;
+  const TargetOptions& where_;
+  const ResolveOptions& how_;
+  FunctionReaderCache& readers_;
+  std::vector<const PlannedFile*> files_;
+  PlannedPoints found_;
+};
+
+} // namespace
+
+Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
+                             FunctionReaderCache& readers) {
+  return PlanMaker(request, readers).make(resolved);
+}
+
+Result<void> check_plannable(const CaptureSpec& capture) {
+  const auto wrong = [](const std::string& what) {
+    return fail(
+        Error{ErrorKind::unsupported, what + " needs debug information, which a plan does not have"}
+            .hint(std::string(format_hint)));
+  };
+  for (const ArgumentList& list : capture.arguments)
+    if (!list.paths.empty() && !(list.is_implied && !list.arguments.empty()))
+      return wrong(fmt::format("'{}' of {}", list.paths.front().text,
+                               list.is_implied ? "--by or --measure" : "--args"));
+  for (const ConditionSpec& term : capture.filter.terms)
+    if (needs_debug_info(capture, term)) return wrong(fmt::format("--if '{}'", term.text));
+  return {};
+}
+
+Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
+                               const std::string& file, Output& output) {
+  if (auto checked = check_plannable(request.capture); !checked)
+    return fail(std::move(checked).error());
+  const TargetOptions where{.debug_places = request.probes.target_options.debug_places};
+  FunctionReaderCache readers(where.debug_places);
+  auto exports = Exports::open({});
+  if (!exports) return fail(std::move(exports).error());
+  const auto program = make_builtin_source(request, readers, **exports, output);
+  std::vector<ProbeRequest> asked = program->probe_requests();
+  std::erase_if(asked, [&](const ProbeRequest& each) { return each.target != target; });
+  std::size_t functions = 0;
+  for (ProbeRequest& each : asked) {
+    each.target = file;
+    functions += each.functions.size();
+  }
+  auto resolved = resolve_requests(asked, request.probes, where, readers, output);
+  if (!resolved) return fail(std::move(resolved).error());
+  plan_returns(request.probes, request.capture, true, readers, *resolved, output);
+  skip_unprobeable(*resolved, output);
+  if (auto checked = check_failures(functions, request.probes, *resolved, output); !checked)
+    return fail(std::move(checked).error());
+  auto plan = make_plan(request, *resolved, readers);
+  if (!plan) return plan;
+  for (PlannedFile& each : plan->files) each.target = target;
+  return plan;
+}
+
+std::string to_string(const AskedBuild& build) {
+  return fmt::format("{}:{}:{}:{}", build.machine.id, build.machine.is_64bit ? 64 : 32,
+                     build.build_id, build.target);
+}
+
+std::optional<AskedBuild> parse_asked_build(std::string_view text) {
+  const auto take = [&text] {
+    const auto end = std::min(text.find(':'), text.size());
+    const std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return part;
+  };
+  const auto machine = parse_unsigned(take());
+  const std::string_view width = take();
+  const std::string_view build_id = take();
+  if (!machine || *machine > 0xffff || (width != "32" && width != "64") || build_id.empty() ||
+      build_id.find_first_not_of("0123456789abcdef") != std::string_view::npos || text.empty())
+    return std::nullopt;
+  return AskedBuild{elf::Machine(static_cast<std::uint16_t>(*machine), width == "64"),
+                    std::string(build_id), std::string(text)};
+}
+
+Result<std::optional<AttachPlan>> ask_for_plan(const elf::Image& image, const std::string& target) {
+  const auto build_id = image.build_id();
+  const std::string path = std::string(planned_build_prefix) +
+                           to_string(AskedBuild{image.machine(), build_id.value_or(""), target});
+  if (!build_id || workstation_with(path) == nullptr) return std::nullopt;
+  const auto answer = MappedFile::open(path);
+  if (!answer && answer.error().kind == ErrorKind::not_found) return std::nullopt;
+  if (!answer) return fail(answer.error());
+  auto plan = plans::read_plan(as_text(answer->bytes()));
+  if (!plan) return fail(std::move(plan).error());
+  return std::move(*plan);
+}
+
+Result<PlannedPoints> find_planned(const AttachPlan& plan, const std::string& target,
+                                   std::span<const std::string> functions,
+                                   const TargetOptions& where, const ResolveOptions& how,
+                                   FunctionReaderCache& readers) {
+  return PlanFinder(plan, target, functions, where, how, readers).find();
+}
+
+} // namespace uprobectl

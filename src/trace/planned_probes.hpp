@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of `attach`: makes one of what was resolved, and finds its places in the files here.
+#pragma once
+
+#include "trace/probes.hpp"
+#include "trace/returns.hpp"
+
+namespace uprobectl {
+
+// Makes a plan of the probes of a request. Fails with unsupported if something cannot be in a plan.
+Result<plans::AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
+                                    FunctionReaderCache& readers);
+
+// Fails with unsupported if the request names a value that only debug information can describe.
+Result<void> check_plannable(const CaptureSpec& capture);
+
+// The points of a TARGET's FUNCTIONs, as a plan has them.
+struct PlannedPoints {
+  // By the index of the FUNCTION. Empty: no file here has a place of it.
+  std::vector<std::vector<ProbePoint>> points;
+  std::vector<std::optional<Error>> errors; // the first of each FUNCTION
+  std::vector<std::string> warnings;
+};
+
+// Finds the files that a TARGET of the plan means here, checks that they are the planned builds,
+// and the instruction at each place. A path that does not exist here stands for the file of the
+// same name. What the plan knows about the functions is given to `readers`.
+Result<PlannedPoints> find_planned(const plans::AttachPlan& plan, const std::string& target,
+                                   std::span<const std::string> functions,
+                                   const TargetOptions& where, const ResolveOptions& how,
+                                   FunctionReaderCache& readers);
+
+// Makes a plan of the request's functions of one TARGET, resolved in another file of this machine.
+Result<plans::AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
+                                      const std::string& file, Output& output);
+
+// A build that a run on a device asks its workstation about.
+struct AskedBuild {
+  elf::Machine machine;
+  std::string build_id;
+  std::string target; // TARGET as typed
+};
+std::string to_string(const AskedBuild& build);
+std::optional<AskedBuild> parse_asked_build(std::string_view text);
+
+// Asks the workstation for the plan of a file that TARGET means. Returns nullopt if the run has no
+// workstation with symbols, or if it has none of this build.
+Result<std::optional<plans::AttachPlan>> ask_for_plan(const elf::Image& image,
+                                                      const std::string& target);
+
+} // namespace uprobectl
