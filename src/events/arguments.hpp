@@ -96,8 +96,10 @@ constexpr std::uint32_t default_string_bytes = 128; // without a length or --max
 
 // Parses "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…" or "[FUNCTION=]PATH,…". Without "@", a NAME that is
 // argN, ret or a register of this machine is read from there, any other NAME from the argument at
-// its position. Fails with `usage`, naming the invalid part.
-Result<ArgumentList> parse_arguments(std::string_view text);
+// its position. Fails with `usage`, naming the invalid part. `error_at` is set to where that part
+// begins, unless the error is about the list as a whole.
+Result<ArgumentList> parse_arguments(std::string_view text,
+                                     std::optional<std::size_t>* error_at = nullptr);
 
 // Parses a decimal number, or a hexadecimal one with 0x, of at most 64 bits.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);
