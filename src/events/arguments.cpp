@@ -178,6 +178,11 @@ Result<void> set_length(std::string_view text, const TypeParts& parts, ArgumentS
   using Kind = Presentation::Kind;
   const auto length = *parts.length;
   const bool is_text = spec.type == ArgumentType::string;
+  constexpr std::string_view up_to = "..";
+  if (is_text && length.starts_with(up_to) && is_identifier(length.substr(up_to.size()))) {
+    spec.length_from = length.substr(up_to.size()); // still a string
+    return {};
+  }
   if (shown_as ? spec.type != ArgumentType::bytes || shown_as->kind == Kind::ipv6_address
                : is_memory(spec.type) && spec.type != ArgumentType::bytes && !is_text)
     return fail(usage(fmt::format("{}: {} has no length", in_single_quotes(text), parts.name)));

@@ -65,8 +65,9 @@ struct ArgumentSpec {
   bool by_position = false; // the source follows from the position in the list
   ArgumentType type = ArgumentType::x64;
   ArgumentSource source;
-  std::optional<std::uint32_t> length;               // buf[N]: bytes
-  std::optional<std::string> length_from;            // buf[NAME]: another argument of the same list
+  std::optional<std::uint32_t> length; // buf[N]: bytes
+  // buf[NAME], str[..NAME]: another argument of the same list
+  std::optional<std::string> length_from;
   std::uint32_t element_size = 1;                    // bytes for each unit of length_from
   std::shared_ptr<const Presentation> shown_as = {}; // null: as the type says
   // Instead of `source`: memory at the return of a paired call, whose address is the value that the

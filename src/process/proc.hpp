@@ -38,9 +38,8 @@ std::optional<char> parse_state(std::string_view stat);
 // Returns a thread of the process that has not ended, other than its main thread: a process goes on
 // until its last thread has ended. `has_ended`: threads that are known to have, though they may
 // still be listed as running.
-std::optional<pid_t>
-find_other_thread(pid_t pid,
-                  const std::function<bool(pid_t)>& has_ended = [](pid_t) { return false; });
+std::optional<pid_t> find_other_thread(
+    pid_t pid, const std::function<bool(pid_t)>& has_ended = [](pid_t) { return false; });
 
 // Returns the descendants of `ancestor`, ascending, from pairs of process and parent.
 std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents);

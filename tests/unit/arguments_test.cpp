@@ -16,6 +16,16 @@ std::string error_of(std::string_view text) {
 
 } // namespace
 
+TEST_CASE("a string may be limited by another argument") {
+  const auto list = parse_arguments("sql:str[..size],size:s32");
+  REQUIRE(list);
+  CHECK(list->arguments[0].type == ArgumentType::string);
+  CHECK(list->arguments[0].length_from == "size");
+  CHECK(error_of("sql:str[..size]") == "'size': the list has no argument of this name");
+  CHECK(error_of("sql:str[..4]").find("invalid length") != std::string::npos);
+  CHECK(error_of("data:buf[..size],size:s32").find("invalid length") != std::string::npos);
+}
+
 TEST_CASE("an error in a list tells the character at which the wrong part begins") {
   const auto wrong_part = [](std::string_view text) {
     std::optional<std::size_t> at;

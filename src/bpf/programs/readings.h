@@ -157,6 +157,17 @@ static __always_inline __u64 buffer_length(const struct probe_record* record,
   return units * reading->element_size;
 }
 
+/* The capacity for a string with its NUL. */
+static __always_inline __u64 string_capacity(const struct probe_record* record,
+                                             const struct reading* reading) {
+  __u64 capacity = reading->capacity;
+  if (!(settings.reading_features & USES_LENGTH_FROM) || reading->length_from == 0) return capacity;
+  struct reading_result* most = find_result(record, reading->length_from);
+  if (!most || most->status < 0 || (__s64)most->value < 0) return capacity;
+  __u64 limit = most->value + 1;
+  return limit < capacity ? limit : capacity;
+}
+
 /* Reads the string or buffer at *number into the record. Returns the number of bytes or a negative
  * errno, and in *number what reading_result::value documents. */
 static __always_inline long read_memory(struct probe_record* record, const struct reading* reading,
@@ -172,8 +183,13 @@ static __always_inline long read_memory(struct probe_record* record, const struc
   HIDE_VALUE(offset);
   void* into = (void*)record + offset;
   __u32 form = reading->form;
-  if (reads_form(READ_STRING) && form == READ_STRING)
+  if (reads_form(READ_STRING) && form == READ_STRING) {
+    capacity = string_capacity(record, reading);
+    HIDE_VALUE(capacity);
+    if (capacity > settings.max_capacity) return INVALID_ARGUMENT;
+    HIDE_VALUE(capacity);
     return read_user_string(into, capacity, *number);
+  }
   if (reads_form(READ_BYTES) && form == READ_BYTES)
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
   struct text_place text = {};
