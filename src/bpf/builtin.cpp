@@ -57,7 +57,7 @@ constexpr std::uint32_t max_calls = 65536;
 // Threads for which lost records are counted one by one.
 constexpr std::uint32_t max_losing_threads = 16384;
 constexpr std::uint32_t max_call_bytes = 64U << 20;
-constexpr std::uint32_t max_hits = 8192; // whose record is being built, one for each thread
+constexpr std::uint32_t max_hits = 2048; // whose record is being built, one for each thread
 constexpr std::uint32_t max_process_counts = 65536; // also of those by stack
 constexpr std::uint32_t max_stacks = 16384;
 constexpr std::uint32_t max_groups = 65536;

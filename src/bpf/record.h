@@ -87,7 +87,8 @@ struct reading {
   record_u8 bit_offset;
   record_u8 bit_count;    /* 0: all of `size` */
   record_u8 pointer_size; /* in the probed code: 8 or 4 */
-  /* 1 + the reading with the length of the buffer; 0: the capacity. */
+  /* 1 + the reading with the length of the buffer; 0: the capacity. READ_STRING: with the most
+   * bytes before its NUL, if that is not negative. */
   record_u8 length_from;
   record_u8 length_is_end;       /* that reading is the address of the buffer's end */
   record_u8 adds_thread_pointer; /* to the base; see builtin_settings::thread_pointer */

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <iterator>
 #include <unistd.h>
 #include <utility>
@@ -148,8 +149,12 @@ private:
     capture_.typed = options_.arguments.empty() || options_.arguments[0] == "auto";
     for (const std::string& text : options_.arguments) {
       if (is_keyword) break;
-      auto list = parse_arguments(text);
-      if (!list) return wrong_value("--args: ", std::move(list).error());
+      std::optional<std::size_t> error_at;
+      auto list = parse_arguments(text, &error_at);
+      if (!list) {
+        if (error_at) list.error().message += fmt::format(", at character {}", *error_at + 1);
+        return wrong_value("--args: ", std::move(list).error());
+      }
       capture_.arguments.push_back(std::move(*list));
     }
     for (const std::string& path : options_.prototypes)

@@ -63,6 +63,7 @@ const llvm::DWARFSection& DebugSections::deferred(std::string_view name) const {
   Section& made = sections_[name];
   made.owner = std::shared_ptr<const void>(bytes, std::free);
   made.deferred = bytes;
+  has_deferred_ = true;
   made.section.Data = elf::as_string_ref({bytes, size->content});
   return made.section;
 }
@@ -79,14 +80,15 @@ void DebugSections::read_deferred(std::string_view name, Section& section) const
 }
 
 bool DebugSections::read_location_lists() {
-  bool are_sound = true;
+  if (!has_deferred_) return location_lists_are_sound_;
+  has_deferred_ = false;
   for (const std::string_view name : {".debug_loc", ".debug_loclists"}) {
     const auto found = sections_.find(name);
     if (found == sections_.end()) continue;
     read_deferred(name, found->second);
-    are_sound = are_sound && !found->second.is_damaged;
+    location_lists_are_sound_ = location_lists_are_sound_ && !found->second.is_damaged;
   }
-  return are_sound;
+  return location_lists_are_sound_;
 }
 
 } // namespace uprobectl::dwarf

@@ -86,6 +86,8 @@ private:
   Context& context_;
   mutable std::map<std::string_view, Section> sections_; // references stay valid
   mutable std::map<std::string_view, std::future<Content>> prefetched_;
+  mutable bool has_deferred_ = false; // some location lists are still zeros
+  bool location_lists_are_sound_ = true;
 };
 
 } // namespace uprobectl::dwarf

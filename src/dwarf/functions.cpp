@@ -64,7 +64,7 @@ class FunctionReader final : public ExpressionData {
 public:
   FunctionReader(Context& context, const Die& function, const CodePoint& point)
       : context_(context), function_(function), point_(point),
-        arch_(context.layout().machine.info()) {}
+        arch_(context.layout().machine.info()), passing_(passing_of(function)) {}
 
   std::optional<FunctionInfo> read() {
     const auto entry = entry_address(function_, address_ranges(function_));
@@ -75,9 +75,7 @@ public:
 
     const Die named = context_.with_attribute(function_, DW_AT_name);
     if (named) info_.name = context_.types().qualified_name(named);
-    info_.linkage_name = context_.linkage_name(function_).value_or("");
-    info_.line = static_cast<std::uint32_t>(declared_number(DW_AT_decl_line).value_or(0));
-    info_.file = referenced_file(context_, function_, DW_AT_decl_file);
+    if (point_.with_declaration) read_declaration();
     info_.result = context_.types().type_of(function_);
     collect_parameters(function_, {});
     locate_by_convention();
@@ -86,9 +84,12 @@ public:
   }
 
 private:
-  std::optional<std::uint64_t> declared_number(Attribute attribute) const {
-    const Die die = context_.with_attribute(function_, attribute);
-    return die ? unsigned_constant(die, attribute) : std::nullopt;
+  void read_declaration() {
+    info_.linkage_name = context_.linkage_name(function_).value_or("");
+    const Die with_line = context_.with_attribute(function_, DW_AT_decl_line);
+    const auto line = with_line ? unsigned_constant(with_line, DW_AT_decl_line) : std::nullopt;
+    info_.line = static_cast<std::uint32_t>(line.value_or(0));
+    info_.file = referenced_file(context_, function_, DW_AT_decl_file);
   }
 
   void set_up_locations() {
@@ -100,6 +101,14 @@ private:
       where_.cfa = Formula{.base = Formula::Base::machine_register,
                            .machine_register = arch_.registers[arch_.native->stack_pointer].dwarf,
                            .addend = arch_.native->stack_arguments_offset};
+  }
+
+  // Most location lists do not refer to the frame base.
+  void read_frame_base_for(Bytes expression) {
+    if (has_read_frame_base_ ||
+        std::ranges::find(expression, std::byte{DW_OP_fbreg}) == expression.end())
+      return;
+    has_read_frame_base_ = true;
     if (!function_.find(DW_AT_frame_base)) return;
     // DW_OP_regN as a frame base means the register's content (DWARF 5, 3.3.5).
     const Location base = locate(function_, DW_AT_frame_base);
@@ -154,16 +163,16 @@ private:
       }
     }
     if (covering == nullptr) return unreadable(optimized_out);
-    Location found =
-        evaluate(as_bytes_of(*covering), context_.layout().machine.order, where_, *this);
+    const Bytes expression = as_bytes_of(*covering);
+    read_frame_base_for(expression);
+    Location found = evaluate(expression, context_.layout().machine.order, where_, *this);
     // An expression is for the whole function: relative to the stack pointer, it is for the frame
     // that the first instructions make.
     if (at_entry_ && attribute == DW_AT_location && !covering->Range && locations->size() == 1) {
       LocationContext bare = where_;
       bare.cfa.reset();
       bare.frame_base.reset();
-      const Location direct =
-          evaluate(as_bytes_of(*covering), context_.layout().machine.order, bare, *this);
+      const Location direct = evaluate(expression, context_.layout().machine.order, bare, *this);
       if (direct.is_readable() && is_on_stack(direct)) return not_set_up();
     }
     return found;
@@ -275,7 +284,7 @@ private:
         return first < convention.stack_arguments_offset;
       }
       // Go passes parameters in further registers. Its location lists cover the first instruction.
-      if (passing_of(function_) == Passing::unknown) return false;
+      if (passing_ == Passing::unknown) return false;
       return std::ranges::find(convention.argument_registers, *index) ==
              convention.argument_registers.end();
     });
@@ -290,11 +299,15 @@ private:
   // At -O0 a parameter's location is a slot of the stack frame, which the first instructions write:
   // at the entry it is where the calling convention has put it.
   void locate_by_convention() {
-    const Passing passing = passing_of(function_);
+    if (!point_.with_result &&
+        (!at_entry_ || std::ranges::none_of(info_.variables, [&](const Variable& each) {
+          return is_set_up_later(each.location);
+        })))
+      return;
     std::vector<Passed> passed;
     bool is_in_frame = false;
-    const bool is_rust = passing == Passing::rust;
-    bool all_simple = is_rust || passing == Passing::scalars;
+    const bool is_rust = passing_ == Passing::rust;
+    bool all_simple = is_rust || passing_ == Passing::scalars;
     std::size_t words = 0;
     bool has_pairs = false;
     for (const Variable& variable : info_.variables) {
@@ -306,7 +319,7 @@ private:
       bool by_reference = !pieces.empty() && is_later &&
                           pieces.front().kind == Piece::Kind::memory &&
                           !pieces.front().formula.loads.empty();
-      if (passing != Passing::c && !type.is_scalar()) {
+      if (passing_ != Passing::c && !type.is_scalar()) {
         const bool is_pair = is_rust && is_pair_of_words(type);
         by_reference = is_rust && (by_reference || is_large(type));
         all_simple = all_simple && (is_pair || by_reference);
@@ -325,12 +338,12 @@ private:
     const bool is_small = is_rust && result.size() > 0 && result.size() <= 8;
     const bool is_usual = has_usual_convention();
     const bool is_known =
-        (passing == Passing::c || (all_simple && (is_plain || is_pair_or_large || is_small))) &&
+        (passing_ == Passing::c || (all_simple && (is_plain || is_pair_or_large || is_small))) &&
         is_usual;
     // The optimizer changes what functions of the same unit return; LLVM 14 does not say so.
     const bool is_known_result =
-        (passing == Passing::c ||
-         (passing != Passing::unknown && (is_plain || (is_pair_or_large && is_in_frame)))) &&
+        (passing_ == Passing::c ||
+         (passing_ != Passing::unknown && (is_plain || (is_pair_or_large && is_in_frame)))) &&
         is_usual;
     // A type that is not known may take any number of registers: those behind it are not known.
     const auto unknown = std::ranges::find_if(passed, [](const Passed& each) {
@@ -375,7 +388,9 @@ private:
   Die function_;
   const CodePoint& point_;
   const ArchInfo& arch_;
+  const Passing passing_;
   bool at_entry_ = false;
+  bool has_read_frame_base_ = false;
   std::size_t ranges_left_ = max_scope_ranges;
   LocationContext where_;
   FunctionInfo info_;

@@ -45,6 +45,10 @@ struct CodePoint {
   // The compiler has made a copy of the function with other parameters ("f.constprop.0"): the
   // calling convention does not tell where they are.
   bool is_clone = false;
+  // Whether linkage_name, file and line of FunctionInfo are needed; otherwise they are empty.
+  bool with_declaration = true;
+  // Whether result_location and result_address are needed.
+  bool with_result = true;
 };
 
 // Describes the function whose code covers the point. Parameters are located at the point: at the

@@ -327,6 +327,11 @@ count_inlined(const DebugInfo& debug, std::span<const std::string_view> names) {
   return counts;
 }
 
+void prefetch_inlined(const DebugInfo& debug) {
+  if (Context& context = debug.context(); context.info_size() <= max_debug_info)
+    context.prefetch({".debug_info", ".debug_str", ".debug_line"});
+}
+
 Result<std::vector<InlinedFunction>>
 find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>& matches) {
   std::vector<InlinedFunction> functions;

@@ -37,6 +37,9 @@ struct InlinedFunction {
   std::vector<InlinedInstance> instances; // by entry; at least one
 };
 
+// Begins to inflate what find_inlined() reads, on other threads.
+void prefetch_inlined(const DebugInfo& debug);
+
 // Returns the inlined functions whose raw names match, by name; otherwise as count_inlined().
 Result<std::vector<InlinedFunction>>
 find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>& matches);

@@ -178,6 +178,11 @@ Result<void> set_length(std::string_view text, const TypeParts& parts, ArgumentS
   using Kind = Presentation::Kind;
   const auto length = *parts.length;
   const bool is_text = spec.type == ArgumentType::string;
+  constexpr std::string_view up_to = "..";
+  if (is_text && length.starts_with(up_to) && is_identifier(length.substr(up_to.size()))) {
+    spec.length_from = length.substr(up_to.size()); // still a string
+    return {};
+  }
   if (shown_as ? spec.type != ArgumentType::bytes || shown_as->kind == Kind::ipv6_address
                : is_memory(spec.type) && spec.type != ArgumentType::bytes && !is_text)
     return fail(usage(fmt::format("{}: {} has no length", in_single_quotes(text), parts.name)));
@@ -233,8 +238,8 @@ Result<std::int64_t> parse_offset(std::string_view text, std::string_view whole)
   return is_negative ? -distance : distance;
 }
 
-// "arg2", "ret", "rax", "arg2+0x10", "arg2+8->16", "&arg2+0x10".
-Result<ArgumentSource> parse_source(std::string_view text) {
+// "arg2", "ret", "rax", "arg2+0x10", "arg2+8->16", "&arg2+0x10". `part`: see parse_argument().
+Result<ArgumentSource> parse_source(std::string_view text, std::string_view& part) {
   std::string_view rest = text;
   const bool address = rest.starts_with('&');
   if (address) rest.remove_prefix(1);
@@ -245,6 +250,7 @@ Result<ArgumentSource> parse_source(std::string_view text) {
                     .hint("use arg0, arg1, …, ret or a register, with or without +OFFSET"));
   rest.remove_prefix(end);
   while (!rest.empty()) {
+    part = rest;
     if (rest.starts_with("->"))
       rest.remove_prefix(2);
     else if (rest.starts_with('+') && source->offsets.empty())
@@ -252,6 +258,7 @@ Result<ArgumentSource> parse_source(std::string_view text) {
     else if (!rest.starts_with('-') || !source->offsets.empty())
       return fail(usage(in_single_quotes(text) + ": expected '->' and an offset at " +
                         in_single_quotes(rest)));
+    part = rest;
     const auto next = std::min(rest.find("->"), rest.size());
     const auto offset = parse_offset(rest.substr(0, next), text);
     if (!offset) return fail(offset.error());
@@ -318,9 +325,10 @@ Result<void> set_source_by_name(ArgumentSpec& spec, std::uint32_t position,
 }
 
 // Parses "NAME:TYPE[@SOURCE]". `position` is the number of the argument that is read if neither
-// NAME nor SOURCE decides, and is advanced to the next one.
+// NAME nor SOURCE decides, and is advanced to the next one. `part` is the part of the text that an
+// error is about.
 Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& position,
-                                    std::vector<std::string>& warnings) {
+                                    std::vector<std::string>& warnings, std::string_view& part) {
   ArgumentSpec spec;
   const auto colon = text.find(':');
   if (colon == std::string_view::npos)
@@ -330,7 +338,7 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
   if (!numbered && !is_identifier(spec.name))
     return fail(usage("invalid argument name " + in_single_quotes(spec.name))
                     .hint("use letters, digits and underscores, or the number of an argument"));
-  std::string_view type = text.substr(colon + 1);
+  std::string_view type = part = text.substr(colon + 1);
   const auto at = type.find('@');
   if (numbered) {
     if (at != std::string_view::npos)
@@ -340,7 +348,8 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
     spec.source = *numbered;
     position = numbered->number;
   } else if (at != std::string_view::npos) {
-    auto source = parse_source(type.substr(at + 1));
+    part = type.substr(at + 1);
+    auto source = parse_source(part, part);
     if (!source) return fail(std::move(source).error());
     spec.source = std::move(*source);
     if (const auto named = source_by_name(spec.name); named && !is_same_source(*named, spec.source))
@@ -355,6 +364,7 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
       position = spec.source.number;
   }
   if (spec.source.kind != ArgumentSource::Kind::returned) ++position;
+  part = type;
   if (auto parsed = parse_type(type, spec); !parsed) return fail(std::move(parsed).error());
   return spec;
 }
@@ -447,7 +457,8 @@ std::size_t find_outside_braces(std::string_view text, char wanted, bool last) {
   return found;
 }
 
-Result<void> parse_element(std::string_view element, std::uint32_t& position, ArgumentList& list) {
+Result<void> parse_element(std::string_view element, std::uint32_t& position, ArgumentList& list,
+                           std::string_view& part) {
   // A path has no type behind it.
   const std::string_view text = trimmed(element, " ");
   if (!text.empty() && find_path_end(text) == text.size()) {
@@ -456,7 +467,7 @@ Result<void> parse_element(std::string_view element, std::uint32_t& position, Ar
     list.paths.push_back(std::move(*path));
     return {};
   }
-  auto spec = parse_argument(element, position, list.warnings);
+  auto spec = parse_argument(element, position, list.warnings, part);
   if (!spec) return fail(std::move(spec).error());
   list.arguments.push_back(std::move(*spec));
   return {};
@@ -482,8 +493,9 @@ Result<void> check_list(const ArgumentList& list) {
 
 } // namespace
 
-Result<ArgumentList> parse_arguments(std::string_view text) {
+Result<ArgumentList> parse_arguments(std::string_view text, std::optional<std::size_t>* error_at) {
   ArgumentList list;
+  const char* const begin = text.data();
   // The last '=': the FUNCTION may be a C++ operator such as operator==, a list has none.
   if (const auto equals = find_outside_braces(text, '=', true); equals != std::string_view::npos) {
     if (equals == 0) return fail(usage("no function before '='"));
@@ -495,8 +507,11 @@ Result<ArgumentList> parse_arguments(std::string_view text) {
     const auto comma = find_outside_braces(text, ',', false);
     if (list.arguments.size() + list.paths.size() == max_arguments)
       return fail(usage("more than " + std::to_string(max_arguments) + " arguments"));
-    if (auto element = parse_element(text.substr(0, comma), position, list); !element)
+    std::string_view part = text;
+    if (auto element = parse_element(text.substr(0, comma), position, list, part); !element) {
+      if (error_at != nullptr) *error_at = static_cast<std::size_t>(part.data() - begin);
       return fail(std::move(element).error());
+    }
     if (comma == std::string_view::npos) break;
     text.remove_prefix(comma + 1);
   }

@@ -65,8 +65,9 @@ struct ArgumentSpec {
   bool by_position = false; // the source follows from the position in the list
   ArgumentType type = ArgumentType::x64;
   ArgumentSource source;
-  std::optional<std::uint32_t> length;               // buf[N]: bytes
-  std::optional<std::string> length_from;            // buf[NAME]: another argument of the same list
+  std::optional<std::uint32_t> length; // buf[N]: bytes
+  // buf[NAME], str[..NAME]: another argument of the same list
+  std::optional<std::string> length_from;
   std::uint32_t element_size = 1;                    // bytes for each unit of length_from
   std::shared_ptr<const Presentation> shown_as = {}; // null: as the type says
   // Instead of `source`: memory at the return of a paired call, whose address is the value that the
@@ -96,8 +97,10 @@ constexpr std::uint32_t default_string_bytes = 128; // without a length or --max
 
 // Parses "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…" or "[FUNCTION=]PATH,…". Without "@", a NAME that is
 // argN, ret or a register of this machine is read from there, any other NAME from the argument at
-// its position. Fails with `usage`, naming the invalid part.
-Result<ArgumentList> parse_arguments(std::string_view text);
+// its position. Fails with `usage`, naming the invalid part. `error_at` is set to where that part
+// begins, unless the error is about the list as a whole.
+Result<ArgumentList> parse_arguments(std::string_view text,
+                                     std::optional<std::size_t>* error_at = nullptr);
 
 // Parses a decimal number, or a hexadecimal one with 0x, of at most 64 bits.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 
 namespace uprobectl {
 
@@ -43,8 +44,11 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
   const bool is_cut = how.form == READ_STRING && (result.status & STRING_IS_CUT) != 0;
   const auto status = static_cast<std::uint64_t>(result.status & ~STRING_IS_CUT);
   auto length = std::min<std::uint64_t>(status, how.capacity);
-  if (is_cut) {
-    content.is_truncated = true; // without NUL
+  if (is_cut) { // without NUL
+    std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+    if (how.length_from > 0) most = read_result(record, how.length_from - 1).value;
+    content.is_truncated = length < most;
+    length = std::min(length, most);
   } else if (how.form == READ_STRING) {
     content.is_truncated = length == how.capacity; // the capacity includes NUL and one more byte
     length = length == 0 ? 0 : length - 1;

@@ -63,7 +63,8 @@ bool is_digits(std::string_view text) {
 
 Result<std::uint32_t> parse_sample(std::string_view text) {
   LimitReader reader(text, "1/100");
-  if (!reader.take("1/")) return reader.wrong("expected 1/");
+  if (!reader.take("1")) return reader.wrong("expected 1/");
+  if (!reader.take("/")) return reader.wrong("expected /");
   auto number = reader.take_number(std::numeric_limits<std::uint32_t>::max());
   if (number && !reader.at_end()) return reader.wrong("expected nothing more");
   return number;

@@ -196,6 +196,19 @@ std::optional<MappingEvent> parse_mapping_record(Bytes record) {
   }
 }
 
+std::optional<ThreadEnd> parse_thread_end(Bytes record) {
+  const auto header = read_header(record);
+  if (!header || header->type != PERF_RECORD_EXIT || header->size != record.size() ||
+      record.size() < header_size + 16 + time_size)
+    return std::nullopt;
+  const auto pid = pid_at(record, 8);
+  const auto tid = pid_at(record, 16);
+  if (!pid || !tid || *pid == *tid) return std::nullopt;
+  return ThreadEnd{.pid = *pid,
+                   .tid = *tid,
+                   .time_ns = *read_at<std::uint64_t>(record, record.size() - time_size)};
+}
+
 std::uint64_t lost_records(Bytes record) {
   const auto header = read_header(record);
   if (!header || header->type != PERF_RECORD_LOST) return 0;
@@ -227,17 +240,33 @@ struct MappingWatch::State {
   std::vector<CpuRing> rings;
   UniqueFd epoll;
   std::set<pid_t> followed; // the watched processes; empty for all
+  std::set<pid_t> outlived; // processes that go on although their main thread has ended
   std::uint64_t lost = 0;
 
+  struct Recorded {
+    MappingEvent event;
+    bool is_other_thread = false; // `ended` is that of a thread other than the main thread
+  };
   // Events are sorted by time, so a fork precedes the events of the child.
   bool is_followed(const MappingEvent& event) {
     if (followed.empty()) return true;
     if (event.kind == MappingEvent::Kind::forked && followed.contains(event.parent))
       followed.insert(event.pid);
-    const bool is = followed.contains(event.pid);
-    if (is && event.kind == MappingEvent::Kind::ended && followed.size() > 1)
-      followed.erase(event.pid);
-    return is;
+    return followed.contains(event.pid);
+  }
+
+  // Whether the end of this thread ends its process. `threads`: those whose end was recorded in the
+  // same time; they may still be listed as running.
+  bool ends_process(const Recorded& recorded, const std::set<pid_t>& threads) {
+    const pid_t pid = recorded.event.pid;
+    if (recorded.is_other_thread && !outlived.contains(pid)) return false;
+    if (find_other_thread(pid, [&](pid_t thread) { return threads.contains(thread); })) {
+      outlived.insert(pid);
+      return false;
+    }
+    outlived.erase(pid);
+    if (followed.size() > 1) followed.erase(pid);
+    return true;
   }
 };
 
@@ -274,18 +303,33 @@ int MappingWatch::fd() const { return state_->epoll.get(); }
 std::uint64_t MappingWatch::lost() const { return state_->lost; }
 
 void MappingWatch::drain(const std::function<void(const MappingEvent&)>& visit) {
-  std::vector<MappingEvent> events;
+  std::vector<State::Recorded> events;
+  std::set<pid_t> ended_threads;
   for (CpuRing& ring : state_->rings)
     ring.drain([&](Bytes record) {
       state_->lost += lost_records(record);
-      if (auto event = parse_mapping_record(record)) events.push_back(std::move(*event));
+      if (auto event = parse_mapping_record(record)) {
+        events.push_back({.event = std::move(*event)});
+      } else if (const auto end = parse_thread_end(record)) {
+        ended_threads.insert(end->tid);
+        MappingEvent made;
+        made.kind = MappingEvent::Kind::ended;
+        made.pid = end->pid;
+        made.time_ns = end->time_ns;
+        events.push_back({.event = std::move(made), .is_other_thread = true});
+      }
     });
   std::vector<std::size_t> order(events.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   // Events with equal times stay in the order of reading, which is that of each CPU.
-  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(events[i].time_ns, i); });
-  for (const std::size_t i : order)
-    if (state_->is_followed(events[i])) visit(events[i]);
+  std::ranges::sort(order, {},
+                    [&](std::size_t i) { return std::pair(events[i].event.time_ns, i); });
+  for (const std::size_t i : order) {
+    const MappingEvent& event = events[i].event;
+    if (!state_->is_followed(event)) continue;
+    if (event.kind != MappingEvent::Kind::ended || state_->ends_process(events[i], ended_threads))
+      visit(event);
+  }
 }
 
 } // namespace uprobectl

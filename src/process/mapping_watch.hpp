@@ -17,7 +17,7 @@ struct MappingEvent {
     forked,   // a new process has the mappings of its parent
     executed, // execve: the previous mappings are gone
     renamed,  // comm of the main thread has changed
-    ended
+    ended     // its last thread has
   };
   Kind kind = Kind::mapped;
   pid_t pid = 0;             // in this program's pid namespace
@@ -63,8 +63,17 @@ private:
 
 // Parses a record with its header. The event has sample_id_all and the sample_type
 // PERF_SAMPLE_TIME, so each record ends with its time. Returns nullopt for other kinds of records,
-// for records of threads, and if the record is truncated.
+// for records of threads, and if the record is truncated. `ended` is the end of the main thread.
 std::optional<MappingEvent> parse_mapping_record(Bytes record);
+
+// The end of a thread that is not the main thread of its process.
+struct ThreadEnd {
+  pid_t pid = 0;
+  pid_t tid = 0;
+  std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
+};
+// Same for the record of such an end.
+std::optional<ThreadEnd> parse_thread_end(Bytes record);
 // Returns the number of lost records of a PERF_RECORD_LOST; 0 for other records.
 std::uint64_t lost_records(Bytes record);
 

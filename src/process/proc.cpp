@@ -190,6 +190,26 @@ std::optional<std::string> read_comm(pid_t pid) {
   return std::move(*text);
 }
 
+std::optional<char> parse_state(std::string_view stat) {
+  const auto fields = fields_after_comm(stat);
+  if (!fields || fields->empty()) return std::nullopt;
+  return fields->front();
+}
+
+std::optional<pid_t> find_other_thread(pid_t pid, const std::function<bool(pid_t)>& has_ended) {
+  const std::string threads = proc_path(pid, "task");
+  const std::unique_ptr<DIR, CloseDirectory> directory{::opendir(threads.c_str())};
+  if (!directory) return std::nullopt;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const auto thread = parse_number<pid_t>(std::string_view(entry->d_name));
+    if (!thread || *thread == pid || has_ended(*thread)) continue;
+    const auto stat = try_read_pseudo_file(threads + "/" + entry->d_name + "/stat");
+    const auto state = stat ? parse_state(*stat) : std::nullopt;
+    if (state && *state != 'Z' && *state != 'X') return thread;
+  }
+  return std::nullopt;
+}
+
 std::optional<pid_t> parse_parent(std::string_view stat) {
   auto fields = fields_after_comm(stat);
   // "S PPID "

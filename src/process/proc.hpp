@@ -5,6 +5,7 @@
 #include "uprobectl/process.hpp"
 #include "uprobectl/util.hpp"
 
+#include <functional>
 #include <sys/types.h>
 
 namespace uprobectl {
@@ -30,6 +31,15 @@ std::optional<std::uint64_t> parse_start_time(std::string_view stat);
 // innermost namespace) from /proc/PID/status.
 std::optional<uid_t> parse_user(std::string_view status);
 std::optional<pid_t> parse_innermost_pid(std::string_view status);
+
+// Returns the state from /proc/PID/stat, such as 'R'.
+std::optional<char> parse_state(std::string_view stat);
+
+// Returns a thread of the process that has not ended, other than its main thread: a process goes on
+// until its last thread has ended. `has_ended`: threads that are known to have, though they may
+// still be listed as running.
+std::optional<pid_t> find_other_thread(
+    pid_t pid, const std::function<bool(pid_t)>& has_ended = [](pid_t) { return false; });
 
 // Returns the descendants of `ancestor`, ascending, from pairs of process and parent.
 std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents);

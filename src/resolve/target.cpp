@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dwarf/inlined.hpp"
 #include "dwarf/lines.hpp"
 #include "elf/layout.hpp"
 #include "resolve/archive_listing.hpp"
@@ -198,6 +199,25 @@ Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& im
   return symbols;
 }
 
+// With the inlined copies if they are requested: their debug information is inflated while symbols
+// are searched, and similar names are searched only if nothing is found.
+Result<std::vector<ProbePoint>> resolve_with_inlined(const Query& query, elf::Image& image,
+                                                     DebugSource& source) {
+  const FunctionSpec& function = query.function;
+  if (!query.options.inlined || function.form != FunctionSpec::Form::name || function.plus)
+    return with_inlined(query, resolve_query(query, image, source));
+  if (const auto& info = (*query.debug_info)()) dwarf::prefetch_inlined(*info);
+  Query quiet{query.binary,  function,      query.image,   query.demangler,
+              query.options, query.methods, query.mapping, query.symbolizer};
+  quiet.options.suggest = false;
+  quiet.debug_info = query.debug_info;
+  auto points = with_inlined(quiet, resolve_query(quiet, image, source));
+  query.distance = quiet.distance;
+  const bool suggests = query.options.suggest && !points && !query.distance &&
+                        points.error().kind == ErrorKind::not_found;
+  return suggests ? resolve_query(query, image, source) : points;
+}
+
 } // namespace
 
 struct Target::State {
@@ -323,9 +343,8 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
         state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
-    auto points = is_line(function)
-                      ? resolve_line_query(query, *state.image, state.debug)
-                      : with_inlined(query, resolve_query(query, *state.image, state.debug));
+    auto points = is_line(function) ? resolve_line_query(query, *state.image, state.debug)
+                                    : resolve_with_inlined(query, *state.image, state.debug);
     return {std::move(points), query.distance};
   }
   return {resolve_in_archive(function, options), std::nullopt};

@@ -126,7 +126,7 @@ public:
                         .is_recorded = probe.is_recorded});
     CaptureSpec capture = request_.capture;
     add_known(points, capture);
-    if (auto added = add_types(points); !added) return fail(std::move(added).error());
+    if (auto added = add_types(points, cookies); !added) return fail(std::move(added).error());
     capture.filters = filter_.filters;
     capture.user = filter_.user;
     capture.return_instances = return_instances_.value_or(return_instance_layout{});
@@ -366,7 +366,10 @@ private:
   Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
     settings.sleepable = can_wait(settings);
     // Loading is safe on all kernels. The test runs meanwhile.
-    if (settings.sleepable) sleepable_test_.emplace(start_sleepable_test(mechanism));
+    if (!settings.sleepable)
+      sleepable_test_.reset();
+    else if (!sleepable_test_)
+      sleepable_test_.emplace(start_sleepable_test(mechanism));
     auto program = BuiltinProgram::load(settings);
     if (settings.sleepable && !(program && sleepable_test_->answer() == 1)) {
       output_.detail(program
@@ -390,10 +393,26 @@ private:
     return {};
   }
 
-  Result<void> add_types(std::vector<CapturePoint>& points) {
+  // Whether can_wait() will be true of a run that only reads values and sends them, if one of them
+  // is in memory. Nothing is lost if it is not: other runs are tested later.
+  bool will_wait_for_values(bool cookies) const {
+    const CaptureSpec& capture = request_.capture;
+    return !request_.no_fault && cookies && buffer_ == RecordBuffer::ring &&
+           program_kind(mechanism_) != ProgramKind::plain && capture.send_events &&
+           capture.stack == StackWalk::none && !capture.count_stacks && capture.groups.by.empty() &&
+           (filter_.filters & FILTER_BY_CGROUP) == 0;
+  }
+
+  Result<void> add_types(std::vector<CapturePoint>& points, bool cookies) {
     typed_.emplace(request_.probes.target_options.debug_places, request_.capture, points.size());
-    for (CapturePoint& point : points)
+    const bool may_wait = will_wait_for_values(cookies);
+    for (CapturePoint& point : points) {
       if (auto added = typed_->add(point); !added) return added;
+      // Tests the kernel while the types of further functions are read.
+      if (may_wait && !sleepable_test_ && point.prepared &&
+          std::ranges::any_of(point.prepared->readings, &reading::capacity))
+        sleepable_test_.emplace(start_sleepable_test(mechanism_));
+    }
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
     return typed_->check();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/caller_code.hpp"
 
+#include "process/proc.hpp"
 #include "resolve/in_process.hpp"
 #include "trace/diagnosis.hpp"
 #include "util/text.hpp"
@@ -175,7 +176,10 @@ bool CallerCode::is_probed(const Mapping& mapping) const {
 
 // The program knows only what is mapped, so a hit from code that is not described is undecided.
 void CallerCode::describe(pid_t pid) {
-  auto read = read_all_mappings(pid);
+  pid_t reader = pid;
+  auto read = read_all_mappings(reader);
+  if (read && read->empty()) // its main thread has ended
+    if (const auto thread = find_other_thread(pid)) read = read_all_mappings(reader = *thread);
   if (!read) return forget(pid);
   if (std::ranges::none_of(*read, [&](const Mapping& each) { return is_probed(each); }))
     return forget(pid);
@@ -187,7 +191,7 @@ void CallerCode::describe(pid_t pid) {
     if (std::pair key(FileKey(each.identity, each.path), each.offset.value);
         seen_.insert(key).second)
       added.push_back(std::move(key));
-  if (!added.empty()) learn_files(pid);
+  if (!added.empty()) learn_files(reader);
   if (has_ended(pid)) { // its files may not have been read
     for (const auto& key : added) seen_.erase(key);
     return forget(pid);

@@ -143,8 +143,10 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
         {ErrorKind::unsupported, "it is read for native functions of this architecture only"});
   File& file = open(point.binary);
   if (!file.debug) return add_untyped(probed, list, *file.problem);
-  const auto described = dwarf::describe_function(
-      *file.debug, make_code_point(point, file.frames ? &*file.frames : nullptr));
+  dwarf::CodePoint code = make_code_point(point, file.frames ? &*file.frames : nullptr);
+  code.with_declaration = false;
+  code.with_result = moments_.exit;
+  const auto described = dwarf::describe_function(*file.debug, code);
   if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "none covers this code"});
   const dwarf::FunctionInfo& info = *described;
   TypedPlace place{.function = &info, .address = point.address};

@@ -16,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   visit_records(ring, *tail, *tail + ring.size(), [&](Bytes record) {
     seen += record.size();
     lost_records(record);
+    static_cast<void>(parse_thread_end(record));
     const auto event = parse_mapping_record(record);
     if (event && (event->pid <= 0 || event->mapping.path.size() > record.size())) std::abort();
     if (event && event->kind == MappingEvent::Kind::mapped &&

@@ -18,6 +18,7 @@ filter_scenarios() {
   scenario 'filters of callers find the caller of a return' filters_callers_of_returns
   scenario 'filters of callers know libraries inside archives' filters_callers_in_archive
   scenario 'filters of callers follow children and later processes' filters_callers_of_children
+  scenario 'filters of callers outlast the main thread of a process' filters_callers_of_threads
   scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
   scenario 'filters of callers say what cannot be known' filters_callers_refused
   for mechanism in multi perf perf-ioctl tracefs; do
@@ -243,6 +244,16 @@ filters_callers_of_children() {
     "$FIXTURES/callers" callers_take -- sh -c "$FIXTURES/callers wait & pid=\$!; sleep 1; kill -USR1 \$pid; wait" >out 2>err ||
     fail "attach fails: $(cat err)"
   expect_equal 'calls' 20 "$(count_records event)"
+}
+
+filters_callers_of_threads() {
+  start_program callers "$FIXTURES/callers" outlive
+  start_attach -j -d 60 -p "$started_pid" --args 'number:s64@arg0' --if 'caller == callers_first' \
+    "$FIXTURES/callers" callers_take
+  let_it_call callers "$started_pid"
+  attach_ends_with 0
+  expect_equal 'calls' 11 "$(count_records event)"
+  expect_equal 'lost' '' "$(records lost)"
 }
 
 filters_callers_undecided() {

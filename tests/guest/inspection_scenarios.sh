@@ -10,6 +10,7 @@ inspection_scenarios() {
   scenario 'a warning says once that clones may have other arguments' warns_of_clones
   scenario 'strings are whole, truncated or errors, but not empty if memory is unreadable' shows_strings
   scenario '--max-string is the most that is shown of a string' limits_strings
+  scenario 'a string has at most as many bytes as another argument says, unless it is negative' limits_strings_by_arguments
   scenario 'buffers are as long as another argument says, up to the limit' shows_buffers
   scenario 'a buffer whose length cannot be read is an error' shows_buffers_without_length
   scenario 'values behind a pointer, text inside a structure' shows_memory
@@ -213,6 +214,26 @@ limits_strings() {
 8 "abcdefghijklmnopqrs"...
 9 "abcdefghijklmnopqrs"
 END
+}
+
+limits_strings_by_arguments() {
+  watch_values take_text --args 'which:s64,text:str[..which]'
+  expect_values take_text <<'END'
+1 "p"
+2 ""
+3 "xxx"
+4 null "null pointer"
+5 "last "
+6 "last o"
+7 "hä€ "
+8 "abcdefgh"
+9 "abcdefghi"
+10 null "memory at 0x10 cannot be read"
+END
+  "$UPROBECTL" attach -d 60 --args 'number:s64,text:str[..number]' --if 'number < -6' --thread alpha \
+    "$FIXTURES/filtered" filtered_take -- "$FIXTURES/filtered" >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'values' 'number=-8 text="abab"
+number=-7 text="aabab"' "$(cut -f 6 out)"
 }
 
 shows_buffers() {

@@ -7,6 +7,7 @@
 typed_scenarios() {
   scenario 'parameters have the names and types of the source' shows_parameters
   scenario 'results have their types, and memory that the caller provides is followed' shows_results
+  scenario 'a tail call has no result, the called function that of its type' shows_tail_calls
   scenario 'JSON has nested objects with the names of the source' writes_typed_json
   scenario '--args none shows registers' shows_registers_on_demand
   scenario '--args picks values as the source names them' picks_values
@@ -30,6 +31,37 @@ attach_to() { # PROGRAM OPTION… FUNCTION…
   program=$FIXTURES/types/$1
   shift
   "$UPROBECTL" attach -d 60 "$@" -- "$program" >out 2>err || fail "attach fails: $(cat err)"
+}
+
+# Each call as FUNCTION(PARAMETERS) RESULT, in the order of the returns.
+calls() {
+  awk -F '\t' '{ print $5, $7 }' out
+}
+
+shows_tail_calls() {
+  attach_to types-tails --latency "$FIXTURES/types/types-tails" 'tails::*'
+  expect_equal 'calls' 'tails::make(x=1, y=2) left by a tail call
+tails::swap(x=2, y=3) = {x=3, y=2}
+tails::choose(number=1) left by a tail call
+tails::pick(number=2) = Color::green
+tails::choose(number=-1) = Color::red
+tails::forward(number=3) left by a tail call
+tails::ignore(number=4) returned' "$(calls)"
+  attach_to types-tails --latency --args ret "$FIXTURES/types/types-tails" tails::make tails::choose
+  expect_equal 'results' 'tails::make(int, int) left by a tail call
+tails::choose(int) left by a tail call
+tails::choose(int) = Color::red' "$(calls)"
+  # A condition on a result that does not exist yet does not hold.
+  attach_to types-tails --latency --if 'ret.x == 3' "$FIXTURES/types/types-tails" tails::make tails::swap
+  expect_equal 'calls with a condition' 'tails::swap(x=2, y=3) = {x=3, y=2}' "$(calls)"
+  attach_to types-tails -j --latency "$FIXTURES/types/types-tails" tails::make
+  expect_match 'the record' '"return_value":null,"left_by":"tail_call"' "$(cat out)"
+  # The kernel's return probe is hit when the called function returns to the caller.
+  attach_to types-tails --latency --return-at trampoline "$FIXTURES/types/types-tails" tails::make tails::choose tails::forward
+  expect_equal 'calls by a trampoline' 'tails::make(x=1, y=2) = {x=3, y=2}
+tails::choose(number=1) = Color::green
+tails::choose(number=-1) = Color::red
+tails::forward(number=3) returned' "$(calls)"
 }
 
 # The function of one event with its parameters, and its result.

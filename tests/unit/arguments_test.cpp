@@ -16,6 +16,32 @@ std::string error_of(std::string_view text) {
 
 } // namespace
 
+TEST_CASE("a string may be limited by another argument") {
+  const auto list = parse_arguments("sql:str[..size],size:s32");
+  REQUIRE(list);
+  CHECK(list->arguments[0].type == ArgumentType::string);
+  CHECK(list->arguments[0].length_from == "size");
+  CHECK(error_of("sql:str[..size]") == "'size': the list has no argument of this name");
+  CHECK(error_of("sql:str[..4]").find("invalid length") != std::string::npos);
+  CHECK(error_of("data:buf[..size],size:s32").find("invalid length") != std::string::npos);
+}
+
+TEST_CASE("an error in a list tells the character at which the wrong part begins") {
+  const auto wrong_part = [](std::string_view text) {
+    std::optional<std::size_t> at;
+    CHECK_FALSE(parse_arguments(text, &at));
+    return at ? std::string(text.substr(*at)) : "the list";
+  };
+  CHECK(wrong_part("fd:s32,1a:u8") == "1a:u8");
+  CHECK(wrong_part("fd:s32,a:u33,b:u8") == "u33,b:u8");
+  CHECK(wrong_part("fd:s32,a:u8@nowhere,b:u8") == "nowhere,b:u8");
+  CHECK(wrong_part("fd:s32,a:u8@arg0+8->x->3,b:u8") == "x->3,b:u8");
+  CHECK(wrong_part("fd:s32,a:u8@arg0+") == "");
+  CHECK(wrong_part("f=fd:s32,,b:u8") == ",b:u8");
+  CHECK(wrong_part("a:u8{x},b:u8") == "u8{x},b:u8");
+  CHECK(wrong_part("a:u8,a:u8") == "the list");
+}
+
 TEST_CASE("arguments count by position, ret is the return value") {
   const auto list = parse_arguments("fd:s32,buf:ptr,n:u64,ret:s64");
   REQUIRE(list);

@@ -120,7 +120,7 @@ TEST_CASE("programs with cookies add what Linux 5.15 has") {
 TEST_CASE("the sleepable program waits for memory, and uses no maps that it may not use") {
   const Needs needs = needs_of(builtin_ring_sleepable());
   CHECK(newer(needs.helpers, old_helpers, ring_helpers) ==
-        Set{BPF_FUNC_get_attach_cookie, BPF_FUNC_copy_from_user});
+        Set{BPF_FUNC_get_attach_cookie, BPF_FUNC_copy_from_user, BPF_FUNC_loop}); // Linux 5.17
   CHECK_FALSE(needs.helpers.contains(BPF_FUNC_get_stackid));
   CHECK_FALSE(needs.helpers.contains(BPF_FUNC_current_task_under_cgroup));
   CHECK_FALSE(needs.helpers.contains(BPF_FUNC_perf_event_output));

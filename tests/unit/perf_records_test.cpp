@@ -98,6 +98,19 @@ TEST_CASE("processes that begin and end are reported, threads are not") {
   CHECK_FALSE(parse_mapping_record(as_bytes(task(4, 50, 40, 52, 40))));
 }
 
+TEST_CASE("the end of a thread is told from that of its process") {
+  const auto end = parse_thread_end(as_bytes(task(4, 50, 40, 52, 40)));
+  REQUIRE(end);
+  CHECK(end->pid == 50);
+  CHECK(end->tid == 52);
+  CHECK(end->time_ns == 777);
+  CHECK_FALSE(parse_thread_end(as_bytes(task(4, 50, 40, 50, 40))));
+  CHECK_FALSE(parse_thread_end(as_bytes(task(7, 50, 50, 52, 50))));
+  const std::string whole = task(4, 50, 40, 52, 40);
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    CHECK_FALSE(parse_thread_end(as_bytes(whole.substr(0, size))));
+}
+
 TEST_CASE("a comm record is a new program only with the exec flag") {
   std::string content;
   put(content, 50, 4);

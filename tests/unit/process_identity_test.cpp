@@ -3,8 +3,11 @@
 #include "uprobectl/process.hpp"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
+#include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +30,32 @@ TEST_CASE("an Android process is named by its whole name") {
   CHECK(matches_process_name("com.example.player:remote", "e.player:remote", arguments));
   CHECK(matches_process_name("e.player:remote", "e.player:remote", arguments));
   CHECK_FALSE(matches_process_name("com.example.player", "e.player:remote", arguments));
+}
+
+TEST_CASE("a process whose main thread has ended has another thread") {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pthread_t thread;
+    const auto wait = [](void*) -> void* {
+      for (;;) ::pause();
+    };
+    if (::pthread_create(&thread, nullptr, wait, nullptr) != 0) ::_exit(1);
+    ::syscall(SYS_exit, 0); // ends this thread; pthread_exit() would unwind the test
+  }
+  const auto state = [&] {
+    return parse_state(try_read_pseudo_file(proc_path(child, "stat")).value_or(""));
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (state() != 'Z' && std::chrono::steady_clock::now() < end) ::usleep(1000);
+  CHECK(state() == 'Z');
+  const pid_t thread = find_other_thread(child).value_or(child);
+  CHECK(thread != child);
+  CHECK_FALSE(find_other_thread(child, [&](pid_t each) { return each == thread; }));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK_FALSE(find_other_thread(child));
 }
 
 TEST_CASE("a process without arguments is named by its comm only") {

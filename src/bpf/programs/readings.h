@@ -157,6 +157,17 @@ static __always_inline __u64 buffer_length(const struct probe_record* record,
   return units * reading->element_size;
 }
 
+/* The capacity for a string with its NUL. */
+static __always_inline __u64 string_capacity(const struct probe_record* record,
+                                             const struct reading* reading) {
+  __u64 capacity = reading->capacity;
+  if (!(settings.reading_features & USES_LENGTH_FROM) || reading->length_from == 0) return capacity;
+  struct reading_result* most = find_result(record, reading->length_from);
+  if (!most || most->status < 0 || (__s64)most->value < 0) return capacity;
+  __u64 limit = most->value + 1;
+  return limit < capacity ? limit : capacity;
+}
+
 /* Reads the string or buffer at *number into the record. Returns the number of bytes or a negative
  * errno, and in *number what reading_result::value documents. */
 static __always_inline long read_memory(struct probe_record* record, const struct reading* reading,
@@ -172,8 +183,13 @@ static __always_inline long read_memory(struct probe_record* record, const struc
   HIDE_VALUE(offset);
   void* into = (void*)record + offset;
   __u32 form = reading->form;
-  if (reads_form(READ_STRING) && form == READ_STRING)
+  if (reads_form(READ_STRING) && form == READ_STRING) {
+    capacity = string_capacity(record, reading);
+    HIDE_VALUE(capacity);
+    if (capacity > settings.max_capacity) return INVALID_ARGUMENT;
+    HIDE_VALUE(capacity);
     return read_user_string(into, capacity, *number);
+  }
   if (reads_form(READ_BYTES) && form == READ_BYTES)
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
   struct text_place text = {};
@@ -198,27 +214,58 @@ static __always_inline int is_missed(const struct reading* reading,
 #endif
 }
 
+/* Evaluates a reading into the record if it is of this moment. `index`: below max_readings. */
+static __always_inline void read_one(struct probe_record* record, struct registers* regs,
+                                     const struct capture_plan* plan, __u32 moment, __u64 index) {
+  const struct reading* reading = &plan->readings[index];
+  struct reading_result* result = (struct reading_result*)(record + 1) + index;
+  int again = is_missed(reading, result, moment);
+  if (reading->moment != moment && !again) return;
+  __u64 number = 0;
+  long status = 0;
+  if (again && reading->base_from == 0)
+    number = result->value; /* the address */
+  else
+    status = read_number(reading, regs, record, &number);
+  if (settings.max_capacity > 0 && status == 0) {
+    status = read_memory(record, reading, &number);
+    if (status == BAD_ADDRESS) status = MEMORY_MISSED;
+  }
+  result->status = status;
+  result->value = number;
+}
+
+#ifdef SLEEPABLE
+struct reading_loop {
+  struct probe_record* record;
+  struct registers* regs;
+  const struct capture_plan* plan;
+  __u32 moment;
+};
+
+/* Called by bpf_loop(), whose callbacks return 0 to continue and 1 to end. */
+static __noinline long read_next(__u64 index, struct reading_loop* loop) {
+  HIDE_VALUE(index);
+  if (index >= settings.max_readings) return 1;
+  HIDE_VALUE(index);
+  read_one(loop->record, loop->regs, loop->plan, loop->moment, index);
+  return 0;
+}
+#endif
+
 /* Evaluates the readings of this moment into the record. */
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
                                      const struct capture_plan* plan, __u32 moment) {
+#ifdef SLEEPABLE
+  /* The verifier walks the code of bpf_loop() (Linux 5.17) for one reading, that of a loop for each
+   * of them. */
+  struct reading_loop loop = {.record = record, .regs = regs, .plan = plan, .moment = moment};
+  bpf_loop(plan->reading_count, read_next, &loop, 0);
+#else
 #pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MAX_READINGS; i++) {
     if (i >= settings.max_readings || i >= plan->reading_count) break;
-    const struct reading* reading = &plan->readings[i];
-    struct reading_result* result = (struct reading_result*)(record + 1) + i;
-    int again = is_missed(reading, result, moment);
-    if (reading->moment != moment && !again) continue;
-    __u64 number = 0;
-    long status = 0;
-    if (again && reading->base_from == 0)
-      number = result->value; /* the address */
-    else
-      status = read_number(reading, regs, record, &number);
-    if (settings.max_capacity > 0 && status == 0) {
-      status = read_memory(record, reading, &number);
-      if (status == BAD_ADDRESS) status = MEMORY_MISSED;
-    }
-    result->status = status;
-    result->value = number;
+    read_one(record, regs, plan, moment, i);
   }
+#endif
 }
