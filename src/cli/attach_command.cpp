@@ -274,7 +274,7 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
 ExitCode attach(const OptionParser& parser, const AttachOptions& options,
                 const CommonOptions& common, const AttachRequest& request) {
   auto opened = SavedOutput::open(parser, common, {.instruction = options.instruction},
-                                  options.save, request);
+                                  options.save, make_question(request));
   if (!opened) return finish_with(opened.error(), common);
   Output& output = opened->output();
   const Debuginfod debuginfod(common.debuginfod, output);
@@ -310,6 +310,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   if (tasks.file.config) {
     auto dex = make_dex_search(std::move(options.dex));
     if (!dex) return finish_with(dex.error(), common);
+    tasks.save = std::move(options.save);
     return attach_task_file(parser, *parsed, tasks, command_line("attach", arguments),
                             {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
                             common);
