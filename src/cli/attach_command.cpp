@@ -303,7 +303,7 @@ ExitCode attach(const OptionParser& parser, const AttachOptions& options,
                 const CommonOptions& common, const AttachRequest& request,
                 std::vector<std::string> kept = {}) {
   auto opened = SavedOutput::open(parser, common, {.instruction = options.instruction},
-                                  options.save, request);
+                                  options.save, make_question(request));
   if (!opened) return finish_with(opened.error(), common);
   Output& output = opened->output();
   const Debuginfod debuginfod(common.debuginfod, output);
@@ -363,6 +363,7 @@ ExitCode run_attach(std::span<const std::string_view> typed) {
   if (tasks.file.config) {
     auto dex = make_dex_search(std::move(options.dex));
     if (!dex) return finish_with(dex.error(), common);
+    tasks.save = std::move(options.save);
     return attach_task_file(parser, *parsed, tasks, command_line("attach", typed),
                             {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
                             common);

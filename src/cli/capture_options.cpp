@@ -186,10 +186,10 @@ private:
     if (!by.measures_latency) by.measured = options_.measured;
     if (capture_.arguments.empty()) {
       auto implied = implied_arguments(by);
-      if (!implied) return wrong_value("--by: ", std::move(implied).error());
+      if (!implied) return wrong_value("", std::move(implied).error());
       capture_.arguments.push_back(std::move(*implied));
     } else if (auto limited = limit_arguments(by, capture_.arguments); !limited) {
-      return wrong_value("--by: ", std::move(limited).error());
+      return wrong_value("", std::move(limited).error());
     }
     if (!options_.max_string_bytes) capture_.max_string_bytes = max_group_string(by);
     const bool at_return = by.reads_result() || by.measures_latency;
@@ -260,6 +260,14 @@ private:
         std::ranges::any_of(capture_.filter.terms, [&](const ConditionSpec& term) {
           return term.fact == COMPARE_LATENCY && !is_declared(term);
         });
+    if (has_latency && request_.graph)
+      return wrong("--if: a tree shows a call before its latency is known: use --min-latency");
+    // What is compared, the name of the thread too, may change until the return.
+    if (request_.graph)
+      capture_.entry_decides = request_.graph->entry_decides =
+          !options_.conditions.empty() ||
+          std::ranges::find(capture_.filter.terms, COMPARE_THREAD_NAME, &ConditionSpec::fact) !=
+              capture_.filter.terms.end();
     if (has_latency && !request_.probes.static_probes) capture_.pair_calls = true;
     return {};
   }

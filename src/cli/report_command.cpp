@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture_options.hpp"
 #include "console.hpp"
+#include "debuginfod.hpp"
 #include "option_values.hpp"
 #include "trace/saved_report.hpp"
+
+#include <cerrno>
+#include <sys/stat.h>
 
 namespace uprobectl::cli {
 
@@ -34,11 +38,19 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
   parser.bind("--report", graph.reports);
   parser.bind("--report-sort", column);
   parser.bind("--report-function", report.function);
+  std::vector<std::string> places;
+  bind_debug_options(parser, places, common);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
   if (words.size() != 1) return finish_with(parser.usage_error("expected one FILE"), common);
   request.path = words.front();
+  for (const std::string& place : places) {
+    struct stat status{};
+    if (::stat(place.c_str(), &status) != 0)
+      return finish_with(system_error(errno, place).within("--debug-dir"), common);
+  }
+  if (!places.empty() || common.debuginfod) request.names = {.places = std::move(places)};
   if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
   request.exports = common.exports;
   const auto add_export = [&](const auto& path, ExportFormat format, const char* option) {
@@ -70,6 +82,7 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
   request.hides_events = (folded || flame_graph) && !common.json && !common.output;
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
+  const Debuginfod debuginfod(common.debuginfod, **output);
   if (const auto reported = report_saved_run(request, **output); !reported)
     (*output)->fail(reported.error(), request.path);
   return finish(**output);

@@ -24,6 +24,21 @@ std::optional<saved::GraphQuestion> make_graph_question(const AttachRequest& req
                                   static_cast<std::uint64_t>(graph.min_latency.count())};
 }
 
+// A pipe could block the run, except that to a workstation, which is always read.
+Result<UniqueFd> open_saved(const std::string& path) {
+  struct stat status{};
+  if (workstation_with(path) == nullptr && ::stat(path.c_str(), &status) == 0 &&
+      !S_ISREG(status.st_mode))
+    return fail(Error{ErrorKind::usage, path + ": --save needs a regular file"}.hint(
+        "write to a pipe with: --save -"));
+  constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+  UniqueFd file = open_user_file(path, flags, 0600);
+  if (!file) return fail(system_error(errno, "cannot write " + path));
+  return file;
+}
+
+} // namespace
+
 saved::RunQuestion make_question(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   return {.version = UPROBECTL_VERSION,
@@ -41,25 +56,14 @@ saved::RunQuestion make_question(const AttachRequest& request) {
           .sends_latencies = request.aggregates.histograms && capture.measure_latency};
 }
 
-// A pipe could block the run, except that to a workstation, which is always read.
-Result<UniqueFd> open_saved(const std::string& path) {
-  struct stat status{};
-  if (workstation_with(path) == nullptr && ::stat(path.c_str(), &status) == 0 &&
-      !S_ISREG(status.st_mode))
-    return fail(Error{ErrorKind::usage, path + ": --save needs a regular file"}.hint(
-        "write to a pipe with: --save -"));
-  constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
-  UniqueFd file = open_user_file(path, flags, 0600);
-  if (!file) return fail(system_error(errno, "cannot write " + path));
-  return file;
+saved::RunQuestion make_task_question(std::string title) {
+  return {.version = UPROBECTL_VERSION, .arch = host_arch, .command = std::move(title)};
 }
-
-} // namespace
 
 Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOptions& common,
                                       const TextStyle& style,
                                       const std::optional<std::string>& save,
-                                      const AttachRequest& request) {
+                                      const saved::RunQuestion& question) {
   SavedOutput made;
   const bool to_stdout = save == "-";
   if (to_stdout && (common.json || common.output))
@@ -80,7 +84,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   made.output_ = std::move(*output);
   if (!save) return made;
   OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
-  made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, make_question(request));
+  made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, question);
   made.output_->copy_to(*made.writer_);
   return made;
 }

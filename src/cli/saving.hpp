@@ -8,14 +8,18 @@
 
 namespace uprobectl::cli {
 
+saved::RunQuestion make_question(const AttachRequest& request);
+// Of the run of a task file; `title` is the command line.
+saved::RunQuestion make_task_question(std::string title);
+
 // The output of a run, and its copy in a file.
 class SavedOutput {
 public:
-  // Opens the output, and the file of --save if there is one. `save`: "-" is stdout, which then has
-  // nothing else.
+  // Opens the output, and the file of --save if there is one, which begins with the question.
+  // `save`: "-" is stdout, which then has nothing else.
   static Result<SavedOutput> open(const OptionParser& parser, const CommonOptions& common,
                                   const TextStyle& style, const std::optional<std::string>& save,
-                                  const AttachRequest& request);
+                                  const saved::RunQuestion& question);
 
   Output& output() { return *output_; }
 

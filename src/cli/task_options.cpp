@@ -3,6 +3,7 @@
 
 #include "output/export_file.hpp"
 #include "requests.hpp"
+#include "saving.hpp"
 #include "target_options.hpp"
 #include "uprobestats/statsd.hpp"
 
@@ -94,9 +95,9 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
         common);
   if (auto checked = check_exports(parser, common.exports, common.output); !checked)
     return finish_with(checked.error(), common);
-  const auto opened = open_output(common);
+  auto opened = SavedOutput::open(parser, common, {}, options.save, make_task_question(title));
   if (!opened) return finish_with(opened.error(), common);
-  Output& output = **opened;
+  Output& output = opened->output();
   const auto end = [&](const Error& error) {
     output.fail(error, options.file.config);
     return finish(output);

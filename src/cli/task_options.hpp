@@ -31,6 +31,7 @@ struct TaskRunOptions {
   bool wait = false;
   bool all_or_nothing = false;
   std::optional<std::string> statsd; // --statsd, the socket
+  std::optional<std::string> save;   // --save, which is one of all runs
 };
 void bind_task_run_options(OptionParser& parser, TaskRunOptions& options);
 

@@ -28,18 +28,17 @@ CallTree::Key CallTree::key_of(const Stack& stack) {
   return {.pid = stack.pid, .outermost = stack.calls.front().stack_pointer};
 }
 
-void CallTree::take(const Event& event) {
-  if (event.kind != EventKind::entry && event.kind != EventKind::on_return) return;
+bool CallTree::take(const Event& event) {
+  if (event.kind != EventKind::entry && event.kind != EventKind::on_return) return true;
   note_losses(event);
   AreaAtHit at_hit;
   auto stack = find(event, at_hit);
   if (stack != stacks_.end() && stack->tid != event.tid && !change_thread(stack, event))
     stack = stacks_.end();
   if (stack != stacks_.end()) stacks_.splice(stacks_.begin(), stacks_, stack);
-  if (event.kind == EventKind::entry)
-    enter(stack, event, at_hit);
-  else
-    leave(stack, event);
+  if (event.kind == EventKind::on_return) return leave(stack, event);
+  enter(stack, event, at_hit);
+  return true;
 }
 
 void CallTree::note_losses(const Event& event) {
@@ -162,25 +161,40 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
     close_all(std::prev(stacks_.end()), CallEnd::lost, event.time_ns);
 }
 
-void CallTree::leave(Stacks::iterator stack, const Event& event) {
+// Whether the function that returns is not in the tree, and may have been called by the innermost
+// call as a tail call. With uretprobes the innermost call then returns right after it.
+bool CallTree::is_tail_call_of_innermost(const Stack& stack, const Event& event) const {
+  const auto is_at_hit = [&](const OpenCall& call) {
+    return call.stack_pointer == event.stack_pointer;
+  };
+  return by_trampoline_ && is_at_hit(stack.calls.back()) &&
+         std::ranges::none_of(stack.calls, [&](const OpenCall& call) {
+           return is_at_hit(call) && call.probe == event.probe;
+         });
+}
+
+bool CallTree::leave(Stacks::iterator stack, const Event& event) {
   if (stack == stacks_.end()) {
     unmatched(event, 0);
-    return;
+    return false;
   }
   const Key key = key_of(*stack);
   bool is_matched = false;
   while (!stack->calls.empty() && !is_matched) {
     const OpenCall& innermost = stack->calls.back();
-    if (innermost.stack_pointer > event.stack_pointer) break;
+    if (innermost.stack_pointer > event.stack_pointer || is_tail_call_of_innermost(*stack, event))
+      break;
     is_matched = innermost.stack_pointer == event.stack_pointer && innermost.probe == event.probe;
     close_innermost(*stack, is_matched ? CallEnd::returned : CallEnd::no_return_seen, event.time_ns,
                     is_matched ? &event : nullptr);
   }
   if (!is_matched) unmatched(event, stack->calls.size());
   forget_if_empty(stack, key);
+  return is_matched;
 }
 
 void CallTree::unmatched(const Event& event, std::size_t depth) {
+  if (leaves_out_) return;
   for (CallVisitor* const visitor : visitors_)
     visitor->unmatched(event, static_cast<std::uint32_t>(depth));
 }

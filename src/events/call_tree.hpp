@@ -102,9 +102,13 @@ public:
   // the called one, so calls with the same stack pointer nest.
   void set_by_trampoline(bool by_trampoline) { by_trampoline_ = by_trampoline; }
 
+  // Calls without an entry were left out on purpose: visitors do not receive their returns.
+  void set_leaves_out(bool leaves_out) { leaves_out_ = leaves_out; }
+
   // Takes entries and returns with CaptureSpec::nest_calls; ignores other events. Those of a thread
-  // must come in the order of their times.
-  void take(const Event& event);
+  // must come in the order of their times. Returns false for the return of a call whose entry was
+  // not seen.
+  bool take(const Event& event);
   // Closes all open calls as `lost`.
   void lose_all(std::uint64_t time_ns);
   // Closes all open calls as `run_ended`.
@@ -145,7 +149,8 @@ private:
   // Returns false if the stack is gone: its thread had ended.
   bool change_thread(Stacks::iterator stack, const Event& event);
   void enter(Stacks::iterator stack, const Event& event, const AreaAtHit& at_hit);
-  void leave(Stacks::iterator stack, const Event& event);
+  bool leave(Stacks::iterator stack, const Event& event); // false: no such call is open
+  bool is_tail_call_of_innermost(const Stack& stack, const Event& event) const;
   bool closes_equal(const OpenCall& call, const Event& event) const;
   void close_innermost(Stack& stack, CallEnd end, std::uint64_t end_ns, const Event* exit);
   void close_all(Stacks::iterator stack, CallEnd end, std::uint64_t end_ns);
@@ -157,6 +162,7 @@ private:
   FindArea find_area_;
   IsRunning is_running_;
   bool by_trampoline_ = false;
+  bool leaves_out_ = false;
   Stacks stacks_;
   std::map<Key, Stacks::iterator> by_key_;
   std::map<std::uint32_t, std::uint64_t> lost_by_thread_; // those that are not 0

@@ -125,6 +125,16 @@ FilterCompiler::find_moments(const FilterExpression& expression,
     return {};
   }
   const UsedMoments used = moments_of(expression.root, terms);
+  if (capture_->entry_decides) {
+    if (used.exit)
+      return fail(Error{ErrorKind::usage,
+                        fmt::format("--if {}: a tree shows a call before its result and its "
+                                    "duration are known",
+                                    in_single_quotes(expression.text))}
+                      .hint("compare values of the entry; --min-latency leaves out short calls"));
+    groups[MOMENT_ENTRY].push_back(&expression.root);
+    return {};
+  }
   if (used.entry && used.exit)
     return fail(Error{ErrorKind::usage,
                       fmt::format("--if {}: it compares values of the entry and of the return, "

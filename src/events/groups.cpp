@@ -29,6 +29,11 @@ bool declares(const ArgumentList& list, std::string_view name) {
          std::ranges::find(list.paths, name, &ValuePath::text) != list.paths.end();
 }
 
+std::string_view option_of(const GroupSpec& groups, std::string_view name) {
+  const bool is_key = std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end();
+  return is_key ? "--by" : "--measure";
+}
+
 // The addresses of a key are replaced (GROUP_ONLY_NULL), so errors must not show them.
 void hide_address(std::string& reason) {
   constexpr std::string_view before = "memory at 0x1 ";
@@ -123,7 +128,7 @@ Result<ArgumentList> implied_arguments(const GroupSpec& groups) {
     return list;
   for (const std::string& name : names) {
     auto path = parse_value_path(name);
-    if (!path) return fail(std::move(path).error());
+    if (!path) return fail(std::move(path).error().within(option_of(groups, name)));
     list.paths.push_back(std::move(*path));
   }
   return list;
@@ -135,7 +140,9 @@ Result<void> limit_arguments(const GroupSpec& groups, std::vector<ArgumentList>&
   for (const std::string& name : names)
     if (!parse_source_name(name) &&
         std::ranges::none_of(lists, [&](const auto& list) { return declares(list, name); }))
-      return fail(ErrorKind::usage, in_single_quotes(name) + " is not among the values of --args");
+      return fail(
+          Error{ErrorKind::usage, in_single_quotes(name) + " is not among the values of --args"}
+              .within(option_of(groups, name)));
   for (ArgumentList& list : lists)
     std::erase_if(list.paths, [&](const ValuePath& path) {
       return std::ranges::find(names, path.text) == names.end();

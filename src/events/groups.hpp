@@ -36,11 +36,11 @@ constexpr std::size_t max_group_values = 8;
 Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared);
 
 // Returns the list of arguments to capture if there are no others: ArgumentList::is_implied.
-// Fails with `usage` if a value is neither a fact nor a path.
+// Fails with `usage`, and names the option, if a value is neither a fact nor a path.
 Result<ArgumentList> implied_arguments(const GroupSpec& groups);
 
-// Removes the paths that are not asked for from the lists. Fails with `usage` if a value is in none
-// of them.
+// Removes the paths that are not asked for from the lists. Fails with `usage`, and names the
+// option, if a value is in none of them.
 Result<void> limit_arguments(const GroupSpec& groups, std::vector<ArgumentList>& lists);
 
 // Returns how many bytes of a string can be in a key with these values.

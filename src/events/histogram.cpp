@@ -66,7 +66,7 @@ std::int64_t percentile(const Histogram& histogram, unsigned percent) {
   return histogram.max;
 }
 
-void add(Histogram& to, std::uint64_t number) {
+void add_number(Histogram& to, std::uint64_t number) {
   const auto value = static_cast<std::int64_t>(
       std::min<std::uint64_t>(number, std::numeric_limits<std::int64_t>::max()));
   to.min = to.count == 0 ? value : std::min(to.min, value);

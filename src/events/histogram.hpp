@@ -26,7 +26,7 @@ std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram);
 std::int64_t percentile(const Histogram& histogram, unsigned percent);
 
 // Adds a number.
-void add(Histogram& to, std::uint64_t number);
+void add_number(Histogram& to, std::uint64_t number);
 
 // Adds the numbers of `more`.
 void add(Histogram& to, const Histogram& more);

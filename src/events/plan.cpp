@@ -3,6 +3,7 @@
 
 #include "events/argument_lists.hpp"
 #include "events/filter_program.hpp"
+#include "events/group_selection.hpp"
 #include "events/java_method.hpp"
 #include "events/plan_layout.hpp"
 #include "events/readings.hpp"
@@ -40,29 +41,6 @@ std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe)
   const StaticArgument& argument = probe->arguments[spec.source.number];
   const std::string problem = unreadable_reason(argument);
   return problem.empty() ? problem : argument.raw + ": " + problem;
-}
-
-// Returns why the argument with the length of a buffer cannot be read; empty if it can.
-std::string length_problem(const ArgumentSpec& spec, std::span<const PlannedArgument> list) {
-  if (!spec.length_from) return {};
-  const auto length = std::ranges::find_if(
-      list, [&](const PlannedArgument& each) { return each.spec.name == *spec.length_from; });
-  if (length == list.end())
-    return "its length " + *spec.length_from + " is not an argument of this probe";
-  if (!length->problem.empty() || is_floating(length->spec.type))
-    return "its length " + *spec.length_from + " cannot be read";
-  return {};
-}
-
-// Assigns readings in order, integers first, because the lengths of buffers are among them.
-std::vector<PlannedArgument> assign_readings(std::vector<PlannedArgument> planned) {
-  for (PlannedArgument& each : planned)
-    if (each.problem.empty()) each.problem = length_problem(each.spec, planned);
-  std::size_t next = 0;
-  for (const bool memory : {false, true})
-    for (PlannedArgument& each : planned)
-      if (each.problem.empty() && is_memory(each.spec.type) == memory) each.reading = next++;
-  return planned;
 }
 
 std::vector<PlannedArgument> plan_arguments(std::span<const ArgumentSpec> specs,
@@ -106,98 +84,6 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
   }
   return specs;
 }
-
-// How a value takes part in counts by values: enum group_part.
-record_u8 group_part_of(const GroupSpec& groups, const PlannedArgument& planned,
-                        const reading& how) {
-  const std::string& name = planned.spec.name;
-  const bool is_key = std::ranges::any_of(
-      groups.by, [&](const GroupValue& each) { return !each.fact && each.text == name; });
-  unsigned part = 0;
-  if (groups.measured == name) part |= GROUP_SUMMED;
-  if ((part & GROUP_SUMMED) != 0 && !is_key) part |= GROUP_OMITTED;
-  const bool is_address = how.form == READ_STRING || (how.form == READ_BYTES && !how.length_is_end);
-  // What only leads to another value: an address, or a length.
-  const bool is_step = !is_key && planned.spec.type == ArgumentType::ptr;
-  if (is_address || is_step) part |= GROUP_ONLY_NULL;
-  return static_cast<record_u8>(part);
-}
-
-std::vector<PlannedArgument>::const_iterator find_argument(const std::vector<PlannedArgument>& list,
-                                                           std::string_view name) {
-  return std::ranges::find_if(list, [&](const auto& each) { return each.spec.name == name; });
-}
-
-// Selects the values by which hits are counted, and the one that is summed.
-class GroupSelection {
-public:
-  explicit GroupSelection(const GroupSpec& groups) : groups_(groups), names_(groups.names()) {
-    if (groups.measured && std::ranges::find(names_, *groups.measured) == names_.end())
-      names_.push_back(*groups.measured);
-    found_.resize(names_.size());
-  }
-
-  // Keeps the selected arguments of a format and those that they need.
-  Result<RecordFormat> select(RecordFormat format) {
-    if (groups_.by.empty()) return format;
-    if (format.prepared > 0) {
-      found_.assign(found_.size(), true);
-      return format;
-    }
-    std::vector<PlannedArgument> selected;
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      const auto known = find_argument(format.arguments, names_[i]);
-      if (known != format.arguments.end()) {
-        selected.push_back(*known);
-      } else if (auto source = parse_source_name(names_[i])) {
-        PlannedArgument& added = selected.emplace_back();
-        added.spec.name = names_[i];
-        added.spec.source = std::move(*source);
-      } else {
-        continue;
-      }
-      found_[i] = true;
-      if (names_[i] == groups_.measured && selected.back().problem.empty() &&
-          (is_memory(selected.back().spec.type) || is_floating(selected.back().spec.type)))
-        return fail(ErrorKind::usage,
-                    "--measure: " + in_single_quotes(names_[i]) + " is not an integer");
-    }
-    for (const PlannedArgument& each : format.arguments) offered_.insert(each.spec.name);
-    for (std::size_t i = 0; i < selected.size(); ++i)
-      for (const auto& needed : {selected[i].spec.length_from, selected[i].spec.address_from})
-        if (needed && find_argument(selected, *needed) == selected.end())
-          if (const auto known = find_argument(format.arguments, *needed);
-              known != format.arguments.end())
-            selected.push_back(PlannedArgument(*known));
-    return RecordFormat{.arguments = assign_readings(std::move(selected))};
-  }
-
-  // Fails if a value is that of no probe.
-  Result<void> check() const {
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      if (found_[i]) continue;
-      Error error{ErrorKind::not_found,
-                  fmt::format("{}: no probed function has an argument {}",
-                              i < groups_.names().size() ? "--by" : "--measure",
-                              in_single_quotes(names_[i]))};
-      std::string offered;
-      for (const std::string& each : offered_) {
-        if (each.starts_with('&') || each.find(' ') != std::string::npos) continue;
-        offered += (offered.empty() ? "" : ", ") + each;
-      }
-      if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
-      return fail(std::move(error).hint("declare it with --args NAME:TYPE@argN, or count by arg0, "
-                                        "arg1, …, ret or a register"));
-    }
-    return {};
-  }
-
-private:
-  const GroupSpec& groups_;
-  std::vector<std::string> names_;
-  std::vector<bool> found_; // by the index in names_: at any probe
-  std::set<std::string> offered_;
-};
 
 // Makes the record formats, plans and settings of the points.
 class Planner {

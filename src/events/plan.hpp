@@ -37,6 +37,9 @@ struct CaptureSpec {
   bool on_return = false;
   bool pair_calls = false; // an entry and its return are one event or measurement
   bool nest_calls = false; // events say where on their stack they are, for CallTree
+  // With nest_calls: the filter is evaluated at entries only, and all returns are sent. CallTree
+  // knows those of calls that were left out.
+  bool entry_decides = false;
 
   bool send_events = true;                     // if false, hits are only counted and measured
   bool count_by_process = false;               // in addition to the counts by probe

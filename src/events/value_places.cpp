@@ -555,7 +555,11 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
   return made;
 }
 
-Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec& spec) {
+// What is done with a number.
+enum class NumberUse { compared, summed };
+
+Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec& spec,
+                                    NumberUse use) {
   const ValuePath& path = *spec.path;
   if (spec.type)
     return fail(path_error(path, ErrorKind::usage, "debug information gives its type, write none"));
@@ -574,12 +578,16 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
     *found = part_of(*found, *library->type, library->offset);
   if (spec.comparison == Comparison::matches) return make_text_condition(reader, *found, spec);
   const Type& type = *found->type;
+  const std::string_view verb = use == NumberUse::compared ? "compared" : "summed";
   if (type.kind() == TypeKind::floating)
     return fail(path_error(path, ErrorKind::unsupported,
-                           "floating-point numbers cannot be compared in the kernel"));
+                           fmt::format("floating-point numbers cannot be {} in the kernel", verb)));
   if (!is_number(type))
     return fail(path_error(path, ErrorKind::usage,
-                           fmt::format("only integers can be compared, this is {}", type.name())));
+                           fmt::format("only integers can be {}, this is {}", verb, type.name())));
+  if (use == NumberUse::summed && type.kind() == TypeKind::pointer)
+    return fail(path_error(path, ErrorKind::usage, "it is an address")
+                    .hint(fmt::format("name what it points to: '*{}', or a member", path.text)));
   const std::uint64_t size =
       found->bits ? (found->bits->offset + found->bits->size + 7) / 8 : type.size();
   auto number = size <= word_size ? reader.number(*found, size) : std::nullopt;
@@ -610,13 +618,13 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
 } // namespace
 
 Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec) {
-  auto made = make_condition(place, spec);
+  auto made = make_condition(place, spec, NumberUse::compared);
   if (!made) return fail(std::move(made).error().within(fmt::format("--if '{}'", spec.text)));
   return made;
 }
 
 Result<reading> make_typed_number(const TypedPlace& place, const ValuePath& path) {
-  auto made = make_condition(place, {.text = path.text, .path = path});
+  auto made = make_condition(place, {.text = path.text, .path = path}, NumberUse::summed);
   if (!made) return fail(std::move(made).error());
   return made->term.value;
 }

@@ -17,6 +17,8 @@ public:
 
   // The event, and what it borrows, is valid until the call returns.
   virtual void take(const Event& event) = 0;
+  // Whether the last event belongs to a call that was left out, so that it is not one of the run.
+  virtual bool leaves_out() const { return false; }
   // Events were lost since the last call.
   virtual void take(const LostRecord& lost) = 0;
   // Called at least each poll_timeout while the run lasts. `now_ns`: CLOCK_MONOTONIC.

@@ -101,6 +101,7 @@ public:
   void write_copy(const auto& record) {
     if (copy_ != nullptr) copy_->write(record);
   }
+  bool is_copied() const { return copy_ != nullptr; }
   // Also gives everything that the run writes to `copy`, which it borrows.
   void copy_to(RunRecordCopy& copy) { copy_ = &copy; }
   // Reports a failure of the copy once.

@@ -275,6 +275,12 @@ struct MessageRecord {
   std::string_view text;
 };
 
+// The name of a process, for what follows.
+struct ProcessNameRecord {
+  std::uint32_t pid = 0; // as in Event
+  std::string name;
+};
+
 // What CallTree has made of the next event, or of the end of the run.
 struct CallChange {
   enum class Kind : std::uint8_t {
@@ -321,6 +327,7 @@ public:
   virtual void write(const StackSample& sample) = 0;
   virtual void write(const MessageRecord& message) = 0;
   virtual void write(const CallChange& change) = 0;
+  virtual void write(const ProcessNameRecord& record) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
   // The run is over.

@@ -173,6 +173,7 @@ void describe(auto& io, Described<ProbeRecord> auto& record) {
      record.rate_limited);
 }
 void describe(auto& io, Described<LostRecord> auto& record) { io(record.count, record.reason); }
+void describe(auto& io, Described<ProcessNameRecord> auto& record) { io(record.pid, record.name); }
 void describe(auto& io, Described<SummaryRecord> auto& record) {
   io(record.events, record.lost, record.duration_ns, record.probes_hit, record.probes_silent,
      record.detached_cleanly, record.stacks, record.stacks_truncated, record.stacks_failed,

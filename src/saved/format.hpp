@@ -16,7 +16,7 @@ namespace uprobectl::saved {
 // The head is `magic` and the version, 4 bytes. The version rises with each change: older programs
 // reject newer files.
 constexpr std::string_view magic = "uprobrun";
-constexpr std::uint32_t format_version = 1;
+constexpr std::uint32_t format_version = 2;
 constexpr std::size_t head_bytes = magic.size() + 4;
 
 // A chunk is its kind and the length of its content, 4 bytes each, and the content.
@@ -43,8 +43,9 @@ enum class ChunkKind : std::uint32_t {
   error = 16,     // ErrorRecord
   message = 17,   // MessageRecord
   flush_rows = 18,
-  call = 20, // CallChange
-  end = 19,  // the run ended in order: always the last
+  end = 19,          // the run ended in order: always the last
+  call = 20,         // CallChange
+  process_name = 21, // ProcessNameRecord
 };
 
 // How the run has shown its calls.

@@ -135,6 +135,8 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return replay_record<MessageRecord>(content);
   case ChunkKind::call:
     return replay_call(content);
+  case ChunkKind::process_name:
+    return replay_record<ProcessNameRecord>(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return content.empty();
@@ -198,12 +200,41 @@ bool RunReader::add_place(Bytes content) {
   if (!fields.is_complete()) return false;
   if (number > 0) {
     place.module = modules_[number - 1].get();
+    find_name(frame, *place.module);
     place.module->add_frame(std::move(frame));
   }
   if (mappings_.empty() || mappings_.back() != mapping) mappings_.push_back(std::move(mapping));
   place.mapping = mappings_.back();
   places_.push_back(place);
   return true;
+}
+
+// The text is that of Module::frame(), with the path of the recorded module.
+void RunReader::find_name(symbolize::Frame& frame, const symbolize::Module& module) {
+  if (!symbols_ || !module.build_id() || !module.has_addresses() || !frame.positions.empty())
+    return;
+  symbolize::ReportedFrame wanted{
+      .number = frame.address.value, .path = module.path(), .build_id = module.build_id()};
+  if (module.entry()) wanted.entry = *module.entry();
+  const auto named = symbols_->name(wanted);
+  if (!named) {
+    const bool is_missing = !frame.function && named.error().kind != ErrorKind::no_code;
+    if (is_missing) warnings_.push_back(named.error().message);
+    return;
+  }
+  if (!named->frame->function) return;
+  frame.function = named->frame->function;
+  frame.text = frame.function->name_with_others();
+  if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);
+  frame.text += ' ';
+  symbolize::append_module_offset(frame.text, module.path(), wanted.entry, module.begin(),
+                                  frame.address);
+}
+
+std::vector<std::string> RunReader::take_warnings() {
+  std::vector<std::string> taken = std::exchange(warnings_, {});
+  if (symbols_) taken.insert(taken.end(), symbols_->warnings().begin(), symbols_->warnings().end());
+  return taken;
 }
 
 bool RunReader::read_probe(FieldReader& fields, const ProbePoint*& point) {

@@ -4,6 +4,7 @@
 
 #include "output/output.hpp"
 #include "saved/format.hpp"
+#include "symbolize/report_symbolizer.hpp"
 
 #include <deque>
 #include <set>
@@ -28,6 +29,12 @@ public:
   // nothing more can be added.
   Result<void> add(Bytes bytes);
 
+  // Call it before add(): frames get the names of files that are found by the build id of their
+  // module. Without such a file, and in frames with source positions, the names of the run stay.
+  void find_names(elf::DebugSearch where) { symbols_.emplace(std::move(where)); }
+  // Returns why frames have no name, and what was wrong with the files, since the last call.
+  std::vector<std::string> take_warnings();
+
   std::uint64_t whole_bytes() const { return whole_bytes_; } // up to the end of the last chunk
   bool is_in_chunk() const { return !pending_.empty(); }     // the file goes on
   bool has_ended() const { return has_ended_; }              // the run ended in order
@@ -51,6 +58,7 @@ private:
   bool add_probe(Bytes content);
   bool add_module(Bytes content);
   bool add_place(Bytes content);
+  void find_name(symbolize::Frame& frame, const symbolize::Module& module);
 
   RunReplay& replay_;
   std::string pending_; // the beginning of a chunk
@@ -59,6 +67,8 @@ private:
   bool has_begun_ = false;
   bool has_ended_ = false;
   Arch arch_ = host_arch;
+  std::optional<symbolize::ReportSymbolizer> symbols_;
+  std::vector<std::string> warnings_;
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
   std::deque<ProbePoint> probes_; // receivers keep their addresses
   std::vector<std::unique_ptr<symbolize::Module>> modules_;

@@ -178,6 +178,9 @@ void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::mes
 void RunWriter::write(const CallChange& change) {
   write_chunk(ChunkKind::call, number_probe(change.call.point), change);
 }
+void RunWriter::write(const ProcessNameRecord& record) {
+  write_chunk(ChunkKind::process_name, record);
+}
 void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
 
 Result<void> RunWriter::flush() {

@@ -28,6 +28,7 @@ public:
   void write(const StackSample& sample) override;
   void write(const MessageRecord& message) override;
   void write(const CallChange& change) override;
+  void write(const ProcessNameRecord& record) override;
   void flush_rows() override;
   Result<void> flush() override;
   void end() override;

@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
 
 namespace uprobectl {
 
@@ -60,6 +61,40 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
           .semaphores = semaphores,
           .kind = program.kind()};
 }
+
+// Gives the names of processes to the copy of an output, each before the first event of its
+// process.
+class ProcessNameCopy final : public EventSink {
+public:
+  ProcessNameCopy(const ProcessHistory& history, Output& output)
+      : history_(history), output_(output) {}
+
+  void take(const Event& event) override {
+    if (!output_.is_copied()) return;
+    if (known_.size() >= max_known) known_.clear();
+    const auto [known, is_new] = known_.try_emplace(event.pid, false);
+    if (is_new) known->second = write(event.pid);
+  }
+  void take(const LostRecord& /*lost*/) override {}
+  // Names may be known by now.
+  void finish() {
+    for (const auto& [pid, has_name] : known_)
+      if (!has_name) write(pid);
+  }
+
+private:
+  static constexpr std::size_t max_known = std::size_t{1} << 16;
+
+  bool write(std::uint32_t pid) {
+    const auto name = history_.find_name(static_cast<pid_t>(pid));
+    if (name) output_.write_copy(ProcessNameRecord{.pid = pid, .name = *name});
+    return name.has_value();
+  }
+
+  const ProcessHistory& history_;
+  Output& output_;
+  std::map<std::uint32_t, bool> known_; // whether a name was found
+};
 
 // A run. The caller starts and ends the command, whose pid is the only one in the filter.
 class AttachRun {
@@ -155,6 +190,13 @@ private:
     output_.status(text);
   }
 
+  void report_left_out() const {
+    std::uint64_t left_out = 0;
+    for (const Probe& probe : resolved_.probes) left_out += probe.excluded;
+    output_.status(
+        fmt::format("graph: {} left out by filters", counted(left_out, "call", "calls")));
+  }
+
   // Makes calls out of entries if most functions are known and all have exits that can be probed.
   // Finding the exits of many functions would take long, and so would detaching them one by one.
   void pair_known_calls() {
@@ -210,7 +252,9 @@ private:
                                   signals, output_);
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
-    history_.emplace(filter_, request_.capture.count_by_process, probes);
+    const bool names_processes =
+        request_.capture.count_by_process || !exports_.empty() || output_.is_copied();
+    history_.emplace(filter_, names_processes, probes);
     // Survey now: processes may end before the run does.
     if (const auto known = processes.known_pids(); !known.empty())
       add_surveys(probes, survey_probes(probes, known));
@@ -302,6 +346,8 @@ private:
     output_.buffer().disable_auto_flush();
     RunLoop loop(program_, processes, signals, output_, request_.limits,
                  !request_.stacks.hides_events && !request_.graph);
+    ProcessNameCopy names(*history_, output_);
+    loop.add_sink(names);
     std::optional<GraphRun> graph;
     if (request_.graph) {
       std::set<std::uint32_t> roots;
@@ -343,11 +389,13 @@ private:
     if (command_end) outcome.command_status = command_end->shell_status();
     if (command_end) warn_about_signal(*command_end);
     history_->update();
+    names.finish();
     program_.report_aggregates(end);
     if (graph) graph->write_report();
     program_.show_maps();
     program_.count_hits(probes);
     add_up_hits(probes);
+    if (request_.capture.entry_decides) report_left_out();
     report(processes, loop.totals(), {end - start_, stopped, command_end, outcome.ending});
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);

@@ -260,8 +260,10 @@ public:
         continue;
       }
       probe.left_out = {.sampled_out = counted.sampled_out, .rate_limited = counted.rate_limited};
-      probe.hits =
-          request_.capture.pair_calls ? counted.entries : counted.entries + counted.returns;
+      probe.excluded = counted.excluded;
+      // Returns of calls that were left out are among the returns.
+      const bool counts_calls = request_.capture.pair_calls || request_.capture.entry_decides;
+      probe.hits = counts_calls ? counted.entries : counted.entries + counted.returns;
       probe.hidden_reason = explain_hidden_hits(counted, request_.capture);
     }
   }

@@ -18,19 +18,23 @@ const ProbePoint* EventTotals::first_place(const ProbePoint& point) {
   return first;
 }
 
+void EventTotals::count(const Event& event, bool on_return) {
+  if (!spec_.counts || event.point == nullptr) return;
+  Tally& tally = tallies_[{first_place(*event.point), on_return, by_process_ ? event.pid : 0}];
+  if (tally.count++ != 0) return;
+  tally.probe = event.probe;
+  tally.comm = event.comm;
+}
+
+void EventTotals::measure_call(const ProbePoint& point, std::uint64_t duration_ns) {
+  if (spec_.histograms) add_number(latencies_[first_place(point)], duration_ns);
+}
+
 void EventTotals::add(const Event& event) {
   if (event.point == nullptr) return;
-  const ProbePoint* const point = first_place(*event.point);
-  if (spec_.counts) {
-    // A paired call is one event, at its return.
-    const bool on_return = event.kind == EventKind::on_return && !event.latency_ns;
-    Tally& tally = tallies_[{point, on_return, by_process_ ? event.pid : 0}];
-    if (tally.count++ == 0) {
-      tally.probe = event.probe;
-      tally.comm = event.comm;
-    }
-  }
-  if (spec_.histograms && event.latency_ns) uprobectl::add(latencies_[point], *event.latency_ns);
+  // A paired call is one event, at its return.
+  count(event, event.kind == EventKind::on_return && !event.latency_ns);
+  if (event.latency_ns) measure_call(*event.point, *event.latency_ns);
 }
 
 void EventTotals::report(std::uint64_t since_ns, std::uint64_t until_ns, Output& output) const {

@@ -16,6 +16,9 @@ public:
 
   // Events of users' programs belong to no probe and are not counted.
   void add(const Event& event);
+  // For calls that were nested: one call, by its entry or exit; how long a call took.
+  void count_call(const Event& event) { count(event, false); }
+  void measure_call(const ProbePoint& point, std::uint64_t duration_ns);
   // Writes a record for each count, the highest first, then one for each histogram. The times are
   // CLOCK_MONOTONIC.
   void report(std::uint64_t since_ns, std::uint64_t until_ns, Output& output) const;
@@ -34,6 +37,7 @@ private:
   };
 
   const ProbePoint* first_place(const ProbePoint& point);
+  void count(const Event& event, bool on_return);
 
   const AggregateSpec& spec_;
   bool by_process_;

@@ -23,6 +23,7 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by
       filter_(std::move(roots), spec.depth) {
   tree_.add(copy_);
   tree_.set_by_trampoline(by_trampoline);
+  tree_.set_leaves_out(spec.entry_decides);
   // In a pid namespace, pids of records name other processes in /proc, or none.
   if (in_initial_pid_namespace()) {
     tree_.set_find_area([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
@@ -35,6 +36,11 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by
     filter_.add(writer_.emplace(
         output, CallGraphWriter::Options{.min_latency = spec.min_latency, .joins_leaves = !json}));
   if (spec.reports) filter_.add(report_.emplace());
+}
+
+void GraphRun::take(const Event& event) {
+  const bool is_known = tree_.take(event);
+  leaves_out_ = spec_.entry_decides && !is_known;
 }
 
 // Records that the BPF program could not send are counted by thread (Event::lost_before).

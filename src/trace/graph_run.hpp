@@ -24,7 +24,8 @@ public:
   // one, otherwise null.
   void replay(const CallChange& change, const Event* event);
 
-  void take(const Event& event) override { tree_.take(event); }
+  void take(const Event& event) override;
+  bool leaves_out() const override { return leaves_out_; }
   void take(const LostRecord& lost) override;
   void advance(std::uint64_t now_ns) override;
   // Closes the calls that are open. Call it after the last event.
@@ -47,6 +48,7 @@ private:
   };
 
   const GraphSpec& spec_;
+  bool leaves_out_ = false; // the last event
   Output& output_;
   bool json_;
   StackAreas areas_;

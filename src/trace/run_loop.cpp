@@ -120,6 +120,7 @@ bool RunLoop::takes_more() const {
 
 void RunLoop::show(const Event& event) {
   for (EventSink* const sink : sinks_) sink->take(event);
+  if (std::ranges::any_of(sinks_, &EventSink::leaves_out)) return;
   if (shows_events_)
     output_.write(event);
   else

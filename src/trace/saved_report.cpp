@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unordered_map>
 
 namespace uprobectl {
 
@@ -21,12 +22,36 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t max_process_names = std::size_t{1} << 16;
+
+// Counts and measures calls. A minimum is known to be reached only of calls that returned.
+class CallTotals final : public CallVisitor {
+public:
+  CallTotals(EventTotals& totals, std::chrono::nanoseconds min_duration)
+      : totals_(totals), min_ns_(static_cast<std::uint64_t>(min_duration.count())) {}
+
+  void opened(const OpenCall& /*call*/, const Event& entry) override {
+    if (min_ns_ == 0) totals_.count_call(entry);
+  }
+  void closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns,
+              const Event* exit) override {
+    const std::uint64_t duration = duration_of(call, end_ns);
+    if (exit == nullptr || duration < min_ns_) return;
+    if (min_ns_ > 0) totals_.count_call(*exit);
+    totals_.measure_call(*call.point, duration);
+  }
+
+private:
+  EventTotals& totals_;
+  std::uint64_t min_ns_;
+};
+
 // Writes the records of a saved run to an output.
 class Report final : public saved::RunReplay {
 public:
   Report(const ReportRequest& request, Output& output)
-      : request_(request), output_(output),
-        totals_of_events_(request.aggregates, request.count_by_process) {}
+      : request_(request), output_(output), totals_(request.aggregates, request.count_by_process),
+        totals_of_calls_(totals_, request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
 
   Result<void> begin(const saved::RunQuestion& question) override {
     if (const auto option = option_for_events(); !option.empty() && !question.sends_events)
@@ -34,10 +59,10 @@ public:
     if (request_.graph && !question.graph)
       return refuse(request_.graph->shows_calls ? "--graph" : "--report",
                     "it was saved without --graph or --report");
-    if (question.graph && !computes_totals()) set_graph(*question.graph);
+    if (question.graph) set_graph(*question.graph);
     for (const ExportRequest& each : request_.exports)
-      if (has_only_stacks(each.format) && !question.has_stacks)
-        return refuse(each.option, "it was saved without --stack");
+      if (has_only_stacks(each.format) && !question.has_stacks && !question.graph)
+        return refuse(each.option, "it was saved without --stack or --graph");
     auto exports = Exports::open(request_.exports);
     if (!exports) return fail(std::move(exports).error());
     exports_ = std::move(*exports);
@@ -49,17 +74,27 @@ public:
                  .sends_calls = question.graph.has_value(),
                  .sends_stacks = question.has_stacks,
                  .sends_events = question.sends_events,
-                 .sends_latencies = question.sends_latencies};
+                 .sends_latencies = question.sends_latencies,
+                 .find_process_name = [this](std::uint32_t pid) -> std::optional<std::string> {
+                   const auto known = process_names_.find(pid);
+                   if (known == process_names_.end()) return std::nullopt;
+                   return known->second;
+                 }};
     return {};
   }
 
   void write(const AttachedRecord& record) override {
-    first_ns_ = record.monotonic_ns;
+    if (first_ns_ == 0) first_ns_ = record.monotonic_ns; // each task has such a record
     exported_.start = {.monotonic_ns = record.monotonic_ns,
                        .boottime_ns = record.boottime_ns,
                        .realtime_ns = record.realtime_ns};
     begin_exports();
     output_.write(record);
+  }
+
+  void write(const ProcessNameRecord& record) override {
+    if (process_names_.size() >= max_process_names) process_names_.clear();
+    process_names_[record.pid] = record.name;
   }
 
   void write(const CallChange& change) override {
@@ -83,20 +118,19 @@ public:
     if (!is_shown) return;
     ++shown_;
     begin_exports();
-    if (!graph_spec_) exports_->take(event);
+    if (graph_spec_) return; // its calls are shown, counted and exported
+    exports_->take(event);
     if (computes_totals())
-      totals_of_events_.add(event);
-    else if (graph_spec_)
-      return;
+      totals_.add(event);
     else if (!request_.hides_events)
       output_.write(event);
   }
 
   // The event follows that decides whether the stack is shown.
   void write(const StackSample& sample) override {
-    ++totals_.all;
-    if (sample.completeness == StackCompleteness::truncated) ++totals_.truncated;
-    if (sample.completeness == StackCompleteness::incomplete) ++totals_.failed;
+    ++stacks_.all;
+    if (sample.completeness == StackCompleteness::truncated) ++stacks_.truncated;
+    if (sample.completeness == StackCompleteness::incomplete) ++stacks_.failed;
     begin_exports();
     if (is_filtered())
       waiting_ = sample;
@@ -157,11 +191,11 @@ public:
   Result<void> finish() {
     report_totals(last_ns_);
     const bool needs_latencies = is_filtered() || request_.aggregates.histograms;
-    if (needs_latencies && events_ > 0 && !has_latencies_)
+    if (needs_latencies && !graph_spec_ && events_ > 0 && !has_latencies_)
       return refuse(request_.min_latency ? "--min-latency" : "--histogram",
                     "it was saved without --latency");
     std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
-    const StackTotals* totals = &totals_;
+    const StackTotals* totals = &stacks_;
     if (summary_) {
       duration = std::chrono::nanoseconds(summary_->duration_ns);
       if (!summary_->stacks) totals = nullptr; // the kernel counted them
@@ -192,6 +226,7 @@ private:
         .depth = asked.depth,
         .min_latency = std::chrono::nanoseconds(static_cast<std::int64_t>(asked.min_latency_ns))};
     if (request_.min_latency) graph_spec_->min_latency = *request_.min_latency;
+    if (computes_totals()) graph_spec_->shows_calls = graph_spec_->reports = false;
     if (!request_.graph) return;
     const ReportRequest::Graph& graph = *request_.graph;
     graph_spec_->shows_calls = graph.shows_calls;
@@ -206,6 +241,7 @@ private:
       graph_.emplace(*graph_spec_, roots_, false, output_.is_json(), output_);
       begin_exports();
       graph_->add(*exports_);
+      if (computes_totals()) graph_->add(totals_of_calls_);
     }
     return *graph_;
   }
@@ -222,7 +258,7 @@ private:
   // Once, where the run itself would have done it: before the records of the end.
   void report_totals(std::uint64_t until_ns) {
     if (std::exchange(has_reported_totals_, true)) return;
-    if (computes_totals()) totals_of_events_.report(first_ns_, until_ns, output_);
+    if (computes_totals()) totals_.report(first_ns_, until_ns, output_);
     if (graph_) graph_->write_report();
   }
 
@@ -252,19 +288,21 @@ private:
   ExportedRun exported_;
   bool has_begun_exports_ = false;
   std::optional<StackSample> waiting_; // of the next event
-  StackTotals totals_;
+  StackTotals stacks_;
   std::optional<SummaryRecord> summary_;
   std::uint64_t first_ns_ = 0;
   std::uint64_t last_ns_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t shown_ = 0;
   bool has_latencies_ = false;
-  EventTotals totals_of_events_;
+  EventTotals totals_;
+  CallTotals totals_of_calls_;
   bool has_reported_totals_ = false;
   std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
   std::set<std::uint32_t> roots_;       // numbers of probes
   std::optional<GraphRun> graph_;
-  std::vector<CallChange> waiting_changes_; // of the next event
+  std::vector<CallChange> waiting_changes_;                      // of the next event
+  std::unordered_map<std::uint32_t, std::string> process_names_; // by pid
 };
 
 // A file or a pipe. A signal ends the reading of a file. The writer of a pipe gets the signal, too,
@@ -330,12 +368,14 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
   if (!source) return fail(std::move(source).error());
   Report report(request, output);
   saved::RunReader reader(report);
+  if (request.names) reader.find_names(*request.names);
   Result<void> taken;
   while (taken && !output.buffer().closed()) {
     const auto bytes = source->read();
     if (!bytes) return fail(Error(bytes.error()).within(name));
     if (bytes->empty()) break;
     taken = reader.add(*bytes);
+    output.warn_once(reader.take_warnings());
     output.buffer().flush();
   }
   output.flush_rows();

@@ -21,6 +21,8 @@ struct ReportRequest {
     std::optional<ReportOptions> report = {};
   };
   std::optional<Graph> graph = {};
+  // Where to search for files that name frames; nullopt: nowhere, as names are saved.
+  std::optional<elf::DebugSearch> names = {};
 };
 
 // Writes everything that is whole, and then says so if the saved run is cut off. Fails if it is

@@ -110,6 +110,7 @@ struct GraphSpec {
   std::optional<std::uint32_t> depth = {}; // only this many levels
   std::chrono::nanoseconds min_latency{0}; // of the calls that are shown
   std::size_t max_functions = default_max_functions;
+  bool entry_decides = false; // CaptureSpec::entry_decides
 
   static constexpr std::size_t default_max_functions = 1000;
 };

@@ -225,11 +225,7 @@ Result<TypedValues> TypedProbes::make_values(const TypedPlace& place, const Argu
 // A value of a list for one function must exist; one of the list for all must exist at some probe.
 Result<void> TypedProbes::merge_problems(const ArgumentList& list,
                                          std::vector<std::optional<Error>> problems) {
-  if (list.function) {
-    for (std::optional<Error>& each : problems)
-      if (each) return fail(std::move(*each).within(option_of_paths()));
-    return {};
-  }
+  if (list.function) return check(problems);
   if (!general_problems_) {
     general_problems_ = std::move(problems);
     return {};
@@ -240,16 +236,19 @@ Result<void> TypedProbes::merge_problems(const ArgumentList& list,
 }
 
 Result<void> TypedProbes::check() const {
-  if (!general_problems_) return {};
-  for (const std::optional<Error>& each : *general_problems_)
-    if (each) return fail(Error(*each).within(option_of_paths()));
-  return {};
+  return general_problems_ ? check(*general_problems_) : Result<void>();
 }
 
-std::string TypedProbes::option_of_paths() const {
-  return capture_.groups.by.empty() ? "--args"
-         : capture_.groups.measured ? "--by or --measure"
-                                    : "--by";
+// That of the value that is summed is the last.
+Result<void> TypedProbes::check(const std::vector<std::optional<Error>>& problems) const {
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    if (!problems[i]) continue;
+    const bool is_summed = capture_.groups.measured && i + 1 == problems.size();
+    const std::string_view option =
+        is_summed ? "--measure" : (capture_.groups.by.empty() ? "--args" : "--by");
+    return fail(Error(*problems[i]).within(option));
+  }
+  return {};
 }
 
 Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace& place,

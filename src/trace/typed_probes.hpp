@@ -62,7 +62,7 @@ private:
   Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list,
                                   std::optional<reading>& measured);
   Result<reading> make_measured(const TypedPlace& place) const;
-  std::string option_of_paths() const; // that names the paths
+  Result<void> check(const std::vector<std::optional<Error>>& problems) const;
   Result<void> add_untyped(CapturePoint& probed, const ArgumentList* list, const Error& problem);
   Result<void> merge_problems(const ArgumentList& list, std::vector<std::optional<Error>> problems);
 

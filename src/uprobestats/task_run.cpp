@@ -75,6 +75,11 @@ private:
     return std::ranges::any_of(file.tasks, &uprobestats::Task::any_app);
   }
 
+  void name_process(std::uint32_t pid, const std::string& name) {
+    names_by_pid_[pid] = name;
+    output_.write_copy(ProcessNameRecord{.pid = pid, .name = name});
+  }
+
   bool may_go_on() const { return !request_.all_or_nothing || !output_.has_failed(); }
   bool anything_attached() const { return std::ranges::any_of(tasks_, &RunningTask::is_attached); }
 
@@ -186,7 +191,7 @@ private:
       for (RunningTask& task : tasks_) task.detach_from(ended);
     for (const auto& each : found) {
       if (each.name < process_names_.size()) // otherwise the task takes any app
-        names_by_pid_[static_cast<std::uint32_t>(each.pid)] = process_names_[each.name];
+        name_process(static_cast<std::uint32_t>(each.pid), process_names_[each.name]);
       for (RunningTask& task : tasks_) {
         if (!is_target(task, each.name) || task.is_over() || !may_go_on()) continue;
         if (signals_.arrived()) {

@@ -30,6 +30,7 @@ public:
   void write(const StackSample& stack) override { files_.take(stack); }
   void write(const MessageRecord&) override {}
   void write(const CallChange&) override {}
+  void write(const ProcessNameRecord&) override {}
   void flush_rows() override { text_.flush_rows(); }
   Result<void> flush() override { return {}; }
   void end() override {}
@@ -49,7 +50,7 @@ private:
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  constexpr std::string_view head{"uprobrun\1\0\0\0", 12};
+  constexpr std::string_view head{"uprobrun\2\0\0\0", 12};
   const std::string file = std::string(head) + std::string(data + 1, data + size);
   const std::size_t step = std::size_t{data[0]} * 16 + 1;
   const UniqueFd nowhere{::open("/dev/null", O_WRONLY | O_CLOEXEC)};

@@ -12,6 +12,8 @@ graph_scenarios() {
   scenario 'graph: goroutines keep their calls while their stacks move' nests_goroutines
   scenario 'graph: --graph-depth shows so many levels, a report counts them' nests_recursion
   scenario 'graph: --graph-root shows what is below a function' nests_below_root
+  scenario 'graph: --if leaves out calls with their returns, and says how many' leaves_out_calls
+  scenario 'graph: calls of a thread that changes its name have their return' keeps_renamed_threads
   scenario 'graph: records are those of entries and returns, with their depth' writes_graph_records
   scenario 'graph: more functions than the limit are refused, which can be raised' limits_graph
   scenario 'graph: through perf buffers the order is kept' nests_jumps --mechanism perf --buffer perf
@@ -89,6 +91,27 @@ nests_below_root() {
   graph_flow flow-c longjmp 'longjmp_*' --graph-root longjmp_inner
   expect_equal 'lines of callers' 0 "$(lines_of longjmp_outer)"
   expect_equal 'calls of the root' 20 "$(lines_of '^longjmp_inner\(\)')"
+}
+
+# fixtures/flow/c_flow.c: 200 nested calls, with arguments from 199 to 0.
+leaves_out_calls() {
+  graph_flow flow-c deep deep_call --if 'arg0 < 3'
+  expect_equal 'the tree' 'deep_call() {
+  deep_call() {
+    deep_call();
+  } deep_call
+} deep_call' "$(cat tree)"
+  expect_match 'what was left out' '^graph: 197 calls left out by filters$' "$(cat err)"
+  expect_match 'events' '^6 events in ' "$(cat err)"
+}
+
+# fixtures/workload/filtered.c: the second of two threads calls itself beta in `call`.
+keeps_renamed_threads() {
+  "$UPROBECTL" attach -j --report --not-thread beta -d 60 "$FIXTURES/filtered" filtered_take call -- "$FIXTURES/filtered" \
+    >out 2>err || fail "attach ends with an error: $(cat err)"
+  expect_equal 'calls' 'call 2 0 filtered_take 40 0' "$(for function in call filtered_take; do
+    records call_summary symbol=$function | sed 's/.*"calls":\([0-9]*\).*"unfinished":\([0-9]*\).*/'$function' \1 \2/'
+  done | tr '\n' ' ' | sed 's/ $//')"
 }
 
 writes_graph_records() {

@@ -8,8 +8,10 @@ saved_scenarios() {
   scenario 'report prints what the run has printed, as JSON' reports_alike --json
   scenario 'report writes the stacks that the run has written' reports_stacks
   scenario 'report does not need the files that were probed' reports_without_files
+  scenario 'report names frames by the files that --debug-dir has' names_frames
   scenario 'report does not show calls below --min-latency' reports_slow_calls
   scenario 'report counts and measures events that the run has only shown' reports_totals
+  scenario 'report of a graph exports its calls, and counts and measures them' reports_calls
   scenario 'report of a run that is cut off anywhere has what is whole' reports_cut_runs
   scenario 'a killed run has what happened 100 ms before' reports_killed_run
   scenario 'a run is reported while it goes on' reports_stream
@@ -71,6 +73,23 @@ reports_without_files() {
   cmp live out || fail 'report prints something else'
 }
 
+names_frames() {
+  command -v strip >/dev/null || skip 'no strip on this machine'
+  mkdir symbols
+  cp "$FIXTURES/depths" symbols
+  strip -o depths "$FIXTURES/depths"
+  "$UPROBECTL" resolve --offset-only "$FIXTURES/depths" depth_leaf >offset || fail 'depth_leaf is not found'
+  "$UPROBECTL" attach -q -d 120 --save run --stack ./depths "file-offset:$(cat offset)" -- ./depths plain 3 >live 2>err ||
+    fail "attach fails: $(cat err)"
+  ! file_says live depth_middle || fail 'the stripped program has names'
+  "$UPROBECTL" report --folded plain --debug-dir symbols run >out 2>err || fail "report fails: $(cat err)"
+  expect_match 'named frames' ';depth_middle;depth_leaf 3$' "$(cat plain)"
+  expect_equal 'messages' '' "$(grep -i warning err)"
+  mkdir others
+  "$UPROBECTL" report --debug-dir others run >out 2>err || fail "report fails: $(cat err)"
+  expect_match 'that a file is missing' 'warning: depths: ' "$(cat err)"
+}
+
 # fixtures/workload/frames.c rests 25 times, 5 of them for 200 ms.
 reports_slow_calls() {
   start_program target "$FIXTURES/frames" nap --wait --hold
@@ -95,6 +114,31 @@ reports_totals() {
     >live 2>err || fail "attach fails: $(cat err)"
   "$UPROBECTL" report --histogram run >out 2>err || fail "report fails: $(cat err)"
   expect_match 'the number of calls' '^depth_leaf	ns	20	' "$(cat out)"
+}
+
+# fixtures/flow/flow.h: 20 calls of each function; half of the inner ones are left by longjmp.
+reports_calls() {
+  "$UPROBECTL" attach --graph --if 'arg0 >= 0' -d 60 --forward-exit --save run -o live.trace.json -o live.pb.gz \
+    --folded live.folded "$FIXTURES/flow-c" 'longjmp_*' -- "$FIXTURES/flow-c" longjmp >live 2>err ||
+    fail "attach fails: $(cat err)"
+  for how in '' --count --histogram; do
+    # shellcheck disable=SC2086 # no word, or one
+    "$UPROBECTL" report $how -o again.trace.json -o again.pb.gz --folded again.folded run >out 2>err ||
+      fail "report $how fails: $(cat err)"
+    # Clocks differ, and with them the end.
+    for file in live again; do sed '/clock/d; s/,$//' "$file.trace.json" >"$file.trace"; done
+    cmp live.trace again.trace || fail "report $how exports another trace: $(diff live.trace again.trace | head -n 4)"
+    cmp live.folded again.folded || fail "report $how exports other lines"
+    gzip -dc again.pb.gz | grep -aq longjmp_inner || fail "report $how exports an empty profile"
+    [ -n "$how" ] || cmp live out || fail 'report prints another tree'
+  done
+  expect_match 'the name of the process' '"name":"process_name","args":{"name":"flow-c"}' "$(cat again.trace.json)"
+  "$UPROBECTL" report --count run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'counts' '20 longjmp_inner 20 longjmp_outer' "$(sort out | tr '\t\n' '  ' | sed 's/ $//')"
+  "$UPROBECTL" report --histogram run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'measured calls' 'longjmp_inner ns 10 longjmp_outer ns 10' "$(cut -f 1-3 out | sort | tr '\t\n' '  ' | sed 's/ $//')"
+  "$UPROBECTL" report --count --min-latency 1h run >out 2>err || fail "report fails: $(cat err)"
+  expect_equal 'long calls' '' "$(cat out)"
 }
 
 # Sets $whole: how many bytes are whole chunks of those before CUT.

@@ -150,6 +150,28 @@ TEST_CASE("a function that was left by a tail call is not the parent of the next
   }
 }
 
+TEST_CASE("returns of calls that were left out change nothing but what they show to be over") {
+  Watched run;
+  run.tree.set_leaves_out(true);
+  Thread thread(run.tree, 1);
+  SECTION("inside of a call, around it, and after it") {
+    thread.enter('a', main_stack - 64)
+        .leave('b', main_stack - 128)
+        .leave('a', main_stack - 64)
+        .leave('b', main_stack);
+    CHECK(run.lines.all == Strings{"a {", "} a returned 20-0"});
+  }
+  SECTION("a call is gone if its caller returns") {
+    thread.enter('a', main_stack - 64).leave('b', main_stack);
+    CHECK(run.lines.all == Strings{"a {", "} a no return 10-0"});
+  }
+  SECTION("a function that is called by a tail call, with uretprobes") {
+    run.tree.set_by_trampoline(true);
+    thread.enter('a', main_stack).leave('b', main_stack).leave('a', main_stack);
+    CHECK(run.lines.all == Strings{"a {", "} a returned 20-0"});
+  }
+}
+
 TEST_CASE("fibers have their own stacks, whose calls stay open while others run") {
   Watched run;
   Thread thread(run.tree, 1);

@@ -250,6 +250,17 @@ TEST_CASE("of pairs, the entry decides what it can") {
   CHECK(both->plans()[0].filters[MOMENT_RETURN] != 0);
 }
 
+TEST_CASE("of nested calls the entry decides") {
+  const CaptureSpec nested{.on_return = true, .nest_calls = true, .entry_decides = true};
+  const auto plan = plan_with("arg0<5 && tid==1", nested);
+  REQUIRE(plan);
+  CHECK(plan->plans()[0].filters[MOMENT_ENTRY] != 0);
+  CHECK(plan->plans()[0].filters[MOMENT_RETURN] == 0);
+  CHECK(error_of_plan("ret<0", nested)
+            .ends_with("--if 'ret<0': a tree shows a call before its result and its duration are "
+                       "known"));
+}
+
 TEST_CASE("a comparison that cannot be made is refused") {
   CHECK(error_of_plan("latency>1ms").ends_with("the latency is known only of calls"));
   CHECK(error_of_plan("tid==\"main\"").ends_with("it is a number: compare it with numbers"));

@@ -60,7 +60,7 @@ TEST_CASE("without --args values are read from their place, or by debug informat
   CHECK(implied("ret") == "place ret path ret ");
   CHECK(implied("path,ret") == "path path path ret ");
   CHECK(implied("comm,stack").empty());
-  CHECK(implied("a b").starts_with("'a b'"));
+  CHECK(implied("a b").starts_with("--by: 'a b'"));
 }
 
 TEST_CASE("values to count by must be among those of --args") {
@@ -71,7 +71,7 @@ TEST_CASE("values to count by must be among those of --args") {
   groups->measured = "d";
   const auto limited = limit_arguments(*groups, lists);
   REQUIRE(!limited);
-  CHECK(limited.error().message == "'d' is not among the values of --args");
+  CHECK(limited.error().message == "--measure: 'd' is not among the values of --args");
 }
 
 TEST_CASE("strings of many values are shorter, so that a key holds them") {

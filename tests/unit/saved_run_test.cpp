@@ -58,6 +58,9 @@ public:
   }
   void write(const MessageRecord& message) override { messages.emplace_back(message.text); }
   void write(const CallChange&) override {}
+  void write(const ProcessNameRecord& record) override {
+    names.push_back(std::to_string(record.pid) + " " + record.name);
+  }
   void flush_rows() override {}
   Result<void> flush() override { return {}; }
   void end() override {}
@@ -66,12 +69,14 @@ public:
   saved::RunQuestion question;
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
+  std::vector<std::string> names;
 };
 
 struct Reading {
   std::string json;
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
+  std::vector<std::string> names; // of processes
   saved::RunQuestion question;
   std::optional<Error> error;
   std::uint64_t whole_bytes = 0;
@@ -91,6 +96,7 @@ Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
     }
     reading.stacks = replay.stacks;
     reading.messages = replay.messages;
+    reading.names = replay.names;
     reading.question = replay.question;
     reading.whole_bytes = reader.whole_bytes();
     reading.has_ended = reader.has_ended();
@@ -121,7 +127,7 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
   return std::string{static_cast<char>(kind), 0, 0, 0} +
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
-const std::string head = "uprobrun\1\0\0\0"s;
+const std::string head = "uprobrun\2\0\0\0"s;
 // Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
 // the outermost functions down, no latencies.
 const std::string question = chunk(1, "\1"
@@ -147,6 +153,19 @@ TEST_CASE("the bytes of a saved run are those that its documentation describes")
   CHECK(reading.question.command == "c");
   CHECK(reading.question.sends_events);
   CHECK_FALSE(reading.question.has_stacks);
+}
+
+TEST_CASE("a saved run has the names of processes") {
+  const std::string made = save([](saved::RunWriter& writer) {
+    writer.write(ProcessNameRecord{.pid = 300, .name = "ab"});
+    writer.end();
+  });
+  const std::string name = chunk(21, "\254\2\2ab"sv);
+  CHECK_THAT(made, Contains(name));
+  CHECK(read_saved(head + question + name + chunk(19, "")).names ==
+        std::vector<std::string>{"300 ab"});
+  CHECK(read_saved(head + question + chunk(21, "\254\2\3ab"sv)).error->message ==
+        "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x20");
 }
 
 TEST_CASE("an event of a saved run has all that the run has shown of it") {
@@ -278,7 +297,7 @@ TEST_CASE("what is not a saved run of this version is rejected") {
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
-  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 1");
+  CHECK(message("uprobrun\3\0\0\0"s) == "saved in version 3 of the format, expected version 2");
   CHECK(message(head + lost_three) ==
         "the saved run is damaged: it begins without its question, at byte 0xc");
   CHECK(message(head + question + question) ==
