@@ -206,8 +206,8 @@ public:
   // Whether the path begins at the result.
   bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
 
-  Result<NamedPlace> resolve(const ValuePath& path) {
-    NamedPlace made;
+  Result<PathPlace> resolve(const ValuePath& path) {
+    PathPlace made;
     made.moment = is_result(path) ? MOMENT_RETURN : MOMENT_ENTRY;
     if (made.moment == MOMENT_ENTRY && !where_.moments.entry)
       return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
@@ -433,7 +433,7 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path) {
   return PathResolver(where).is_result(path);
 }
 
-Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path,
+Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                               const std::optional<reading>& result_address) {
   return PathResolver(where, result_address).resolve(path);
 }

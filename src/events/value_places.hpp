@@ -68,7 +68,7 @@ private:
 };
 
 // What a path names.
-struct NamedPlace {
+struct PathPlace {
   ValuePlace place;
   record_u8 moment = MOMENT_ENTRY;
   std::unique_ptr<dwarf::Variable> global = {}; // whose location the place may borrow
@@ -80,7 +80,7 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path);
 // Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
 // begins with the path. `result_address`: of a result in memory, if the function's result_location
 // does not have it.
-Result<NamedPlace> find_place(const TypedPlace& where, const ValuePath& path,
+Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                               const std::optional<reading>& result_address = {});
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);

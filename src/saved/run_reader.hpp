@@ -31,7 +31,9 @@ public:
 
   // Call it before add(): frames get the names of files that are found by the build id of their
   // module. Without such a file, and in frames with source positions, the names of the run stay.
-  void find_names(elf::DebugSearch where) { symbols_.emplace(std::move(where)); }
+  void find_names(elf::DebugSearch where) {
+    symbols_.emplace(symbolize::NameSources{.debug = std::move(where), .dex = {}});
+  }
   // Returns why frames have no name, and what was wrong with the files, since the last call.
   std::vector<std::string> take_warnings();
 

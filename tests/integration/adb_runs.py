@@ -326,7 +326,8 @@ class EndTests:
         problems = difference(f"calls ({far.stderr})", calls(far), calls(here))
         problems += difference("number of calls", len(calls(here)), 6)
         for symbols, extra, function, expected in [
-                (shop, [], "shop_baked", "no function 'shop_baked'\n  hint: did you mean 'shop_bake'?"),
+                (shop, [], "shop_baked",
+                 "no function 'shop_baked'\n  hint: did you mean 'shop_bake', 'shop_take' or 'shop_boxes'?"),
                 (shop.parent / "libgreet.so", [], "shop_bake", "no file with build id"),
                 (shop, ["--args", "order->pieces"], "shop_order", "needs debug information, which a plan does not have")]:
             done = run(device, "attach", "-d", "20s", "--symbols", symbols, *extra, stripped, function, "--", stripped)

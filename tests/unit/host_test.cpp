@@ -203,7 +203,7 @@ TEST_CASE("the plan that a run asks for is sent when it is made, and only if the
   while (sent.empty() && std::chrono::steady_clock::now() < deadline) files.append_content(sent);
   while (files.append_content(sent)) {
   }
-  CHECK(sent.ends_with("\x1a\0\0\0\x03\x07\0\0\0of 62:64:00ff:libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
+  CHECK(sent.ends_with("\x1b\0\0\0\x03\x07\0\0\0of 62:64:00ff:libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
 }
 
 TEST_CASE("an output of several devices has the serial number in its name") {
