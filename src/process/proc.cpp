@@ -196,6 +196,12 @@ std::optional<char> parse_state(std::string_view stat) {
   return fields->front();
 }
 
+bool has_thread_ended(pid_t pid, pid_t tid) {
+  const auto stat = try_read_pseudo_file(proc_path(pid, "task/" + std::to_string(tid) + "/stat"));
+  const auto state = stat ? parse_state(*stat) : std::nullopt;
+  return state == 'Z' || state == 'X';
+}
+
 std::optional<pid_t> find_other_thread(pid_t pid, const std::function<bool(pid_t)>& has_ended) {
   const std::string threads = proc_path(pid, "task");
   const std::unique_ptr<DIR, CloseDirectory> directory{::opendir(threads.c_str())};

@@ -240,6 +240,7 @@ private:
     const auto mechanism = choose_mechanism(request_.mechanism, *features,
                                             mechanism_needs(request_, pids, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
+    mechanism_ = *mechanism;
     if (auto checked = check_unmodified(resolved_.probes); !checked)
       return fail(std::move(checked).error());
     if (*mechanism == Mechanism::session)
@@ -323,6 +324,13 @@ private:
 
   // Reports processes that ended, but not the end of a command, which is expected.
   void report_ended(FilteredProcesses& processes, Clock::time_point now) const {
+    // Linux kernel/trace/trace_uprobe.c, __uprobe_perf_filter(): the event's task has no memory any
+    // more.
+    for (const std::string& process : processes.take_outlived())
+      if (mechanism_ && *mechanism_ != Mechanism::multi && *mechanism_ != Mechanism::session)
+        output_.warn(fmt::format("the main thread of {} has ended, others go on: with --mechanism "
+                                 "{} the kernel no longer reports their calls; multi does",
+                                 process, to_string(*mechanism_)));
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
         output_.status(fmt::format(
@@ -465,6 +473,7 @@ private:
   Output& output_;
   ResolvedProbes resolved_;
   std::optional<Result<KernelFeatures>> features_;
+  std::optional<Mechanism> mechanism_;    // set before the probes are attached
   std::optional<ProcessHistory> history_; // set when the probes are attached
   Clock::time_point start_;
 };

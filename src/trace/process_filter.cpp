@@ -141,13 +141,26 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
     if (error != 0) return fail(system_error(error, "cannot watch process " + std::to_string(pid)));
     std::string text = "process " + std::to_string(pid);
     if (const auto name = read_comm(pid)) text += " (" + *name + ")";
-    watch.running_.push_back({std::move(text), std::move(process)});
+    watch.running_.push_back({.name = std::move(text), .process = std::move(process)});
     watch.watches_ = true;
   }
   return watch;
 }
 
+void ProcessWatch::check_main_threads() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_check_) return;
+  next_check_ = now + end_check_interval;
+  for (Running& running : running_) {
+    const pid_t pid = running.process.pid();
+    if (running.is_outlived || !has_thread_ended(pid, pid) || !find_other_thread(pid)) continue;
+    running.is_outlived = true;
+    outlived_.push_back(running.name);
+  }
+}
+
 bool ProcessWatch::all_gone() {
+  check_main_threads();
   std::erase_if(running_, [this](const Running& running) {
     if (!running.process.has_ended()) return false;
     ended_.push_back(running.name);
@@ -387,6 +400,10 @@ bool FilteredProcesses::all_gone() {
 
 std::vector<std::string> FilteredProcesses::take_ended() {
   return running_ ? running_->take_ended() : std::vector<std::string>();
+}
+
+std::vector<std::string> FilteredProcesses::take_outlived() {
+  return running_ ? running_->take_outlived() : std::vector<std::string>();
 }
 
 void FilteredProcesses::add_to(std::vector<pollfd>& polled) const {

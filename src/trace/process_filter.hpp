@@ -27,15 +27,22 @@ public:
   void add_to(std::vector<pollfd>& polled) const;
   // Returns the processes that all_gone() found ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended() { return std::exchange(ended_, {}); }
+  // Same for processes whose main thread has ended before the others. Found within half a second.
+  std::vector<std::string> take_outlived() { return std::exchange(outlived_, {}); }
 
 private:
   struct Running {
     std::string name;
     ProcessHandle process;
+    bool is_outlived = false;
   };
+  void check_main_threads();
+
   bool watches_ = false;
   std::vector<Running> running_;
   std::vector<std::string> ended_;
+  std::vector<std::string> outlived_;
+  std::chrono::steady_clock::time_point next_check_;
 };
 
 // The message while no process has the name.
@@ -118,6 +125,8 @@ public:
   void add_to(std::vector<pollfd>& polled) const override;
   // Returns the pids of the filter that ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended();
+  // Same for those that go on although their main thread has ended.
+  std::vector<std::string> take_outlived();
 
   bool is_system_wide() const; // no filter applies
   // Returns the matching processes, now and at the start; empty if system-wide.

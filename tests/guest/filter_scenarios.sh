@@ -18,7 +18,9 @@ filter_scenarios() {
   scenario 'filters of callers find the caller of a return' filters_callers_of_returns
   scenario 'filters of callers know libraries inside archives' filters_callers_in_archive
   scenario 'filters of callers follow children and later processes' filters_callers_of_children
-  scenario 'filters of callers outlast the main thread of a process' filters_callers_of_threads
+  # Before, the kernel ends events of a process with its main thread (docs/mechanisms.md).
+  ! kernel_has_multi ||
+    scenario 'filters of callers outlast the main thread of a process' filters_callers_of_threads
   scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
   scenario 'filters of callers say what cannot be known' filters_callers_refused
   for mechanism in multi perf perf-ioctl tracefs; do

@@ -13,6 +13,7 @@ mechanism_scenarios() {
   scenario 'auto: many probes are detached quickly' detaches_fast
   scenario 'the expected time to attach many probes one by one is printed' tells_expected_time
   scenario 'many probes of perf events are warned of' warns_of_slow_detach
+  scenario 'perf: calls after the end of the main thread are not reported, and this is said' warns_of_ended_main_thread
   for mechanism in multi perf perf-ioctl; do
     scenario "perf buffer by $mechanism: all events, in order" orders_perf_buffer "$mechanism"
   done
@@ -78,6 +79,14 @@ warns_of_slow_detach() {
   start_attach -d 1 --mechanism perf "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
   attach_ends_with 0 180
   expect_match 'message' 'detaching 51 perf events may take 2 to 25 s' "$(cat err)"
+}
+
+warns_of_ended_main_thread() {
+  start_program callers "$FIXTURES/callers" outlive
+  start_attach -j -d 60 --mechanism perf -p "$started_pid" "$FIXTURES/callers" callers_take
+  let_it_call callers "$started_pid"
+  attach_ends_with 0
+  [ "$(count_records event)" = 31 ] || expect_match 'warning' "warning: the main thread of process $started_pid .* has ended" "$(cat err)"
 }
 
 # The reader is stopped, so that nobody makes room.

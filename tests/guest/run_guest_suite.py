@@ -23,7 +23,7 @@ from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
 FIXTURES = ("workload", "crowd", "values", "frames", "throws", "exits", "ways", "jitted", "filtered", "callers", "phases", "inlined-calls", "types/types",
-            "types/types-library", "types/types-library-old-abi", "depths", "shrinks", "unread", "probes", "as-user", "apk-host", "bpf-census", "greet.apk", "libgreet.so", "probes.apk", "shop", "shop-stripped",
+            "types/types-library", "types/types-tails", "types/types-library-old-abi", "depths", "shrinks", "unread", "probes", "as-user", "apk-host", "bpf-census", "greet.apk", "libgreet.so", "probes.apk", "shop", "shop-stripped",
             "on-terminal", "flow-c", "flow-cxx", "java-app", "java-app.odex", "java-app.vdex", "datagrams",
             "binder-app", "binder-app.odex", "binder-app.vdex", "Binder.o", "GenericInstrumentation.o", "calls.bpf.o", "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o",
             "orders.bpf.o", "refused.bpf.o", "session.bpf.o", "stacks.bpf.o", "opens_and_connects.bpf.o")

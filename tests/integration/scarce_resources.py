@@ -293,7 +293,7 @@ def check_objects(tap, uprobectl, fixtures, rounds):
 
 def main():
     uprobectl, fixtures = sys.argv[1], Path(sys.argv[2])
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 400
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 100
     tap = Tap()
     check_limits(tap, uprobectl, fixtures)
     check_descriptors(tap, uprobectl, fixtures)
