@@ -344,19 +344,19 @@ Result<AttachRequest> read_attach_request(std::span<const std::string_view> argu
   return make_attach_request(parser, options, common, ProbeKind::functions, *parsed, nullptr);
 }
 
-ExitCode run_attach(std::span<const std::string_view> typed) {
+ExitCode run_attach(std::span<const std::string_view> arguments) {
   OptionParser parser("attach");
   CommonOptions common{.private_output = true, .takes_exports = true};
-  auto planned = read_plan_options(typed);
-  std::vector<std::string_view> arguments;
-  if (planned) arguments.assign(planned->options().begin(), planned->options().end());
-  arguments.insert(arguments.end(), typed.begin(), typed.end());
+  auto planned = read_plan_options(arguments);
+  std::vector<std::string_view> all;
+  if (planned) all.assign(planned->options().begin(), planned->options().end());
+  all.insert(all.end(), arguments.begin(), arguments.end());
   bind_common_options(parser, common);
   AttachOptions options;
   bind_attach_options(parser, options, common, ProbeKind::functions);
   TaskRunOptions tasks;
   bind_task_run_options(parser, tasks);
-  const auto parsed = parse_or_finish(parser, common, arguments);
+  const auto parsed = parse_or_finish(parser, common, all);
   if (!parsed) return parsed.error();
   if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
   if (!planned) return finish_with(planned.error(), common);
@@ -364,7 +364,7 @@ ExitCode run_attach(std::span<const std::string_view> typed) {
     auto dex = make_dex_search(std::move(options.dex));
     if (!dex) return finish_with(dex.error(), common);
     tasks.save = std::move(options.save);
-    return attach_task_file(parser, *parsed, tasks, command_line("attach", typed),
+    return attach_task_file(parser, *parsed, tasks, command_line("attach", arguments),
                             {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
                             common);
   }
@@ -372,7 +372,7 @@ ExitCode run_attach(std::span<const std::string_view> typed) {
   auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed,
                                      planned->plan.get());
   if (!request) return finish_with(request.error(), common);
-  request->title = command_line("attach", typed);
+  request->title = command_line("attach", arguments);
   return attach(parser, options, common, *request, std::move(planned->kept));
 }
 
