@@ -74,6 +74,8 @@ ROWS
 # Only in guests: some of these programs leave uprobes of the machine waiting until they are gone.
 trampoline_scenarios() {
   while read -r program mode outcome functions; do
+    # It loops until it is ended: two minutes, for what x86-64 shows as well.
+    case $mode-$(uname -m) in exit-destructor-aarch64) continue ;; esac
     scenario "--return-at trampoline: $program, $mode: $outcome" fares_by_trampoline "$program" "$mode" "$outcome" "$functions"
   done <<ROWS
 $flow_rows
