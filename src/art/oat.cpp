@@ -23,6 +23,10 @@ bool collect_methods(OatFile::State& state, bool counts_methods) {
   state.counts_methods = counts_methods;
   state.compiled.clear();
   const std::uint64_t max_methods = state.header.data.size() / sizeof(std::uint32_t);
+  std::uint64_t defined = 0;
+  for (const auto& dex : state.dex) defined += dex ? dex->method_count() : 0;
+  // Growing step by step would copy the methods and touch more memory.
+  state.compiled.reserve(std::min(defined, max_methods));
   std::uint64_t classes = 0;
   for (std::size_t i = 0; i < state.dex.size(); ++i) {
     if (!state.dex[i]) continue;

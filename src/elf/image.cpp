@@ -256,10 +256,10 @@ Result<Image> Image::open(std::shared_ptr<const MappedFile> file, const BinaryPa
   auto image = parse(located->image, located->entry_data);
   if (!image) {
     Error error = std::move(image).error();
-    if (!path.entry && error.kind == ErrorKind::not_elf &&
-        Archive::looks_like_archive(file->bytes())) {
+    if (error.kind == ErrorKind::not_elf && Archive::looks_like_archive(located->image)) {
       error.message = "an archive, not an ELF file";
-      error = std::move(error).hint("name an entry: " + path.file + "!/lib/arm64-v8a/libNAME.so");
+      error =
+          std::move(error).hint("name an entry: " + to_string(path) + "!/lib/arm64-v8a/libNAME.so");
     }
     return fail(std::move(error).within(to_string(path)));
   }

@@ -61,7 +61,7 @@ bool is_plain(std::uint32_t point) {
          (point >= '0' && point <= '9');
 }
 
-// "Lcom/foo/Bar;->baz(I)V", also without the descriptor.
+// "Lcom/foo/Bar;->baz(I)V", also without the return type or the whole descriptor.
 std::optional<std::string> from_smali(std::string_view text) {
   constexpr std::string_view arrow = ";->";
   const auto at = text.find(arrow);
@@ -72,9 +72,13 @@ std::optional<std::string> from_smali(std::string_view text) {
   art::append_type(text.substr(0, at + 1), qualified);
   qualified.append(".").append(method.substr(0, open));
   if (open == method.size()) return qualified;
-  const auto types = art::parse_descriptor(method.substr(open));
+  std::string descriptor(method.substr(open));
+  const bool returns = !descriptor.ends_with(')');
+  if (!returns) descriptor += 'V';
+  const auto types = art::parse_descriptor(descriptor);
   if (!types) return std::nullopt;
-  return fmt::format("{} {}({})", types->return_type, qualified, joined(types->parameters));
+  return fmt::format("{}{}({})", returns ? types->return_type + ' ' : "", qualified,
+                     joined(types->parameters));
 }
 
 // What a stack trace has in parentheses: "Bar.java:20", "Native Method".
@@ -135,7 +139,18 @@ std::string usual_method_name(std::string_view text) {
   std::string usual(text);
   const auto mark = text.find('#');
   if (mark != std::string_view::npos && mark != 0 && mark < text.find('(')) usual[mark] = '.';
+  // No Java name has a slash, but class files write "com/foo/Bar.baz".
+  const std::size_t name_size = std::min(usual.find('('), usual.size());
+  if (!text.substr(0, name_size).contains(';'))
+    std::replace(usual.begin(), usual.begin() + static_cast<std::ptrdiff_t>(name_size), '/', '.');
   return usual;
+}
+
+std::optional<std::string> untyped_method_name(std::string_view text) {
+  const std::string usual = usual_method_name(text);
+  const auto name = parse_method_name(usual);
+  if (!name || name->parameters || !name->return_type.empty()) return std::nullopt;
+  return fmt::format("{}.{}", name->class_name, name->name);
 }
 
 std::optional<MethodName> parse_method_name(std::string_view text) {
@@ -151,6 +166,9 @@ std::optional<MethodName> parse_method_name(std::string_view text) {
   if (space != std::string_view::npos) {
     name.return_type = trimmed(qualified.substr(0, space), " ");
     qualified.remove_prefix(space + 1);
+    // "at com.foo.Bar.baz(Bar.java:20)", a line of a stack trace.
+    if (name.return_type == "at" && open != std::string_view::npos && !name.parameters)
+      name.return_type = {};
   }
   const auto dot = qualified.rfind('.');
   if (dot == std::string_view::npos || dot == 0 || dot + 1 == qualified.size()) return std::nullopt;

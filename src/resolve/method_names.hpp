@@ -19,9 +19,13 @@ struct MethodName {
   std::optional<std::vector<std::string_view>> parameters; // nullopt if not given
 };
 
-// Converts the notations of smali ("Lcom/foo/Bar;->baz(I)V") and Javadoc ("com.foo.Bar#baz(int)")
-// to "void com.foo.Bar.baz(int)". Returns any other text unchanged.
+// Converts the notations of smali ("Lcom/foo/Bar;->baz(I)V"), Javadoc ("com.foo.Bar#baz(int)") and
+// class files ("com/foo/Bar.baz") to "void com.foo.Bar.baz(int)". Returns other text unchanged.
 std::string usual_method_name(std::string_view text);
+
+// Returns "com.foo.Bar.baz" for a method in any notation, as the symbols of an OAT file name it.
+// Returns nullopt if the text has types, which these symbols do not have.
+std::optional<std::string> untyped_method_name(std::string_view text);
 
 // Returns nullopt if the text has no class name. In "com.foo.Bar.baz(Bar.java:20)", as stack traces
 // have it, the parameters are not given.

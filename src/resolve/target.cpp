@@ -137,9 +137,9 @@ Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Imag
 
 // Resolves code that methods share. Older versions of dex2oat name its symbol after one of the
 // methods, with "[DEDUPED]" added.
-Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Image& image,
-                                                     DebugSource& source) {
-  const std::string name = std::string(query.function.name) + " [DEDUPED]";
+Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, std::string_view method,
+                                                     elf::Image& image, DebugSource& source) {
+  const std::string name = std::string(method) + " [DEDUPED]";
   FunctionSpec function = query.function;
   function.name = name;
   Query shared{query.binary, function, query.image, query.demangler, query.options, query.methods};
@@ -150,6 +150,24 @@ Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, elf::Im
                                        "' shares its code with other methods, and a probe there "
                                        "fires for each of them");
   return points;
+}
+
+// Resolves a method by the symbols of its OAT file, which have no types.
+Result<std::vector<ProbePoint>> resolve_method_symbol(const Query& query, elf::Image& image,
+                                                      DebugSource& source) {
+  auto symbols = resolve_by_symbols(query, image, source);
+  if (symbols || symbols.error().kind != ErrorKind::not_found) return symbols;
+  const std::string name =
+      untyped_method_name(query.function.name).value_or(std::string(query.function.name));
+  if (name != query.function.name) {
+    FunctionSpec function = query.function;
+    function.name = name;
+    Query named{query.binary, function, query.image, query.demangler, query.options, query.methods};
+    named.options.suggest = false;
+    symbols = resolve_by_symbols(named, image, source);
+    if (symbols || symbols.error().kind != ErrorKind::not_found) return symbols;
+  }
+  return resolve_deduplicated(query, name, image, source);
 }
 
 // Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the places.
@@ -190,9 +208,10 @@ Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& im
   auto methods = resolve_method(query);
   if (methods) finish_points(query, *methods);
   if (methods || !may_have_symbol(methods.error())) return methods;
-  auto symbols = resolve_by_symbols(query, image, source);
-  if (!symbols && symbols.error().kind == ErrorKind::not_found)
-    symbols = resolve_deduplicated(query, image, source);
+  auto symbols = resolve_method_symbol(query, image, source);
+  if (!symbols && symbols.error().kind == ErrorKind::ambiguous)
+    return fail(std::move(symbols).error().hint(
+        "to tell them apart by their parameters, give the DEX files with --dex FILE or --root DIR"));
   if (!symbols) return methods; // its error is the better one
   if (std::string why = missing_methods_warning(query); !why.empty())
     symbols->front().warnings.push_back(std::move(why));
@@ -286,9 +305,12 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
   const bool whole_archive =
       !state->path.entry && !elf::looks_like_elf(bytes) && Archive::looks_like_archive(bytes);
   if (!whole_archive) {
-    auto image =
-        elf::Image::open(binary.file, state->path,
-                         options.extracted ? elf::Compressed::inflate : elf::Compressed::reject);
+    std::optional<std::string> package; // a kind of archive that is read for its names only
+    if (state->path.entry)
+      if (const auto archive = Archive::parse(bytes)) package = not_installed(*archive);
+    const bool inflates = options.extracted || package;
+    auto image = elf::Image::open(binary.file, state->path,
+                                  inflates ? elf::Compressed::inflate : elf::Compressed::reject);
     if (!image) {
       Error error = std::move(image).error();
       if (error.kind == ErrorKind::not_found && state->path.entry) {
@@ -301,14 +323,13 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
     }
     if (image->is_debug_file()) return fail(debug_file_error(to_string(binary.path), *image));
     if (image->is_inflated())
-      state->warnings.push_back(to_string(binary.path) +
-                                ": compressed in the archive, so offsets are those in the "
-                                "installed library");
-    if (state->path.entry)
-      if (const auto archive = Archive::parse(bytes))
-        if (const auto package = not_installed(*archive))
-          state->warnings.push_back(fmt::format("{}: {}: offsets are those in this file",
-                                                to_string(binary.path), *package));
+      state->warnings.push_back(
+          fmt::format("{}: {}compressed in the archive, so offsets are those in the installed "
+                      "library",
+                      to_string(binary.path), package ? *package + ": " : ""));
+    else if (package)
+      state->warnings.push_back(
+          fmt::format("{}: {}: offsets are those in this file", to_string(binary.path), *package));
     state->architecture_mismatch =
         find_architecture_mismatch(options.pids, image->machine(), to_string(binary.path));
     describe(*image, binary);

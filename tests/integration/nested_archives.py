@@ -182,6 +182,22 @@ def main():
             archive.writestr("AndroidManifest.xml", "x")
             archive.writestr("classes.jar", "x")
             archive.writestr("jni/x86_64/libshop.so", library)
+        packed = folder / "packed.aab"
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("BundleConfig.pb", "x")
+            archive.writestr("base/lib/x86_64/libshop.so", library)
+        loose = folder / "libshop.so"
+        alone = records(run(uprobectl, "resolve", "--json", loose, "shop_pay"))[0]
+        done = run(uprobectl, "resolve", "--json", f"{packed}!libshop.so", "shop_pay")
+        expect(tap, "names are found in a compressed library of an .aab, which has no file of its own",
+               [(each["file"], each["offset"], each["image_offset"]) for each in records(done)]
+               == [(None, None, alone["image_offset"])] and "in an app bundle" in done.stderr, done)
+        done = run(uprobectl, "attach", "--dry-run", f"{packed}!libshop.so", "shop_pay")
+        expect(tap, "it is not attached to", done.returncode == 1 and "compressed in its archive" in done.stderr, done)
+        done = run(uprobectl, "list-symbols", f"{folder / 'stored.apks'}!/{SPLIT}")
+        expect(tap, "an inner APK as TARGET is called an archive",
+               done.returncode == 1 and "an archive, not an ELF file" in done.stderr
+               and f"{SPLIT}!/lib/" in done.stderr, done)
         for archive, entry, kind in ((app, "base/lib/x86_64/libshop.so", "in an app bundle"),
                                      (package, "jni/x86_64/libshop.so", "in a library package")):
             done = run(uprobectl, "list-symbols", archive)

@@ -29,6 +29,24 @@ TEST_CASE("a method's name is taken apart") {
   CHECK_FALSE(parse_method_name("com.foo."));
 }
 
+TEST_CASE("a line of a stack trace is a method without types") {
+  const auto frame = parse_method_name("at com.foo.Bar.baz(Bar.java:20)");
+  REQUIRE(frame);
+  CHECK(frame->return_type.empty());
+  CHECK(frame->class_name == "com.foo.Bar");
+  CHECK_FALSE(frame->parameters);
+  CHECK(parse_method_name("at com.foo.Bar.baz(int)")->return_type == "at");
+}
+
+TEST_CASE("a method without types is named as the symbols of OAT files name it") {
+  CHECK(untyped_method_name("Lcom/foo/Bar;->baz") == "com.foo.Bar.baz");
+  CHECK(untyped_method_name("com.foo.Bar#baz") == "com.foo.Bar.baz");
+  CHECK(untyped_method_name("com.foo.Bar.baz(Bar.java:20)") == "com.foo.Bar.baz");
+  CHECK_FALSE(untyped_method_name("com.foo.Bar.baz(int)"));
+  CHECK_FALSE(untyped_method_name("int com.foo.Bar.baz"));
+  CHECK_FALSE(untyped_method_name("baz"));
+}
+
 TEST_CASE("parameters and return type must match if given") {
   const art::Signature signature{
       .return_type = "void", .class_name = "a.B", .name = "c", .parameters = {"int", "a.B$Inner"}};
@@ -62,7 +80,9 @@ TEST_CASE("the notations of smali and Javadoc are those of Java") {
   CHECK(usual_method_name("Lcom/foo/Bar;->baz") == "com.foo.Bar.baz");
   CHECK(usual_method_name("Lcom/foo/Bar$$ExternalSyntheticLambda0;->run()V") ==
         "void com.foo.Bar$$ExternalSyntheticLambda0.run()");
+  CHECK(usual_method_name("Lcom/foo/Bar;->baz(I[J)") == "com.foo.Bar.baz(int, long[])");
   CHECK(usual_method_name("Lcom/foo/*;->baz(*)") == "Lcom/foo/*;->baz(*)");
+  CHECK(usual_method_name("com/foo/Bar.baz") == "com.foo.Bar.baz");
   CHECK(usual_method_name("com.foo.Bar#baz") == "com.foo.Bar.baz");
   CHECK(usual_method_name("com.foo.Bar#baz(int)") == "com.foo.Bar.baz(int)");
   CHECK(usual_method_name("#baz") == "#baz");
