@@ -225,9 +225,10 @@ class Tests:
         with self.world.start(device, "list-symbols", "--json", "libLLVM-14.so.1", "*M*") as process:
             time.sleep(6.5)
             lines = process.stdout.read().count("\n")
+            errors = process.stderr.read()
             status = process.wait(timeout=60)
         here = self.world.run(None, "list-symbols", "--json", "libLLVM-14.so.1", "*M*").stdout.count("\n")
-        return difference("lines and status", (lines, status), (here, 0))
+        return difference(f"lines and status ({errors})", (lines, status), (here, 0))
 
     def agent_ends_alone(self):
         """Without a frame for 5 seconds, or at the end of its input."""
