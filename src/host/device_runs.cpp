@@ -2,6 +2,8 @@
 #include "host/device_runs.hpp"
 
 #include "host/agent_run.hpp"
+#include "util/json_size.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -318,9 +320,9 @@ Result<std::vector<DeviceRecord>> describe_devices(const DeviceOptions& options,
 
 std::optional<Verdict> parse_verdict(std::string_view records) {
   while (!records.empty()) {
-    const auto end = std::min(records.find('\n'), records.size());
-    auto record = llvm::json::parse(llvm::StringRef(records.data(), end));
-    records.remove_prefix(std::min(end + 1, records.size()));
+    const std::string_view line = take_line(records);
+    if (!is_parsable_record(line)) continue;
+    auto record = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
     if (!record) {
       llvm::consumeError(record.takeError());
       continue;

@@ -3,6 +3,7 @@
 
 #include "host/adb.hpp"
 #include "output/json_record.hpp"
+#include "util/json_size.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -154,7 +155,7 @@ void MarkedLines::add_line(std::string& out, std::string_view line) {
     out.append(line) += '\n';
     return;
   }
-  if (line.starts_with(R"({"type":"summary")")) {
+  if (line.starts_with(R"({"type":"summary")") && is_parsable_record(line)) {
     auto record = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
     if (!record) {
       llvm::consumeError(record.takeError());

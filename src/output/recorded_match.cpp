@@ -2,6 +2,7 @@
 #include "output/recorded_match.hpp"
 
 #include "output/records.hpp"
+#include "util/json_size.hpp"
 
 #include <charconv>
 #include <llvm/Support/JSON.h>
@@ -61,6 +62,8 @@ Result<std::optional<RecordedMatch>> static_record(const llvm::json::Object& obj
 } // namespace
 
 Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
+  if (!is_parsable_record(line))
+    return fail(ErrorKind::corrupt, "record of too many values, or nested too deeply");
   auto parsed = llvm::json::parse(llvm::StringRef(line.data(), line.size()));
   if (!parsed) {
     llvm::consumeError(parsed.takeError());

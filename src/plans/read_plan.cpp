@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plans/attach_plan.hpp"
 #include "plans/plan_words.hpp"
+#include "util/json_size.hpp"
 
 #include <charconv>
 #include <fmt/format.h>
@@ -16,33 +17,18 @@ using llvm::json::Object;
 using llvm::json::Value;
 
 // Enough for "files" > "probes" > "exits" > "tail_calls" > "condition".
-constexpr int max_nesting = 16;
+constexpr std::size_t max_nesting = 16;
 
-// Checks what bounds the parser's recursion and memory: it has a value after each of these
-// characters outside of strings.
+// Checks what bounds the parser's recursion and memory.
 Result<void> check_size(std::string_view text) {
   if (text.size() > max_plan_bytes)
     return fail(ErrorKind::corrupt, fmt::format("not a valid plan: {} bytes, at most {} are read",
                                                 text.size(), max_plan_bytes));
-  int nesting = 0;
-  std::size_t values = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char each = text[i];
-    if (in_string) {
-      if (each == '\\') ++i;
-      in_string = each != '"';
-      continue;
-    }
-    in_string = each == '"';
-    if (each == '[' || each == '{') ++nesting;
-    if (each == ']' || each == '}') --nesting;
-    if (each == '[' || each == '{' || each == ',' || each == ':') ++values;
-    if (nesting > max_nesting)
-      return fail(ErrorKind::corrupt, "not a valid plan: it is nested too deeply");
-    if (values > max_plan_values)
-      return fail(ErrorKind::corrupt, "not a valid plan: it has too many values");
-  }
+  const JsonSize size = measure_json(text);
+  if (size.depth > max_nesting)
+    return fail(ErrorKind::corrupt, "not a valid plan: it is nested too deeply");
+  if (size.values > max_plan_values)
+    return fail(ErrorKind::corrupt, "not a valid plan: it has too many values");
   return {};
 }
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -71,16 +72,14 @@ class Tests:
 
     def passes_arguments(self, device):
         problems = []
-        for name in ["two  blanks", "quote'd", 'double"d', "$HOME", "bang!", "back\\slash", "`id`", "new\nline", "ünï", "*;&|<>"]:
-            folder = self.world.path / name
-            folder.mkdir()
-            shutil.copy("/bin/true", folder / "app")
-            answer = self.world.run(device, "resolve", "--json", f"{folder}/app", "file-offset:0")
-            here = self.world.run(None, "resolve", "--json", f"{folder}/app", "file-offset:0")
-            problems += difference(f"in {name!r}", without_device(records_of(answer.stdout)), records_of(here.stdout))
-            if name not in here.stdout.replace('\\"', '"').replace("\\\\", "\\").replace("\\n", "\n"):
-                problems.append(f"no {name!r} in {here.stdout}")
-        return problems
+        name = "two  blanks quote'd double\"d $HOME bang! back\\slash `id` new\nline ünï *;&|<>"
+        folder = self.world.path / name
+        folder.mkdir()
+        shutil.copy(self.fixtures / "workload", folder / "app")
+        for words in [(f"{folder}/app", "work_six"), (f"{folder}/app", name), ("--", "-", name)]:
+            problems += self.check_same(device, "resolve", *words)
+        answer = records_of(self.world.run(device, "resolve", "--json", f"{folder}/app", "work_six").stdout)
+        return problems + difference("file", [record.get("file") for record in answer], [f"{folder}/app"])
 
     def carries_files(self, device):
         """Files of options are on the workstation: requests from a file and from stdin, the output file."""
@@ -226,11 +225,12 @@ class Tests:
         with self.world.start(device, "list-symbols", "--json", "libLLVM-14.so.1", "*M*") as process:
             time.sleep(6.5)
             lines = process.stdout.read().count("\n")
+            errors = process.stderr.read()
             status = process.wait(timeout=60)
         here = self.world.run(None, "list-symbols", "--json", "libLLVM-14.so.1", "*M*").stdout.count("\n")
-        return difference("lines and status", (lines, status), (here, 0))
+        return difference(f"lines and status ({errors})", (lines, status), (here, 0))
 
-    def agent_ends_alone(self, device):
+    def agent_ends_alone(self):
         """Without a frame for 5 seconds, or at the end of its input."""
         started = time.monotonic()
         with subprocess.Popen([self.world.uprobectl, "--agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
@@ -340,12 +340,28 @@ class EndTests:
         return problems + difference("status", status, -9)
 
 
-def check(tap, name, problems):
-    """A problem of the test itself must not end the others."""
-    try:
-        tap.check(name, problems())
-    except (OSError, RuntimeError, subprocess.SubprocessError, LookupError, ValueError) as error:
-        tap.fail(name, f"{type(error).__name__}: {error}")
+class Checks:
+    """Checks in groups that run side by side: most of their time is waiting."""
+
+    def __init__(self, tap):
+        self.tap, self.lock = tap, threading.Lock()
+
+    def run(self, groups):
+        """groups: lists of (name, function that returns the problems)."""
+        threads = [threading.Thread(target=self.run_group, args=(group,)) for group in groups]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def run_group(self, group):
+        for name, problems in group:
+            try:
+                found = problems()
+            except Exception as error:  # a problem of the test itself must not end the others
+                found = [f"{type(error).__name__}: {error}"]
+            with self.lock:
+                self.tap.check(name, found)
 
 
 def test_twenty(world, tap):
@@ -365,52 +381,59 @@ def test_twenty(world, tap):
     tap.check("twenty devices run side by side within 150 MiB, and nothing stays", problems)
 
 
+def test_runs(world, killed, fixtures, tap):
+    tests, ends, losses = Tests(world, fixtures), EndTests(world, fixtures), EndTests(killed, fixtures)
+    aosp, magisk, plain = world.add_device(), world.add_device(su="magisk"), world.add_device(su=None)
+    waiting, root = world.add_device(), world.add_device(is_root=True)
+    lost = killed.add_device(is_root=True)
+    questions = [
+        ("a question has the same answer over adb and by hand", lambda: tests.equal_answers(aosp)),
+        ("the program is installed once, and again if it has changed", lambda: tests.installs_once(aosp)),
+        ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
+        ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
+        ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),
+        ("a missing client or device is reported", lambda: tests.needs_a_device(aosp)),
+        ("root comes from su, in both forms, or from a restart of adbd",
+         lambda: tests.becomes_root(plain, aosp, magisk)),
+        ("a device without space is reported, and nothing stays", lambda: tests.reports_a_full_device(aosp)),
+        ("a device without the shell protocol is reported", tests.reports_an_old_device),
+        ("devices run side by side, and one that fails does not end the others",
+         lambda: tests.runs_side_by_side(aosp, magisk)),
+        ("devices are listed with the verdict of doctor", lambda: tests.lists_devices(aosp, magisk)),
+        ("the program is removed on request", lambda: tests.cleans(magisk))]
+    waits = [
+        ("a run waits for a slow reader", lambda: tests.waits_for_a_slow_reader(waiting)),
+        ("a run ends with its reader", lambda: tests.ends_with_its_reader(waiting)),
+        ("an agent without a host ends", tests.agent_ends_alone)]
+    results = [
+        ("results land on the workstation", lambda: ends.results_land_here(root)),
+        ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
+        ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
+    cuts = [
+        ("a pulled cable ends the run on the device", lambda: losses.lost_connection(lost, lambda run: lost.pull_cable())),
+        ("a killed uprobectl ends the run on the device", lambda: losses.killed_host(lost)),
+        ("a killed adb server ends the run on the device",
+         lambda: losses.lost_connection(lost, lambda run: killed.adb("kill-server")))]
+    groups = [questions, waits]
+    if world.run(root, "doctor").returncode == 0:
+        groups += [results, cuts]
+    else:
+        for name, _ in results + cuts:
+            tap.skip(name, "machine uprobes unusable: doctor")
+    Checks(tap).run(groups)
+
+
 def main():
     uprobectl, fixtures, *more = sys.argv[1:]
     fixtures = Path(fixtures).resolve()
     tap = Tap()
-    with World(uprobectl) as world:
-        if more == ["--many"]:
+    if more == ["--many"]:
+        with World(uprobectl) as world:
             test_twenty(world, tap)
-            tap.done()
-            return
-        tests = Tests(world, fixtures)
-        aosp, magisk, plain = world.add_device(), world.add_device(su="magisk"), world.add_device(su=None)
-        root = world.add_device(is_root=True)
-        for name, problems in [
-                ("a question has the same answer over adb and by hand", lambda: tests.equal_answers(root)),
-                ("the program is installed once, and again if it has changed", lambda: tests.installs_once(aosp)),
-                ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
-                ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
-                ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),
-                ("a missing client or device is reported", lambda: tests.needs_a_device(aosp)),
-                ("root comes from su, in both forms, or from a restart of adbd",
-                 lambda: tests.becomes_root(plain, aosp, magisk)),
-                ("a device without space is reported, and nothing stays", lambda: tests.reports_a_full_device(aosp)),
-                ("a device without the shell protocol is reported", tests.reports_an_old_device),
-                ("devices run side by side, and one that fails does not end the others",
-                 lambda: tests.runs_side_by_side(aosp, magisk)),
-                ("devices are listed with the verdict of doctor", lambda: tests.lists_devices(aosp, magisk)),
-                ("the program is removed on request", lambda: tests.cleans(magisk)),
-                ("a run ends with its reader", lambda: tests.ends_with_its_reader(aosp)),
-                ("a run waits for a slow reader", lambda: tests.waits_for_a_slow_reader(aosp)),
-                ("an agent without a host ends", lambda: tests.agent_ends_alone(aosp))]:
-            check(tap, name, problems)
-        ends = EndTests(world, fixtures)
-        can_attach = world.run(root, "doctor").returncode == 0
-        for name, problems in [
-                ("results land on the workstation", lambda: ends.results_land_here(root)),
-                ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
-                ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root)),
-                ("a pulled cable ends the run on the device",
-                 lambda: ends.lost_connection(root, lambda run: root.pull_cable())),
-                ("a killed adb server ends the run on the device",
-                 lambda: ends.lost_connection(root, lambda run: world.adb("kill-server"))),
-                ("a killed uprobectl ends the run on the device", lambda: ends.killed_host(root))]:
-            if can_attach:
-                check(tap, name, problems)
-            else:
-                tap.skip(name, "machine uprobes unusable: doctor")
+    else:
+        # An adb server of their own for the tests that kill it or pull cables.
+        with World(uprobectl) as world, World(uprobectl) as killed:
+            test_runs(world, killed, fixtures, tap)
     tap.done()
 
 

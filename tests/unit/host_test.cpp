@@ -221,6 +221,17 @@ TEST_CASE("lines of devices are marked whole, however they arrive") {
         "{\"type\":\"lost\",\"count\":1,\"device\":\"s\\\"1\"}\nno record\n");
 }
 
+TEST_CASE("a summary of a device that is nested too deeply for the parser is not counted") {
+  const UniqueFd file(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  Sink sink(file.get());
+  MarkedLines lines(sink, LineMark::device, "s");
+  REQUIRE(lines.add(R"({"type":"summary","events":7,"x":)" + std::string(1 << 20, '[') + "}\n"));
+  CHECK_FALSE(lines.totals().any);
+  REQUIRE(lines.add("{\"type\":\"summary\",\"events\":7,\"lost\":2}\n"));
+  CHECK(lines.totals().events == 7);
+  CHECK(lines.totals().lost == 2);
+}
+
 TEST_CASE("the list of adb is read without its title and its daemon's messages") {
   const auto devices =
       parse_devices("* daemon not running; starting now at tcp:5037\n"
@@ -292,4 +303,7 @@ TEST_CASE("the verdict of doctor is its record 'attach'") {
   CHECK_FALSE(verdict->ok);
   CHECK(verdict->reason == "why");
   CHECK_FALSE(parse_verdict("{\"name\":\"attach\",\"ok\":1,\"reason\":\"x\"}"));
+  // A record that would exhaust the parser's stack is skipped.
+  const std::string deep = "{\"name\":" + std::string(1 << 20, '[') + "\n";
+  CHECK(parse_verdict(deep + "{\"name\":\"attach\",\"ok\":true,\"reason\":\"x\"}")->ok);
 }

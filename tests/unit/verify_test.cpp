@@ -161,3 +161,9 @@ TEST_CASE("invalid records are rejected") {
     CHECK(match.error().kind == ErrorKind::corrupt);
   }
 }
+
+TEST_CASE("a record that is nested too deeply for the parser is rejected") {
+  const auto match = read_match_record(R"({"type":"match","x":)" + std::string(1 << 20, '['));
+  REQUIRE_FALSE(match);
+  CHECK(match.error().message == "record of too many values, or nested too deeply");
+}
