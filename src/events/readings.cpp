@@ -476,11 +476,10 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
               fmt::format("{}: its length {} is known only {}", spec.name, *spec.length_from,
                           comes_later ? "when the function has returned"
                                       : "at the entry, which is another event")}
-            .hint(
-                comes_later
-                    ? "use a fixed length, as in buf[64]; a file of --prototypes reads what a function "
-                      "writes when it returns"
-                    : "add --latency, which makes both one event"));
+            .hint(comes_later
+                      ? "use a fixed length, as in buf[64]; a file of --prototypes reads what a "
+                        "function writes when it returns"
+                      : "add --latency, which makes both one event"));
   return made;
 }
 
