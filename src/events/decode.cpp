@@ -68,6 +68,15 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
   return content;
 }
 
+// Whether a buffer has a length that is a signed number below 0, often -1 for an error. The program
+// has then read as many bytes as fit, which belong to anything.
+bool has_negative_length(Bytes record, const capture_plan& plan, const reading& how) {
+  if (how.form != READ_BYTES || how.length_from == 0 || how.length_is_end) return false;
+  const reading_result length = read_result(record, how.length_from - 1U);
+  return plan.readings[how.length_from - 1U].is_signed != 0 && length.status >= 0 &&
+         static_cast<std::int64_t>(length.value) < 0;
+}
+
 ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
                               const reading_result& result, bool not_resident) {
   ArgumentValue value{
@@ -216,6 +225,8 @@ Result<Event> CapturePlan::decode(Bytes record) const {
       continue;
     }
     ArgumentValue value = decode_argument(record, spec, how, result, is_not_resident(raw, result));
+    if (!value.error && has_negative_length(record, plan_of(raw.cookie), how))
+      value = {.name = spec.name, .type = spec.type, .error = "its length is negative"};
     if (spec.shown_as != nullptr)
       set_presentation(value, *spec.shown_as, reads_proc_ ? raw.pid : 0);
     if (is_return)

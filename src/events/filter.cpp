@@ -137,7 +137,8 @@ private:
         Error{ErrorKind::usage,
               fmt::format("invalid condition {}: {}{}", in_single_quotes(text_), what, place)}
             .hint("write for example 'arg1==3', 'ret<0 || size>4KiB' or 'path ^= \"/etc/\"'; "
-                  "operators are == != < <= > >= & ^= $= *= ~ in"));
+                  "operators are == != < <= > >= & ^= $= *= ~ in")
+            .hint("see 'uprobectl help if'"));
   }
 
   Result<FilterNode> parse_any(int depth) {
@@ -282,7 +283,7 @@ private:
                         : rest.starts_with("in") ? "expected {A,B,…} or @FILE after 'in'"
                                                  : "expected an operator");
     at_ += sign->text.size();
-    auto written = parse_written();
+    auto written = parse_written(sign->pattern == TextPattern::Kind::glob);
     if (!written) return fail(std::move(written).error());
     term.comparison = sign->comparison;
     if (sign->pattern || is_text(*written, term)) {
@@ -353,7 +354,45 @@ private:
     return written;
   }
 
-  Result<Written> parse_written() {
+  // The character that a backslash stands for with those behind it: \\ \" \' \n \t \r \xHH.
+  // Moves at_ behind it. nullopt if the backslash stands for itself.
+  std::optional<char> take_escape(char quote) {
+    const std::string_view rest = text_.substr(at_ + 1);
+    if (rest.empty()) return std::nullopt;
+    const char named = rest.front();
+    std::optional<char> character;
+    std::size_t length = 2;
+    if (named == quote || named == '\\') character = named;
+    if (named == 'n') character = '\n';
+    if (named == 't') character = '\t';
+    if (named == 'r') character = '\r';
+    if (named == 'x' && rest.size() >= 3)
+      if (const auto byte = parse_number<std::uint8_t>(rest.substr(1, 2), 16)) {
+        character = static_cast<char>(*byte);
+        length = 4;
+      }
+    if (character) at_ += length;
+    return character;
+  }
+
+  // The characters up to the quote. In a glob a backslash makes the next character ordinary, so a
+  // character that was written with a backslash keeps one.
+  Result<Written> parse_quoted(Written written, bool is_glob) {
+    written.quote = text_[at_++];
+    while (at_ < text_.size() && text_[at_] != written.quote) {
+      if (const auto escaped = text_[at_] == '\\' ? take_escape(written.quote) : std::nullopt) {
+        if (is_glob) written.word += '\\';
+        written.word += *escaped;
+      } else {
+        written.word += text_[at_++];
+      }
+    }
+    if (!accept(std::string_view(&written.quote, 1)))
+      return wrong(written.at, "missing closing quote");
+    return written;
+  }
+
+  Result<Written> parse_written(bool is_glob = false) {
     skip_blanks();
     Written written{.at = at_};
     const std::string_view rest = text_.substr(at_);
@@ -361,22 +400,7 @@ private:
       at_ += 3;
       return parse_bytes(std::move(written));
     }
-    if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) {
-      written.quote = text_[at_++];
-      while (at_ < text_.size() && text_[at_] != written.quote) {
-        const bool escapes = text_[at_] == '\\' && at_ + 1 < text_.size() &&
-                             (text_[at_ + 1] == written.quote || text_[at_ + 1] == '\\');
-        // In a glob the backslash has a meaning of its own, so it stays there.
-        if (escapes && text_[at_ + 1] == written.quote)
-          ++at_;
-        else if (escapes)
-          written.word += text_[at_++];
-        written.word += text_[at_++];
-      }
-      if (!accept(std::string_view(&written.quote, 1)))
-        return wrong(written.at, "missing closing quote");
-      return written;
-    }
+    if (rest.starts_with('"') || rest.starts_with('\'')) return parse_quoted(written, is_glob);
     const std::size_t end = text_.find_first_of(" \t,)}&|", at_);
     written.word = text_.substr(at_, end - at_);
     at_ += written.word.size();
@@ -438,7 +462,8 @@ private:
     return {};
   }
 
-  // One value on a line; empty lines and those that begin with '#' are skipped.
+  // One value on a line; empty lines and those that begin with '#' are skipped. If one of them is
+  // not a number, all are texts, which need no quotes.
   Result<void> parse_set_file(ConditionSpec& term) {
     auto path = parse_written();
     if (!path) return fail(std::move(path).error());
@@ -448,29 +473,59 @@ private:
     if (content->size() > max_set_file)
       return fail(ErrorKind::usage,
                   fmt::format("{}: more than {} bytes", path->word, max_set_file));
+    std::vector<SetLine> lines;
     std::string_view rest = *content;
     for (std::size_t number = 1; !rest.empty(); ++number) {
       const std::string_view line = trimmed(take_line(rest));
       if (line.empty() || line.starts_with('#')) continue;
-      const auto at_line = [&](const Error& error) {
-        return fail(Error(error).within(fmt::format("{}:{}", path->word, number)));
-      };
-      if (term.members.size() + term.patterns.size() == max_set_members)
-        return at_line({ErrorKind::usage, fmt::format("more than {} values", max_set_members)});
-      if (is_text_fact(term.fact)) {
-        if (auto added = add_pattern(term, {.word = std::string(line)}, TextPattern::Kind::exact);
-            !added)
-          return at_line(added.error());
-        continue;
+      lines.push_back({.text = line, .place = fmt::format("{}:{}", path->word, number)});
+      if (lines.size() > max_set_members)
+        return fail(
+            Error{ErrorKind::usage, fmt::format("more than {} values", max_set_members)}.within(
+                lines.back().place));
+    }
+    for (const SetLine& each : lines)
+      if (auto number = parse_set_number(each.text, term)) {
+        term.members.push_back(std::move(*number));
+      } else {
+        term.members.clear();
+        term.first_text = each.place;
+        return add_set_texts(term, lines);
       }
+    return {};
+  }
+
+  struct SetLine {
+    std::string_view text;
+    std::string place; // FILE:LINE
+  };
+
+  // nullopt if the line of a file is not a number, or the value is not one.
+  std::optional<FilterConstant> parse_set_number(std::string_view line,
+                                                 const ConditionSpec& term) const {
+    if (is_text_fact(term.fact)) return std::nullopt;
+    Filter none;
+    FilterParser parser(none, line, read_file_);
+    const auto written = parser.parse_written();
+    if (!written || parser.at_ < line.size() || is_text(*written, term)) return std::nullopt;
+    auto constant = parser.read_constant(*written);
+    if (!constant || !constant->name.empty()) return std::nullopt;
+    return std::move(*constant);
+  }
+
+  Result<void> add_set_texts(ConditionSpec& term, std::span<const SetLine> lines) {
+    for (const SetLine& each : lines) {
       Filter none;
-      FilterParser parser(none, line, read_file_);
-      auto written = parser.parse_written();
-      if (!written) return at_line(written.error());
-      parser.skip_blanks();
-      if (parser.at_ < line.size())
-        return at_line(parser.wrong(parser.at_, "expected one value on a line").error());
-      if (auto added = parser.add_member(term, *written); !added) return at_line(added.error());
+      FilterParser parser(none, each.text, read_file_);
+      Result<Written> written = Written{.word = std::string(each.text)};
+      if (each.text.starts_with('"') || each.text.starts_with('\'')) {
+        written = parser.parse_written();
+        if (written && parser.at_ < each.text.size())
+          written = parser.wrong(parser.at_, "expected one value on a line");
+      }
+      if (!written) return fail(Error(written.error()).within(each.place));
+      if (auto added = parser.add_pattern(term, *written, TextPattern::Kind::exact); !added)
+        return fail(Error(added.error()).within(each.place));
     }
     return {};
   }

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -203,6 +204,14 @@ std::optional<std::string> errno_name(std::int64_t number) {
   return fmt::format("{}{}", number < 0 ? "-" : "", name);
 }
 
+double widen_float(float value) {
+  std::array<char, 32> digits{};
+  const auto written = std::to_chars(digits.begin(), digits.end(), value);
+  double wide = value;
+  std::from_chars(digits.begin(), written.ptr, wide);
+  return wide;
+}
+
 DataValue plain_value(const ArgumentValue& argument) {
   switch (argument.type) {
   case ArgumentType::s8:
@@ -222,7 +231,7 @@ DataValue plain_value(const ArgumentValue& argument) {
   case ArgumentType::ptr:
     return {DataValue::Pointer{argument.number}};
   case ArgumentType::f32:
-    return {double{std::bit_cast<float>(static_cast<std::uint32_t>(argument.number))}};
+    return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(argument.number)))};
   case ArgumentType::f64:
     return {std::bit_cast<double>(argument.number)};
   case ArgumentType::boolean:

@@ -476,8 +476,10 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
               fmt::format("{}: its length {} is known only {}", spec.name, *spec.length_from,
                           comes_later ? "when the function has returned"
                                       : "at the entry, which is another event")}
-            .hint(comes_later ? "use a fixed length, as in buf[64]"
-                              : "add --latency, which makes both one event"));
+            .hint(comes_later
+                      ? "use a fixed length, as in buf[64]; a file of --prototypes reads what a "
+                        "function writes when it returns"
+                      : "add --latency, which makes both one event"));
   return made;
 }
 
@@ -621,11 +623,17 @@ Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
     return fail(ErrorKind::usage, "only buffers can be compared with bytes");
   const bool is_buffer = declared != nullptr && type == ArgumentType::bytes;
   const auto length = is_buffer ? declared->length : std::nullopt;
-  if (pattern.kind == TextPattern::Kind::exact && length != size)
+  if (pattern.kind == TextPattern::Kind::exact && length != size) {
+    const bool has_name = is_buffer && declared->length_from;
     return fail(Error{ErrorKind::usage,
-                      length ? fmt::format("the buffer has {} bytes, not {}", *length, size)
-                             : "the length of the buffer is not known"}
-                    .hint("compare its first bytes with ^="));
+                      length     ? fmt::format("the buffer has {} bytes, not {}", *length, size)
+                      : has_name ? "the buffer has a length that varies"
+                                 : "the length of the buffer is not known"}
+                    .hint("compare its first bytes with ^=" +
+                          (has_name ? fmt::format(", and its length: '{} == {}'",
+                                                  *declared->length_from, size)
+                                    : std::string())));
+  }
   if (length && *length < size)
     return fail(ErrorKind::usage, fmt::format("the buffer has only {} bytes", *length));
   auto compared = value(source, ArgumentType::bytes);
@@ -657,7 +665,11 @@ Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
       return fail(ErrorKind::usage, "it is not a java.lang.String");
     type = is_java_ ? ArgumentType::java_string : ArgumentType::string;
   }
-  if (!is_memory(*type)) return fail(ErrorKind::usage, "a number cannot be compared with a string");
+  if (!is_memory(*type)) {
+    Error error{ErrorKind::usage, "a number cannot be compared with a string"};
+    return fail(spec.first_text.empty() ? std::move(error)
+                                        : std::move(error).within(spec.first_text));
+  }
   if (*type == ArgumentType::bytes) return fail(ErrorKind::usage, "a buffer cannot be compared");
   auto compared = value(source, *type);
   if (!compared) return fail(std::move(compared).error());

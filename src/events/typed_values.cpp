@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/typed_values.hpp"
 
+#include "events/presentation.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -163,7 +165,7 @@ DataValue TypedValues::decode_scalar(const Node& node,
   if (kind == TypeKind::pointer || kind == TypeKind::reference)
     return {DataValue::Pointer{*number}};
   if (kind == TypeKind::floating && type.size() == sizeof(float))
-    return {static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(*number)))};
+    return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(*number)))};
   if (kind == TypeKind::floating && type.size() == sizeof(double))
     return {std::bit_cast<double>(*number)};
   if (kind == TypeKind::floating)

@@ -434,7 +434,7 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path) {
 }
 
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
-                              const std::optional<reading>& result_address) {
+                             const std::optional<reading>& result_address) {
   return PathResolver(where, result_address).resolve(path);
 }
 
@@ -545,9 +545,12 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
   }
   if (library && library->kind == LibraryType::Kind::c_string)
     pointer = part_of(place, *library->type, library->offset);
-  else if (!is_text_pointer(type))
-    return fail(path_error(path, ErrorKind::usage,
-                           fmt::format("{} cannot be compared with a string", type.name())));
+  else if (!is_text_pointer(type)) {
+    Error error = path_error(path, ErrorKind::usage,
+                             fmt::format("{} cannot be compared with a string", type.name()));
+    return fail(spec.first_text.empty() ? std::move(error)
+                                        : std::move(error).within(spec.first_text));
+  }
   const auto address = reader.number(pointer, word_size);
   if (!address) return wrong(location_too_complex);
   made.term.value = *address;

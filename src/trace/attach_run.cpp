@@ -197,8 +197,9 @@ private:
         fmt::format("graph: {} left out by filters", counted(left_out, "call", "calls")));
   }
 
-  // Makes calls out of entries if most functions are known and all have exits that can be probed.
-  // Finding the exits of many functions would take long, and so would detaching them one by one.
+  // Makes calls out of entries if half of the functions are known and all have exits that can be
+  // probed. Finding the exits of many functions would take long, and so would detaching them one by
+  // one.
   void pair_known_calls() {
     Probes& probes = resolved_.probes;
     if (probes.size() > max_whole_functions) return;

@@ -52,16 +52,25 @@ const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
 }
 
 bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
+  // A debug file has names of internal functions, which a pattern also matches.
+  std::size_t internal = 0;
   std::size_t known = 0;
   bool has_result = false;
+  bool knows_exported = false;
   for (const CapturePoint& each : points) {
+    const bool is_exported = each.point->table == elf::Table::dynsym;
     const Prototype* const prototype = find(each);
-    if (prototype == nullptr) continue;
+    if (prototype == nullptr) {
+      internal += is_exported ? 0 : 1;
+      continue;
+    }
     if (prototype->is_entry_only) return false;
     ++known;
     has_result |= prototype->result.has_value();
+    knows_exported |= is_exported;
   }
-  return has_result && 2 * known > points.size();
+  const std::size_t counted = points.size() - (knows_exported ? internal : 0);
+  return has_result && 2 * known >= counted;
 }
 
 bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) const {

@@ -23,7 +23,8 @@ public:
       : capture_(capture), lists_(capture.arguments),
         scalars_only_(functions > max_whole_functions) {}
 
-  // Whether most of the points are known functions, one of them has a result, and all return.
+  // Whether half of the exported functions among the points are known, one has a result, and all
+  // of the known ones return. Of a file without exported functions, half of all.
   bool can_pair(std::span<const CapturePoint> points) const;
   // Whether any of the points is a known function that sets errno.
   bool needs_thread_pointer(std::span<const CapturePoint> points) const;

@@ -220,6 +220,21 @@ TEST_CASE("a buffer has the length of its argument and reports a too long one") 
   CHECK(decode(9, 4).truncated);
 }
 
+TEST_CASE("a buffer with a negative length is an error, not the memory at its address") {
+  const std::vector<ProbePoint> points(1);
+  const auto decode = [&](std::string_view arguments) {
+    Record record(0, RECORD_ENTRY);
+    record.put(0, 8).put(0xffffffffffffffff, 8).put(4, 8).put(0x1000, 8).text("abcd", 8);
+    CaptureSpec inspection = typed(arguments);
+    inspection.max_string_bytes = 4;
+    auto event = plan_for(inspection, points).decode(record.bytes());
+    REQUIRE(event);
+    return event->typed_arguments->front();
+  };
+  CHECK(decode("data:buf[size],size:s64").error == "its length is negative");
+  CHECK(decode("data:buf[size],size:u64").bytes == "abcd");
+}
+
 TEST_CASE("a buffer with an unreadable length is an error, not empty") {
   const std::vector<ProbePoint> points(1);
   const CapturePlan plan = plan_for(typed("data:buf[size]@arg0,size:u32@arg1+8"), points);

@@ -178,13 +178,37 @@ TEST_CASE("sets are lists or files") {
   REQUIRE(file);
   CHECK(file->terms.size() == 2);
   CHECK(file->terms[0].members == std::vector<FilterConstant>{{.magnitude = 7}, {.magnitude = 8}});
-  const auto damaged = parse_filter(
-      "n in @x", [](const std::string&) -> Result<std::string> { return std::string("1\n2 3\n"); });
+  const auto from = [](std::string_view content) {
+    return parse_filter("n in @x", [content](const std::string&) -> Result<std::string> {
+      return std::string(content);
+    });
+  };
+  const auto texts = from("1\n2 3\n/etc/hosts\n\"a b\\n\"\n");
+  REQUIRE(texts);
+  CHECK(texts->terms[0].members.empty());
+  CHECK(texts->terms[0].patterns ==
+        std::vector<TextPattern>{
+            {.text = "1"}, {.text = "2 3"}, {.text = "/etc/hosts"}, {.text = "a b\n"}});
+  CHECK(texts->terms[0].first_text == "x:2");
+  const auto damaged = from("1\n\"a\" b\n");
   REQUIRE_FALSE(damaged);
   CHECK(damaged.error().message.starts_with("x:2: "));
   const auto names = parse_filter("thread in {main, \"a b\"}");
   REQUIRE(names);
   CHECK(names->terms[0].patterns == std::vector<TextPattern>{{.text = "main"}, {.text = "a b"}});
+}
+
+TEST_CASE("strings in quotes have the escapes with which strings are printed") {
+  const auto text_of = [](std::string_view condition) {
+    return parse_filter(condition).value().terms.at(0).patterns.at(0).text;
+  };
+  CHECK(text_of(R"(s == "a\\b")") == "a\\b");
+  CHECK(text_of(R"(s == "a\"b'")") == "a\"b'");
+  CHECK(text_of(R"(s == "\x09\xFf\t\n\r")") == "\x09\xff\t\n\r");
+  CHECK(text_of(R"(s == "\d\xg0\x1")") == "\\d\\xg0\\x1"); // no escapes
+  // A glob keeps its own: the character stands for itself.
+  CHECK(text_of(R"(s ~ "\*\x2a\\*\"")") == "\\*\\*\\\\*\\\"");
+  CHECK(parse_filter(R"(c == '\n')").value().terms.at(0).constant.magnitude == 10);
 }
 
 TEST_CASE("a filter holds for the values for which its expression holds, whatever is not known") {

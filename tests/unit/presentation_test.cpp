@@ -3,6 +3,7 @@
 #include "events/presentation.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 namespace uprobectl {
 
@@ -43,6 +44,18 @@ TEST_CASE("numbers have the names that --args gives them") {
   CHECK(name_shown("a:u64{none=0}", ~0ULL) == "18446744073709551615?");
   CHECK(name_shown("a:s64{none=0}", ~0ULL) == "-1?");
   CHECK(name_shown("a:char{start='s'}", 's') == "start");
+}
+
+TEST_CASE("a float is shown with the digits that tell it from other floats") {
+  const auto shown = [](std::uint64_t bits) {
+    const ArgumentValue value{.type = ArgumentType::f32, .number = bits, .bytes = {}, .error = {}};
+    return std::get<double>(plain_value(value).value);
+  };
+  CHECK(shown(0x3dcccccd) == 0.1);
+  CHECK(shown(0x3fc00000) == 1.5);
+  CHECK(shown(0xff7fffff) == -3.4028235e38);
+  CHECK(std::isinf(shown(0x7f800000)));
+  CHECK(std::isnan(shown(0x7fc00000)));
 }
 
 TEST_CASE("flags are named one by one, the rest is a number") {
