@@ -168,6 +168,38 @@ TEST_CASE("a saved run has the names of processes") {
         "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x20");
 }
 
+TEST_CASE("a call of a saved run whose end has another probe, or no hit, is damaged") {
+  const ProbePoint probed = point();
+  CallChange opened{.kind = CallChange::Kind::opened,
+                    .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed},
+                    .has_event = true};
+  CallChange closed{.kind = CallChange::Kind::closed, .call = opened.call};
+  Event entry;
+  entry.point = &probed;
+  const auto error_of = [&](const CallChange& end) {
+    return read_saved(save([&](saved::RunWriter& writer) {
+             writer.write(opened);
+             writer.write(entry);
+             writer.write(end);
+           }))
+        .error;
+  };
+  CHECK_FALSE(error_of(closed));
+  closed.call.probe = 2;
+  REQUIRE(error_of(closed));
+  CHECK_THAT(error_of(closed)->message, Contains("a chunk of kind 20 is invalid"));
+
+  Event record;
+  record.kind = EventKind::record;
+  record.record = std::make_shared<UserRecord>();
+  const auto error = read_saved(save([&](saved::RunWriter& writer) {
+                       writer.write(opened);
+                       writer.write(record);
+                     })).error;
+  REQUIRE(error);
+  CHECK_THAT(error->message, Contains("a chunk of kind 9 is invalid"));
+}
+
 TEST_CASE("an event of a saved run has all that the run has shown of it") {
   const ProbePoint probed = point();
   Event event;
