@@ -137,6 +137,8 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return replay_call(content);
   case ChunkKind::process_name:
     return replay_record<ProcessNameRecord>(content);
+  case ChunkKind::clocks:
+    return replay_record<ClockRecord>(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return content.empty();
