@@ -20,7 +20,13 @@ std::string_view to_string(CallEnd end) {
   return "run_ended";
 }
 
+void CallGraphWriter::remember_name(const Event& event) {
+  if (names_.size() >= max_names) names_.clear();
+  names_[event.tid] = event.comm;
+}
+
 void CallGraphWriter::opened(const OpenCall& call, const Event& entry) {
+  remember_name(entry);
   if (min_ns_ == 0) {
     write_opened(call.parent);
     if (!options_.joins_leaves) {
@@ -60,6 +66,10 @@ void CallGraphWriter::closed(const OpenCall& call, CallEnd end, std::uint64_t en
                     .exit = exit,
                     .end = end,
                     .end_ns = end_ns};
+  if (exit != nullptr)
+    remember_name(*exit);
+  else if (const auto known = names_.find(call.tid); known != names_.end())
+    record.comm = known->second;
   const auto found = waiting_.find(call.id);
   if (found == waiting_.end()) {
     output_.write(record);
@@ -89,13 +99,16 @@ void CallGraphWriter::advance(std::uint64_t now_ns) {
   }
 }
 
+bool has_name(const ProbePoint& point, const std::string& name) {
+  if (point.symbol == name || point.demangled == name || display_name(point) == name) return true;
+  // ns::f for ns::f(int)
+  return point.demangled && point.demangled->starts_with(name + '(');
+}
+
 namespace {
 
 bool has_name(const ProbePoint* point, const std::string& name) {
-  if (point == nullptr) return false;
-  if (point->symbol == name || point->demangled == name) return true;
-  // ns::f for ns::f(int)
-  return point->demangled && point->demangled->starts_with(name + '(');
+  return point != nullptr && has_name(*point, name);
 }
 
 } // namespace

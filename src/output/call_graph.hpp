@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <map>
+#include <unordered_map>
 
 namespace uprobectl {
 
@@ -20,6 +21,7 @@ public:
   static constexpr std::chrono::milliseconds max_delay{80};
   // With more calls that wait, the earliest are written.
   static constexpr std::size_t max_waiting = std::size_t{1} << 16;
+  static constexpr std::size_t max_names = std::size_t{1} << 16; // of threads
 
   // Borrows the output.
   CallGraphWriter(Output& output, const Options& options)
@@ -38,12 +40,14 @@ private:
     Event entry;
   };
   void write_opened(std::optional<std::uint64_t> id);
+  void remember_name(const Event& event);
 
   Output& output_;
   Options options_;
   std::uint64_t min_ns_;
   // By id, so from the earliest. If a call waits, so do all calls inside it.
   std::map<std::uint64_t, Waiting> waiting_;
+  std::unordered_map<std::uint32_t, std::string> names_; // of threads, by tid
 };
 
 // How a report is written.
@@ -53,6 +57,9 @@ struct ReportOptions {
   // Also the callers and callees of this function: the name or demangled name.
   std::optional<std::string> function;
 };
+
+// Whether ReportOptions::function means the function of this point.
+bool has_name(const ProbePoint& point, const std::string& name);
 
 // Writes a line for each function. As JSON all edges follow; as text those of options.function.
 // Fails if the report has no such function.

@@ -157,10 +157,14 @@ void Exports::take(const ClockReading& clocks) {
   for (const auto& each : exports_) each->add_clocks(clocks);
 }
 
-void Exports::update() {
-  if (exports_.empty()) return;
-  if (clock_ns(CLOCK_MONOTONIC) - last_clocks_ns_ >= clock_interval_ns) take(ClockReading::now());
+std::optional<ClockReading> Exports::update() {
+  std::optional<ClockReading> clocks;
+  if (clock_ns(CLOCK_MONOTONIC) - last_clocks_ns_ >= clock_interval_ns) {
+    clocks = ClockReading::now();
+    take(*clocks);
+  }
   for (const auto& each : exports_) each->flush();
+  return clocks;
 }
 
 std::vector<Error> Exports::finish(ExportedEnd end) {

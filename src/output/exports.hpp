@@ -33,15 +33,6 @@ struct ExportRequest {
 // Fails with usage if two of them are one file.
 Result<void> check_different_files(std::span<const ExportRequest> requests);
 
-// Three clocks, read at the same instant.
-struct ClockReading {
-  std::uint64_t monotonic_ns = 0;
-  std::uint64_t boottime_ns = 0;
-  std::uint64_t realtime_ns = 0;
-
-  static ClockReading now();
-};
-
 // The run that is exported.
 struct ExportedRun {
   std::string title; // the command line
@@ -116,8 +107,8 @@ public:
   // About once per second.
   void take(const ClockReading& clocks);
   // Call it often: writes what is ready without waiting for a reader, and reads the clocks every
-  // second.
-  void update();
+  // second. Returns them then, also if there are no exports.
+  std::optional<ClockReading> update();
   // Writes the rest. Returns the errors of all files, or not_found if no hit had the value that
   // stacks weigh.
   std::vector<Error> finish(ExportedEnd end);

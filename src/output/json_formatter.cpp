@@ -268,6 +268,9 @@ public:
     record.field("time_ns", line.end_ns);
     record.field("pid", call.pid);
     record.field("tid", call.tid);
+    const std::string_view comm =
+        line.entry != nullptr ? std::string_view(line.entry->comm) : line.comm;
+    record.field("comm", comm.empty() ? std::nullopt : Text(comm));
     add_function(record, call.point);
     record.field("begin_ns", call.begin_ns);
     record.field("depth", line.depth);

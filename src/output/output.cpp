@@ -183,6 +183,12 @@ void Output::fail(const Error& error, std::optional<std::string> target,
   message(error);
 }
 
+void Output::fail_uncopied(const Error& error) {
+  failed_ = true;
+  if (formatter_) formatter_->write(ErrorRecord{{}, {}, error});
+  message(error);
+}
+
 void Output::flush_rows() {
   if (formatter_) formatter_->flush_rows();
   if (copy_ != nullptr) copy_->flush_rows();

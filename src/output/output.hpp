@@ -115,6 +115,8 @@ public:
   // Reports a failure: "uprobectl: error: …" with its hints below, and an `error` record.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
             std::optional<std::string> request = std::nullopt);
+  // The same, but the copy does not get it: `report` finds this failure again.
+  void fail_uncopied(const Error& error);
   bool has_failed() const { return failed_; } // after finish() including write errors
 
   void warn(std::string_view text);   // not when quiet

@@ -159,6 +159,8 @@ struct CallRecord {
   const Event* exit = nullptr;
   CallEnd end = CallEnd::returned; // closed, leaf
   std::uint64_t end_ns = 0;        // closed, leaf: the time of the hit that closed the call
+  // Without entry and exit: the name that the thread had when it was hit last; may be empty.
+  std::string_view comm = {};
 };
 std::string_view to_string(CallEnd end); // "returned", "no_return_seen", "lost", "run_ended"
 // The calls of a function (`call_summary`), and those by one caller (`call_edge`).
@@ -281,6 +283,21 @@ struct ProcessNameRecord {
   std::string name;
 };
 
+// Three clocks, read at the same instant.
+struct ClockReading {
+  std::uint64_t monotonic_ns = 0;
+  std::uint64_t boottime_ns = 0;
+  std::uint64_t realtime_ns = 0;
+
+  static ClockReading now();
+};
+
+// Clocks that exports have been given.
+struct ClockRecord {
+  ClockReading clocks;
+  bool at_end = false; // of the run, otherwise while it goes on
+};
+
 // What CallTree has made of the next event, or of the end of the run.
 struct CallChange {
   enum class Kind : std::uint8_t {
@@ -328,6 +345,7 @@ public:
   virtual void write(const MessageRecord& message) = 0;
   virtual void write(const CallChange& change) = 0;
   virtual void write(const ProcessNameRecord& record) = 0;
+  virtual void write(const ClockRecord& record) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
   // The run is over.

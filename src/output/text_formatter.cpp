@@ -380,7 +380,8 @@ public:
       width = 7;
     }
     cell(std::to_string(tid), width, line_.size());
-    cell(event != nullptr ? event->comm : "-", 7, last_width_);
+    const std::string_view comm = event != nullptr ? std::string_view(event->comm) : record.comm;
+    cell(comm.empty() ? "-" : comm, 7, last_width_);
     std::string duration;
     const bool is_closed =
         record.kind == CallRecord::Kind::closed || record.kind == CallRecord::Kind::leaf;

@@ -174,6 +174,10 @@ void describe(auto& io, Described<ProbeRecord> auto& record) {
 }
 void describe(auto& io, Described<LostRecord> auto& record) { io(record.count, record.reason); }
 void describe(auto& io, Described<ProcessNameRecord> auto& record) { io(record.pid, record.name); }
+void describe(auto& io, Described<ClockRecord> auto& record) {
+  io(record.clocks.monotonic_ns, record.clocks.boottime_ns, record.clocks.realtime_ns,
+     record.at_end);
+}
 void describe(auto& io, Described<SummaryRecord> auto& record) {
   io(record.events, record.lost, record.duration_ns, record.probes_hit, record.probes_silent,
      record.detached_cleanly, record.stacks, record.stacks_truncated, record.stacks_failed,

@@ -46,6 +46,7 @@ enum class ChunkKind : std::uint32_t {
   end = 19,          // the run ended in order: always the last
   call = 20,         // CallChange
   process_name = 21, // ProcessNameRecord
+  clocks = 22,       // ClockRecord
 };
 
 // How the run has shown its calls.

@@ -137,6 +137,8 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return replay_call(content);
   case ChunkKind::process_name:
     return replay_record<ProcessNameRecord>(content);
+  case ChunkKind::clocks:
+    return replay_record<ClockRecord>(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return content.empty();
@@ -293,7 +295,8 @@ bool RunReader::replay_event(Bytes content) {
   if (!fields.is_complete()) return false;
   const bool is_user_record = event.kind == EventKind::record;
   if (is_user_record != (event.record != nullptr)) return false;
-  if (!is_user_record && event.point == nullptr) return false;
+  if (event.point == nullptr && (!is_user_record || needs_hit_)) return false;
+  needs_hit_ = false;
   event.arch = arch_;
   if (event.registers.size() > register_names(arch_).size()) return false;
   if (has_stack) event.stack = &stack_;
@@ -333,10 +336,15 @@ bool RunReader::replay_call(Bytes content) {
   case CallChange::Kind::opened:
     if (change.call.parent && !open_calls_.contains(*change.call.parent)) return false;
     if (!change.has_event || open_calls_.size() > max_open_calls) return false;
-    if (!open_calls_.insert(change.call.id).second) return false;
+    if (!open_calls_.try_emplace(change.call.id, change.call.probe, change.call.point).second)
+      return false;
     break;
   case CallChange::Kind::closed:
-    if (open_calls_.erase(change.call.id) == 0) return false;
+    if (const auto open = open_calls_.find(change.call.id);
+        open == open_calls_.end() ||
+        open->second != std::pair(change.call.probe, change.call.point))
+      return false;
+    open_calls_.erase(change.call.id);
     break;
   case CallChange::Kind::unmatched:
     if (!change.has_event) return false;
@@ -345,6 +353,7 @@ bool RunReader::replay_call(Bytes content) {
   case CallChange::Kind::time:
     break;
   }
+  needs_hit_ |= change.has_event;
   replay_.write(change);
   return true;
 }

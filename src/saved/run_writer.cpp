@@ -181,6 +181,7 @@ void RunWriter::write(const CallChange& change) {
 void RunWriter::write(const ProcessNameRecord& record) {
   write_chunk(ChunkKind::process_name, record);
 }
+void RunWriter::write(const ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
 void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
 
 Result<void> RunWriter::flush() {

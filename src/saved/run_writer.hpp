@@ -29,6 +29,7 @@ public:
   void write(const MessageRecord& message) override;
   void write(const CallChange& change) override;
   void write(const ProcessNameRecord& record) override;
+  void write(const ClockRecord& record) override;
   void flush_rows() override;
   Result<void> flush() override;
   void end() override;

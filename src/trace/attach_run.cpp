@@ -158,7 +158,8 @@ private:
     std::size_t function_count = 0;
     for (const ProbeRequest& probe_request : probe_requests)
       function_count += probe_request.functions.size();
-    return check_failures(function_count, request_.probes, resolved_, output_);
+    auto checked = check_failures(function_count, request_.probes, resolved_, output_);
+    return checked && request_.graph ? check_reported_function() : checked;
   }
 
   Result<void> check_graph_size() const {
@@ -171,6 +172,19 @@ private:
                                   functions, most)}
                     .hint("name fewer functions, or leave some out with --exclude PATTERN")
                     .hint(fmt::format("or raise the limit: --graph-limit {}", functions)));
+  }
+
+  // A function that is not probed cannot be in the report.
+  Result<void> check_reported_function() const {
+    const std::optional<std::string>& name = request_.graph->report.function;
+    const bool is_probed = !name || std::ranges::any_of(resolved_.probes, [&](const Probe& probe) {
+      return has_name(probe.point, *name);
+    });
+    if (is_probed) return {};
+    return fail(
+        Error{ErrorKind::not_found,
+              fmt::format("--report-function: '{}' is not among the probed functions", *name)}
+            .hint("add it to the FUNCTIONs"));
   }
 
   // Says what the graph costs before it begins.
@@ -345,7 +359,7 @@ private:
     show_instructions(probes, output_);
     output_.announce(start_line(request_, probe_totals(probes), program_.other_programs()) +
                      (command_stdout_.is_stderr ? "; its stdout goes to stderr" : ""));
-    if (request_.stacks.hides_events && request_.capture.send_events)
+    if (request_.stacks.hides_events && request_.capture.send_events && !request_.graph)
       output_.announce("events are not shown, only their stacks are written; -j or -o FILE shows "
                        "them, too");
     if (command_ != nullptr)
@@ -375,7 +389,8 @@ private:
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
-      exports_.update();
+      if (const auto clocks = exports_.update())
+        output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
       report_ended(processes, now);
       unhit_reporter.report(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
@@ -409,9 +424,10 @@ private:
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
-    const std::vector<Error> errors =
-        exports_.finish({.summary = flame_graph_subtitle(end - start_, program_.stacks()),
-                         .time = ClockReading::now()});
+    const auto clocks = ClockReading::now();
+    output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
+    const std::vector<Error> errors = exports_.finish(
+        {.summary = flame_graph_subtitle(end - start_, program_.stacks()), .time = clocks});
     for (const Error& error : errors) output_.fail(error);
     if (request_.limits.expected_hits)
       check_expected_hits(*request_.limits.expected_hits, probes, output_);

@@ -94,7 +94,7 @@ void GraphRun::finish(std::uint64_t now_ns) { tree_.finish(now_ns); }
 void GraphRun::write_report() {
   if (!report_) return;
   const auto written = uprobectl::write_report(*report_, spec_.report, json_, output_);
-  if (!written) output_.fail(written.error());
+  if (!written) output_.fail_uncopied(written.error());
 }
 
 } // namespace uprobectl

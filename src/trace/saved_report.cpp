@@ -97,6 +97,15 @@ public:
     process_names_[record.pid] = record.name;
   }
 
+  void write(const ClockRecord& record) override {
+    if (record.at_end) {
+      end_clocks_ = record.clocks;
+      return;
+    }
+    begin_exports();
+    exports_->take(record.clocks);
+  }
+
   void write(const CallChange& change) override {
     if (!graph_spec_) return;
     if (change.kind == CallChange::Kind::root)
@@ -202,12 +211,13 @@ public:
     }
     if (!exports_) return {};
     begin_exports();
+    // A run that was cut off has no clocks of its end.
     const auto passed = static_cast<std::uint64_t>(duration.count());
     const ClockReading end{.monotonic_ns = exported_.start.monotonic_ns + passed,
                            .boottime_ns = exported_.start.boottime_ns + passed,
                            .realtime_ns = exported_.start.realtime_ns + passed};
-    const std::vector<Error> errors =
-        exports_->finish({.summary = flame_graph_subtitle(duration, totals), .time = end});
+    const std::vector<Error> errors = exports_->finish(
+        {.summary = flame_graph_subtitle(duration, totals), .time = end_clocks_.value_or(end)});
     for (const Error& error : errors) output_.fail(error);
     return {};
   }
@@ -290,6 +300,7 @@ private:
   std::optional<StackSample> waiting_; // of the next event
   StackTotals stacks_;
   std::optional<SummaryRecord> summary_;
+  std::optional<ClockReading> end_clocks_;
   std::uint64_t first_ns_ = 0;
   std::uint64_t last_ns_ = 0;
   std::uint64_t events_ = 0;

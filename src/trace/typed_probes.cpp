@@ -285,8 +285,11 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
   if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
   if (list->is_implied && !list->arguments.empty()) return {}; // they need no types
   std::vector<std::optional<Error>> problems;
-  for (const ValuePath& path : list->paths)
-    problems.emplace_back(needs(fmt::format("'{}'", path.text)));
+  for (const ValuePath& path : list->paths) {
+    const bool needs_types = !list->is_implied || !parse_source_name(path.text);
+    problems.push_back(needs_types ? std::optional(needs(fmt::format("'{}'", path.text)))
+                                   : std::nullopt);
+  }
   if (auto merged = merge_problems(*list, std::move(problems)); !merged) return merged;
   probed.prepared.emplace();
   functions_.back().emplace(Function{

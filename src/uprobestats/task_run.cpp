@@ -49,15 +49,19 @@ public:
     report_start();
     output_.buffer().disable_auto_flush();
     if (!exports_.empty()) loop_.add_sink(exports_);
-    loop_.run(start, [this](Time) { exports_.update(); });
+    loop_.run(start, [this](Time) {
+      if (const auto clocks = exports_.update())
+        output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
+    });
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process to probe was found");
     if (!anything_attached() && output_.buffer().closed()) return {};
     end_all();
     loop_.finish();
     report_end(Clock::now() - start);
-    for (const Error& error : exports_.finish({.summary = {}, .time = ClockReading::now()}))
-      output_.fail(error);
+    const auto clocks = ClockReading::now();
+    output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
+    for (const Error& error : exports_.finish({.summary = {}, .time = clocks})) output_.fail(error);
     return {};
   }
 

@@ -44,6 +44,7 @@ nests_jumps() {
   expect_equal 'outer calls' 20 "$(lines_of '^longjmp_outer\(\) \{$')"
   expect_equal 'inner calls' 20 "$(lines_of '^  longjmp_inner\(\)')"
   expect_equal 'calls without a return' 20 "$(lines_of '  <no return seen>;?$')"
+  expect_equal 'names of threads' flow-c "$(cut -f 4 out | sort -u)"
   expect_equal 'lines of deeper calls' 0 "$(lines_of '^    ')"
 }
 

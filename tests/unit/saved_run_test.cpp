@@ -61,6 +61,7 @@ public:
   void write(const ProcessNameRecord& record) override {
     names.push_back(std::to_string(record.pid) + " " + record.name);
   }
+  void write(const ClockRecord& record) override { clocks.push_back(record); }
   void flush_rows() override {}
   Result<void> flush() override { return {}; }
   void end() override {}
@@ -70,6 +71,7 @@ public:
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names;
+  std::vector<ClockRecord> clocks;
 };
 
 struct Reading {
@@ -77,6 +79,7 @@ struct Reading {
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names; // of processes
+  std::vector<ClockRecord> clocks;
   saved::RunQuestion question;
   std::optional<Error> error;
   std::uint64_t whole_bytes = 0;
@@ -97,6 +100,7 @@ Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
     reading.stacks = replay.stacks;
     reading.messages = replay.messages;
     reading.names = replay.names;
+    reading.clocks = replay.clocks;
     reading.question = replay.question;
     reading.whole_bytes = reader.whole_bytes();
     reading.has_ended = reader.has_ended();
@@ -166,6 +170,51 @@ TEST_CASE("a saved run has the names of processes") {
         std::vector<std::string>{"300 ab"});
   CHECK(read_saved(head + question + chunk(21, "\254\2\3ab"sv)).error->message ==
         "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x20");
+}
+
+TEST_CASE("a saved run has the clocks that its exports have") {
+  const std::string made = save([](saved::RunWriter& writer) {
+    writer.write(ClockRecord{.clocks = {.monotonic_ns = 1, .boottime_ns = 300, .realtime_ns = 3},
+                             .at_end = true});
+    writer.end();
+  });
+  CHECK_THAT(made, Contains(chunk(22, "\1\254\2\3\1")));
+  const std::vector<ClockRecord> clocks = read_saved(made).clocks;
+  REQUIRE(clocks.size() == 1);
+  CHECK(clocks[0].clocks.boottime_ns == 300);
+  CHECK(clocks[0].at_end);
+}
+
+TEST_CASE("a call of a saved run whose end has another probe, or no hit, is damaged") {
+  const ProbePoint probed = point();
+  CallChange opened{.kind = CallChange::Kind::opened,
+                    .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed},
+                    .has_event = true};
+  CallChange closed{.kind = CallChange::Kind::closed, .call = opened.call};
+  Event entry;
+  entry.point = &probed;
+  const auto error_of = [&](const CallChange& end) {
+    return read_saved(save([&](saved::RunWriter& writer) {
+             writer.write(opened);
+             writer.write(entry);
+             writer.write(end);
+           }))
+        .error;
+  };
+  CHECK_FALSE(error_of(closed));
+  closed.call.probe = 2;
+  REQUIRE(error_of(closed));
+  CHECK_THAT(error_of(closed)->message, Contains("a chunk of kind 20 is invalid"));
+
+  Event record;
+  record.kind = EventKind::record;
+  record.record = std::make_shared<UserRecord>();
+  const auto error = read_saved(save([&](saved::RunWriter& writer) {
+                       writer.write(opened);
+                       writer.write(record);
+                     })).error;
+  REQUIRE(error);
+  CHECK_THAT(error->message, Contains("a chunk of kind 9 is invalid"));
 }
 
 TEST_CASE("an event of a saved run has all that the run has shown of it") {
