@@ -111,6 +111,11 @@ void write_lines(const SourceLines& lines, const ProbedBinary& binary, const Sou
     output.write(record);
     ++beyond;
   }
+  if (shown == 0 && beyond == 0) {
+    output.fail({ErrorKind::not_found, lines.file + ": the range has no lines"}, binary.target,
+                lines.file);
+    return;
+  }
   if (shown > 0 && beyond > 0)
     output.warn_once(*path + ": has fewer lines than the debug information, it is another version");
 }

@@ -156,8 +156,7 @@ private:
     for (const llvm::DWARFLocationExpression& each : *locations) {
       if (!each.Range) { // an expression, or the default of a list
         if (covering == nullptr) covering = &each;
-      } else if (each.Range->LowPC <= point_.address.value &&
-                 point_.address.value < each.Range->HighPC) {
+      } else if (covers_point(*each.Range)) {
         covering = &each;
         break;
       }
@@ -176,6 +175,14 @@ private:
       if (direct.is_readable() && is_on_stack(direct)) return not_set_up();
     }
     return found;
+  }
+
+  // An empty range at the entry is that of gcc's location views: the parameter as the caller has
+  // passed it, before the statements of the first instruction.
+  bool covers_point(const llvm::DWARFAddressRange& range) const {
+    const std::uint64_t address = point_.address.value;
+    if (range.LowPC == range.HighPC) return at_entry_ && range.LowPC == address;
+    return range.LowPC <= address && address < range.HighPC;
   }
 
   static Bytes as_bytes_of(const llvm::DWARFLocationExpression& location) {
@@ -199,15 +206,28 @@ private:
     return unreadable(optimized_out);
   }
 
-  bool add_variable(const Die& die, const std::string& inlined_function) {
+  // Compilers leave out the last pieces if the program does not have them.
+  static void add_missing_end(Location& location, const Type& type) {
+    std::uint64_t described = 0;
+    for (const Piece& piece : location.pieces) {
+      if (piece.size == 0) return;
+      described += piece.size;
+    }
+    if (described == 0 || described >= type.size() || type.size() - described > UINT32_MAX) return;
+    location.pieces.push_back({.size = static_cast<std::uint32_t>(type.size() - described)});
+  }
+
+  bool add_variable(const Die& die, const std::string& inlined_function,
+                    const std::string& other_name = {}) {
     if (info_.variables.size() >= max_variables) {
       context_.warn(fmt::format("{} has more than {} variables", info_.name, max_variables));
       return false;
     }
     Variable variable;
-    variable.name = context_.name(die).value_or("");
+    variable.name = context_.name(die).value_or(other_name);
     variable.type = context_.types().type_of(die);
     variable.location = locate_variable(die);
+    add_missing_end(variable.location, *variable.type);
     variable.is_parameter = die.getTag() == DW_TAG_formal_parameter;
     const Die artificial = context_.with_attribute(die, DW_AT_artificial);
     variable.is_artificial = artificial && is_set(artificial, DW_AT_artificial);
@@ -216,10 +236,27 @@ private:
     return true;
   }
 
+  // The parameters of a template's parameter pack. Those without names are numbered, as gcc does
+  // where it names them ("values#0").
+  bool collect_pack(const Die& pack, const std::string& inlined_function) {
+    const auto name = context_.name(pack);
+    std::size_t number = 0;
+    for (const Die& child : pack.children()) {
+      if (child.getTag() != DW_TAG_formal_parameter) continue;
+      const std::string numbered = name ? fmt::format("{}#{}", *name, number) : std::string();
+      if (!add_variable(child, inlined_function, numbered)) return false;
+      ++number;
+    }
+    return true;
+  }
+
   void collect_parameters(const Die& scope, const std::string& inlined_function) {
     for (const Die& child : scope.children()) {
       if (child.getTag() == DW_TAG_unspecified_parameters && inlined_function.empty())
         info_.is_variadic = true;
+      if (child.getTag() == DW_TAG_GNU_formal_parameter_pack &&
+          !collect_pack(child, inlined_function))
+        return;
       if (child.getTag() != DW_TAG_formal_parameter) continue;
       // Go marks its results as variable parameters.
       if (is_set(child, DW_AT_variable_parameter)) {

@@ -347,22 +347,6 @@ struct Declaration {
   std::uint32_t line = 0;
 };
 
-Result<Declaration> find_declaration(Context& context, VirtualAddress function) {
-  llvm::DWARFUnit* const unit = context.unit_at(function);
-  const std::uint64_t address = function.value;
-  const auto scopes =
-      unit != nullptr ? scopes_at(context, *unit, {&address, 1}) : std::vector<Scopes>(1);
-  if (scopes.front().empty())
-    return fail(ErrorKind::not_found, "the function is not in the debug information: it was "
-                                      "compiled without -g, or it is written in assembler");
-  Declaration found{.die = scopes.front().front()};
-  found.file = normal_path(referenced_file(context, found.die, llvm::dwarf::DW_AT_decl_file));
-  found.line = declared_line(context, found.die);
-  if (found.file.empty() || found.line == 0)
-    return fail(ErrorKind::not_found, "the debug information does not have the function's line");
-  return found;
-}
-
 // Returns the line of the function's first instruction, if it is in the file; else 0.
 std::uint32_t entry_line(const Declaration& function, VirtualAddress address, Context& context) {
   llvm::DWARFUnit* const unit = context.unit_at(address);
@@ -375,6 +359,23 @@ std::uint32_t entry_line(const Declaration& function, VirtualAddress address, Co
   return is_usable(first) && table->path(first.file) == function.file
              ? static_cast<std::uint32_t>(first.line)
              : 0;
+}
+
+Result<Declaration> find_declaration(Context& context, VirtualAddress function) {
+  llvm::DWARFUnit* const unit = context.unit_at(function);
+  const std::uint64_t address = function.value;
+  const auto scopes =
+      unit != nullptr ? scopes_at(context, *unit, {&address, 1}) : std::vector<Scopes>(1);
+  if (scopes.front().empty())
+    return fail(ErrorKind::not_found, "the function is not in the debug information: it was "
+                                      "compiled without -g, or it is written in assembler");
+  Declaration found{.die = scopes.front().front()};
+  found.file = normal_path(referenced_file(context, found.die, llvm::dwarf::DW_AT_decl_file));
+  found.line = declared_line(context, found.die);
+  if (found.line == 0) found.line = entry_line(found, function, context); // Go before 1.21
+  if (found.file.empty() || found.line == 0)
+    return fail(ErrorKind::not_found, "the debug information does not have the function's line");
+  return found;
 }
 
 } // namespace

@@ -21,8 +21,18 @@ constexpr std::size_t max_stack_depth = 64;
 constexpr std::size_t max_loads = 8;
 constexpr std::size_t max_pieces = 32;
 
-// DW_OP_GNU_implicit_pointer of DWARF 4 (binutils include/dwarf2.def), which LLVM does not name.
+// DW_OP_GNU_implicit_pointer of DWARF 4 and DW_OP_GNU_parameter_ref (binutils include/dwarf2.def).
+// LLVM does not know the operands of these, and of DW_OP_implicit_pointer.
 constexpr std::uint8_t gnu_implicit_pointer = 0xf2;
+constexpr std::uint8_t gnu_parameter_ref = 0xfa;
+
+// Returns why the value of an operation cannot be read that LLVM does not decode.
+std::optional<std::string> problem_of(std::uint8_t code) {
+  if (code == gnu_implicit_pointer || code == DW_OP_implicit_pointer)
+    return "the compiler has removed what it points to";
+  if (code == gnu_parameter_ref) return "only known to the caller";
+  return std::nullopt;
+}
 
 std::int64_t add(std::int64_t a, std::int64_t b) { // modulo 2^64
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
@@ -50,8 +60,7 @@ public:
     std::size_t count = 0;
     std::uint64_t begin = 0;
     for (const Operation& operation : operations) {
-      if (operation.getCode() == gnu_implicit_pointer)
-        return unreadable("the compiler has removed what it points to");
+      if (auto problem = problem_of(operation.getCode())) return unreadable(std::move(*problem));
       // LLVM reads a missing LEB128 number as 0.
       bool is_truncated = false;
       std::uint64_t end = begin + 1;
@@ -62,9 +71,11 @@ public:
       if (operation.isError() || is_truncated) return unreadable("its location is damaged");
       begin = operation.getEndOffset();
       if (++count > max_operations) return unreadable("its location is too long");
+      if (!failure_.problem.empty() && operation.getCode() != DW_OP_piece) continue;
       apply(operation);
-      if (!failure_.problem.empty()) return std::move(failure_);
+      if (!failure_.problem.empty() && is_whole_failure_) return std::move(failure_);
     }
+    if (!failure_.problem.empty()) return std::move(failure_);
     if (entry_value_end_ != 0) return unreadable("its location is damaged");
     if (!result_.pieces.empty()) return finish_pieces();
     if (last_) result_.pieces.push_back(take_piece());
@@ -128,10 +139,10 @@ private:
     case DW_OP_deref:
       return load();
     case DW_OP_dup:
-      if (stack_.empty()) return give_up("its location is damaged");
+      if (stack_.empty()) return report_damage();
       return push(Formula(stack_.back()));
     case DW_OP_drop:
-      if (stack_.empty()) return give_up("its location is damaged");
+      if (stack_.empty()) return report_damage();
       return stack_.pop_back();
     case DW_OP_nop:
       return;
@@ -140,8 +151,9 @@ private:
       return;
     case DW_OP_implicit_value:
       return push_implicit(operand(0), operand(1));
-    case DW_OP_implicit_pointer:
-      return give_up("the compiler has removed what it points to");
+    case DW_OP_form_tls_address:
+    case DW_OP_GNU_push_tls_address:
+      return give_up("it is thread-local, which is not supported");
     case DW_OP_piece:
       return end_piece(operand(0));
     case DW_OP_entry_value:
@@ -154,8 +166,15 @@ private:
     }
   }
 
-  void give_up(std::string problem) { give_up(unreadable(std::move(problem))); }
-  void give_up(Location failure) { failure_ = std::move(failure); }
+  // The current piece cannot be read: others can, so that the evaluation goes on behind it.
+  void give_up(std::string problem) { failure_ = unreadable(std::move(problem)); }
+
+  // Nothing can be read.
+  void give_up_all(Location failure) {
+    failure_ = std::move(failure);
+    is_whole_failure_ = true;
+  }
+  void report_damage() { give_up_all(unreadable("its location is damaged")); }
 
   void push(Formula formula) {
     if (stack_.size() >= max_stack_depth) return give_up("its location is too complex");
@@ -166,7 +185,7 @@ private:
   void push_register(std::uint64_t number, std::int64_t offset) {
     const auto dwarf = check_register(number);
     if (!dwarf) return;
-    if (context_.at_entry && *dwarf == frame_pointer()) return give_up(not_set_up());
+    if (context_.at_entry && *dwarf == frame_pointer()) return give_up_all(not_set_up());
     entry_value_end_ = 0;
     push({.base = Formula::Base::machine_register, .machine_register = *dwarf, .addend = offset});
   }
@@ -200,7 +219,7 @@ private:
   void push_frame_base(std::int64_t offset) {
     if (!context_.frame_base) return give_up("its stack frame is not known here");
     const Location& base = *context_.frame_base;
-    if (!base.is_readable()) return give_up(base);
+    if (!base.is_readable()) return give_up_all(base);
     Formula formula = base.pieces.front().formula;
     formula.addend = add(formula.addend, offset);
     push(std::move(formula));
@@ -211,13 +230,13 @@ private:
   }
 
   void add_to_top(std::int64_t number) {
-    if (stack_.empty()) return give_up("its location is damaged");
+    if (stack_.empty()) return report_damage();
     if (has_bits(stack_.back()) && number != 0) return give_up("its location is too complex");
     stack_.back().addend = add(stack_.back().addend, number);
   }
 
   void add_top_two(bool negate) {
-    if (stack_.size() < 2) return give_up("its location is damaged");
+    if (stack_.size() < 2) return report_damage();
     Formula right = std::move(stack_.back());
     stack_.pop_back();
     Formula& left = stack_.back();
@@ -239,7 +258,7 @@ private:
   // Takes a constant from the stack, with another number below it.
   std::optional<std::uint64_t> pop_constant() {
     if (stack_.size() < 2) {
-      give_up("its location is damaged");
+      report_damage();
       return std::nullopt;
     }
     const Formula constant = std::move(stack_.back());
@@ -275,7 +294,7 @@ private:
   }
 
   void convert(std::uint64_t type_offset) {
-    if (stack_.empty()) return give_up("its location is damaged");
+    if (stack_.empty()) return report_damage();
     const NumberType generic{.bits = 8U * context_.address_size};
     const auto type = type_offset == 0 ? std::optional(generic) : data_.read_type(type_offset);
     if (!type || type->bits == 0) return give_up("its location is too complex");
@@ -287,7 +306,7 @@ private:
   }
 
   void load() {
-    if (stack_.empty()) return give_up("its location is damaged");
+    if (stack_.empty()) return report_damage();
     Formula& top = stack_.back();
     if (has_bits(top)) return give_up("its location is too complex");
     if (top.loads.size() >= max_loads) return give_up("its location is too complex");
@@ -318,17 +337,26 @@ private:
 
   void end_piece(std::uint64_t size) {
     if (size == 0 || size > UINT32_MAX || result_.pieces.size() >= max_pieces)
-      return give_up("its location is too complex");
+      return give_up_all(unreadable("its location is too complex"));
     Piece piece = take_piece();
+    if (!failure_.problem.empty()) {
+      piece = {.problem = std::move(failure_.problem)};
+      failure_ = {};
+      stack_.clear();
+      entry_value_end_ = 0;
+    }
     piece.size = static_cast<std::uint32_t>(size);
     if (piece.formula.bit_count >= 8 * size) piece.formula.bit_count = 0; // the size says it
     result_.pieces.push_back(std::move(piece));
   }
 
   Location finish_pieces() {
-    const bool all_missing = std::ranges::all_of(
-        result_.pieces, [](const Piece& piece) { return piece.kind == Piece::Kind::missing; });
-    return all_missing ? unreadable(optimized_out) : std::move(result_);
+    const Piece& first = result_.pieces.front();
+    const bool all_missing = std::ranges::all_of(result_.pieces, [&](const Piece& piece) {
+      return piece.kind == Piece::Kind::missing && piece.problem == first.problem;
+    });
+    if (!all_missing) return std::move(result_);
+    return unreadable(first.problem.empty() ? optimized_out : first.problem);
   }
 
   Bytes expression_;
@@ -340,7 +368,8 @@ private:
   bool is_value_ = false;             // the number is the value, not its address
   std::uint64_t entry_value_end_ = 0; // of the pending DW_OP_entry_value; 0: none
   Location result_;
-  Location failure_; // if it has a problem
+  Location failure_;              // of the current piece, if it has a problem
+  bool is_whole_failure_ = false; // failure_ is for all pieces
 };
 
 std::string offset_text(std::int64_t offset) {

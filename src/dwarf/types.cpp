@@ -235,9 +235,11 @@ void TypeTable::read_core(Type& type, const Die& die) {
     type.name_ = target.kind() == TypeKind::function && target.target() != nullptr
                      ? function_name_of(*target.target(), sign)
                      : fmt::format("{}{}", target.name(), sign);
-    // Rust and Go name their pointers: "&str", "*main.T".
-    if (const auto own = context_.text(die, DW_AT_name); own && !own->empty()) type.name_ = *own;
-    if (type.name_.starts_with('&')) type.kind_ = TypeKind::reference;
+    // Rust and Go name their pointers: "&str", "*main.T". That of a slice to its elements has none.
+    if (const auto own = context_.text(die, DW_AT_name); own && !own->empty()) {
+      type.name_ = *own;
+      if (own->starts_with('&')) type.kind_ = TypeKind::reference;
+    }
     return;
   }
   case DW_TAG_unspecified_type:

@@ -467,7 +467,7 @@ Result<void> parse_element(std::string_view element, std::uint32_t& position, Ar
     list.paths.push_back(std::move(*path));
     return {};
   }
-  auto spec = parse_argument(element, position, list.warnings, part);
+  auto spec = parse_argument(text, position, list.warnings, part);
   if (!spec) return fail(std::move(spec).error());
   list.arguments.push_back(std::move(*spec));
   return {};

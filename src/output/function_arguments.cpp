@@ -82,7 +82,8 @@ std::string function_arguments_text(const ArgumentsRecord& record) {
       fmt::format("{}  {}@{:#x}", printable(display_name(point)),
                   std::string_view(path).substr(path.rfind('/') + 1), display_offset(point));
   if (!function.file.empty())
-    text += fmt::format("  {}:{}", printable(function.file), function.line);
+    text += function.line == 0 ? fmt::format("  {}", printable(function.file))
+                               : fmt::format("  {}:{}", printable(function.file), function.line);
   text += '\n';
   const std::vector<Line> lines = lines_of(record);
   std::array<std::size_t, 2> widths = {};

@@ -18,6 +18,29 @@ namespace {
 
 std::string_view unversioned(std::string_view name) { return name.substr(0, name.find('@')); }
 
+// Returns the variable that has the name in the source, "shop::limit".
+std::optional<elf::Symbol> find_variable(const elf::Image& image, std::string_view name) {
+  const auto scope = name.rfind("::");
+  const std::string_view last = scope == std::string_view::npos ? name : name.substr(scope + 2);
+  const auto find_in = [&](const elf::SymbolTable& table) -> std::optional<elf::Symbol> {
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      auto symbol = table.at(index);
+      if (symbol && symbol->defined && symbol->type == elf::SymbolType::object &&
+          symbol->name.contains(last) && demangle(symbol->name) == name)
+        return *std::move(symbol);
+    }
+    return std::nullopt;
+  };
+  if (last.empty()) return std::nullopt;
+  if (const auto table = image.dynamic_symbols())
+    if (auto found = find_in(*table)) return found;
+  if (const auto table = image.full_symbols())
+    if (auto found = find_in(*table)) return found;
+  for (const elf::SymbolTable& table : image.debug_symbols())
+    if (auto found = find_in(table)) return found;
+  return std::nullopt;
+}
+
 std::string_view common_part(std::string_view a, std::string_view b) {
   std::string_view best;
   for (std::size_t begin = 0; begin < a.size(); ++begin) {
@@ -157,6 +180,7 @@ Error add_suggestions(Error error, const Query& query) {
   if (auto hint = static_probe_hint(query)) return std::move(error).hint(std::move(*hint));
   if (query.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(query.image))
     return std::move(error).hint(std::string(method_name_hint));
+  if (const auto variable = find_variable(query.image, name)) return not_code(query, *variable);
   const auto near = nearest_names(query.image, without_wildcards(name));
   if (near.empty() && has_no_functions(query.image)) {
     if (auto damage = query.image.symbol_damage(); !damage.empty())

@@ -185,6 +185,13 @@ Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Imag
     named.options.thorough = false;
     auto found = resolve_by_symbols(named, image, source);
     query.distance = named.distance;
+    if (!found && query.options.suggest && found.error().kind == ErrorKind::not_found)
+      if (auto error = only_inlined_error(named)) {
+        error->hints = {"probe the line as FILE:LINE, or all places of the function with: "
+                        "--inlined " +
+                        shell_word(query.function.name)};
+        return fail(std::move(*error));
+      }
     if (!found) return found;
     functions = std::move(*found);
   } else if (const auto exact = find_by_name(image, name.name); exact && !exact->empty()) {

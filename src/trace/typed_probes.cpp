@@ -53,6 +53,21 @@ std::string find_inlined_function(const ProbePoint& point, const dwarf::Function
   return name;
 }
 
+// The name of the function in the source. Lambdas have none: the demangled name says where one is,
+// "main::'lambda'(int)::operator()".
+std::string source_name(const ProbePoint& point, const dwarf::FunctionInfo& function) {
+  if (!function.name.contains("(anonymous struct)") || !point.demangled) return function.name;
+  std::string_view name = *point.demangled;
+  for (const std::string_view result : {"auto ", "decltype(auto) "}) // of templates
+    if (name.starts_with(result)) name.remove_prefix(result.size());
+  int depth = 0;
+  for (std::size_t i = name.size(); i-- > 0;) { // without the parameters
+    if (name[i] == ')') ++depth;
+    if (name[i] == '(' && --depth == 0) return std::string(name.substr(0, i));
+  }
+  return function.name;
+}
+
 bool has_argument(const ArgumentList* list, const std::optional<std::string>& name) {
   return list != nullptr && name &&
          std::ranges::find(list->arguments, *name, &ArgumentSpec::name) != list->arguments.end();
@@ -186,7 +201,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
       return {};
     }
   functions_.back().emplace(Function{
-      .name = place.at_entry && !wants_paths ? info.name : std::string(),
+      .name = place.at_entry && !wants_paths ? source_name(point, info) : std::string(),
       .returns_nothing = info.result->kind() == dwarf::TypeKind::none && !info.has_unknown_result,
       .values = std::move(*values)});
   return {};

@@ -150,6 +150,14 @@ TEST_CASE("an argument can be called by its number") {
   CHECK((!list->arguments[1].by_number && list->arguments[1].source.number == 3));
 }
 
+TEST_CASE("spaces around arguments with types are left out") {
+  const auto list = parse_arguments("fd:s32, size:u64 ");
+  REQUIRE(list);
+  REQUIRE(list->arguments.size() == 2);
+  CHECK(list->arguments[1].name == "size");
+  CHECK(list->arguments[1].type == ArgumentType::u64);
+}
+
 TEST_CASE("what is wrong with an argument is named") {
   CHECK(error_of("") == "'': missing type (expected for example fd:s32)");
   CHECK(error_of("2x:s32") == "invalid argument name '2x'");

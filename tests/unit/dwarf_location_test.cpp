@@ -95,6 +95,20 @@ TEST_CASE("A value can be in several pieces, some of them missing") {
   CHECK(evaluated({0x93, 8}).problem == "optimized out");
 }
 
+TEST_CASE("A piece that cannot be read leaves the others") {
+  // reg5, piece 4, piece 4, reg17, piece 8
+  CHECK(shown(evaluated({0x55, 0x93, 4, 0x93, 4, 0x61, 0x93, 8})) ==
+        "rdi:4, optimized out:4, xmm0: not readable:8");
+  // breg4 0, breg5 0, plus, stack_value, piece 8, piece 8
+  CHECK(shown(evaluated({0x74, 0, 0x75, 0, 0x22, 0x9f, 0x93, 8, 0x93, 8})) ==
+        "its location is too complex:8, optimized out:8");
+  CHECK(shown(evaluated({0x61, 0x93, 8, 0x55, 0x93, 8})) == "xmm0: not readable:8, rdi:8");
+  CHECK(evaluated({0x61, 0x93, 8, 0x61, 0x93, 8}).problem == "xmm0: not readable");
+  CHECK(evaluated({0x55, 0x93, 8, 0x06, 0x93, 8}).problem == "its location is damaged");
+  CHECK(evaluated({0x55, 0x93, 8, 0x76, 0x70, 0x93, 8}).problem == // breg6 -16
+        "its stack frame is not set up at the function's entry");
+}
+
 TEST_CASE("A value can be some bits of a register") {
   // breg5 0, constu 0x20, shr, convert unsigned_64, convert unsigned_32, stack_value
   CHECK(shown(evaluated({0x75, 0, 0x10, 0x20, 0x25, 0xa8, 0x39, 0xa8, 0x3e, 0x9f})) ==
@@ -124,6 +138,10 @@ TEST_CASE("Damaged and unsupported expressions have a reason") {
   CHECK(evaluated({0xa3, 0x01}).problem == "its location is damaged");
   CHECK(evaluated({0x75, 0x00, 0x74, 0x00, 0x22}).problem == "its location is too complex");
   CHECK(evaluated({0xf2, 0, 0, 0, 0, 0}).problem == "the compiler has removed what it points to");
+  CHECK(evaluated({0xa0, 0, 0, 0, 0, 0}).problem == "the compiler has removed what it points to");
+  CHECK(evaluated({0xfa, 0, 0, 0, 0, 0x9f}).problem == "only known to the caller");
+  CHECK(evaluated({0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0}).problem == // const8u, push_tls_address
+        "it is thread-local, which is not supported");
   std::vector<unsigned char> long_one(300, 0x96); // nop
   CHECK(evaluate(std::as_bytes(std::span(long_one)), ByteOrder::little, at_entry(), SampleData())
             .problem == "its location is too long");
