@@ -38,12 +38,15 @@ VirtualAddress inside_call(VirtualAddress address, const elf::Machine& machine) 
   return {machine.arch == Arch::arm64 ? before & ~std::uint64_t{3} : before};
 }
 
-// Whether the function that covers the address is that of the report.
+// Whether the function that covers the address is that of the report. perf script prints demangled
+// names without parameters, unless it is verbose.
 bool has_reported_name(Module& module, VirtualAddress address, std::string_view name) {
   const auto frame = module.frame(address);
   if (!frame->function) return false;
   const Function& function = *frame->function;
-  return function.symbol == name || (function.demangled && *function.demangled == name);
+  if (function.symbol == name || (function.demangled && *function.demangled == name)) return true;
+  return function.demangled && function.demangled->starts_with(name) &&
+         function.demangled->substr(name.size()).starts_with('(');
 }
 
 // The numbers of perf script are offsets in the file or run-time addresses, which for programs
