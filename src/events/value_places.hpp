@@ -81,7 +81,7 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path);
 // begins with the path. `result_address`: of a result in memory, if the function's result_location
 // does not have it.
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
-                              const std::optional<reading>& result_address = {});
+                             const std::optional<reading>& result_address = {});
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
 
