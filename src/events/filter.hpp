@@ -70,7 +70,7 @@ struct ConditionSpec {
   FilterConstant constant{};
   std::vector<FilterConstant> members{}; // in_set
   std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerPlace each
-  std::string first_text{}; // of the patterns of "in @FILE": where the first is that is not a number
+  std::string first_text{}; // the place of the first pattern of "in @FILE"
 
   bool compares_bytes() const { return !patterns.empty() && patterns.front().is_bytes; }
   // Whether only debug information can tell what is compared.
