@@ -70,7 +70,7 @@ struct ConditionSpec {
   FilterConstant constant{};
   std::vector<FilterConstant> members{}; // in_set
   std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerPlace each
-  std::string first_text{}; // the place of the first pattern of "in @FILE"
+  std::string first_text{};              // the place of the first pattern of "in @FILE"
 
   bool compares_bytes() const { return !patterns.empty() && patterns.front().is_bytes; }
   // Whether only debug information can tell what is compared.
