@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
 HEADERS = """dlfcn.h fcntl.h netdb.h netinet/in.h netinet/tcp.h netinet/udp.h pthread.h signal.h stdio.h
-sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/mman.h sys/random.h sys/resource.h sys/socket.h
+sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/mman.h sys/mount.h sys/random.h sys/resource.h sys/socket.h
 sys/stat.h sys/timerfd.h sys/wait.h time.h unistd.h""".split()
 # Enumerators; O_LARGEFILE is 0 for 64-bit programs, but the kernel reports it.
 NOT_MACROS = {"P_ALL", "P_PID", "P_PGID", "P_PIDFD", "O_LARGEFILE"}
