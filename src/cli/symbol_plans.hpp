@@ -19,7 +19,8 @@ public:
   SymbolPlans(AttachRequest request, const OutputOptions& output)
       : request_(std::move(request)), output_(output) {}
 
-  // Returns the plan of a build that ask_for_plan() asks for, or ENOENT if there is no file of it.
+  // Returns the plan that ask_for_plan() wants of a build, or ENOENT if no symbol file has that
+  // build.
   host::InputFile find(const std::string& build);
 
 private:

@@ -10,7 +10,7 @@ namespace uprobectl::plans {
 struct BuildIdentity {
   std::string machine = {}; // as elf::to_string() returns it
   std::optional<std::string> build_id = {};
-  // Of the ELF image, only if there is no build id.
+  // Of the ELF image; set if it has no build id.
   std::optional<std::uint64_t> size = {};
   std::optional<std::string> sha256 = {}; // lower-case hex
 

@@ -199,7 +199,7 @@ std::optional<char> parse_state(std::string_view stat) {
 bool has_thread_ended(pid_t pid, pid_t tid) {
   const auto stat = try_read_pseudo_file(proc_path(pid, "task/" + std::to_string(tid) + "/stat"));
   const auto state = stat ? parse_state(*stat) : std::nullopt;
-  return state == 'Z' || state == 'X';
+  return !state || state == 'Z' || state == 'X';
 }
 
 std::optional<pid_t> find_other_thread(pid_t pid, const std::function<bool(pid_t)>& has_ended) {
@@ -209,9 +209,7 @@ std::optional<pid_t> find_other_thread(pid_t pid, const std::function<bool(pid_t
   while (const dirent* entry = ::readdir(directory.get())) {
     const auto thread = parse_number<pid_t>(std::string_view(entry->d_name));
     if (!thread || *thread == pid || has_ended(*thread)) continue;
-    const auto stat = try_read_pseudo_file(threads + "/" + entry->d_name + "/stat");
-    const auto state = stat ? parse_state(*stat) : std::nullopt;
-    if (state && *state != 'Z' && *state != 'X') return thread;
+    if (!has_thread_ended(pid, *thread)) return thread;
   }
   return std::nullopt;
 }

@@ -35,7 +35,7 @@ std::optional<pid_t> parse_innermost_pid(std::string_view status);
 // Returns the state from /proc/PID/stat, such as 'R'.
 std::optional<char> parse_state(std::string_view stat);
 
-// Whether the thread is listed but has ended, as a main thread does before the others.
+// Whether the thread has ended, as a main thread can before the others.
 bool has_thread_ended(pid_t pid, pid_t tid);
 
 // Returns a thread of the process that has not ended, other than its main thread: a process goes on

@@ -339,13 +339,15 @@ private:
 
   // Reports processes that ended, but not the end of a command, which is expected.
   void report_ended(FilteredProcesses& processes, Clock::time_point now) const {
-    // Linux kernel/trace/trace_uprobe.c, __uprobe_perf_filter(): the event's task has no memory any
-    // more.
-    for (const std::string& process : processes.take_outlived())
-      if (mechanism_ && *mechanism_ != Mechanism::multi && *mechanism_ != Mechanism::session)
+    // The others tie the events of a process to its main thread, whose memory is gone when it has
+    // ended: Linux kernel/trace/trace_uprobe.c, __uprobe_perf_filter().
+    const bool is_tied = !processes.link_pids().empty() && mechanism_ != Mechanism::multi &&
+                         mechanism_ != Mechanism::session;
+    if (is_tied)
+      for (const std::string& process : processes.take_outlived())
         output_.warn(fmt::format("the main thread of {} has ended, others go on: with --mechanism "
                                  "{} the kernel no longer reports their calls; multi does",
-                                 process, to_string(*mechanism_)));
+                                 process, to_string(mechanism_)));
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
         output_.status(fmt::format(
@@ -490,8 +492,8 @@ private:
   Output& output_;
   ResolvedProbes resolved_;
   std::optional<Result<KernelFeatures>> features_;
-  std::optional<Mechanism> mechanism_;    // set before the probes are attached
-  std::optional<ProcessHistory> history_; // set when the probes are attached
+  Mechanism mechanism_ = Mechanism::multi; // set before the probes are attached
+  std::optional<ProcessHistory> history_;  // set when the probes are attached
   Clock::time_point start_;
 };
 

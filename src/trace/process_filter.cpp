@@ -147,20 +147,21 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
   return watch;
 }
 
-void ProcessWatch::check_main_threads() {
+std::vector<std::string> ProcessWatch::take_outlived() {
+  std::vector<std::string> outlived;
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_check_) return;
-  next_check_ = now + end_check_interval;
+  if (now < next_look_) return outlived;
+  next_look_ = now + end_check_interval;
   for (Running& running : running_) {
     const pid_t pid = running.process.pid();
     if (running.is_outlived || !has_thread_ended(pid, pid) || !find_other_thread(pid)) continue;
     running.is_outlived = true;
-    outlived_.push_back(running.name);
+    outlived.push_back(running.name);
   }
+  return outlived;
 }
 
 bool ProcessWatch::all_gone() {
-  check_main_threads();
   std::erase_if(running_, [this](const Running& running) {
     if (!running.process.has_ended()) return false;
     ended_.push_back(running.name);

@@ -27,8 +27,9 @@ public:
   void add_to(std::vector<pollfd>& polled) const;
   // Returns the processes that all_gone() found ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended() { return std::exchange(ended_, {}); }
-  // Same for processes whose main thread has ended before the others. Found within half a second.
-  std::vector<std::string> take_outlived() { return std::exchange(outlived_, {}); }
+  // Returns those whose main thread has ended before the others, each once. Looks at most every
+  // half a second.
+  std::vector<std::string> take_outlived();
 
 private:
   struct Running {
@@ -36,13 +37,10 @@ private:
     ProcessHandle process;
     bool is_outlived = false;
   };
-  void check_main_threads();
-
   bool watches_ = false;
   std::vector<Running> running_;
   std::vector<std::string> ended_;
-  std::vector<std::string> outlived_;
-  std::chrono::steady_clock::time_point next_check_;
+  std::chrono::steady_clock::time_point next_look_; // of take_outlived()
 };
 
 // The message while no process has the name.

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A report with Java frames and classes, translated by a mapping: "REPORT\0MAPPING".
 #include "art/frame_mapping.hpp"
+#include "inside.hpp"
 #include "symbolize/java_report.hpp"
 #include "util/text.hpp"
 
-#include <cstdlib>
-
 using namespace uprobectl;
-
-namespace {
-
-void check_inside(std::string_view part, std::string_view line) {
-  if (part.empty()) return;
-  if (part.data() < line.data() || part.data() + part.size() > line.data() + line.size())
-    std::abort();
-}
-
-} // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

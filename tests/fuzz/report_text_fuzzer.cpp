@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of crash reports: views of a frame must lie in its line, and its column too.
+#include "inside.hpp"
 #include "symbolize/report_text.hpp"
 #include "util/text.hpp"
 
-#include <cstdlib>
-
 using namespace uprobectl;
-
-namespace {
-
-void check_inside(std::string_view part, std::string_view line) {
-  if (part.empty()) return;
-  if (part.data() < line.data() || part.data() + part.size() > line.data() + line.size())
-    std::abort();
-}
-
-} // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
