@@ -251,7 +251,7 @@ Error not_code(const Query& query, const elf::Symbol& symbol) {
   const std::string name = demangle(symbol.name).value_or(std::string(symbol.name));
   if (symbol.defined) {
     Error error{ErrorKind::no_code,
-                fmt::format("{}: '{}' is data, not code", query.subject(), symbol.name)};
+                fmt::format("{}: '{}' is data, not code", query.subject(), name)};
     if (symbol.type != elf::SymbolType::object) return error;
     return std::move(error).hint(
         fmt::format("a variable of {} bytes at address {:#x}; show it at a probe of a function "

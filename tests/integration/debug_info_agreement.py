@@ -228,7 +228,7 @@ def describe(uprobectl, name, program):
     names = subprocess.run(["nm", "--defined-only", program], check=True, capture_output=True,
                            text=True).stdout.split("\n")
     symbols = [line.split()[2] for line in names
-               if re.search(rf" [Tt] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]
+               if re.search(rf" [TtW] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]
                or name == "main" and re.search(r" [Tt] main\.[a-z]+$", line)]
     # In the order in which main calls them, which is that of the source.
     result = subprocess.run([uprobectl, "list-args", "--json", program, *symbols], capture_output=True,
@@ -239,11 +239,18 @@ def describe(uprobectl, name, program):
             and record["source_file"].endswith((f"{name}.cpp", f"{name}.hpp", "values.rs", "values.go"))]
 
 
+def last_name(function):
+    return re.split(r"::|\.", function["function"].partition("<")[0])[-1]
+
+
 def compare(uprobectl, name, program, options, folder):
     functions = describe(uprobectl, name, program)
     called = CALLED[name]
-    functions = [f for f in functions if re.split(r"::|\.", f["function"])[-1] in called]
-    functions.sort(key=lambda f: called.index(re.split(r"::|\.", f["function"])[-1]))
+    functions = [f for f in functions if last_name(f) in called]
+    functions.sort(key=lambda f: called.index(last_name(f)))
+    for function in functions:  # gdb does not tell the parameters of a pack apart
+        names = [parameter["name"] for parameter in function["parameters"]]
+        function["parameters"] = [parameter for parameter in function["parameters"] if names.count(parameter["name"]) == 1]
     plan, rows, script = folder / "plan.json", folder / "rows.json", folder / "script.py"
     rows.unlink(missing_ok=True)
     plan.write_text(json.dumps({"prologue": "-O0" in options, "language": LANGUAGES.get(name, "auto"), "functions": [
@@ -272,7 +279,7 @@ CALLED = {
                 "return_long_double", "return_long_double_and_more", "return_long_double_or_text",
                 "return_long_double_or_float", "return_long_double_or_int", "return_long_doubles",
                 "take_classes", "take_parts", "take_aligned", "take_stack", "take_packed",
-                "take_long_doubles", "take_floats"],
+                "take_long_doubles", "take_floats", "take_pack"],
     "values": ["numbers", "texts", "slices", "vectors", "options", "shapes", "move_by", "first_word", "count_to",
                "shout"],
     "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
