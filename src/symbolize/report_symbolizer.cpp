@@ -28,6 +28,8 @@ bool is_code(const elf::Image& image, VirtualAddress address) {
   });
 }
 
+constexpr std::uint64_t smallest_page = 4096; // bytes
+
 bool has_names(const Frame& frame) { return frame.function || !frame.positions.empty(); }
 
 // Returns an address inside the call instruction before the address. The address may itself be
@@ -39,35 +41,12 @@ VirtualAddress inside_call(VirtualAddress address, const elf::Machine& machine) 
 }
 
 // Whether the function that covers the address is that of the report. perf script prints demangled
-// names without parameters, unless it is verbose.
+// names without parameters and the results of templates, unless it is verbose.
 bool has_reported_name(Module& module, VirtualAddress address, std::string_view name) {
   const auto frame = module.frame(address);
   if (!frame->function) return false;
   const Function& function = *frame->function;
-  if (function.symbol == name || (function.demangled && *function.demangled == name)) return true;
-  return function.demangled && function.demangled->starts_with(name) &&
-         function.demangled->substr(name.size()).starts_with('(');
-}
-
-// The numbers of perf script are offsets in the file or run-time addresses, which for programs
-// without relocation are ELF addresses. The function's name and offset tell which.
-std::optional<VirtualAddress> address_of_perf(Module& module, const ReportedFrame& reported) {
-  const elf::Image& image = *module.image();
-  if (reported.in_file) return image.to_address(ImageOffset{*reported.in_file});
-  std::vector<VirtualAddress> candidates;
-  if (const auto address = image.to_address(ImageOffset{reported.number}))
-    candidates.push_back(*address);
-  candidates.push_back({reported.number});
-  if (reported.function_offset)
-    if (const auto symbols = find_by_name(image, reported.function);
-        symbols && symbols->size() == 1)
-      candidates.push_back({symbols->front().address.value + *reported.function_offset});
-  std::erase_if(candidates, [&](VirtualAddress address) { return !is_code(image, address); });
-  if (candidates.empty()) return std::nullopt;
-  if (reported.function.empty()) return candidates.front();
-  for (const VirtualAddress candidate : candidates)
-    if (has_reported_name(module, candidate, reported.function)) return candidate;
-  return std::nullopt;
+  return function.symbol == name || matches_demangled_name(function.symbol, name);
 }
 
 } // namespace
@@ -123,6 +102,53 @@ ReportSymbolizer::KnownModule& ReportSymbolizer::module_of(const ReportedFrame& 
   return modules_.front();
 }
 
+// Returns the address that the name and the offset in the function mean, if it is one. A mapping
+// begins at a page, so a run-time address has the lowest bits of the ELF address: they tell
+// overloads apart, and a file of another build.
+std::optional<VirtualAddress> ReportSymbolizer::address_of_name(KnownModule& known,
+                                                                const ReportedFrame& reported) {
+  if (!reported.function_offset || reported.function.empty()) return std::nullopt;
+  auto named = known.begins.find(reported.function);
+  if (named == known.begins.end()) {
+    const elf::Image& image = *known.module->image();
+    auto symbols = find_by_name(image, reported.function);
+    if (!symbols || symbols->empty()) symbols = find_by_demangled_name(image, reported.function);
+    if (known.begins.size() >= max_names) known.begins.clear();
+    named = known.begins.try_emplace(std::string(reported.function)).first;
+    if (symbols)
+      for (const elf::Symbol& symbol : *symbols) named->second.push_back(symbol.address);
+    std::ranges::sort(named->second, {}, &VirtualAddress::value);
+    const auto repeated = std::ranges::unique(named->second);
+    named->second.erase(repeated.begin(), repeated.end());
+  }
+  std::optional<VirtualAddress> found;
+  for (const VirtualAddress begin : named->second) {
+    const VirtualAddress address{begin.value + *reported.function_offset};
+    if ((address.value ^ reported.number) % smallest_page != 0) continue;
+    if (found) return std::nullopt;
+    found = address;
+  }
+  return found;
+}
+
+// The numbers of perf script are offsets in the file or run-time addresses, which for programs
+// without relocation are ELF addresses. The function's name and offset tell which.
+std::optional<VirtualAddress> ReportSymbolizer::address_of_perf(KnownModule& known,
+                                                                const ReportedFrame& reported) {
+  const elf::Image& image = *known.module->image();
+  if (reported.in_file) return image.to_address(ImageOffset{*reported.in_file});
+  const auto fits = [&](std::optional<VirtualAddress> address) {
+    return address && is_code(image, *address) &&
+           (reported.function.empty() ||
+            has_reported_name(*known.module, *address, reported.function));
+  };
+  for (const auto address : {image.to_address(ImageOffset{reported.number}),
+                             std::optional(VirtualAddress{reported.number})})
+    if (fits(address)) return address;
+  const auto named = address_of_name(known, reported);
+  return fits(named) ? named : std::nullopt;
+}
+
 Result<NamedFrame> ReportSymbolizer::name(const ReportedFrame& reported) {
   KnownModule& known = module_of(reported);
   if (known.error) return fail(*known.error);
@@ -130,7 +156,7 @@ Result<NamedFrame> ReportSymbolizer::name(const ReportedFrame& reported) {
   NamedFrame named{.frame = nullptr, .module = &module, .warning = {}};
   if (module.intact_image() == nullptr) return fail(*module.error());
   std::optional<VirtualAddress> address = VirtualAddress{reported.number};
-  if (reported.origin == ReportedFrame::Origin::perf) address = address_of_perf(module, reported);
+  if (reported.origin == ReportedFrame::Origin::perf) address = address_of_perf(known, reported);
   if (!address)
     return fail(
         ErrorKind::no_code,

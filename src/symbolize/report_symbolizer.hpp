@@ -6,6 +6,7 @@
 #include "symbolize/symbol_files.hpp"
 
 #include <list>
+#include <map>
 
 namespace uprobectl::symbolize {
 
@@ -34,6 +35,7 @@ public:
 
   static constexpr std::size_t max_modules = 64;
   static constexpr std::uint64_t max_inflated = std::uint64_t{1} << 30; // bytes
+  static constexpr std::size_t max_names = 4096;                        // of a module's functions
 
 private:
   struct KnownModule {
@@ -42,11 +44,17 @@ private:
     std::optional<Error> error;
     bool is_unproved = false;
     std::uint64_t inflated = 0; // bytes in memory
+    // Where the functions of a name begin: a large file is searched once for each name.
+    std::map<std::string, std::vector<VirtualAddress>, std::less<>> begins;
   };
 
   KnownModule& module_of(const ReportedFrame& reported);
   KnownModule open(const ReportedFrame& reported, std::string key);
   void make_room();
+  static std::optional<VirtualAddress> address_of_perf(KnownModule& known,
+                                                       const ReportedFrame& reported);
+  static std::optional<VirtualAddress> address_of_name(KnownModule& known,
+                                                       const ReportedFrame& reported);
 
   NameSources names_;
   SymbolFiles files_;

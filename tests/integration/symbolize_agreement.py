@@ -31,9 +31,10 @@ struct Item { int price; void pay(int much) { sink += much; price = sink; } };
 template <typename T> inline T twice(T x) { sink = x; return x + sink; }
 static inline int tiny(int x) { sink = x; return twice(x) + 1; }
 __attribute__((noinline)) int leaf(int x) { sink = x; return sink; }
+template <typename T> __attribute__((noinline)) T thrice(T x) { return leaf(x) + leaf(x + 1) * 2; }
 __attribute__((noinline)) int middle(Item& item, int x) {
   item.pay(tiny(x));
-  int sum = leaf(x) + 1;
+  int sum = leaf(x) + thrice(x);
   for (int i = 0; i < x; ++i) sum += leaf(i) + tiny(i);
   return sum;
 }
@@ -239,14 +240,20 @@ def check_callers(tap, uprobectl, folder):
                   not (found := differences(ours[1::3], unmoved, returns)), f"{found} {said}")
         functions = [line.split() for line in subprocess.run(["nm", library], capture_output=True, text=True,
                                                              check=True).stdout.splitlines()]
-        starts = {line[2]: int(line[0], 16) for line in functions if line[1:] in (["t", "outer"], ["T", "outer"])}
-        inside = [address for address in returns if starts["outer"] < address < starts["outer"] + 0x60][:2]
-        report = "".join(f"p 1 1.0: 1 cycles:\n\t{0xffffffff81000000:16x} do_syscall_64+0x1 ([kernel.kallsyms])\n"
-                         f"\t{0x7f1234560000 + address:16x} outer+{address - starts['outer']:#x} ({library})\n\n"
-                         for address in inside)
-        ours, said = our_frames(uprobectl, report)
-        expect(tap, f"{machine}: a run-time address is understood by symbol and offset, below the kernel's frames",
-                  not (found := differences(ours[2::4], expected_frames(library, inside), inside)), f"{found} {said}")
+        starts = {line[2]: int(line[0], 16) for line in functions if line[1] in "tTW"}
+        # perf prints names without parameters and results, as c++filt does with -p.
+        for title, function in {"": "outer", ", in C++": "_ZN4shop6middleERNS_4ItemEi",
+                                ", of a template": "_ZN4shop6thriceIiEET_S1_"}.items():
+            start = starts[function]
+            printed = run("c++filt", "-p", function, text=True).stdout.strip()
+            inside = [address for address in returns if start < address < start + 0x60][:2]
+            report = "".join(f"p 1 1.0: 1 cycles:\n\t{0xffffffff81000000:16x} do_syscall_64+0x1 ([kernel.kallsyms])\n"
+                             f"\t{0x7f1234560000 + address:16x} {printed}+{address - start:#x} ({library})\n\n"
+                             for address in inside)
+            ours, said = our_frames(uprobectl, report)
+            found = differences(ours[2::4], expected_frames(library, inside), inside) if inside else ["no calls in it"]
+            expect(tap, f"{machine}: a run-time address is understood by symbol and offset, below the kernel's frames{title}",
+                      not found, f"{printed}: {found} {said}")
 
 
 ASAN_SOURCE = """
