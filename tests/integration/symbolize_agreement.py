@@ -32,6 +32,7 @@ template <typename T> inline T twice(T x) { sink = x; return x + sink; }
 static inline int tiny(int x) { sink = x; return twice(x) + 1; }
 __attribute__((noinline)) int leaf(int x) { sink = x; return sink; }
 template <typename T> __attribute__((noinline)) T thrice(T x) { return leaf(x) + leaf(x + 1) * 2; }
+__attribute__((noinline)) int middle(int x) { return leaf(x) * 3 + leaf(x + 2); }
 __attribute__((noinline)) int middle(Item& item, int x) {
   item.pay(tiny(x));
   int sum = leaf(x) + thrice(x);
@@ -41,7 +42,7 @@ __attribute__((noinline)) int middle(Item& item, int x) {
 }
 extern "C" __attribute__((noinline)) int outer(int x) {
   shop::Item item{x};
-  int sum = shop::middle(item, x) * 2;
+  int sum = shop::middle(item, x) * 2 + shop::middle(x);
   if (sum > 1000) abort();
   return sum + shop::middle(item, x + 1);
 }
@@ -242,7 +243,7 @@ def check_callers(tap, uprobectl, folder):
                                                              check=True).stdout.splitlines()]
         starts = {line[2]: int(line[0], 16) for line in functions if line[1] in "tTW"}
         # perf prints names without parameters and results, as c++filt does with -p.
-        for title, function in {"": "outer", ", in C++": "_ZN4shop6middleERNS_4ItemEi",
+        for title, function in {"": "outer", ", in C++, one of two functions": "_ZN4shop6middleERNS_4ItemEi",
                                 ", of a template": "_ZN4shop6thriceIiEET_S1_"}.items():
             start = starts[function]
             printed = run("c++filt", "-p", function, text=True).stdout.strip()
