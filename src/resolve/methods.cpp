@@ -170,7 +170,7 @@ Result<Points> points_of_methods(const Query& query, const art::OatFile& oat,
   MethodSymbols named(oat);
   for (const art::Method& method : methods) named.add(method, to_string(oat.signature(method)));
   const auto places = unique_places(named.symbols());
-  if (places.size() > 1 && !query.options.all) return fail(ambiguous_name(query, places));
+  if (places.size() > 1 && !query.options.all) return fail(ambiguous_spelling(query, places));
   Points points;
   for (const elf::Symbol& symbol : places) {
     auto point = point_of_method(query, oat, symbol, true);
