@@ -23,6 +23,10 @@ constexpr std::size_t max_nodes = 4096; // of all values of a probe
 
 constexpr std::string_view type_not_known = "its type is not known";
 
+bool has_result(const TypedPlace& place) {
+  return place.moments.exit && place.function->result->kind() != TypeKind::none;
+}
+
 } // namespace
 
 // Builds the readings and nodes of one set of values.
@@ -51,15 +55,13 @@ public:
 
   Result<void> add_path(const ValuePath& path) {
     const bool is_result = is_result_path(where_, path);
-    const bool has_result =
-        where_.moments.exit && where_.function->result->kind() != TypeKind::none;
-    if (is_result && has_result && path.steps.empty()) {
+    if (is_result && has_result(where_) && path.steps.empty()) {
       add_result(path.text);
       return {};
     }
     begin_value();
-    auto named =
-        find_place(where_, path, is_result && has_result ? keep_result_address() : std::nullopt);
+    auto named = find_place(where_, path,
+                            is_result && has_result(where_) ? keep_result_address() : std::nullopt);
     if (!named) return fail(std::move(named).error());
     set_moment(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
     Node node = make_at(path.text, named->place);
@@ -564,10 +566,9 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
       continue;
     shown.push_back(&variable);
   }
-  const bool has_result = place.moments.exit && place.function->result->kind() != TypeKind::none;
-  TypedValuesBuilder builder(place, limits, shown.size() + (has_result ? 1 : 0));
+  TypedValuesBuilder builder(place, limits, shown.size() + (has_result(place) ? 1 : 0));
   for (const dwarf::Variable* variable : shown) builder.add_variable(*variable);
-  if (has_result) builder.add_result();
+  if (has_result(place)) builder.add_result();
   return builder.take();
 }
 
@@ -582,6 +583,10 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
     problem = std::move(added).error();
     builder.add_unreadable(path, "not available here");
   }
+  // With what the paths have left of the limits: nobody has asked for it.
+  const auto names_result = [&](const ValuePath& path) { return is_result_path(place, path); };
+  if (limits.adds_result && has_result(place) && std::ranges::none_of(paths, names_result))
+    builder.add_result();
   return builder.take();
 }
 

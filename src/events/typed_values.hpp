@@ -22,6 +22,8 @@ struct TypedLimits {
   std::uint32_t max_string = default_string_bytes;  // bytes of one string
   // Only numbers, enumerators and strings: for runs with many functions.
   bool scalars_only = false;
+  // The result is a value beside those that paths name.
+  bool adds_result = true;
 };
 
 // Finds a global variable of the module by its name; nullopt if there is none.

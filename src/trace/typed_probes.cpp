@@ -108,7 +108,10 @@ TypedProbes::TypedProbes(std::vector<std::string> debug_places, const CaptureSpe
       moments_(moments_of(capture)) {
   limits_.scalars_only = functions > max_whole_functions;
   limits_.depth = capture.typed_depth;
-  if (!capture.groups.by.empty()) limits_.max_bytes = max_group_value_bytes;
+  if (!capture.groups.by.empty()) {
+    limits_.max_bytes = max_group_value_bytes;
+    limits_.adds_result = false;
+  }
   limits_.max_string = std::min(capture.max_string_bytes, limits_.max_bytes);
 }
 
