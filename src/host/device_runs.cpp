@@ -162,6 +162,7 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   auto status =
       run_on_agent(device.agent_words(), run_.program_version, run_.request, files, streams);
   outcome.totals = streams.records.totals();
+  if (!status || *status >= signal_status) files.drop_updates();
   if (auto error = files.finish()) return fail(std::move(*error));
   return status;
 }
@@ -244,20 +245,18 @@ Result<Verdict> ask_doctor(Device& device, DevicePrograms& programs,
                            std::string_view program_version) {
   if (auto installed = device.install(programs); !installed)
     return fail(std::move(installed).error());
-  const UniqueFd records = make_memory_file();
-  const UniqueFd messages = make_memory_file();
-  if (!records || !messages) return fail(system_error(errno, "cannot create a file in memory"));
-  Sink record_sink(records.get());
-  Sink message_sink(messages.get());
-  AgentStreams streams{MarkedLines(record_sink, LineMark::none, {}),
-                       MarkedLines(message_sink, LineMark::none, {})};
+  constexpr Sink::InMemory limit{1 << 20};
+  Sink records(limit);
+  Sink messages(limit);
+  AgentStreams streams{MarkedLines(records, LineMark::none, {}),
+                       MarkedLines(messages, LineMark::none, {})};
   const InputFiles no_inputs;
   RecordFiles no_records({}, LineMark::none);
   HostFiles files({}, no_inputs, no_records, {}, device.serial(), true);
   const auto status = run_on_agent(device.agent_words(), program_version,
                                    {.arguments = {"doctor", "--json"}}, files, streams);
-  if (!status) return fail(status.error());
-  if (auto verdict = parse_verdict(read_memory_file(records))) return std::move(*verdict);
+  if (!status) return fail(Error(status.error()).within("doctor"));
+  if (auto verdict = parse_verdict(records.content())) return std::move(*verdict);
   return fail(ErrorKind::io, fmt::format("doctor ended with status {}", *status));
 }
 

@@ -204,6 +204,22 @@ class Tests:
         return problems + difference("verdict", (record["attach"], record["reason"]),
                                      (doctor[0]["ok"], doctor[0]["reason"]))
 
+    def bounds_the_verdict(self, device):
+        """A device that does not stop talking is given up."""
+        version = self.world.run(None, "--version").stdout.split()[1]
+        hello = b"\x01\x00" + version.encode()
+        start = b"\0uprobectl agent\0" + len(hello).to_bytes(4, "little") + b"\x01" + hello
+        (device.root / "start").write_bytes(start)
+        (device.root / "records").write_bytes(((4096).to_bytes(4, "little") + b"\x20" + b"x" * 4096) * 16)
+        su = device.root / "system/bin/su"
+        before = su.read_text()
+        su.write_text('#!/bin/sh\n[ "$2" = id ] && { echo 0; exit; }\ncd "$DEVICE_ROOT" && cat start && '
+                      'while cat records; do :; done 2>/dev/null\n')
+        listed = self.world.run(None, "devices", f"--adb={device.serial}", "--device-dir", self.world.folder)
+        su.write_text(before)
+        return difference(f"record ({listed.stderr})", listed.stdout.rstrip("\n").split("\t")[-1],
+                          "doctor: more than 1 MiB of output")
+
     def cleans(self, device):
         self.world.run(device, "--clean", "resolve", LIBC, "malloc")
         problems = difference("after a run", os.listdir(device.folder), [])
@@ -400,6 +416,7 @@ def test_runs(world, killed, fixtures, tap):
         ("devices run side by side, and one that fails does not end the others",
          lambda: tests.runs_side_by_side(aosp, magisk)),
         ("devices are listed with the verdict of doctor", lambda: tests.lists_devices(aosp, magisk)),
+        ("a device that prints without end is given up", lambda: tests.bounds_the_verdict(aosp)),
         ("the program is removed on request", lambda: tests.cleans(magisk))]
     waits = [
         ("a run waits for a slow reader", lambda: tests.waits_for_a_slow_reader(waiting)),

@@ -176,6 +176,20 @@ TEST_CASE("files that the command line does not name are refused") {
   CHECK(sent == "\x08\0\0\0\x03\x07\0\0\0text\x04\0\0\0\x04\x07\0\0\0"s);
 }
 
+TEST_CASE("output that is kept in memory is bounded") {
+  Sink sink(Sink::InMemory{1 << 20});
+  MarkedLines lines(sink, LineMark::none, "s");
+  const std::string half(1 << 19, 'x');
+  REQUIRE(lines.add(half));
+  REQUIRE(lines.add(half));
+  CHECK_FALSE(sink.finish());
+  const auto added = lines.add("y");
+  REQUIRE_FALSE(added);
+  CHECK(added.error().message == "more than 1 MiB of output");
+  CHECK(sink.content() == half + half);
+  CHECK(sink.finish());
+}
+
 TEST_CASE("the plan that a run asks for is sent when it is made, and only if there are symbols") {
   const InputFiles inputs;
   RecordFiles records({}, LineMark::none);
