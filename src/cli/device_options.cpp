@@ -100,6 +100,9 @@ host::UserPaths find_user_paths(const CommandLine& line) {
   for (const std::string& condition : line.values("--if")) add_set_files(paths.inputs, condition);
   if (line.spec().name == "load")
     for (const std::string& object : line.parsed().words()) add_path(paths.inputs, object);
+  // The last --verify is the one that is used.
+  if (const auto record = line.value("--verify"); record && line.flag("--update"))
+    add_path(paths.updated, *record);
   return paths;
 }
 

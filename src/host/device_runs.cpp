@@ -6,7 +6,6 @@
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +21,8 @@ namespace {
 
 // A thread, a client and some buffers each.
 constexpr std::size_t max_devices = 128;
+// Of a run that a signal has ended, this is added to the signal.
+constexpr int signal_status = 128;
 
 std::string own_machine() {
   utsname name{};
@@ -297,6 +298,12 @@ Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
   const Interrupts interrupts;
   auto client = find_devices(options.selection);
   if (!client) return fail(std::move(client).error());
+  const auto& updated = run.request.paths.updated;
+  if (!updated.empty() && client->devices.size() > 1)
+    return fail(
+        Error{ErrorKind::usage, fmt::format("{}: cannot be updated with the results of {} devices",
+                                            updated.front(), client->devices.size())}
+            .hint(fmt::format("choose one: --adb={}", client->devices.front().serial)));
   return Runs(options, run, output, std::move(*client)).run();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/host_files.hpp"
 
+#include "output/export_file.hpp"
+#include "output/output.hpp"
 #include "util/planned_build.hpp"
 
 #include <algorithm>
@@ -109,7 +111,10 @@ void HostFiles::answer(const FileRequest& request, std::string& out) {
     }
     break;
   case FileOperation::write:
-    if (writable) errnum = open_output(request);
+    if (paths_.is_updated(request.path))
+      errnum = open_updated(request);
+    else if (writable)
+      errnum = open_output(request);
     break;
   case FileOperation::make_folder:
     if (!paths_.is_in_folder(request.path)) break;
@@ -152,6 +157,19 @@ int HostFiles::open_output(const FileRequest& request) {
   return 0;
 }
 
+// The file is replaced at the end of the run: it must not be lost if the connection is.
+int HostFiles::open_updated(const FileRequest& request) {
+  const auto is_same = [&](const Written& file) { return file.path == request.path; };
+  if (std::ranges::any_of(open_, [&](const auto& each) { return is_same(each.second); }))
+    return EBUSY;
+  std::erase_if(closed_, is_same);
+  auto sink = std::make_shared<Sink>(Sink::InMemory{max_input});
+  MarkedLines lines(*sink, LineMark::device, serial_);
+  open_.insert_or_assign(
+      request.number, Written{std::string(request.path), std::move(sink), std::move(lines), true});
+  return 0;
+}
+
 void HostFiles::answer_with_plan(std::string& out) {
   plan_ = next_plan_.get();
   append_file_result(out, next_number_, plan_.errnum);
@@ -191,10 +209,20 @@ bool HostFiles::is_full() {
   return std::ranges::any_of(open_, [](auto& each) { return each.second.sink->is_full(); });
 }
 
+void HostFiles::drop_updates() { std::erase_if(closed_, &Written::is_updated); }
+
+std::optional<Error> HostFiles::finish_file(Written& file) {
+  if (auto error = file.sink->finish()) return std::move(*error).within(file.path);
+  if (!file.is_updated) return std::nullopt;
+  auto replaced =
+      replace_file(file.path, [&](OutputBuffer& out) { out.append(file.sink->content()); });
+  if (!replaced) return std::move(replaced).error();
+  return std::nullopt;
+}
+
 std::optional<Error> HostFiles::finish() {
   for (Written& file : closed_)
-    if (auto error = file.sink->finish(); error && !error_)
-      error_ = std::move(*error).within(file.path);
+    if (auto error = finish_file(file); error && !error_) error_ = std::move(error);
   closed_.clear();
   return error_;
 }

@@ -69,11 +69,15 @@ public:
   Result<void> add_data(std::uint32_t number, std::string_view bytes);
   void end_file(std::uint32_t number);
   bool is_full();
-  // Waits until all files are written. Returns the first error.
+  // Forgets the new content of updated files: the run has not ended as it should.
+  void drop_updates();
+  // Waits until all files are written, and replaces those that are updated. Returns the first
+  // error.
   std::optional<Error> finish();
 
 private:
   int open_output(const FileRequest& request);
+  int open_updated(const FileRequest& request);
   void answer_with_plan(std::string& out);
   std::string place_of(std::string_view path) const;
 
@@ -85,7 +89,10 @@ private:
     std::string path;
     std::shared_ptr<Sink> sink;
     MarkedLines lines;
+    bool is_updated = false; // the sink has the new content in memory
   };
+  static std::optional<Error> finish_file(Written& file);
+
   UserPaths paths_;
   const InputFiles* inputs_;
   RecordFiles* records_;

@@ -6,6 +6,7 @@ Usage: adb_runs.py UPROBECTL FIXTURES [--many]; prints TAP. --many: twenty devic
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,38 @@ class Tests:
         on_device.write_text(requests)
         return problems + difference("-f device:", self.world.run(device, "resolve", "-f", f"device:{on_device}").stdout,
                                      expected)
+
+    def updates_the_record(self, device, other):
+        """The record of --verify --update is on the workstation, the files that it is about are on the device."""
+        record = self.world.path / "recorded"
+        update = ["resolve", "--verify", "recorded", "--update"]
+        self.world.run(device, "resolve", "--json", "-o", "recorded", self.fixtures / "workload", "work_six", "work_count")
+        right = record.read_text()
+        moved = re.sub('offset":"0x[0-9a-f]*"', 'offset":"0x10"', right)
+        record.write_text(moved)
+        record.chmod(0o640)
+
+        drifted = self.world.run(device, "resolve", "--verify", "recorded")
+        problems = difference(f"drift: {drifted.stderr}", (drifted.returncode, record.read_text()), (1, moved))
+        both = self.world.run([device, other], *update)
+        problems += difference("two devices", (both.returncode, both.stderr.splitlines()[:1], record.read_text()),
+                               (2, ["uprobectl: error: recorded: cannot be updated with the results of 2 devices"], moved))
+        updated = self.world.run(device, *update)
+        problems += difference(f"update: {updated.stderr}", (updated.returncode, updated.stdout, record.read_text()),
+                               (0, drifted.stdout, right))
+        problems += difference("mode", record.stat().st_mode & 0o777, 0o640)
+        stdin = self.world.run(device, "resolve", "--verify", "-", "--update", input=right)
+        problems += difference("stdin", (stdin.returncode, "--update cannot rewrite stdin" in stdin.stderr), (2, True))
+        record.rename(self.world.path / "link-target")
+        record.symlink_to("link-target")
+        record.write_text(moved)
+        linked = self.world.run(device, *update)
+        problems += difference(f"link: {linked.stderr}", (record.is_symlink(), record.read_text()), (True, right))
+        there = device.root / "recorded"
+        there.write_text(moved)
+        self.world.run([device], "resolve", "--verify", f"device:{there}", "--update")
+        problems += difference("device:", without_device(records_of(there.read_text())), without_device(records_of(right)))
+        return problems + difference("files", sorted(path.name for path in self.world.path.glob("recorded*")), ["recorded"])
 
     def reports_usage_here(self, device):
         wrong = self.world.run(device, "resolve", "--frob")
@@ -407,6 +440,7 @@ def test_runs(world, killed, fixtures, tap):
         ("the program is installed once, and again if it has changed", lambda: tests.installs_once(aosp)),
         ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
         ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
+        ("a record of --verify is updated on the workstation", lambda: tests.updates_the_record(aosp, magisk)),
         ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),
         ("a missing client or device is reported", lambda: tests.needs_a_device(aosp)),
         ("root comes from su, in both forms, or from a restart of adbd",

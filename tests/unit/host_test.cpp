@@ -176,6 +176,42 @@ TEST_CASE("files that the command line does not name are refused") {
   CHECK(sent == "\x08\0\0\0\x03\x07\0\0\0text\x04\0\0\0\x04\x07\0\0\0"s);
 }
 
+TEST_CASE("an updated file is replaced when the run has ended, or not at all") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path / "record";
+  std::ofstream(path) << "old";
+  const InputFiles inputs;
+  RecordFiles records({}, LineMark::none);
+  const UserPaths paths{.inputs = {path}, .updated = {path}};
+  const auto open = [&](HostFiles& files, std::uint32_t number) {
+    std::string out;
+    files.answer(
+        {.number = number, .operation = FileOperation::write, .flags = O_TRUNC, .path = path}, out);
+    FrameReader reader;
+    reader.append(out);
+    return read_errno(read_numbered((*reader.next())->payload)->rest).value_or(-1);
+  };
+  {
+    HostFiles files(paths, inputs, records, {}, "s", true);
+    REQUIRE(open(files, 1) == 0);
+    CHECK(open(files, 2) == EBUSY); // each has a copy in memory
+    REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
+    CHECK_FALSE(files.finish()); // without its end
+    CHECK(read_file(path) == "old");
+    files.end_file(1);
+    files.drop_updates();
+    CHECK_FALSE(files.finish());
+    CHECK(read_file(path) == "old");
+  }
+  HostFiles files(paths, inputs, records, {}, "s", true);
+  REQUIRE(open(files, 1) == 0);
+  REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
+  files.end_file(1);
+  CHECK(read_file(path) == "old");
+  CHECK_FALSE(files.finish());
+  CHECK(read_file(path) == "{\"type\":\"match\",\"device\":\"s\"}\n");
+}
+
 TEST_CASE("output that is kept in memory is bounded") {
   Sink sink(Sink::InMemory{1 << 20});
   MarkedLines lines(sink, LineMark::none, "s");
