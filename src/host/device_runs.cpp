@@ -158,7 +158,7 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   const LineMark mark = is_alone_ ? LineMark::none : LineMark::prefix;
   AgentStreams streams{MarkedLines(records_, record_mark_, device.serial()),
                        MarkedLines(messages_, mark, device.serial())};
-  HostFiles files(run_.request.paths, inputs_, record_files_, run_.plans, device.serial(),
+  HostFiles files(run_.request.paths, inputs_, record_files_, run_.makers, device.serial(),
                   is_alone_);
   auto status =
       run_on_agent(device.agent_words(), run_.program_version, run_.request, files, streams);

@@ -3,7 +3,6 @@
 
 #include "output/export_file.hpp"
 #include "output/output.hpp"
-#include "util/planned_build.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +18,8 @@ namespace {
 
 constexpr std::size_t max_input = 256 << 20;
 constexpr std::size_t max_closed = 64; // files whose readers are waited for at the end only
+
+} // namespace
 
 InputFile read_input(const std::string& path) {
   InputFile file;
@@ -41,8 +42,6 @@ InputFile read_input(const std::string& path) {
   file.errnum = errno;
   return file;
 }
-
-} // namespace
 
 InputFiles read_inputs(const std::vector<std::string>& paths) {
   InputFiles files;
@@ -92,14 +91,20 @@ std::string HostFiles::place_of(std::string_view path) const {
   return std::string(path);
 }
 
-void HostFiles::answer(const FileRequest& request, std::string& out) {
-  if (plans_ && request.operation == FileOperation::read && !next_plan_.valid() &&
-      request.path.starts_with(planned_build_prefix)) {
+bool HostFiles::start_making(const FileRequest& request) {
+  if (request.operation != FileOperation::read || next_made_.valid()) return false;
+  for (const auto& [prefix, make] : makers_) {
+    if (!request.path.starts_with(prefix)) continue;
     next_number_ = request.number;
-    next_plan_ = std::async(std::launch::async, plans_,
-                            std::string(request.path.substr(planned_build_prefix.size())));
-    return;
+    next_made_ =
+        std::async(std::launch::async, make, std::string(request.path.substr(prefix.size())));
+    return true;
   }
+  return false;
+}
+
+void HostFiles::answer(const FileRequest& request, std::string& out) {
+  if (start_making(request)) return;
   const bool writable = paths_.is_output(request.path) || paths_.is_in_folder(request.path);
   const std::string place = place_of(request.path);
   int errnum = EACCES;
@@ -170,17 +175,17 @@ int HostFiles::open_updated(const FileRequest& request) {
   return 0;
 }
 
-void HostFiles::answer_with_plan(std::string& out) {
-  plan_ = next_plan_.get();
-  append_file_result(out, next_number_, plan_.errnum);
-  if (plan_.errnum == 0) reading_ = Reading{next_number_, plan_.content};
+void HostFiles::answer_with_made(std::string& out) {
+  made_ = next_made_.get();
+  append_file_result(out, next_number_, made_.errnum);
+  if (made_.errnum == 0) reading_ = Reading{next_number_, made_.content};
 }
 
 bool HostFiles::append_content(std::string& out) {
   constexpr std::size_t step = 32 << 10;
-  if (!reading_ && next_plan_.valid() &&
-      next_plan_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-    answer_with_plan(out);
+  if (!reading_ && next_made_.valid() &&
+      next_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    answer_with_made(out);
   if (!reading_) return false;
   const std::string_view part = reading_->rest.substr(0, step);
   append_file_data(out, reading_->number, part);

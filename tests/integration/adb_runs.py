@@ -134,6 +134,57 @@ class Tests:
         problems += difference("device:", without_device(records_of(there.read_text())), without_device(records_of(right)))
         return problems + difference("files", sorted(path.name for path in self.world.path.glob("recorded*")), ["recorded"])
 
+    @contextlib.contextmanager
+    def downloads(self, answer):
+        """The environment for a debuginfod-find on the workstation that runs these shell commands, and its log."""
+        commands, log = self.world.path / "commands", self.world.path / "asked"
+        commands.mkdir()
+        find = commands / "debuginfod-find"
+        find.write_text(f'#!/bin/sh\necho "$*" >>{log}\n{answer}\n')
+        find.chmod(0o755)
+        log.touch()
+        try:
+            yield {**self.world.environment, "PATH": f"{commands}:{os.environ['PATH']}"}, log
+        finally:
+            shutil.rmtree(commands)
+            log.unlink()
+
+    def downloads_here(self, device):
+        """--debuginfod runs debuginfod-find on the workstation."""
+        whole, stripped = self.fixtures / "inlined-calls", self.world.path / "stripped"
+        subprocess.run(["strip", "-o", stripped, whole], check=True)
+        source = self.world.path / "downloaded"
+        source.write_text("one\n" * 200)
+        problems = []
+        with self.downloads(f'case $1 in source) echo {source} ;; *) echo {whole} ;; esac') as (environment, log):
+            for question in [("resolve", "--json", stripped, "outer"), ("list-args", "--json", stripped, "outer"),
+                             ("list-lines", "--json", stripped, "outer")]:
+                log.write_text("")
+                far = self.world.run(device, *question, "--debuginfod", env=environment)
+                asked = log.read_text()
+                here = self.world.run(None, *question, "--debuginfod", env=environment)
+                problems += difference(f"{question} ({far.stderr})", (far.returncode, without_device(records_of(far.stdout))),
+                                       (0, records_of(here.stdout)))
+                problems += difference(f"{question} asks", asked * 2, log.read_text())
+                problems += difference(f"{question}: messages", far.stderr, here.stderr)
+        for answer, arguments, expected in [
+                ("echo no such file >&2; exit 1", [], "has no debug file for build id"),
+                (f"echo {self.fixtures}", [], "is a directory"),
+                (f"echo {self.fixtures / 'workload'}", [], "its build id is")]:
+            with self.downloads(answer) as (environment, log):
+                done = self.world.run(device, "resolve", "--debuginfod", *arguments, stripped, "outer", "other",
+                                      env=environment)
+                if done.returncode != 1 or done.stderr.count(expected) != 1:
+                    problems.append(f"{answer}: {done.returncode} {done.stderr}")
+        with self.downloads("exec sleep 60") as (environment, log):
+            run = self.world.start(device, "resolve", "--debuginfod", stripped, "outer", env=environment)
+            if not holds_within(20, log.read_text):
+                problems.append("nothing was asked")
+            run.send_signal(signal.SIGINT)
+            run.communicate(timeout=20)
+            problems += difference("status after Ctrl-C", run.returncode, 130)
+        return problems
+
     def reports_usage_here(self, device):
         wrong = self.world.run(device, "resolve", "--frob")
         problems = difference("status", wrong.returncode, 2)
@@ -441,6 +492,7 @@ def test_runs(world, killed, fixtures, tap):
         ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
         ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
         ("a record of --verify is updated on the workstation", lambda: tests.updates_the_record(aosp, magisk)),
+        ("--debuginfod downloads on the workstation", lambda: tests.downloads_here(magisk)),
         ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),
         ("a missing client or device is reported", lambda: tests.needs_a_device(aosp)),
         ("root comes from su, in both forms, or from a restart of adbd",

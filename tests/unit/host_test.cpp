@@ -3,6 +3,7 @@
 #include "host/device.hpp"
 #include "host/device_runs.hpp"
 #include "host/host_files.hpp"
+#include "util/made_inputs.hpp"
 
 #include <array>
 #include <atomic>
@@ -237,13 +238,13 @@ TEST_CASE("the plan that a run asks for is sent when it is made, and only if the
   CHECK_FALSE(refused.empty());
 
   std::atomic<bool> may_end = false;
-  HostFiles files(
-      {}, inputs, records,
-      [&](const std::string& build) {
-        while (!may_end) std::this_thread::yield();
-        return InputFile{.content = "of " + build};
-      },
-      "s", true);
+  HostFiles files({}, inputs, records,
+                  {{"plan-of-build:",
+                    [&](const std::string& build) {
+                      while (!may_end) std::this_thread::yield();
+                      return InputFile{.content = "of " + build};
+                    }}},
+                  "s", true);
   std::string sent;
   files.answer(asked, sent);
   CHECK_FALSE(files.append_content(sent));
@@ -254,6 +255,14 @@ TEST_CASE("the plan that a run asks for is sent when it is made, and only if the
   while (files.append_content(sent)) {
   }
   CHECK(sent.ends_with("\x1b\0\0\0\x03\x07\0\0\0of 62:64:00ff:libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
+}
+
+TEST_CASE("downloads are asked for by build id, and nothing beside them") {
+  CHECK(is_download("debuginfod:00ff"));
+  CHECK(is_download("debuginfod:00ff:/src/shop.c"));
+  CHECK_FALSE(is_download("debuginfod:00ff.dwp"));
+  CHECK_FALSE(is_download("debuginfod:00ff:shop.c"));
+  CHECK_FALSE(is_download("plan-of-build:62:64:00ff:libfoo.so"));
 }
 
 TEST_CASE("an output of several devices has the serial number in its name") {
