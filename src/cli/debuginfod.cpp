@@ -2,8 +2,13 @@
 #include "debuginfod.hpp"
 
 #include "elf/debug_file.hpp"
+#include "host/adb.hpp"
+#include "util/made_inputs.hpp"
 #include "util/rooted_path.hpp"
+#include "util/user_files.hpp"
 
+#include <cerrno>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 namespace uprobectl::cli {
@@ -13,18 +18,50 @@ namespace {
 // For all downloads of a command.
 constexpr std::chrono::minutes download_timeout{5};
 
+std::string describe_failure(const Error& error) {
+  std::string message = "--debuginfod: " + error.message;
+  for (const std::string& hint : error.hints) message += "; " + hint;
+  return message;
+}
+
+// Unlike run_command(), ends the command after a Ctrl-C that another thread has received.
+Result<CommandResult> run_beside_devices(std::vector<std::string> words,
+                                         std::chrono::milliseconds timeout) {
+  auto program = host::find_in_path(words.front());
+  if (!program) return fail(ErrorKind::not_found, words.front() + " is not installed");
+  words.front() = std::move(*program);
+  auto result = host::run_to_end(words, timeout);
+  if (!result) return fail(std::move(result).error());
+  return CommandResult{.output = std::move(result->output),
+                       .errors = std::move(result->errors),
+                       .exit_code = result->status};
+}
+
 } // namespace
 
 Debuginfod::Debuginfod(bool is_wanted, Output& output)
     : is_wanted_(is_wanted), output_(output), client_(download_timeout) {
   if (is_wanted)
-    elf::set_debug_fetcher([this](const std::string& build_id) {
-      return reported(client_.find_debug_file(build_id));
-    });
+    elf::set_debug_fetcher(
+        [this](const std::string& build_id) { return find_debug_file(build_id); });
 }
 
 Debuginfod::~Debuginfod() {
   if (is_wanted_) elf::set_debug_fetcher(nullptr);
+}
+
+std::optional<std::string> Debuginfod::find_debug_file(const std::string& build_id) {
+  const std::string there = std::string(downloaded_prefix) + build_id;
+  if (workstation_with(there) != nullptr) return ask_workstation(there);
+  return reported(client_.find_debug_file(build_id));
+}
+
+std::optional<std::string> Debuginfod::ask_workstation(const std::string& path) {
+  const UniqueFd file = open_user_file(path, O_RDONLY | O_CLOEXEC);
+  if (file) return path;
+  // The workstation has said why it has none.
+  if (errno != ENOENT) output_.warn_once("--debuginfod: " + system_error(errno, path).message);
+  return std::nullopt;
 }
 
 std::optional<std::string> Debuginfod::reported(const Result<std::string>& path) {
@@ -32,19 +69,37 @@ std::optional<std::string> Debuginfod::reported(const Result<std::string>& path)
     output_.detail("--debuginfod: found " + *path);
     return *path;
   }
-  std::string message = "--debuginfod: " + path.error().message;
-  for (const std::string& hint : path.error().hints) message += "; " + hint;
-  output_.warn_once(message);
+  output_.warn_once(describe_failure(path.error()));
   return std::nullopt;
 }
 
 std::optional<std::string> Debuginfod::find_source(const std::optional<std::string>& build_id,
                                                    const std::string& path) {
   if (!is_wanted_ || !build_id) return std::nullopt;
+  const std::string there = std::string(downloaded_prefix) + *build_id + ":" + path;
+  if (workstation_with(there) != nullptr) return ask_workstation(there);
   auto found = reported(client_.find_source(*build_id, path));
   if (!found) return std::nullopt;
   const auto status = stat_path(*found);
   return status && S_ISREG(status->st_mode) ? found : std::nullopt;
+}
+
+DeviceDownloads::DeviceDownloads(const OutputOptions& output)
+    : output_(-1, output), client_(download_timeout, run_beside_devices) {}
+
+host::InputFile DeviceDownloads::find(const std::string& asked) {
+  const auto colon = asked.find(':');
+  const auto path = colon == std::string::npos
+                        ? client_.find_debug_file(asked)
+                        : client_.find_source(asked.substr(0, colon), asked.substr(colon + 1));
+  const std::scoped_lock lock(mutex_);
+  if (path) {
+    output_.detail("--debuginfod: found " + *path);
+    return host::read_input(*path);
+  }
+  if (path.error().kind != ErrorKind::interrupted)
+    output_.warn_once(describe_failure(path.error()));
+  return {.errnum = ENOENT};
 }
 
 } // namespace uprobectl::cli

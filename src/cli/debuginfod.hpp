@@ -2,12 +2,14 @@
 // --debuginfod.
 #pragma once
 
+#include "host/host_files.hpp"
 #include "output/output.hpp"
 #include "process/debuginfod.hpp"
 
 namespace uprobectl::cli {
 
-// While this lives, debug files that are not on this machine are downloaded if the user wants it.
+// While this lives, debug files that are not on this machine are downloaded if the user wants it;
+// by the workstation if it has started this run on a device.
 class Debuginfod {
 public:
   Debuginfod(bool is_wanted, Output& output);
@@ -21,11 +23,28 @@ public:
                                          const std::string& path);
 
 private:
+  std::optional<std::string> find_debug_file(const std::string& build_id);
   // Returns the path, and reports what the answer is.
   std::optional<std::string> reported(const Result<std::string>& path);
+  // Same, of a path that begins with downloaded_prefix.
+  std::optional<std::string> ask_workstation(const std::string& path);
 
   bool is_wanted_;
   Output& output_;
+  DebuginfodClient client_;
+};
+
+// Downloads for runs on devices, on their workstation. Thread-safe.
+class DeviceDownloads {
+public:
+  explicit DeviceDownloads(const OutputOptions& output);
+
+  // `asked`: what follows downloaded_prefix. Reports why there is no such file.
+  host::InputFile find(const std::string& asked);
+
+private:
+  std::mutex mutex_;
+  Output output_;
   DebuginfodClient client_;
 };
 

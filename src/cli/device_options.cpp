@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_options.hpp"
 
+#include "debuginfod.hpp"
 #include "events/filter.hpp"
 #include "host/agent_files.hpp"
 #include "symbol_plans.hpp"
-#include "util/planned_build.hpp"
+#include "util/made_inputs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -100,6 +101,9 @@ host::UserPaths find_user_paths(const CommandLine& line) {
   for (const std::string& condition : line.values("--if")) add_set_files(paths.inputs, condition);
   if (line.spec().name == "load")
     for (const std::string& object : line.parsed().words()) add_path(paths.inputs, object);
+  // The last --verify is the one that is used.
+  if (const auto record = line.value("--verify"); record && line.flag("--update"))
+    add_path(paths.updated, *record);
   return paths;
 }
 
@@ -161,9 +165,21 @@ Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_
   OutputOptions messages = output_options(common);
   messages.json = false;
   const auto plans = std::make_shared<SymbolPlans>(std::move(*request), messages);
-  run.plans = [plans](const std::string& build) { return plans->find(build); };
+  run.makers.emplace(planned_build_prefix,
+                     [plans](const std::string& build) { return plans->find(build); });
   run.request.paths.inputs.emplace_back(planned_build_prefix);
   return {};
+}
+
+// Lets the devices ask for downloads, which need the network and the cache of the workstation.
+void serve_downloads(const CommandLine& line, const CommonOptions& common, host::DeviceRun& run) {
+  if (!line.flag("--debuginfod")) return;
+  OutputOptions messages = output_options(common);
+  messages.json = false;
+  const auto downloads = std::make_shared<DeviceDownloads>(messages);
+  run.makers.emplace(downloaded_prefix,
+                     [downloads](const std::string& asked) { return downloads->find(asked); });
+  run.request.paths.inputs.emplace_back(downloaded_prefix);
 }
 
 } // namespace
@@ -211,6 +227,7 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
     run.request.paths = find_user_paths(line);
     if (auto served = serve_symbols(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
+    serve_downloads(line, common, run);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
     run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
   }

@@ -48,6 +48,18 @@ Interrupts::~Interrupts() {
 
 int Interrupts::count() { return interrupt_count.load(); }
 
+std::optional<std::string> find_in_path(std::string_view name) {
+  const char* const path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const auto colon = std::min(rest.find(':'), rest.size());
+    std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
+    if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return std::nullopt;
+}
+
 Result<std::string> find_adb() {
   const auto missing = [](const std::string& what) {
     return fail(Error{ErrorKind::not_found, what}
@@ -60,14 +72,7 @@ Result<std::string> find_adb() {
       return missing(system_error(errno, fmt::format("$ADB: {}", named)).message);
     return std::string(named);
   }
-  const char* const path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const auto colon = std::min(rest.find(':'), rest.size());
-    const std::string candidate = std::string(rest.substr(0, colon)) + "/adb";
-    if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-    rest.remove_prefix(std::min(colon + 1, rest.size()));
-  }
+  if (auto found = find_in_path("adb")) return std::move(*found);
   return missing("no program 'adb' in PATH");
 }
 
@@ -122,6 +127,14 @@ int AdbProcess::finish(std::chrono::milliseconds timeout) {
 
 Result<AdbResult> run_adb(const std::vector<std::string>& words,
                           std::chrono::milliseconds timeout) {
+  auto result = run_to_end(words, timeout);
+  if (!result && result.error().kind == ErrorKind::io && result.error().hints.empty())
+    return fail(std::move(result).error().hint("restart the server: adb kill-server"));
+  return result;
+}
+
+Result<AdbResult> run_to_end(const std::vector<std::string>& words,
+                             std::chrono::milliseconds timeout) {
   constexpr std::size_t max_output = 1 << 20;
   auto process = AdbProcess::start(words);
   if (!process) return fail(std::move(process).error());
@@ -137,9 +150,8 @@ Result<AdbResult> run_adb(const std::vector<std::string>& words,
   while (process->output || process->errors) {
     if (Interrupts::count() > 0) return fail(ErrorKind::interrupted, "interrupted");
     if (std::chrono::steady_clock::now() > deadline)
-      return fail(Error{ErrorKind::io, fmt::format("'{}' did not end within {} s",
-                                                   fmt::join(words, " "), timeout / 1s)}
-                      .hint("restart the server: adb kill-server"));
+      return fail(ErrorKind::io,
+                  fmt::format("'{}' did not end within {} s", fmt::join(words, " "), timeout / 1s));
     std::array polled = {pollfd{.fd = process->output.get(), .events = POLLIN, .revents = 0},
                          pollfd{.fd = process->errors.get(), .events = POLLIN, .revents = 0}};
     if (::poll(polled.data(), polled.size(), 100) <= 0) continue;

@@ -26,6 +26,8 @@ public:
   static int count();
 };
 
+// Returns the path of the program in PATH.
+std::optional<std::string> find_in_path(std::string_view name);
 // Finds the client: $ADB, else `adb` in PATH.
 Result<std::string> find_adb();
 
@@ -59,8 +61,11 @@ struct AdbResult {
   int status = 0;
 };
 
-// Runs the client without input to its end. io after the timeout or more than 1 MiB of output,
+// Runs a program without input to its end. io after the timeout or more than 1 MiB of output,
 // interrupted after a signal (Interrupts).
+Result<AdbResult> run_to_end(const std::vector<std::string>& words,
+                             std::chrono::milliseconds timeout);
+// The same for the client.
 Result<AdbResult> run_adb(const std::vector<std::string>& words, std::chrono::milliseconds timeout);
 
 // A device that adb knows.

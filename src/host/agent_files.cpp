@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/agent_files.hpp"
 
-#include "util/planned_build.hpp"
+#include "util/made_inputs.hpp"
 
 #include <array>
 #include <cerrno>
@@ -102,13 +102,27 @@ bool AgentWorkstation::has(const std::string& path) const {
   const UserPaths& paths = request_.paths;
   return paths.is_input(path) || paths.is_output(path) || paths.is_in_folder(path) ||
          path.starts_with(device_prefix) ||
-         (path.starts_with(planned_build_prefix) && paths.is_input(planned_build_prefix));
+         (path.starts_with(planned_build_prefix) && paths.is_input(planned_build_prefix)) ||
+         (is_download(path) && paths.is_input(downloaded_prefix));
+}
+
+UniqueFd AgentWorkstation::open_download(const std::string& path) {
+  const std::scoped_lock lock(downloads_mutex_);
+  const auto known = downloads_.find(path);
+  if (known != downloads_.end()) return UniqueFd(::fcntl(known->second.get(), F_DUPFD_CLOEXEC, 0));
+  UniqueFd fd;
+  errno = ask({.operation = FileOperation::read, .path = path}, &fd);
+  if (!fd) return fd;
+  UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  downloads_.emplace(path, std::move(fd));
+  return copy;
 }
 
 UniqueFd AgentWorkstation::open(const std::string& path, int flags, mode_t mode) {
   if (path.starts_with(device_prefix))
     return UniqueFd(::open(path.c_str() + device_prefix.size(), flags, mode));
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  if (!writes && is_download(path)) return open_download(path);
   UniqueFd fd;
   errno = ask({.operation = writes ? FileOperation::write : FileOperation::read,
                .flags = static_cast<std::uint32_t>(flags),

@@ -6,6 +6,7 @@
 #include "host/run_request.hpp"
 #include "util/user_files.hpp"
 
+#include <map>
 #include <mutex>
 
 namespace uprobectl::host {
@@ -36,11 +37,15 @@ public:
 private:
   // Returns the errno value of the reply.
   int ask(const FileRequest& request, UniqueFd* fd = nullptr);
+  // Transfers the file once: searches open it several times.
+  UniqueFd open_download(const std::string& path);
   bool succeeds(FileOperation operation, const std::string& path, mode_t mode = 0);
 
   UniqueFd socket_;
   RunRequest request_;
   std::mutex mutex_; // of the socket
+  std::mutex downloads_mutex_;
+  std::map<std::string, UniqueFd> downloads_;
 };
 
 } // namespace uprobectl::host

@@ -6,7 +6,6 @@
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +21,8 @@ namespace {
 
 // A thread, a client and some buffers each.
 constexpr std::size_t max_devices = 128;
+// Of a run that a signal has ended, this is added to the signal.
+constexpr int signal_status = 128;
 
 std::string own_machine() {
   utsname name{};
@@ -157,11 +158,12 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   const LineMark mark = is_alone_ ? LineMark::none : LineMark::prefix;
   AgentStreams streams{MarkedLines(records_, record_mark_, device.serial()),
                        MarkedLines(messages_, mark, device.serial())};
-  HostFiles files(run_.request.paths, inputs_, record_files_, run_.plans, device.serial(),
+  HostFiles files(run_.request.paths, inputs_, record_files_, run_.makers, device.serial(),
                   is_alone_);
   auto status =
       run_on_agent(device.agent_words(), run_.program_version, run_.request, files, streams);
   outcome.totals = streams.records.totals();
+  if (!status || *status >= signal_status) files.drop_updates();
   if (auto error = files.finish()) return fail(std::move(*error));
   return status;
 }
@@ -244,20 +246,18 @@ Result<Verdict> ask_doctor(Device& device, DevicePrograms& programs,
                            std::string_view program_version) {
   if (auto installed = device.install(programs); !installed)
     return fail(std::move(installed).error());
-  const UniqueFd records = make_memory_file();
-  const UniqueFd messages = make_memory_file();
-  if (!records || !messages) return fail(system_error(errno, "cannot create a file in memory"));
-  Sink record_sink(records.get());
-  Sink message_sink(messages.get());
-  AgentStreams streams{MarkedLines(record_sink, LineMark::none, {}),
-                       MarkedLines(message_sink, LineMark::none, {})};
+  constexpr Sink::InMemory limit{1 << 20};
+  Sink records(limit);
+  Sink messages(limit);
+  AgentStreams streams{MarkedLines(records, LineMark::none, {}),
+                       MarkedLines(messages, LineMark::none, {})};
   const InputFiles no_inputs;
   RecordFiles no_records({}, LineMark::none);
   HostFiles files({}, no_inputs, no_records, {}, device.serial(), true);
   const auto status = run_on_agent(device.agent_words(), program_version,
                                    {.arguments = {"doctor", "--json"}}, files, streams);
-  if (!status) return fail(status.error());
-  if (auto verdict = parse_verdict(read_memory_file(records))) return std::move(*verdict);
+  if (!status) return fail(Error(status.error()).within("doctor"));
+  if (auto verdict = parse_verdict(records.content())) return std::move(*verdict);
   return fail(ErrorKind::io, fmt::format("doctor ended with status {}", *status));
 }
 
@@ -298,6 +298,12 @@ Result<int> run_on_devices(const DeviceOptions& options, const DeviceRun& run,
   const Interrupts interrupts;
   auto client = find_devices(options.selection);
   if (!client) return fail(std::move(client).error());
+  const auto& updated = run.request.paths.updated;
+  if (!updated.empty() && client->devices.size() > 1)
+    return fail(
+        Error{ErrorKind::usage, fmt::format("{}: cannot be updated with the results of {} devices",
+                                            updated.front(), client->devices.size())}
+            .hint(fmt::format("choose one: --adb={}", client->devices.front().serial)));
   return Runs(options, run, output, std::move(*client)).run();
 }
 

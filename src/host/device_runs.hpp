@@ -23,7 +23,7 @@ struct DeviceRun {
   RootNeed root = RootNeed::none;
   std::vector<std::string> record_files = {}; // outputs that get the records of all devices
   bool json = false;
-  PlanSource plans = {}; // empty: names are resolved on the devices
+  InputMakers makers = {};
 };
 
 // Runs the command on each device and writes its output to stdout and stderr as it comes; each JSON

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/host_files.hpp"
 
-#include "util/planned_build.hpp"
+#include "output/export_file.hpp"
+#include "output/output.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::size_t max_input = 256 << 20;
 constexpr std::size_t max_closed = 64; // files whose readers are waited for at the end only
+
+} // namespace
 
 InputFile read_input(const std::string& path) {
   InputFile file;
@@ -39,8 +42,6 @@ InputFile read_input(const std::string& path) {
   file.errnum = errno;
   return file;
 }
-
-} // namespace
 
 InputFiles read_inputs(const std::vector<std::string>& paths) {
   InputFiles files;
@@ -90,14 +91,20 @@ std::string HostFiles::place_of(std::string_view path) const {
   return std::string(path);
 }
 
-void HostFiles::answer(const FileRequest& request, std::string& out) {
-  if (plans_ && request.operation == FileOperation::read && !next_plan_.valid() &&
-      request.path.starts_with(planned_build_prefix)) {
+bool HostFiles::start_making(const FileRequest& request) {
+  if (request.operation != FileOperation::read || next_made_.valid()) return false;
+  for (const auto& [prefix, make] : makers_) {
+    if (!request.path.starts_with(prefix)) continue;
     next_number_ = request.number;
-    next_plan_ = std::async(std::launch::async, plans_,
-                            std::string(request.path.substr(planned_build_prefix.size())));
-    return;
+    next_made_ =
+        std::async(std::launch::async, make, std::string(request.path.substr(prefix.size())));
+    return true;
   }
+  return false;
+}
+
+void HostFiles::answer(const FileRequest& request, std::string& out) {
+  if (start_making(request)) return;
   const bool writable = paths_.is_output(request.path) || paths_.is_in_folder(request.path);
   const std::string place = place_of(request.path);
   int errnum = EACCES;
@@ -109,7 +116,10 @@ void HostFiles::answer(const FileRequest& request, std::string& out) {
     }
     break;
   case FileOperation::write:
-    if (writable) errnum = open_output(request);
+    if (paths_.is_updated(request.path))
+      errnum = open_updated(request);
+    else if (writable)
+      errnum = open_output(request);
     break;
   case FileOperation::make_folder:
     if (!paths_.is_in_folder(request.path)) break;
@@ -152,17 +162,30 @@ int HostFiles::open_output(const FileRequest& request) {
   return 0;
 }
 
-void HostFiles::answer_with_plan(std::string& out) {
-  plan_ = next_plan_.get();
-  append_file_result(out, next_number_, plan_.errnum);
-  if (plan_.errnum == 0) reading_ = Reading{next_number_, plan_.content};
+// The file is replaced at the end of the run: it must not be lost if the connection is.
+int HostFiles::open_updated(const FileRequest& request) {
+  const auto is_same = [&](const Written& file) { return file.path == request.path; };
+  if (std::ranges::any_of(open_, [&](const auto& each) { return is_same(each.second); }))
+    return EBUSY;
+  std::erase_if(closed_, is_same);
+  auto sink = std::make_shared<Sink>(Sink::InMemory{max_input});
+  MarkedLines lines(*sink, LineMark::device, serial_);
+  open_.insert_or_assign(
+      request.number, Written{std::string(request.path), std::move(sink), std::move(lines), true});
+  return 0;
+}
+
+void HostFiles::answer_with_made(std::string& out) {
+  made_ = next_made_.get();
+  append_file_result(out, next_number_, made_.errnum);
+  if (made_.errnum == 0) reading_ = Reading{next_number_, made_.content};
 }
 
 bool HostFiles::append_content(std::string& out) {
   constexpr std::size_t step = 32 << 10;
-  if (!reading_ && next_plan_.valid() &&
-      next_plan_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-    answer_with_plan(out);
+  if (!reading_ && next_made_.valid() &&
+      next_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    answer_with_made(out);
   if (!reading_) return false;
   const std::string_view part = reading_->rest.substr(0, step);
   append_file_data(out, reading_->number, part);
@@ -191,10 +214,20 @@ bool HostFiles::is_full() {
   return std::ranges::any_of(open_, [](auto& each) { return each.second.sink->is_full(); });
 }
 
+void HostFiles::drop_updates() { std::erase_if(closed_, &Written::is_updated); }
+
+std::optional<Error> HostFiles::finish_file(Written& file) {
+  if (auto error = file.sink->finish()) return std::move(*error).within(file.path);
+  if (!file.is_updated) return std::nullopt;
+  auto replaced =
+      replace_file(file.path, [&](OutputBuffer& out) { out.append(file.sink->content()); });
+  if (!replaced) return std::move(replaced).error();
+  return std::nullopt;
+}
+
 std::optional<Error> HostFiles::finish() {
   for (Written& file : closed_)
-    if (auto error = file.sink->finish(); error && !error_)
-      error_ = std::move(*error).within(file.path);
+    if (auto error = finish_file(file); error && !error_) error_ = std::move(error);
   closed_.clear();
   return error_;
 }

@@ -25,9 +25,13 @@ using InputFiles = std::map<std::string, InputFile, std::less<>>;
 // run reports it if it needs the file.
 InputFiles read_inputs(const std::vector<std::string>& paths);
 
-// Makes the plan of a build, as planned_build_prefix (util/planned_build.hpp) asks for it. Called
-// in several threads.
-using PlanSource = std::function<InputFile(const std::string& build)>;
+// Reads one input, "-" from stdin. At most 256 MiB.
+InputFile read_input(const std::string& path);
+
+// Make inputs whose paths begin with a prefix (util/made_inputs.hpp) from the rest of the path.
+// Called in several threads.
+using InputMakers =
+    std::map<std::string, std::function<InputFile(const std::string& rest)>, std::less<>>;
 
 // The files of -o, which all devices of a run share. Thread-safe.
 class RecordFiles {
@@ -55,26 +59,31 @@ class HostFiles {
 public:
   // The serial number is added to the names of outputs, except that of records, unless is_alone.
   // inputs and records must outlive this.
-  HostFiles(UserPaths paths, const InputFiles& inputs, RecordFiles& records, PlanSource plans,
+  HostFiles(UserPaths paths, const InputFiles& inputs, RecordFiles& records, InputMakers makers,
             std::string serial, bool is_alone)
-      : paths_(std::move(paths)), inputs_(&inputs), records_(&records), plans_(std::move(plans)),
+      : paths_(std::move(paths)), inputs_(&inputs), records_(&records), makers_(std::move(makers)),
         serial_(std::move(serial)), suffix_(is_alone ? "" : serial_) {}
 
-  // Appends the answer to `out`; that for a plan follows with append_content(), as the content of a
-  // file that is read.
+  // Appends the answer to `out`; that for an input that is made follows with append_content(), as
+  // the content of a file that is read.
   void answer(const FileRequest& request, std::string& out);
   // Appends a part of a file that is being read, if there is one. Returns false if there is none,
-  // or if its plan is not made yet.
+  // or if it is not made yet.
   bool append_content(std::string& out);
   Result<void> add_data(std::uint32_t number, std::string_view bytes);
   void end_file(std::uint32_t number);
   bool is_full();
-  // Waits until all files are written. Returns the first error.
+  // Forgets the new content of updated files: the run has not ended as it should.
+  void drop_updates();
+  // Waits until all files are written, and replaces those that are updated. Returns the first
+  // error.
   std::optional<Error> finish();
 
 private:
   int open_output(const FileRequest& request);
-  void answer_with_plan(std::string& out);
+  int open_updated(const FileRequest& request);
+  bool start_making(const FileRequest& request);
+  void answer_with_made(std::string& out);
   std::string place_of(std::string_view path) const;
 
   struct Reading {
@@ -85,17 +94,20 @@ private:
     std::string path;
     std::shared_ptr<Sink> sink;
     MarkedLines lines;
+    bool is_updated = false; // the sink has the new content in memory
   };
+  static std::optional<Error> finish_file(Written& file);
+
   UserPaths paths_;
   const InputFiles* inputs_;
   RecordFiles* records_;
-  PlanSource plans_;
+  InputMakers makers_;
   std::string serial_;
   std::string suffix_;
   std::optional<Reading> reading_;
-  InputFile plan_; // the last one
+  InputFile made_; // the last one
   // Made in a thread, since it can take longer than an agent waits for the next frame.
-  std::future<InputFile> next_plan_;
+  std::future<InputFile> next_made_;
   std::uint32_t next_number_ = 0; // of the request for it
   std::map<std::uint32_t, Written> open_;
   std::vector<Written> closed_;

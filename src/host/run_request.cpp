@@ -33,6 +33,10 @@ bool UserPaths::is_output(std::string_view path) const {
   return std::ranges::find(outputs, path) != outputs.end();
 }
 
+bool UserPaths::is_updated(std::string_view path) const {
+  return std::ranges::find(updated, path) != updated.end();
+}
+
 bool UserPaths::is_in_folder(std::string_view path) const {
   return std::ranges::any_of(folders, [&](const std::string& folder) {
     if (!path.starts_with(folder)) return false;

@@ -11,9 +11,11 @@ struct UserPaths {
   std::vector<std::string> inputs = {}; // "-" is the host's stdin
   std::vector<std::string> outputs = {};
   std::vector<std::string> folders = {}; // files may be created in them
+  std::vector<std::string> updated = {}; // those of the inputs that may be replaced; not sent
 
   bool is_input(std::string_view path) const;
   bool is_output(std::string_view path) const;
+  bool is_updated(std::string_view path) const;
   // Whether the path is one of the folders or below one of them, without "..".
   bool is_in_folder(std::string_view path) const;
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fmt/format.h>
 #include <llvm/Support/JSON.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -22,6 +23,10 @@ constexpr std::size_t full_size = 1 << 20;
 // pipe(7): a pipe that poll() reports as writable takes PIPE_BUF bytes without blocking.
 constexpr std::size_t pipe_step = 4096;
 constexpr std::size_t max_line = 64 << 20;
+
+Error too_much(std::size_t max_size) {
+  return {ErrorKind::io, fmt::format("more than {} MiB of output", max_size >> 20)};
+}
 
 } // namespace
 
@@ -48,6 +53,7 @@ Sink::~Sink() {
 
 void Sink::write(std::string_view bytes) {
   const std::scoped_lock lock(mutex_);
+  if (max_kept_) return keep(bytes);
   if (closed_ || errnum_ != 0 || bytes.empty()) return;
   if (!regular_) {
     queue_ += bytes;
@@ -58,6 +64,11 @@ void Sink::write(std::string_view bytes) {
   std::size_t written = 0;
   while (written < bytes.size() && write_some(bytes.substr(written), written)) {
   }
+}
+
+void Sink::keep(std::string_view bytes) {
+  overflowed_ = overflowed_ || bytes.size() > *max_kept_ - kept_.size();
+  if (!overflowed_) kept_ += bytes;
 }
 
 // Returns false after an error.
@@ -103,10 +114,21 @@ bool Sink::is_closed() {
   return closed_;
 }
 
+bool Sink::has_overflowed() {
+  const std::scoped_lock lock(mutex_);
+  return overflowed_;
+}
+
+std::string Sink::content() {
+  const std::scoped_lock lock(mutex_);
+  return kept_;
+}
+
 std::optional<Error> Sink::finish() {
   std::unique_lock lock(mutex_);
   const int before = Interrupts::count();
   while (is_waiting() && Interrupts::count() == before) changed_.wait_for(lock, 100ms);
+  if (overflowed_) return too_much(*max_kept_);
   if (errnum_ == 0) return std::nullopt;
   return system_error(errnum_, "cannot write the output");
 }
@@ -121,7 +143,7 @@ MarkedLines::MarkedLines(Sink& sink, LineMark mark, const std::string& serial)
 Result<void> MarkedLines::add(std::string_view bytes) {
   if (mark_ == LineMark::none) {
     sink_->write(bytes);
-    return {};
+    return check_size();
   }
   std::string out;
   for (;;) {
@@ -135,7 +157,13 @@ Result<void> MarkedLines::add(std::string_view bytes) {
   partial_ += bytes;
   sink_->write(out);
   if (partial_.size() > max_line) return fail(ErrorKind::corrupt, "a line of more than 64 MiB");
-  return {};
+  return check_size();
+}
+
+Result<void> MarkedLines::check_size() {
+  if (!sink_->has_overflowed()) return {};
+  auto error = sink_->finish();
+  return error ? fail(std::move(*error)) : Result<void>();
 }
 
 void MarkedLines::finish() {

@@ -18,6 +18,12 @@ public:
   explicit Sink(int fd);
   // Owns the file. `truncates`: empties it before the first write.
   Sink(UniqueFd file, bool truncates);
+  // Keeps the output in memory, for content(). Does not keep what is longer than max_size: a device
+  // may never stop.
+  struct InMemory {
+    std::size_t max_size;
+  };
+  explicit Sink(InMemory memory) : max_kept_(memory.max_size) {}
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
   // Drops what finish() has not written.
@@ -27,17 +33,24 @@ public:
   // Whether the caller should wait before it writes more.
   bool is_full();
   bool is_closed(); // the reader is gone
+  // Whether more than max_size was written.
+  bool has_overflowed();
   // Waits until everything is written, or until a signal asks to end. Returns the first error of a
   // write; a reader that is gone is none.
   std::optional<Error> finish();
+  std::string content();
 
 private:
+  void keep(std::string_view bytes);
   void write_queue();
   bool write_some(std::string_view bytes, std::size_t& written);
   bool is_waiting() const { return !queue_.empty() && !stopped_ && !closed_ && errnum_ == 0; }
 
   UniqueFd file_;
-  int fd_;
+  int fd_ = -1;
+  std::optional<std::size_t> max_kept_;
+  std::string kept_;
+  bool overflowed_ = false;
   bool regular_ = false;
   bool truncates_ = false;
   std::mutex mutex_;
@@ -63,7 +76,7 @@ public:
   // The sink must outlive this.
   MarkedLines(Sink& sink, LineMark mark, const std::string& serial);
 
-  // Fails with corrupt if a line is longer than 64 MiB.
+  // Fails with corrupt if a line is longer than 64 MiB, with io if the sink has overflowed.
   Result<void> add(std::string_view bytes);
   // Writes the last line if it has no newline.
   void finish();
@@ -80,6 +93,7 @@ public:
 
 private:
   void add_line(std::string& out, std::string_view line);
+  Result<void> check_size();
 
   Sink* sink_;
   LineMark mark_;

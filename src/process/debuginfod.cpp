@@ -44,7 +44,7 @@ Result<std::string> DebuginfodClient::find(std::vector<std::string> words) {
 
 Result<std::string> DebuginfodClient::ask(const std::vector<std::string>& words) {
   const auto begin = std::chrono::steady_clock::now();
-  auto result = run_command(words, left_);
+  auto result = runner_(words, left_);
   const auto taken = std::chrono::steady_clock::now() - begin;
   left_ -= std::min(left_, std::chrono::duration_cast<std::chrono::milliseconds>(taken));
   if (!result) {

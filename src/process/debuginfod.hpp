@@ -2,9 +2,11 @@
 // Downloads debug files and sources by build id with debuginfod-find (elfutils).
 #pragma once
 
+#include "process/command.hpp"
 #include "uprobectl/util.hpp"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -15,8 +17,13 @@ namespace uprobectl {
 // downloads in its cache. Thread-safe.
 class DebuginfodClient {
 public:
+  // Runs a command as run_command() does.
+  using Runner = std::function<Result<CommandResult>(const std::vector<std::string>& words,
+                                                     std::chrono::milliseconds timeout)>;
+
   // `timeout` is for all questions together.
-  explicit DebuginfodClient(std::chrono::milliseconds timeout) : left_(timeout) {}
+  explicit DebuginfodClient(std::chrono::milliseconds timeout, Runner runner = run_command)
+      : runner_(std::move(runner)), left_(timeout) {}
 
   // Returns the path of the debug file with the build id (hexadecimal digits). It is not checked.
   // Fails with not_found if there is none, or the program is not installed. Each question is asked
@@ -29,6 +36,7 @@ private:
   Result<std::string> find(std::vector<std::string> words);
   Result<std::string> ask(const std::vector<std::string>& words);
 
+  Runner runner_;
   std::mutex mutex_;
   std::chrono::milliseconds left_;
   std::optional<Error> unusable_; // why no more questions are asked

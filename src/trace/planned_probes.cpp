@@ -2,8 +2,8 @@
 #include "trace/planned_probes.hpp"
 
 #include "trace/probe_program.hpp"
+#include "util/made_inputs.hpp"
 #include "util/mapped_file.hpp"
-#include "util/planned_build.hpp"
 #include "util/text.hpp"
 #include "util/user_files.hpp"
 

@@ -6,6 +6,7 @@ Usage: adb_runs.py UPROBECTL FIXTURES [--many]; prints TAP. --many: twenty devic
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,89 @@ class Tests:
         on_device.write_text(requests)
         return problems + difference("-f device:", self.world.run(device, "resolve", "-f", f"device:{on_device}").stdout,
                                      expected)
+
+    def updates_the_record(self, device, other):
+        """The record of --verify --update is on the workstation, the files that it is about are on the device."""
+        record = self.world.path / "recorded"
+        update = ["resolve", "--verify", "recorded", "--update"]
+        self.world.run(device, "resolve", "--json", "-o", "recorded", self.fixtures / "workload", "work_six", "work_count")
+        right = record.read_text()
+        moved = re.sub('offset":"0x[0-9a-f]*"', 'offset":"0x10"', right)
+        record.write_text(moved)
+        record.chmod(0o640)
+
+        drifted = self.world.run(device, "resolve", "--verify", "recorded")
+        problems = difference(f"drift: {drifted.stderr}", (drifted.returncode, record.read_text()), (1, moved))
+        both = self.world.run([device, other], *update)
+        problems += difference("two devices", (both.returncode, both.stderr.splitlines()[:1], record.read_text()),
+                               (2, ["uprobectl: error: recorded: cannot be updated with the results of 2 devices"], moved))
+        updated = self.world.run(device, *update)
+        problems += difference(f"update: {updated.stderr}", (updated.returncode, updated.stdout, record.read_text()),
+                               (0, drifted.stdout, right))
+        problems += difference("mode", record.stat().st_mode & 0o777, 0o640)
+        stdin = self.world.run(device, "resolve", "--verify", "-", "--update", input=right)
+        problems += difference("stdin", (stdin.returncode, "--update cannot rewrite stdin" in stdin.stderr), (2, True))
+        record.rename(self.world.path / "link-target")
+        record.symlink_to("link-target")
+        record.write_text(moved)
+        linked = self.world.run(device, *update)
+        problems += difference(f"link: {linked.stderr}", (record.is_symlink(), record.read_text()), (True, right))
+        there = device.root / "recorded"
+        there.write_text(moved)
+        self.world.run([device], "resolve", "--verify", f"device:{there}", "--update")
+        problems += difference("device:", without_device(records_of(there.read_text())), without_device(records_of(right)))
+        return problems + difference("files", sorted(path.name for path in self.world.path.glob("recorded*")), ["recorded"])
+
+    @contextlib.contextmanager
+    def downloads(self, answer):
+        """The environment for a debuginfod-find on the workstation that runs these shell commands, and its log."""
+        commands, log = self.world.path / "commands", self.world.path / "asked"
+        commands.mkdir()
+        find = commands / "debuginfod-find"
+        find.write_text(f'#!/bin/sh\necho "$*" >>{log}\n{answer}\n')
+        find.chmod(0o755)
+        log.touch()
+        try:
+            yield {**self.world.environment, "PATH": f"{commands}:{os.environ['PATH']}"}, log
+        finally:
+            shutil.rmtree(commands)
+            log.unlink()
+
+    def downloads_here(self, device):
+        """--debuginfod runs debuginfod-find on the workstation."""
+        whole, stripped = self.fixtures / "inlined-calls", self.world.path / "stripped"
+        subprocess.run(["strip", "-o", stripped, whole], check=True)
+        source = self.world.path / "downloaded"
+        source.write_text("one\n" * 200)
+        problems = []
+        with self.downloads(f'case $1 in source) echo {source} ;; *) echo {whole} ;; esac') as (environment, log):
+            for question in [("resolve", "--json", stripped, "outer"), ("list-args", "--json", stripped, "outer"),
+                             ("list-lines", "--json", stripped, "outer")]:
+                log.write_text("")
+                far = self.world.run(device, *question, "--debuginfod", env=environment)
+                asked = log.read_text()
+                here = self.world.run(None, *question, "--debuginfod", env=environment)
+                problems += difference(f"{question} ({far.stderr})", (far.returncode, without_device(records_of(far.stdout))),
+                                       (0, records_of(here.stdout)))
+                problems += difference(f"{question} asks", asked * 2, log.read_text())
+                problems += difference(f"{question}: messages", far.stderr, here.stderr)
+        for answer, arguments, expected in [
+                ("echo no such file >&2; exit 1", [], "has no debug file for build id"),
+                (f"echo {self.fixtures}", [], "is a directory"),
+                (f"echo {self.fixtures / 'workload'}", [], "its build id is")]:
+            with self.downloads(answer) as (environment, log):
+                done = self.world.run(device, "resolve", "--debuginfod", *arguments, stripped, "outer", "other",
+                                      env=environment)
+                if done.returncode != 1 or done.stderr.count(expected) != 1:
+                    problems.append(f"{answer}: {done.returncode} {done.stderr}")
+        with self.downloads("exec sleep 60") as (environment, log):
+            run = self.world.start(device, "resolve", "--debuginfod", stripped, "outer", env=environment)
+            if not holds_within(20, log.read_text):
+                problems.append("nothing was asked")
+            run.send_signal(signal.SIGINT)
+            run.communicate(timeout=20)
+            problems += difference("status after Ctrl-C", run.returncode, 130)
+        return problems
 
     def reports_usage_here(self, device):
         wrong = self.world.run(device, "resolve", "--frob")
@@ -203,6 +287,22 @@ class Tests:
             return [*problems, *lines]
         return problems + difference("verdict", (record["attach"], record["reason"]),
                                      (doctor[0]["ok"], doctor[0]["reason"]))
+
+    def bounds_the_verdict(self, device):
+        """A device that does not stop talking is given up."""
+        version = self.world.run(None, "--version").stdout.split()[1]
+        hello = b"\x01\x00" + version.encode()
+        start = b"\0uprobectl agent\0" + len(hello).to_bytes(4, "little") + b"\x01" + hello
+        (device.root / "start").write_bytes(start)
+        (device.root / "records").write_bytes(((4096).to_bytes(4, "little") + b"\x20" + b"x" * 4096) * 16)
+        su = device.root / "system/bin/su"
+        before = su.read_text()
+        su.write_text('#!/bin/sh\n[ "$2" = id ] && { echo 0; exit; }\ncd "$DEVICE_ROOT" && cat start && '
+                      'while cat records; do :; done 2>/dev/null\n')
+        listed = self.world.run(None, "devices", f"--adb={device.serial}", "--device-dir", self.world.folder)
+        su.write_text(before)
+        return difference(f"record ({listed.stderr})", listed.stdout.rstrip("\n").split("\t")[-1],
+                          "doctor: more than 1 MiB of output")
 
     def cleans(self, device):
         self.world.run(device, "--clean", "resolve", LIBC, "malloc")
@@ -391,6 +491,8 @@ def test_runs(world, killed, fixtures, tap):
         ("the program is installed once, and again if it has changed", lambda: tests.installs_once(aosp)),
         ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
         ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
+        ("a record of --verify is updated on the workstation", lambda: tests.updates_the_record(aosp, magisk)),
+        ("--debuginfod downloads on the workstation", lambda: tests.downloads_here(magisk)),
         ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),
         ("a missing client or device is reported", lambda: tests.needs_a_device(aosp)),
         ("root comes from su, in both forms, or from a restart of adbd",
@@ -400,6 +502,7 @@ def test_runs(world, killed, fixtures, tap):
         ("devices run side by side, and one that fails does not end the others",
          lambda: tests.runs_side_by_side(aosp, magisk)),
         ("devices are listed with the verdict of doctor", lambda: tests.lists_devices(aosp, magisk)),
+        ("a device that prints without end is given up", lambda: tests.bounds_the_verdict(aosp)),
         ("the program is removed on request", lambda: tests.cleans(magisk))]
     waits = [
         ("a run waits for a slow reader", lambda: tests.waits_for_a_slow_reader(waiting)),

@@ -3,6 +3,7 @@
 #include "host/device.hpp"
 #include "host/device_runs.hpp"
 #include "host/host_files.hpp"
+#include "util/made_inputs.hpp"
 
 #include <array>
 #include <atomic>
@@ -176,6 +177,56 @@ TEST_CASE("files that the command line does not name are refused") {
   CHECK(sent == "\x08\0\0\0\x03\x07\0\0\0text\x04\0\0\0\x04\x07\0\0\0"s);
 }
 
+TEST_CASE("an updated file is replaced when the run has ended, or not at all") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path / "record";
+  std::ofstream(path) << "old";
+  const InputFiles inputs;
+  RecordFiles records({}, LineMark::none);
+  const UserPaths paths{.inputs = {path}, .updated = {path}};
+  const auto open = [&](HostFiles& files, std::uint32_t number) {
+    std::string out;
+    files.answer(
+        {.number = number, .operation = FileOperation::write, .flags = O_TRUNC, .path = path}, out);
+    FrameReader reader;
+    reader.append(out);
+    return read_errno(read_numbered((*reader.next())->payload)->rest).value_or(-1);
+  };
+  {
+    HostFiles files(paths, inputs, records, {}, "s", true);
+    REQUIRE(open(files, 1) == 0);
+    CHECK(open(files, 2) == EBUSY); // each has a copy in memory
+    REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
+    CHECK_FALSE(files.finish()); // without its end
+    CHECK(read_file(path) == "old");
+    files.end_file(1);
+    files.drop_updates();
+    CHECK_FALSE(files.finish());
+    CHECK(read_file(path) == "old");
+  }
+  HostFiles files(paths, inputs, records, {}, "s", true);
+  REQUIRE(open(files, 1) == 0);
+  REQUIRE(files.add_data(1, "{\"type\":\"match\"}\n"));
+  files.end_file(1);
+  CHECK(read_file(path) == "old");
+  CHECK_FALSE(files.finish());
+  CHECK(read_file(path) == "{\"type\":\"match\",\"device\":\"s\"}\n");
+}
+
+TEST_CASE("output that is kept in memory is bounded") {
+  Sink sink(Sink::InMemory{1 << 20});
+  MarkedLines lines(sink, LineMark::none, "s");
+  const std::string half(1 << 19, 'x');
+  REQUIRE(lines.add(half));
+  REQUIRE(lines.add(half));
+  CHECK_FALSE(sink.finish());
+  const auto added = lines.add("y");
+  REQUIRE_FALSE(added);
+  CHECK(added.error().message == "more than 1 MiB of output");
+  CHECK(sink.content() == half + half);
+  CHECK(sink.finish());
+}
+
 TEST_CASE("the plan that a run asks for is sent when it is made, and only if there are symbols") {
   const InputFiles inputs;
   RecordFiles records({}, LineMark::none);
@@ -187,13 +238,13 @@ TEST_CASE("the plan that a run asks for is sent when it is made, and only if the
   CHECK_FALSE(refused.empty());
 
   std::atomic<bool> may_end = false;
-  HostFiles files(
-      {}, inputs, records,
-      [&](const std::string& build) {
-        while (!may_end) std::this_thread::yield();
-        return InputFile{.content = "of " + build};
-      },
-      "s", true);
+  HostFiles files({}, inputs, records,
+                  {{"plan-of-build:",
+                    [&](const std::string& build) {
+                      while (!may_end) std::this_thread::yield();
+                      return InputFile{.content = "of " + build};
+                    }}},
+                  "s", true);
   std::string sent;
   files.answer(asked, sent);
   CHECK_FALSE(files.append_content(sent));
@@ -204,6 +255,14 @@ TEST_CASE("the plan that a run asks for is sent when it is made, and only if the
   while (files.append_content(sent)) {
   }
   CHECK(sent.ends_with("\x1b\0\0\0\x03\x07\0\0\0of 62:64:00ff:libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
+}
+
+TEST_CASE("downloads are asked for by build id, and nothing beside them") {
+  CHECK(is_download("debuginfod:00ff"));
+  CHECK(is_download("debuginfod:00ff:/src/shop.c"));
+  CHECK_FALSE(is_download("debuginfod:00ff.dwp"));
+  CHECK_FALSE(is_download("debuginfod:00ff:shop.c"));
+  CHECK_FALSE(is_download("plan-of-build:62:64:00ff:libfoo.so"));
 }
 
 TEST_CASE("an output of several devices has the serial number in its name") {
