@@ -146,6 +146,8 @@ picks_values() {
   expect_match 'parameters by position' 'arg0=1, arg1=5$' "$(cat out)"
   attach_types -r --args 'ret.y' "$FIXTURES/types/types" shop::points
   expect_match 'of the result' 'ret\.y=-8' "$(cat out)"
+  attach_types --latency --args 'arg0' "$FIXTURES/types/types" shop::points
+  expect_match 'the result beside them' 'arg0=\{x=1, y=-2\}	= \{x=6, y=-8\}	' "$(cat out)"
 }
 
 refuses_unknown_names() {
