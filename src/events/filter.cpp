@@ -90,6 +90,15 @@ std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
   return *number * suffix->factor;
 }
 
+// Of a byte of an expression: ", at character 6, before '3'".
+std::string describe_place(std::string_view text, std::size_t at) {
+  const std::string_view rest = text.substr(std::min(at, text.size()));
+  if (rest.empty()) return ", at its end";
+  return fmt::format(", at character {}, before {}", at + 1,
+                     in_single_quotes(std::string(rest.substr(0, max_quoted_rest)) +
+                                      (rest.size() > max_quoted_rest ? "…" : "")));
+}
+
 void negate(FilterNode& node) {
   using Kind = FilterNode::Kind;
   if (node.kind == Kind::term) {
@@ -127,15 +136,9 @@ private:
   };
 
   std::unexpected<Error> wrong(std::size_t at, std::string_view what) const {
-    const std::string_view rest = text_.substr(std::min(at, text_.size()));
-    std::string place = ", at its end";
-    if (!rest.empty())
-      place = fmt::format(", at character {}, before {}", at + 1,
-                          in_single_quotes(std::string(rest.substr(0, max_quoted_rest)) +
-                                           (rest.size() > max_quoted_rest ? "…" : "")));
     return fail(
-        Error{ErrorKind::usage,
-              fmt::format("invalid condition {}: {}{}", in_single_quotes(text_), what, place)}
+        Error{ErrorKind::usage, fmt::format("invalid condition {}: {}{}", in_single_quotes(text_),
+                                            what, describe_place(text_, at))}
             .hint("write for example 'arg1==3', 'ret<0 || size>4KiB' or 'path ^= \"/etc/\"'; "
                   "operators are == != < <= > >= & ^= $= *= ~ in")
             .hint("see 'uprobectl help if'"));
@@ -200,6 +203,8 @@ private:
     if (filter_.terms.size() >= MAX_FILTER_TERMS)
       return wrong(at_, fmt::format("more than {} comparisons", MAX_FILTER_TERMS));
     ConditionSpec term;
+    term.expression = text_;
+    term.value_at = term.constant_at = start;
     if (auto value = parse_value(term); !value) return fail(std::move(value).error());
     if (term.fact == COMPARE_CALLER &&
         std::ranges::count(filter_.terms, term.fact, &ConditionSpec::fact) == MAX_CALLER_TERMS)
@@ -254,6 +259,7 @@ private:
       ++at_;
     }
     const std::string_view name = trimmed(text_.substr(start, at_ - start), filter_blanks);
+    term.type_at = start;
     term.type = parse_type_name(name);
     if (!term.type) return wrong(colon + 1, "unknown type " + in_single_quotes(name));
     if (is_floating(*term.type) || term.type == ArgumentType::bytes)
@@ -285,6 +291,7 @@ private:
     at_ += sign->text.size();
     auto written = parse_written(sign->pattern == TextPattern::Kind::glob);
     if (!written) return fail(std::move(written).error());
+    term.constant_at = written->at;
     term.comparison = sign->comparison;
     if (sign->pattern || is_text(*written, term)) {
       const bool differs = sign->comparison == Comparison::not_equal;
@@ -440,6 +447,7 @@ private:
   Result<void> parse_set(ConditionSpec& term) {
     skip_blanks();
     const std::size_t start = at_;
+    term.constant_at = start;
     term.comparison = Comparison::in_set;
     if (auto members = accept("@") ? parse_set_file(term) : parse_set_list(term); !members)
       return members;
@@ -456,6 +464,7 @@ private:
       auto written = parse_written();
       if (!written) return fail(std::move(written).error());
       if (auto added = add_member(term, *written); !added) return added;
+      term.members_at.push_back(written->at);
       skip_blanks();
     } while (accept(","));
     if (!accept("}")) return wrong(at_, fmt::format("missing '}}' for the '{{' at {}", start + 1));
@@ -556,6 +565,25 @@ bool ConditionSpec::needs_types() const {
          std::ranges::any_of(members, is_name);
 }
 
+std::size_t ConditionSpec::place_of(const FilterConstant& each) const {
+  for (std::size_t i = 0; i < std::min(members.size(), members_at.size()); ++i)
+    if (&members[i] == &each) return members_at[i];
+  return constant_at;
+}
+
+Error condition_error(const ConditionSpec& spec, std::size_t at, Error error) {
+  error.message = fmt::format("--if {}: {}{}", in_single_quotes(spec.expression), error.message,
+                              describe_place(spec.expression, at));
+  return error;
+}
+
+std::vector<std::string> condition_names() {
+  std::vector<std::string> names;
+  for (const FactName& each : fact_names) names.emplace_back(each.name);
+  names.emplace_back("ret");
+  return names;
+}
+
 std::expected<CallerPlace, std::pair<std::size_t, std::string>>
 parse_caller_place(std::string_view text) {
   const auto wrong = [](std::size_t at, std::string what) {
@@ -626,7 +654,7 @@ Result<void> add_thread_filter(Filter& filter, const std::vector<std::string>& t
     if (term->members.empty() && term->patterns.empty()) continue;
     if (filter.terms.size() >= MAX_FILTER_TERMS)
       return fail(ErrorKind::usage, fmt::format("more than {} comparisons", MAX_FILTER_TERMS));
-    term->text = negated ? "--not-thread" : "--thread";
+    term->text = term->expression = negated ? "--not-thread" : "--thread";
     root.parts.push_back({.term = filter.terms.size()});
     filter.terms.push_back(std::move(*term));
   }

@@ -71,10 +71,18 @@ struct ConditionSpec {
   std::vector<FilterConstant> members{}; // in_set
   std::vector<TextPattern> patterns{};   // matches: any of them; of `caller`: a CallerPlace each
   std::string first_text{};              // the place of the first pattern of "in @FILE"
+  // The expression that has the comparison, and where in it the parts begin: indexes of bytes.
+  std::string expression{};
+  std::size_t value_at = 0;
+  std::size_t type_at = 0;
+  std::size_t constant_at = 0;           // or the set; without an operator the value
+  std::vector<std::size_t> members_at{}; // of a set that is not in a file
 
   bool compares_bytes() const { return !patterns.empty() && patterns.front().is_bytes; }
   // Whether only debug information can tell what is compared.
   bool needs_types() const;
+  // Returns where `constant` or one of `members` is in the expression.
+  std::size_t place_of(const FilterConstant& each) const;
 };
 
 // A part of an expression. "!" is moved to the comparisons (De Morgan's laws).
@@ -96,6 +104,13 @@ struct Filter {
   std::vector<ConditionSpec> terms{}; // at most MAX_FILTER_TERMS
   std::vector<FilterExpression> expressions{};
 };
+
+// Completes an error about a comparison, which is found after parsing: names the expression, and
+// the character `at` which it is wrong, as the parser does.
+Error condition_error(const ConditionSpec& spec, std::size_t at, Error error);
+
+// The names that a comparison can have at any probe: facts, and "ret".
+std::vector<std::string> condition_names();
 
 // Of a term that compares the caller: its number among those.
 std::size_t caller_number(const Filter& filter, std::size_t term);

@@ -102,8 +102,7 @@ Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
     made.pattern_numbers_.push_back(static_cast<std::uint32_t>(made.tables_.patterns.size()));
     if (term.patterns.empty() || term.fact == COMPARE_CALLER) continue;
     auto pattern = compile_patterns(term.patterns);
-    if (!pattern)
-      return fail(std::move(pattern).error().within("--if " + in_single_quotes(term.text)));
+    if (!pattern) return fail(condition_error(term, term.constant_at, std::move(pattern).error()));
     states = std::max(states, pattern->size());
     made.tables_.patterns.push_back(std::move(*pattern));
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/readings.hpp"
 
+#include "util/spelling.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
@@ -72,6 +74,17 @@ Planned::iterator find_text(Planned list, const ArgumentSource& source) {
     return each.spec.source == source && is_memory(each.spec.type) &&
            each.spec.type != ArgumentType::bytes;
   });
+}
+
+// What the comparison names is neither an argument nor a fact.
+Error unknown_name(const std::string& name, Planned list) {
+  std::vector<std::string> names = condition_names();
+  for (const PlannedArgument& each : list) names.push_back(each.spec.name);
+  Error error{ErrorKind::usage, in_single_quotes(name) + " is not an argument"};
+  if (const auto near = nearest(name, names); !near.empty())
+    error = std::move(error).hint(did_you_mean(near));
+  return std::move(error).hint("use arg0, arg1, …, ret, a register or a name declared by --args; "
+                               "names of parameters need debug information");
 }
 
 std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
@@ -582,12 +595,15 @@ Result<PreparedTerm> ReadingBuilder::build_caller() const {
   return made;
 }
 
-Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const {
+Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec,
+                                                std::size_t& wrong_at) const {
   if (spec.fact == COMPARE_CALLER) return build_caller();
   const bool is_name = spec.fact == COMPARE_THREAD_NAME || spec.fact == COMPARE_PROCESS_NAME;
-  if (is_name != (spec.comparison == Comparison::matches))
+  if (is_name != (spec.comparison == Comparison::matches)) {
+    wrong_at = spec.constant_at;
     return fail(ErrorKind::usage, is_name ? "it is a string: compare it with a string"
                                           : "it is a number: compare it with numbers");
+  }
   if (spec.fact == COMPARE_LATENCY && location_.probe != nullptr)
     return fail(ErrorKind::usage, "a static probe has no latency");
   if (spec.fact == COMPARE_LATENCY && !capture_.pair_calls)
@@ -597,8 +613,10 @@ Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const
     return fail(Error{ErrorKind::unsupported, "this kernel does not tell where it keeps the names "
                                               "of processes"}
                     .hint("it needs BTF (CONFIG_DEBUG_INFO_BTF); use -p NAME instead"));
-  if (const auto* const constant = find_enumerator(spec))
+  if (const auto* const constant = find_enumerator(spec)) {
+    wrong_at = spec.place_of(*constant);
     return fail(ErrorKind::usage, in_single_quotes(constant->name) + " is not a number");
+  }
   PreparedTerm made;
   made.term.value.size = 8;
   made.term.value.base = NO_REGISTER;
@@ -613,7 +631,9 @@ Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const
 Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
                                                  const ArgumentSource& source,
                                                  const ArgumentSpec* declared,
-                                                 std::span<const PlannedArgument> list) const {
+                                                 std::span<const PlannedArgument> list,
+                                                 std::size_t& wrong_at) const {
+  wrong_at = spec.constant_at;
   const TextPattern& pattern = spec.patterns.front();
   const auto size = static_cast<std::uint32_t>(pattern.text.size());
   const ArgumentType type = spec.type  ? *spec.type
@@ -636,6 +656,7 @@ Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
   }
   if (length && *length < size)
     return fail(ErrorKind::usage, fmt::format("the buffer has only {} bytes", *length));
+  wrong_at = spec.value_at;
   auto compared = value(source, ArgumentType::bytes);
   if (!compared) return fail(std::move(compared).error());
   compared->form = READ_BYTES;
@@ -656,7 +677,8 @@ Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
 
 Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
                                                 const ArgumentSource& source,
-                                                std::optional<ArgumentType> type) const {
+                                                std::optional<ArgumentType> type,
+                                                std::size_t& wrong_at) const {
   if (!type) {
     const JavaArgument* const argument = source.kind == Kind::returned
                                              ? (java_return_ ? &*java_return_ : nullptr)
@@ -666,6 +688,7 @@ Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
     type = is_java_ ? ArgumentType::java_string : ArgumentType::string;
   }
   if (!is_memory(*type)) {
+    wrong_at = spec.constant_at;
     Error error{ErrorKind::usage, "a number cannot be compared with a string"};
     return fail(spec.first_text.empty() ? std::move(error)
                                         : std::move(error).within(spec.first_text));
@@ -684,46 +707,50 @@ Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
 
 Result<PreparedTerm> ReadingBuilder::build_condition(const ConditionSpec& spec,
                                                      std::span<const PlannedArgument> list) const {
-  auto made = build_term(spec, list);
-  if (made) return made;
-  Error error = std::move(made).error();
-  error.message.insert(0, "--if " + in_single_quotes(spec.text) + ": ");
-  return fail(std::move(error));
+  std::size_t wrong_at = spec.value_at;
+  auto made = build_term(spec, list, wrong_at);
+  if (!made) return fail(condition_error(spec, wrong_at, std::move(made).error()));
+  return made;
 }
 
 Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
-                                                std::span<const PlannedArgument> list) const {
+                                                std::span<const PlannedArgument> list,
+                                                std::size_t& wrong_at) const {
+  const auto wrong_constant = [&](std::size_t at, std::string what) {
+    wrong_at = at;
+    return fail(ErrorKind::usage, std::move(what));
+  };
   const bool is_text = spec.comparison == Comparison::matches;
   ArgumentSource source = spec.source;
   std::optional<ArgumentType> type = spec.type;
   const auto declared = spec.name ? find_named(list, *spec.name)
                         : is_text ? find_text(list, source)
                                   : find_integer(list, source);
-  if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec);
+  if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec, wrong_at);
   if (declared != list.end()) {
     if (declared->spec.address_from)
       return fail(ErrorKind::unsupported, in_single_quotes(declared->spec.name) +
                                               " is written by the function: it has no "
                                               "value at the entry");
     if (is_memory(declared->spec.type) && !is_text)
-      return fail(ErrorKind::usage, "it is not an integer: compare it with a string in quotes");
+      return wrong_constant(spec.constant_at,
+                            "it is not an integer: compare it with a string in quotes");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
   } else if (spec.name) {
     auto named = parse_source_name(*spec.name);
-    if (!named)
-      return fail(Error{ErrorKind::usage, in_single_quotes(*spec.name) + " is not an argument"}.hint(
-          "use arg0, arg1, …, ret, a register or a name declared by --args; names of parameters "
-          "need debug information"));
+    if (!named) return fail(unknown_name(*spec.name, list));
     source = std::move(*named);
   }
   if (spec.compares_bytes())
-    return build_bytes(spec, source, declared == list.end() ? nullptr : &declared->spec, list);
-  if (is_text) return build_text(spec, source, type);
+    return build_bytes(spec, source, declared == list.end() ? nullptr : &declared->spec, list,
+                       wrong_at);
+  if (is_text) return build_text(spec, source, type, wrong_at);
   if (type && is_memory(*type))
-    return fail(ErrorKind::usage, "it is a string: compare it with one in quotes");
+    return wrong_constant(spec.constant_at, "it is a string: compare it with one in quotes");
   if (const auto* const constant = find_enumerator(spec))
-    return fail(ErrorKind::usage, in_single_quotes(constant->name) + " is not a number");
+    return wrong_constant(spec.place_of(*constant),
+                          in_single_quotes(constant->name) + " is not a number");
   const auto noted = noted_integer_type(source);
   if (!noted) return fail(noted.error());
   if (!type) type = *noted;

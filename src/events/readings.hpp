@@ -73,15 +73,17 @@ public:
                                  std::span<const PlannedArgument> list) const;
 
 private:
-  Result<PreparedTerm> build_term(const ConditionSpec& spec,
-                                  std::span<const PlannedArgument> list) const;
-  Result<PreparedTerm> build_fact(const ConditionSpec& spec) const;
+  // `wrong_at`: where the expression is wrong if these fail; before, where the value is.
+  Result<PreparedTerm> build_term(const ConditionSpec& spec, std::span<const PlannedArgument> list,
+                                  std::size_t& wrong_at) const;
+  Result<PreparedTerm> build_fact(const ConditionSpec& spec, std::size_t& wrong_at) const;
   Result<PreparedTerm> build_caller() const;
   Result<PreparedTerm> build_text(const ConditionSpec& spec, const ArgumentSource& source,
-                                  std::optional<ArgumentType> type) const;
+                                  std::optional<ArgumentType> type, std::size_t& wrong_at) const;
   Result<PreparedTerm> build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
                                    const ArgumentSpec* declared,
-                                   std::span<const PlannedArgument> list) const;
+                                   std::span<const PlannedArgument> list,
+                                   std::size_t& wrong_at) const;
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   // See ArgumentSpec::address_from.

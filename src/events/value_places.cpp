@@ -200,8 +200,9 @@ bool is_floating_point(const Type& type, int depth) {
 // Finds what paths name, step by step.
 class PathResolver {
 public:
-  explicit PathResolver(const TypedPlace& where, const std::optional<reading>& result_address = {})
-      : where_(where), result_address_(result_address) {}
+  explicit PathResolver(const TypedPlace& where, const std::optional<reading>& result_address = {},
+                        std::vector<std::string> others = {})
+      : where_(where), result_address_(result_address), others_(std::move(others)) {}
 
   // Whether the path begins at the result.
   bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
@@ -307,7 +308,7 @@ private:
         source && source->kind == ArgumentSource::Kind::machine_register)
       return path_error(path, ErrorKind::usage, "a register needs a type")
           .hint(fmt::format("write it as {}:x64", path.variable));
-    std::vector<std::string> names;
+    std::vector<std::string> names = others_;
     for (const dwarf::Variable& each : where_.function->variables)
       if (!each.name.empty()) names.push_back(each.name);
     Error error = path_error(
@@ -424,6 +425,7 @@ private:
 
   const TypedPlace& where_;
   std::optional<reading> result_address_;
+  std::vector<std::string> others_;
   std::unique_ptr<dwarf::Variable> global_;
 };
 
@@ -434,8 +436,9 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path) {
 }
 
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
-                             const std::optional<reading>& result_address) {
-  return PathResolver(where, result_address).resolve(path);
+                             const std::optional<reading>& result_address,
+                             std::vector<std::string> others) {
+  return PathResolver(where, result_address, std::move(others)).resolve(path);
 }
 
 namespace {
@@ -478,7 +481,8 @@ Result<std::uint64_t> find_constant(const FilterConstant& constant, const Type& 
 
 // The first bytes at a place, or of what a pointer there points to.
 Result<PreparedTerm> make_bytes_condition(const PlaceReader& reader, const ValuePlace& place,
-                                          const ConditionSpec& spec) {
+                                          const ConditionSpec& spec, std::size_t& wrong_at) {
+  wrong_at = spec.constant_at;
   const TextPattern& pattern = spec.patterns.front();
   const Type& type = *place.type;
   const bool is_pointer = type.kind() == TypeKind::pointer;
@@ -493,6 +497,7 @@ Result<PreparedTerm> make_bytes_condition(const PlaceReader& reader, const Value
        (pattern.kind == TextPattern::Kind::exact && type.size() != pattern.text.size())))
     return usage(fmt::format("{} has {} bytes", type.name(), type.size()));
   const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
+  wrong_at = spec.value_at;
   if (!address)
     return fail(path_error(*spec.path, ErrorKind::unsupported,
                            is_pointer ? location_too_complex : "the bytes are not in memory"));
@@ -506,7 +511,7 @@ Result<PreparedTerm> make_bytes_condition(const PlaceReader& reader, const Value
 
 // The text at a place: a char pointer or array, or a string of the standard library.
 Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValuePlace& place,
-                                         const ConditionSpec& spec) {
+                                         const ConditionSpec& spec, std::size_t& wrong_at) {
   const ValuePath& path = *spec.path;
   const Type& type = *place.type;
   const auto wrong = [&](std::string_view what) {
@@ -516,7 +521,7 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   ValuePlace pointer = place;
   const auto library = find_library_type(type);
-  if (spec.compares_bytes()) return make_bytes_condition(reader, place, spec);
+  if (spec.compares_bytes()) return make_bytes_condition(reader, place, spec, wrong_at);
   if (const auto form = find_string_form(type)) {
     const auto address = reader.address(place);
     if (!address) return wrong("the string is not in memory");
@@ -546,6 +551,7 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
   if (library && library->kind == LibraryType::Kind::c_string)
     pointer = part_of(place, *library->type, library->offset);
   else if (!is_text_pointer(type)) {
+    wrong_at = spec.constant_at;
     Error error = path_error(path, ErrorKind::usage,
                              fmt::format("{} cannot be compared with a string", type.name()));
     return fail(spec.first_text.empty() ? std::move(error)
@@ -561,12 +567,16 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
 // What is done with a number.
 enum class NumberUse { compared, summed };
 
+// `wrong_at`: where the expression is wrong if this fails; before, where the value is.
 Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec& spec,
-                                    NumberUse use) {
+                                    NumberUse use, std::size_t& wrong_at) {
   const ValuePath& path = *spec.path;
-  if (spec.type)
+  if (spec.type) {
+    wrong_at = spec.type_at;
     return fail(path_error(path, ErrorKind::usage, "debug information gives its type, write none"));
-  auto named = find_place(place, path);
+  }
+  auto named = find_place(
+      place, path, {}, use == NumberUse::compared ? condition_names() : std::vector<std::string>());
   if (!named) return fail(std::move(named).error());
   const PlaceReader reader(place, named->moment);
   ValuePlace* const found = &named->place;
@@ -579,7 +589,8 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
       library &&
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
     *found = part_of(*found, *library->type, library->offset);
-  if (spec.comparison == Comparison::matches) return make_text_condition(reader, *found, spec);
+  if (spec.comparison == Comparison::matches)
+    return make_text_condition(reader, *found, spec, wrong_at);
   const Type& type = *found->type;
   const std::string_view verb = use == NumberUse::compared ? "compared" : "summed";
   if (type.kind() == TypeKind::floating)
@@ -607,12 +618,18 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
   made.term.value = *number;
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   made.term.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;
-  const auto constant = find_constant(spec.constant, type, size);
-  if (!constant) return fail(path_error(path, constant.error().kind, constant.error().message));
+  const auto constant_of = [&](const FilterConstant& each) -> Result<std::uint64_t> {
+    auto constant = find_constant(each, type, size);
+    if (constant) return constant;
+    wrong_at = spec.place_of(each);
+    return fail(std::move(constant).error().within(in_single_quotes(path.text)));
+  };
+  const auto constant = constant_of(spec.constant);
+  if (!constant) return fail(constant.error());
   made.term.constant = *constant;
   for (const FilterConstant& each : spec.members) {
-    const auto member = find_constant(each, type, size);
-    if (!member) return fail(path_error(path, member.error().kind, member.error().message));
+    const auto member = constant_of(each);
+    if (!member) return fail(member.error());
     made.members.push_back(*member);
   }
   return made;
@@ -621,13 +638,15 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
 } // namespace
 
 Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec) {
-  auto made = make_condition(place, spec, NumberUse::compared);
-  if (!made) return fail(std::move(made).error().within(fmt::format("--if '{}'", spec.text)));
+  std::size_t wrong_at = spec.value_at;
+  auto made = make_condition(place, spec, NumberUse::compared, wrong_at);
+  if (!made) return fail(condition_error(spec, wrong_at, std::move(made).error()));
   return made;
 }
 
 Result<reading> make_typed_number(const TypedPlace& place, const ValuePath& path) {
-  auto made = make_condition(place, {.text = path.text, .path = path}, NumberUse::summed);
+  std::size_t ignored = 0;
+  auto made = make_condition(place, {.text = path.text, .path = path}, NumberUse::summed, ignored);
   if (!made) return fail(std::move(made).error());
   return made->term.value;
 }

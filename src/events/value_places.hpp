@@ -79,9 +79,10 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path);
 
 // Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
 // begins with the path. `result_address`: of a result in memory, if the function's result_location
-// does not have it.
+// does not have it. `others`: names that stand for something else, and are suggested too.
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
-                             const std::optional<reading>& result_address = {});
+                             const std::optional<reading>& result_address = {},
+                             std::vector<std::string> others = {});
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
 

@@ -292,21 +292,22 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
                                       const Error& problem) {
   const auto needs = [&](std::string_view what) {
     Error error{ErrorKind::not_found,
-                fmt::format("{}: {} needs debug information: {}", display_name(*probed.point), what,
-                            problem.message)};
+                fmt::format("{} needs debug information: {}", what, problem.message)};
     error.hints = problem.hints;
     return error;
   };
+  const std::string name = display_name(*probed.point);
   for (const ConditionSpec& each : capture_.filter.terms)
     if (each.needs_types() && uses_types(each, list))
-      return fail(needs(fmt::format("--if '{}'", each.text)));
+      return fail(condition_error(each, each.value_at, needs("the value")).within(name));
   if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
   if (list->is_implied && !list->arguments.empty()) return {}; // they need no types
   std::vector<std::optional<Error>> problems;
   for (const ValuePath& path : list->paths) {
     const bool needs_types = !list->is_implied || !parse_source_name(path.text);
-    problems.push_back(needs_types ? std::optional(needs(fmt::format("'{}'", path.text)))
-                                   : std::nullopt);
+    problems.push_back(needs_types
+                           ? std::optional(needs(fmt::format("'{}'", path.text)).within(name))
+                           : std::nullopt);
   }
   if (auto merged = merge_problems(*list, std::move(problems)); !merged) return merged;
   probed.prepared.emplace();

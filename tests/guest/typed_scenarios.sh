@@ -159,6 +159,17 @@ refuses_unknown_names() {
     fail 'an unknown name is accepted'
   expect_match 'error' "shop::Store::add has no parameter or variable 'itme'" "$(cat err)"
   expect_match 'hint' "did you mean 'item'" "$(cat err)"
+  refuses_condition 'gift && item.nmae == "x"' ", at character 9, before 'item.nmae" "did you mean 'name'"
+  refuses_condition 'gift && thred == "x"' ", at character 9, before 'thred" "did you mean 'thread'"
+  refuses_condition 'color in {Color::red, Color::bleu}' ", at character 23, before 'Color::bleu" "did you mean 'blue'"
+  refuses_condition 'item.id == "x"' "cannot be compared with a string, at character 12, before" ''
+}
+
+refuses_condition() { # CONDITION ERROR HINT
+  ! "$UPROBECTL" attach -d 60 --if "$1" "$FIXTURES/types/types" shop::Store::add -- "$FIXTURES/types/types" >out 2>err ||
+    fail "$1 is accepted"
+  expect_match 'error' "$2" "$(cat err)"
+  expect_match 'hint' "$3" "$(cat err)"
 }
 
 refuses_virtual_bases() {

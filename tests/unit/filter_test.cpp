@@ -285,12 +285,38 @@ TEST_CASE("of nested calls the entry decides") {
                        "known"));
 }
 
-TEST_CASE("a comparison that cannot be made is refused") {
-  CHECK(error_of_plan("latency>1ms").ends_with("the latency is known only of calls"));
-  CHECK(error_of_plan("tid==\"main\"").ends_with("it is a number: compare it with numbers"));
+TEST_CASE("a comparison that cannot be made is refused, and pointed at") {
+  CHECK(error_of_plan("arg0 == 1 || latency>1ms")
+            .ends_with("--if 'arg0 == 1 || latency>1ms': the latency is known only of calls, at "
+                       "character 14, before 'latency>1ms'"));
+  CHECK(error_of_plan("tid==\"main\"")
+            .ends_with("it is a number: compare it with numbers, at character 6, before "
+                       "'\"main\"'"));
   CHECK(error_of_plan("process==init").find("names of processes") != std::string::npos);
-  CHECK(error_of_plan("arg0==red").ends_with("'red' is not a number"));
-  CHECK(error_of_plan("arg0:str==3").ends_with("it is a string: compare it with one in quotes"));
+  CHECK(
+      error_of_plan("arg0==red").ends_with("'red' is not a number, at character 7, before 'red'"));
+  CHECK(error_of_plan("!(arg0 in {1, 2, red}) && arg1")
+            .ends_with("'red' is not a number, at character 18, before 'red}) && arg1'"));
+  CHECK(error_of_plan("arg0:str==3")
+            .ends_with("it is a string: compare it with one in quotes, at character 11, before "
+                       "'3'"));
+  CHECK(error_of_plan("arg1 && caller == f").ends_with(", at character 9, before 'caller == f'"));
+  CHECK(error_of_plan("arg0 == hex\"00\"")
+            .ends_with("the length of the buffer is not known, at character 9, before "
+                       "'hex\"00\"'"));
+}
+
+TEST_CASE("a name that a comparison does not know is followed by those it may mean") {
+  const auto hints = [](std::string_view text) {
+    const auto plan = plan_with(text, {.arguments = {parse_arguments("path:str@arg1").value()}});
+    REQUIRE_FALSE(plan);
+    return plan.error().hints;
+  };
+  CHECK(hints("thred == \"x\"").front() == "did you mean 'thread'?");
+  CHECK(hints("latncy > 1").front() == "did you mean 'latency'?");
+  CHECK(hints("calller == f").front() == "did you mean 'caller'?");
+  CHECK(hints("pth == \"x\"").front() == "did you mean 'path'?");
+  CHECK(hints("something == 1").size() == 1);
 }
 
 TEST_CASE("patterns accept what their operators say") {

@@ -173,7 +173,8 @@ TEST_CASE("conditions take the type that the list gives a value") {
   CHECK(conditions[2].guess_sign == 1); // nobody said how wide it is
   CHECK(conditions[3].value.size == 4); // arg0 is fd
   inspection.filter = *parse_filter("elsewhere==1");
-  CHECK(error_of(inspection) == "f: --if 'elsewhere==1': 'elsewhere' is not an argument");
+  CHECK(error_of(inspection) == "f: --if 'elsewhere==1': 'elsewhere' is not an argument, at "
+                                "character 1, before 'elsewhere==1'");
 }
 
 TEST_CASE("bits are those of the number, not of its place among signed ones") {

@@ -204,8 +204,9 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
 
   CaptureSpec condition;
   condition.filter = *parse_filter("arg0==1");
-  CHECK(error_of(condition, points) ==
-        "shop:order: --if 'arg0==1': arg0 (8f@%xmm0): a vector register");
+  CHECK(
+      error_of(condition, points) ==
+      "shop:order: --if 'arg0==1': arg0 (8f@%xmm0): a vector register, at character 1, before 'arg0==1'");
 }
 
 TEST_CASE("a buffer whose length is not to be had here is an error, the others are shown") {
@@ -239,7 +240,7 @@ TEST_CASE("floating-point arguments are neither compared nor measured by their b
   condition.filter = *parse_filter("arg0>1");
   CHECK(error_of(condition, points) ==
         "shop:order: --if 'arg0>1': arg0 is a floating-point number: "
-        "only integers can be compared or measured");
+        "only integers can be compared or measured, at character 1, before 'arg0>1'");
   CaptureSpec measured;
   measured.measured = parse_source_name("arg0");
   CHECK(error_of(measured, points) ==
@@ -287,8 +288,9 @@ TEST_CASE("a static probe without arguments shows none, and returns nothing") {
   CHECK(event->typed_arguments->empty());
   CaptureSpec returns;
   returns.filter = *parse_filter("ret<0");
-  CHECK(error_of(returns, points) ==
-        "shop:order: --if 'ret<0': a static probe has no return value");
+  CHECK(
+      error_of(returns, points) ==
+      "shop:order: --if 'ret<0': a static probe has no return value, at character 1, before 'ret<0'");
 }
 
 TEST_CASE("numbers of two histograms are one") {
