@@ -163,6 +163,7 @@ public:
     resize("filters", size_of(tables.filters));
     bpf_map__set_value_size(find("filters"), filter_bytes(run_));
     resize("set_members", size_of(tables.members));
+    resize("text_chunks", size_of(tables.text_chunks));
     if ((run_.filter_features & 1U << COMPARE_CALLER) != 0)
       resize("callers", BuiltinProgram::max_caller_processes);
     resize("patterns", size_of(tables.patterns));
@@ -313,6 +314,8 @@ struct BuiltinProgram::State {
     const std::uint8_t present = 1;
     for (const set_member& each : tables.members)
       if (auto stored = store("set_members", &each, &present); !stored) return stored;
+    for (const auto& [chunk, next] : tables.text_chunks)
+      if (auto stored = store("text_chunks", &chunk, &next); !stored) return stored;
     for (std::uint32_t index = 0; index < tables.patterns.size(); ++index) {
       auto states = tables.patterns[index];
       states.resize(std::max(settings.run.pattern_states, 1U));

@@ -91,6 +91,7 @@ struct ProbeExit {
 struct FilterTables {
   std::vector<filter> filters = {};     // capture_plan::filters names them
   std::vector<set_member> members = {}; // of all sets
+  std::vector<std::pair<text_chunk, record_u32>> text_chunks = {};     // with the next state
   std::vector<std::vector<std::array<record_u16, 256>>> patterns = {}; // states by number
   std::uint32_t pattern_states = 0; // at least as many as any has, a power of two; 0: no patterns
 };

@@ -133,7 +133,8 @@ enum comparison {
   IS_AT_LEAST = 5,
   HAS_BITS = 6, /* any bit of the constant */
   IS_IN_SET = 7,
-  MATCHES = 8 /* a text and a pattern */
+  MATCHES = 8, /* a text and a pattern */
+  IS_IN_TEXTS = 9
 };
 
 /* What a filter term compares. */
@@ -176,8 +177,9 @@ struct filter_term {
   /* MATCHES: what all matching texts begin with, and its bits; a mask of 0: nothing. */
   record_u64 head[2];
   record_u64 head_mask[2];
-  record_u64 constant; /* IS_IN_SET: the number of the set; MATCHES: of the pattern, or, for
-                        * COMPARE_CALLER, the bit of its code in a caller_map */
+  record_u64 constant; /* IS_IN_SET: the number of the set; IS_IN_TEXTS: the first state of a
+                        * text_chunk; MATCHES: the number of the pattern, or, for COMPARE_CALLER,
+                        * the bit of its code in a caller_map */
 };
 
 /* The bytes of text that a filter examines at a hit: chunks that are read at once, and how many. */
@@ -198,6 +200,13 @@ struct set_member {
   record_u64 value;
   record_u32 set;
   record_u32 unused;
+};
+
+/* A key of the map `text_chunks`, which has the texts of large sets. Its value is the next state,
+ * or PATTERN_ACCEPTS for the last chunk, which is the one with a NUL. */
+struct text_chunk {
+  record_u64 bytes[TEXT_CHUNK / 8]; /* zeros from the NUL on */
+  record_u64 state;                 /* what precedes the chunk, of all sets */
 };
 
 /* Where the code of a process lies that filters compare with return addresses: a value of the map
@@ -225,7 +234,8 @@ enum filter_feature {
   FILTERS_TEXT = 1 << 18,
   /* The results of terms of the entry are kept until the return of the call. */
   FILTERS_CALLS = 1 << 19,
-  FILTERS_LENGTHS = 1 << 20 /* texts have a length that is read */
+  FILTERS_LENGTHS = 1 << 20, /* texts have a length that is read */
+  FILTERS_TEXT_SETS = 1 << 21
 };
 
 #define MAX_READINGS 32
@@ -570,6 +580,7 @@ static_assert(sizeof(reading) == 80);
 static_assert(sizeof(filter_term) == 128);
 static_assert(sizeof(filter) == 80 + 128 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
+static_assert(sizeof(text_chunk) == 72);
 static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
 static_assert(sizeof(builtin_settings) == 144);
 static_assert(sizeof(group_head) == sizeof(probe_record));

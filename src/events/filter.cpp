@@ -436,8 +436,14 @@ private:
     return FilterConstant{.negative = negative && *magnitude != 0, .magnitude = *magnitude};
   }
 
+  Result<void> add_text_member(ConditionSpec& term, const Written& written) {
+    if (written.word.size() > max_set_text)
+      return wrong(written.at, fmt::format("a string of a set has at most {} bytes", max_set_text));
+    return add_pattern(term, written, TextPattern::Kind::exact);
+  }
+
   Result<void> add_member(ConditionSpec& term, const Written& written) {
-    if (is_text(written, term)) return add_pattern(term, written, TextPattern::Kind::exact);
+    if (is_text(written, term)) return add_text_member(term, written);
     auto constant = read_constant(written);
     if (!constant) return fail(std::move(constant).error());
     term.members.push_back(std::move(*constant));
@@ -533,7 +539,7 @@ private:
           written = parser.wrong(parser.at_, "expected one value on a line");
       }
       if (!written) return fail(Error(written.error()).within(each.place));
-      if (auto added = parser.add_pattern(term, *written, TextPattern::Kind::exact); !added)
+      if (auto added = parser.add_text_member(term, *written); !added)
         return fail(Error(added.error()).within(each.place));
     }
     return {};

@@ -117,6 +117,8 @@ std::size_t caller_number(const Filter& filter, std::size_t term);
 
 constexpr std::size_t max_set_members = 65536; // of one set
 constexpr std::size_t max_set_file = 4U << 20; // bytes
+// Bytes of a text in a set: of longer ones a hit does not see the end.
+constexpr std::size_t max_set_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS - 1;
 
 // Returns the content of a file; of a larger one at least max_set_file + 1 bytes.
 using ReadSetFile = std::function<Result<std::string>(const std::string& path)>;

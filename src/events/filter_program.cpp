@@ -98,14 +98,21 @@ bool is_known_anywhere(filter_subject subject) {
 Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
   FilterCompiler made(capture);
   std::size_t states = 0;
+  TextChunks chunks;
   for (const ConditionSpec& term : capture.filter.terms) {
     made.pattern_numbers_.push_back(static_cast<std::uint32_t>(made.tables_.patterns.size()));
+    std::uint32_t& text_set = made.text_sets_.emplace_back();
     if (term.patterns.empty() || term.fact == COMPARE_CALLER) continue;
+    if (is_large_set(term.patterns)) {
+      text_set = chunks.add(term.patterns);
+      continue;
+    }
     auto pattern = compile_patterns(term.patterns);
     if (!pattern) return fail(condition_error(term, term.constant_at, std::move(pattern).error()));
     states = std::max(states, pattern->size());
     made.tables_.patterns.push_back(std::move(*pattern));
   }
+  made.tables_.text_chunks = std::move(chunks).take();
   if (states > 0) made.tables_.pattern_states = static_cast<std::uint32_t>(std::bit_ceil(states));
   return made;
 }
@@ -201,6 +208,9 @@ filter_term FilterCompiler::finish(std::size_t number, const PreparedTerm& term)
   if (made.comparison == IS_IN_SET) made.constant = set_number(term.members);
   if (made.subject == COMPARE_CALLER) {
     made.constant = std::uint64_t{1} << caller_number(capture_->filter, number);
+  } else if (text_sets_[number] != 0) {
+    made.comparison = IS_IN_TEXTS;
+    made.constant = text_sets_[number];
   } else if (made.comparison == MATCHES) {
     made.constant = pattern_numbers_[number];
     const std::string head = common_head(tables_.patterns[made.constant]);
@@ -232,10 +242,11 @@ void FilterCompiler::describe(builtin_settings& settings) const {
     for (const filter_term& term : std::span(each.terms, each.term_count)) {
       settings.filter_features |= 1U << term.subject;
       if (term.comparison == IS_IN_SET) settings.filter_features |= FILTERS_SETS;
-      if (term.comparison != MATCHES) settings.filter_features |= FILTERS_NUMBERS;
+      if (term.comparison == IS_IN_TEXTS) settings.filter_features |= FILTERS_TEXT_SETS;
+      const bool is_text = term.comparison == MATCHES || term.comparison == IS_IN_TEXTS;
+      if (!is_text) settings.filter_features |= FILTERS_NUMBERS;
       if (term.subject != COMPARE_READING && term.subject != COMPARE_CALLER) continue;
-      if (term.subject == COMPARE_READING && term.comparison == MATCHES)
-        settings.filter_features |= FILTERS_TEXT;
+      if (term.subject == COMPARE_READING && is_text) settings.filter_features |= FILTERS_TEXT;
       settings.reading_features |= 1U << term.value.form;
     }
   }

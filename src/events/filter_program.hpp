@@ -40,6 +40,7 @@ private:
   const CaptureSpec* capture_;
   FilterTables tables_;
   std::vector<std::uint32_t> pattern_numbers_; // by term
+  std::vector<std::uint32_t> text_sets_;       // by term: the first state; 0: not a large set
   std::map<std::vector<std::uint64_t>, std::uint32_t> sets_;
   bool keeps_terms_ = false;                // a filter of returns compares values of the entry
   std::map<std::string, record_u32> known_; // 1 + index of a filter, by its bytes

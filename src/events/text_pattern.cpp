@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <cstring>
 #include <fmt/format.h>
 #include <map>
 
@@ -184,6 +185,43 @@ private:
 
 Result<std::vector<PatternState>> compile_patterns(std::span<const TextPattern> patterns) {
   return PatternCompiler().compile(patterns);
+}
+
+bool is_large_set(std::span<const TextPattern> patterns) {
+  constexpr std::size_t most_bytes = 1024;
+  std::size_t bytes = 0;
+  for (const TextPattern& each : patterns) {
+    if (each.kind != TextPattern::Kind::exact || each.is_bytes) return false;
+    bytes += each.text.size() + 1;
+  }
+  return patterns.size() > 1 && bytes > most_bytes;
+}
+
+std::uint32_t TextChunks::add(std::span<const TextPattern> texts) {
+  const std::uint32_t first = next_state_++;
+  for (const TextPattern& each : texts) {
+    std::uint32_t state = first;
+    for (std::size_t at = 0;; at += TEXT_CHUNK) { // the last chunk is that of the NUL
+      const bool is_last = each.text.size() - at < TEXT_CHUNK;
+      const auto [known, is_new] =
+          chunks_.try_emplace(Key(state, each.text.substr(at, TEXT_CHUNK)));
+      if (is_new) known->second = is_last ? PATTERN_ACCEPTS : next_state_++;
+      if (is_last) break;
+      state = known->second;
+    }
+  }
+  return first;
+}
+
+std::vector<std::pair<text_chunk, record_u32>> TextChunks::take() && {
+  std::vector<std::pair<text_chunk, record_u32>> made;
+  made.reserve(chunks_.size());
+  for (const auto& [key, next] : chunks_) {
+    text_chunk chunk{.bytes = {}, .state = key.first};
+    std::memcpy(chunk.bytes, key.second.data(), key.second.size());
+    made.emplace_back(chunk, next);
+  }
+  return made;
 }
 
 std::string common_head(std::span<const PatternState> states) {

@@ -5,6 +5,7 @@
 #include "events/filter.hpp"
 
 #include <array>
+#include <map>
 #include <span>
 
 namespace uprobectl {
@@ -19,5 +20,22 @@ Result<std::vector<PatternState>> compile_patterns(std::span<const TextPattern> 
 
 // What all texts that a machine accepts begin with, with the NUL if that is next: at most 16 bytes.
 std::string common_head(std::span<const PatternState> states);
+
+// Whether the patterns are a set of texts for which a machine, at 512 bytes a state, is too large.
+bool is_large_set(std::span<const TextPattern> patterns);
+
+// The texts of large sets, as the map `text_chunks` has them (bpf/record.h).
+class TextChunks {
+public:
+  // Requires is_large_set(), and texts of at most max_set_text bytes. Returns the first state.
+  std::uint32_t add(std::span<const TextPattern> texts);
+  std::vector<std::pair<text_chunk, record_u32>> take() &&;
+
+private:
+  using Key =
+      std::pair<std::uint32_t, std::string>; // the state before, and the bytes up to the NUL
+  std::map<Key, std::uint32_t> chunks_;
+  std::uint32_t next_state_ = PATTERN_START;
+};
 
 } // namespace uprobectl

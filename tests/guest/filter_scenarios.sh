@@ -12,6 +12,7 @@ filter_scenarios() {
     scenario 'filters of threads select what awk selects' filters_threads
     scenario 'filters with && || ! and parentheses select what awk selects' filters_expressions
     scenario 'a set of thousands of numbers is read from a file' filters_file
+    scenario 'a set of thousands of strings is read from a file' filters_text_file
   fi
   scenario 'filters of calls are decided at the entry or at the return' filters_calls
   scenario 'a value that cannot be read decides nothing and is counted' filters_unreadable
@@ -173,6 +174,23 @@ filters_file() {
   expect_filtered 'number >= 0 && number % 3 == 0' --if 'number in @ids'
   printf 'a\naXb\n' | sed 's/.*/"&"/' >names
   expect_filtered 'text == "a" || text == "aXb"' --if 'text in @names'
+}
+
+# Beside the texts of the program those that differ in the last byte, or continue them.
+filters_text_file() {
+  [ -s all ] || filtered_events >all
+  { awk 'BEGIN { for (i = 0; i < 20000; i++) print "/usr/lib/a-rather-long-name-of-a-file-that-nobody-opens/" i }'
+    awk -F '\t' '$4 ~ /^[a-z\/0-9]*$/ && $4 != "" { print $4 "x"; print substr($4, 1, length($4) - 1) "~" }' all
+    awk -F '\t' 'length($4) > 62 || $4 ~ /^\/etc|^a/ { print $4 }' all; } | sort -u | sed 's/.*/"&"/' >many
+  expect_filtered 'length(text) > 62 || text ~ /^\/etc|^a/' --if 'text in @many'
+  expect_filtered 'text != "" && length(text) < 63 && text !~ /^\/etc|^a/' --if '!(text in @many) && text != ""'
+  expect_filtered 'length(text) > 62 || text ~ /^\/etc|^a/' --no-fault --if 'text in @many'
+  expect_filtered 'length(text) > 62 || text ~ /^\/etc|^a/' --buffer perf --if 'text in @many'
+  { cat many && echo '""'; } >more
+  expect_filtered 'text == "" || number == 3' --if 'text in @more && (text == "" || number == 3)'
+  { awk 'BEGIN { for (i = 0; i < 3000; i++) print "thread-" i }' && echo alpha; } >threads
+  expect_filtered 'thread == "alpha"' --if 'thread in @threads && process in {filtered, none}'
+  expect_filtered 'thread == "beta" && text == "a"' --if 'thread != alpha && !(thread in @threads) && text == "a"'
 }
 
 filters_by_mechanism() {

@@ -115,7 +115,7 @@ TEST_CASE("no embedded program needs more stack than a kernel gives it") {
                               [](const auto& each) { return !each.second.calls.empty(); }));
     for (const auto& [place, function] : functions) {
       INFO(function.name);
-      CHECK(function.stack > 0);
+      CHECK((function.stack > 0 || function.calls.empty())); // a leaf may need none
       CHECK(deepest(functions, place) <= 512);
     }
   }

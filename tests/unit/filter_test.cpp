@@ -6,6 +6,7 @@
 #include "events/text_pattern.hpp"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <fnmatch.h>
 
 using namespace uprobectl;
@@ -354,6 +355,75 @@ TEST_CASE("a pattern with too many states is refused") {
   const auto states = compile_patterns(patterns);
   REQUIRE_FALSE(states);
   CHECK(states.error().kind == ErrorKind::usage);
+}
+
+namespace {
+
+// Looks a text up as the BPF program does.
+bool is_found(const FilterTables& tables, std::uint64_t state, std::string text) {
+  text += '\0';
+  for (std::size_t at = 0; state >= PATTERN_START; at += TEXT_CHUNK) {
+    text_chunk key{.bytes = {}, .state = state};
+    REQUIRE(at < text.size());
+    const std::string chunk = text.substr(at, TEXT_CHUNK);
+    std::memcpy(key.bytes, chunk.data(), chunk.size());
+    const auto same = std::ranges::find_if(tables.text_chunks, [&](const auto& each) {
+      return std::memcmp(&each.first, &key, sizeof(key)) == 0;
+    });
+    state = same == tables.text_chunks.end() ? PATTERN_REJECTS : same->second;
+  }
+  return state == PATTERN_ACCEPTS;
+}
+
+} // namespace
+
+TEST_CASE("a large set of texts is looked up by chunks, others by a pattern") {
+  std::vector<std::string> texts = {"", "a"};
+  for (const std::size_t length : {63U, 64U, 65U, 127U, 128U, 129U, 1023U})
+    texts.push_back(std::string(length - 1, 'x') + 'y');
+  std::string list;
+  for (const std::string& each : texts) list += ", \"" + each + '"';
+  const auto plan = plan_with("arg0:str in {" + list.substr(2) + "} && arg1:str in {\"p\", \"q\"}");
+  REQUIRE(plan);
+  const FilterTables& tables = plan->filters();
+  CHECK(tables.patterns.size() == 1);
+  CHECK((plan->settings().filter_features & FILTERS_TEXT_SETS) != 0);
+  CHECK((plan->settings().filter_features & FILTERS_TEXT) != 0);
+  const filter_term& term = tables.filters.at(0).terms[0];
+  CHECK(term.comparison == IS_IN_TEXTS);
+  CHECK(term.head_mask[0] == 0);
+  CHECK(tables.filters[0].terms[1].comparison == MATCHES);
+  for (const std::string& each : texts) {
+    INFO(each.size());
+    CHECK(is_found(tables, term.constant, each));
+    if (each.empty()) continue;
+    CHECK_FALSE(is_found(tables, term.constant, each + "x"));
+    CHECK_FALSE(is_found(tables, term.constant, each.substr(0, each.size() - 1) + "z"));
+    CHECK_FALSE(is_found(tables, term.constant + 1, each));
+  }
+  CHECK_FALSE(is_found(tables, term.constant, std::string(64, 'x')));
+}
+
+TEST_CASE("sets of thousands of texts share a table, and a text that is too long is refused") {
+  const auto read = [](const std::string& path) -> Result<std::string> {
+    std::string content;
+    for (int i = 0; i < 30000; ++i) content += "/a/path/" + path + "/" + std::to_string(i) + '\n';
+    return content + (path == "long" ? std::string(1024, 'x') + '\n' : "");
+  };
+  CaptureSpec capture;
+  capture.filter = *parse_filter("arg0:str in @one && arg1:str in @other", read);
+  const std::vector<ProbePoint> probed(1);
+  const auto plan = CapturePlan::make(capture, capture_points(probed));
+  REQUIRE(plan);
+  const FilterTables& tables = plan->filters();
+  CHECK(tables.text_chunks.size() == 60000);
+  CHECK(tables.filters.at(0).terms[0].constant != tables.filters[0].terms[1].constant);
+  CHECK(plan->settings().pattern_states == 0);
+  const auto refused = parse_filter("arg0:str in @long", read);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.starts_with("long:30001: "));
+  CHECK(refused.error().message.find("a string of a set has at most 1023 bytes") !=
+        std::string::npos);
 }
 
 TEST_CASE("threads are named by id or name") {

@@ -130,6 +130,43 @@ static __always_inline __u64 advance(__u64 pattern, __u64 state, const char* chu
   return state;
 }
 
+/* Looks a chunk up among the texts of a set. Returns the new state. Bytes behind the NUL are those
+ * of an earlier chunk, or of the task's former name: they are set to 0. In place, because the stack
+ * has no room for another chunk. */
+static __noinline __u64 find_text_chunk(__u64 state, struct text_chunk* text) {
+  const __u64 low_bits = ~0ULL / 255; /* 0x0101… */
+  __u64 before_end = ~0ULL;           /* all bits set until the NUL was found */
+  text->state = state;                /* replaces the NUL of a full chunk */
+#pragma clang loop unroll(full)
+  for (__u32 i = 0; i < TEXT_CHUNK / 8; i++) {
+    __u64 word = text->bytes[i];
+    /* The lowest bit that is set is the highest one of the first byte that is 0. */
+    __u64 ends = (word - low_bits) & ~word & low_bits << 7;
+    __u64 end = ends & -ends;
+    text->bytes[i] = word & ((end >> 7) - 1) & before_end;
+    before_end &= ((end | -end) >> 63) - 1;
+    __asm__ volatile("" ::: "memory"); /* else the compiler keeps all words, on the stack */
+  }
+  const __u32* next = bpf_map_lookup_elem(&text_chunks, text);
+  return next ? *next : PATTERN_REJECTS;
+}
+
+static __always_inline char* chunk_of(struct text_chunk* text) { return (char*)text->bytes; }
+
+/* Compares a chunk with what the term expects. Returns the new state. */
+static __always_inline __u64 next_state(const struct filter_term* term, __u64 state,
+                                        struct text_chunk* text) {
+  if (filters_use(FILTERS_TEXT_SETS) && term->comparison == IS_IN_TEXTS)
+    return find_text_chunk(state, text);
+  return settings.pattern_states == 0 ? PATTERN_REJECTS
+                                      : advance(term->constant, state, chunk_of(text));
+}
+
+static __always_inline __u64 first_state(const struct filter_term* term) {
+  if (filters_use(FILTERS_TEXT_SETS) && term->comparison == IS_IN_TEXTS) return term->constant;
+  return PATTERN_START;
+}
+
 /* The name of the thread, or of the process: its main thread. Returns 0 if it was read. */
 static __always_inline long read_task_name(__u32 subject, char* chunk) {
   if (filters_compare(COMPARE_THREAD_NAME) && subject == COMPARE_THREAD_NAME)
@@ -149,7 +186,8 @@ static __always_inline void clear_chunk(const struct filter* filter, char* chunk
 /* Compares the next bytes of a text. */
 static __always_inline __u32 match_chunk(const struct filter* filter,
                                          const struct filter_term* term, struct text_match* match,
-                                         char* chunk) {
+                                         struct text_chunk* text) {
+  char* chunk = chunk_of(text);
   __u64 left = match->left;
   if (left == NUL_TERMINATED) {
     if (read_user_piece(chunk, TEXT_CHUNK + 1, match->address) < 0) return TERM_UNREAD;
@@ -162,7 +200,7 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
     if (read_user(chunk, size, (const void*)match->address) != 0) return TERM_UNREAD;
     match->left = left - size;
   }
-  match->state = advance(term->constant, match->state, chunk);
+  match->state = next_state(term, match->state, text);
   match->address += TEXT_CHUNK;
   if (match->state == PATTERN_REJECTS) return TERM_FALSE;
   return match->state == PATTERN_ACCEPTS ? TERM_TRUE : TERM_IN_TEXT;
@@ -182,10 +220,11 @@ static __always_inline __u32 read_length(const struct filter* filter, const stru
 }
 
 /* Finds the text that a reading has led to. */
-static __always_inline __u32 begin_text(const struct filter* filter, const struct reading* reading,
+static __always_inline __u32 begin_text(const struct filter* filter, const struct filter_term* term,
                                         struct registers* regs, __u64 value,
                                         struct text_match* match) {
-  match->state = PATTERN_START;
+  const struct reading* reading = &term->value;
+  match->state = first_state(term);
   match->address = value;
   match->left = reading->form == READ_BYTES ? reading->capacity : NUL_TERMINATED;
   if (filters_use(FILTERS_LENGTHS) && reading->length_from != 0)
@@ -223,7 +262,7 @@ static __always_inline int differs_at_once(const struct filter_term* term,
 /* Decides a term that compares a number, or begins with a text. */
 static __always_inline __u32 evaluate(const struct filter* filter, const struct filter_term* term,
                                       struct registers* regs, __u64 latency, __u32 left_by,
-                                      struct text_match* match, char* chunk) {
+                                      struct text_match* match, struct text_chunk* text) {
   __u64 value = 0;
   __u32 subject = term->subject;
   if (filters_compare(COMPARE_CALLER) && subject == COMPARE_CALLER) {
@@ -233,7 +272,7 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
     if (!is_defined(&term->value, left_by)) return TERM_UNKNOWN;
     if (read_number(&term->value, regs, 0, &value) != 0) return TERM_UNREAD;
     if (filters_use(FILTERS_TEXT) && term->value.form != READ_INTEGER) {
-      __u32 decision = begin_text(filter, &term->value, regs, value, match);
+      __u32 decision = begin_text(filter, term, regs, value, match);
       return decision == TERM_IN_TEXT && differs_at_once(term, match) ? TERM_FALSE : decision;
     }
   } else if (filters_compare(COMPARE_THREAD_ID) && subject == COMPARE_THREAD_ID) {
@@ -247,10 +286,9 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
   } else if (filters_compare(COMPARE_LATENCY) && subject == COMPARE_LATENCY) {
     value = latency;
   } else if (filters_compare(COMPARE_THREAD_NAME) || filters_compare(COMPARE_PROCESS_NAME)) {
-    clear_chunk(filter, chunk);
-    if (read_task_name(subject, chunk) != 0) return TERM_UNREAD;
-    return advance(term->constant, PATTERN_START, chunk) == PATTERN_ACCEPTS ? TERM_TRUE
-                                                                            : TERM_FALSE;
+    clear_chunk(filter, chunk_of(text));
+    if (read_task_name(subject, chunk_of(text)) != 0) return TERM_UNREAD;
+    return next_state(term, first_state(term), text) == PATTERN_ACCEPTS ? TERM_TRUE : TERM_FALSE;
   }
   if (!filters_use(FILTERS_NUMBERS)) return TERM_UNREAD; /* impossible */
   return compare_number(term, value) ? TERM_TRUE : TERM_FALSE;
@@ -266,7 +304,7 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
 static __noinline __u64 walk_filter(struct registers* regs, const struct filter* filter,
                                     __u64 known, __u64 latency, __u32 walk) {
   struct text_match match = {.address = UNKNOWN(0), .left = UNKNOWN(0), .state = UNKNOWN(0)};
-  char chunk[sizeof(filter->zeros)];
+  struct text_chunk text;
   __u64 at = UNKNOWN(0);
   __u64 seen = UNKNOWN(0); /* bits of decisions, and whether the last one is TERM_IN_TEXT */
   __u32 steps = settings.max_terms;
@@ -291,9 +329,9 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
                  : known & KNOWN_TRUE(number & 31) ? TERM_TRUE
                                                    : TERM_FALSE;
     } else if (filters_use(FILTERS_TEXT) && (seen & 1U << TERM_IN_TEXT)) {
-      decision = match_chunk(filter, term, &match, chunk);
+      decision = match_chunk(filter, term, &match, &text);
     } else {
-      decision = evaluate(filter, term, regs, latency, WALK_LEFT_BY(walk), &match, chunk);
+      decision = evaluate(filter, term, regs, latency, WALK_LEFT_BY(walk), &match, &text);
     }
     match.address = UNKNOWN(match.address);
     match.left = UNKNOWN(match.left);

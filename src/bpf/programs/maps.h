@@ -47,6 +47,14 @@ struct {
   __type(value, __u8);
 } set_members SEC(".maps");
 
+/* The texts of large sets, by chunk: the next state. */
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct text_chunk);
+  __type(value, __u32);
+} text_chunks SEC(".maps");
+
 /* By thread group id: where the code of callers lies. User space fills it. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
