@@ -24,13 +24,14 @@ std::string describe_failure(const Error& error) {
   return message;
 }
 
-// Unlike run_command(), ends the command after a Ctrl-C that another thread has received.
+// Unlike run_command(), ends the command after a Ctrl-C that another thread has received. One
+// before it has ended the capture, whose stacks are named now.
 Result<CommandResult> run_beside_devices(std::vector<std::string> words,
                                          std::chrono::milliseconds timeout) {
   auto program = host::find_in_path(words.front());
   if (!program) return fail(ErrorKind::not_found, words.front() + " is not installed");
   words.front() = std::move(*program);
-  auto result = host::run_to_end(words, timeout);
+  auto result = host::run_to_end(words, timeout, host::Interrupts::count());
   if (!result) return fail(std::move(result).error());
   return CommandResult{.output = std::move(result->output),
                        .errors = std::move(result->errors),
@@ -57,11 +58,9 @@ std::optional<std::string> Debuginfod::find_debug_file(const std::string& build_
 }
 
 std::optional<std::string> Debuginfod::ask_workstation(const std::string& path) {
+  // Where there is none, the workstation has said why.
   const UniqueFd file = open_user_file(path, O_RDONLY | O_CLOEXEC);
-  if (file) return path;
-  // The workstation has said why it has none.
-  if (errno != ENOENT) output_.warn_once("--debuginfod: " + system_error(errno, path).message);
-  return std::nullopt;
+  return file ? std::optional(path) : std::nullopt;
 }
 
 std::optional<std::string> Debuginfod::reported(const Result<std::string>& path) {
@@ -92,14 +91,16 @@ host::InputFile DeviceDownloads::find(const std::string& asked) {
   const auto path = colon == std::string::npos
                         ? client_.find_debug_file(asked)
                         : client_.find_source(asked.substr(0, colon), asked.substr(colon + 1));
+  host::InputFile file{.errnum = ENOENT};
+  if (path) file = host::read_input(*path);
   const std::scoped_lock lock(mutex_);
-  if (path) {
-    output_.detail("--debuginfod: found " + *path);
-    return host::read_input(*path);
-  }
-  if (path.error().kind != ErrorKind::interrupted)
+  if (!path)
     output_.warn_once(describe_failure(path.error()));
-  return {.errnum = ENOENT};
+  else if (file.errnum != 0)
+    output_.warn_once("--debuginfod: " + system_error(file.errnum, *path).message);
+  else
+    output_.detail("--debuginfod: found " + *path);
+  return file;
 }
 
 } // namespace uprobectl::cli

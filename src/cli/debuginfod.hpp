@@ -43,7 +43,7 @@ public:
   host::InputFile find(const std::string& asked);
 
 private:
-  std::mutex mutex_;
+  std::mutex mutex_; // of output_
   Output output_;
   DebuginfodClient client_;
 };

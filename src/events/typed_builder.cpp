@@ -53,6 +53,14 @@ public:
     made_.results_.push_back(std::move(node));
   }
 
+  // Nobody has asked for it: it gets what the others have left, and where nothing of it can be read
+  // the register is shown.
+  void add_implied_result() {
+    const std::size_t others = made_.readings_.size();
+    add_result();
+    if (made_.readings_.size() == others) made_.results_.pop_back();
+  }
+
   Result<void> add_path(const ValuePath& path) {
     const bool is_result = is_result_path(where_, path);
     if (is_result && has_result(where_) && path.steps.empty()) {
@@ -583,10 +591,9 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
     problem = std::move(added).error();
     builder.add_unreadable(path, "not available here");
   }
-  // With what the paths have left of the limits: nobody has asked for it.
   const auto names_result = [&](const ValuePath& path) { return is_result_path(place, path); };
   if (limits.adds_result && has_result(place) && std::ranges::none_of(paths, names_result))
-    builder.add_result();
+    builder.add_implied_result();
   return builder.take();
 }
 

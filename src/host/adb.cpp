@@ -127,14 +127,15 @@ int AdbProcess::finish(std::chrono::milliseconds timeout) {
 
 Result<AdbResult> run_adb(const std::vector<std::string>& words,
                           std::chrono::milliseconds timeout) {
+  const auto begin = std::chrono::steady_clock::now();
   auto result = run_to_end(words, timeout);
-  if (!result && result.error().kind == ErrorKind::io && result.error().hints.empty())
+  if (!result && std::chrono::steady_clock::now() - begin >= timeout)
     return fail(std::move(result).error().hint("restart the server: adb kill-server"));
   return result;
 }
 
 Result<AdbResult> run_to_end(const std::vector<std::string>& words,
-                             std::chrono::milliseconds timeout) {
+                             std::chrono::milliseconds timeout, int known_interrupts) {
   constexpr std::size_t max_output = 1 << 20;
   auto process = AdbProcess::start(words);
   if (!process) return fail(std::move(process).error());
@@ -148,7 +149,7 @@ Result<AdbResult> run_to_end(const std::vector<std::string>& words,
     if (got == 0 || (got < 0 && errno != EINTR)) fd.reset();
   };
   while (process->output || process->errors) {
-    if (Interrupts::count() > 0) return fail(ErrorKind::interrupted, "interrupted");
+    if (Interrupts::count() > known_interrupts) return fail(ErrorKind::interrupted, "interrupted");
     if (std::chrono::steady_clock::now() > deadline)
       return fail(ErrorKind::io,
                   fmt::format("'{}' did not end within {} s", fmt::join(words, " "), timeout / 1s));

@@ -62,9 +62,9 @@ struct AdbResult {
 };
 
 // Runs a program without input to its end. io after the timeout or more than 1 MiB of output,
-// interrupted after a signal (Interrupts).
+// interrupted after more signals than the known ones (Interrupts).
 Result<AdbResult> run_to_end(const std::vector<std::string>& words,
-                             std::chrono::milliseconds timeout);
+                             std::chrono::milliseconds timeout, int known_interrupts = 0);
 // The same for the client.
 Result<AdbResult> run_adb(const std::vector<std::string>& words, std::chrono::milliseconds timeout);
 

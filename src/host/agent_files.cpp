@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace uprobectl::host {
@@ -16,6 +17,7 @@ namespace uprobectl::host {
 namespace {
 
 constexpr std::size_t frame_header = 5;
+constexpr std::uint64_t max_kept_downloads = 256U << 20; // bytes
 
 union Control {
   cmsghdr header;
@@ -114,6 +116,15 @@ UniqueFd AgentWorkstation::open_download(const std::string& path) {
   errno = ask({.operation = FileOperation::read, .path = path}, &fd);
   if (!fd) return fd;
   UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  // What is open or mapped stays; the rest is transferred again if it is needed again.
+  struct stat status{};
+  const std::uint64_t size =
+      ::fstat(fd.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+  if (kept_bytes_ + size > max_kept_downloads) {
+    downloads_.clear();
+    kept_bytes_ = 0;
+  }
+  kept_bytes_ += size;
   downloads_.emplace(path, std::move(fd));
   return copy;
 }

@@ -37,7 +37,7 @@ public:
 private:
   // Returns the errno value of the reply.
   int ask(const FileRequest& request, UniqueFd* fd = nullptr);
-  // Transfers the file once: searches open it several times.
+  // Transfers the file once: a search asks whether it exists, then opens it.
   UniqueFd open_download(const std::string& path);
   bool succeeds(FileOperation operation, const std::string& path, mode_t mode = 0);
 
@@ -45,7 +45,8 @@ private:
   RunRequest request_;
   std::mutex mutex_; // of the socket
   std::mutex downloads_mutex_;
-  std::map<std::string, UniqueFd> downloads_;
+  std::map<std::string, UniqueFd> downloads_; // in memory
+  std::uint64_t kept_bytes_ = 0;              // of downloads_
 };
 
 } // namespace uprobectl::host

@@ -21,8 +21,7 @@ namespace {
 
 // A thread, a client and some buffers each.
 constexpr std::size_t max_devices = 128;
-// Of a run that a signal has ended, this is added to the signal.
-constexpr int signal_status = 128;
+constexpr int signal_status = 128; // plus the signal's number: the run was ended by it
 
 std::string own_machine() {
   utsname name{};

@@ -193,6 +193,7 @@ bool HostFiles::append_content(std::string& out) {
   if (!reading_->rest.empty()) return true;
   append_numbered(out, FrameType::file_end, reading_->number);
   reading_.reset();
+  made_ = {};
   return true;
 }
 
@@ -206,8 +207,7 @@ void HostFiles::end_file(std::uint32_t number) {
   if (ended.empty()) return;
   ended.mapped().lines.finish();
   closed_.push_back(std::move(ended.mapped()));
-  if (closed_.size() >= max_closed)
-    if (auto error = finish(); error && !error_) error_ = std::move(error);
+  if (closed_.size() >= max_closed) finish_outputs();
 }
 
 bool HostFiles::is_full() {
@@ -225,7 +225,16 @@ std::optional<Error> HostFiles::finish_file(Written& file) {
   return std::nullopt;
 }
 
+// Updated files wait for the end of the run, which may still fail.
+void HostFiles::finish_outputs() {
+  for (Written& file : closed_)
+    if (!file.is_updated)
+      if (auto error = finish_file(file); error && !error_) error_ = std::move(error);
+  std::erase_if(closed_, [](const Written& file) { return !file.is_updated; });
+}
+
 std::optional<Error> HostFiles::finish() {
+  finish_outputs();
   for (Written& file : closed_)
     if (auto error = finish_file(file); error && !error_) error_ = std::move(error);
   closed_.clear();

@@ -97,6 +97,7 @@ private:
     bool is_updated = false; // the sink has the new content in memory
   };
   static std::optional<Error> finish_file(Written& file);
+  void finish_outputs();
 
   UserPaths paths_;
   const InputFiles* inputs_;

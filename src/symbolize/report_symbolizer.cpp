@@ -46,7 +46,8 @@ bool has_reported_name(Module& module, VirtualAddress address, std::string_view 
   const auto frame = module.frame(address);
   if (!frame->function) return false;
   const Function& function = *frame->function;
-  return function.symbol == name || matches_demangled_name(function.symbol, name);
+  return function.symbol == name || function.demangled == name ||
+         matches_demangled_name(function.symbol, name);
 }
 
 } // namespace
@@ -102,9 +103,9 @@ ReportSymbolizer::KnownModule& ReportSymbolizer::module_of(const ReportedFrame& 
   return modules_.front();
 }
 
-// Returns the address that the name and the offset in the function mean, if it is one. A mapping
-// begins at a page, so a run-time address has the lowest bits of the ELF address: they tell
-// overloads apart, and a file of another build.
+// Returns the function's address plus the offset in it, if exactly one function of the name has the
+// low 12 bits of the reported number there: a mapping begins at a page. Overloads are told apart by
+// them, and files of another build.
 std::optional<VirtualAddress> ReportSymbolizer::address_of_name(KnownModule& known,
                                                                 const ReportedFrame& reported) {
   if (!reported.function_offset || reported.function.empty()) return std::nullopt;
