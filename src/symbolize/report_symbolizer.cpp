@@ -104,8 +104,8 @@ ReportSymbolizer::KnownModule& ReportSymbolizer::module_of(const ReportedFrame& 
 }
 
 // Returns the function's address plus the offset in it, if exactly one function of the name has the
-// low 12 bits of the reported number there: a mapping begins at a page. Overloads are told apart by
-// them, and files of another build.
+// low 12 bits of the reported number there: a mapping begins at a page. So overloads are known, and
+// files of another build.
 std::optional<VirtualAddress> ReportSymbolizer::address_of_name(KnownModule& known,
                                                                 const ReportedFrame& reported) {
   if (!reported.function_offset || reported.function.empty()) return std::nullopt;
