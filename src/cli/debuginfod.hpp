@@ -39,7 +39,8 @@ class DeviceDownloads {
 public:
   explicit DeviceDownloads(const OutputOptions& output);
 
-  // `asked`: what follows downloaded_prefix. Reports why there is no such file.
+  // Downloads what a path means that is downloaded_prefix and `asked`. Reports why there is no
+  // file.
   host::InputFile find(const std::string& asked);
 
 private:

@@ -150,6 +150,22 @@ CommonOptions common_options(const CommandLine& line) {
   return common;
 }
 
+// Lets the devices ask for inputs that a Maker makes here. Its find() takes the rest of their
+// paths.
+template <typename Maker>
+void serve(std::string_view prefix, std::shared_ptr<Maker> maker, host::DeviceRun& run) {
+  run.makers.emplace(
+      prefix, [maker = std::move(maker)](const std::string& rest) { return maker->find(rest); });
+  run.request.paths.inputs.emplace_back(prefix);
+}
+
+// Of what is made here, while records come from the devices.
+OutputOptions message_options(const CommonOptions& common) {
+  OutputOptions messages = output_options(common);
+  messages.json = false;
+  return messages;
+}
+
 // Lets the devices ask for plans that are made with the symbols here.
 Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_view> arguments,
                            const CommonOptions& common, host::DeviceRun& run) {
@@ -162,24 +178,15 @@ Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_
   if (!request) return fail(std::move(request).error());
   if (request->probes.target.empty()) return {}; // the object's sections say what to probe
   request->probes.target_options.debug_places = std::move(places);
-  OutputOptions messages = output_options(common);
-  messages.json = false;
-  const auto plans = std::make_shared<SymbolPlans>(std::move(*request), messages);
-  run.makers.emplace(planned_build_prefix,
-                     [plans](const std::string& build) { return plans->find(build); });
-  run.request.paths.inputs.emplace_back(planned_build_prefix);
+  serve(planned_build_prefix,
+        std::make_shared<SymbolPlans>(std::move(*request), message_options(common)), run);
   return {};
 }
 
 // Lets the devices ask for downloads, which need the network and the cache of the workstation.
 void serve_downloads(const CommandLine& line, const CommonOptions& common, host::DeviceRun& run) {
-  if (!line.flag("--debuginfod")) return;
-  OutputOptions messages = output_options(common);
-  messages.json = false;
-  const auto downloads = std::make_shared<DeviceDownloads>(messages);
-  run.makers.emplace(downloaded_prefix,
-                     [downloads](const std::string& asked) { return downloads->find(asked); });
-  run.request.paths.inputs.emplace_back(downloaded_prefix);
+  if (line.flag("--debuginfod"))
+    serve(downloaded_prefix, std::make_shared<DeviceDownloads>(message_options(common)), run);
 }
 
 } // namespace

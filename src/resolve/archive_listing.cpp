@@ -3,6 +3,7 @@
 
 #include "archive/nested.hpp"
 #include "resolve/locate.hpp"
+#include "util/pages.hpp"
 #include "util/shell_words.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +12,6 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint64_t small_page = 4096;
 constexpr std::uint64_t large_page = 16384; // arm64 devices since Android 15
 
 // Sets ArchiveLibrary::probeable and reason, and the members that describe the entry's data.
@@ -38,7 +38,7 @@ void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLib
     return;
   }
   library.machine = image->machine();
-  if (data->value % small_page != 0) {
+  if (data->value % smallest_page != 0) {
     library.reason = "not on a page boundary, no loader maps it from the archive (zipalign -p 4)";
     return;
   }

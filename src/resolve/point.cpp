@@ -5,6 +5,7 @@
 #include "resolve/instructions.hpp"
 #include "resolve/methods.hpp"
 #include "uprobectl/path.hpp"
+#include "util/pages.hpp"
 
 #include <fmt/format.h>
 
@@ -55,7 +56,6 @@ Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, Vir
                           query.subject(), query.binary->entry_data.value, query.function.request,
                           point.offset->value, alignment, elf::to_string(image.machine()))}
             .hint("align the archive with: zipalign -p 4 IN.apk OUT.apk"));
-  constexpr std::uint64_t smallest_page = 4096;
   if (query.binary->entry_data.value % smallest_page != 0)
     point.warnings.push_back(fmt::format(
         "{}: the entry's data is at {:#x}, not on a page boundary: no loader can map it from the "

@@ -3,6 +3,7 @@
 
 #include "uprobectl/path.hpp"
 #include "uprobectl/symbols.hpp"
+#include "util/pages.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -27,8 +28,6 @@ bool is_code(const elf::Image& image, VirtualAddress address) {
            address.value - segment.address.value < segment.memory_size;
   });
 }
-
-constexpr std::uint64_t smallest_page = 4096; // bytes
 
 bool has_names(const Frame& frame) { return frame.function || !frame.positions.empty(); }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns the notes of an image into probes. A malformed note is skipped; the others are still read.
 #include "usdt/operands.hpp"
+#include "util/pages.hpp"
 
 #include <array>
 #include <fmt/format.h>
@@ -114,7 +115,6 @@ private:
   // (ref_ctr_offset). The last page of a segment is mapped whole, so the beginning of .bss has an
   // offset, too.
   std::optional<ImageOffset> find_semaphore_offset(VirtualAddress address) const {
-    constexpr std::uint64_t smallest_page = 4096;
     for (const elf::Segment& segment : image_.segments()) {
       const std::uint64_t within = address.value - segment.address.value;
       if (!segment.writable || segment.file_size == 0 || within >= segment.memory_size) continue;

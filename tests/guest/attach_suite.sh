@@ -160,7 +160,7 @@ if in_scope architecture; then
   inspection_scenarios
   usdt_scenarios
 fi
-# They differ little between kernels: x86-64 has them on this machine, arm64 in one guest.
+# They differ little between kernels: for x86-64 this machine's is enough, for arm64 one guest of --full.
 if in_scope || { in_scope kernel && kernel_has_multi && [ "$(uname -m)" = aarch64 ]; }; then
   task_scenarios
 fi

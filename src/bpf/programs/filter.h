@@ -130,9 +130,9 @@ static __always_inline __u64 advance(__u64 pattern, __u64 state, const char* chu
   return state;
 }
 
-/* Looks a chunk up among the texts of a set. Returns the new state. Bytes behind the NUL are those
- * of an earlier chunk, or of the task's former name: they are set to 0. In place, because the stack
- * has no room for another chunk. */
+/* Looks a chunk up among the texts of a set. Returns the new state. First sets the bytes behind the
+ * NUL to 0: they are those of an earlier chunk, or of a former name of the task. A second chunk
+ * would exceed the stack. */
 static __noinline __u64 find_text_chunk(__u64 state, struct text_chunk* text) {
   const __u64 low_bits = ~0ULL / 255; /* 0x0101… */
   __u64 before_end = ~0ULL;           /* all bits set until the NUL was found */
