@@ -4,6 +4,7 @@ listings, archives with many entries. Each gives records with a figure and the m
 
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,13 @@ sys.path.insert(0, str(ROOT / "tests/conformance"))
 from android import AndroidLibraries
 from debian import Packages, Unavailable
 from objects import JVM, LIBC, Object
+sys.path.insert(0, str(ROOT / "fixtures/art"))
+from oat_builder import OatFile
 
 LLVM = Object("libllvm14", "amd64", "usr/lib/*/libLLVM-14.so.1")
 ENTRIES = 70_000
 NAMES = 10_000
+CLASSES, METHODS = 1_300, 20  # of a made OAT file
 PEAK_KILOBYTES = 32 * 1024
 ABOVE = "processor time above process start"
 
@@ -34,7 +38,7 @@ class Goals:
 
     def all(self):
         for question in (self.exact_name, self.local_name, self.listing, self.many_names,
-                         self.large_archive, self.java_methods):
+                         self.large_archive, self.java_methods, self.many_java_methods):
             try:
                 yield from question()
             except Unavailable as error:
@@ -147,3 +151,19 @@ class Goals:
             if None not in peaks:
                 yield from self.record("  peak memory above process start / file, with its DEX files",
                                        round((peaks[0] - peaks[1]) * 1024 / size, 3), 3)
+
+    def many_java_methods(self):
+        """As many as a large app has: one of them is found without reading all names."""
+        bodies = {f"body{i}": bytes.fromhex("1f2003d5") * (i % 60 + 1) + struct.pack("<I", 0xd2800000 | i << 5) +
+                  bytes.fromhex("c0035fd6") for i in range(4_000)}
+        classes = [{"name": f"com.example.pkg{n % 40}.Screen{n}", "super": "java.lang.Object", "methods": [
+            {"name": f"onEvent{i}", "returns": "void", "parameters": ["int", "java.lang.String"][:i % 3],
+             "code": f"body{(n * METHODS + i) % len(bodies)}"} for i in range(METHODS)]} for n in range(CLASSES)]
+        variant = {"version": 265, "isa": "arm64", "dex": "jar", "base": 0x694, "vdex": 27, "record": 7, "sha": True,
+                   "magic": True}
+        quarter = CLASSES // 4
+        parts = [classes[at:at + quarter] for at in range(0, CLASSES, quarter)]
+        OatFile("many", variant, {"dex_files": parts}, bodies).make(self.folder)
+        argv = self.resolve(str(self.folder / "many.odex"), "com.example.pkg17.Screen657.onEvent11")
+        yield from self.record(f"one of {CLASSES * METHODS:,} Java methods, {ABOVE}",
+                               milliseconds_above(argv, self.start, self.pairs), 10, "ms", argv=argv)

@@ -335,7 +335,10 @@ std::string type_text(const DexFile& dex, std::uint32_t type) {
 } // namespace
 
 void append_utf8(std::string_view modified, std::string& text) {
-  for (std::size_t at = 0; at < modified.size();) {
+  const auto is_ascii = [](char letter) { return static_cast<unsigned char>(letter) < 0x80; };
+  const auto ascii_end = std::ranges::find_if_not(modified, is_ascii);
+  text.append(modified.begin(), ascii_end);
+  for (auto at = static_cast<std::size_t>(ascii_end - modified.begin()); at < modified.size();) {
     const std::uint32_t high = unit_at(modified, at);
     const std::uint32_t low = is_high_surrogate(high) ? unit_at(modified, at + 3) : 0;
     if (is_low_surrogate(low)) {

@@ -401,20 +401,21 @@ namespace {
 std::uint64_t size_in_code_info(Bytes info) {
   constexpr std::uint64_t headers = 7;
   constexpr std::uint64_t max_inline = 11;
-  const auto bits = [&](std::uint64_t at, std::uint64_t count) {
+  // All fields begin and end between two nibbles.
+  const auto nibbles = [&](std::uint64_t at, std::uint64_t count) {
     std::uint64_t value = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
-      const auto byte = read_at<std::uint8_t>(info, (at + i) / 8).value_or(0);
-      value |= std::uint64_t{byte >> ((at + i) % 8) & 1U} << i;
+      const auto byte = read_at<std::uint8_t>(info, (at + i) / 2).value_or(0);
+      value |= std::uint64_t{byte >> ((at + i) % 2 * 4) & 0xfU} << (4 * i);
     }
     return value;
   };
-  const std::uint64_t flags = bits(0, 4);
-  const std::uint64_t size = bits(4, 4);
+  const std::uint64_t flags = nibbles(0, 1);
+  const std::uint64_t size = nibbles(1, 1);
   if (size <= max_inline) return size;
-  std::uint64_t at = headers * 4;
-  if (flags > max_inline) at += (flags - max_inline) * 8;
-  return bits(at, (size - max_inline) * 8);
+  std::uint64_t at = headers;
+  if (flags > max_inline) at += (flags - max_inline) * 2;
+  return nibbles(at, (size - max_inline) * 2);
 }
 
 } // namespace

@@ -244,12 +244,16 @@ void visit_by_name(const SymbolList& symbols, std::span<ListedLine> lines,
 }
 
 struct ListedMethod {
-  const art::Method* method = nullptr;
-  std::uint64_t size = 0; // bytes
+  elf::Symbol symbol; // without a name
   std::string signature;
   std::optional<std::string> source; // its name in the source, if it was renamed
 
   const std::string& shown() const { return source ? *source : signature; }
+  elf::Symbol named(std::string_view name) const {
+    elf::Symbol own = symbol;
+    own.name = name;
+    return own;
+  }
 };
 
 // Whether the method matches one of the patterns, or there are none. Removes patterns that match
@@ -271,17 +275,17 @@ void for_each_group(const MethodListing& listing, std::vector<std::string>& unma
   std::vector<ListedMethod> group;
   for (const art::Method& method : listing.oat.compiled()) {
     const bool continues = group.empty() || listing.filter.order != ListOrder::offset ||
-                           group.front().method->code == method.code;
+                           group.front().symbol.address == method.code;
     if (!continues) {
       visit(group);
       group.clear();
     }
-    const std::uint64_t size = listing.oat.code_size(method);
-    if (size < filter.min_size) continue;
+    const elf::Symbol symbol = art::method_symbol(listing.oat, method, {});
+    if (symbol.size < filter.min_size) continue;
     std::string text = to_string(listing.oat.signature(method));
     auto source = art::source_name(listing.oat, text);
     if (passes_patterns(source ? *source : text, filter.patterns, unmatched))
-      group.push_back({&method, size, std::move(text), std::move(source)});
+      group.push_back({symbol, std::move(text), std::move(source)});
   }
   visit(group);
 }
@@ -290,9 +294,10 @@ void for_each_group(const MethodListing& listing, std::vector<std::string>& unma
 void sort(std::vector<ListedMethod>& methods, const ListFilter& filter) {
   const auto order = filter.fold ? ListOrder::offset : filter.order;
   std::ranges::sort(methods, [order](const ListedMethod& a, const ListedMethod& b) {
-    if (order == ListOrder::size && a.size != b.size) return a.size > b.size;
+    if (order == ListOrder::size && a.symbol.size != b.symbol.size)
+      return a.symbol.size > b.symbol.size;
     if (order == ListOrder::name && a.shown() != b.shown()) return a.shown() < b.shown();
-    return std::tie(a.method->code, a.signature) < std::tie(b.method->code, b.signature);
+    return std::tie(a.symbol.address, a.signature) < std::tie(b.symbol.address, b.signature);
   });
 }
 
@@ -304,14 +309,14 @@ std::vector<Line> lines_of(std::span<const ListedMethod> methods, const ListFilt
   for (std::size_t begin = 0, end = 0; begin < methods.size(); begin = end) {
     end = begin + 1;
     while (filter.fold && end < methods.size() &&
-           methods[end].method->code == methods[begin].method->code)
+           methods[end].symbol.address == methods[begin].symbol.address)
       ++end;
     lines.push_back(methods.subspan(begin, end - begin));
   }
   if (!filter.fold || filter.order == ListOrder::offset) return lines;
   std::ranges::sort(lines, [&](const Line& a, const Line& b) {
-    if (filter.order == ListOrder::size && a.front().size != b.front().size)
-      return a.front().size > b.front().size;
+    if (filter.order == ListOrder::size && a.front().symbol.size != b.front().symbol.size)
+      return a.front().symbol.size > b.front().symbol.size;
     return a.front().shown() < b.front().shown();
   });
   return lines;
@@ -395,11 +400,11 @@ std::size_t for_each_method(const MethodListing& listing, std::vector<std::strin
     for (const Line& line : lines_of(methods, listing.filter)) {
       const ListedMethod& own = line.front();
       SymbolRecord record{&listing.image, listing.target, listing.real_path,
-                          art::method_symbol(listing.oat, *own.method, own.signature)};
+                          own.named(own.signature)};
       if (own.source) record.demangled = *own.source;
       folded.clear();
       for (const ListedMethod& other : line.subspan(1))
-        folded.push_back(art::method_symbol(listing.oat, *other.method, other.shown()));
+        folded.push_back(other.named(other.shown()));
       record.folded = folded;
       if (listing.filter.fold || listing.filter.aliases) aliases.fill(record, listing.filter.fold);
       visit(record);
