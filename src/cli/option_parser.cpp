@@ -308,11 +308,18 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
   Arguments result;
   const auto dashes = std::ranges::find(arguments, "--");
   if (dashes != arguments.end()) result.after_dashes.assign(dashes + 1, arguments.end());
-  // CLI11 would use the next argument as the value: "--output= FILE" must not overwrite FILE.
-  for (const std::string_view argument : std::ranges::subrange(arguments.begin(), dashes))
-    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1)
-      return fail(usage_error("option '" + std::string(argument.substr(0, argument.size() - 1)) +
-                              "' needs a value after '='"));
+  for (const std::string_view argument : std::ranges::subrange(arguments.begin(), dashes)) {
+    const auto equals = argument.find('=');
+    if (!argument.starts_with("--") || equals == std::string_view::npos) continue;
+    const std::string_view name = argument.substr(0, equals);
+    if (std::ranges::any_of(impl_->spec.options, [&](const OptionSpec& option) {
+          return option.value.empty() && has_name(option, name);
+        }))
+      return fail(usage_error(fmt::format("option '{}' takes no value", name)));
+    // CLI11 would use the next argument as the value: "--output= FILE" must not overwrite FILE.
+    if (equals + 1 == argument.size())
+      return fail(usage_error(fmt::format("option '{}' needs a value after '='", name)));
+  }
   const auto tail = find_trailing_positionals(arguments.begin(), dashes);
   auto options = impl_->with_default_values({arguments.begin(), tail});
   std::ranges::reverse(options); // CLI11 expects them in reverse order
