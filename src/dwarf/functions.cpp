@@ -71,6 +71,7 @@ public:
     if (!entry) return std::nullopt;
     info_.entry = {*entry};
     at_entry_ = point_.address.value == *entry;
+    is_passed_here_ = at_entry_;
     set_up_locations();
 
     const Die named = context_.with_attribute(function_, DW_AT_name);
@@ -79,7 +80,7 @@ public:
     info_.result = context_.types().type_of(function_);
     collect_parameters(function_, {});
     locate_by_convention();
-    collect_variables(function_, {}, 0);
+    collect_variables(function_, {}, 0, !at_entry_);
     return std::move(info_);
   }
 
@@ -178,10 +179,10 @@ private:
   }
 
   // An empty range at the entry is that of gcc's location views: the parameter as the caller has
-  // passed it, before the statements of the first instruction.
+  // passed it, before the statements of the first instruction. gdb does not know these.
   bool covers_point(const llvm::DWARFAddressRange& range) const {
     const std::uint64_t address = point_.address.value;
-    if (range.LowPC == range.HighPC) return at_entry_ && range.LowPC == address;
+    if (range.LowPC == range.HighPC) return is_passed_here_ && range.LowPC == address;
     return range.LowPC <= address && address < range.HighPC;
   }
 
@@ -250,8 +251,19 @@ private:
     return true;
   }
 
+  // In the order of the source: gcc gives the parameters of inlined functions in another one.
+  static std::vector<Die> in_order(const Die& scope) {
+    std::vector<Die> children(scope.begin(), scope.end());
+    if (scope.getTag() == DW_TAG_inlined_subroutine)
+      std::ranges::stable_sort(children, {}, [](const Die& child) {
+        const Die origin = child.getAttributeValueAsReferencedDie(DW_AT_abstract_origin);
+        return origin ? origin.getOffset() : child.getOffset();
+      });
+    return children;
+  }
+
   void collect_parameters(const Die& scope, const std::string& inlined_function) {
-    for (const Die& child : scope.children()) {
+    for (const Die& child : in_order(scope)) {
       if (child.getTag() == DW_TAG_unspecified_parameters && inlined_function.empty())
         info_.is_variadic = true;
       if (child.getTag() == DW_TAG_GNU_formal_parameter_pack &&
@@ -281,26 +293,26 @@ private:
   }
 
   // Variables of the blocks and inlined functions that cover the point, the innermost last.
-  void collect_variables(const Die& scope, const std::string& inlined_function, int depth) {
-    if (at_entry_ || depth > max_block_depth) return; // nothing is in scope at the entry
+  // `is_covered`: the scope does. The entry of an inlined call may be outside of all of them.
+  void collect_variables(const Die& scope, const std::string& inlined_function, int depth,
+                         bool is_covered) {
+    // At the entry nothing else is in scope.
+    if ((at_entry_ && !point_.is_inlined_entry) || depth > max_block_depth) return;
     for (const Die& child : scope.children()) {
-      switch (tag_of(child)) {
-      case DW_TAG_variable:
-        if (!add_variable(child, inlined_function)) return;
-        break;
-      case DW_TAG_lexical_block:
-        if (covers_point(child)) collect_variables(child, inlined_function, depth + 1);
-        break;
-      case DW_TAG_inlined_subroutine:
-        if (covers_point(child)) {
-          const std::string name(context_.name(child).value_or("inlined function"));
-          collect_parameters(child, name);
-          collect_variables(child, name, depth + 1);
-        }
-        break;
-      default:
-        break;
+      const std::uint16_t tag = tag_of(child);
+      if (tag == DW_TAG_variable && is_covered && !add_variable(child, inlined_function)) return;
+      if (tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) continue;
+      const bool covers = covers_point(child);
+      if (!covers && !point_.is_inlined_entry) continue;
+      if (tag == DW_TAG_lexical_block) {
+        collect_variables(child, inlined_function, depth + 1, covers);
+        continue;
       }
+      const std::string name(context_.name(child).value_or("inlined function"));
+      is_passed_here_ = entry_address(child, address_ranges(child)) == point_.address.value;
+      if (covers || is_passed_here_) collect_parameters(child, name);
+      is_passed_here_ = false;
+      collect_variables(child, name, depth + 1, covers);
     }
   }
 
@@ -427,6 +439,7 @@ private:
   const ArchInfo& arch_;
   const Passing passing_;
   bool at_entry_ = false;
+  bool is_passed_here_ = false; // whether what is read are parameters of what begins at the point
   bool has_read_frame_base_ = false;
   std::size_t ranges_left_ = max_scope_ranges;
   LocationContext where_;

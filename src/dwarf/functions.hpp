@@ -49,6 +49,9 @@ struct CodePoint {
   bool with_declaration = true;
   // Whether result_location and result_address are needed.
   bool with_result = true;
+  // Whether the point is meant as the entry of an inlined call: then its parameters are there also
+  // if its code does not contain the point (gcc), or begins where the function itself does.
+  bool is_inlined_entry = false;
 };
 
 // Describes the function whose code covers the point. Parameters are located at the point: at the

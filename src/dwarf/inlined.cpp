@@ -6,9 +6,11 @@
 #include "dwarf/line_table.hpp"
 #include "dwarf/name_index.hpp"
 #include "dwarf/positions.hpp"
+#include "dwarf/type_table.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <ranges>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -44,6 +46,16 @@ bool has_code(const Die& die) {
   return die.find({DW_AT_low_pc, DW_AT_ranges, DW_AT_entry_pc}).has_value();
 }
 
+// The linkage name, or the name with its scopes.
+std::string full_name(Context& context, const Die& function) {
+  using namespace llvm::dwarf;
+  for (const Attribute attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
+    if (const Die named = context.with_attribute(function, attribute))
+      return std::string(context.text(named, attribute).value_or(""));
+  const Die named = context.with_attribute(function, DW_AT_name);
+  return named ? context.types().qualified_name(named) : std::string();
+}
+
 // A requested function: nullopt for others.
 using Number = std::optional<std::size_t>;
 
@@ -71,6 +83,7 @@ private:
 
 // Finds DW_TAG_inlined_subroutine entries (DWARF 5, 3.3.8.2) by the name of the inlined function:
 //   inlined copy -> (abstract_origin) function -> (specification) declaration, which has the name.
+// gcc gives no linkage names to functions of one unit: these have their name with its scopes.
 // References may lead forwards, so they are followed at the end of the unit, and those into other
 // units when all are read.
 class InlinedScan {
@@ -85,8 +98,10 @@ public:
   void read_all() {
     walk_.for_each_unit([&](llvm::DWARFUnit& unit, llvm::DWARFUnit& entries) {
       begin_unit(entries);
-      walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t) {
-        if (tag == llvm::dwarf::DW_TAG_subprogram) return add_function(die);
+      walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t depth) {
+        while (!scopes_.empty() && scopes_.back().depth >= depth) scopes_.pop_back();
+        if (is_scope(tag)) scopes_.push_back({depth, *die.getDebugInfoEntry()});
+        if (tag == llvm::dwarf::DW_TAG_subprogram) return add_function(die, depth);
         if (tag == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die)) add_copy(die, unit);
         return true;
       });
@@ -127,12 +142,15 @@ private:
   }
 
   // Returns false if the work is used up.
-  bool add_function(const Die& die) {
+  bool add_function(const Die& die, std::size_t depth) {
     using namespace llvm::dwarf;
     for (const Attribute attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
       const auto value = die.find(attribute);
       if (!value) continue;
-      const auto number = number_named(die, attribute, *value);
+      const bool is_in_scope =
+          attribute == DW_AT_name && !scopes_.empty() && scopes_.back().depth + 1 == depth;
+      const auto number =
+          is_in_scope ? number_qualified(die, depth) : number_named(die, attribute, *value);
       if (!number) continue; // unreadable
       if (*number) functions_.emplace(EntryId{file_, die.getOffset()}, **number);
       return !is_used_up_;
@@ -156,6 +174,18 @@ private:
     const Number number = find_name_(*name);
     if (is_shared && !number) others_.add(value.getRawUValue());
     return number;
+  }
+
+  std::optional<Number> number_qualified(const Die& die, std::size_t depth) {
+    const auto own = context_.text(die, llvm::dwarf::DW_AT_name);
+    if (!own) return std::nullopt;
+    std::string name(*own);
+    for (const Scope& scope : scopes_ | std::views::reverse) {
+      if (scope.depth != --depth) break; // of the function that a local class is in
+      context_.types().add_scope(Die(die.getDwarfUnit(), &scope.entry), name);
+    }
+    is_used_up_ = !walk_.take_name(name);
+    return is_used_up_ ? Number() : find_name_(*names_.insert(std::move(name)).first);
   }
 
   // A copy without code belongs to the abstract instance of another function.
@@ -186,8 +216,8 @@ private:
     leads_outside_ = true;
     const EntryId id{&other.getDwarfUnit()->getContext(), other.getOffset()};
     if (!alternates_.insert(id).second) return id;
-    if (const auto name = context_.linkage_name(other))
-      if (const auto number = find_name_(*name)) functions_.emplace(id, *number);
+    if (const auto number = find_name_(*names_.insert(full_name(context_, other)).first))
+      functions_.emplace(id, *number);
     return id;
   }
 
@@ -210,8 +240,14 @@ private:
   std::unordered_map<EntryId, EntryId, EntryIdHash> named_by_;      // functions without a name
   std::unordered_set<EntryId, EntryIdHash> alternates_; // known entries of the alternate file
   std::vector<InlinedCopy> copies_;
+  std::unordered_set<std::string> names_; // with scopes
 
   // Of the unit that is read.
+  struct Scope {
+    std::size_t depth = 0;
+    llvm::DWARFDebugInfoEntry entry;
+  };
+  std::vector<Scope> scopes_; // that the entry is in, the innermost last
   const llvm::DWARFContext* file_ = nullptr;
   std::uint64_t unit_begin_ = 0;
   std::uint64_t unit_end_ = 0;
@@ -255,7 +291,7 @@ std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& cop
   return InlinedInstance{.entry = {*entry},
                          .end = {part == ranges.end() ? *entry : part->HighPC},
                          .is_entry_known = is_told && part != ranges.end(),
-                         .caller = std::string(context.linkage_name(chain.back()).value_or("")),
+                         .caller = full_name(context, chain.back()),
                          .call_file = std::move(call.file),
                          .call_line = call.line};
 }

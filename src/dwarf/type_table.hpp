@@ -16,6 +16,9 @@ constexpr int max_type_depth = 64; // pointers to pointers, typedefs of typedefs
 constexpr std::size_t max_type_name = std::size_t{64} << 10;
 constexpr std::size_t max_type_names = std::size_t{256} << 20;
 
+// Whether entries of this kind are part of qualified names: namespaces and types.
+bool is_scope(std::uint16_t tag);
+
 class TypeTable {
 public:
   explicit TypeTable(Context& context);
@@ -33,7 +36,10 @@ public:
   const Type* read_target(const Type& type);
   const Type* read_row(const Type& type);
   bool needs_code_to_copy(const Type& type);
-  std::string qualified_name(const Die& die); // with its namespaces and classes
+  // The name with its namespaces and classes. The entry must have parents.
+  std::string qualified_name(const Die& die);
+  // Puts the name of a namespace or class before the qualified name of what it contains.
+  void add_scope(const Die& scope, std::string& name);
 
 private:
   using Key = std::pair<const llvm::DWARFUnit*, std::uint64_t>;

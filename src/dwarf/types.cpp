@@ -359,38 +359,47 @@ const Type* TypeTable::read_row(const Type& type) {
   return &row;
 }
 
+namespace {
+
+// What qualified names have for a scope without a name; nullopt if the tag is not that of a scope.
+std::optional<std::string_view> unnamed_scope(std::uint16_t tag) {
+  switch (tag) {
+  case DW_TAG_namespace:
+  case DW_TAG_module:
+    return "(anonymous namespace)";
+  case DW_TAG_structure_type:
+  case DW_TAG_class_type:
+    return "(anonymous struct)";
+  case DW_TAG_union_type:
+    return "(anonymous union)";
+  case DW_TAG_enumeration_type:
+    return "(anonymous enum)";
+  case DW_TAG_typedef:
+    return "";
+  default: // the unit, or the function of a local type
+    return std::nullopt;
+  }
+}
+
+} // namespace
+
+bool is_scope(std::uint16_t tag) { return unnamed_scope(tag).has_value(); }
+
 std::string TypeTable::qualified_name(const Die& die) {
   std::string full;
   int scopes = 0;
   for (Die scope = die; scope && scopes < max_type_depth; scope = scope.getParent(), ++scopes) {
-    std::string_view unnamed;
-    switch (tag_of(scope)) {
-    case DW_TAG_namespace:
-    case DW_TAG_module:
-      unnamed = "(anonymous namespace)";
-      break;
-    case DW_TAG_structure_type:
-    case DW_TAG_class_type:
-      unnamed = "(anonymous struct)";
-      break;
-    case DW_TAG_union_type:
-      unnamed = "(anonymous union)";
-      break;
-    case DW_TAG_enumeration_type:
-      unnamed = "(anonymous enum)";
-      break;
-    case DW_TAG_typedef:
-      break;
-    default: // the unit, or the function of a local type
-      if (scope == die) break;
-      return full;
-    }
-    std::string_view part = context_.text(scope, DW_AT_name).value_or(unnamed);
-    if (full.size() >= max_type_name) return full;
-    part = part.substr(0, max_type_name);
-    full = full.empty() ? std::string(part) : fmt::format("{}::{}", part, full);
+    if (scope != die && !is_scope(tag_of(scope))) break;
+    add_scope(scope, full);
   }
   return full;
+}
+
+void TypeTable::add_scope(const Die& scope, std::string& name) {
+  if (name.size() >= max_type_name) return;
+  const auto unnamed = unnamed_scope(tag_of(scope)).value_or("");
+  const auto part = context_.text(scope, DW_AT_name).value_or(unnamed).substr(0, max_type_name);
+  name = name.empty() ? std::string(part) : fmt::format("{}::{}", part, name);
 }
 
 const Type* TypeTable::read_target(const Type& type) {

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
+#include <iterator>
 #include <set>
 #include <tuple>
 
@@ -22,6 +24,35 @@ std::string_view last_identifier(std::string_view name) {
   return scope == std::string_view::npos ? name : name.substr(scope + 2);
 }
 
+// How a function's name agrees with the written one.
+enum class Agreement : std::uint8_t {
+  none,
+  unqualified, // but for the scopes that the function is in
+  exact,       // with all scopes; parameters may be left out
+};
+
+Agreement compare_names(std::string_view written, std::string_view name) {
+  const auto begins_at = [&](std::size_t at) {
+    const std::string_view rest = name.substr(at);
+    return rest == written ||
+           (rest.starts_with(written) && rest.substr(written.size()).starts_with('('));
+  };
+  if (begins_at(0)) return Agreement::exact;
+  constexpr std::string_view unnamed = "(anonymous namespace)";
+  int depth = 0; // of template arguments
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    if (name.substr(at).starts_with(unnamed)) {
+      at += unnamed.size() - 1;
+      continue;
+    }
+    if (name[at] == '(') break; // parameters
+    depth += name[at] == '<' ? 1 : name[at] == '>' ? -1 : 0;
+    if (depth == 0 && name.substr(at).starts_with("::") && begins_at(at + 2))
+      return Agreement::unqualified;
+  }
+  return Agreement::none;
+}
+
 // Finds functions by raw names, those of the points that were found, or else by the written name.
 class InlinedMatch {
 public:
@@ -34,22 +65,22 @@ public:
       if (!point.symbol || point.kind == SymbolKind::plt) continue;
       const auto clone = parse_clone_name(*point.symbol);
       raw_names_.emplace(clone ? clone->base : std::string_view(*point.symbol));
+      // A function of one unit has no linkage name there, and its parameters are not compared.
+      if (query.function.name.contains('(')) continue;
+      if (auto parts = demangle_parts(*point.symbol)) raw_names_.insert(std::move(parts->name));
     }
   }
 
   bool operator()(std::string_view raw) const {
     if (raw_names_.contains(raw)) return true;
     const std::string_view name = query_.function.name;
-    if (raw == name) return true;
     if (!is_pattern_ &&
         (!raw_names_.empty() || (!is_special_ && !raw.contains(last_identifier(name)))))
       return false;
     const auto demangled = query_.demangler.whole(raw);
     if (is_pattern_)
       return matches_pattern(name, raw) || (demangled && matches_pattern(name, *demangled));
-    if (!demangled) return false;
-    const std::string_view text = *demangled;
-    return text == name || (text.starts_with(name) && text.substr(name.size()).starts_with('('));
+    return compare_names(name, demangled ? *demangled : raw) != Agreement::none;
   }
 
 private:
@@ -94,13 +125,55 @@ std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFuncti
   return points;
 }
 
-Error only_inlined(const Query& query, std::span<const dwarf::InlinedFunction> functions) {
+using Functions = std::vector<dwarf::InlinedFunction>;
+
+std::string whole_name(const Query& query, const dwarf::InlinedFunction& function) {
+  return demangled_name(query, function.name).value_or(function.name);
+}
+
+Error only_inlined(const Query& query, const Functions& functions) {
   std::size_t places = 0;
   for (const dwarf::InlinedFunction& function : functions) places += function.instances.size();
+  const std::string whole = whole_name(query, functions.front());
+  const bool is_end = compare_names(query.function.name, whole) == Agreement::unqualified;
   return Error{ErrorKind::not_found,
                fmt::format("{}: the function '{}' exists only inlined, at {}", query.subject(),
-                           query.function.name, counted(places, "place", "places"))}
+                           is_end ? whole : query.function.name,
+                           counted(places, "place", "places"))}
       .hint("probe these places with: --inlined");
+}
+
+// Finds functions for a name that no symbol has: those with exactly this name, or else those whose
+// scopes it leaves out. If the latter are several, the error names them.
+Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& debug) {
+  auto functions = dwarf::find_inlined(debug, InlinedMatch(query, {}));
+  if (!functions || is_name_pattern(query.function.name)) return functions;
+  const auto is_exact = [&](const dwarf::InlinedFunction& function) {
+    return compare_names(query.function.name, whole_name(query, function)) == Agreement::exact;
+  };
+  if (std::ranges::any_of(*functions, is_exact)) std::erase_if(*functions, std::not_fn(is_exact));
+  std::set<std::string> names;
+  for (const dwarf::InlinedFunction& function : *functions)
+    names.insert(whole_name(query, function));
+  if (names.size() < 2 || is_exact(functions->front())) return functions;
+  constexpr std::size_t max_named = 8;
+  std::vector<std::string> first(
+      names.begin(),
+      std::next(names.begin(), static_cast<std::ptrdiff_t>(std::min(names.size(), max_named))));
+  if (names.size() > max_named) first.push_back(fmt::format("{} more", names.size() - max_named));
+  return fail(Error{ErrorKind::ambiguous,
+                    fmt::format("{}: '{}' is ambiguous, {} inlined functions have this name in "
+                                "different scopes",
+                                query.subject(), query.function.name, names.size())}
+                  .hint("write the whole name of one: " + joined(first)));
+}
+
+void warn_about_scope(const Query& query, std::span<ProbePoint> points) {
+  for (ProbePoint& point : points)
+    if (compare_names(query.function.name, point.demangled.value_or(*point.symbol)) ==
+        Agreement::unqualified)
+      point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name,
+                                           point.demangled.value_or(*point.symbol)));
 }
 
 } // namespace
@@ -113,9 +186,11 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
   const bool suggests = query.options.suggest && !query.distance;
   if (query.options.inlined ? !points && !is_missing : !is_missing || !suggests) return points;
   const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
-  const auto functions =
-      opened ? dwarf::find_inlined(*opened, InlinedMatch(query, points)) : fail(opened.error());
+  const auto functions = !opened  ? Result<Functions>(fail(opened.error()))
+                         : points ? dwarf::find_inlined(*opened, InlinedMatch(query, points))
+                                  : find_only_inlined(query, *opened);
   if (!functions) {
+    if (functions.error().kind == ErrorKind::ambiguous) return fail(functions.error());
     if (query.options.inlined && points && !points->empty())
       points->front().warnings.push_back(fmt::format("{}: inlined functions are not known: {}",
                                                      query.subject(), functions.error().message));
@@ -127,6 +202,7 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
   for (const dwarf::InlinedFunction& function : *functions)
     std::ranges::move(points_of(query, function), std::back_inserter(all));
   if (all.empty()) return points;
+  if (is_missing && !is_name_pattern(query.function.name)) warn_about_scope(query, all);
   std::ranges::sort(all, {}, [](const ProbePoint& point) {
     return std::tuple(point.address, point.inlined_into != nullptr,
                       std::string_view(*point.symbol));
@@ -138,8 +214,13 @@ std::optional<Error> only_inlined_error(const Query& query) {
   if (query.debug_info == nullptr || query.function.plus) return std::nullopt;
   const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
   if (!opened) return std::nullopt;
-  const auto functions = dwarf::find_inlined(*opened, InlinedMatch(query, {}));
-  if (!functions || functions->empty()) return std::nullopt;
+  auto functions = dwarf::find_inlined(*opened, InlinedMatch(query, {}));
+  if (!functions) return std::nullopt;
+  // Symbols whose names leave out as much are preferred.
+  std::erase_if(*functions, [&](const dwarf::InlinedFunction& function) {
+    return compare_names(query.function.name, whole_name(query, function)) != Agreement::exact;
+  });
+  if (functions->empty()) return std::nullopt;
   return only_inlined(query, *functions);
 }
 

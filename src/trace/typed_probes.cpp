@@ -164,6 +164,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   dwarf::CodePoint code = make_code_point(point, file.frames ? &*file.frames : nullptr);
   code.with_declaration = false;
   code.with_result = moments_.exit;
+  code.is_inlined_entry = point.inlined_into != nullptr;
   const auto described = dwarf::describe_function(*file.debug, code);
   if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "none covers this code"});
   const dwarf::FunctionInfo& info = *described;

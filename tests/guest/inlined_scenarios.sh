@@ -7,6 +7,7 @@
 inlined_scenarios() {
   scenario 'places of inlined functions are hit as often as the functions are called' counts_inlined
   scenario 'an event says into which function and line its function is inlined' says_inlined_into
+  scenario 'parameters of inlined functions have their values, in the order of the source' shows_inlined_parameters
   scenario '--lines shows inlined functions as frames, with their lines' shows_lines
   scenario '--lines says that no file has debug information' says_that_no_lines_are_known
   scenario '--lines with --stack=fp and --count' counts_by_stack_with_lines
@@ -51,12 +52,18 @@ says_inlined_into() {
     "$(records event | head -n 1)"
 }
 
+# At the first instruction of the copy, where gcc gives them ranges without a length.
+shows_inlined_parameters() {
+  run_inlined --inlined "$FIXTURES/inlined-calls" halves
+  expect_match 'event' 'halves \(inlined into swapped at inlined_calls\.c:63\).high=700, low=7$' "$(cat out)"
+}
+
 shows_lines() {
   run_inlined --inlined --stack --lines "$FIXTURES/inlined-calls" tiny
   line_of() { sed -n "$1p" out; }
   expect_match 'the innermost frame' '#0 tiny \[inlined\] \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:15$' "$(line_of 2)"
   expect_match 'the caller' '#1 outer\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:43$' "$(line_of 3)"
-  expect_match 'the outermost' '#2 main\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:62$' "$(line_of 4)"
+  expect_match 'the outermost' '#2 main\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:69$' "$(line_of 4)"
   # Of the second call, which is in step.
   expect_match 'three in one place' '#1 step \[inlined\] .* at inlined_calls\.c:23$' "$(grep -m 1 '#1 step' out)"
   run_inlined --stack "$FIXTURES/inlined-calls" other
