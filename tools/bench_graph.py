@@ -78,7 +78,7 @@ class Bench:
         return int(self.time_file.read_text()) / (calls or self.calls)
 
     def alone(self, program):
-        run(self.command(program))
+        run(self.command(program), cwd=self.folder)  # one with -pg leaves gmon.out
         return self.nanoseconds()
 
     def added(self, program, calls=None):
@@ -100,7 +100,7 @@ class Bench:
 
     def tool_uftrace(self):
         data = self.folder / "data"
-        said = run(["uftrace", "record", "-d", data, *self.command(self.instrumented)])
+        said = run(["uftrace", "record", "-d", data, *self.command(self.instrumented)], cwd=self.folder)
         lost = re.search(r"(\d+) records? (?:were )?lost|LOST (\d+)", said.stdout + said.stderr)
         return self.added(self.instrumented), lost[0] if lost else "instrumented, started by it"
 
