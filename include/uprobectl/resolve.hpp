@@ -107,27 +107,36 @@ struct SourceLine {
   std::optional<std::string> inlined; // the inlined function whose copy has the place, demangled
 };
 
+// A place and its names, which are the same in each file of one build.
+struct NamedPlace {
+  std::string request;    // FUNCTION as typed
+  VirtualAddress address; // as symbol tables have it
+
+  std::optional<std::string> symbol = {}; // raw name; nullopt if no symbol covers a number
+  std::uint64_t symbol_offset = 0;
+  std::optional<std::string> demangled = {}; // only if it differs from symbol
+  std::optional<std::string> version = {};
+  std::optional<bool> default_version = {}; // only if version is known
+  std::optional<std::uint64_t> size = {};   // st_size, if there is a symbol
+  std::optional<SymbolKind> kind = {};
+  std::optional<elf::Table> table = {}; // nullopt for numbers
+
+  // For an inlined instance of the function `symbol`; otherwise null.
+  std::shared_ptr<const InlinedInto> inlined_into = {};
+  std::shared_ptr<const SourceLine> source = {}; // null unless a source line was requested
+};
+
 // A place in a file where a probe can be attached.
-struct ProbePoint {
+struct ProbePoint : NamedPlace {
   std::shared_ptr<const ProbedBinary> binary; // never null
-  std::string request;                        // FUNCTION as typed
 
   // The offset to pass to the kernel. nullopt for a library that is compressed in its archive
   // (TargetOptions::extracted): it can be probed only in the installed file, at image_offset.
   std::optional<FileOffset> offset;
   ImageOffset image_offset;       // inside the ELF image
-  VirtualAddress address;         // as symbol tables have it
   VirtualAddress segment_address; // p_vaddr of the PT_LOAD that contains address
   ImageOffset segment_offset;     // its p_offset
 
-  std::optional<std::string> symbol; // raw name; nullopt if no symbol covers a number
-  std::uint64_t symbol_offset = 0;
-  std::optional<std::string> demangled; // only if it differs from symbol
-  std::optional<std::string> version;
-  std::optional<bool> default_version; // only if version is known
-  std::optional<std::uint64_t> size;   // st_size, if there is a symbol
-  std::optional<SymbolKind> kind;
-  std::optional<elf::Table> table; // nullopt for numbers
   // Raw names of the other symbols at the symbol's address, if ResolveOptions::aliases.
   std::optional<std::vector<std::string>> aliases;
   // As instruction_text() in insn.hpp returns it, if ResolveOptions::instructions.
@@ -138,10 +147,6 @@ struct ProbePoint {
   // The OAT method that contains the place, if ResolveOptions::to_probe. Null if methods with
   // different parameters share the code.
   std::shared_ptr<const JavaMethod> java;
-
-  // For an inlined instance of the function `symbol`; otherwise null.
-  std::shared_ptr<const InlinedInto> inlined_into;
-  std::shared_ptr<const SourceLine> source; // null unless a source line was requested
 
   // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;

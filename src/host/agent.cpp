@@ -217,7 +217,7 @@ void Agent::run_child(const RunRequest& request, UniqueFd socket, UniqueFd out, 
   ::prctl(PR_SET_PDEATHSIG, SIGTERM); // if the agent is killed
   ::setpgid(0, 0);                    // a signal reaches the traced command, too
   const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (::dup2(nothing.get(), STDIN_FILENO) < 0 || ::dup2(out.get(), STDOUT_FILENO) < 0 ||
+  if (!nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 || ::dup2(out.get(), STDOUT_FILENO) < 0 ||
       ::dup2(err.get(), STDERR_FILENO) < 0)
     ::_exit(failed_status);
   out.reset();

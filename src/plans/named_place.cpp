@@ -8,21 +8,6 @@
 
 namespace uprobectl {
 
-NamedPlace to_named_place(const ProbePoint& point) {
-  return {.request = point.request,
-          .address = point.address,
-          .symbol = point.symbol,
-          .symbol_offset = point.symbol_offset,
-          .demangled = point.demangled,
-          .version = point.version,
-          .default_version = point.default_version,
-          .size = point.size,
-          .kind = point.kind,
-          .table = point.table,
-          .inlined_into = point.inlined_into,
-          .source = point.source};
-}
-
 Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
                               const elf::Image& image, const NamedPlace& place,
                               const ResolveOptions& options) {
@@ -35,16 +20,7 @@ Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
   const Query query{binary, function, image, demangler, options};
   auto point = point_at(query, place.address);
   if (!point) return point;
-  point->symbol = place.symbol;
-  point->symbol_offset = place.symbol_offset;
-  point->demangled = place.demangled;
-  point->version = place.version;
-  point->default_version = place.default_version;
-  point->size = place.size;
-  point->kind = place.kind;
-  point->table = place.table;
-  point->inlined_into = place.inlined_into;
-  point->source = place.source;
+  static_cast<NamedPlace&>(*point) = place;
   // The symbol of an inlined instance is not the one that covers it.
   if (point->symbol && !point->inlined_into) {
     const VirtualAddress start{place.address.value - place.symbol_offset};

@@ -448,8 +448,8 @@ private:
       add_array(type);
     } else if (take("->")) {
       type.declarator += "->";
-    } else if (is_user() && peek() == '?') {
-      fail(); // a pattern
+    } else if (at_end() || (is_user() && peek() == '?')) {
+      fail(); // nothing after "::", or a pattern
     } else {
       type.declarator += text_[at_++];
     }

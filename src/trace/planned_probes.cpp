@@ -65,7 +65,7 @@ private:
                       .hint("the device compiles it itself: resolve it there, without --plan"));
     File& file = open(point.binary);
     if (!file.image) return fail(file.image.error());
-    PlannedProbe planned{.place = to_named_place(point)};
+    PlannedProbe planned{.place = static_cast<const NamedPlace&>(point)};
     const bool at_exits = std::ranges::any_of(
         probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });
     if (at_exits) {

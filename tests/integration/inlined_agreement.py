@@ -151,18 +151,51 @@ def compile_program(folder, compiler, options):
     return program
 
 
-def shown_by_dwarfdump(path):
-    """Name -> how many inlined copies with code llvm-dwarfdump shows."""
+SCOPES = {"DW_TAG_namespace": "(anonymous namespace)", "DW_TAG_structure_type": "(anonymous struct)",
+          "DW_TAG_class_type": "(anonymous struct)", "DW_TAG_union_type": "(anonymous union)"}
+
+
+class Entry:
+    def __init__(self, text, parent):
+        self.tag, self.parent = re.search(r"DW_TAG_\w+", text)[0], parent
+        self.has_code = re.search(r"DW_AT_(low_pc|ranges|entry_pc)", text) is not None
+        self.names = {key: name for key, name in re.findall(r'DW_AT_(name|linkage_name)\s*\("([^"]*)"\)', text)}
+        self.references = {key: int(offset, 16) for key, offset in re.findall(
+            r"DW_AT_(abstract_origin|specification)\s*\((0x[0-9a-f]+)", text)}
+
+
+def entries_of(path):
+    """Entries by offset, as llvm-dwarfdump shows them; the indentation says which are inside others."""
     text = subprocess.run(["llvm-dwarfdump-19", "--debug-info", path], capture_output=True, text=True,
                           check=True).stdout
-    result = Counter()
-    for entry in re.split(r"\n\s*\n", text):
-        if "DW_TAG_inlined_subroutine" not in entry or not re.search(
-                r"DW_AT_(low_pc|ranges|entry_pc)", entry):
+    entries, around = {}, []
+    for block in re.split(r"\n\s*\n", text):
+        if not (start := re.match(r"\s*(0x[0-9a-f]+):( +)DW_TAG_", block)):
             continue
-        if origin := re.search(r'DW_AT_abstract_origin\s*\(0x[0-9a-f]+ "([^"]+)"\)', entry):
-            result[origin[1]] += 1
-    return result
+        around = [(indent, entry) for indent, entry in around if indent < len(start[2])]
+        entry = Entry(block, around[-1][1] if around else None)
+        entries[int(start[1], 16)] = entry
+        around.append((len(start[2]), entry))
+    return entries
+
+
+def full_name(entries, entry):
+    """The linkage name, else the name with the namespaces and classes around it."""
+    while "linkage_name" not in entry.names and (others := list(entry.references.values())):
+        entry = entries[others[0]]
+    if "linkage_name" in entry.names:
+        return entry.names["linkage_name"]
+    name, scope = entry.names.get("name"), entry.parent
+    while name and scope and scope.tag in SCOPES:
+        name, scope = f"{scope.names.get('name', SCOPES[scope.tag])}::{name}", scope.parent
+    return name
+
+
+def shown_by_dwarfdump(path):
+    """Name -> how many inlined copies with code llvm-dwarfdump shows."""
+    entries = entries_of(path)
+    return Counter(filter(None, (full_name(entries, entry) for entry in entries.values()
+                                 if entry.tag == "DW_TAG_inlined_subroutine" and entry.has_code)))
 
 
 def main():

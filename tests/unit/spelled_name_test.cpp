@@ -376,7 +376,9 @@ TEST_CASE("patterns, versions and malformed names have no other spelling") {
                                       "*.Add",
                                       "f(int) override",
                                       "f(*int)",
-                                      "f(*Item*)"})
+                                      "f(*Item*)",
+                                      "f(^::",
+                                      "f(^::)"})
     CHECK_FALSE(is_name(text));
   CHECK(SpelledName::parse("f(char*)")->has_parameters());
   CHECK_FALSE(SpelledName::parse("ns::f")->has_parameters());
