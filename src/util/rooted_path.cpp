@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "util/rooted_path.hpp"
 
-#include "util/made_inputs.hpp"
 #include "util/user_files.hpp"
 
 #include <algorithm>
@@ -210,8 +209,8 @@ Result<UniqueFd> open_path(const std::string& path) {
 
 std::expected<struct stat, int> stat_path(const std::string& path) {
   struct stat status{};
-  if (is_download(path) && workstation_with(path) != nullptr) {
-    const UniqueFd fd = open_user_file(path, O_RDONLY | O_CLOEXEC);
+  if (Workstation* const there = workstation_with(path)) {
+    const UniqueFd fd = there->open(path, O_RDONLY | O_CLOEXEC, 0);
     if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(errno);
     return status;
   }
