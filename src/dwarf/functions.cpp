@@ -207,15 +207,27 @@ private:
     return unreadable(optimized_out);
   }
 
-  // Compilers leave out the last pieces if the program does not have them.
-  static void add_missing_end(Location& location, const Type& type) {
+  // Compilers leave out the last pieces if the program does not have them. Go 1.19 writes the first
+  // word of an interface twice. Other locations that are larger than the value are not believed.
+  void fit_to_type(Location& location, const Type& type) const {
     std::uint64_t described = 0;
     for (const Piece& piece : location.pieces) {
       if (piece.size == 0) return;
       described += piece.size;
     }
-    if (described == 0 || described >= type.size() || type.size() - described > UINT32_MAX) return;
-    location.pieces.push_back({.size = static_cast<std::uint32_t>(type.size() - described)});
+    if (described == 0 || described == type.size()) return;
+    if (described < type.size()) {
+      if (type.size() - described > UINT32_MAX) return;
+      location.pieces.push_back({.size = static_cast<std::uint32_t>(type.size() - described)});
+      return;
+    }
+    const bool repeats = passing_ == Passing::unknown && location.pieces.size() > 1 &&
+                         location.pieces[0] == location.pieces[1] &&
+                         described - location.pieces[0].size == type.size();
+    if (repeats)
+      location.pieces.erase(location.pieces.begin());
+    else
+      location = unreadable("its location is larger than its type");
   }
 
   bool add_variable(const Die& die, const std::string& inlined_function,
@@ -228,7 +240,7 @@ private:
     variable.name = context_.name(die).value_or(other_name);
     variable.type = context_.types().type_of(die);
     variable.location = locate_variable(die);
-    add_missing_end(variable.location, *variable.type);
+    fit_to_type(variable.location, *variable.type);
     variable.is_parameter = die.getTag() == DW_TAG_formal_parameter;
     const Die artificial = context_.with_attribute(die, DW_AT_artificial);
     variable.is_artificial = artificial && is_set(artificial, DW_AT_artificial);

@@ -308,7 +308,7 @@ shows_optimized_rust_types() {
 shows_go_types() {
   [ -e "$FIXTURES/types/types-go" ] || skip 'no Go compiler was there when the fixtures were built'
   attach_to types-go "$FIXTURES/types/types-go" main.numbers main.texts main.slices main.pointers main.failures \
-    main.total
+    main.passed main.total
   expect_equal 'numbers' 'main.numbers(a=-1, b=65535, c=-100000, d=9223372036854775808, e=true)' \
     "$(shown main.numbers)"
   expect_equal 'texts' 'main.texts(short="a string", empty="")' "$(shown main.texts)"
@@ -316,6 +316,9 @@ shows_go_types() {
   expect_match 'pointers' '^main\.pointers\(item=0x[0-9a-f]+, point=\{X=7, Y=-8\}\)$' "$(shown main.pointers)"
   expect_match 'errors' '^main\.failures\(none=nil, some=\{tab=0x[0-9a-f]+, data=0x[0-9a-f]+\}\)$' \
     "$(shown main.failures)"
+  expect_match 'an error that is passed on' '^main\.passed\(items=\[\], err=\{tab=0x[0-9a-f]+, data=0x[0-9a-f]+\}\)$' \
+    "$(shown main.passed)"
+  ! shown main.passed | grep -E 'tab=(0x[0-9a-f]+), data=\1\}' || fail 'the first word is shown twice'
   expect_equal 'a slice' 'main.total(sizes=[20, 22])' "$(shown main.total)"
   attach_to types-go --args 'item.Name, item.Sizes[1], point.Y' "$FIXTURES/types/types-go" main.pointers
   expect_match 'members' 'item\.Name="box", item\.Sizes\[1\]=5, point\.Y=-8$' "$(cat out)"
