@@ -80,10 +80,12 @@ public:
   // 65536, and for_each() does not depend on it.
   std::uint64_t entry_count() const { return entry_count_; }
 
+  // Returns where the central directory begins.
+  std::uint64_t directory_offset() const;
+
 private:
   Archive() = default;
 
-  std::uint64_t directory_offset() const;
   Result<bool> contains(const ArchiveEntry& entry, FileOffset offset) const;
 
   Bytes bytes_;

@@ -302,6 +302,10 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
 ExitCode attach(const OptionParser& parser, const AttachOptions& options,
                 const CommonOptions& common, const AttachRequest& request,
                 std::vector<std::string> kept = {}) {
+  if (request.capture.raw_stacks && !options.save)
+    return finish_with(
+        parser.usage_error("--unwind-on host needs --save, whose file report reads, or --adb"),
+        common);
   auto opened = SavedOutput::open(parser, common, {.instruction = options.instruction},
                                   options.save, make_question(request));
   if (!opened) return finish_with(opened.error(), common);

@@ -338,6 +338,7 @@ public:
     request_.capture.count_stacks = counted;
     request_.capture.stack = counted ? StackWalk::none : walk;
     request_.capture.source_lines = options_.source_lines;
+    request_.capture.raw_stacks = options_.unwind_on == "host";
     request_.stacks.save_dir = options_.kept;
     if (options_.view) request_.stacks.view = parse_view(*options_.view);
     request_.stacks.weight = options_.weight;
@@ -446,6 +447,7 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--call-graph", options.call_graph);
   parser.bind("--stack-size", options.size, stack_size_reader("--stack-size"));
   parser.bind("--keep-stacks", options.kept);
+  parser.bind("--unwind-on", options.unwind_on);
   parser.bind("--folded", options.folded);
   parser.bind("--flamegraph", options.flame_graph);
   parser.bind("--flamegraph-view", options.view);

@@ -67,6 +67,7 @@ struct StackOptions {
   std::optional<std::string> flame_graph;
   std::optional<std::string> view; // of the flame graph
   std::optional<std::string> weight;
+  std::optional<std::string> unwind_on;
   bool source_lines = false;
   bool caller = false;
 };

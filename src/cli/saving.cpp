@@ -53,7 +53,12 @@ saved::RunQuestion make_question(const AttachRequest& request) {
           .graph = make_graph_question(request),
           .value_unit = value_unit(request),
           .view = request.stacks.view,
-          .sends_latencies = request.aggregates.histograms && capture.measure_latency};
+          .sends_latencies = request.aggregates.histograms && capture.measure_latency,
+          .raw_stacks =
+              capture.raw_stacks
+                  ? std::optional(saved::RawStackQuestion{.stack_bytes = capture.stack_bytes,
+                                                          .source_lines = capture.source_lines})
+                  : std::nullopt};
 }
 
 saved::RunQuestion make_task_question(std::string title) {

@@ -272,6 +272,25 @@ std::vector<AddressRange> code_sections_named(const Layout& layout,
   });
 }
 
+std::vector<SectionExtent> sections_of(const Layout& layout) {
+  return with_headers(layout, [&](const auto& headers) {
+    std::vector<SectionExtent> all;
+    const auto strings = headers.names();
+    for (const auto& section : headers.real()) {
+      SectionExtent& extent = all.emplace_back();
+      if (strings && section.sh_name < strings->size()) {
+        const std::string_view name = as_text(*strings).substr(section.sh_name);
+        extent.name = name.substr(0, name.find('\0'));
+      }
+      extent.offset = section.sh_offset;
+      extent.size = section.sh_type == raw::SHT_NOBITS ? 0 : std::uint64_t{section.sh_size};
+      extent.is_loaded = (section.sh_flags & raw::SHF_ALLOC) != 0;
+      extent.is_code = (section.sh_flags & raw::SHF_EXECINSTR) != 0;
+    }
+    return all;
+  });
+}
+
 bool has_code_without_bytes(const Layout& layout) {
   constexpr std::uint64_t loaded_code = raw::SHF_ALLOC | raw::SHF_EXECINSTR;
   return with_headers(layout, [&](const auto& headers) {

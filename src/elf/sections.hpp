@@ -58,6 +58,17 @@ std::optional<std::uint64_t> section_symbol_count(const Layout& layout, VirtualA
 std::vector<AddressRange> code_sections_named(const Layout& layout,
                                               std::span<const std::string_view> names);
 
+// A section header.
+struct SectionExtent {
+  std::string_view name;
+  std::uint64_t offset = 0; // in the image
+  std::uint64_t size = 0;   // bytes in the image; 0 for SHT_NOBITS
+  bool is_loaded = false;   // SHF_ALLOC
+  bool is_code = false;     // SHF_EXECINSTR
+};
+// Returns all sections. Empty if the section headers are not in the file.
+std::vector<SectionExtent> sections_of(const Layout& layout);
+
 // Whether a code section is SHT_NOBITS, as in debug files.
 bool has_code_without_bytes(const Layout& layout);
 

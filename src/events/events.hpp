@@ -86,6 +86,8 @@ struct Event {
   std::shared_ptr<const UserRecord> record; // EventKind::record
   // If requested. Borrowed; valid only while the event is being reported.
   const unwind::Stack* stack = nullptr;
+  // Its stack is not unwound: only the copy of the run has it.
+  bool has_raw_stack = false;
   // The frame that called the function, if requested and known. Borrowed as `stack`.
   const unwind::Frame* caller = nullptr;
 };

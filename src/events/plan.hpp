@@ -64,6 +64,7 @@ struct CaptureSpec {
   std::uint32_t stack_bytes = default_stack_bytes;       // MIN_STACK_BYTES to MAX_STACK_BYTES
   bool caller = false;       // events name the calling function, which needs a walk
   bool shows_stacks = true;  // events have the stack, not only the caller
+  bool raw_stacks = false;   // with frame_data: another machine unwinds the stacks
   bool source_lines = false; // frames of stacks have source lines, inlined functions have frames
   // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
   // it is not known.

@@ -11,6 +11,7 @@
 #include "events/groups.hpp"
 #include "events/histogram.hpp"
 #include "inventory/inventory.hpp"
+#include "unwind/raw_stack.hpp"
 #include "uprobectl/resolve.hpp"
 #include "uprobectl/unwind.hpp"
 
@@ -269,6 +270,14 @@ struct StackSample {
   std::uint64_t hits = 1;
   std::optional<std::uint64_t> latency_ns = {}; // of the call, if calls are paired
   std::optional<std::uint64_t> value = {};      // see ExportedRun::value_unit; nullopt: none
+  // Why it is incomplete, if it was not unwound by the run but when the run was read.
+  std::string failure = {};
+};
+// The same of a hit whose stack another machine unwinds. What it needs precedes it.
+struct RawStackSample {
+  const unwind::RawStack* stack = nullptr;
+  std::optional<std::uint64_t> latency_ns = {};
+  std::optional<std::uint64_t> value = {};
 };
 // A message of the run: one of the functions of Output.
 struct MessageRecord {
@@ -342,6 +351,9 @@ class RunRecordCopy : public RunRecordReceiver {
 public:
   using RunRecordReceiver::write;
   virtual void write(const StackSample& sample) = 0;
+  virtual void write(const RawStackSample& sample) = 0;
+  virtual void write(const unwind::ProcessMappings& mappings) = 0;
+  virtual void write(const unwind::FileParts& parts) = 0;
   virtual void write(const MessageRecord& message) = 0;
   virtual void write(const CallChange& change) = 0;
   virtual void write(const ProcessNameRecord& record) = 0;

@@ -29,7 +29,10 @@ void describe(auto& io, Described<RunQuestion> auto& question) {
   io(question.command, question.sends_events, question.has_stacks, question.weighs_time,
      question.graph, question.value_unit);
   io.choice(question.view, FlameView::callers);
-  io(question.sends_latencies);
+  io(question.sends_latencies, question.raw_stacks);
+}
+void describe(auto& io, Described<RawStackQuestion> auto& question) {
+  io(question.stack_bytes, question.source_lines);
 }
 void describe(auto& io, Described<GraphQuestion> auto& graph) {
   io(graph.shows_calls, graph.reports);
@@ -141,6 +144,21 @@ void describe(auto& io, Described<symbolize::Frame> auto& frame) {
   io(frame.address, frame.function, frame.text, frame.positions);
 }
 
+// ---- stacks that are unwound when the run is read
+
+// Without its mapped file.
+void describe(auto& io, Described<Mapping> auto& mapping) {
+  io(mapping.start, mapping.end, mapping.offset, mapping.executable);
+}
+void describe(auto& io, Described<unwind::KnownReturn> auto& known) {
+  io(known.stack_pointer, known.address);
+}
+
+void describe(auto& io, Described<Error> auto& error) {
+  io.choice(error.kind, ErrorKind::interrupted);
+  io(error.message, error.hints);
+}
+
 // ---- other records. Without probes and stacks.
 
 void describe(auto& io, Described<AttachedRecord> auto& record) {
@@ -186,9 +204,7 @@ void describe(auto& io, Described<SummaryRecord> auto& record) {
      record.rate_limited);
 }
 void describe(auto& io, Described<ErrorRecord> auto& record) {
-  io(record.target, record.request);
-  io.choice(record.error.kind, ErrorKind::interrupted);
-  io(record.error.message, record.error.hints);
+  io(record.target, record.request, record.error);
 }
 void describe(auto& io, Described<MessageRecord> auto& record) {
   io.choice(record.kind, MessageRecord::Kind::notice);

@@ -16,7 +16,7 @@ namespace uprobectl::saved {
 // The head is `magic` and the version, 4 bytes. The version rises with each change: older programs
 // reject newer files.
 constexpr std::string_view magic = "uprobrun";
-constexpr std::uint32_t format_version = 2;
+constexpr std::uint32_t format_version = 3;
 constexpr std::size_t head_bytes = magic.size() + 4;
 
 // A chunk is its kind and the length of its content, 4 bytes each, and the content.
@@ -47,6 +47,10 @@ enum class ChunkKind : std::uint32_t {
   call = 20,         // CallChange
   process_name = 21, // ProcessNameRecord
   clocks = 22,       // ClockRecord
+  mapped_file = 23,  // a file of mappings
+  file_parts = 24,   // unwind::FileParts
+  mappings = 25,     // unwind::ProcessMappings
+  raw_stack = 26,    // RawStackSample
 };
 
 // How the run has shown its calls.
@@ -56,6 +60,12 @@ struct GraphQuestion {
   ReportOptions report = {};
   std::optional<std::uint32_t> depth = {};
   std::uint64_t min_latency_ns = 0;
+};
+
+// How stacks were copied that are unwound when the run is read.
+struct RawStackQuestion {
+  std::uint32_t stack_bytes = 0; // that were copied at most
+  bool source_lines = false;     // frames have source lines
 };
 
 // What was asked, and where.
@@ -71,6 +81,7 @@ struct RunQuestion {
   std::optional<std::string> value_unit = {};
   FlameView view = FlameView::callees;
   bool sends_latencies = false;
+  std::optional<RawStackQuestion> raw_stacks = {};
 };
 
 } // namespace uprobectl::saved

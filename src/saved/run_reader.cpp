@@ -86,6 +86,7 @@ Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
     if (!fields.is_complete()) return damaged("its question is invalid");
     has_begun_ = true;
     arch_ = question.arch;
+    if (question.raw_stacks) raw_stacks_.emplace(arch_, *question.raw_stacks, where_);
     return replay_.begin(question);
   }
   if (!replay(kind, content))
@@ -139,6 +140,14 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return replay_record<ProcessNameRecord>(content);
   case ChunkKind::clocks:
     return replay_record<ClockRecord>(content);
+  case ChunkKind::mapped_file:
+    return raw_stacks_ && raw_stacks_->add_mapped_file(content);
+  case ChunkKind::file_parts:
+    return raw_stacks_ && raw_stacks_->add_parts(content);
+  case ChunkKind::mappings:
+    return raw_stacks_ && raw_stacks_->add_mappings(content);
+  case ChunkKind::raw_stack:
+    return replay_raw_stack(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return content.empty();
@@ -281,6 +290,12 @@ bool RunReader::replay_stack(Bytes content) {
   if (!fields.is_complete()) return false;
   replay_.write(sample);
   return true;
+}
+
+bool RunReader::replay_raw_stack(Bytes content) {
+  const auto sample = raw_stacks_ ? raw_stacks_->unwind(content, stack_) : std::nullopt;
+  if (sample) replay_.write(*sample);
+  return sample.has_value();
 }
 
 bool RunReader::replay_event(Bytes content) {

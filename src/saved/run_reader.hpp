@@ -4,6 +4,7 @@
 
 #include "output/output.hpp"
 #include "saved/format.hpp"
+#include "saved/raw_stacks.hpp"
 #include "symbolize/report_symbolizer.hpp"
 
 #include <deque>
@@ -15,6 +16,10 @@ namespace uprobectl::saved {
 class RunReplay : public RunRecordCopy {
 public:
   using RunRecordCopy::write;
+  // RunReader unwinds the stacks.
+  void write(const RawStackSample& /*sample*/) final {}
+  void write(const unwind::ProcessMappings& /*mappings*/) final {}
+  void write(const unwind::FileParts& /*parts*/) final {}
   // The first call. An error ends the reading.
   virtual Result<void> begin(const RunQuestion& question) = 0;
 };
@@ -32,6 +37,7 @@ public:
   // Call it before add(): frames get the names of files that are found by the build id of their
   // module. Without such a file, and in frames with source positions, the names of the run stay.
   void find_names(elf::DebugSearch where) {
+    where_ = where;
     symbols_.emplace(symbolize::NameSources{.debug = std::move(where), .dex = {}});
   }
   // Returns why frames have no name, and what was wrong with the files, since the last call.
@@ -55,6 +61,7 @@ private:
   bool replay_call(Bytes content);
   bool replay_histogram(Bytes content);
   bool replay_stack(Bytes content);
+  bool replay_raw_stack(Bytes content);
   bool replay_probe_end(Bytes content);
   bool add_file(Bytes content);
   bool add_probe(Bytes content);
@@ -69,6 +76,8 @@ private:
   bool has_begun_ = false;
   bool has_ended_ = false;
   Arch arch_ = host_arch;
+  elf::DebugSearch where_;
+  std::optional<RawStacks> raw_stacks_; // if the run has such stacks
   std::optional<symbolize::ReportSymbolizer> symbols_;
   std::vector<std::string> warnings_;
   std::vector<std::shared_ptr<const ProbedBinary>> files_;

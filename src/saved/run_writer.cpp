@@ -139,12 +139,55 @@ void RunWriter::write(const StackSample& sample) {
   end_chunk(begin);
 }
 
+std::uint32_t RunWriter::number_mapped_file(const Mapping& mapping) {
+  const auto [known, is_new] =
+      mapped_files_.try_emplace({mapping.identity, mapping.path, mapping.deleted},
+                                static_cast<std::uint32_t>(mapped_files_.size()));
+  if (is_new)
+    write_chunk(ChunkKind::mapped_file, mapping.identity.device, mapping.identity.inode,
+                mapping.path, mapping.deleted);
+  return known->second;
+}
+
+void RunWriter::write(const unwind::ProcessMappings& mappings) {
+  numbers_.clear();
+  for (const Mapping& mapping : mappings.mappings) numbers_.push_back(number_mapped_file(mapping));
+  const std::size_t begin = begin_chunk(ChunkKind::mappings);
+  FieldWriter fields(out_.draft());
+  fields(mappings.number, mappings.mappings.size());
+  for (std::size_t i = 0; i < numbers_.size(); ++i) fields(mappings.mappings[i], numbers_[i]);
+  end_chunk(begin);
+}
+
+void RunWriter::write(const unwind::FileParts& parts) {
+  const std::uint32_t file = number_mapped_file(parts.mapping);
+  const std::size_t begin = begin_chunk(ChunkKind::file_parts);
+  FieldWriter fields(out_.draft());
+  fields(file, parts.size, parts.error, parts.parts.size());
+  for (const unwind::FilePart& part : parts.parts) fields(part.offset, as_text(part.bytes));
+  end_chunk(begin);
+}
+
+void RunWriter::write(const RawStackSample& sample) {
+  const unwind::RawStack& stack = *sample.stack;
+  const std::size_t begin = begin_chunk(ChunkKind::raw_stack);
+  FieldWriter fields(out_.draft());
+  fields(stack.mappings);
+  for (std::size_t number = 0; number < unwind::Registers::count; ++number)
+    fields(stack.registers.get(number));
+  fields(stack.stack.address, as_text(stack.stack.bytes), stack.at_function_entry,
+         stack.known_returns.size());
+  for (const unwind::KnownReturn& known : stack.known_returns) fields(known);
+  fields(sample.latency_ns, sample.value);
+  end_chunk(begin);
+}
+
 void RunWriter::write(const Event& event) {
   const std::uint32_t probe = number_probe(event.point);
   const std::uint32_t caller = event.caller != nullptr ? number_place(*event.caller) : 0;
   const std::size_t begin = begin_chunk(ChunkKind::event);
   FieldWriter fields(out_.draft());
-  fields(probe, event, event.stack != nullptr, event.caller != nullptr);
+  fields(probe, event, event.stack != nullptr || event.has_raw_stack, event.caller != nullptr);
   if (event.caller != nullptr) write_frame(*event.caller, caller);
   end_chunk(begin);
   out_.end_event();

@@ -5,6 +5,7 @@
 #include "output/output.hpp"
 #include "saved/format.hpp"
 
+#include <map>
 #include <unordered_map>
 
 namespace uprobectl::saved {
@@ -26,6 +27,9 @@ public:
   void write(const SummaryRecord& record) override;
   void write(const ErrorRecord& record) override;
   void write(const StackSample& sample) override;
+  void write(const RawStackSample& sample) override;
+  void write(const unwind::ProcessMappings& mappings) override;
+  void write(const unwind::FileParts& parts) override;
   void write(const MessageRecord& message) override;
   void write(const CallChange& change) override;
   void write(const ProcessNameRecord& record) override;
@@ -56,6 +60,7 @@ private:
   std::uint32_t number_module(const symbolize::Module& module);
   std::uint32_t number_place(const unwind::Frame& frame);
   void number_places(const unwind::Stack& stack);
+  std::uint32_t number_mapped_file(const Mapping& mapping); // as in the file
   void write_frame(const unwind::Frame& frame, std::uint32_t place);
   void write_frames(const unwind::Stack& stack);
 
@@ -65,7 +70,9 @@ private:
   std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
   std::unordered_map<const symbolize::Module*, std::uint32_t> modules_;
   std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
-  std::vector<std::uint32_t> numbers_; // of the places of the present stack
+  using MappedFileKey = std::tuple<FileIdentity, std::string, bool>;
+  std::map<MappedFileKey, std::uint32_t> mapped_files_;
+  std::vector<std::uint32_t> numbers_; // of the places of the present stack, or the mapped files
   std::uint64_t too_large_ = 0;        // chunks that were left out
 };
 

@@ -470,7 +470,8 @@ private:
                .limits = request_.capture.limits,
                .stacks = program_.stacks(),
                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
-                                request_.capture.stack != StackWalk::caller};
+                                request_.capture.stack != StackWalk::caller,
+               .unwinds_stacks = !request_.capture.raw_stacks};
     if (stop.ending != AttachOutcome::Ending::output_closed) end.cost = program_.measure_cost();
     report_end(end, output_);
   }
@@ -509,6 +510,26 @@ std::optional<std::string> find_builtin_only_filter(const AttachRequest& request
   return std::nullopt;
 }
 
+// Returns why stacks cannot be unwound on another machine.
+std::optional<std::string> find_raw_stack_conflict(const AttachRequest& request) {
+  const std::string option = "--unwind-on host ";
+  const CaptureSpec& capture = request.capture;
+  if (capture.stack == StackWalk::frame_pointers || capture.count_stacks)
+    return option + "needs --stack=dwarf: with --stack=fp the kernel walks the stacks";
+  if (capture.groups.has(BY_STACK) || !capture.send_events)
+    return option + "needs events: stacks are counted where they are unwound";
+  if (capture.stack != StackWalk::frame_data && !(request.program && !capture.caller))
+    return option + "needs --stack";
+  if (!request.exports.empty())
+    return option + "cannot be combined with " + request.exports.front().option +
+           ", which report writes where the stacks are unwound";
+  if (capture.caller) return option + "cannot be combined with --caller, which needs the frames";
+  if (request.stacks.save_dir)
+    return option + "cannot be combined with --keep-stacks: whether a stack is complete is known "
+                    "when it is unwound";
+  return std::nullopt;
+}
+
 // Returns the first contradiction in what a hit captures and where its stacks go.
 std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
@@ -530,6 +551,8 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
     if (!capture.send_events)
       return "--caller needs events, which --count and --histogram replace: use --stack";
   }
+  if (capture.raw_stacks)
+    if (auto conflict = find_raw_stack_conflict(request)) return conflict;
   if (walk == StackWalk::none || walk == StackWalk::caller) {
     // A map of the user's program may carry stacks.
     if (request.program || by_stack) return std::nullopt;

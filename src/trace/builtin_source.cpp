@@ -462,7 +462,7 @@ private:
     event->ns_pid = namespace_pids_.find(event->pid, event->time_ns);
     if (stacks_)
       if (const auto captured = plan_.decode_stack(record))
-        add_stack(*event, *stacks_->find(*event, *captured));
+        add_stack(*event, stacks_->find(*event, *captured));
     if (unwound_ && event->stack != nullptr)
       unwound_->add(*event, *event->stack, stacks_->completeness());
     else if (unwound_)
@@ -476,9 +476,11 @@ private:
     return event;
   }
 
-  void add_stack(Event& event, const unwind::Stack& stack) const {
-    if (request_.capture.caller) event.caller = find_caller(stack);
-    if (request_.capture.shows_stacks) event.stack = &stack;
+  void add_stack(Event& event, const unwind::Stack* stack) const {
+    event.has_raw_stack = stack == nullptr;
+    if (stack == nullptr) return;
+    if (request_.capture.caller) event.caller = find_caller(*stack);
+    if (request_.capture.shows_stacks) event.stack = stack;
   }
 
   // Returns one warning for all clones with changed arguments, or an empty string.

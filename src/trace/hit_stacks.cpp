@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/hit_stacks.hpp"
 
+#include "output/stack_copy.hpp"
 #include "util/clock.hpp"
 #include "util/user_files.hpp"
 
@@ -64,13 +65,6 @@ bool is_at_entry(const unwind::Stack& stack) {
   return frame != nullptr && frame->function && frame->function->offset == 0;
 }
 
-bool has_source_lines(const unwind::Stack& stack) {
-  return std::ranges::any_of(stack.frames, [](const unwind::Frame& frame) {
-    const auto symbolized = frame.symbolized();
-    return symbolized != nullptr && !symbolized->positions.empty();
-  });
-}
-
 // Returns true if the map's name ends in "_with_stack". The kernel keeps 15 bytes of a name
 // (BPF_OBJ_NAME_LEN), so the names of a pinned program's maps may be cut.
 bool has_stack_suffix(std::string_view name) {
@@ -83,6 +77,18 @@ bool has_stack_suffix(std::string_view name) {
     if (name.ends_with(ending.substr(0, size))) return true;
   return false;
 }
+
+// Gives what another machine needs to unwind a stack to the copy of an output.
+class RawStackCopy final : public unwind::RawStackSink {
+public:
+  explicit RawStackCopy(Output& output) : output_(output) {}
+  void write(const unwind::ProcessMappings& mappings) override { output_.write_copy(mappings); }
+  void write(const unwind::FileParts& parts) override { output_.write_copy(parts); }
+  void warn(const std::string& text) override { output_.warn_once(text); }
+
+private:
+  Output& output_;
+};
 
 std::uint64_t read_register(const SenderContext& from, std::size_t index) {
   return index < from.registers.size() ? from.registers[index] : 0;
@@ -114,6 +120,13 @@ const unwind::Frame* find_caller(const unwind::Stack& stack) {
     return code_of(frame) != code_of(stack.frames.front());
   });
   return found == stack.frames.end() ? nullptr : &*found;
+}
+
+bool has_source_lines(const unwind::Stack& stack) {
+  return std::ranges::any_of(stack.frames, [](const unwind::Frame& frame) {
+    const auto symbolized = frame.symbolized();
+    return symbolized != nullptr && !symbolized->positions.empty();
+  });
 }
 
 HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
@@ -220,8 +233,12 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
                                 .stack = captured.bytes,
                                 .at_function_entry = captured.at_function_entry,
                                 .known_returns = known_returns_};
+    if (capture_.raw_stacks) {
+      write_raw(event, sample);
+      return nullptr;
+    }
     stack_ = processes_.unwind(sample);
-    completeness_ = classify(captured, sample);
+    count_end(captured, sample);
   }
   if (capture_.source_lines && !totals_.has_source_lines)
     totals_.has_source_lines = has_source_lines(stack_);
@@ -231,6 +248,14 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
   exports_.take(sample);
   output_.write_copy(sample);
   return &stack_;
+}
+
+void HitStacks::write_raw(const Event& event, const unwind::Sample& sample) {
+  RawStackCopy copy(output_);
+  const unwind::RawStack stack = processes_.collect(sample, copy);
+  RawStackSample raw{.stack = &stack, .latency_ns = event.latency_ns};
+  if (outputs_.weight) raw.value = weight_of(event, *outputs_.weight);
+  output_.write_copy(raw);
 }
 
 unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
@@ -247,45 +272,17 @@ const StackTotals& HitStacks::totals() {
   return totals_;
 }
 
-StackCompleteness HitStacks::classify(const CapturedStack& captured, const unwind::Sample& sample) {
-  if (stack_.end == unwind::End::outermost || stack_.end == unwind::End::unknown)
-    return StackCompleteness::complete;
-  const bool truncated = is_truncated(captured);
-  if (truncated)
+void HitStacks::count_end(const CapturedStack& captured, const unwind::Sample& sample) {
+  const StackCopy copy{.address = captured.address,
+                       .size = captured.bytes.size(),
+                       .requested = capture_.stack_bytes};
+  completeness_ = classify(stack_, copy);
+  if (completeness_ == StackCompleteness::complete) return;
+  if (completeness_ == StackCompleteness::truncated)
     ++totals_.truncated;
   else if (++totals_.failed == 1)
-    totals_.failure = explain_failure(captured);
+    totals_.failure = explain_incomplete(stack_, copy);
   if (outputs_.save_dir) save(sample);
-  return truncated ? StackCompleteness::truncated : StackCompleteness::incomplete;
-}
-
-// Returns true if a larger copy would contain the missing bytes. They may also be on another stack:
-// of a signal handler, or of a coroutine.
-bool HitStacks::is_truncated(const CapturedStack& captured) const {
-  if (stack_.end != unwind::End::stack_too_short) return false;
-  // The kernel shortens copies that do not fit a record of 64 KiB, which also holds
-  // replaced_returns.
-  constexpr std::size_t tolerance = 512;
-  constexpr std::size_t max_copied = MAX_STACK_BYTES - sizeof(replaced_returns);
-  const std::size_t most = std::min<std::size_t>(capture_.stack_bytes, max_copied);
-  if (captured.bytes.size() + tolerance < most) return false;
-  // With the maximum size, deeper stacks count as truncated, too.
-  const std::uint64_t reach = most == max_copied ? 2 * MAX_STACK_BYTES : MAX_STACK_BYTES;
-  return stack_.address - captured.address < reach; // modulo 2^64
-}
-
-// The kernel stops copying at the first page that is not in memory; the stack may continue after
-// it.
-std::string HitStacks::explain_failure(const CapturedStack& captured) const {
-  const std::uint64_t copied_to = captured.address + captured.bytes.size();
-  const bool not_there = stack_.end == unwind::End::stack_too_short &&
-                         stack_.address >= copied_to &&
-                         stack_.address - captured.address < capture_.stack_bytes;
-  if (!not_there) return unwind::explain_end(stack_);
-  return fmt::format(
-      "only {} of {} bytes could be copied: the page at {:#x} was not in memory, or the stack ends "
-      "there",
-      captured.bytes.size(), capture_.stack_bytes, copied_to);
 }
 
 // Saves one stack for each place and reason of an end. The directory is private: stacks contain the

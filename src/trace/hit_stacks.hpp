@@ -54,7 +54,8 @@ public:
   void read_mapping_events();
 
   // Returns the stack of the event, valid until the next call. Call it with increasing event times,
-  // so that each stack is resolved with what was mapped then.
+  // so that each stack is resolved with what was mapped then. Returns null with
+  // CaptureSpec::raw_stacks: the copy of the output gets the stack.
   const unwind::Stack* find(const Event& event, const CapturedStack& captured);
   StackCompleteness completeness() const { return completeness_; } // of the last stack
 
@@ -69,9 +70,8 @@ private:
   bool has_newer_program(pid_t pid);
   unwind::Registers make_registers(const CapturedStack& captured) const;
   unwind::Stack symbolize_walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
-  StackCompleteness classify(const CapturedStack& captured, const unwind::Sample& sample);
-  bool is_truncated(const CapturedStack& captured) const;
-  std::string explain_failure(const CapturedStack& captured) const;
+  void count_end(const CapturedStack& captured, const unwind::Sample& sample);
+  void write_raw(const Event& event, const unwind::Sample& sample);
   void save(const unwind::Sample& sample);
   void report_not_saved(const Error& why) const;
 
@@ -99,6 +99,9 @@ private:
 // Returns the frame that called the function of the innermost frame, inlined frames aside. Null if
 // the stack does not have it.
 const unwind::Frame* find_caller(const unwind::Stack& stack);
+
+// Whether a frame has a position in source code.
+bool has_source_lines(const unwind::Stack& stack);
 
 // Returns for each map what its records carry of stacks. Perf event arrays carry them if --stack is
 // given, or if their name ends in "_with_stack". Fails with unsupported if --stack is given and no

@@ -266,8 +266,10 @@ void report_end(const RunEnd& end, Output& output) {
                         .detached_cleanly = end.detached_cleanly};
   if (end.stacks != nullptr) {
     summary.stacks = end.stacks->all;
-    summary.stacks_truncated = end.stacks->truncated;
-    summary.stacks_failed = end.stacks->failed;
+    if (end.unwinds_stacks) {
+      summary.stacks_truncated = end.stacks->truncated;
+      summary.stacks_failed = end.stacks->failed;
+    }
   }
   if (end.command_end && end.command_end->signal != 0)
     summary.command_signal = static_cast<std::uint64_t>(end.command_end->signal);
@@ -370,7 +372,7 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
   if (totals.lost_mappings > 0)
     output.warn(fmt::format("{} lost: frames may have no names or outdated ones",
                             counted(totals.lost_mappings, "mapping record", "mapping records")));
-  if (capture.source_lines && totals.all > 0 && !totals.has_source_lines)
+  if (capture.source_lines && !capture.raw_stacks && totals.all > 0 && !totals.has_source_lines)
     output.warn("--lines: no file of the stacks has debug information (build with -g, or name the "
                 "unstripped files with --debug-dir)");
   if (totals.saved > 0)

@@ -42,6 +42,7 @@ struct RunEnd {
   std::optional<HitCost> cost = {};
   const StackTotals* stacks = nullptr; // null if no stacks were requested
   bool copies_stacks = false;          // stacks are copied and unwound, not walked by the kernel
+  bool unwinds_stacks = true;          // false if another machine does
 };
 
 // Writes the `probe` records, one line for each unhit probe, and the summary.

@@ -49,6 +49,7 @@ private:
 // Writes the records of a saved run to an output.
 class Report final : public saved::RunReplay {
 public:
+  using RunReplay::write;
   Report(const ReportRequest& request, Output& output)
       : request_(request), output_(output), totals_(request.aggregates, request.count_by_process),
         totals_of_calls_(totals_, request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
@@ -60,6 +61,7 @@ public:
       return refuse(request_.graph->shows_calls ? "--graph" : "--report",
                     "it was saved without --graph or --report");
     if (question.graph) set_graph(*question.graph);
+    raw_stacks_ = question.raw_stacks;
     for (const ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !question.has_stacks && !question.graph)
         return refuse(each.option, "it was saved without --stack or --graph");
@@ -100,6 +102,7 @@ public:
   void write(const ClockRecord& record) override {
     if (record.at_end) {
       end_clocks_ = record.clocks;
+      report_raw_stacks();
       return;
     }
     begin_exports();
@@ -139,7 +142,10 @@ public:
   void write(const StackSample& sample) override {
     ++stacks_.all;
     if (sample.completeness == StackCompleteness::truncated) ++stacks_.truncated;
-    if (sample.completeness == StackCompleteness::incomplete) ++stacks_.failed;
+    if (sample.completeness == StackCompleteness::incomplete && ++stacks_.failed == 1)
+      stacks_.failure = sample.failure;
+    if (raw_stacks_ && raw_stacks_->source_lines && !stacks_.has_source_lines)
+      stacks_.has_source_lines = has_source_lines(*sample.stack);
     begin_exports();
     if (is_filtered())
       waiting_ = sample;
@@ -150,9 +156,12 @@ public:
   void write(const SummaryRecord& record) override {
     summary_ = record;
     report_totals(first_ns_ + record.duration_ns);
-    if (!is_filtered()) return output_.write(record);
     SummaryRecord shown = record;
-    shown.events = shown_;
+    if (is_filtered()) shown.events = shown_;
+    if (raw_stacks_) {
+      shown.stacks_truncated = stacks_.truncated;
+      shown.stacks_failed = stacks_.failed;
+    }
     output_.write(shown);
   }
 
@@ -256,6 +265,15 @@ private:
     return *graph_;
   }
 
+  // The run could not report them: they were unwound here.
+  void report_raw_stacks() {
+    if (!raw_stacks_) return;
+    const CaptureSpec capture{.stack = StackWalk::frame_data,
+                              .stack_bytes = raw_stacks_->stack_bytes,
+                              .source_lines = raw_stacks_->source_lines};
+    report_stacks(stacks_, capture, {}, output_);
+  }
+
   void replay_waiting(const Event& event) {
     for (const CallChange& change : waiting_changes_)
       graph().replay(change, change.has_event ? &event : nullptr);
@@ -299,6 +317,7 @@ private:
   bool has_begun_exports_ = false;
   std::optional<StackSample> waiting_; // of the next event
   StackTotals stacks_;
+  std::optional<saved::RawStackQuestion> raw_stacks_;
   std::optional<SummaryRecord> summary_;
   std::optional<ClockReading> end_clocks_;
   std::uint64_t first_ns_ = 0;

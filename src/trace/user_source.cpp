@@ -270,10 +270,12 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
   Event event = decoder_->decode(map, record->record);
   if (record->from) {
     set_sender(event, *record->from);
-    if (const auto captured = make_captured_stack(*record->from))
+    if (const auto captured = make_captured_stack(*record->from)) {
       event.stack = stacks_->find(event, *captured);
-    else if (is_32bit_process(*record->from))
+      event.has_raw_stack = event.stack == nullptr;
+    } else if (is_32bit_process(*record->from)) {
       output_.repeated_warning("32-bit", "stacks of 32-bit processes are not unwound");
+    }
   }
   return visit(event);
 }

@@ -3,6 +3,7 @@
 
 #include "unwind/live_process.hpp"
 #include "unwind/saved_writer.hpp"
+#include "unwind/stack_parts.hpp"
 #include "util/clock.hpp"
 
 #include <algorithm>
@@ -47,6 +48,17 @@ bool can_be_completed(const Stack& stack, const LiveProcess& process) {
     return module != nullptr && module->image() == nullptr &&
            module->error()->kind == ErrorKind::not_elf && process.is_mapped_by_record(frame.pc);
   });
+}
+
+// Whether reading the mappings again may give the file of the stack's innermost frame.
+bool is_unknown_code(const Sample& sample, LiveProcess& process) {
+  const std::uint64_t mask = code_mask(process.space(), sample.registers.arch());
+  const std::uint64_t pc = sample.registers.pc().value_or(0) & mask;
+  if (pc < null_page_end) return false;
+  const auto place = process.space().find(pc);
+  if (!place) return true;
+  return place->module != nullptr && place->module->image() == nullptr &&
+         place->module->error()->kind == ErrorKind::not_elf && process.is_mapped_by_record(pc);
 }
 
 // Returns the stack bytes to save. Restores return addresses that return probes have replaced,
@@ -105,6 +117,7 @@ struct LiveProcesses::State {
 
   NewProgramCheck has_new_program;
   ModuleCache cache;
+  StackParts parts{cache};
   bool uses_source_lines = false;
   // By pid: one entry for each program that the process has run, by time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;
@@ -238,6 +251,7 @@ LiveProcesses::~LiveProcesses() = default;
 
 void LiveProcesses::use_source_lines() {
   state_->cache.use_source_lines();
+  state_->parts.include_debug_info();
   state_->uses_source_lines = true;
 }
 
@@ -291,6 +305,14 @@ Stack LiveProcesses::unwind(const Sample& sample) {
   if (state_->uses_source_lines) add_inlined_frames(stack);
   add_jit_names(stack, process);
   return stack;
+}
+
+RawStack LiveProcesses::collect(const Sample& sample, RawStackSink& sink) {
+  state_->sweep_if_due();
+  LiveProcess& process =
+      state_->find_at(sample.pid, sample.time_ns == 0 ? now_ns() : sample.time_ns);
+  if (is_unknown_code(sample, process)) state_->read_again(process);
+  return state_->parts.collect(process, sample, sink);
 }
 
 Stack LiveProcesses::State::make_stack(LiveProcess& process,

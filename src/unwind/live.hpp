@@ -11,6 +11,7 @@
 #pragma once
 
 #include "process/mapping_watch.hpp"
+#include "unwind/raw_stack.hpp"
 #include "uprobectl/art.hpp"
 #include "uprobectl/unwind.hpp"
 
@@ -66,6 +67,9 @@ public:
   // Unwinds the stack. Reads the mappings of a process at its first sample, and again if an address
   // is not in a mapping. The places in the result are valid during the lifetime of this object.
   Stack unwind(const Sample& sample);
+  // Returns what another machine needs to unwind the stack, and gives to the sink what it needs
+  // before. Does not unwind. The result borrows from the sample.
+  RawStack collect(const Sample& sample, RawStackSink& sink);
   // Makes a stack of addresses that the kernel found by frame pointers, the innermost first; all
   // but the first are return addresses. time_ns: as in Sample. If the mappings of the process are
   // not known, `known` gives the places of the addresses in its module.

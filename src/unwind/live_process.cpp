@@ -7,6 +7,7 @@
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
@@ -143,12 +144,24 @@ bool LiveProcess::read(std::uint64_t now) {
   start_time_ = *started;
   read_at_ = now;
   next_check_ = now + check_interval;
+  const bool has_changed = !std::ranges::equal(mappings_, *mappings, is_same);
   mappings_ = std::move(*mappings);
   recorded_.clear();
   space_.reset();
+  if (has_changed) mappings_changed();
   for (const Mapping& mapping : mappings_) prefetch_file(mapping);
   jit_.read_process(mappings_);
   return true;
+}
+
+void LiveProcess::mappings_changed() {
+  space_.reset();
+  revision_ = next_revision();
+}
+
+std::uint64_t LiveProcess::next_revision() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
 }
 
 bool LiveProcess::read_again(std::uint64_t now) {
@@ -171,7 +184,7 @@ void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
   if (recorded_.size() == max_recorded) recorded_.clear();
   recorded_.push_back({time, mapping});
   insert_mapping(mapping);
-  space_.reset();
+  mappings_changed();
   prefetch_file(mapping);
 }
 
@@ -184,7 +197,7 @@ bool LiveProcess::is_mapped_by_record(std::uint64_t pc) const {
 
 void LiveProcess::inherit(const LiveProcess& other) {
   mappings_ = other.mappings_;
-  space_.reset();
+  mappings_changed();
 }
 
 void LiveProcess::copy_mappings_since(const LiveProcess& other, std::uint64_t time) {

@@ -42,6 +42,8 @@ public:
   bool has_ended = false; // as far as known
   // Whether to check again that the process is alive; true at most once a second.
   bool is_check_due(std::uint64_t time);
+  // Changes with the mappings. No other process has the same number; never 0.
+  std::uint64_t revision() const { return revision_; }
   // Sorted by address, without overlaps. Contains only some of the non-executable mappings.
   const std::vector<Mapping>& mappings() const { return mappings_; }
 
@@ -70,6 +72,8 @@ private:
   bool runs_new_program() const { return has_new_program_ && has_new_program_(pid_); }
   void prefetch_file(const Mapping& mapping);
   void insert_mapping(const Mapping& mapping);
+  void mappings_changed();
+  static std::uint64_t next_revision();
 
   pid_t pid_;
   std::uint64_t since_;
@@ -78,6 +82,7 @@ private:
   LiveFiles files_;
   JitCode jit_;
   std::vector<Mapping> mappings_;
+  std::uint64_t revision_ = next_revision();
   struct RecordedMapping {
     std::uint64_t time;
     Mapping mapping;

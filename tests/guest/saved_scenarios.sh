@@ -9,6 +9,10 @@ saved_scenarios() {
   scenario 'report writes the stacks that the run has written' reports_stacks
   scenario 'report does not need the files that were probed' reports_without_files
   scenario 'report names frames by the files that --debug-dir has' names_frames
+  scenario 'report unwinds stacks that a run has only copied' unwinds_copied_stacks
+  scenario 'report unwinds copied stacks of a library in an archive' unwinds_archive_stacks
+  scenario 'report names copied stacks by the files that --debug-dir has' names_copied_stacks
+  scenario 'report unwinds copied stacks of a run that is cut off' unwinds_cut_run
   scenario 'report does not show calls below --min-latency' reports_slow_calls
   scenario 'report counts and measures events that the run has only shown' reports_totals
   scenario 'report of a graph exports its calls, and counts and measures them' reports_calls
@@ -88,6 +92,88 @@ names_frames() {
   mkdir others
   "$UPROBECTL" report --debug-dir others run >out 2>err || fail "report fails: $(cat err)"
   expect_match 'that a file is missing' 'warning: depths: ' "$(cat err)"
+}
+
+# Without what differs between two runs of a program: addresses, times, process numbers.
+same_of_runs() {
+  sed -E 's/"pc":"0x[0-9a-f]+"//g; s/^[0-9:.]+	[0-9]+	[0-9]+/TIME PID TID/; s/"(time_ns|latency_ns|pid|tid|cpu|ns_pid)":[0-9]+//g;
+    s/"arguments":\[[^]]*\]//; s/(arg0|latency)=.*//' "$1" | grep -E '^TIME|^ *#|"type":"event"|^	| truncated| incomplete'
+}
+
+# Runs attach on a program twice: it unwinds the stacks, then report does.
+unwind_both() { # FORMAT WORD… (options, TARGET and FUNCTION, "--" and the command)
+  format=$1
+  shift
+  # shellcheck disable=SC2086 # no word, or one
+  "$UPROBECTL" attach -d 120 $format --command-output said "$@" >live 2>err || fail "attach $* fails: $(cat err)"
+  "$UPROBECTL" attach -d 120 --unwind-on host --save run --command-output said "$@" >events 2>err2 ||
+    fail "attach --unwind-on host $* fails: $(cat err2)"
+  # shellcheck disable=SC2086
+  "$UPROBECTL" report $format run >out 2>again || fail "report of $* fails: $(cat again)"
+  same_of_runs live >wanted
+  same_of_runs out >found
+  [ -s wanted ] || fail "attach $* prints nothing"
+  cmp wanted found || fail "report has other stacks for: $format $*: $(diff wanted found)"
+  grep -E 'truncated|incomplete|--lines' err | sed -E 's/0x[0-9a-f]+//g' >wanted
+  grep -E 'truncated|incomplete|--lines' again | sed -E 's/0x[0-9a-f]+//g' >found
+  cmp wanted found || fail "report has other messages for: $*: $(diff wanted found)"
+}
+
+unwinds_copied_stacks() {
+  for format in '' --json; do
+    unwind_both "$format" --stack "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 20
+    expect_equal 'named frames' 20 "$(grep -c 'depth_middle' out)"
+    ! file_says events depth_middle || fail 'the run has unwound'
+    unwind_both "$format" --stack "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" signal 3
+    expect_match 'the signal frame' 'signal_frame|__restore_rt|__kernel_rt_sigreturn' "$(cat out)"
+    unwind_both "$format" --stack --stack-size 256 "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 3
+    unwind_both "$format" --stack --lines --latency "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 3
+    unwind_both "$format" --stack --return "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 3
+  done
+  "$UPROBECTL" attach -q -d 120 --stack --folded wanted "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 20 \
+    >out 2>err || fail "attach fails: $(cat err)"
+  "$UPROBECTL" attach -q -d 120 --stack --unwind-on host --save - "$FIXTURES/depths" depth_leaf -- "$FIXTURES/depths" plain 20 \
+    2>err | "$UPROBECTL" report --folded found - >out 2>err2 || fail "report fails: $(cat err err2)"
+  [ -s wanted ] || fail 'no folded stacks'
+  cmp wanted found || fail 'report has other folded stacks'
+}
+
+unwinds_archive_stacks() {
+  target="$FIXTURES/greet.apk!/$library/libgreet.so"
+  for format in '' --json; do
+    unwind_both "$format" --stack "$target" greet_add -- "$FIXTURES/apk-host" "$target" greet_total 1
+    expect_match 'the entry' "$library/libgreet.so" "$(grep 'greet_total[^ ]*' out)"
+  done
+}
+
+names_copied_stacks() {
+  command -v strip >/dev/null || skip 'no strip on this machine'
+  mkdir symbols
+  cp "$FIXTURES/depths" symbols
+  strip -o depths "$FIXTURES/depths"
+  "$UPROBECTL" resolve --offset-only "$FIXTURES/depths" depth_leaf >offset || fail 'depth_leaf is not found'
+  "$UPROBECTL" attach -q -d 120 --save run --stack --unwind-on host ./depths "file-offset:$(cat offset)" -- \
+    ./depths plain 3 >live 2>err || fail "attach fails: $(cat err)"
+  rm depths
+  "$UPROBECTL" report run >out 2>err || fail "report fails: $(cat err)"
+  ! file_says out depth_middle || fail 'the stripped program has names'
+  expect_match 'a frame without a name' '#1 \(depths[+]0x' "$(cat out)"
+  "$UPROBECTL" report --folded named --debug-dir symbols run >out 2>err || fail "report fails: $(cat err)"
+  expect_match 'named frames' ';depth_middle;depth_leaf 3$' "$(cat named)"
+}
+
+unwinds_cut_run() {
+  "$UPROBECTL" attach -q -d 120 --save run --stack --unwind-on host "$FIXTURES/depths" depth_leaf -- \
+    "$FIXTURES/depths" plain 20 >live 2>err || fail "attach fails: $(cat err)"
+  size=$(wc -c <run)
+  head -c $((size - 40000)) run >part
+  "$UPROBECTL" report part >out 2>err || fail "report of a part fails: $(cat err)"
+  expect_match 'that it is cut off' 'warning: part: the run is cut off at byte 0x' "$(cat err)"
+  events=$(grep -c '#1 depth_middle' out)
+  [ "$events" -gt 0 ] && [ "$events" -lt 20 ] || fail "a part has $events of 20 stacks"
+  printf 'x' | dd of=run bs=1 seek=$((size - 40000)) conv=notrunc 2>/dev/null
+  "$UPROBECTL" report run >out 2>err || true
+  ! file_says err 'signal' || fail 'a damaged run ends report'
 }
 
 # fixtures/workload/frames.c rests 25 times, 5 of them for 200 ms.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mapped_here.hpp"
+#include "saved/run_reader.hpp"
+#include "saved/run_writer.hpp"
 #include "unwind/live.hpp"
 #include "unwind/live_process.hpp"
 #include "unwind_fixture.hpp"
@@ -114,6 +116,97 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
     CHECK(again.error().message == folder + "/one: file exists");
   });
   std::filesystem::remove_all(folder);
+}
+
+namespace {
+
+// Saves what is collected of stacks.
+class SavingSink final : public RawStackSink {
+public:
+  explicit SavingSink(saved::RunWriter& writer) : writer_(writer) {}
+  void write(const ProcessMappings& mappings) override { writer_.write(mappings); }
+  void write(const FileParts& parts) override { writer_.write(parts); }
+  void warn(const std::string& text) override { FAIL(text); }
+
+private:
+  saved::RunWriter& writer_;
+};
+
+// Describes the stacks of a saved run.
+class StackReplay final : public saved::RunReplay {
+public:
+  using RunReplay::write;
+  Result<void> begin(const saved::RunQuestion& /*question*/) override { return {}; }
+  void write(const AttachedRecord& /*record*/) override {}
+  void write(const Event& /*event*/) override {}
+  void write(const CountRecord& /*record*/) override {}
+  void write(const HistogramRecord& /*record*/) override {}
+  void write(const MapEntryRecord& /*record*/) override {}
+  void write(const ProbeRecord& /*record*/) override {}
+  void write(const LostRecord& /*record*/) override {}
+  void write(const SummaryRecord& /*record*/) override {}
+  void write(const ErrorRecord& /*record*/) override {}
+  void write(const StackSample& sample) override {
+    stacks.push_back(describe_stack(*sample.stack));
+  }
+  void write(const MessageRecord& /*message*/) override {}
+  void write(const CallChange& /*change*/) override {}
+  void write(const ProcessNameRecord& /*record*/) override {}
+  void write(const ClockRecord& /*record*/) override {}
+  void flush_rows() override {}
+  Result<void> flush() override { return {}; }
+  void end() override {}
+
+  static std::string describe_stack(const Stack& stack) {
+    std::string text;
+    for (const Frame& frame : stack.frames) {
+      text += fmt::format("{:#x} {}", frame.pc, to_string(frame.found_by));
+      if (const auto symbolized = frame.symbolized())
+        text += fmt::format(" {} {} {:#x}", symbolized->text, frame.place->module->path(),
+                            frame.place->offset.value);
+      text += '\n';
+    }
+    return text + explain_end(stack);
+  }
+
+  std::vector<std::string> stacks;
+};
+
+} // namespace
+
+TEST_CASE("a stack that another machine unwinds has the same frames") {
+  with_own_sample([](const unwind::Sample& sample) {
+    LiveProcesses live({});
+    const std::string wanted = StackReplay::describe_stack(live.unwind(sample));
+    CHECK(wanted.find("with_own_sample") != std::string::npos);
+
+    const UniqueFd file{::memfd_create("raw-stacks", MFD_CLOEXEC)};
+    std::vector<off_t> sizes;
+    {
+      OutputBuffer out(file.get());
+      saved::RunWriter writer(out, true,
+                              {.raw_stacks = saved::RawStackQuestion{.stack_bytes = 65528}});
+      SavingSink sink(writer);
+      for (int i = 0; i < 3; ++i) {
+        const RawStack stack = live.collect(sample, sink);
+        writer.write(RawStackSample{.stack = &stack});
+        out.flush();
+        sizes.push_back(::lseek(file.get(), 0, SEEK_END));
+      }
+    }
+    // Further stacks have nothing in front of them.
+    const auto copied = static_cast<off_t>(sample.stack.size());
+    CHECK(sizes[2] - sizes[1] == sizes[1] - sizes[0]);
+    CHECK(sizes[2] - sizes[1] < copied + 512);
+
+    std::string saved(static_cast<std::size_t>(sizes.back()), '\0');
+    REQUIRE(::pread(file.get(), saved.data(), saved.size(), 0) == sizes.back());
+    StackReplay replay;
+    saved::RunReader reader(replay);
+    const auto read = reader.add(std::as_bytes(std::span(saved)));
+    CHECK(read);
+    CHECK(replay.stacks == std::vector<std::string>(3, wanted));
+  });
 }
 
 TEST_CASE("a saved stack is readable by its owner only and marks a function's entry") {

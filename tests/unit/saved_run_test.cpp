@@ -36,6 +36,7 @@ std::string save(const std::function<void(saved::RunWriter&)>& use,
 // Writes what it receives as JSON, and remembers the rest.
 class JsonReplay final : public saved::RunReplay {
 public:
+  using RunReplay::write;
   explicit JsonReplay(OutputBuffer& out) : json(make_json_formatter(out)) {}
   Result<void> begin(const saved::RunQuestion& asked) override {
     question = asked;
@@ -131,11 +132,11 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
   return std::string{static_cast<char>(kind), 0, 0, 0} +
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
-const std::string head = "uprobrun\2\0\0\0"s;
+const std::string head = "uprobrun\3\0\0\0"s;
 // Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
-// the outermost functions down, no latencies.
+// the outermost functions down, no latencies, no stacks to be unwound.
 const std::string question = chunk(1, "\1"
-                                      "9\1\1c\1\0\0\0\0\0\0"sv);
+                                      "9\1\1c\1\0\0\0\0\0\0\0"sv);
 const std::string lost_three = chunk(14, "\3\4full"sv);
 constexpr std::string_view lost_three_json = R"({"type":"lost","count":3,"reason":"full"})"
                                              "\n";
@@ -169,7 +170,7 @@ TEST_CASE("a saved run has the names of processes") {
   CHECK(read_saved(head + question + name + chunk(19, "")).names ==
         std::vector<std::string>{"300 ab"});
   CHECK(read_saved(head + question + chunk(21, "\254\2\3ab"sv)).error->message ==
-        "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x20");
+        "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x21");
 }
 
 TEST_CASE("a saved run has the clocks that its exports have") {
@@ -311,6 +312,65 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
   CHECK_THAT(reading.json, Contains(R"("stack_end":"no_mapping")"));
 }
 
+namespace {
+
+// As `question`, with stacks: 256 bytes of each were copied, without source lines.
+const std::string raw_question = chunk(1, "\1"
+                                          "9\1\1c\1\1\0\0\0\0\0\1\x80\2\0"sv);
+// Registers of x86-64 by DWARF number: the stack pointer is 0x7000, the pc 0x4010.
+const std::string raw_registers = std::string(7, '\0') + "\1\x80\xe0\1"s + std::string(8, '\0') +
+                                  "\1\x90\x80\1"s + std::string(16, '\0');
+// The file 0 is /a/b.so with the inode 2 on the device 1, and not deleted.
+const std::string raw_file = chunk(23, "\1\2\7/a/b.so\0"sv);
+// The mappings 0: 0x4000 to 0x5000 is its beginning, and executable.
+const std::string raw_mappings = chunk(25, "\0\1\x80\x80\1\x80\xa0\1\0\1\0"sv);
+// With the mappings 0; 8 bytes at 0x7000, not at a function's entry, no known returns, no latency,
+// the value 5.
+const std::string raw_stack =
+    chunk(26, "\0"s + raw_registers + "\x80\xe0\1\x08"s + std::string(8, '\0') + "\0\0\0\1\5"s);
+
+} // namespace
+
+TEST_CASE("a stack that the run has only copied is unwound when it is read") {
+  // The file cannot be read: kind 0, a message, no hints.
+  const std::string unreadable = chunk(24, "\0\0\1\0\4gone\0\0"sv);
+  const Reading reading =
+      read_saved(head + raw_question + raw_file + unreadable + raw_mappings + raw_stack);
+  CHECK_FALSE(reading.error);
+  REQUIRE(reading.stacks.size() == 1);
+  CHECK(reading.stacks[0] == "(b.so+0x4010);[incomplete] 1 b.so cannot be read: gone");
+
+  const Reading without = read_saved(head + raw_question + raw_file + raw_mappings + raw_stack);
+  REQUIRE(without.stacks.size() == 1);
+  CHECK_THAT(without.stacks[0], Contains("the saved run does not have its unwind information"));
+}
+
+TEST_CASE("chunks of stacks to be unwound that contradict each other are damaged") {
+  const auto message = [](const std::string& chunks) {
+    const auto error = read_saved(head + chunks).error;
+    return error ? error->message : "";
+  };
+  // Without mappings, or in a run without such stacks.
+  CHECK_THAT(message(raw_question + raw_stack), Contains("a chunk of kind 26 is invalid"));
+  CHECK_THAT(message(question + raw_file), Contains("a chunk of kind 23 is invalid"));
+  // Mappings of an unknown file, and of a number that leaves one out.
+  CHECK_THAT(message(raw_question + raw_mappings), Contains("a chunk of kind 25 is invalid"));
+  CHECK_THAT(message(raw_question + raw_file + chunk(25, "\1\0"sv)),
+             Contains("a chunk of kind 25 is invalid"));
+  // Mappings that overlap: 1 to 3 and 2 to 4.
+  CHECK_THAT(message(raw_question + raw_file + chunk(25, "\0\2\1\3\0\1\0\2\4\0\1\0"sv)),
+             Contains("a chunk of kind 25 is invalid"));
+  // Two bytes at 7 of a file with 8, and a file that changes its size.
+  CHECK_THAT(message(raw_question + raw_file + chunk(24, "\0\x08\0\1\7\2ab"sv)),
+             Contains("a chunk of kind 24 is invalid"));
+  CHECK_THAT(message(raw_question + raw_file + chunk(24, "\0\x08\0\1\0\2ab"sv) +
+                     chunk(24, "\0\x09\0\1\0\2ab"sv)),
+             Contains("a chunk of kind 24 is invalid"));
+  // Larger than the address space that is reserved: 2^40 bytes.
+  CHECK_THAT(message(raw_question + raw_file + chunk(24, "\0\x80\x80\x80\x80\x80\x20\0\1\0\2ab"sv)),
+             Contains("a chunk of kind 24 is invalid"));
+}
+
 TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
   const std::string file = head + question + lost_three + lost_three + chunk(19, "");
   const std::size_t first = head.size() + question.size() + lost_three.size();
@@ -346,26 +406,26 @@ TEST_CASE("what is not a saved run of this version is rejected") {
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
-  CHECK(message("uprobrun\3\0\0\0"s) == "saved in version 3 of the format, expected version 2");
+  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 3");
   CHECK(message(head + lost_three) ==
         "the saved run is damaged: it begins without its question, at byte 0xc");
   CHECK(message(head + question + question) ==
-        "the saved run is damaged: it has two questions, at byte 0x20");
+        "the saved run is damaged: it has two questions, at byte 0x21");
   CHECK(message(head + question + chunk(99, "")) ==
-        "the saved run is damaged: a chunk of kind 99 is invalid, at byte 0x20");
+        "the saved run is damaged: a chunk of kind 99 is invalid, at byte 0x21");
   CHECK(message(head + question + chunk(14, "\3\5full"sv)) ==
-        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x20");
+        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x21");
   CHECK(message(head + question + chunk(14, "\3\4fullx"sv)) ==
-        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x20");
+        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x21");
   CHECK(message(head + question + "\16\0\0\0\1\0\0\1"s) ==
-        "the saved run is damaged: a chunk has 16777217 bytes, at byte 0x20");
+        "the saved run is damaged: a chunk has 16777217 bytes, at byte 0x21");
   CHECK(message(head + question + chunk(19, "") + lost_three) ==
-        "the saved run is damaged: a chunk follows the last one, at byte 0x28");
+        "the saved run is damaged: a chunk follows the last one, at byte 0x29");
   // An event, a count and a histogram of a probe that is not there.
   for (const std::uint8_t kind : {9, 10, 11})
     CHECK(message(head + question + chunk(kind, std::string(64, '\1'))) ==
           "the saved run is damaged: a chunk of kind " + std::to_string(kind) +
-              " is invalid, at byte 0x20");
+              " is invalid, at byte 0x21");
 }
 
 TEST_CASE("what precedes the damage of a saved run is read") {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether an unwound stack is complete, given how much of it was copied.
+#pragma once
+
+#include "output/records.hpp"
+
+namespace uprobectl {
+
+// The copy of a stack's memory at a hit.
+struct StackCopy {
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;      // bytes
+  std::uint32_t requested = 0; // bytes: --stack-size
+};
+
+StackCompleteness classify(const unwind::Stack& stack, const StackCopy& copy);
+// Returns why the stack is incomplete.
+std::string explain_incomplete(const unwind::Stack& stack, const StackCopy& copy);
+
+} // namespace uprobectl

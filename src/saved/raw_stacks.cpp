@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "saved/raw_stacks.hpp"
+
+#include "output/stack_copy.hpp"
+#include "saved/descriptions.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace uprobectl::saved {
+
+namespace {
+
+// Bounds what a damaged file can take.
+constexpr std::size_t max_mapped_files = 1U << 18;
+constexpr std::uint64_t max_file_size = std::uint64_t{4} << 30;       // bytes of address space
+constexpr std::uint64_t max_address_space = std::uint64_t{512} << 30; // of all files
+constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t max_pages = (std::uint64_t{2} << 30) / page;
+
+} // namespace
+
+Result<unwind::MappedObject> PartialFiles::open(const Mapping& mapping) {
+  const auto known = numbers_.find({mapping.identity, mapping.path});
+  if (known == numbers_.end() || (!files_[known->second].memory && !files_[known->second].error))
+    return fail(ErrorKind::not_found, "the saved run does not have its unwind information");
+  const File& file = files_[known->second];
+  if (file.error) return fail(*file.error);
+  return unwind::MappedObject{.bytes = {file.memory.get(), file.size}, .owner = file.memory};
+}
+
+bool PartialFiles::add(Mapping file) {
+  if (files_.size() >= max_mapped_files) return false;
+  numbers_.insert_or_assign({file.identity, file.path}, static_cast<std::uint32_t>(files_.size()));
+  files_.push_back({.mapping = std::move(file), .error = {}, .memory = {}, .pages = {}});
+  return true;
+}
+
+// Reserves memory that is only used where it is written to.
+bool PartialFiles::make_room(File& file, std::uint64_t size) {
+  if (file.memory) return size == file.size;
+  if (size == 0 || size > max_file_size || reserved_ + size > max_address_space) return false;
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  file.memory = std::shared_ptr<std::byte>(static_cast<std::byte*>(memory),
+                                           [size](std::byte* at) { ::munmap(at, size); });
+  file.size = size;
+  file.pages.resize((size + page - 1) / page);
+  reserved_ += size;
+  return true;
+}
+
+bool PartialFiles::write(File& file, std::uint64_t offset, Bytes bytes) {
+  if (bytes.empty() || offset > file.size || bytes.size() > file.size - offset) return false;
+  for (std::uint64_t at = offset / page; at <= (offset + bytes.size() - 1) / page; ++at) {
+    if (file.pages[at]) continue;
+    if (used_ >= max_pages) return false;
+    file.pages[at] = true;
+    ++used_;
+  }
+  std::memcpy(file.memory.get() + offset, bytes.data(), bytes.size());
+  return true;
+}
+
+bool PartialFiles::add_parts(Bytes content) {
+  std::uint32_t number = 0;
+  std::uint64_t size = 0;
+  std::optional<Error> error;
+  std::size_t parts = 0;
+  FieldReader fields(content);
+  fields(number, size, error, parts);
+  if (!fields.is_valid() || number >= files_.size()) return false;
+  File& file = files_[number];
+  file.error = std::move(error);
+  if (parts > 0 && !make_room(file, size)) return false;
+  for (; parts > 0; --parts) {
+    std::uint64_t offset = 0;
+    std::string_view bytes;
+    fields(offset, bytes);
+    if (!fields.is_valid() || !write(file, offset, std::as_bytes(std::span(bytes)))) return false;
+  }
+  return fields.is_complete();
+}
+
+RawStacks::RawStacks(Arch arch, const RawStackQuestion& question, elf::DebugSearch where)
+    : arch_(arch), question_(question), cache_(std::move(where)) {
+  if (question.source_lines) cache_.use_source_lines();
+}
+
+bool RawStacks::add_mapped_file(Bytes content) {
+  Mapping file;
+  FieldReader fields(content);
+  fields(file.identity.device, file.identity.inode, file.path, file.deleted);
+  return fields.is_complete() && files_.add(std::move(file));
+}
+
+bool RawStacks::add_mappings(Bytes content) {
+  std::uint32_t number = 0;
+  std::size_t count = 0;
+  FieldReader fields(content);
+  fields(number, count);
+  if (!fields.is_valid() || number > spaces_.size() ||
+      number >= unwind::ProcessMappings::max_numbers)
+    return false;
+  std::vector<Mapping> mappings;
+  std::uint64_t last = 0;
+  for (; count > 0; --count) {
+    Mapping read;
+    std::uint32_t file = 0;
+    fields(read, file);
+    if (!fields.is_valid() || files_.file(file) == nullptr) return false;
+    if (read.start < last || read.end <= read.start) return false;
+    last = read.end;
+    Mapping& mapping = mappings.emplace_back(*files_.file(file));
+    mapping.start = read.start;
+    mapping.end = read.end;
+    mapping.offset = read.offset;
+    mapping.executable = read.executable;
+  }
+  if (!fields.is_complete()) return false;
+  if (number == spaces_.size()) spaces_.emplace_back();
+  spaces_[number] = std::make_unique<unwind::AddressSpace>(std::move(mappings), cache_, files_);
+  return true;
+}
+
+std::optional<StackSample> RawStacks::unwind(Bytes content, unwind::Stack& stack) {
+  if (arch_info(arch_).unwind == nullptr) return std::nullopt;
+  std::uint32_t number = 0;
+  unwind::Registers registers(arch_);
+  std::uint64_t address = 0;
+  std::string_view bytes;
+  std::vector<unwind::KnownReturn> known_returns;
+  unwind::UnwindLimits limits;
+  StackSample sample{.stack = &stack};
+  FieldReader fields(content);
+  fields(number);
+  for (std::size_t i = 0; i < unwind::Registers::count; ++i) {
+    std::optional<std::uint64_t> value;
+    fields(value);
+    if (value) registers.set(i, *value);
+  }
+  fields(address, bytes, limits.at_function_entry, known_returns, sample.latency_ns, sample.value);
+  if (!fields.is_complete() || number >= spaces_.size()) return std::nullopt;
+  limits.known_returns = known_returns;
+  const unwind::MemoryPiece memory{address, std::as_bytes(std::span(bytes))};
+  stack = unwind_stack(registers, {&memory, 1}, *spaces_[number], limits);
+  if (question_.source_lines) add_inlined_frames(stack);
+  const StackCopy copy{
+      .address = address, .size = bytes.size(), .requested = question_.stack_bytes};
+  sample.completeness = classify(stack, copy);
+  if (sample.completeness == StackCompleteness::incomplete)
+    sample.failure = explain_incomplete(stack, copy);
+  return sample;
+}
+
+} // namespace uprobectl::saved

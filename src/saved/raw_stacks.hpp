@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unwinds the stacks of a saved run that the run has only copied.
+#pragma once
+
+#include "output/records.hpp"
+#include "saved/format.hpp"
+#include "unwind/raw_stack.hpp"
+
+#include <map>
+#include <vector>
+
+namespace uprobectl::saved {
+
+// The mapped files of a saved run: what it has of them. The rest reads as zeros.
+class PartialFiles final : public unwind::FileSource {
+public:
+  Result<unwind::MappedObject> open(const Mapping& mapping) override;
+
+  // The functions return false if the content of a chunk is invalid, or if there is no room.
+  bool add(Mapping file); // numbered from 0
+  bool add_parts(Bytes content);
+  const Mapping* file(std::uint32_t number) const {
+    return number < files_.size() ? &files_[number].mapping : nullptr;
+  }
+
+private:
+  struct File {
+    Mapping mapping; // identity and path
+    std::optional<Error> error;
+    std::uint64_t size = 0;            // bytes
+    std::shared_ptr<std::byte> memory; // null if no part is known
+    std::vector<bool> pages;           // that have bytes
+  };
+  bool make_room(File& file, std::uint64_t size);
+  bool write(File& file, std::uint64_t offset, Bytes bytes);
+
+  std::vector<File> files_;
+  std::map<std::pair<FileIdentity, std::string>, std::uint32_t> numbers_;
+  std::uint64_t reserved_ = 0; // bytes of address space
+  std::uint64_t used_ = 0;     // pages
+};
+
+// Not thread-safe. The stacks are valid during its lifetime.
+class RawStacks {
+public:
+  // `arch`: of the run. Symbols of files that have none are searched in `where`.
+  RawStacks(Arch arch, const RawStackQuestion& question, elf::DebugSearch where);
+
+  // Take the contents of chunks. They return false if it is invalid.
+  bool add_mapped_file(Bytes content);
+  bool add_parts(Bytes content) { return files_.add_parts(content); }
+  bool add_mappings(Bytes content);
+  // Returns nullopt if the content is invalid. `stack` gets the frames.
+  std::optional<StackSample> unwind(Bytes content, unwind::Stack& stack);
+
+private:
+  Arch arch_;
+  RawStackQuestion question_;
+  PartialFiles files_;
+  unwind::ModuleCache cache_;
+  std::vector<std::unique_ptr<unwind::AddressSpace>> spaces_; // by number
+};
+
+} // namespace uprobectl::saved

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What another machine needs to unwind a stack and to name its frames: registers, the copy of the
+// stack, the mappings of the process, and of the mapped files the parts that are read for it.
+#pragma once
+
+#include "uprobectl/unwind.hpp"
+
+namespace uprobectl::unwind {
+
+// The mappings of a process, sorted by address, without overlaps.
+struct ProcessMappings {
+  // They replace those of the same number. Less than max_numbers.
+  std::uint32_t number = 0;
+  std::span<const Mapping> mappings;
+
+  static constexpr std::uint32_t max_numbers = 256;
+};
+
+// Bytes of a mapped file.
+struct FilePart {
+  std::uint64_t offset = 0; // in the file
+  Bytes bytes;
+};
+
+// Parts of a mapped file; others may follow. What is missing reads as zeros.
+struct FileParts {
+  Mapping mapping;                 // of the file: identity and path
+  std::uint64_t size = 0;          // of the file in bytes, always the same
+  std::optional<Error> error = {}; // why the file cannot be read
+  std::span<const FilePart> parts = {};
+};
+
+struct RawStack {
+  std::uint32_t mappings = 0; // ProcessMappings::number
+  Registers registers;
+  MemoryPiece stack;
+  bool at_function_entry = false;
+  std::span<const KnownReturn> known_returns = {};
+};
+
+// Receives what precedes a RawStack.
+class RawStackSink {
+public:
+  RawStackSink() = default;
+  RawStackSink(const RawStackSink&) = delete;
+  RawStackSink& operator=(const RawStackSink&) = delete;
+  virtual ~RawStackSink() = default;
+
+  virtual void write(const ProcessMappings& mappings) = 0;
+  virtual void write(const FileParts& parts) = 0;
+  virtual void warn(const std::string& text) = 0;
+};
+
+} // namespace uprobectl::unwind

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unwind/stack_parts.hpp"
+
+#include "elf/sections.hpp"
+#include "uprobectl/archive.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl::unwind {
+
+namespace {
+
+// Code is given in blocks of this size, with what precedes and follows it: the unwinder looks for
+// return and system call instructions at and before return addresses.
+constexpr std::uint64_t block_size = 64;
+constexpr std::uint64_t around_block = 16;
+constexpr std::uint64_t max_part = std::uint64_t{1} << 20; // bytes; saved runs have chunks
+constexpr std::uint64_t head_size = 4096;                  // with the ELF header
+
+bool is_debug_info(std::string_view name) {
+  return (name.starts_with(".debug_") || name.starts_with(".zdebug_") || name == ".gdb_index") &&
+         name != ".debug_frame" && name != ".zdebug_frame";
+}
+
+// Large sections that neither unwinding nor naming reads. Relocations name the entries of .plt.got.
+bool is_unused(const elf::SectionExtent& section, bool has_plt_got) {
+  if (section.is_code) return !section.name.starts_with(".plt");
+  if (!section.is_loaded) return false;
+  constexpr std::string_view beginnings[] = {
+      ".rodata", ".lrodata", ".data", ".tdata", ".gcc_except_table", ".gopclntab", ".noptrdata"};
+  if (std::ranges::any_of(beginnings, [&](std::string_view beginning) {
+        return section.name.starts_with(beginning);
+      }))
+    return true;
+  return !has_plt_got &&
+         (section.name == ".rela.dyn" || section.name == ".rel.dyn" || section.name == ".relr.dyn");
+}
+
+struct PartRange { // of an image
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+struct Inclusion {
+  bool debug_info = false;
+  bool symbols = true; // and other sections that are not loaded
+};
+
+// All bytes of the image that no unused section has.
+std::vector<PartRange> needed_parts(Bytes image, const Inclusion& inclusion) {
+  std::vector<PartRange> unused;
+  if (const auto layout = elf::read_layout(image)) {
+    const auto sections = elf::sections_of(*layout);
+    const bool has_plt_got =
+        std::ranges::find(sections, ".plt.got", &elf::SectionExtent::name) != sections.end();
+    for (const elf::SectionExtent& section : sections) {
+      if (!slice(image, section.offset, section.size)) continue;
+      const bool is_left_out = is_unused(section, has_plt_got) ||
+                               (!inclusion.debug_info && is_debug_info(section.name)) ||
+                               (!inclusion.symbols && !section.is_loaded &&
+                                section.name != ".debug_frame" && section.name != ".shstrtab");
+      if (is_left_out) unused.push_back({section.offset, section.offset + section.size});
+    }
+  }
+  std::ranges::sort(unused, {}, &PartRange::begin);
+  std::vector<PartRange> needed;
+  std::uint64_t at = 0;
+  for (const PartRange& each : unused) {
+    // The headers, even if a section header claims their bytes.
+    const std::uint64_t begin = std::max(each.begin, std::min(head_size, each.end));
+    if (begin > at) needed.push_back({at, begin});
+    at = std::max(at, each.end);
+  }
+  if (at < image.size()) needed.push_back({at, image.size()});
+  return needed;
+}
+
+std::uint64_t size_of(std::span<const PartRange> parts) {
+  std::uint64_t sum = 0;
+  for (const PartRange& each : parts) sum += each.end - each.begin;
+  return sum;
+}
+
+const Mapping* find_mapping(std::span<const Mapping> mappings, std::uint64_t address) {
+  const auto after = std::ranges::upper_bound(mappings, address, {}, &Mapping::start);
+  if (after == mappings.begin()) return nullptr;
+  const Mapping& mapping = *(after - 1);
+  return address < mapping.end && mapping.executable ? &mapping : nullptr;
+}
+
+} // namespace
+
+RawStack StackParts::collect(LiveProcess& process, const Sample& sample, RawStackSink& sink) {
+  use(process, sample.registers.arch(), sink);
+  for (std::size_t number = 0; number < Registers::count; ++number)
+    if (const auto value = sample.registers.get(number)) add_word(process, *value, sink);
+  for (const KnownReturn& known : sample.known_returns) add_word(process, known.address, sink);
+  // Return addresses are aligned. Stacks begin aligned, except within a function's prologue.
+  const std::uint64_t odd = (0 - sample.stack_address) % sizeof(std::uint64_t);
+  for (std::uint64_t at = odd; at + sizeof(std::uint64_t) <= sample.stack.size();
+       at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, sample.stack.data() + at, sizeof word);
+    add_word(process, word, sink);
+  }
+  return {.mappings = number_,
+          .registers = sample.registers,
+          .stack = {sample.stack_address, sample.stack},
+          .at_function_entry = sample.at_function_entry,
+          .known_returns = sample.known_returns};
+}
+
+// Gives the mappings if they are new.
+void StackParts::use(LiveProcess& process, Arch arch, RawStackSink& sink) {
+  if (process.revision() == revision_) return;
+  revision_ = process.revision();
+  const std::vector<Mapping>& mappings = process.mappings();
+  code_mask_ = code_mask(process.space(), arch);
+  lowest_ = range_ = 0;
+  const auto first = std::ranges::find(mappings, true, &Mapping::executable);
+  if (first != mappings.end()) {
+    lowest_ = first->start;
+    for (const Mapping& mapping : mappings)
+      if (mapping.executable) range_ = mapping.end - lowest_ + 1;
+  }
+  const auto given = std::ranges::find(revisions_, revision_);
+  if (given != revisions_.end()) {
+    number_ = static_cast<std::uint32_t>(given - revisions_.begin());
+    return;
+  }
+  number_ = next_number_;
+  next_number_ = (next_number_ + 1) % ProcessMappings::max_numbers;
+  if (number_ == revisions_.size())
+    revisions_.push_back(revision_);
+  else
+    revisions_[number_] = revision_;
+  sink.write(ProcessMappings{.number = number_, .mappings = mappings});
+}
+
+// Called for each word of a stack: most are not addresses of code, or of code that is known.
+void StackParts::add_word(LiveProcess& process, std::uint64_t word, RawStackSink& sink) {
+  const std::uint64_t address = word & code_mask_;
+  if (address - lowest_ >= range_) return;
+  const std::uint64_t block = address / block_size;
+  constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15; // 2^64 / the golden ratio
+  constexpr unsigned hash_shift = 64 - 14;
+  KnownBlock& known = known_[((block + revision_ * known_blocks) * golden_ratio) >> hash_shift];
+  static_assert(known_blocks == std::size_t{1} << 14);
+  if (known.block == block && known.revision == revision_) return;
+  known = {revision_, block};
+  add_code(process, address, sink);
+}
+
+void StackParts::add_code(LiveProcess& process, std::uint64_t address, RawStackSink& sink) {
+  const Mapping* mapping = find_mapping(process.mappings(), address);
+  // A call may be the last instruction of a mapping.
+  if (mapping == nullptr) mapping = find_mapping(process.mappings(), --address);
+  const auto place = mapping != nullptr ? process.space().find(address) : std::nullopt;
+  if (!place || place->module == nullptr) return;
+  Module& module = *place->module;
+  KnownFile& file = files_[{mapping->identity, mapping->path}];
+  const MappedObject* const object = cache_.opened(*mapping);
+  if (object == nullptr) {
+    if (!std::exchange(file.is_reported, true))
+      sink.write(FileParts{.mapping = *mapping, .error = module.error()});
+    return;
+  }
+  if (!std::exchange(file.is_readable, true)) file.size = object->bytes.size();
+  const elf::Image* const image = module.intact_image();
+  const std::uint64_t begin = image != nullptr ? module.begin().value : 0;
+  if (file.images.insert(begin).second) add_image(*object, module, *mapping, file, sink);
+  if (image == nullptr || object->file == nullptr) return;
+  const std::uint64_t at = place->offset.value / block_size * block_size;
+  if (!file.blocks.insert(begin + at).second) return;
+  const std::uint64_t end =
+      std::min<std::uint64_t>(at + block_size + around_block, image->bytes().size());
+  add_part(*object, begin + std::max(at, around_block) - around_block, begin + end, *mapping, file,
+           sink);
+}
+
+void StackParts::add_image(const MappedObject& object, const Module& module, const Mapping& mapping,
+                           KnownFile& file, RawStackSink& sink) {
+  const std::uint64_t size = object.bytes.size();
+  const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+    add_part(object, begin, std::min(end, size), mapping, file, sink);
+  };
+  if (object.file == nullptr) return add(0, size); // the vDSO
+  if (module.image() == nullptr) return add(0, head_size);
+  const std::uint64_t begin = module.begin().value;
+  const Bytes image = module.image()->bytes();
+  std::vector<PartRange> parts = needed_parts(image, {.debug_info = includes_debug_info_});
+  const std::uint64_t room = std::min(max_image, max_total - std::min(max_total, total_));
+  if (size_of(parts) > room) {
+    parts = needed_parts(image, {.symbols = false});
+    const bool fits = size_of(parts) <= room;
+    sink.warn(fmt::format("{}: {}: it has more than {} MiB", file_name_of(module.path()),
+                          fits ? "its symbols are not part of the saved stacks (report finds them "
+                                 "with --debug-dir)"
+                               : "stacks cannot be unwound through it",
+                          room >> 20U));
+    if (!fits) parts = {{0, std::min<std::uint64_t>(head_size, image.size())}};
+  }
+  if (module.entry()) {
+    // Its name is in the directory at the end of the archive.
+    const auto archive = Archive::parse(object.bytes);
+    const auto entry =
+        archive ? archive->entry_at(module.begin()) : Result<std::optional<ArchiveEntry>>();
+    if (archive && entry && *entry) {
+      add(0, sizeof(std::uint32_t));
+      add((*entry)->local_header, begin);
+      add(archive->directory_offset(), size);
+    }
+  }
+  for (const PartRange& part : parts) add(begin + part.begin, begin + part.end);
+}
+
+void StackParts::add_part(const MappedObject& object, std::uint64_t begin, std::uint64_t end,
+                          const Mapping& mapping, const KnownFile& file, RawStackSink& sink) {
+  while (begin < end) {
+    const std::uint64_t size = std::min(end - begin, max_part);
+    const auto bytes = slice(object.bytes, begin, size);
+    if (!bytes || begin + size > file.size) return; // the file was replaced by another content
+    const FilePart part{.offset = begin, .bytes = *bytes};
+    sink.write(FileParts{.mapping = mapping, .size = file.size, .parts = {&part, 1}});
+    total_ += size;
+    begin += size;
+  }
+}
+
+} // namespace uprobectl::unwind
