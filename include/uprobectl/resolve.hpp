@@ -98,6 +98,7 @@ struct InlinedInto {
   std::uint32_t line = 0;               // 0: unknown
   // Whether hits may differ from calls: a jump reaches the place, or its entry is unknown.
   bool is_approximate = false;
+  std::optional<std::uint64_t> debug_offset = {}; // of the call in the debug information
 };
 
 // The source line of a FILE:LINE or FUNCTION:+LINE.

@@ -5,6 +5,7 @@
 #include "dwarf/calling.hpp"
 #include "dwarf/line_table.hpp"
 #include "dwarf/type_table.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -71,7 +72,6 @@ public:
     if (!entry) return std::nullopt;
     info_.entry = {*entry};
     at_entry_ = point_.address.value == *entry;
-    is_passed_here_ = at_entry_;
     set_up_locations();
 
     const Die named = context_.with_attribute(function_, DW_AT_name);
@@ -80,7 +80,8 @@ public:
     info_.result = context_.types().type_of(function_);
     collect_parameters(function_, {});
     locate_by_convention();
-    collect_variables(function_, {}, 0, !at_entry_);
+    collect_variables(function_, {}, 0);
+    if (point_.inlined_call) collect_probed_call(*point_.inlined_call);
     return std::move(info_);
   }
 
@@ -153,15 +154,7 @@ private:
     }
     if (!are_sound && (locations->empty() || locations->front().Range))
       return unreadable("its location is damaged");
-    const llvm::DWARFLocationExpression* covering = nullptr;
-    for (const llvm::DWARFLocationExpression& each : *locations) {
-      if (!each.Range) { // an expression, or the default of a list
-        if (covering == nullptr) covering = &each;
-      } else if (covers_point(*each.Range)) {
-        covering = &each;
-        break;
-      }
-    }
+    const llvm::DWARFLocationExpression* const covering = find_covering(die, *locations);
     if (covering == nullptr) return unreadable(optimized_out);
     const Bytes expression = as_bytes_of(*covering);
     read_frame_base_for(expression);
@@ -178,11 +171,82 @@ private:
     return found;
   }
 
-  // An empty range at the entry is that of gcc's location views: the parameter as the caller has
-  // passed it, before the statements of the first instruction. gdb does not know these.
+  // A location view: several states of the source's variables at one address (DWARF extension of
+  // gcc, DW_AT_GNU_locviews). Code is not in between, so registers are the same in all of them.
+  struct View {
+    std::uint64_t address = 0;
+    std::uint64_t number = 0;
+    auto operator<=>(const View&) const = default;
+  };
+
+  // The numbers of the views where ranges of a location list begin and end, in turn, for `count`
+  // ranges. nullopt if they are not known.
+  std::optional<std::vector<std::uint64_t>> read_views(const Die& die, std::size_t count) {
+    std::vector<std::uint64_t> numbers(2 * count);
+    const auto value = die.find(DW_AT_GNU_locviews);
+    // gcc leaves them out if all are zero. clang does not know them.
+    if (!value) return has_views_ ? std::optional(numbers) : std::nullopt;
+    const auto offset = value->getAsSectionOffset();
+    const llvm::DWARFUnit& unit = *die.getDwarfUnit();
+    if (!offset || unit.isDWOUnit()) return std::nullopt;
+    const llvm::DWARFObject& sections = context_.dwarf().getDWARFObj();
+    constexpr std::uint16_t with_lists = 5; // the version since which .debug_loclists exists
+    const llvm::StringRef data = unit.getVersion() >= with_lists
+                                     ? sections.getLoclistsSection().Data
+                                     : sections.getLocSection().Data;
+    const Bytes bytes = std::as_bytes(std::span(data.data(), data.size()));
+    std::uint64_t position = *offset;
+    for (std::uint64_t& number : numbers) {
+      const auto next = take_uleb128(bytes, position);
+      if (!next) return std::nullopt;
+      number = *next;
+    }
+    return numbers;
+  }
+
+  // Returns the location that is valid where the inlined call begins, in that view.
+  const llvm::DWARFLocationExpression*
+  find_at_call(const Die& die, std::span<const llvm::DWARFLocationExpression> locations) {
+    const auto count = std::ranges::count_if(
+        locations, [](const auto& location) { return location.Range.has_value(); });
+    const auto views = read_views(die, static_cast<std::size_t>(count));
+    const llvm::DWARFLocationExpression* fallback = nullptr; // an expression, or a list's default
+    const View point{point_.address.value, *entry_view_};
+    std::size_t number = 0;
+    for (const llvm::DWARFLocationExpression& each : locations) {
+      if (!each.Range) {
+        if (fallback == nullptr) fallback = &each;
+        continue;
+      }
+      // What begins at the point may be what the call's first statements have made of the
+      // parameter.
+      const View begin{each.Range->LowPC, views ? (*views)[number] : UINT64_MAX};
+      const View end{each.Range->HighPC, views ? (*views)[number + 1] : 0};
+      number += 2;
+      if (begin <= point && point < end) return &each;
+    }
+    return fallback;
+  }
+
+  const llvm::DWARFLocationExpression*
+  find_covering(const Die& die, std::span<const llvm::DWARFLocationExpression> locations) {
+    if (entry_view_) return find_at_call(die, locations);
+    const llvm::DWARFLocationExpression* fallback = nullptr;
+    for (const llvm::DWARFLocationExpression& each : locations) {
+      if (!each.Range) { // an expression, or the default of a list
+        if (fallback == nullptr) fallback = &each;
+      } else if (covers_point(*each.Range)) {
+        return &each;
+      }
+    }
+    return fallback;
+  }
+
+  // An empty range at the entry of the function is that of gcc's location views: the parameter as
+  // the caller has passed it, before the statements of the first instruction.
   bool covers_point(const llvm::DWARFAddressRange& range) const {
     const std::uint64_t address = point_.address.value;
-    if (range.LowPC == range.HighPC) return is_passed_here_ && range.LowPC == address;
+    if (range.LowPC == range.HighPC) return at_entry_ && range.LowPC == address;
     return range.LowPC <= address && address < range.HighPC;
   }
 
@@ -245,6 +309,7 @@ private:
     const Die artificial = context_.with_attribute(die, DW_AT_artificial);
     variable.is_artificial = artificial && is_set(artificial, DW_AT_artificial);
     variable.inlined_function = inlined_function;
+    variable.of_probed_call = in_probed_call_;
     info_.variables.push_back(std::move(variable));
     return true;
   }
@@ -305,27 +370,53 @@ private:
   }
 
   // Variables of the blocks and inlined functions that cover the point, the innermost last.
-  // `is_covered`: the scope does. The entry of an inlined call may be outside of all of them.
-  void collect_variables(const Die& scope, const std::string& inlined_function, int depth,
-                         bool is_covered) {
-    // At the entry nothing else is in scope.
-    if ((at_entry_ && !point_.is_inlined_entry) || depth > max_block_depth) return;
+  void collect_variables(const Die& scope, const std::string& inlined_function, int depth) {
+    if (at_entry_ || depth > max_block_depth) return; // nothing is in scope at the entry
     for (const Die& child : scope.children()) {
-      const std::uint16_t tag = tag_of(child);
-      if (tag == DW_TAG_variable && is_covered && !add_variable(child, inlined_function)) return;
-      if (tag != DW_TAG_lexical_block && tag != DW_TAG_inlined_subroutine) continue;
-      const bool covers = covers_point(child);
-      if (!covers && !point_.is_inlined_entry) continue;
-      if (tag == DW_TAG_lexical_block) {
-        collect_variables(child, inlined_function, depth + 1, covers);
-        continue;
+      switch (tag_of(child)) {
+      case DW_TAG_variable:
+        if (!add_variable(child, inlined_function)) return;
+        break;
+      case DW_TAG_lexical_block:
+        if (covers_point(child)) collect_variables(child, inlined_function, depth + 1);
+        break;
+      case DW_TAG_inlined_subroutine:
+        if (covers_point(child)) {
+          const std::string name(context_.name(child).value_or("inlined function"));
+          if (child.getOffset() != point_.inlined_call) collect_parameters(child, name);
+          collect_variables(child, name, depth + 1);
+        }
+        break;
+      default:
+        break;
       }
-      const std::string name(context_.name(child).value_or("inlined function"));
-      is_passed_here_ = entry_address(child, address_ranges(child)) == point_.address.value;
-      if (covers || is_passed_here_) collect_parameters(child, name);
-      is_passed_here_ = false;
-      collect_variables(child, name, depth + 1, covers);
     }
+  }
+
+  void collect_probed_call(std::uint64_t offset) {
+    const Die call = function_.getDwarfUnit()->getDIEForOffset(offset);
+    if (!call || call.getTag() != DW_TAG_inlined_subroutine) return;
+    Die scope = call.getParent();
+    while (scope && scope != function_) scope = scope.getParent();
+    if (!scope) return;
+    if (entry_address(call, address_ranges(call)) == point_.address.value)
+      entry_view_ = unsigned_constant(call, DW_AT_GNU_entry_view).value_or(0);
+    has_views_ = call.find(DW_AT_GNU_entry_view).has_value();
+    in_probed_call_ = true;
+    collect_parameters(call, std::string(context_.name(call).value_or("inlined function")));
+    if (!entry_view_ || has_views_) return;
+    for (Variable& variable : info_.variables)
+      if (variable.of_probed_call && is_computed(variable.location))
+        variable.location = unreadable("the compiler does not say what was passed");
+  }
+
+  // clang describes a parameter that the first statements change by its new value: "a += 2" before
+  // any code is the register plus 2 from the start of the call.
+  static bool is_computed(const Location& location) {
+    return std::ranges::any_of(location.pieces, [](const Piece& piece) {
+      return piece.kind == Piece::Kind::value &&
+             (piece.formula.base == Formula::Base::zero || piece.formula.addend != 0);
+    });
   }
 
   // Whether the location is in the function's stack frame, which is not written at the entry, or in
@@ -451,7 +542,10 @@ private:
   const ArchInfo& arch_;
   const Passing passing_;
   bool at_entry_ = false;
-  bool is_passed_here_ = false; // whether what is read are parameters of what begins at the point
+  // While the parameters of the inlined call that is probed are read.
+  bool in_probed_call_ = false;
+  std::optional<std::uint64_t> entry_view_; // the location view of its entry, if that is the point
+  bool has_views_ = false;                  // whether the compiler numbers them
   bool has_read_frame_base_ = false;
   std::size_t ranges_left_ = max_scope_ranges;
   LocationContext where_;

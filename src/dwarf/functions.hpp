@@ -18,6 +18,7 @@ struct Variable {
   // The function that has been inlined at the address and has the variable; empty: the function
   // itself.
   std::string inlined_function = {};
+  bool of_probed_call = false; // a parameter of CodePoint::inlined_call
 };
 
 struct FunctionInfo {
@@ -49,9 +50,9 @@ struct CodePoint {
   bool with_declaration = true;
   // Whether result_location and result_address are needed.
   bool with_result = true;
-  // Whether the point is meant as the entry of an inlined call: then its parameters are there also
-  // if its code does not contain the point (gcc), or begins where the function itself does.
-  bool is_inlined_entry = false;
+  // The inlined call that is probed (InlinedInstance::offset). Its parameters are located also if its
+  // code does not contain the point, as gcc writes it, or begins where the function itself does.
+  std::optional<std::uint64_t> inlined_call = {};
 };
 
 // Describes the function whose code covers the point. Parameters are located at the point: at the

@@ -46,14 +46,16 @@ bool has_code(const Die& die) {
   return die.find({DW_AT_low_pc, DW_AT_ranges, DW_AT_entry_pc}).has_value();
 }
 
-// The linkage name, or the name with its scopes.
+// The linkage name; without one, the name with its scopes, or that of an extern "C" function.
 std::string full_name(Context& context, const Die& function) {
   using namespace llvm::dwarf;
   for (const Attribute attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name})
     if (const Die named = context.with_attribute(function, attribute))
       return std::string(context.text(named, attribute).value_or(""));
   const Die named = context.with_attribute(function, DW_AT_name);
-  return named ? context.types().qualified_name(named) : std::string();
+  if (!named) return {};
+  return is_set(named, DW_AT_external) ? std::string(context.text(named, DW_AT_name).value_or(""))
+                                       : context.types().qualified_name(named);
 }
 
 // A requested function: nullopt for others.
@@ -147,8 +149,9 @@ private:
     for (const Attribute attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
       const auto value = die.find(attribute);
       if (!value) continue;
-      const bool is_in_scope =
-          attribute == DW_AT_name && !scopes_.empty() && scopes_.back().depth + 1 == depth;
+      // External functions without a linkage name are extern "C".
+      const bool is_in_scope = attribute == DW_AT_name && !scopes_.empty() &&
+                               scopes_.back().depth + 1 == depth && !is_set(die, DW_AT_external);
       const auto number =
           is_in_scope ? number_qualified(die, depth) : number_named(die, attribute, *value);
       if (!number) continue; // unreadable
@@ -180,12 +183,28 @@ private:
     const auto own = context_.text(die, llvm::dwarf::DW_AT_name);
     if (!own) return std::nullopt;
     std::string name(*own);
+    int scopes = 0;
     for (const Scope& scope : scopes_ | std::views::reverse) {
-      if (scope.depth != --depth) break; // of the function that a local class is in
+      // The innermost ones, up to the function that a local class is in.
+      if (scope.depth != --depth || ++scopes > max_type_depth) break;
       context_.types().add_scope(Die(die.getDwarfUnit(), &scope.entry), name);
+      is_used_up_ = !walk_.take_name(name);
+      if (is_used_up_) return Number();
     }
-    is_used_up_ = !walk_.take_name(name);
-    return is_used_up_ ? Number() : find_name_(*names_.insert(std::move(name)).first);
+    return number_kept(std::move(name));
+  }
+
+  // Same for a name that is in no section of the file.
+  Number number_kept(std::string name) {
+    constexpr std::size_t max_kept = std::size_t{64} << 20; // bytes
+    const auto [kept, is_new] = names_.insert(std::move(name));
+    if (is_new) kept_size_ += kept->size();
+    if (kept_size_ > max_kept) {
+      is_used_up_ = true;
+      context_.warn("not all inlined functions were searched: their names are too long");
+      return std::nullopt;
+    }
+    return find_name_(*kept);
   }
 
   // A copy without code belongs to the abstract instance of another function.
@@ -216,7 +235,7 @@ private:
     leads_outside_ = true;
     const EntryId id{&other.getDwarfUnit()->getContext(), other.getOffset()};
     if (!alternates_.insert(id).second) return id;
-    if (const auto number = find_name_(*names_.insert(full_name(context_, other)).first))
+    if (const auto number = number_kept(full_name(context_, other)))
       functions_.emplace(id, *number);
     return id;
   }
@@ -241,6 +260,7 @@ private:
   std::unordered_set<EntryId, EntryIdHash> alternates_; // known entries of the alternate file
   std::vector<InlinedCopy> copies_;
   std::unordered_set<std::string> names_; // with scopes
+  std::size_t kept_size_ = 0;             // bytes of them
 
   // Of the unit that is read.
   struct Scope {
@@ -291,6 +311,7 @@ std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& cop
   return InlinedInstance{.entry = {*entry},
                          .end = {part == ranges.end() ? *entry : part->HighPC},
                          .is_entry_known = is_told && part != ranges.end(),
+                         .offset = copy.offset,
                          .caller = full_name(context, chain.back()),
                          .call_file = std::move(call.file),
                          .call_line = call.line};

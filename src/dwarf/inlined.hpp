@@ -27,6 +27,7 @@ struct InlinedInstance {
   // The entry is DW_AT_entry_pc, or the code is in one piece. False if the entry is outside of the
   // code: gcc moves it if an optimization has moved the first instruction.
   bool is_entry_known = false;
+  std::uint64_t offset = 0;    // of its entry in the debug information, for CodePoint::inlined_call
   std::string caller;          // raw name of the function that has the code
   std::string call_file;       // where the caller, or what is inlined into it, calls the function
   std::uint32_t call_line = 0; // 0: unknown

@@ -568,10 +568,7 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
   for (const dwarf::Variable& variable : place.function->variables) {
     if (!place.moments.entry) break;
     if (place.at_entry && (!variable.is_parameter || !variable.inlined_function.empty())) continue;
-    const bool is_inlined_call = !place.inlined_function.empty();
-    if (is_inlined_call &&
-        (!variable.is_parameter || variable.inlined_function != place.inlined_function))
-      continue;
+    if (place.is_inlined_call && !variable.of_probed_call) continue;
     shown.push_back(&variable);
   }
   TypedValuesBuilder builder(place, limits, shown.size() + (has_result(place) ? 1 : 0));

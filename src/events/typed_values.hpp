@@ -35,8 +35,7 @@ struct TypedPlace {
   VirtualAddress address;                        // of the probed instruction
   // The probe is at the first instruction of `function`.
   bool at_entry = false;
-  // The name of the inlined function that the probe is for; empty: none.
-  std::string inlined_function = {};
+  bool is_inlined_call = false; // the probe is for a call that is inlined into `function`
   CaptureMoments moments = {};
   FindGlobal find_global = {}; // optional
 };

@@ -248,7 +248,7 @@ private:
 
   // Whether the variable belongs to the inlined call that is probed, or to the function itself.
   bool is_of_call(const dwarf::Variable& variable) const {
-    return variable.inlined_function == where_.inlined_function;
+    return where_.is_inlined_call ? variable.of_probed_call : variable.inlined_function.empty();
   }
 
   Result<ValuePlace> find_start(const ValuePath& path) {

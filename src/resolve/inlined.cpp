@@ -4,12 +4,13 @@
 #include "dwarf/inlined.hpp"
 #include "resolve/instructions.hpp"
 #include "symbols/classify.hpp"
+#include "util/shell_words.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
-#include <iterator>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -27,30 +28,43 @@ std::string_view last_identifier(std::string_view name) {
 // How a function's name agrees with the written one.
 enum class Agreement : std::uint8_t {
   none,
-  unqualified, // but for the scopes that the function is in
-  exact,       // with all scopes; parameters may be left out
+  end,   // the written name leaves out the scopes that the function is in
+  whole, // parameters and namespaces without a name may be left out
 };
 
-Agreement compare_names(std::string_view written, std::string_view name) {
+std::string without_unnamed_scopes(std::string_view name) {
+  constexpr std::string_view unnamed = "(anonymous namespace)::";
+  std::string text(name);
+  for (auto at = text.find(unnamed); at != std::string::npos; at = text.find(unnamed, at))
+    text.erase(at, unnamed.size());
+  return text;
+}
+
+Agreement compare_names(std::string_view written, std::string_view function) {
+  const std::string name =
+      written.contains("(anonymous") ? std::string(function) : without_unnamed_scopes(function);
   const auto begins_at = [&](std::size_t at) {
-    const std::string_view rest = name.substr(at);
-    return rest == written ||
-           (rest.starts_with(written) && rest.substr(written.size()).starts_with('('));
+    const std::string_view rest = std::string_view(name).substr(at);
+    return rest.starts_with(written) &&
+           (rest.size() == written.size() || rest[written.size()] == '(');
   };
-  if (begins_at(0)) return Agreement::exact;
-  constexpr std::string_view unnamed = "(anonymous namespace)";
+  if (begins_at(0)) return Agreement::whole;
   int depth = 0; // of template arguments
-  for (std::size_t at = 0; at < name.size(); ++at) {
-    if (name.substr(at).starts_with(unnamed)) {
-      at += unnamed.size() - 1;
-      continue;
-    }
-    if (name[at] == '(') break; // parameters
+  for (std::size_t at = 0; at < name.size() && name[at] != '('; ++at) {
     depth += name[at] == '<' ? 1 : name[at] == '>' ? -1 : 0;
-    if (depth == 0 && name.substr(at).starts_with("::") && begins_at(at + 2))
-      return Agreement::unqualified;
+    if (depth == 0 && std::string_view(name).substr(at).starts_with("::") && begins_at(at + 2))
+      return Agreement::end;
   }
   return Agreement::none;
+}
+
+// Returns the demangled name without its return type, which templates have; nullopt if the name is
+// not mangled.
+std::optional<std::string> demangle_function(std::string_view raw) {
+  auto parts = demangle_parts(raw);
+  if (!parts) return std::nullopt;
+  const auto at = parts->name.empty() ? std::string::npos : parts->whole.find(parts->name);
+  return at == std::string::npos ? parts->whole : parts->whole.substr(at);
 }
 
 // Finds functions by raw names, those of the points that were found, or else by the written name.
@@ -66,7 +80,7 @@ public:
       const auto clone = parse_clone_name(*point.symbol);
       raw_names_.emplace(clone ? clone->base : std::string_view(*point.symbol));
       // A function of one unit has no linkage name there, and its parameters are not compared.
-      if (query.function.name.contains('(')) continue;
+      if (query.function.name.contains('(') || looks_mangled(query.function.name)) continue;
       if (auto parts = demangle_parts(*point.symbol)) raw_names_.insert(std::move(parts->name));
     }
   }
@@ -77,10 +91,10 @@ public:
     if (!is_pattern_ &&
         (!raw_names_.empty() || (!is_special_ && !raw.contains(last_identifier(name)))))
       return false;
-    const auto demangled = query_.demangler.whole(raw);
+    const auto demangled = demangle_function(raw);
     if (is_pattern_)
       return matches_pattern(name, raw) || (demangled && matches_pattern(name, *demangled));
-    return compare_names(name, demangled ? *demangled : raw) != Agreement::none;
+    return compare_names(name, demangled ? std::string_view(*demangled) : raw) != Agreement::none;
   }
 
 private:
@@ -118,7 +132,8 @@ std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFuncti
                     .demangled = demangled_name(query, instance.caller),
                     .source = instance.call_file,
                     .line = instance.call_line,
-                    .is_approximate = !instance.is_entry_known || has_loop(query.image, instance)});
+                    .is_approximate = !instance.is_entry_known || has_loop(query.image, instance),
+                    .debug_offset = instance.offset});
     points.push_back(std::move(*point));
   }
   finish_points(query, points);
@@ -127,15 +142,15 @@ std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFuncti
 
 using Functions = std::vector<dwarf::InlinedFunction>;
 
-std::string whole_name(const Query& query, const dwarf::InlinedFunction& function) {
-  return demangled_name(query, function.name).value_or(function.name);
+std::string whole_name(const dwarf::InlinedFunction& function) {
+  return demangle_function(function.name).value_or(function.name);
 }
 
 Error only_inlined(const Query& query, const Functions& functions) {
   std::size_t places = 0;
   for (const dwarf::InlinedFunction& function : functions) places += function.instances.size();
-  const std::string whole = whole_name(query, functions.front());
-  const bool is_end = compare_names(query.function.name, whole) == Agreement::unqualified;
+  const std::string whole = whole_name(functions.front());
+  const bool is_end = compare_names(query.function.name, whole) == Agreement::end;
   return Error{ErrorKind::not_found,
                fmt::format("{}: the function '{}' exists only inlined, at {}", query.subject(),
                            is_end ? whole : query.function.name,
@@ -149,17 +164,16 @@ Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& 
   auto functions = dwarf::find_inlined(debug, InlinedMatch(query, {}));
   if (!functions || is_name_pattern(query.function.name)) return functions;
   const auto is_exact = [&](const dwarf::InlinedFunction& function) {
-    return compare_names(query.function.name, whole_name(query, function)) == Agreement::exact;
+    return compare_names(query.function.name, whole_name(function)) == Agreement::whole;
   };
   if (std::ranges::any_of(*functions, is_exact)) std::erase_if(*functions, std::not_fn(is_exact));
   std::set<std::string> names;
-  for (const dwarf::InlinedFunction& function : *functions)
-    names.insert(whole_name(query, function));
+  for (const dwarf::InlinedFunction& function : *functions) names.insert(whole_name(function));
   if (names.size() < 2 || is_exact(functions->front())) return functions;
   constexpr std::size_t max_named = 8;
-  std::vector<std::string> first(
-      names.begin(),
-      std::next(names.begin(), static_cast<std::ptrdiff_t>(std::min(names.size(), max_named))));
+  std::vector<std::string> first;
+  for (const std::string& name : names | std::views::take(max_named))
+    first.push_back(shell_word(name));
   if (names.size() > max_named) first.push_back(fmt::format("{} more", names.size() - max_named));
   return fail(Error{ErrorKind::ambiguous,
                     fmt::format("{}: '{}' is ambiguous, {} inlined functions have this name in "
@@ -169,11 +183,11 @@ Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& 
 }
 
 void warn_about_scope(const Query& query, std::span<ProbePoint> points) {
-  for (ProbePoint& point : points)
-    if (compare_names(query.function.name, point.demangled.value_or(*point.symbol)) ==
-        Agreement::unqualified)
-      point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name,
-                                           point.demangled.value_or(*point.symbol)));
+  for (ProbePoint& point : points) {
+    const std::string name = demangle_function(*point.symbol).value_or(*point.symbol);
+    if (compare_names(query.function.name, name) == Agreement::end)
+      point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name, name));
+  }
 }
 
 } // namespace
@@ -218,7 +232,7 @@ std::optional<Error> only_inlined_error(const Query& query) {
   if (!functions) return std::nullopt;
   // Symbols whose names leave out as much are preferred.
   std::erase_if(*functions, [&](const dwarf::InlinedFunction& function) {
-    return compare_names(query.function.name, whole_name(query, function)) != Agreement::exact;
+    return compare_names(query.function.name, whole_name(function)) != Agreement::whole;
   });
   if (functions->empty()) return std::nullopt;
   return only_inlined(query, *functions);

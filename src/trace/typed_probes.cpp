@@ -34,25 +34,6 @@ std::optional<dwarf::Formula> find_cfa(unwind::UnwindData& frames, VirtualAddres
                         .addend = step.cfa.value};
 }
 
-// The name in debug information of the inlined function that the probe is for: without scopes and
-// parameters.
-std::string find_inlined_function(const ProbePoint& point, const dwarf::FunctionInfo& function) {
-  if (point.inlined_into == nullptr) return {};
-  if (!point.symbol) return {};
-  std::string name = point.demangled ? *point.demangled : *point.symbol;
-  constexpr std::string_view unnamed = "(anonymous namespace)::";
-  for (auto at = name.find(unnamed); at != std::string::npos; at = name.find(unnamed))
-    name.erase(at, unnamed.size());
-  name.resize(std::min(name.find('('), name.size()));
-  for (std::size_t i = function.variables.size(); i-- > 0;) {
-    const std::string& inlined = function.variables[i].inlined_function;
-    if (inlined.empty() || !name.ends_with(inlined)) continue;
-    const std::string_view scope = std::string_view(name).substr(0, name.size() - inlined.size());
-    if (scope.empty() || scope.ends_with("::")) return inlined;
-  }
-  return name;
-}
-
 // The name of the function in the source. Lambdas have none: the demangled name says where one is,
 // "main::'lambda'(int)::operator()".
 std::string source_name(const ProbePoint& point, const dwarf::FunctionInfo& function) {
@@ -164,13 +145,13 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   dwarf::CodePoint code = make_code_point(point, file.frames ? &*file.frames : nullptr);
   code.with_declaration = false;
   code.with_result = moments_.exit;
-  code.is_inlined_entry = point.inlined_into != nullptr;
+  if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
   const auto described = dwarf::describe_function(*file.debug, code);
   if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "none covers this code"});
   const dwarf::FunctionInfo& info = *described;
   TypedPlace place{.function = &info, .address = point.address};
   place.at_entry = point.inlined_into == nullptr && info.entry == point.address;
-  place.inlined_function = find_inlined_function(point, info);
+  place.is_inlined_call = point.inlined_into != nullptr;
   place.moments = moments_;
   place.find_global = [&](const std::string& name) {
     auto found = dwarf::find_unit_variable(*file.debug, name, point.address);

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch: set by the harness
 # Places of inlined functions, and the source lines of stacks: fixtures/workload/inlined_calls.c, which
-# counts its calls.
+# counts its calls; and fixtures/workload/inlined_relations.c, whose parameters are related.
 
 inlined_scenarios() {
   scenario 'places of inlined functions are hit as often as the functions are called' counts_inlined
   scenario 'an event says into which function and line its function is inlined' says_inlined_into
   scenario 'parameters of inlined functions have their values, in the order of the source' shows_inlined_parameters
+  scenario 'parameters of inlined functions are what was passed' shows_what_was_passed
   scenario '--lines shows inlined functions as frames, with their lines' shows_lines
   scenario '--lines says that no file has debug information' says_that_no_lines_are_known
   scenario '--lines with --stack=fp and --count' counts_by_stack_with_lines
@@ -56,6 +57,29 @@ says_inlined_into() {
 shows_inlined_parameters() {
   run_inlined --inlined "$FIXTURES/inlined-calls" halves
   expect_match 'event' 'halves \(inlined into swapped at inlined_calls\.c:63\).high=700, low=7$' "$(cat out)"
+}
+
+# The functions change their parameters at once. Those that are shown are related: b = 3a + 1, and
+# c = a ^ 5, so that c differs from a by 1 to 5.
+shows_what_was_passed() {
+  "$UPROBECTL" attach -d 60 -j --command-output said --inlined "$FIXTURES/inlined-relations" change shuffle -- \
+    "$FIXTURES/inlined-relations" >out 2>err || fail "attach fails: $(cat err)"
+  records event | awk '
+    function number(name) {
+      if (!match($0, "\"name\":\"" name "\",\"type\":\"int\",\"value\":-?[0-9]+")) return "none"
+      text = substr($0, RSTART, RLENGTH)
+      sub(/.*:/, "", text)
+      return text
+    }
+    {
+      a = number("a"); b = number("b"); c = number("c")
+      if (a == "none") next
+      ++shown
+      if (b != "none" && b != 3 * a + 1) print "a=" a " b=" b
+      if (c != "none" && (c - a > 5 || a - c > 5 || c == a)) print "a=" a " c=" c
+    }
+    END { if (shown < 10) print shown " of " NR " events have a" }' >wrong
+  [ ! -s wrong ] || fail "not what was passed: $(head -n 5 wrong)"
 }
 
 shows_lines() {

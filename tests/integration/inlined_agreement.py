@@ -158,6 +158,7 @@ SCOPES = {"DW_TAG_namespace": "(anonymous namespace)", "DW_TAG_structure_type": 
 class Entry:
     def __init__(self, text, parent):
         self.tag, self.parent = re.search(r"DW_TAG_\w+", text)[0], parent
+        self.is_external = "DW_AT_external" in text
         self.has_code = re.search(r"DW_AT_(low_pc|ranges|entry_pc)", text) is not None
         self.names = {key: name for key, name in re.findall(r'DW_AT_(name|linkage_name)\s*\("([^"]*)"\)', text)}
         self.references = {key: int(offset, 16) for key, offset in re.findall(
@@ -186,7 +187,7 @@ def full_name(entries, entry):
     if "linkage_name" in entry.names:
         return entry.names["linkage_name"]
     name, scope = entry.names.get("name"), entry.parent
-    while name and scope and scope.tag in SCOPES:
+    while name and scope and scope.tag in SCOPES and not entry.is_external:  # extern "C"
         name, scope = f"{scope.names.get('name', SCOPES[scope.tag])}::{name}", scope.parent
     return name
 
