@@ -332,9 +332,9 @@ private:
   static std::vector<Die> in_order(const Die& scope) {
     std::vector<Die> children(scope.begin(), scope.end());
     if (scope.getTag() == DW_TAG_inlined_subroutine)
-      std::ranges::stable_sort(children, {}, [](const Die& child) {
+      std::ranges::sort(children, {}, [](const Die& child) {
         const Die origin = child.getAttributeValueAsReferencedDie(DW_AT_abstract_origin);
-        return origin ? origin.getOffset() : child.getOffset();
+        return std::pair((origin ? origin : child).getOffset(), child.getOffset());
       });
     return children;
   }
