@@ -13,6 +13,7 @@
 #include "target_options.hpp"
 #include "task_options.hpp"
 #include "trace/trace.hpp"
+#include "util/made_inputs.hpp"
 #include "util/shell_words.hpp"
 #include "util/user_files.hpp"
 
@@ -297,6 +298,20 @@ void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOpt
   bind_oatdump_option(parser, options.oatdump);
 }
 
+// With --adb and --unwind-on host the workstation gets the saved run, and makes of it what the
+// options ask for (serve_report()).
+void give_to_workstation(AttachOptions& options, CommonOptions& common) {
+  const bool is_taken = workstation_with(std::string(taken_run_name)) != nullptr;
+  if (!is_taken || options.stack.unwind_on != "host" || options.save) return;
+  options.save = "-";
+  options.stack.folded.reset();
+  options.stack.flame_graph.reset();
+  common.json = false;
+  common.output.reset();
+  common.exports.clear();
+  common.copies_messages = true;
+}
+
 // Returns the exit code of the run; with --forward-exit that of the command. `kept`: the options to
 // keep in the plan of --write-plan.
 ExitCode attach(const OptionParser& parser, const AttachOptions& options,
@@ -372,6 +387,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
                             {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
                             common);
   }
+  give_to_workstation(options, common);
   options.resolve.instructions = select_instructions(common, options.instruction);
   auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed,
                                      planned->plan.get());
@@ -389,6 +405,7 @@ ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
+  give_to_workstation(options, common);
   options.resolve.instructions = select_instructions(common, options.instruction);
   auto request =
       make_attach_request(parser, options, common, ProbeKind::static_probes, *parsed, nullptr);

@@ -37,6 +37,7 @@ constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
 
 OutputOptions output_options(const CommonOptions& options) {
   OutputOptions made{.json = options.json, .colour = uses_colour(options)};
+  made.copies_messages = options.copies_messages;
   if (options.verbose) made.level = Output::Level::verbose;
   if (options.quiet) made.level = Output::Level::quiet;
   return made;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace uprobectl::cli {
@@ -189,6 +190,38 @@ void serve_downloads(const CommandLine& line, const CommonOptions& common, host:
     serve(downloaded_prefix, std::make_shared<DeviceDownloads>(message_options(common)), run);
 }
 
+// With --unwind-on host `report` here gets the saved runs of the devices, unless they are saved.
+// Its options are those of the run that say how and where it is shown.
+Result<void> serve_report(const CommandLine& line, const CommonOptions& common,
+                          host::DeviceRun& run) {
+  if (line.value("--unwind-on") != "host" || line.has("--save") || line.flag("--dry-run"))
+    return {};
+  for (const std::string_view option : {"--output", "--folded", "--flamegraph"})
+    for (const std::string& path : line.values(option))
+      if (path.starts_with(host::device_prefix))
+        return fail(ErrorKind::usage, fmt::format("{}: with --unwind-on host the workstation "
+                                                  "writes the files of {}",
+                                                  path, option));
+  host::DeviceRun::Report report;
+  for (const std::string_view flag : {"--json", "--quiet", "--verbose", "--header", "--debuginfod"})
+    if (line.flag(flag)) report.arguments.emplace_back(flag);
+  for (const std::string_view option : {"--format", "--color"})
+    if (const auto value = line.value(option))
+      report.arguments.insert(report.arguments.end(), {std::string(option), *value});
+  for (const std::string& place : line.values("--debug-dir"))
+    if (!place.starts_with(host::device_prefix))
+      report.arguments.insert(report.arguments.end(), {"--debug-dir", place});
+  // The records are marked here before they are written to their file.
+  if (common.output) report.arguments.insert(report.arguments.end(), {"--output", "/dev/stdout"});
+  for (const std::string& path : line.values("--output"))
+    if (path != common.output) report.exports.emplace_back("--output", path);
+  for (const std::string_view option : {"--folded", "--flamegraph"})
+    if (const auto path = line.value(option)) report.exports.emplace_back(option, *path);
+  run.report = std::move(report);
+  run.request.paths.inputs.emplace_back(taken_run_name);
+  return {};
+}
+
 } // namespace
 
 bool mentions_devices(std::span<const std::string_view> arguments) {
@@ -235,6 +268,8 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
     if (auto served = serve_symbols(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     serve_downloads(line, common, run);
+    if (auto served = serve_report(line, common, run); !served)
+      return finish_with(served.error(), common);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
     run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;
   }

@@ -76,7 +76,7 @@ Result<std::string> find_adb() {
   return missing("no program 'adb' in PATH");
 }
 
-Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words) {
+Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words, Inherited inherited) {
   auto in = make_pipe();
   auto out = make_pipe();
   auto err = make_pipe();
@@ -88,8 +88,10 @@ Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words) {
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_adddup2(&files, in->read_end.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, out->write_end.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&files, err->write_end.get(), STDERR_FILENO);
+  if (!inherited.own_stdout)
+    ::posix_spawn_file_actions_adddup2(&files, out->write_end.get(), STDOUT_FILENO);
+  if (!inherited.own_stderr)
+    ::posix_spawn_file_actions_adddup2(&files, err->write_end.get(), STDERR_FILENO);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t defaults;

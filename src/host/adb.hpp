@@ -35,7 +35,15 @@ Result<std::string> find_adb();
 // The destructor kills it.
 class AdbProcess {
 public:
-  static Result<AdbProcess> start(const std::vector<std::string>& words);
+  // What the process writes to without a pipe.
+  struct Inherited {
+    bool own_stdout = false;
+    bool own_stderr = false;
+  };
+  static Result<AdbProcess> start(const std::vector<std::string>& words, Inherited inherited);
+  static Result<AdbProcess> start(const std::vector<std::string>& words) {
+    return start(words, {});
+  }
 
   AdbProcess(AdbProcess&& other) noexcept;
   AdbProcess& operator=(AdbProcess&&) = delete;

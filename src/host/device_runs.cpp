@@ -2,11 +2,14 @@
 #include "host/device_runs.hpp"
 
 #include "host/agent_run.hpp"
+#include "host/local_report.hpp"
 #include "util/json_size.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <llvm/Support/JSON.h>
@@ -112,6 +115,7 @@ private:
 
   void run_one(const ListedDevice& listed, Outcome& outcome);
   Result<int> run_prepared(Device& device, Outcome& outcome);
+  Result<std::unique_ptr<LocalReport>> start_report(const std::string& serial);
   Result<void> prepare(Device& device, const ListedDevice& listed);
   void report(const std::string& serial, const Error& error);
   void write_summary(const std::vector<Outcome>& outcomes);
@@ -155,16 +159,47 @@ Result<void> Runs::prepare(Device& device, const ListedDevice& listed) {
 Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   if (run_.request.arguments.empty()) return 0;
   const LineMark mark = is_alone_ ? LineMark::none : LineMark::prefix;
-  AgentStreams streams{MarkedLines(records_, record_mark_, device.serial()),
+  std::unique_ptr<LocalReport> report;
+  if (run_.report) {
+    auto started = start_report(device.serial());
+    if (!started) return fail(std::move(started).error());
+    report = std::move(*started);
+  }
+  AgentStreams streams{report ? MarkedLines(report->input(), LineMark::none, device.serial())
+                              : MarkedLines(records_, record_mark_, device.serial()),
                        MarkedLines(messages_, mark, device.serial())};
   HostFiles files(run_.request.paths, inputs_, record_files_, run_.makers, device.serial(),
                   is_alone_);
   auto status =
       run_on_agent(device.agent_words(), run_.program_version, run_.request, files, streams);
   outcome.totals = streams.records.totals();
+  if (report) {
+    const int reported = report->finish();
+    outcome.totals = report->totals();
+    if (status == 0) status = reported;
+  }
   if (!status || *status >= signal_status) files.drop_updates();
   if (auto error = files.finish()) return fail(std::move(*error));
   return status;
+}
+
+Result<std::unique_ptr<LocalReport>> Runs::start_report(const std::string& serial) {
+  std::vector<std::string> arguments = run_.report->arguments;
+  for (const auto& [option, path] : run_.report->exports)
+    arguments.insert(arguments.end(), {option, with_suffix(path, is_alone_ ? "" : serial)});
+  std::optional<MarkedLines> records;
+  if (!run_.record_files.empty()) {
+    constexpr mode_t mode = 0600; // as that of a run here
+    const std::string& path = run_.record_files.front();
+    const auto file = record_files_.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    if (!file) return fail(system_error(errno, path));
+    records.emplace(*file, record_mark_, serial);
+  } else if (record_mark_ != LineMark::none) {
+    records.emplace(records_, record_mark_, serial);
+  }
+  std::optional<MarkedLines> messages;
+  if (!is_alone_) messages.emplace(messages_, LineMark::prefix, serial);
+  return LocalReport::start(arguments, std::move(records), std::move(messages));
 }
 
 void Runs::run_one(const ListedDevice& listed, Outcome& outcome) {

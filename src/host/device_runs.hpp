@@ -24,6 +24,14 @@ struct DeviceRun {
   std::vector<std::string> record_files = {}; // outputs that get the records of all devices
   bool json = false;
   InputMakers makers = {};
+  // Of `report` on the workstation, which gets what the devices write, a saved run. `exports`: its
+  // outputs, by their options; their files are named as those of devices. nullopt: the devices
+  // write what is asked for.
+  struct Report {
+    std::vector<std::string> arguments;
+    std::vector<std::pair<std::string, std::string>> exports;
+  };
+  std::optional<Report> report = {};
 };
 
 // Runs the command on each device and writes its output to stdout and stderr as it comes; each JSON

@@ -53,6 +53,7 @@ Sink::~Sink() {
 
 void Sink::write(std::string_view bytes) {
   const std::scoped_lock lock(mutex_);
+  has_output_ = has_output_ || !bytes.empty();
   if (max_kept_) return keep(bytes);
   if (closed_ || errnum_ != 0 || bytes.empty()) return;
   if (!regular_) {
@@ -112,6 +113,11 @@ bool Sink::is_full() {
 bool Sink::is_closed() {
   const std::scoped_lock lock(mutex_);
   return closed_;
+}
+
+bool Sink::has_output() {
+  const std::scoped_lock lock(mutex_);
+  return has_output_;
 }
 
 bool Sink::has_overflowed() {

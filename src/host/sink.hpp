@@ -32,7 +32,8 @@ public:
   void write(std::string_view bytes);
   // Whether the caller should wait before it writes more.
   bool is_full();
-  bool is_closed(); // the reader is gone
+  bool is_closed();  // the reader is gone
+  bool has_output(); // whether anything was written to it
   // Whether more than max_size was written.
   bool has_overflowed();
   // Waits until everything is written, or until a signal asks to end. Returns the first error of a
@@ -56,6 +57,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string queue_;
+  bool has_output_ = false;
   bool closed_ = false;
   bool stopped_ = false;
   int errnum_ = 0;

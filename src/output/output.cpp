@@ -169,8 +169,8 @@ Output::Output(int records, const OutputOptions& options)
     : buffer_(records), formatter_(options.only_copied ? nullptr
                                    : options.json      ? make_json_formatter(buffer_)
                                                   : make_text_formatter(buffer_, options.style)),
-      messages_(options.messages), colour_(options.colour), level_(options.level),
-      json_(options.json) {}
+      copies_messages_(options.copies_messages), messages_(options.messages),
+      colour_(options.colour), level_(options.level), json_(options.json) {}
 
 Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(), options) {
   file_ = std::move(file);
@@ -180,7 +180,7 @@ void Output::fail(const Error& error, std::optional<std::string> target,
                   std::optional<std::string> request) {
   failed_ = true;
   write(ErrorRecord{std::move(target), std::move(request), error});
-  message(error);
+  if (!copies_messages_ || copy_ == nullptr) message(error);
 }
 
 void Output::fail_uncopied(const Error& error) {
@@ -202,8 +202,9 @@ void Output::flush_copy() {
   }
 }
 
-void Output::copy_message(MessageRecord::Kind kind, std::string_view text) {
+bool Output::copy_message(MessageRecord::Kind kind, std::string_view text) {
   write_copy(MessageRecord{.kind = kind, .text = text});
+  return copies_messages_ && copy_ != nullptr;
 }
 
 void Output::flush() {
@@ -237,7 +238,7 @@ void Output::message(const Error& error) {
 }
 
 void Output::warn(std::string_view text) {
-  copy_message(MessageRecord::Kind::warning, text);
+  if (copy_message(MessageRecord::Kind::warning, text)) return;
   if (level_ != Level::quiet) write_notice(text);
 }
 
@@ -308,7 +309,7 @@ void Output::report_repeated() {
 }
 
 void Output::notice(std::string_view text) {
-  copy_message(MessageRecord::Kind::notice, text);
+  if (copy_message(MessageRecord::Kind::notice, text)) return;
   write_notice(text);
 }
 
@@ -319,7 +320,7 @@ void Output::write_notice(std::string_view text) {
 }
 
 void Output::status(std::string_view text) {
-  copy_message(MessageRecord::Kind::status, text);
+  if (copy_message(MessageRecord::Kind::status, text)) return;
   write_status(text);
 }
 
@@ -331,7 +332,7 @@ void Output::write_status(std::string_view text) {
 }
 
 void Output::detail(std::string_view text) {
-  copy_message(MessageRecord::Kind::detail, text);
+  if (copy_message(MessageRecord::Kind::detail, text)) return;
   if (level_ == Level::verbose) write_status(text);
 }
 

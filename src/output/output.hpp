@@ -74,8 +74,9 @@ struct OutputOptions {
   enum class Level { quiet, normal, verbose };
 
   bool json = false;
-  bool only_copied = false; // write no records: a copy of them is the output
-  TextStyle style = {};     // of records as text
+  bool only_copied = false;     // write no records: a copy of them is the output
+  bool copies_messages = false; // write no messages either that the copy gets
+  TextStyle style = {};         // of records as text
   int messages = STDERR_FILENO;
   bool colour = false; // of messages
   Level level = Level::normal;
@@ -159,12 +160,14 @@ private:
   std::string begin_line();
   void write_notice(std::string_view text);
   void write_status(std::string_view text);
-  void copy_message(MessageRecord::Kind kind, std::string_view text);
+  // Returns whether the message is only copied.
+  bool copy_message(MessageRecord::Kind kind, std::string_view text);
 
   UniqueFd file_;
   OutputBuffer buffer_;
   std::unique_ptr<RecordFormatter> formatter_; // null if records are only copied
   RunRecordCopy* copy_ = nullptr;
+  bool copies_messages_ = false;
   bool failed_ = false;
 
   int messages_;

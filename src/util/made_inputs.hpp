@@ -16,6 +16,10 @@ constexpr std::string_view planned_build_prefix = "plan-of-build:";
 // absolute path a source file.
 constexpr std::string_view downloaded_prefix = "debuginfod:";
 
+// Among the inputs of a run with --unwind-on host: the workstation takes the saved run instead of
+// the records, and makes of it what the options of the run ask for.
+constexpr std::string_view taken_run_name = "saved-run:";
+
 // Whether the path is such a file, and not one that is searched beside it.
 constexpr bool is_download(std::string_view path) {
   if (!path.starts_with(downloaded_prefix)) return false;

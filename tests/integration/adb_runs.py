@@ -413,6 +413,50 @@ class EndTests:
             problems.append(f"debug-unwind {saved}: {unwound.stdout} {unwound.stderr}")
         return problems + difference("files on the device", os.listdir(device.folder), ["uprobectl"])
 
+    def stacks_are_unwound_here(self, one, other):
+        """With --unwind-on host frames, exports and messages are those of a run that unwinds on the device."""
+        question = ["-d", "20s", "--stack", self.workload, "work_six", "--", self.workload, "--calls", "5"]
+        unwinds = ["--unwind-on", "host", "--flamegraph", "near.svg", "--folded", "near.folded", "-o", "same-near.folded"]
+
+        def frames(text):
+            return [[{key: value for key, value in frame.items() if key != "pc"} for frame in record["stack"]]
+                    for record in records_of(text) if record["type"] == "event"]
+        far = self.world.run(one, "attach", "--json", "--folded", "far.folded", *question)
+        near = self.world.run(one, "attach", "--json", *unwinds, *question)
+        problems = difference(f"status: {near.stderr}", near.returncode, 0)
+        problems += difference("frames", frames(near.stdout), frames(far.stdout))
+        problems += difference("number of stacks", len(frames(near.stdout)), 5)
+        problems += difference("device of records", {record["device"] for record in records_of(near.stdout)}, {one.serial})
+        summary = records_of(near.stdout)[-1]
+        problems += difference("stacks of the summary", [summary["stacks"], summary["stacks_truncated"]], [5, 0])
+        path = self.world.path
+        for file in ["near.folded", "same-near.folded"]:
+            problems += difference(file, (path / file).read_text(), (path / "far.folded").read_text())
+        if not (path / "near.svg").read_text().startswith("<?xml"):
+            problems.append("near.svg is no drawing")
+        if near.stderr.count("events in") != 1 or near.stderr.count("probing 1 function") != 1:
+            problems.append(f"messages: {near.stderr!r}")
+
+        text = self.world.run(one, "attach", "--unwind-on", "host", "--stack-size", "256", "-o", "near.txt", *question)
+        problems += difference("status as text", text.returncode, 0)
+        problems += difference("text on stdout", text.stdout.replace("done 5\n", ""), "")
+        if (path / "near.txt").read_text().count("#1 make_calls+0x") != 5:
+            problems.append(f"text: {(path / 'near.txt').read_text()}")
+        if "stacks truncated" in text.stderr and "--stack-size 512" not in text.stderr:
+            problems.append(f"messages: {text.stderr!r}")
+
+        both = self.world.run([one, other], "attach", "--json", "--unwind-on", "host", "--folded", "both.folded", *question)
+        events = [record["device"] for record in records_of(both.stdout) if record["type"] == "event"]
+        problems += difference("events of two devices", sorted(events), sorted([one.serial] * 5 + [other.serial] * 5))
+        files = sorted(file.name for file in path.glob("both*.folded"))
+        if len(files) != 2 or any(not (path / file).read_text().endswith(";work_six 5\n") for file in files):
+            problems.append(f"folded of two devices: {files}")
+
+        wrong = self.world.run(one, "attach", "--unwind-on", "host", *question[2:4], "work_seven", *question[5:])
+        problems += difference("status of a run that fails", wrong.returncode, 1)
+        problems += difference("errors", wrong.stderr.count("no function 'work_seven'"), 1)
+        return problems
+
     def symbols_are_here(self, device):
         """Names of a stripped program are those of the file with its build id on the workstation."""
         run, shop, stripped = self.world.run, self.shop, self.shop.parent / "shop-stripped"
@@ -510,6 +554,7 @@ def test_runs(world, killed, fixtures, tap):
         ("an agent without a host ends", tests.agent_ends_alone)]
     results = [
         ("results land on the workstation", lambda: ends.results_land_here(root)),
+        ("stacks are unwound on the workstation", lambda: ends.stacks_are_unwound_here(root, magisk)),
         ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
     cuts = [

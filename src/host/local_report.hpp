@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// `report` on the workstation, which gets the saved run of a device while it goes on.
+#pragma once
+
+#include "host/adb.hpp"
+#include "host/sink.hpp"
+
+#include <thread>
+
+namespace uprobectl::host {
+
+class LocalReport {
+public:
+  // Starts this program. Without `records` or `messages` the report writes to our stdout or stderr
+  // itself. Their sinks must outlive this.
+  static Result<std::unique_ptr<LocalReport>> start(const std::vector<std::string>& arguments,
+                                                    std::optional<MarkedLines> records,
+                                                    std::optional<MarkedLines> messages);
+  LocalReport(const LocalReport&) = delete;
+  LocalReport& operator=(const LocalReport&) = delete;
+  ~LocalReport();
+
+  Sink& input() { return *input_; } // gets the saved run
+  // Ends the input and waits for the report. Returns its exit status.
+  int finish();
+  // What the `summary` records said. Only after finish().
+  MarkedLines::Totals totals() const {
+    return records_ ? records_->totals() : MarkedLines::Totals();
+  }
+
+private:
+  LocalReport(AdbProcess process, std::optional<MarkedLines> records,
+              std::optional<MarkedLines> messages);
+
+  AdbProcess process_;
+  std::optional<MarkedLines> records_;
+  std::optional<MarkedLines> messages_;
+  std::unique_ptr<Sink> input_;
+  std::vector<std::thread> readers_;
+};
+
+} // namespace uprobectl::host
