@@ -125,12 +125,40 @@ bool RawStacks::add_mappings(Bytes content) {
   return true;
 }
 
+// Replaces the memory: what the fields do not have is as it was.
+bool RawStacks::read_memory(FieldReader& fields, Memory& memory) {
+  Memory read;
+  std::uint64_t size = 0;
+  std::size_t parts = 0;
+  fields(read.address, size, parts);
+  if (!fields.is_valid() || size > unwind::RawStack::max_size) return false;
+  read.bytes.resize(size);
+  const std::uint64_t behind = memory.address - read.address; // modulo 2^64
+  const std::uint64_t ahead = read.address - memory.address;
+  const Bytes before = memory.bytes;
+  if (behind < size)
+    std::ranges::copy(before.first(std::min<std::uint64_t>(before.size(), size - behind)),
+                      read.bytes.begin() + static_cast<std::ptrdiff_t>(behind));
+  else if (ahead < before.size())
+    std::ranges::copy(before.subspan(ahead, std::min<std::uint64_t>(before.size() - ahead, size)),
+                      read.bytes.begin());
+  for (; parts > 0; --parts) {
+    std::uint64_t offset = 0;
+    std::string_view bytes;
+    fields(offset, bytes);
+    if (!fields.is_valid() || offset > size || bytes.size() > size - offset) return false;
+    std::ranges::copy(std::as_bytes(std::span(bytes)),
+                      read.bytes.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  memory = std::move(read);
+  return true;
+}
+
 std::optional<StackSample> RawStacks::unwind(Bytes content, unwind::Stack& stack) {
   if (arch_info(arch_).unwind == nullptr) return std::nullopt;
   std::uint32_t number = 0;
   unwind::Registers registers(arch_);
-  std::uint64_t address = 0;
-  std::string_view bytes;
+  std::uint32_t thread = 0;
   std::vector<unwind::KnownReturn> known_returns;
   unwind::UnwindLimits limits;
   StackSample sample{.stack = &stack};
@@ -141,14 +169,20 @@ std::optional<StackSample> RawStacks::unwind(Bytes content, unwind::Stack& stack
     fields(value);
     if (value) registers.set(i, *value);
   }
-  fields(address, bytes, limits.at_function_entry, known_returns, sample.latency_ns, sample.value);
+  fields(thread);
+  if (!fields.is_valid() || thread >= unwind::RawStack::max_threads || thread > memories_.size())
+    return std::nullopt;
+  if (thread == memories_.size()) memories_.emplace_back();
+  Memory& copied = memories_[thread];
+  if (!read_memory(fields, copied)) return std::nullopt;
+  fields(limits.at_function_entry, known_returns, sample.latency_ns, sample.value);
   if (!fields.is_complete() || number >= spaces_.size()) return std::nullopt;
   limits.known_returns = known_returns;
-  const unwind::MemoryPiece memory{address, std::as_bytes(std::span(bytes))};
+  const unwind::MemoryPiece memory{copied.address, copied.bytes};
   stack = unwind_stack(registers, {&memory, 1}, *spaces_[number], limits);
   if (question_.source_lines) add_inlined_frames(stack);
   const StackCopy copy{
-      .address = address, .size = bytes.size(), .requested = question_.stack_bytes};
+      .address = copied.address, .size = copied.bytes.size(), .requested = question_.stack_bytes};
   sample.completeness = classify(stack, copy);
   if (sample.completeness == StackCompleteness::incomplete)
     sample.failure = explain_incomplete(stack, copy);

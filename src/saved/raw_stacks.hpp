@@ -54,8 +54,16 @@ public:
   std::optional<StackSample> unwind(Bytes content, unwind::Stack& stack);
 
 private:
+  // The last stack of a thread.
+  struct Memory {
+    std::uint64_t address = 0;
+    std::vector<std::byte> bytes;
+  };
+  static bool read_memory(class FieldReader& fields, Memory& memory);
+
   Arch arch_;
   RawStackQuestion question_;
+  std::vector<Memory> memories_; // by RawStack::thread
   PartialFiles files_;
   unwind::ModuleCache cache_;
   std::vector<std::unique_ptr<unwind::AddressSpace>> spaces_; // by number

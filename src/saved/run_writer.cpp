@@ -164,7 +164,7 @@ void RunWriter::write(const unwind::FileParts& parts) {
   const std::size_t begin = begin_chunk(ChunkKind::file_parts);
   FieldWriter fields(out_.draft());
   fields(file, parts.size, parts.error, parts.parts.size());
-  for (const unwind::FilePart& part : parts.parts) fields(part.offset, as_text(part.bytes));
+  for (const unwind::Part& part : parts.parts) fields(part.offset, as_text(part.bytes));
   end_chunk(begin);
 }
 
@@ -175,8 +175,9 @@ void RunWriter::write(const RawStackSample& sample) {
   fields(stack.mappings);
   for (std::size_t number = 0; number < unwind::Registers::count; ++number)
     fields(stack.registers.get(number));
-  fields(stack.stack.address, as_text(stack.stack.bytes), stack.at_function_entry,
-         stack.known_returns.size());
+  fields(stack.thread, stack.address, stack.size, stack.changed.size());
+  for (const unwind::Part& part : stack.changed) fields(part.offset, as_text(part.bytes));
+  fields(stack.at_function_entry, stack.known_returns.size());
   for (const unwind::KnownReturn& known : stack.known_returns) fields(known);
   fields(sample.latency_ns, sample.value);
   end_chunk(begin);

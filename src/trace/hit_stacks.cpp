@@ -227,6 +227,7 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
     for (const replaced_return& each : captured.replaced_returns)
       known_returns_.push_back({.stack_pointer = each.stack_pointer, .address = each.address});
     const unwind::Sample sample{.pid = pid,
+                                .tid = static_cast<pid_t>(event.tid),
                                 .time_ns = event.time_ns,
                                 .registers = make_registers(captured),
                                 .stack_address = captured.address,

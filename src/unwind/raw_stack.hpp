@@ -16,9 +16,9 @@ struct ProcessMappings {
   static constexpr std::uint32_t max_numbers = 256;
 };
 
-// Bytes of a mapped file.
-struct FilePart {
-  std::uint64_t offset = 0; // in the file
+// Bytes of a mapped file or of a stack.
+struct Part {
+  std::uint64_t offset = 0;
   Bytes bytes;
 };
 
@@ -27,15 +27,23 @@ struct FileParts {
   Mapping mapping;                 // of the file: identity and path
   std::uint64_t size = 0;          // of the file in bytes, always the same
   std::optional<Error> error = {}; // why the file cannot be read
-  std::span<const FilePart> parts = {};
+  std::span<const Part> parts = {};
 };
 
 struct RawStack {
   std::uint32_t mappings = 0; // ProcessMappings::number
   Registers registers;
-  MemoryPiece stack;
+  // The copy of the stack. What is not in `changed` has the bytes of the last stack with the same
+  // `thread` at the same addresses.
+  std::uint32_t thread = 0; // less than max_threads
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;             // bytes, at most max_size
+  std::span<const Part> changed = {}; // by offset from the address
   bool at_function_entry = false;
   std::span<const KnownReturn> known_returns = {};
+
+  static constexpr std::uint32_t max_threads = 64;
+  static constexpr std::uint64_t max_size = 65536;
 };
 
 // Receives what precedes a RawStack.

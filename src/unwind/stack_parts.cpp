@@ -96,19 +96,81 @@ RawStack StackParts::collect(LiveProcess& process, const Sample& sample, RawStac
   for (std::size_t number = 0; number < Registers::count; ++number)
     if (const auto value = sample.registers.get(number)) add_word(process, *value, sink);
   for (const KnownReturn& known : sample.known_returns) add_word(process, known.address, sink);
-  // Return addresses are aligned. Stacks begin aligned, except within a function's prologue.
-  const std::uint64_t odd = (0 - sample.stack_address) % sizeof(std::uint64_t);
-  for (std::uint64_t at = odd; at + sizeof(std::uint64_t) <= sample.stack.size();
-       at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, sample.stack.data() + at, sizeof word);
-    add_word(process, word, sink);
-  }
+  KnownStack& known = known_stack(sample);
+  find_changes(known, sample);
+  if (known.revision == revision_)
+    for (const Part& part : changed_) add_words(process, sample, part, sink);
+  else
+    add_words(process, sample, {0, sample.stack}, sink);
+  known.revision = revision_;
+  known.address = sample.stack_address;
+  known.bytes.assign(sample.stack.begin(), sample.stack.end());
   return {.mappings = number_,
           .registers = sample.registers,
-          .stack = {sample.stack_address, sample.stack},
+          .thread = static_cast<std::uint32_t>(&known - stacks_.data()),
+          .address = sample.stack_address,
+          .size = sample.stack.size(),
+          .changed = changed_,
           .at_function_entry = sample.at_function_entry,
           .known_returns = sample.known_returns};
+}
+
+StackParts::KnownStack& StackParts::known_stack(const Sample& sample) {
+  const auto known = std::ranges::find(stacks_, sample.tid, &KnownStack::thread);
+  if (known != stacks_.end()) return *known;
+  if (stacks_.size() < RawStack::max_threads) {
+    stacks_.push_back({.thread = sample.tid, .bytes = {}});
+    return stacks_.back();
+  }
+  KnownStack& oldest = stacks_[next_stack_];
+  next_stack_ = (next_stack_ + 1) % RawStack::max_threads;
+  oldest.thread = sample.tid;
+  oldest.revision = 0; // the bytes are what the reader has, but their words are of other mappings
+  return oldest;
+}
+
+// Sets changed_. Most of a stack is that of the last hit: the outer frames.
+void StackParts::find_changes(const KnownStack& known, const Sample& sample) {
+  changed_.clear();
+  const std::uint64_t size = sample.stack.size();
+  const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+    if (begin >= end) return;
+    if (!changed_.empty() && changed_.back().offset + changed_.back().bytes.size() == begin)
+      begin = changed_.back().offset;
+    else
+      changed_.emplace_back();
+    changed_.back() = {begin, sample.stack.subspan(begin, end - begin)};
+  };
+  // Between these offsets the last stack has bytes, too.
+  const std::uint64_t known_end = known.address + known.bytes.size();
+  const std::uint64_t end =
+      known_end > sample.stack_address ? std::min(known_end - sample.stack_address, size) : 0;
+  const std::uint64_t begin = known.address > sample.stack_address
+                                  ? std::min(known.address - sample.stack_address, end)
+                                  : 0;
+  add(0, begin);
+  for (std::uint64_t at = begin; at < end; at += block_size) {
+    const std::uint64_t step = std::min(block_size, end - at);
+    const std::byte* const before =
+        known.bytes.data() + (sample.stack_address + at - known.address);
+    if (std::memcmp(sample.stack.data() + at, before, step) != 0) add(at, at + step);
+  }
+  add(end, size);
+}
+
+// Return addresses are aligned. Stacks begin aligned, except within a function's prologue.
+void StackParts::add_words(LiveProcess& process, const Sample& sample, const Part& part,
+                           RawStackSink& sink) {
+  constexpr std::uint64_t word_size = sizeof(std::uint64_t);
+  const std::uint64_t size = sample.stack.size();
+  // From the first word that the part has bytes of.
+  const std::uint64_t odd = (0 - sample.stack_address) % word_size;
+  std::uint64_t at = part.offset < odd ? odd : part.offset - (part.offset - odd) % word_size;
+  for (; at < part.offset + part.bytes.size() && at + word_size <= size; at += word_size) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, sample.stack.data() + at, word_size);
+    add_word(process, word, sink);
+  }
 }
 
 // Gives the mappings if they are new.
@@ -221,7 +283,7 @@ void StackParts::add_part(const MappedObject& object, std::uint64_t begin, std::
     const std::uint64_t size = std::min(end - begin, max_part);
     const auto bytes = slice(object.bytes, begin, size);
     if (!bytes || begin + size > file.size) return; // the file was replaced by another content
-    const FilePart part{.offset = begin, .bytes = *bytes};
+    const Part part{.offset = begin, .bytes = *bytes};
     sink.write(FileParts{.mapping = mapping, .size = file.size, .parts = {&part, 1}});
     total_ += size;
     begin += size;

@@ -17,7 +17,8 @@ public:
   void include_debug_info() { includes_debug_info_ = true; }
 
   // Gives to the sink what was not given before: the mappings of the process, and parts of the
-  // files that the stack may pass. The result borrows from the sample.
+  // files that the stack may pass. The result borrows from the sample and
+  // from this.
   RawStack collect(LiveProcess& process, const Sample& sample, RawStackSink& sink);
 
   // Bytes of an image without its code. A larger one loses first its symbols, then everything.
@@ -39,8 +40,18 @@ private:
     std::set<std::uint64_t> images; // offsets where those that were given begin
     std::set<std::uint64_t> blocks; // of code that were given
   };
+  // The last stack of a thread.
+  struct KnownStack {
+    pid_t thread = 0;
+    std::uint64_t revision = 0; // of its mappings
+    std::uint64_t address = 0;
+    std::vector<std::byte> bytes;
+  };
   using FileKey = std::pair<FileIdentity, std::string>;
 
+  KnownStack& known_stack(const Sample& sample);
+  void find_changes(const KnownStack& known, const Sample& sample);
+  void add_words(LiveProcess& process, const Sample& sample, const Part& part, RawStackSink& sink);
   void use(LiveProcess& process, Arch arch, RawStackSink& sink);
   void add_word(LiveProcess& process, std::uint64_t word, RawStackSink& sink);
   void add_code(LiveProcess& process, std::uint64_t address, RawStackSink& sink);
@@ -53,6 +64,9 @@ private:
   bool includes_debug_info_ = false;
   std::vector<KnownBlock> known_; // by a hash
   std::map<FileKey, KnownFile> files_;
+  std::vector<KnownStack> stacks_; // by RawStack::thread
+  std::uint32_t next_stack_ = 0;
+  std::vector<Part> changed_;            // of the present stack
   std::vector<std::uint64_t> revisions_; // of the mappings that were given, by number
   std::uint32_t next_number_ = 0;
   std::uint64_t total_ = 0; // bytes that were given

@@ -166,12 +166,12 @@ unwinds_cut_run() {
   "$UPROBECTL" attach -q -d 120 --save run --stack --unwind-on host "$FIXTURES/depths" depth_leaf -- \
     "$FIXTURES/depths" plain 20 >live 2>err || fail "attach fails: $(cat err)"
   size=$(wc -c <run)
-  head -c $((size - 40000)) run >part
+  head -c $((size - 2000)) run >part
   "$UPROBECTL" report part >out 2>err || fail "report of a part fails: $(cat err)"
   expect_match 'that it is cut off' 'warning: part: the run is cut off at byte 0x' "$(cat err)"
   events=$(grep -c '#1 depth_middle' out)
   [ "$events" -gt 0 ] && [ "$events" -lt 20 ] || fail "a part has $events of 20 stacks"
-  printf 'x' | dd of=run bs=1 seek=$((size - 40000)) conv=notrunc 2>/dev/null
+  printf 'x' | dd of=run bs=1 seek=$((size - 2000)) conv=notrunc 2>/dev/null
   "$UPROBECTL" report run >out 2>err || true
   ! file_says err 'signal' || fail 'a damaged run ends report'
 }

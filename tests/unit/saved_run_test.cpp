@@ -324,10 +324,10 @@ const std::string raw_registers = std::string(7, '\0') + "\1\x80\xe0\1"s + std::
 const std::string raw_file = chunk(23, "\1\2\7/a/b.so\0"sv);
 // The mappings 0: 0x4000 to 0x5000 is its beginning, and executable.
 const std::string raw_mappings = chunk(25, "\0\1\x80\x80\1\x80\xa0\1\0\1\0"sv);
-// With the mappings 0; 8 bytes at 0x7000, not at a function's entry, no known returns, no latency,
-// the value 5.
-const std::string raw_stack =
-    chunk(26, "\0"s + raw_registers + "\x80\xe0\1\x08"s + std::string(8, '\0') + "\0\0\0\1\5"s);
+// With the mappings 0; of the thread 0, at 0x7000, 8 bytes, one part with all of them; not at a
+// function's entry, no known returns, no latency, the value 5.
+const std::string raw_stack = chunk(26, "\0"s + raw_registers + "\0\x80\xe0\1\x08\1\0\x08"s +
+                                            std::string(8, '\0') + "\0\0\0\1\5"s);
 
 } // namespace
 
@@ -343,6 +343,39 @@ TEST_CASE("a stack that the run has only copied is unwound when it is read") {
   const Reading without = read_saved(head + raw_question + raw_file + raw_mappings + raw_stack);
   REQUIRE(without.stacks.size() == 1);
   CHECK_THAT(without.stacks[0], Contains("the saved run does not have its unwind information"));
+}
+
+TEST_CASE("a copied stack has only what differs from the last one of its thread") {
+  const std::string unreadable = chunk(24, "\0\0\1\0\4gone\0\0"sv);
+  // The frame pointer is 0x7000, too.
+  const std::string registers = std::string(6, '\0') + "\1\x80\xe0\1\1\x80\xe0\1"s +
+                                std::string(8, '\0') + "\1\x90\x80\1"s + std::string(16, '\0');
+  const auto stack = [&](const std::string& copy) {
+    return chunk(26, "\0"s + registers + copy + "\0\0\0\0"s);
+  };
+  // Of the thread 0, 16 bytes at 0x7000: the frame record with the return address 0x4020.
+  const std::string whole =
+      stack("\0\x80\xe0\1\x10\1\0\x10"s + std::string(8, '\0') + "\x20\x40\0\0\0\0\0\0"s);
+  // 24 bytes at 0x6ff8, with nothing new; then a byte of the return address is.
+  const std::string lower = stack("\0\xf8\xdf\1\x18\0"s);
+  const std::string changed = stack("\0\x80\xe0\1\x10\1\x08\1\x30"s);
+  // Of another thread, which has no stack yet.
+  const std::string other = stack("\1\x80\xe0\1\x10\0"s);
+  const std::string start = head + raw_question + raw_file + unreadable + raw_mappings;
+  const Reading reading = read_saved(start + whole + lower + changed + other);
+  CHECK_FALSE(reading.error);
+  const std::string called = "(b.so+0x4010);(b.so+0x401f) by frame pointer;[incomplete] 1 b.so "
+                             "cannot be read: gone";
+  REQUIRE(reading.stacks.size() == 4);
+  CHECK(reading.stacks[0] == called);
+  CHECK(reading.stacks[1] == called);
+  CHECK_THAT(reading.stacks[2], Contains("(b.so+0x402f) by frame pointer"));
+  CHECK(reading.stacks[3] == "(b.so+0x4010); 1 the stack ends here");
+  // A number of a thread that leaves one out, and bytes behind the end of the copy.
+  for (const std::string& damaged :
+       {stack("\1\x80\xe0\1\x10\0"s), stack("\0\x80\xe0\1\x10\1\x10\1\x30"s)})
+    CHECK_THAT(read_saved(start + damaged).error.value().message,
+               Contains("a chunk of kind 26 is invalid"));
 }
 
 TEST_CASE("chunks of stacks to be unwound that contradict each other are damaged") {
