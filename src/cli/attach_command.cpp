@@ -317,7 +317,8 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
 ExitCode attach(const OptionParser& parser, const AttachOptions& options,
                 const CommonOptions& common, const AttachRequest& request,
                 std::vector<std::string> kept = {}) {
-  if (request.capture.raw_stacks && !options.save)
+  const bool runs = !request.dry_run && !request.makes_plan;
+  if (request.capture.raw_stacks && runs && !options.save)
     return finish_with(
         parser.usage_error("--unwind-on host needs --save, whose file report reads, or --adb"),
         common);

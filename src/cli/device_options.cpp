@@ -194,8 +194,8 @@ void serve_downloads(const CommandLine& line, const CommonOptions& common, host:
 // Its options are those of the run that say how and where it is shown.
 Result<void> serve_report(const CommandLine& line, const CommonOptions& common,
                           host::DeviceRun& run) {
-  if (line.value("--unwind-on") != "host" || line.has("--save") || line.flag("--dry-run"))
-    return {};
+  const bool runs = !line.flag("--dry-run") && !line.has("--write-plan");
+  if (line.value("--unwind-on") != "host" || line.has("--save") || !runs) return {};
   for (const std::string_view option : {"--output", "--folded", "--flamegraph"})
     for (const std::string& path : line.values(option))
       if (path.starts_with(host::device_prefix))

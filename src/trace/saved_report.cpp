@@ -158,7 +158,7 @@ public:
     report_totals(first_ns_ + record.duration_ns);
     SummaryRecord shown = record;
     if (is_filtered()) shown.events = shown_;
-    if (raw_stacks_) {
+    if (raw_stacks_ && record.stacks) {
       shown.stacks_truncated = stacks_.truncated;
       shown.stacks_failed = stacks_.failed;
     }
