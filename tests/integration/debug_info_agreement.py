@@ -30,6 +30,7 @@ QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2 -gz=zlib", 4),
          ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2 -gz=zlib", 5),
          ("passing", "g++", "-O0 -fdebug-types-section", 4), ("passing", "g++", "-O0", 5),
          ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5),
+         ("clones", "gcc", "-O2 -gsplit-dwarf", 5),
          ("values", "rustc", "-O0", 4), ("values", "rustc", "-O2", 4), ("main", "go", "", 4)]
 FULL = [("shop", compiler, level, version) for compiler in ("g++", "clang++-19")
         for level in ("-O0", "-O1", "-Og", "-O2") for version in (4, 5)]
@@ -39,6 +40,7 @@ FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "
          # gdb 13 does not read what g++ 12 writes there.
          if (compiler, version) != ("g++", 5) or "split" not in types]
 
+FULL += [("clones", "gcc", "-O2" + split, version) for split in ("", " -gsplit-dwarf") for version in (4, 5)]
 FULL += [("values", "rustc", level, 4) for level in ("-O0", "-O1", "-O2", "-Os")]
 FULL += [("main", "go", "", 4)]
 # Each compiler once; the native plan has what else differs.
@@ -75,7 +77,7 @@ class Arm64(Machine):
                      "target-feature=+crt-static", "-C", "relocation-model=static", "-L", rust_library]
 
     def cxx(self, compiler):
-        cross = ["aarch64-linux-gnu-g++"] if compiler == "g++" else [compiler, "--target=aarch64-linux-gnu"]
+        cross = ["aarch64-linux-gnu-" + compiler] if compiler in ("gcc", "g++") else [compiler, "--target=aarch64-linux-gnu"]
         return [*cross, "-static"]
 
     def needed(self, compiler):
@@ -283,8 +285,9 @@ def compile_program(machine, folder, name, compiler, options, version, sources):
         subprocess.run(["go", "build", "-trimpath", "-o", program, sources / "values.go"], check=True, cwd=folder,
                        env={**os.environ, **machine.go, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(folder / "go-cache")})
         return program
-    subprocess.run([*machine.cxx(compiler), "-std=c++20", "-w", "-Wno-psabi", *options.split(), "-g", f"-gdwarf-{version}", "-fno-pie",
-                    "-no-pie", "-o", program, sources / f"{name}.cpp"], check=True, cwd=folder)
+    source, standard = (f"{name}.c", "-std=gnu17") if compiler == "gcc" else (f"{name}.cpp", "-std=c++20")
+    subprocess.run([*machine.cxx(compiler), standard, "-w", "-Wno-psabi", *options.split(), "-g", f"-gdwarf-{version}", "-fno-pie",
+                    "-no-pie", "-o", program, sources / source], check=True, cwd=folder)
     return program
 
 
@@ -293,6 +296,7 @@ def describe(uprobectl, name, program):
                            text=True).stdout.split("\n")
     symbols = [line.split()[2] for line in names
                if re.search(rf" [TtW] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]
+               or name == "clones" and re.search(r" t (joined|split)\.", line)
                or name == "main" and re.search(r" [Tt] main\.[a-z]+$", line)]
     # In the order in which main calls them, which is that of the source.
     result = subprocess.run([uprobectl, "list-args", "--json", program, *symbols], capture_output=True,
@@ -300,11 +304,12 @@ def describe(uprobectl, name, program):
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.returncode == 0, result.stderr
     return [record for record in records if record["type"] == "arguments" and (record["source_line"] or name == "main")
-            and record["source_file"].endswith((f"{name}.cpp", f"{name}.hpp", "values.rs", "values.go"))]
+            and record["source_file"].endswith((f"{name}.c", f"{name}.cpp", f"{name}.hpp", "values.rs", "values.go"))]
 
 
 def last_name(function):
-    return re.split(r"::|\.", function["function"].partition("<")[0])[-1]
+    name = re.sub(r"\.(constprop|isra|part)\..*", "", function["function"].partition("<")[0])
+    return re.split(r"::|\.", name)[-1]
 
 
 def compare(machine, uprobectl, name, program, options, folder):
@@ -355,6 +360,7 @@ CALLED = {
                 "return_long_double_or_float", "return_long_double_or_int", "return_long_doubles",
                 "take_classes", "take_parts", "take_aligned", "take_stack", "take_packed",
                 "take_long_doubles", "take_floats", "take_pack"],
+    "clones": ["joined", "split"],
     "values": ["numbers", "texts", "slices", "vectors", "options", "shapes", "move_by", "first_word", "count_to",
                "shout"],
     "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
@@ -362,7 +368,7 @@ CALLED = {
 # The language whose expressions gdb evaluates, other than the program's.
 LANGUAGES = {"values": "c", "main": "c"}
 # The fewest parameters and results that must be compared.
-FEWEST = {"shop": (40, 10), "passing": (40, 10), "values": (12, 3), "main": (10, 0)}
+FEWEST = {"shop": (40, 10), "passing": (40, 10), "clones": (4, 0), "values": (12, 3), "main": (10, 0)}
 
 
 # Where AAPCS64 puts the parameters of some functions of passing.cpp: the code of g++ 12 and clang 19
@@ -397,7 +403,9 @@ def judge(row):
     if ours is None:
         if "optimized out" in row["why"] and (gdb is None or (row["function"], row["parameter"]) == LATE_LIST):
             return "optimized out"
-        if "convention is not known" in row["why"]:
+        if gdb is None and row["why"] == "only known to the caller":
+            return "optimized out"
+        if "convention is not known" in row["why"] or row["why"] == "the compiler has changed the function":
             return "no convention"
         return "not readable" if "not readable" in row["why"] else "wrong"
     if gdb is None:
