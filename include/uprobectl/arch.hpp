@@ -141,7 +141,7 @@ struct ArchInfo {
   bool wide_hash_words = false;    // DT_HASH of 64-bit files has words of 8 bytes
   std::uint32_t jump_slot = 0;     // R_*_JUMP_SLOT; 0: import slots are not supported
   std::uint32_t glob_dat = 0;      // R_*_GLOB_DAT
-  std::uint32_t thread_offset = 0; // R_*_TPOFF64, in a GOT entry; 0: not supported
+  std::uint32_t thread_offset = 0; // R_*_TPOFF64 or R_*_TPREL64, in a GOT entry; 0: not supported
   std::uint32_t loader_flags = 0;  // of native libraries in ld.so.cache (glibc dl-cache.h)
   std::string_view multiarch = {}; // Debian's multiarch tuple: the directory of libraries
 

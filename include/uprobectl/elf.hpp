@@ -258,8 +258,12 @@ public:
   // empty for other machines. Ignores DT_ANDROID_REL(A), which contain no JUMP_SLOT.
   Result<std::vector<ImportSlot>> import_slots() const;
   // Returns the GOT entry that the loader sets to the offset of the image's own thread-local
-  // variable from the thread pointer. nullopt if there is none, and on other machines than x86-64.
+  // variable from the thread pointer. nullopt if there is none, and on other machines than x86-64
+  // and arm64.
   std::optional<VirtualAddress> thread_offset_slot(std::string_view variable) const;
+  // Returns the 32-bit numbers of an exported object of at most 64 bytes, as the file has them;
+  // empty if there is none.
+  std::vector<std::uint32_t> exported_words(std::string_view object) const;
   // Returns the sections of the PLT; empty without section headers.
   std::vector<AddressRange> plt_sections() const;
   bool has_section_headers() const;

@@ -112,6 +112,7 @@ constinit const ArchInfo arm64_info{
     .mapping_symbols = MappingSymbols::plain,
     .jump_slot = llvm::ELF::R_AARCH64_JUMP_SLOT,
     .glob_dat = llvm::ELF::R_AARCH64_GLOB_DAT,
+    .thread_offset = llvm::ELF::R_AARCH64_TLS_TPREL64,
     .loader_flags = 0x0a03,
     .multiarch = "aarch64-linux-gnu",
     .android_abis = arm64_abis,

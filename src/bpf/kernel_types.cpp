@@ -94,16 +94,19 @@ std::optional<process_name_layout> read_process_name_layout(const btf* kernel_ty
 
 // x86-64 (arch/x86/include/asm/processor.h): the system calls that set the base of fs store it
 // there as well, also for the running thread. arm64 stores tpidr_el0, which programs set
-// themselves, when the thread is switched from: too late.
-std::optional<std::uint32_t> read_thread_pointer_offset(const btf* kernel_types) {
+// themselves, when the thread is switched from: too late. What set_tid_address() and clone() store
+// is always there, and execve() clears it.
+std::optional<thread_layout> read_thread_layout(const btf* kernel_types) {
 #if defined(__x86_64__)
   const auto thread = member_offset(kernel_types, "task_struct", "thread");
   const auto base = member_offset(kernel_types, "thread_struct", "fsbase");
   if (!thread || !base) return std::nullopt;
-  return *thread + *base;
+  return thread_layout{.address = *thread + *base, .robust_list = 0};
 #else
-  (void)kernel_types;
-  return std::nullopt;
+  const auto tid = member_offset(kernel_types, "task_struct", "clear_child_tid");
+  const auto robust_list = member_offset(kernel_types, "task_struct", "robust_list");
+  if (!tid || !robust_list) return std::nullopt;
+  return thread_layout{.address = *tid, .robust_list = *robust_list};
 #endif
 }
 
@@ -128,8 +131,6 @@ std::optional<process_name_layout> find_process_name_layout() {
   return find_layout(read_process_name_layout);
 }
 
-std::optional<std::uint32_t> find_thread_pointer_offset() {
-  return find_layout(read_thread_pointer_offset);
-}
+std::optional<thread_layout> find_thread_layout() { return find_layout(read_thread_layout); }
 
 } // namespace uprobectl

@@ -21,18 +21,18 @@ struct BtfDeleter {
 using OwnedBtf = std::unique_ptr<btf, BtfDeleter>; // null if libbpf could not read them
 
 // Where the kernel stores the return addresses that uretprobes replaced, the number of pending
-// uretprobes, the name of a process, and the thread pointer of user space (an offset in
-// task_struct). Nullopt if a structure or a member is missing.
+// uretprobes, the name of a process, and the thread pointer of user space. Nullopt if a structure
+// or a member is missing.
 std::optional<return_instance_layout> read_return_instance_layout(const btf* kernel_types);
 std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types);
 std::optional<process_name_layout> read_process_name_layout(const btf* kernel_types);
-std::optional<std::uint32_t> read_thread_pointer_offset(const btf* kernel_types);
+std::optional<thread_layout> read_thread_layout(const btf* kernel_types);
 
 // The layouts of the running kernel. Nullopt also if it has no BTF, or if programs may not read its
 // memory. Takes some 10 ms.
 std::optional<return_instance_layout> find_return_instance_layout();
 std::optional<nesting_layout> find_nesting_layout();
 std::optional<process_name_layout> find_process_name_layout();
-std::optional<std::uint32_t> find_thread_pointer_offset();
+std::optional<thread_layout> find_thread_layout();
 
 } // namespace uprobectl

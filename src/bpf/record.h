@@ -91,7 +91,7 @@ struct reading {
    * bytes before its NUL, if that is not negative. */
   record_u8 length_from;
   record_u8 length_is_end;       /* that reading is the address of the buffer's end */
-  record_u8 adds_thread_pointer; /* to the base; see builtin_settings::thread_pointer */
+  record_u8 adds_thread_pointer; /* to the base; see thread_layout */
   record_u8 in_group;            /* enum group_part */
   record_u8 unused;
   record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */
@@ -308,6 +308,17 @@ struct process_name_layout {
   record_u32 comm;
 };
 
+/* Where the kernel keeps what tells the thread pointer of user space: offsets of members of
+ * task_struct in bytes. */
+struct thread_layout {
+  record_u32 address;     /* x86-64: the thread pointer; arm64: clear_child_tid. 0: unknown */
+  record_u32 robust_list; /* arm64 */
+};
+
+/* glibc's struct pthread (nptl/descr.h): robust_head is behind tid, 4 unused bytes and robust_prev.
+ * The kernel has the addresses of both. */
+#define PTHREAD_TID_TO_ROBUST_HEAD 16
+
 /* The program's read-only data: what is the same at all probes of a run. It is frozen before the
  * program is loaded, so that the verifier removes the code of unused features, and knows the sizes
  * and limits. */
@@ -335,14 +346,13 @@ struct builtin_settings {
   record_u32 filter_features;              /* enum filter_feature, and 1 << subject */
   record_u32 pattern_states;               /* of each pattern, a power of two; 0: no patterns */
   struct process_name_layout process_name; /* used with COMPARE_PROCESS_NAME */
-  record_u32 thread_pointer;               /* its offset in task_struct; 0: unknown */
+  struct thread_layout thread;             /* used with USES_THREAD_POINTER */
   /* Of the hits of a probe that passed the filters: */
   record_u32 sample;          /* records the first and then every Nth; 0: all */
   record_u32 max_in_window;   /* records of a probe in one window; 0: no limit */
   record_u32 window_ms;       /* length of a window, which begins with a record */
   record_u32 position_offset; /* of the call_position in the record; 0: none */
   record_u32 group_by;        /* enum group_feature; 0: hits are not counted by values */
-  record_u32 unused;
 };
 
 /* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */

@@ -155,6 +155,8 @@ private:
         if (error_at) list.error().message += fmt::format(", at character {}", *error_at + 1);
         return wrong_value("--args: ", std::move(list).error());
       }
+      if (auto checked = check_selectors(*list); !checked)
+        return wrong_value("--args: ", std::move(checked).error());
       capture_.arguments.push_back(std::move(*list));
     }
     for (const std::string& path : options_.prototypes)

@@ -208,6 +208,22 @@ std::optional<VirtualAddress> Image::thread_offset_slot(std::string_view variabl
   return std::nullopt;
 }
 
+std::vector<std::uint32_t> Image::exported_words(std::string_view object) const {
+  constexpr std::uint64_t max_size = 64;
+  std::vector<std::uint32_t> words;
+  const auto found = find_dynamic(object);
+  if (!found) return words;
+  for (const Symbol& each : *found) {
+    if (each.type != SymbolType::object || !each.defined || each.size > max_size) continue;
+    const auto bytes = bytes_from(state_->layout, each.address);
+    if (!bytes || bytes->size() < each.size) continue;
+    for (std::uint64_t at = 0; at + sizeof(std::uint32_t) <= each.size; at += sizeof(std::uint32_t))
+      words.push_back(*read_at<std::uint32_t>(*bytes, at, state_->layout.machine.order));
+    break;
+  }
+  return words;
+}
+
 std::vector<AddressRange> Image::plt_sections() const {
   // .plt.sec: GNU ld and mold with IBT; .plt.got: GNU ld, for functions whose address is also
   // taken.

@@ -493,6 +493,19 @@ Result<void> check_list(const ArgumentList& list) {
 
 } // namespace
 
+Result<void> check_selectors(const ArgumentList& list) {
+  for (std::size_t i = 0; i < list.arguments.size(); ++i) {
+    const auto& shown_as = list.arguments[i].shown_as;
+    if (shown_as == nullptr || shown_as->selector.empty()) continue;
+    const auto before = std::span(list.arguments).first(i);
+    const auto found = std::ranges::find(before, shown_as->selector, &ArgumentSpec::name);
+    if (found == before.end() || is_memory(found->type))
+      return fail(usage("no integer " + in_single_quotes(shown_as->selector) + " before " +
+                        in_single_quotes(list.arguments[i].name)));
+  }
+  return {};
+}
+
 Result<ArgumentList> parse_arguments(std::string_view text, std::optional<std::size_t>* error_at) {
   ArgumentList list;
   const char* const begin = text.data();

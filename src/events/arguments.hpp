@@ -102,6 +102,10 @@ constexpr std::uint32_t default_string_bytes = 128; // without a length or --max
 Result<ArgumentList> parse_arguments(std::string_view text,
                                      std::optional<std::size_t>* error_at = nullptr);
 
+// Fails with `usage` if the names of a number depend on an argument that is not before it
+// (Presentation::selector).
+Result<void> check_selectors(const ArgumentList& list);
+
 // Parses a decimal number, or a hexadecimal one with 0x, of at most 64 bits.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);
 

@@ -103,10 +103,19 @@ ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const read
   return value;
 }
 
-void set_presentation(ArgumentValue& value, const Presentation& how, std::uint32_t pid) {
+// The value of the argument that tells which names apply.
+std::optional<std::uint64_t> find_selected(const Event& event, const Presentation& how) {
+  if (how.selector.empty() || !event.typed_arguments) return std::nullopt;
+  const auto found = std::ranges::find(*event.typed_arguments, how.selector, &ArgumentValue::name);
+  if (found == event.typed_arguments->end() || found->error) return std::nullopt;
+  return found->number;
+}
+
+void set_presentation(ArgumentValue& value, const Presentation& how, std::uint32_t pid,
+                      std::optional<std::uint64_t> selected) {
   value.shown_as = &how;
   value.type_name = how.type;
-  if (!value.error) value.typed = present(how, value, pid);
+  if (!value.error) value.typed = present(how, value, pid, selected);
 }
 
 std::vector<std::uint64_t> read_words(Bytes bytes) {
@@ -228,7 +237,8 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     if (!value.error && has_negative_length(record, plan_of(raw.cookie), how))
       value = {.name = spec.name, .type = spec.type, .error = "its length is negative"};
     if (spec.shown_as != nullptr)
-      set_presentation(value, *spec.shown_as, reads_proc_ ? raw.pid : 0);
+      set_presentation(value, *spec.shown_as, reads_proc_ ? raw.pid : 0,
+                       find_selected(event, *spec.shown_as));
     if (is_return)
       event.typed_return = std::move(value);
     else

@@ -338,7 +338,6 @@ private:
     if (is_text_fact(term.fact)) return wrong(written.at, "a name is compared with a string");
     if (kind != TextPattern::Kind::exact && kind != TextPattern::Kind::prefix)
       return wrong(written.at, "bytes are compared by ==, != and ^=");
-    if (term.comparison == Comparison::in_set) return wrong(written.at, "a set of bytes: use ||");
     term.comparison = Comparison::matches;
     term.patterns.push_back({.kind = kind, .text = written.word, .is_bytes = true});
     return {};
@@ -437,6 +436,7 @@ private:
   }
 
   Result<void> add_text_member(ConditionSpec& term, const Written& written) {
+    if (written.is_bytes) return wrong(written.at, "a set of bytes: use ||");
     if (written.word.size() > max_set_text)
       return wrong(written.at, fmt::format("a string of a set has at most {} bytes", max_set_text));
     return add_pattern(term, written, TextPattern::Kind::exact);
@@ -575,6 +575,14 @@ std::size_t ConditionSpec::place_of(const FilterConstant& each) const {
   for (std::size_t i = 0; i < std::min(members.size(), members_at.size()); ++i)
     if (&members[i] == &each) return members_at[i];
   return constant_at;
+}
+
+bool can_hold(unsigned bits, bool is_signed, Comparison comparison,
+              const FilterConstant& constant) {
+  if (bits >= 64 || !constant.name.empty()) return true;
+  if (constant.negative) return constant.magnitude <= std::uint64_t{1} << (bits - 1);
+  const bool has_sign = is_signed && comparison != Comparison::has_bits;
+  return constant.magnitude >> (has_sign ? bits - 1 : bits) == 0;
 }
 
 Error condition_error(const ConditionSpec& spec, std::size_t at, Error error) {

@@ -105,6 +105,10 @@ struct Filter {
   std::vector<FilterExpression> expressions{};
 };
 
+// Whether an integer of 1 to 64 bits can have the value of the constant, or of its bits. A negative
+// number is converted to an unsigned type, as in C.
+bool can_hold(unsigned bits, bool is_signed, Comparison comparison, const FilterConstant& constant);
+
 // Completes an error about a comparison, which is found after parsing: names the expression, and
 // the character `at` which it is wrong, as the parser does.
 Error condition_error(const ConditionSpec& spec, std::size_t at, Error error);

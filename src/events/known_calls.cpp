@@ -41,12 +41,13 @@ void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
     if (is_open(spec)) spec.max_bytes = std::min(max_string, left / open - overhead);
 }
 
-// What is read of errno: its offset from the thread pointer, and then its value.
-void add_errno(std::vector<ArgumentSpec>& arguments, std::int64_t slot) {
+// What is read of errno: its offset from the address that the kernel has, and then its value.
+void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoPlace& place) {
   ArgumentSpec offset{.name = "errno offset", .type = ArgumentType::s64};
   offset.source.kind = ArgumentSource::Kind::machine_register;
   offset.source.register_name = register_names()[instruction_pointer()];
-  offset.source.offsets = {slot};
+  offset.source.offsets = {place.slot};
+  offset.source.addend = place.thread_pointer_offset;
   ArgumentSpec value{.name = "errno", .type = ArgumentType::s32};
   value.address_from = offset.name;
   value.adds_thread_pointer = true;
@@ -58,7 +59,7 @@ void add_errno(std::vector<ArgumentSpec>& arguments, std::int64_t slot) {
 
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, bool scalars_only,
-                          std::optional<std::int64_t> errno_slot) {
+                          const std::optional<ErrnoPlace>& error) {
   const CaptureMoments moments = moments_of(capture);
   KnownCall made{.function = std::move(function), .arguments = {}, .conditions = {}};
   made.returns_nothing = !prototype.result;
@@ -82,8 +83,8 @@ KnownCall make_known_call(const Prototype& prototype, std::string function,
   limit_bytes(made.arguments, capture.max_string_bytes);
   made.shown = made.arguments.size();
   std::ranges::move(addresses, std::back_inserter(made.arguments));
-  if (prototype.sets_errno && errno_slot && moments.paired && capture.thread_pointer != 0)
-    add_errno(made.arguments, *errno_slot);
+  if (prototype.sets_errno && error && moments.paired && capture.thread.address != 0)
+    add_errno(made.arguments, *error);
   return made;
 }
 

@@ -26,13 +26,20 @@ struct KnownCall {
   bool returns_nothing = false;
 };
 
+// Where errno is.
+struct ErrnoPlace {
+  // The distance from the probed instruction to the pointer-sized word that has the offset of errno
+  // from the thread pointer.
+  std::int64_t slot = 0;
+  // The thread pointer's offset from the address that the kernel has (thread_layout).
+  std::int64_t thread_pointer_offset = 0;
+};
+
 // Selects what the run captures: without pairs of calls, memory that the function writes is shown
-// as an address. `errno_slot`: the distance from the probed instruction to the pointer-sized word
-// that has the offset of errno from the thread pointer; nullopt if it is not known. `scalars_only`:
-// only numbers and strings.
+// as an address. `error`: nullopt if it is not known. `scalars_only`: only numbers and strings.
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, bool scalars_only,
-                          std::optional<std::int64_t> errno_slot);
+                          const std::optional<ErrnoPlace>& error);
 
 // Whether an argument was passed, by the earlier ones of the event.
 bool is_passed(const KnownCall& call, std::size_t argument, const Event& event);

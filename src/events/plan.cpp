@@ -239,7 +239,7 @@ public:
     settings.group_by = group_features();
     filters.describe(settings);
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
-    settings.thread_pointer = capture_.thread_pointer;
+    settings.thread = capture_.thread;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
     lay_out_records(settings, plans, registers);

@@ -74,8 +74,8 @@ struct CaptureSpec {
   nesting_layout nesting = {};
   // Where the kernel keeps the name of the process. Zero if it is not known.
   process_name_layout process_name = {};
-  // Where the kernel keeps the thread pointer: an offset in task_struct. 0 if it is not known.
-  std::uint32_t thread_pointer = 0;
+  // Where the kernel keeps the thread pointer. Zero if it is not known.
+  thread_layout thread = {};
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;

@@ -43,23 +43,32 @@ std::optional<std::uint64_t> parse_named_number(std::string_view text) {
   return number;
 }
 
-Result<Presentation::Name> parse_name(std::string_view part, bool is_flag) {
+// What is behind the number.
+enum class Behind : std::uint8_t { nothing, mask, selected };
+
+Result<Presentation::Name> parse_name(std::string_view part, Behind behind) {
   const auto equals = part.find('=');
   Presentation::Name made;
   made.text = trimmed(part.substr(0, equals), " ");
   if (equals == std::string_view::npos || made.text.empty())
-    return fail(invalid_name(part, is_flag ? "NAME=BITS or NAME=BITS/MASK" : "NAME=NUMBER or '*'"));
+    return fail(invalid_name(part, behind == Behind::mask       ? "NAME=BITS or NAME=BITS/MASK"
+                                   : behind == Behind::selected ? "NAME=NUMBER/NUMBER or '*'"
+                                                                : "NAME=NUMBER or '*'"));
   std::string_view number = part.substr(equals + 1);
-  const auto slash = is_flag ? number.find('/') : std::string_view::npos;
+  const auto slash = behind == Behind::nothing ? std::string_view::npos : number.find('/');
   const auto value = parse_named_number(trimmed(number.substr(0, slash), " "));
   if (!value) return fail(invalid_name(part, "a number after '='"));
   made.value = *value;
   made.mask = *value;
   if (slash != std::string_view::npos) {
     const auto mask = parse_named_number(trimmed(number.substr(slash + 1), " "));
-    if (!mask || (*value & ~*mask) != 0)
-      return fail(invalid_name(part, "a mask after '/' with all bits of the number"));
+    if (!mask || (behind == Behind::mask && (*value & ~*mask) != 0))
+      return fail(invalid_name(part, behind == Behind::mask
+                                         ? "a mask after '/' with all bits of the number"
+                                         : "a number after '/'"));
     made.mask = *mask;
+  } else if (behind == Behind::selected) {
+    return fail(invalid_name(part, "NAME=NUMBER/NUMBER or '*'"));
   }
   return made;
 }
@@ -70,9 +79,12 @@ std::uint64_t low_bytes(std::uint64_t number, ArgumentType type) {
   return size >= sizeof(number) ? number : number & ((std::uint64_t{1} << (8 * size)) - 1);
 }
 
-std::optional<DataValue> name_of(const Presentation& how, const ArgumentValue& value) {
+std::optional<DataValue> name_of(const Presentation& how, const ArgumentValue& value,
+                                 std::optional<std::uint64_t> selected) {
+  if (!how.selector.empty() && !selected) return std::nullopt;
   const std::uint64_t number = low_bytes(value.number, value.type);
   const auto found = std::ranges::find_if(how.names, [&](const Presentation::Name& each) {
+    if (!how.selector.empty() && each.mask != *selected) return false;
     return low_bytes(each.value, value.type) == number;
   });
   if (found != how.names.end()) return DataValue{DataValue::Name{found->text}};
@@ -269,6 +281,15 @@ Result<Presentation> parse_names(std::string_view text) {
   const bool is_flags = text.starts_with('|');
   made.kind = is_flags ? Shown::flags : Shown::names;
   if (is_flags) text.remove_prefix(1);
+  if (const auto colon = text.find(':'); !is_flags && colon < text.find('=')) {
+    made.selector = trimmed(text.substr(0, colon), " ");
+    if (!is_identifier(made.selector))
+      return fail(invalid_name(made.selector, "the name of an argument before ':'"));
+    text.remove_prefix(colon + 1);
+  }
+  const Behind behind = is_flags                ? Behind::mask
+                        : made.selector.empty() ? Behind::nothing
+                                                : Behind::selected;
   for (;;) {
     const auto comma = text.find(',');
     const std::string_view part = trimmed(text.substr(0, comma), " ");
@@ -277,7 +298,7 @@ Result<Presentation> parse_names(std::string_view text) {
     if (part == "*" && !is_flags) {
       made.has_other_names = true;
     } else {
-      auto name = parse_name(part, is_flags);
+      auto name = parse_name(part, behind);
       if (!name) return fail(std::move(name).error());
       made.names.push_back(std::move(*name));
     }
@@ -287,11 +308,11 @@ Result<Presentation> parse_names(std::string_view text) {
 }
 
 std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
-                                 std::uint32_t pid) {
+                                 std::uint32_t pid, std::optional<std::uint64_t> selected) {
   const auto number = static_cast<std::int64_t>(value.number);
   switch (how.kind) {
   case Shown::names:
-    return name_of(how, value);
+    return name_of(how, value, selected);
   case Shown::flags:
     return flags_of(how, value);
   case Shown::error_number:

@@ -28,7 +28,9 @@ struct Presentation {
   struct Name {
     std::string text;
     std::uint64_t value = 0;
-    std::uint64_t mask = 0; // flags: the name applies if (number & mask) == value
+    // Flags: the name applies if (number & mask) == value. Names with a `selector`: if this is the
+    // value of that argument.
+    std::uint64_t mask = 0;
 
     bool operator==(const Name&) const = default;
   };
@@ -36,6 +38,7 @@ struct Presentation {
   std::string type; // as written, without the names: "s32[2]"
   std::vector<Name> names = {};
   bool has_other_names = false; // other numbers are expected
+  std::string selector = {};    // names: an argument before, whose value tells which names apply
   ArgumentType element = ArgumentType::u8;
 
   bool operator==(const Presentation&) const = default;
@@ -44,8 +47,9 @@ struct Presentation {
 // The maximum number of names of one argument.
 constexpr std::size_t max_names = 256;
 
-// Parses the names after a type, without braces: "read=0,write=1,*" or, of flags,
-// "|O_RDONLY=0/3,O_CREAT=64", where "/3" is the mask. Fails with `usage`.
+// Parses the names after a type, without braces: "read=0,write=1,*"; of flags
+// "|O_RDONLY=0/3,O_CREAT=64", where "/3" is the mask; or "level:SO_DEBUG=1/1,TCP_NODELAY=1/6,*",
+// where the number behind '/' is the value of the argument `level`. Fails with `usage`.
 Result<Presentation> parse_names(std::string_view text);
 
 // The name of a type that says how to show the value: "errno", "fd", "sockaddr".
@@ -67,9 +71,9 @@ double widen_float(float value);
 // Formats the value by its type alone.
 DataValue plain_value(const ArgumentValue& argument);
 // Formats the value; nullopt: plain_value() applies. `pid`: the process, for file descriptors; 0:
-// unknown.
+// unknown. `selected`: the value of the argument `how.selector`, if it was read.
 std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
-                                 std::uint32_t pid);
+                                 std::uint32_t pid, std::optional<std::uint64_t> selected = {});
 
 // Returns the rows of a dump: "0000  68 65 6c 6c 6f …  |hello|", 16 bytes each.
 std::vector<std::string> hexdump_rows(Bytes bytes);

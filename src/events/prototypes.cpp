@@ -192,6 +192,8 @@ private:
     if (!list) return mistake(find_culprit(elements, places, list.error()), list.error());
     if (list->function || list->arguments.size() != elements.size())
       return mistake(places.front(), "expected NAME:TYPE");
+    if (auto checked = check_selectors(*list); !checked)
+      return mistake(places.front(), checked.error());
     return complete(std::move(made), std::move(*list), places);
   }
 

@@ -542,6 +542,16 @@ bool has_negative(const ConditionSpec& spec) {
   return spec.constant.negative || std::ranges::any_of(spec.members, &FilterConstant::negative);
 }
 
+const FilterConstant* find_too_large(const ConditionSpec& spec, ArgumentType type,
+                                     std::uint32_t pointer_size) {
+  const auto is_too_large = [&](const FilterConstant& each) {
+    return !can_hold(8 * size_of(type, pointer_size), is_signed(type), spec.comparison, each);
+  };
+  const auto found = std::ranges::find_if(spec.members, is_too_large);
+  if (found != spec.members.end()) return &*found;
+  return is_too_large(spec.constant) ? &spec.constant : nullptr;
+}
+
 // The first enumerator that the comparison names.
 const FilterConstant* find_enumerator(const ConditionSpec& spec) {
   if (!spec.constant.name.empty()) return &spec.constant;
@@ -751,6 +761,10 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
   if (const auto* const constant = find_enumerator(spec))
     return wrong_constant(spec.place_of(*constant),
                           in_single_quotes(constant->name) + " is not a number");
+  if (type)
+    if (const auto* const constant = find_too_large(spec, *type, convention_.pointer_size))
+      return wrong_constant(spec.place_of(*constant),
+                            fmt::format("{} cannot have this value", to_string(*type)));
   const auto noted = noted_integer_type(source);
   if (!noted) return fail(noted.error());
   if (!type) type = *noted;

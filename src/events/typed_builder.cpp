@@ -230,7 +230,7 @@ private:
         return problem_node(std::move(name), type, location_too_complex);
       return from_reading(std::move(name), type, number, false, type.size(), depth);
     }
-    if (type.size() == 0 || !type.is_aggregate())
+    if (type.size() == 0 || (!type.is_aggregate() && !is_wide_integer(type)))
       return type.size() > word_size
                  ? problem_node(std::move(name), type, "its type is not supported")
                  : problem_node(std::move(name), type, type_not_known);

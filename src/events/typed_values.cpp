@@ -129,32 +129,62 @@ TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers)
   const std::uint64_t size =
       node.bits ? (node.bits->offset + node.bits->size + 7) / 8 : node.type->size();
   if (size == 0 || size > sizeof(std::uint64_t)) return problem("its type is not supported");
-  for (const Part& part : sources_[node.source].parts) {
-    if (node.offset < part.offset || size > part.size ||
-        node.offset - part.offset > part.size - size)
+  auto number = read_bytes(node.source, node.offset, size, answers);
+  if (!number || !node.bits) return number;
+  *number >>= node.bits->offset;
+  return node.bits->size >= 64 ? *number : *number & ((std::uint64_t{1} << node.bits->size) - 1);
+}
+
+std::expected<std::uint64_t, DataValue::Unreadable>
+TypedValues::read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t size,
+                        std::span<const PreparedValue> answers) const {
+  const auto problem = [](std::string_view reason) {
+    return std::unexpected(DataValue::Unreadable{.reason = std::string(reason)});
+  };
+  for (const Part& part : sources_[source].parts) {
+    if (offset < part.offset || size > part.size || offset - part.offset > part.size - size)
       continue;
     if (!part.problem.empty()) return std::unexpected(unread_place(part.problem));
     const PreparedValue& answer = answers[part.reading];
     if (!answer.was_read || answer.status < 0) return std::unexpected(unread_memory(answer));
-    const std::uint64_t at = node.offset - part.offset;
+    const std::uint64_t at = offset - part.offset;
     std::uint64_t number = answer.value >> 8 * (at & 7);
     if (part.is_memory) {
       const auto bytes = slice(answer.bytes, at, size);
       if (!bytes) return problem(beyond_limit);
       number = little_endian(*bytes);
     }
-    const std::uint64_t bits = node.bits ? node.bits->size : 8 * size;
-    if (node.bits) number >>= node.bits->offset;
+    const std::uint64_t bits = 8 * size;
     return bits >= 64 ? number : number & ((std::uint64_t{1} << bits) - 1);
   }
   // A location may be of a part of the value: nothing has the rest.
-  const auto& parts = sources_[node.source].parts;
+  const auto& parts = sources_[source].parts;
   const bool is_cut = !parts.empty() && parts.back().is_memory;
   return problem(is_cut ? beyond_limit : std::string_view(dwarf::optimized_out));
 }
 
+// A number of 128 bits. Not a number of JSON, whose readers round it.
+DataValue TypedValues::decode_wide(const Node& node, std::span<const PreparedValue> answers) const {
+  const auto low = read_bytes(node.source, node.offset, sizeof(std::uint64_t), answers);
+  const auto high =
+      read_bytes(node.source, node.offset + sizeof(std::uint64_t), sizeof(std::uint64_t), answers);
+  for (const auto* const half : {&low, &high})
+    if (!*half)
+      return half->error().reason == beyond_limit ? DataValue{DataValue::More{}}
+                                                  : DataValue{half->error()};
+  __extension__ using Wide = unsigned __int128;
+  Wide magnitude = Wide{*high} << 64 | *low;
+  const bool is_negative = node.type->is_signed() && *high >> 63 != 0;
+  if (is_negative) magnitude = -magnitude;
+  std::string digits;
+  do digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(magnitude % 10)));
+  while ((magnitude /= 10) != 0);
+  return {DataValue::Name{(is_negative ? "-" : "") + digits}};
+}
+
 DataValue TypedValues::decode_scalar(const Node& node,
                                      std::span<const PreparedValue> answers) const {
+  if (is_wide_integer(*node.type) && !node.bits) return decode_wide(node, answers);
   auto number = read_bits(node, answers);
   if (!number && number.error().reason == beyond_limit) return {DataValue::More{}};
   if (!number) return {std::move(number).error()};

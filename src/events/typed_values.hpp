@@ -120,8 +120,13 @@ private:
   DataValue decode_sequence(const Node& node, std::span<const PreparedValue> answers) const;
   DataValue decode_choice(const Node& node, std::span<const PreparedValue> answers) const;
   DataValue decode_scalar(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue decode_wide(const Node& node, std::span<const PreparedValue> answers) const;
   std::expected<std::uint64_t, DataValue::Unreadable>
   read_bits(const Node& node, std::span<const PreparedValue> answers) const;
+  // Reads `size` bytes, at most 8, at an offset of a source.
+  std::expected<std::uint64_t, DataValue::Unreadable>
+  read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t size,
+             std::span<const PreparedValue> answers) const;
 
   std::vector<reading> readings_;
   std::vector<Source> sources_;

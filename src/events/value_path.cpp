@@ -34,9 +34,10 @@ private:
   bool read_unary(int depth) {
     skip_blanks();
     if (depth > max_parentheses) return false;
+    const std::size_t start = at_;
     if (!accept("*")) return read_postfix(depth);
     if (!read_unary(depth + 1)) return false;
-    path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference});
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference, .at = start});
     return true;
   }
 
@@ -45,8 +46,9 @@ private:
     for (;;) {
       const std::size_t before = at_;
       skip_blanks();
+      const std::size_t arrow = at_;
       if (accept("->")) {
-        path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference});
+        path_.steps.push_back({.kind = ValuePath::Step::Kind::dereference, .at = arrow});
         if (!read_member()) return false;
       } else if (accept(".")) {
         if (!read_member()) return false;
@@ -81,7 +83,8 @@ private:
     while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
     if (start == at_) return false;
     path_.steps.push_back({.kind = ValuePath::Step::Kind::member,
-                           .name = std::string(text_.substr(start, at_ - start))});
+                           .name = std::string(text_.substr(start, at_ - start)),
+                           .at = start});
     return true;
   }
 
@@ -91,7 +94,7 @@ private:
     while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
     const auto index = parse_number<std::uint32_t>(text_.substr(start, at_ - start));
     if (!index) return false;
-    path_.steps.push_back({.kind = ValuePath::Step::Kind::element, .index = *index});
+    path_.steps.push_back({.kind = ValuePath::Step::Kind::element, .index = *index, .at = start});
     skip_blanks();
     return accept("]");
   }

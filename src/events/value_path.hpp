@@ -17,6 +17,7 @@ struct ValuePath {
     Kind kind = Kind::dereference;
     std::string name = {};   // of a member
     std::uint64_t index = 0; // of an element
+    std::size_t at = 0;      // in the text: of the name, index or '*'
 
     bool operator==(const Step&) const = default;
   };

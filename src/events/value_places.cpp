@@ -33,6 +33,10 @@ bool is_text_pointer(const Type& type) {
          is_character_type(*type.target());
 }
 
+bool is_wide_integer(const Type& type) {
+  return type.kind() == TypeKind::integer && type.size() == 2 * word_size;
+}
+
 bool is_number(const Type& type) {
   return type.is_scalar() && type.size() > 0 && type.size() <= word_size;
 }
@@ -207,7 +211,8 @@ public:
   // Whether the path begins at the result.
   bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
 
-  Result<PathPlace> resolve(const ValuePath& path) {
+  // See find_place().
+  Result<PathPlace> resolve(const ValuePath& path, std::size_t* wrong_step) {
     PathPlace made;
     made.moment = is_result(path) ? MOMENT_RETURN : MOMENT_ENTRY;
     if (made.moment == MOMENT_ENTRY && !where_.moments.entry)
@@ -218,8 +223,11 @@ public:
     if (!start) return fail(std::move(start).error());
     made.place = *start;
     for (const ValuePath::Step& step : path.steps)
-      if (auto moved = take(path, reader, made.place, step); !moved)
+      if (auto moved = take(path, reader, made.place, step); !moved) {
+        if (wrong_step != nullptr)
+          *wrong_step = static_cast<std::size_t>(&step - path.steps.data());
         return fail(std::move(moved).error());
+      }
     made.global = std::move(global_);
     return made;
   }
@@ -437,8 +445,8 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path) {
 
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                              const std::optional<reading>& result_address,
-                             std::vector<std::string> others) {
-  return PathResolver(where, result_address, std::move(others)).resolve(path);
+                             std::vector<std::string> others, std::size_t* wrong_step) {
+  return PathResolver(where, result_address, std::move(others)).resolve(path, wrong_step);
 }
 
 namespace {
@@ -575,9 +583,14 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
     wrong_at = spec.type_at;
     return fail(path_error(path, ErrorKind::usage, "debug information gives its type, write none"));
   }
+  std::size_t wrong_step = path.steps.size();
   auto named = find_place(
-      place, path, {}, use == NumberUse::compared ? condition_names() : std::vector<std::string>());
-  if (!named) return fail(std::move(named).error());
+      place, path, {}, use == NumberUse::compared ? condition_names() : std::vector<std::string>(),
+      &wrong_step);
+  if (!named) {
+    if (wrong_step < path.steps.size()) wrong_at += path.steps[wrong_step].at;
+    return fail(std::move(named).error());
+  }
   const PlaceReader reader(place, named->moment);
   ValuePlace* const found = &named->place;
   while (found->type->kind() == TypeKind::reference && found->type->target() != nullptr) {
@@ -619,7 +632,11 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   made.term.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;
   const auto constant_of = [&](const FilterConstant& each) -> Result<std::uint64_t> {
-    auto constant = find_constant(each, type, size);
+    Result<std::uint64_t> constant =
+        fail(ErrorKind::usage, fmt::format("{} cannot have this value", type.name()));
+    if (can_hold(static_cast<unsigned>(found->bits ? found->bits->size : 8 * type.size()),
+                 type.is_signed(), spec.comparison, each))
+      constant = find_constant(each, type, size);
     if (constant) return constant;
     wrong_at = spec.place_of(each);
     return fail(std::move(constant).error().within(in_single_quotes(path.text)));

@@ -32,6 +32,7 @@ bool add_load(reading& made, std::uint64_t offset, std::uint64_t size);
 // The size of a load that has the first `size` bytes of a number.
 std::uint64_t load_size(std::uint64_t size);
 
+bool is_wide_integer(const dwarf::Type& type); // of 128 bits
 // Whether values of the type are one number of at most 8 bytes.
 bool is_number(const dwarf::Type& type);
 
@@ -80,9 +81,11 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path);
 // Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
 // begins with the path. `result_address`: of a result in memory, if the function's result_location
 // does not have it. `others`: names that stand for something else, and are suggested too.
+// `wrong_step`: set to the number of the step that fails, if one does.
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                              const std::optional<reading>& result_address = {},
-                             std::vector<std::string> others = {});
+                             std::vector<std::string> others = {},
+                             std::size_t* wrong_step = nullptr);
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
 

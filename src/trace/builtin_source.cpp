@@ -423,7 +423,7 @@ private:
   static void add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
     KnownFunctions known(capture, points.size());
     if (capture.pair_calls && known.needs_thread_pointer(points))
-      capture.thread_pointer = find_thread_pointer_offset().value_or(0);
+      capture.thread = find_thread_layout().value_or(thread_layout{});
     known.add_to(points);
   }
 

@@ -24,6 +24,17 @@ bool is_plain_function(const CapturePoint& probed) {
          point.binary->machine.arch == host_arch;
 }
 
+// The distance of the thread pointer from what thread_layout has. On arm64 it points behind glibc's
+// struct pthread, whose layout glibc 2.34 and later describe to debuggers (nptl_db/structs.def).
+std::optional<std::int64_t> thread_pointer_offset(const elf::Image& libc) {
+  if (host_arch != Arch::arm64) return 0;
+  const auto size = libc.exported_words("_thread_db_sizeof_pthread");
+  const auto tid = libc.exported_words("_thread_db_pthread_tid"); // bits, count, offset
+  if (size.size() != 1 || tid.size() != 3 || tid[0] != 32 || tid[1] != 1 || tid[2] >= size[0])
+    return std::nullopt;
+  return std::int64_t{size[0]} - tid[2];
+}
+
 } // namespace
 
 Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes) {
@@ -80,23 +91,32 @@ bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) 
   });
 }
 
-std::optional<std::int64_t> KnownFunctions::find_errno_slot(const ProbePoint& point) {
-  const auto [known, is_new] = errno_slots_.try_emplace(point.binary.get());
-  if (is_new)
-    if (const auto image = elf::Image::open(point.binary->file, point.binary->path))
-      known->second = image->thread_offset_slot("errno");
+std::optional<KnownFunctions::LibraryErrno> KnownFunctions::read_errno(const ProbedBinary& binary) {
+  const auto image = elf::Image::open(binary.file, binary.path);
+  if (!image) return std::nullopt;
+  const auto slot = image->thread_offset_slot("errno");
+  const auto offset = slot ? thread_pointer_offset(*image) : std::nullopt;
+  if (!offset) return std::nullopt;
+  return LibraryErrno{.slot = *slot, .thread_pointer_offset = *offset};
+}
+
+std::optional<ErrnoPlace> KnownFunctions::find_errno(const ProbePoint& point) {
+  const auto [known, is_new] = errno_of_.try_emplace(point.binary.get());
+  if (is_new) known->second = read_errno(*point.binary);
   if (!known->second) return std::nullopt;
-  return static_cast<std::int64_t>(known->second->value - point.address.value);
+  return ErrnoPlace{.slot =
+                        static_cast<std::int64_t>(known->second->slot.value - point.address.value),
+                    .thread_pointer_offset = known->second->thread_pointer_offset};
 }
 
 void KnownFunctions::add_to(std::span<CapturePoint> points) {
   for (CapturePoint& each : points) {
     const Prototype* const prototype = find(each);
     if (prototype == nullptr) continue;
-    const bool reads_errno = prototype->sets_errno && capture_.thread_pointer != 0;
+    const bool reads_errno = prototype->sets_errno && capture_.thread.address != 0;
     each.known = std::make_shared<const KnownCall>(
         make_known_call(*prototype, *each.point->symbol, capture_, scalars_only_,
-                        reads_errno ? find_errno_slot(*each.point) : std::nullopt));
+                        reads_errno ? find_errno(*each.point) : std::nullopt));
   }
 }
 

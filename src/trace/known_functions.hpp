@@ -33,13 +33,17 @@ public:
 
 private:
   const Prototype* find(const CapturePoint& probed) const;
-  // The distance from the point to the GOT entry with the offset of errno.
-  std::optional<std::int64_t> find_errno_slot(const ProbePoint& point);
+  std::optional<ErrnoPlace> find_errno(const ProbePoint& point);
 
   const CaptureSpec& capture_;
   ArgumentListIndex lists_;
   bool scalars_only_;
-  std::map<const ProbedBinary*, std::optional<VirtualAddress>> errno_slots_;
+  struct LibraryErrno {
+    VirtualAddress slot; // the GOT entry with the offset of errno
+    std::int64_t thread_pointer_offset = 0;
+  };
+  static std::optional<LibraryErrno> read_errno(const ProbedBinary& binary);
+  std::map<const ProbedBinary*, std::optional<LibraryErrno>> errno_of_;
 };
 
 } // namespace uprobectl

@@ -144,6 +144,7 @@ if in_scope architecture; then
   inlined_scenarios
   typed_scenarios
   described_scenarios
+  known_scenarios
   filter_scenarios
 fi
 if in_scope; then
@@ -175,7 +176,6 @@ if in_scope; then
   plan_scenarios
   export_scenarios
   more_group_scenarios
-  known_scenarios
   docs_scenarios
   cookbook_scenarios
 fi

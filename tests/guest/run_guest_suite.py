@@ -30,6 +30,7 @@ FIXTURES = ("workload", "crowd", "values", "frames", "throws", "exits", "ways", 
 # Made only where their compiler is, or for one architecture.
 OPTIONAL_FIXTURES = ("mistaken", "goroutines", "flow-go", "flow-rust", "probes-32", "types/types-libcxx",
                      "types/types-go", "types/types-rust", "types/types-rust-unoptimized")
+CROSS_LIBRARIES = "aarch64-linux-gnu"
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 1500
 
@@ -54,6 +55,7 @@ def main() -> int:
             *((options.fixtures / name, f"/fixtures/{name}") for name in FIXTURES),
             *((options.fixtures / name, f"/fixtures/{name}") for name in OPTIONAL_FIXTURES
               if (options.fixtures / name).exists()),
+            *libc_files(options),
             *((page, f"/docs/{page.name}") for page in sorted(DOCS.glob("*.md"))),
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
         ],
@@ -72,6 +74,15 @@ def main() -> int:
         print(f"Bail out! {first}")
     # The lines say what failed; an exit status besides would only hide them.
     return 0
+
+
+def libc_files(options: argparse.Namespace) -> list[tuple[Path, str]]:
+    """Programs that are not static, with the libc of the cross compiler."""
+    loader = Path(f"/usr/{CROSS_LIBRARIES}/lib/ld-linux-aarch64.so.1")
+    if options.arch != "arm64" or not loader.exists():
+        return []
+    return [(loader, f"/lib/{loader.name}"), (loader.with_name("libc.so.6"), f"/lib/{CROSS_LIBRARIES}/libc.so.6"),
+            *((options.fixtures / name, f"/fixtures/{name}") for name in ("calls", "errnos"))]
 
 
 def parse_arguments() -> argparse.Namespace:

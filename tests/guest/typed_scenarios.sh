@@ -92,6 +92,7 @@ shows_parameters() {
   expect_equal 'enumerations, bit-fields and unions' \
     'shop::enums(a=Color::green, b=access_write, c={ready=1, level=17, delta=-5, rest=99}, d={number=21, text="\x15"})' \
     "$(shown shop::enums)"
+  expect_equal 'a number of 128 bits' 'shop::wide(a=1, b=-92233720368547758080, c=true)' "$(shown shop::wide)"
   expect_match 'owners and pointers' '^shop::owners\(a=0x[0-9a-f]+, b=0x[0-9a-f]+\)$' "$(shown shop::owners)"
   expect_match 'references and vectors' \
     '^shop::pointers\(a=0x[0-9a-f]+, b=0x[0-9a-f]+, c=0x[0-9a-f]+, d=\{.*kind=7, more=8\}, e=\[31, 32\]\)$' \
@@ -159,9 +160,10 @@ refuses_unknown_names() {
     fail 'an unknown name is accepted'
   expect_match 'error' "shop::Store::add has no parameter or variable 'itme'" "$(cat err)"
   expect_match 'hint' "did you mean 'item'" "$(cat err)"
-  refuses_condition 'gift && item.nmae == "x"' ", at character 9, before 'item.nmae" "did you mean 'name'"
+  refuses_condition 'gift && item.nmae == "x"' ", at character 14, before 'nmae" "did you mean 'name'"
   refuses_condition 'gift && thred == "x"' ", at character 9, before 'thred" "did you mean 'thread'"
   refuses_condition 'color in {Color::red, Color::bleu}' ", at character 23, before 'Color::bleu" "did you mean 'blue'"
+  refuses_condition 'gift && item.id == 2147483648' "int cannot have this value, at character 20, before" ''
   refuses_condition 'item.id == "x"' "cannot be compared with a string, at character 12, before" ''
 }
 
@@ -204,6 +206,8 @@ compares_by_name() {
 }
 
 shows_variables_of_lines() {
+  attach_types --args 'a, b' "$FIXTURES/types/types" shop.cpp:108
+  expect_match '128 bits on the stack' 'a=1, b=-92233720368547758080$' "$(cat out)"
   attach_types --args 'number, factor' "$FIXTURES/types/types" shop.cpp:35
   expect_match 'parameters behind the prologue' 'number=-6, factor=-3$' "$(cat out)"
 }

@@ -45,10 +45,21 @@ def constants(lines):
         if found and not found[1] and found[2] in overridden:
             continue
         for names in re.findall(r"\{\|?([^}]*)\}", line):
-            for each in names.split(","):
+            for each in names.rpartition(":")[2].split(","):
                 if "=" in each:
                     name, number = each.strip().split("=")
                     yield name, number.split("/")[0]
+
+
+# The level of socket(7), ip(7), ipv6(7), tcp(7) and udp(7).
+LEVELS = {"SO": "SOL_SOCKET", "IP": "IPPROTO_IP", "IPV6": "IPPROTO_IPV6", "TCP": "IPPROTO_TCP", "UDP": "IPPROTO_UDP"}
+
+
+def levels(lines):
+    """(name of a level, number) of the options of sockets."""
+    for line in lines:
+        if line.startswith("type socket_option "):
+            yield from ((LEVELS[option], level) for option, level in re.findall(r"([A-Z0-9]+)_\w+=\d+/(\d+)", line))
 
 
 def symbols_of_libc():
@@ -61,10 +72,10 @@ def symbols_of_libc():
     return {row.split()[-1].split("@")[0] for row in names.splitlines()}
 
 
-def wrong_constants(lines):
+def wrong_constants(pairs):
     """What the compiler says of names with another number, or of none."""
     source = ["#define _GNU_SOURCE", *(f"#include <{each}>" for each in HEADERS), "int main(void) {"]
-    for name, number in sorted(set(constants(lines))):
+    for name, number in sorted(set(pairs)):
         if name in NOT_MACROS:
             continue
         source += [f"#ifndef {name}", f'printf("{name} is not defined\\n");', "#else",
@@ -88,7 +99,8 @@ def main():
     else:
         tap.check("functions of libc.so.6",
                   [f"{name} is not in libc.so.6" for name in functions(lines) if name not in defined])
-    tap.check("names of numbers are those of the headers", wrong_constants(lines))
+    tap.check("names of numbers are those of the headers", wrong_constants(constants(lines)))
+    tap.check("options of sockets have the level of their names", wrong_constants(levels(lines)))
     tap.done()
 
 

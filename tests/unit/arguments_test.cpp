@@ -195,10 +195,10 @@ TEST_CASE("arguments without a type are values of the source") {
   CHECK(list->arguments.empty());
   REQUIRE(list->paths.size() == 4);
   using StepKind = ValuePath::Step::Kind;
-  const std::vector<ValuePath::Step> steps = {{.kind = StepKind::dereference},
-                                              {.kind = StepKind::member, .name = "items"},
-                                              {.kind = StepKind::element},
-                                              {.kind = StepKind::member, .name = "id"}};
+  const std::vector<ValuePath::Step> steps = {{.kind = StepKind::dereference, .at = 4},
+                                              {.kind = StepKind::member, .name = "items", .at = 6},
+                                              {.kind = StepKind::element, .at = 12},
+                                              {.kind = StepKind::member, .name = "id", .at = 15}};
   CHECK((list->paths[1].variable == "self" && list->paths[1].steps == steps));
   CHECK((list->paths[2].variable == "p" && list->paths[2].steps.size() == 1));
   CHECK((list->paths[3].variable == "ns::counter" && list->paths[3].steps.empty()));

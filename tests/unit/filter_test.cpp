@@ -294,6 +294,15 @@ TEST_CASE("a comparison that cannot be made is refused, and pointed at") {
             .ends_with("it is a number: compare it with numbers, at character 6, before "
                        "'\"main\"'"));
   CHECK(error_of_plan("process==init").find("names of processes") != std::string::npos);
+  CHECK(error_of_plan("arg0:u8==300")
+            .ends_with("u8 cannot have this value, at character 10, before '300'"));
+  CHECK(error_of_plan("arg1 || arg0:s8 in {-128, 127, -129}")
+            .ends_with("s8 cannot have this value, at character 32, before '-129}'"));
+  CHECK(error_of_plan("arg0:s16 > 32768").find("s16 cannot have this value") != std::string::npos);
+  // Bits have no sign; a negative number is converted to an unsigned type.
+  for (const char* const valid : {"arg0:u8==255", "arg0:u8==-128", "arg0:s8&0x80", "arg0:s8>=-128",
+                                  "arg0:u64==18446744073709551615", "arg0:bool==1"})
+    CHECK(error_of_plan(valid) == "no error");
   CHECK(
       error_of_plan("arg0==red").ends_with("'red' is not a number, at character 7, before 'red'"));
   CHECK(error_of_plan("!(arg0 in {1, 2, red}) && arg1")
@@ -525,6 +534,8 @@ TEST_CASE("buffers are compared with bytes") {
   CHECK(error_of_filter("arg1 *= hex\"00\"").find("by ==, != and ^=") != std::string::npos);
   CHECK(error_of_filter("thread == hex\"00\"").find("compared with a string") != std::string::npos);
   CHECK(error_of_filter("arg1 in {hex\"00\"}").find("a set of bytes") != std::string::npos);
+  CHECK(error_of_filter("arg1 in {\"a\", hex\"00\"}")
+            .ends_with("a set of bytes: use ||, at character 15, before 'hex\"00\"}'"));
 }
 
 TEST_CASE("bytes are compared with as many bytes of the buffer") {

@@ -46,6 +46,28 @@ TEST_CASE("numbers have the names that --args gives them") {
   CHECK(name_shown("a:char{start='s'}", 's') == "start");
 }
 
+TEST_CASE("names of a number may depend on another argument") {
+  const auto list =
+      parse_arguments("level:s32,option:s32{level:REUSE=2/1,NODELAY=1/6,DEBUG=1/1,*}");
+  REQUIRE(list);
+  const ArgumentSpec& spec = list->arguments[1];
+  const auto shown = [&](std::uint64_t number, std::optional<std::uint64_t> level) {
+    const auto made = present(*spec.shown_as, value_of(spec, number), 0, level);
+    return made ? std::get<DataValue::Name>(made->value).text : std::string("plain");
+  };
+  CHECK(shown(1, 6) == "NODELAY");
+  CHECK(shown(1, 1) == "DEBUG");
+  CHECK(shown(2, 1) == "REUSE");
+  CHECK(shown(2, 6) == "plain");
+  CHECK(shown(1, std::nullopt) == "plain"); // the level was not read
+  CHECK(check_selectors(*list));
+  const auto unordered = parse_arguments("option:s32{level:A=1/6},level:s32");
+  REQUIRE(unordered);
+  CHECK(check_selectors(*unordered).error().message == "no integer 'level' before 'option'");
+  CHECK(error_text("level:s32,option:s32{level:A=1}").find("expected NAME=NUMBER/NUMBER") !=
+        std::string::npos);
+}
+
 TEST_CASE("a float is shown with the digits that tell it from other floats") {
   const auto shown = [](std::uint64_t bits) {
     const ArgumentValue value{.type = ArgumentType::f32, .number = bits, .bytes = {}, .error = {}};

@@ -169,29 +169,32 @@ TEST_CASE("a table is looked at only if it names the file") {
 TEST_CASE("memory that a function writes is an address where calls are not paired") {
   const PrototypeTable table = table_of(read_prototype);
   const Prototype& read = *table.find("libc.so.6", "read");
-  const KnownCall entry = make_known_call(read, "read", CaptureSpec{}, false, -8);
+  const KnownCall entry =
+      make_known_call(read, "read", CaptureSpec{}, false, ErrnoPlace{.slot = -8});
   CHECK(names_of(entry) == std::vector<std::string>{"fd", "data", "size"});
   CHECK(entry.arguments[1].type == ArgumentType::ptr);
   const KnownCall exit =
-      make_known_call(read, "read", CaptureSpec{.on_entry = false, .on_return = true}, false, -8);
+      make_known_call(read, "read", CaptureSpec{.on_entry = false, .on_return = true}, false,
+                      ErrnoPlace{.slot = -8});
   CHECK(names_of(exit) == std::vector<std::string>{"ret"});
 }
 
 TEST_CASE("of a paired call, memory is read at the return, and errno") {
   const PrototypeTable table = table_of(read_prototype);
   const Prototype& read = *table.find("libc.so.6", "read");
-  const CaptureSpec paired{.pair_calls = true, .thread_pointer = 64};
-  const KnownCall call = make_known_call(read, "read", paired, false, -8);
+  const CaptureSpec paired{.pair_calls = true, .thread = {.address = 64, .robust_list = 72}};
+  const ErrnoPlace place{.slot = -8, .thread_pointer_offset = 1712};
+  const KnownCall call = make_known_call(read, "read", paired, false, place);
   CHECK(names_of(call) ==
         std::vector<std::string>{"fd", "data", "size", "ret", "&data", "errno offset", "errno"});
   CHECK(call.shown == 4);
   CHECK(call.arguments[1].address_from == "&data");
   CHECK(call.arguments[5].source.offsets == std::vector<std::int64_t>{-8});
+  CHECK(call.arguments[5].source.addend == 1712);
   // Neither where it is not known, nor with many functions.
   CHECK(make_known_call(read, "read", paired, false, std::nullopt).arguments.size() == 5);
-  CHECK(
-      make_known_call(read, "read", CaptureSpec{.pair_calls = true}, false, -8).arguments.size() ==
-      5);
+  CHECK(make_known_call(read, "read", CaptureSpec{.pair_calls = true}, false, place)
+            .arguments.size() == 5);
   CHECK(make_known_call(read, "read", paired, true, std::nullopt).arguments[1].type ==
         ArgumentType::ptr);
 }

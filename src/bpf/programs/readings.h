@@ -20,11 +20,21 @@ static __always_inline struct reading_result* find_result(const struct probe_rec
   return (struct reading_result*)(record + 1) + index;
 }
 
-/* The thread pointer of the current thread; 0 if it cannot be read. */
-static __always_inline __u64 thread_pointer(void) {
+/* x86-64: the thread pointer of the current thread. arm64: the address of pthread::tid, which is at
+ * a constant distance from it: the thread pointer itself is in task_struct only after the thread
+ * was switched from. 0 if it is not known. */
+static __always_inline __u64 thread_address(void) {
   __u64 value = 0;
-  const void* at = (void*)bpf_get_current_task() + settings.thread_pointer;
-  return bpf_probe_read_kernel(&value, sizeof(value), at) ? 0 : value;
+  const void* task = (void*)bpf_get_current_task();
+  if (bpf_probe_read_kernel(&value, sizeof(value), task + settings.thread.address)) return 0;
+#ifdef TARGET_AARCH64
+  /* Not what clone() or set_tid_address() has from others than glibc. */
+  __u64 robust_head = 0;
+  if (bpf_probe_read_kernel(&robust_head, sizeof(robust_head), task + settings.thread.robust_list))
+    return 0;
+  if (robust_head != value + PTHREAD_TID_TO_ROBUST_HEAD) return 0;
+#endif
+  return value;
 }
 
 /* Evaluates a reading to a number or an address. `record` has the results of earlier readings; null
@@ -49,8 +59,11 @@ static __noinline long read_number(const struct reading* reading, struct registe
     value += extend(register_value(regs, reading->index), reading->index_size,
                     reading->index_is_signed) *
              reading->scale;
-  if ((settings.reading_features & USES_THREAD_POINTER) && reading->adds_thread_pointer)
-    value += thread_pointer();
+  if ((settings.reading_features & USES_THREAD_POINTER) && reading->adds_thread_pointer) {
+    __u64 thread = thread_address();
+    if (thread == 0) return BAD_ADDRESS;
+    value += thread;
+  }
   __u32 steps = reading->steps;
 #pragma clang loop unroll(disable)
   for (__u32 step = 0; step < MAX_STEPS; step++) {
