@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device for Debian's adb client: speaks the ADB protocol over TCP and runs commands on this machine.
 
-Usage: adb_device.py --root DIR [--port N] [--serial TEXT] [--shell PROGRAM] [--no-shell-v2]
+Usage: adb_device.py --root DIR [--address A] [--port N] [--shell PROGRAM] [--user UID] [--no-shell-v2]
 
 Prints "listening on PORT" once adb can connect. Only 127.0.0.1 is listened on, unless --address says otherwise
 (in a guest). Commands run with DIR/system/bin first in PATH, where a test puts getprop, id and su.
+
+With --user, commands run as this user, and pushed files are theirs, unless DIR/is-root is present. Without
+it all is done as the user of this program.
 
 SIGUSR1 resets all connections, as a pulled cable does: what runs on the device sees the end of its input.
 With DIR/full present no file can be pushed (No space left on device).
@@ -137,7 +140,7 @@ class Transport:
 
 class Device:
     def __init__(self, options):
-        self.root, self.shell, self.serial = options.root, options.shell, options.serial
+        self.root, self.shell, self.user = options.root, options.shell, options.user
         self.features = "cmd" if options.no_shell_v2 else "shell_v2,cmd"
         self.transports = []
 
@@ -156,15 +159,21 @@ class Device:
             return self.sync
         if kind == "root":
             return self.restart_as_root
+        if kind == "reboot" and (self.root / "system/bin/reboot").exists():  # never this machine's own
+            return lambda end: self.run_plain(end, "reboot")
         return None
+
+    def is_root(self):
+        return self.user is None or (self.root / "is-root").exists()
 
     def start(self, command, **streams):
         environment = {"PATH": f"{self.root}/system/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/",
                        "DEVICE_ROOT": str(self.root)}
-        return subprocess.Popen([self.shell, "-c", command], env=environment, cwd="/", **streams)
+        user = {} if self.is_root() else {"user": self.user, "group": self.user, "extra_groups": []}
+        return subprocess.Popen([self.shell, "-c", command], env=environment, cwd="/", **streams, **user)
 
     def restart_as_root(self, end):
-        """adbd restarts; here `id` answers as root from now on, if the build allows it."""
+        """adbd restarts; here commands run as root from now on, if the build allows it."""
         if (self.root / "production").exists():
             end.sendall(b"adbd cannot run as root in production builds\n")
             return
@@ -240,28 +249,34 @@ class Device:
 
     def sync_send(self, end, request):
         path, _, mode = request.rpartition(",")
-        problem = None
+        problem, target = None, -1
         try:
             if (self.root / "full").exists():
                 raise OSError(28, "No space left on device")
             Path(path).unlink(missing_ok=True)
-            target = open(path, "wb")  # noqa: SIM115
+            target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            problem, target = error.strerror, None
+            problem = f"couldn't create file: {error.strerror}"
         while True:
             name, size = SYNC_PACKET.unpack(receive(end, SYNC_PACKET.size))
             if name == b"DONE":
                 break
             data = receive(end, size)
-            if target:
-                target.write(data)
+            try:
+                while data and not problem:
+                    data = data[os.write(target, data):]
+            except OSError as error:
+                problem = f"write failed: {error.strerror}"
+                os.unlink(path)
+        if target >= 0:
+            os.fchmod(target, stat.S_IMODE(int(mode)))
+            if not self.is_root():
+                os.fchown(target, self.user, self.user)
+            os.close(target)
         if problem:
-            text = f"couldn't create file: {problem}".encode()
-            end.sendall(SYNC_PACKET.pack(b"FAIL", len(text)) + text)
-            return
-        target.close()
-        os.chmod(path, stat.S_IMODE(int(mode)))
-        end.sendall(SYNC_PACKET.pack(b"OKAY", 0))
+            end.sendall(SYNC_PACKET.pack(b"FAIL", len(problem)) + problem.encode())
+        else:
+            end.sendall(SYNC_PACKET.pack(b"OKAY", 0))
 
     def reset(self, *_):
         for transport in self.transports:
@@ -286,8 +301,8 @@ def main():
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--serial", default="test")
     parser.add_argument("--shell", default="/bin/sh")
+    parser.add_argument("--user", type=int)
     parser.add_argument("--no-shell-v2", action="store_true")
     options = parser.parse_args()
     device = Device(options)

@@ -2,12 +2,14 @@
 """Devices for tests of --adb: Debian's adb client with a server of its own, and devices of tests/adb_device.py."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -103,15 +105,31 @@ def holds_within(seconds, condition):
     return True
 
 
-class World:
-    """A folder, an adb server on a port of its own, and the devices. A context manager."""
+def records_of(text):
+    return [json.loads(line) for line in text.splitlines()]
 
-    def __init__(self, uprobectl):
+
+def without_device(records):
+    return [{key: value for key, value in record.items() if key != "device"} for record in records]
+
+
+def difference(what, got, expected):
+    return [] if got == expected else [f"{what}: {got!r}", f"expected: {expected!r}"]
+
+
+class World:
+    """A folder, an adb server on a port of its own, and the devices. A context manager.
+
+    device_folder: the folder of the program on devices that the caller connects; by default that of those
+    which add_device() makes here."""
+
+    def __init__(self, uprobectl, device_folder=None):
         self.uprobectl = str(Path(uprobectl).resolve())
         self.temporary = tempfile.TemporaryDirectory(prefix="uprobectl-adb-")
         self.path = Path(self.temporary.name)
-        self.folder = self.path / "device-tmp"
-        self.folder.mkdir()
+        self.folder = device_folder or self.path / "device-tmp"
+        if not device_folder:
+            self.folder.mkdir()
         self.devices = []
         self.environment = {
             **{key: value for key, value in os.environ.items()
@@ -166,3 +184,27 @@ class World:
                               **{"env": self.environment, "capture_output": True, "text": True, "timeout": 120,
                                  "cwd": self.path, "check": False,
                                  **({} if "input" in options else {"stdin": subprocess.DEVNULL}), **options})
+
+
+class Checks:
+    """Checks in groups that run side by side: most of their time is waiting."""
+
+    def __init__(self, tap):
+        self.tap, self.lock = tap, threading.Lock()
+
+    def run(self, groups):
+        """groups: lists of (name, function that returns the problems)."""
+        threads = [threading.Thread(target=self.run_group, args=(group,)) for group in groups]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def run_group(self, group):
+        for name, problems in group:
+            try:
+                found = problems()
+            except Exception as error:  # a problem of the test itself must not end the others
+                found = [f"{type(error).__name__}: {error}"]
+            with self.lock:
+                self.tap.check(name, found)

@@ -4,35 +4,21 @@
 Usage: adb_runs.py UPROBECTL FIXTURES [--many]; prints TAP. --many: twenty devices at once."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from adb_device_world import World, holds_within
+from adb_device_world import Checks, World, difference, holds_within, records_of, without_device
 from record_schema import RecordSchema
 from tap import Tap
 
 LIBC = "libc.so.6"
-
-
-def records_of(text):
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def without_device(records):
-    return [{key: value for key, value in record.items() if key != "device"} for record in records]
-
-
-def difference(what, got, expected):
-    return [] if got == expected else [f"{what}: {got!r}", f"expected: {expected!r}"]
 
 
 class Tests:
@@ -482,30 +468,6 @@ class EndTests:
     def killed_host(self, device):
         problems, status, _ = self.ends_on_the_device(device, lambda run: run.kill())
         return problems + difference("status", status, -9)
-
-
-class Checks:
-    """Checks in groups that run side by side: most of their time is waiting."""
-
-    def __init__(self, tap):
-        self.tap, self.lock = tap, threading.Lock()
-
-    def run(self, groups):
-        """groups: lists of (name, function that returns the problems)."""
-        threads = [threading.Thread(target=self.run_group, args=(group,)) for group in groups]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def run_group(self, group):
-        for name, problems in group:
-            try:
-                found = problems()
-            except Exception as error:  # a problem of the test itself must not end the others
-                found = [f"{type(error).__name__}: {error}"]
-            with self.lock:
-                self.tap.check(name, found)
 
 
 def test_twenty(world, tap):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,9 @@ class GuestRun:
     memory: int = 512  # MiB
     busybox: Path = Path("/bin/busybox")
     console_log: Path | None = None
+    forwarded_port: tuple[int, int] | None = None  # here (127.0.0.1), there; there is no network without
+    may_reboot: bool = False
+    stop: threading.Event = field(default_factory=threading.Event)  # set: ends the guest at once
 
 
 def run_guest(run: GuestRun, sink: BinaryIO) -> int:
@@ -53,7 +57,7 @@ def run_guest(run: GuestRun, sink: BinaryIO) -> int:
         initrd = scratch / "initramfs.gz"
         initrd.write_bytes(_pack(run, token))
         started = time.monotonic()
-        in_time, said = _boot(_qemu_command(run, machine, initrd), run.timeout, console, scratch)
+        in_time, said = _boot(_qemu_command(run, machine, initrd), run, console, scratch)
         took = time.monotonic() - started
     if run.console_log:
         run.console_log.write_bytes(b"".join(console.lines))
@@ -119,36 +123,48 @@ def _qemu_command(run: GuestRun, machine: Architecture, initrd: Path) -> list[st
         *machine.machine,
         *("-cpu", run.cpu or machine.cpu),
         *("-accel", "tcg,thread=single", "-smp", "2", "-m", str(run.memory)),
-        *("-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none", "-no-reboot"),
+        *("-nographic", "-nodefaults", "-serial", "stdio", "-monitor", "none"),
+        *([] if run.may_reboot else ["-no-reboot"]),
+        *_network_words(run),
         *("-kernel", str(run.kernel), "-initrd", str(initrd), "-append", boot_arguments.strip()),
     ]
 
 
+def _network_words(run: GuestRun) -> list[str]:
+    if run.forwarded_port is None:
+        return []
+    here, there = run.forwarded_port
+    return [
+        *("-netdev", f"user,id=network,restrict=on,hostfwd=tcp:127.0.0.1:{here}-:{there}"),
+        *("-device", "e1000,netdev=network,romfile="),
+    ]
+
+
 def _boot(
-    command: list[str], timeout: float, console: Console, scratch: Path
+    command: list[str], run: GuestRun, console: Console, scratch: Path
 ) -> tuple[bool, str]:
     """Whether the guest ended in time, and what QEMU itself said."""
-    deadline = time.monotonic() + timeout
     messages = scratch / "qemu-messages"
     with messages.open("wb") as message_file, subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=message_file
     ) as qemu:
         assert qemu.stdout is not None
         try:
-            in_time = _pump(qemu.stdout, deadline, console)
+            in_time = _pump(qemu.stdout, run, console)
         finally:
             qemu.kill()
     return in_time, messages.read_text(errors="replace").strip()
 
 
-def _pump(output: BinaryIO, deadline: float, console: Console) -> bool:
+def _pump(output: BinaryIO, run: GuestRun, console: Console) -> bool:
+    deadline = time.monotonic() + run.timeout
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         while not console.finished:
             left = deadline - time.monotonic()
-            if left <= 0:
+            if left <= 0 or run.stop.is_set():
                 return False
-            if not selector.select(left):
+            if not selector.select(min(left, 1)):
                 continue
             data = os.read(output.fileno(), 65536)
             if not data:

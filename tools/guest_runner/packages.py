@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import lzma
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from foreign_apt import Unavailable, configuration
 from . import GuestError
 
 META_PACKAGES = {"6.1": "linux-image-{arch}", "6.12": "linux-image-6.12-{arch}"}
+NETWORK_MODULE = "e1000.ko"  # depends on no other module
 
 
 class Apt:
@@ -40,11 +42,15 @@ class Apt:
         return found[1]
 
     def candidate_version(self, package: str) -> str:
-        record = self._ask("show", "--no-all-versions", package)
-        found = re.search(r"^Version: (\S+)", record, re.MULTILINE)
-        if not found:
-            raise GuestError(f"apt tells no version of '{package}'")
-        return found[1]
+        return self.candidate_versions([package])[0]
+
+    def candidate_versions(self, packages: list[str]) -> list[str]:
+        records = self._ask("show", "--no-all-versions", *packages)
+        found = dict(re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", records, re.MULTILINE | re.DOTALL))
+        missing = next((package for package in packages if package not in found), None)
+        if missing:
+            raise GuestError(f"apt tells no version of '{missing}'")
+        return [found[package] for package in packages]
 
     def download(self, package: str, folder: Path) -> Path:
         _run("apt-get", *self._options, "download", package, cwd=folder)
@@ -73,7 +79,8 @@ def _alone(cache: Path) -> Iterator[None]:
 
 
 def fetch_kernel(arch: str, series: str, cache: Path) -> Path:
-    """The path of a vmlinuz of that series, downloaded once per package version."""
+    """The path of a vmlinuz of that series, downloaded once per package version. Beside it is the module
+    of the network card that QEMU emulates (NETWORK_MODULE)."""
     with _alone(cache):
         return _fetch_kernel(arch, series, cache)
 
@@ -83,7 +90,9 @@ def _fetch_kernel(arch: str, series: str, cache: Path) -> Path:
     try:
         apt = Apt(arch, cache)
         package = apt.image_package(META_PACKAGES[series].format(arch=arch))
-        wanted = {"vmlinuz": "boot/vmlinuz-", "config": "boot/config-"}
+        drivers = f"lib/modules/{package.removeprefix('linux-image-')}/kernel/drivers"
+        wanted = {"vmlinuz": "boot/vmlinuz-", "config": "boot/config-",
+                  NETWORK_MODULE: f"{drivers}/net/ethernet/intel/e1000/{NETWORK_MODULE}"}
         return _unpack(apt, package, folder / apt.candidate_version(package), wanted) / "vmlinuz"
     except GuestError as error:
         return _cached(folder, "vmlinuz", error)
@@ -99,6 +108,25 @@ def fetch_busybox(arch: str, cache: Path) -> Path:
             return _unpack(apt, "busybox-static", folder / version, wanted) / "busybox"
         except GuestError as error:
             return _cached(folder, "busybox", error)
+
+
+def fetch_packages(arch: str, packages: list[str], cache: Path) -> Path:
+    """A folder with all files of the packages, as they would be installed."""
+    with _alone(cache):
+        folder = cache / f"{arch}-packages"
+        folder.mkdir(exist_ok=True)
+        apt = Apt(arch, cache)
+        tree = folder / "_".join(apt.candidate_versions(packages)).replace(":", "%3a")
+        if tree.exists():
+            return tree
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".unpack-") as scratch_name:
+            scratch = Path(scratch_name)
+            for package in packages:
+                archive = apt.download(package, scratch)
+                _run("dpkg-deb", "-x", str(archive), str(scratch / "tree"))
+                archive.unlink()
+            (scratch / "tree").rename(tree)
+        return tree
 
 
 def _cached(folder: Path, name: str, error: GuestError) -> Path:
@@ -142,8 +170,9 @@ def _extract(archive: Path, wanted: dict[str, str], folder: Path) -> dict[str, s
                 source = contents.extractfile(member) if name and member.isfile() else None
                 if name is None or source is None:
                     continue
+                unpacked = lzma.open(source) if path.endswith(".xz") else source
                 with (folder / name).open("wb") as target:
-                    shutil.copyfileobj(source, target)
+                    shutil.copyfileobj(unpacked, target)
                 (folder / name).chmod(member.mode)
                 del left[name]
                 if not left:
