@@ -24,20 +24,6 @@ std::string describe_failure(const Error& error) {
   return message;
 }
 
-// Unlike run_command(), ends the command after a Ctrl-C that another thread has received. One
-// before it has ended the capture, whose stacks are named now.
-Result<CommandResult> run_beside_devices(std::vector<std::string> words,
-                                         std::chrono::milliseconds timeout) {
-  auto program = host::find_in_path(words.front());
-  if (!program) return fail(ErrorKind::not_found, words.front() + " is not installed");
-  words.front() = std::move(*program);
-  auto result = host::run_to_end(words, timeout, host::Interrupts::count());
-  if (!result) return fail(std::move(result).error());
-  return CommandResult{.output = std::move(result->output),
-                       .errors = std::move(result->errors),
-                       .exit_code = result->status};
-}
-
 } // namespace
 
 Debuginfod::Debuginfod(bool is_wanted, Output& output)
@@ -84,14 +70,21 @@ std::optional<std::string> Debuginfod::find_source(const std::optional<std::stri
 }
 
 DeviceDownloads::DeviceDownloads(const OutputOptions& output)
-    : output_(-1, output), client_(download_timeout, run_beside_devices) {}
+    : output_(-1, output), client_(download_timeout) {}
 
-host::InputFile DeviceDownloads::find(const std::string& asked) {
+host::InputFile DeviceDownloads::find(const std::string& asked, const IsInterrupted& is_abandoned) {
+  // An earlier Ctrl-C has ended the capture, whose stacks are named now.
+  const auto is_interrupted = [&, before = host::Interrupts::count()] {
+    if (host::Interrupts::count() > before) is_interrupted_ = true;
+    return is_interrupted_ || is_abandoned();
+  };
   const auto colon = asked.find(':');
-  const auto path = colon == std::string::npos
-                        ? client_.find_debug_file(asked)
-                        : client_.find_source(asked.substr(0, colon), asked.substr(colon + 1));
+  const auto path =
+      colon == std::string::npos
+          ? client_.find_debug_file(asked, is_interrupted)
+          : client_.find_source(asked.substr(0, colon), asked.substr(colon + 1), is_interrupted);
   host::InputFile file{.errnum = ENOENT};
+  if (is_abandoned()) return file;
   if (path) file = host::read_input(*path);
   const std::scoped_lock lock(mutex_);
   if (!path)

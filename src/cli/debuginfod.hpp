@@ -6,6 +6,8 @@
 #include "output/output.hpp"
 #include "process/debuginfod.hpp"
 
+#include <atomic>
+
 namespace uprobectl::cli {
 
 // While this lives, debug files that are not on this machine are downloaded if the user wants it;
@@ -40,10 +42,11 @@ public:
   explicit DeviceDownloads(const OutputOptions& output);
 
   // Downloads what a path means that is downloaded_prefix and `asked`. Reports why there is no
-  // file.
-  host::InputFile find(const std::string& asked);
+  // file, unless the run that asks is abandoned. A Ctrl-C ends the download, and those after it.
+  host::InputFile find(const std::string& asked, const IsInterrupted& is_abandoned);
 
 private:
+  std::atomic<bool> is_interrupted_ = false;
   std::mutex mutex_; // of output_
   Output output_;
   DebuginfodClient client_;

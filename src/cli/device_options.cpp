@@ -151,12 +151,9 @@ CommonOptions common_options(const CommandLine& line) {
   return common;
 }
 
-// Lets the devices ask for inputs that a Maker makes here. Its find() takes the rest of their
-// paths.
-template <typename Maker>
-void serve(std::string_view prefix, std::shared_ptr<Maker> maker, host::DeviceRun& run) {
-  run.makers.emplace(
-      prefix, [maker = std::move(maker)](const std::string& rest) { return maker->find(rest); });
+// Lets the devices ask for inputs that are made here.
+void serve(std::string_view prefix, host::InputMaker make, host::DeviceRun& run) {
+  run.makers.emplace(prefix, std::move(make));
   run.request.paths.inputs.emplace_back(prefix);
 }
 
@@ -179,15 +176,24 @@ Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_
   if (!request) return fail(std::move(request).error());
   if (request->probes.target.empty()) return {}; // the object's sections say what to probe
   request->probes.target_options.debug_places = std::move(places);
-  serve(planned_build_prefix,
-        std::make_shared<SymbolPlans>(std::move(*request), message_options(common)), run);
+  serve(
+      planned_build_prefix,
+      [plans = std::make_shared<SymbolPlans>(std::move(*request), message_options(common))](
+          const std::string& build, const IsInterrupted&) { return plans->find(build); },
+      run);
   return {};
 }
 
 // Lets the devices ask for downloads, which need the network and the cache of the workstation.
 void serve_downloads(const CommandLine& line, const CommonOptions& common, host::DeviceRun& run) {
-  if (line.flag("--debuginfod"))
-    serve(downloaded_prefix, std::make_shared<DeviceDownloads>(message_options(common)), run);
+  if (!line.flag("--debuginfod")) return;
+  serve(
+      downloaded_prefix,
+      [downloads = std::make_shared<DeviceDownloads>(message_options(common))](
+          const std::string& asked, const IsInterrupted& is_abandoned) {
+        return downloads->find(asked, is_abandoned);
+      },
+      run);
 }
 
 // With --unwind-on host `report` here gets the saved runs of the devices, unless they are saved.

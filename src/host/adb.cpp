@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +26,18 @@ constinit std::atomic<int> interrupt_count = 0;
 std::array<struct sigaction, interrupting.size()> old_actions;
 
 void on_interrupt(int) { interrupt_count.fetch_add(1); }
+
+std::optional<std::string> find_in_path(std::string_view name) {
+  const char* const path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const auto colon = std::min(rest.find(':'), rest.size());
+    std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
+    if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return std::nullopt;
+}
 
 } // namespace
 
@@ -47,18 +58,6 @@ Interrupts::~Interrupts() {
 }
 
 int Interrupts::count() { return interrupt_count.load(); }
-
-std::optional<std::string> find_in_path(std::string_view name) {
-  const char* const path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const auto colon = std::min(rest.find(':'), rest.size());
-    std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
-    if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-    rest.remove_prefix(std::min(colon + 1, rest.size()));
-  }
-  return std::nullopt;
-}
 
 Result<std::string> find_adb() {
   const auto missing = [](const std::string& what) {
@@ -127,43 +126,12 @@ int AdbProcess::finish(std::chrono::milliseconds timeout) {
   return end ? end->shell_status() : 0;
 }
 
-Result<AdbResult> run_adb(const std::vector<std::string>& words,
-                          std::chrono::milliseconds timeout) {
+Result<CommandResult> run_adb(const std::vector<std::string>& words,
+                              std::chrono::milliseconds timeout) {
   const auto begin = std::chrono::steady_clock::now();
-  auto result = run_to_end(words, timeout);
+  auto result = run_command(words, timeout, [] { return Interrupts::count() > 0; });
   if (!result && std::chrono::steady_clock::now() - begin >= timeout)
     return fail(std::move(result).error().hint("restart the server: adb kill-server"));
-  return result;
-}
-
-Result<AdbResult> run_to_end(const std::vector<std::string>& words,
-                             std::chrono::milliseconds timeout, int known_interrupts) {
-  constexpr std::size_t max_output = 1 << 20;
-  auto process = AdbProcess::start(words);
-  if (!process) return fail(std::move(process).error());
-  process->input.reset();
-  AdbResult result;
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const auto read_some = [](UniqueFd& fd, std::string& text) {
-    std::array<char, 16 << 10> chunk{};
-    const ssize_t got = ::read(fd.get(), chunk.data(), chunk.size());
-    if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
-    if (got == 0 || (got < 0 && errno != EINTR)) fd.reset();
-  };
-  while (process->output || process->errors) {
-    if (Interrupts::count() > known_interrupts) return fail(ErrorKind::interrupted, "interrupted");
-    if (std::chrono::steady_clock::now() > deadline)
-      return fail(ErrorKind::io,
-                  fmt::format("'{}' did not end within {} s", fmt::join(words, " "), timeout / 1s));
-    std::array polled = {pollfd{.fd = process->output.get(), .events = POLLIN, .revents = 0},
-                         pollfd{.fd = process->errors.get(), .events = POLLIN, .revents = 0}};
-    if (::poll(polled.data(), polled.size(), 100) <= 0) continue;
-    if (polled[0].revents != 0) read_some(process->output, result.output);
-    if (polled[1].revents != 0) read_some(process->errors, result.errors);
-    if (result.output.size() > max_output || result.errors.size() > max_output)
-      return fail(ErrorKind::io, fmt::format("'{}' prints more than 1 MiB", fmt::join(words, " ")));
-  }
-  result.status = process->finish(10s);
   return result;
 }
 
@@ -186,7 +154,7 @@ std::vector<ListedDevice> parse_devices(std::string_view text) {
 Result<std::vector<ListedDevice>> list_devices(const std::string& adb) {
   auto listed = run_adb({adb, "devices"}, 30s);
   if (!listed) return fail(std::move(listed).error());
-  if (listed->status != 0)
+  if (listed->exit_code != 0)
     return fail(ErrorKind::io, fmt::format("'adb devices' failed: {}",
                                            listed->errors.substr(0, listed->errors.find('\n'))));
   return parse_devices(listed->output);

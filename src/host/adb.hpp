@@ -8,6 +8,7 @@
 // status.
 #pragma once
 
+#include "process/command.hpp"
 #include "uprobectl/util.hpp"
 
 #include <chrono>
@@ -26,8 +27,6 @@ public:
   static int count();
 };
 
-// Returns the path of the program in PATH.
-std::optional<std::string> find_in_path(std::string_view name);
 // Finds the client: $ADB, else `adb` in PATH.
 Result<std::string> find_adb();
 
@@ -63,18 +62,10 @@ private:
   pid_t pid_;
 };
 
-struct AdbResult {
-  std::string output;
-  std::string errors;
-  int status = 0;
-};
-
-// Runs a program without input to its end. io after the timeout or more than 1 MiB of output,
-// interrupted after more signals than the known ones (Interrupts).
-Result<AdbResult> run_to_end(const std::vector<std::string>& words,
-                             std::chrono::milliseconds timeout, int known_interrupts = 0);
-// The same for the client.
-Result<AdbResult> run_adb(const std::vector<std::string>& words, std::chrono::milliseconds timeout);
+// Runs the client to its end, as run_command() does. interrupted after a signal that Interrupts
+// counts.
+Result<CommandResult> run_adb(const std::vector<std::string>& words,
+                              std::chrono::milliseconds timeout);
 
 // A device that adb knows.
 struct ListedDevice {

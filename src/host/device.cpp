@@ -36,7 +36,7 @@ std::string last_line(std::string_view text) {
 }
 
 // Why a client has failed. It says more than that, some of it after the error.
-std::string reason_of(const AdbResult& result) {
+std::string reason_of(const CommandResult& result) {
   const std::string all = result.output + "\n" + result.errors;
   std::string line = last_line(result.errors.empty() ? result.output : result.errors);
   for (const std::string_view prefix : {"adb: error: ", "error: ", "adb: "}) {
@@ -46,7 +46,7 @@ std::string reason_of(const AdbResult& result) {
     line = all.substr(begin, all.find('\n', begin) - begin);
     break;
   }
-  return line.empty() ? fmt::format("exit status {}", result.status) : line;
+  return line.empty() ? fmt::format("exit status {}", result.exit_code) : line;
 }
 
 std::optional<std::uint32_t> parse_uid(std::string_view text) {
@@ -159,8 +159,8 @@ std::vector<std::string> Device::words(std::vector<std::string> arguments) const
   return arguments;
 }
 
-Result<AdbResult> Device::shell(const std::string& command,
-                                std::chrono::milliseconds timeout) const {
+Result<CommandResult> Device::shell(const std::string& command,
+                                    std::chrono::milliseconds timeout) const {
   return run_adb(words({"shell", "-T", "-e", "none", command}), timeout);
 }
 
@@ -211,7 +211,7 @@ Result<void> Device::gain_root(RootNeed need, bool restart_adbd) {
       if (result.error().kind == ErrorKind::interrupted) return fail(result.error());
       continue;
     }
-    if (result->status != 0 || parse_uid(last_line(result->output)) != 0) continue;
+    if (result->exit_code != 0 || parse_uid(last_line(result->output)) != 0) continue;
     root_way_ = way;
     return {};
   }
@@ -236,7 +236,7 @@ Result<bool> Device::install(DevicePrograms& programs) {
   };
   const auto pushed = run_adb(words({"push", program->path, temporary}), push_timeout);
   if (!pushed) return fail(pushed.error());
-  if (pushed->status != 0) return failed(reason_of(*pushed));
+  if (pushed->exit_code != 0) return failed(reason_of(*pushed));
   const auto moved =
       shell(fmt::format("chmod 755 {0} && mv -f {0} {1} && sha256sum {1}", temporary, target),
             command_timeout);
@@ -249,7 +249,7 @@ Result<bool> Device::install(DevicePrograms& programs) {
 Result<void> Device::remove_program() {
   const auto removed = shell(fmt::format("rm -f {}/{}", folder_, program_name), command_timeout);
   if (!removed) return fail(removed.error());
-  if (removed->status != 0)
+  if (removed->exit_code != 0)
     return fail(ErrorKind::io, "cannot remove the program: " + reason_of(*removed));
   return {};
 }

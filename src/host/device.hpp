@@ -77,7 +77,7 @@ public:
 
 private:
   std::vector<std::string> words(std::vector<std::string> arguments) const;
-  Result<AdbResult> shell(const std::string& command, std::chrono::milliseconds timeout) const;
+  Result<CommandResult> shell(const std::string& command, std::chrono::milliseconds timeout) const;
   Result<void> restart_as_root();
 
   std::string adb_;

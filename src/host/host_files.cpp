@@ -97,7 +97,8 @@ bool HostFiles::start_making(const FileRequest& request) {
     if (!request.path.starts_with(prefix)) continue;
     next_number_ = request.number;
     next_made_ =
-        std::async(std::launch::async, make, std::string(request.path.substr(prefix.size())));
+        std::async(std::launch::async, make, std::string(request.path.substr(prefix.size())),
+                   [this] { return has_ended_.load(); });
     return true;
   }
   return false;

@@ -4,7 +4,9 @@
 
 #include "host/run_request.hpp"
 #include "host/sink.hpp"
+#include "process/command.hpp"
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <map>
@@ -28,10 +30,11 @@ InputFiles read_inputs(const std::vector<std::string>& paths);
 // Reads one input, "-" from stdin. At most 256 MiB.
 InputFile read_input(const std::string& path);
 
-// Make inputs whose paths begin with a prefix (util/made_inputs.hpp) from the rest of the path.
-// Called in several threads.
-using InputMakers =
-    std::map<std::string, std::function<InputFile(const std::string& rest)>, std::less<>>;
+// Makes an input whose path begins with a prefix (util/made_inputs.hpp) from the rest of the path.
+// Called in several threads. is_abandoned() is true once the run that reads it has ended.
+using InputMaker =
+    std::function<InputFile(const std::string& rest, const IsInterrupted& is_abandoned)>;
+using InputMakers = std::map<std::string, InputMaker, std::less<>>; // by prefix
 
 // The files of -o, which all devices of a run share. Thread-safe.
 class RecordFiles {
@@ -63,6 +66,10 @@ public:
             std::string serial, bool is_alone)
       : paths_(std::move(paths)), inputs_(&inputs), records_(&records), makers_(std::move(makers)),
         serial_(std::move(serial)), suffix_(is_alone ? "" : serial_) {}
+
+  HostFiles(const HostFiles&) = delete;
+  HostFiles& operator=(const HostFiles&) = delete;
+  ~HostFiles() { has_ended_ = true; }
 
   // Appends the answer to `out`; that for an input that is made follows with append_content(), as
   // the content of a file that is read.
@@ -107,7 +114,9 @@ private:
   std::string suffix_;
   std::optional<Reading> reading_;
   InputFile made_; // the last one
-  // Made in a thread, since it can take longer than an agent waits for the next frame.
+  std::atomic<bool> has_ended_ = false;
+  // Made in a thread, since it can take longer than an agent waits for the next frame. Its
+  // destructor waits for the thread.
   std::future<InputFile> next_made_;
   std::uint32_t next_number_ = 0; // of the request for it
   std::map<std::uint32_t, Written> open_;

@@ -26,9 +26,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t max_output = 1U << 20;
-constexpr std::string_view timed_out = "timed out";
-constexpr std::string_view too_much_output = "too much output";
-constexpr std::string_view interrupted = "interrupted by a signal";
 
 // Owns the file actions and attributes of posix_spawn.
 class SpawnOptions {
@@ -163,17 +160,19 @@ private:
 // Reads both pipes until they are closed and the program has ended. Returns what went wrong, or
 // nullopt. Processes that the program left running can keep the pipes open: then reads until no
 // output comes for idle_timeout.
-std::optional<std::string_view> read_both(RunningCommand& program, const BlockedSignals& signals,
-                                          Pipe& out, Pipe& err, const ChunkHandler& take_output,
-                                          const ChunkHandler& take_errors,
-                                          Clock::time_point deadline) {
+std::optional<Error> read_both(RunningCommand& program, const BlockedSignals& signals, Pipe& out,
+                               Pipe& err, const ChunkHandler& take_output,
+                               const ChunkHandler& take_errors, Clock::time_point deadline,
+                               const IsInterrupted& is_interrupted) {
   constexpr std::chrono::seconds idle_timeout{1};
   constexpr std::chrono::milliseconds poll_interval{10}; // without a pidfd
+  constexpr std::chrono::milliseconds question_interval{100};
   const auto read_from = [](UniqueFd& end, const ChunkHandler& handle) {
     const ReadStatus status = read_chunk(end.get(), handle);
     if (status == ReadStatus::end) end.reset();
     return status != ReadStatus::rejected;
   };
+  const Error too_much_output{ErrorKind::io, "too much output"};
   std::optional<Clock::time_point> idle_since; // set once the program has ended
   for (;;) {
     const auto now = Clock::now();
@@ -182,9 +181,11 @@ std::optional<std::string_view> read_both(RunningCommand& program, const Blocked
       if (!idle_since) idle_since = now;
       if (now - *idle_since >= idle_timeout) return std::nullopt;
     }
-    if (now >= deadline) return timed_out;
+    if (now >= deadline) return Error{ErrorKind::io, "timed out"};
+    if (is_interrupted && is_interrupted()) return Error{ErrorKind::interrupted, "interrupted"};
     auto until = idle_since ? std::min(deadline, *idle_since + idle_timeout) : deadline;
     if (program.needs_polling()) until = std::min(until, now + poll_interval);
+    if (is_interrupted) until = std::min(until, now + question_interval);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
     // poll ignores descriptors of -1.
     std::array polled = {pollfd{.fd = out.read_end.get(), .events = POLLIN, .revents = 0},
@@ -192,7 +193,7 @@ std::optional<std::string_view> read_both(RunningCommand& program, const Blocked
                          pollfd{.fd = program.fd(), .events = POLLIN, .revents = 0},
                          pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
     if (::poll(polled.data(), polled.size(), static_cast<int>(left)) <= 0) continue;
-    if (polled[3].revents != 0) return interrupted;
+    if (polled[3].revents != 0) return Error{ErrorKind::interrupted, "interrupted"};
     if (polled[0].revents != 0 && !read_from(out.read_end, take_output)) return too_much_output;
     if (polled[1].revents != 0 && !read_from(err.read_end, take_errors)) return too_much_output;
     if ((polled[0].revents | polled[1].revents) != 0) idle_since.reset();
@@ -200,7 +201,8 @@ std::optional<std::string_view> read_both(RunningCommand& program, const Blocked
 }
 
 Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::milliseconds timeout,
-                          const ChunkHandler& take_output, const std::string& path = {}) {
+                          const ChunkHandler& take_output, const std::string& path,
+                          const IsInterrupted& is_interrupted) {
   auto out = make_pipe();
   auto err = make_pipe();
   if (!out || !err) return fail(out ? err.error() : out.error());
@@ -222,14 +224,28 @@ Result<CommandResult> run(const std::vector<std::string>& words, std::chrono::mi
     result.errors += chunk;
     return result.errors.size() <= max_output;
   };
-  const auto failure =
-      read_both(program, signals, *out, *err, note_output, take_errors, Clock::now() + timeout);
-  if (failure) return fail(ErrorKind::io, words.front() + ": " + std::string(*failure));
+  auto failure = read_both(program, signals, *out, *err, note_output, take_errors,
+                           Clock::now() + timeout, is_interrupted);
+  if (failure) return fail(std::move(*failure).within(words.front()));
   result.exit_code = program.end();
   // If execve fails, posix_spawn may return the error or (under qemu-user) create a child that
   // exits with 127.
   if (!has_output && result.exit_code == 127)
     return fail(system_error(ENOENT, "cannot run " + words.front()));
+  return result;
+}
+
+// Same, with the output in the result.
+Result<CommandResult> run_and_keep(const std::vector<std::string>& words,
+                                   std::chrono::milliseconds timeout, const std::string& path,
+                                   const IsInterrupted& is_interrupted) {
+  std::string output;
+  const auto take_output = [&](std::string_view chunk) {
+    output += chunk;
+    return output.size() <= max_output;
+  };
+  auto result = run(words, timeout, take_output, path, is_interrupted);
+  if (result) result->output = std::move(output);
   return result;
 }
 
@@ -245,38 +261,25 @@ Result<CommandResult> run_android_command(std::vector<std::string> words,
                                           std::chrono::milliseconds timeout) {
   const std::string directory = android_command_directory();
   words.front() = directory + "/" + words.front();
-  std::string output;
   // The system directories are in PATH too, because pm is a script that runs other commands.
-  auto result = run(
-      words, timeout,
-      [&](std::string_view chunk) {
-        output += chunk;
-        return output.size() <= max_output;
-      },
-      directory + ":/system/bin:/usr/bin:/bin");
-  if (result) result->output = std::move(output);
-  return result;
+  return run_and_keep(words, timeout, directory + ":/system/bin:/usr/bin:/bin", {});
 }
 
 Result<CommandResult> run_command(const std::vector<std::string>& words,
-                                  std::chrono::milliseconds timeout) {
-  std::string output;
-  auto result = run(words, timeout, [&](std::string_view chunk) {
-    output += chunk;
-    return output.size() <= max_output;
-  });
-  if (result) result->output = std::move(output);
-  return result;
+                                  std::chrono::milliseconds timeout,
+                                  const IsInterrupted& is_interrupted) {
+  return run_and_keep(words, timeout, {}, is_interrupted);
 }
 
 Result<CommandResult> stream_command(const std::vector<std::string>& words,
                                      std::chrono::milliseconds timeout, std::size_t max_size,
                                      const std::function<bool(std::string_view chunk)>& take) {
   std::size_t taken = 0;
-  return run(words, timeout, [&](std::string_view chunk) {
+  const auto take_output = [&](std::string_view chunk) {
     taken += chunk.size();
     return taken <= max_size && take(chunk);
-  });
+  };
+  return run(words, timeout, take_output, {}, {});
 }
 
 } // namespace uprobectl

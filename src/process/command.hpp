@@ -15,13 +15,18 @@ struct CommandResult {
   int exit_code = 0;  // as a shell reports it: 128 + N if signal N ended it
 };
 
+// Whether a command shall be killed. Asked every 100 ms while it runs.
+using IsInterrupted = std::function<bool()>;
+
 // Runs a program from PATH with an empty stdin, without a shell. When the program has ended, waits
 // for output of processes that it left running until none comes for a second, then kills them.
-// Errors: not_found if there is no such program; io after the timeout, after more than 1 MiB on
-// stdout or stderr, or after a SIGINT, SIGTERM or SIGHUP to this process. The program is then
-// killed with its children.
+// Errors: not_found if there is no such program; io after the timeout or more than 1 MiB on stdout
+// or stderr; interrupted after a SIGINT, SIGTERM or SIGHUP to this thread, or if is_interrupted()
+// says so (another thread may have received the signal). The program is then killed with its
+// children.
 Result<CommandResult> run_command(const std::vector<std::string>& words,
-                                  std::chrono::milliseconds timeout);
+                                  std::chrono::milliseconds timeout,
+                                  const IsInterrupted& is_interrupted = {});
 
 // The same for a command of Android. Runs it from /system/bin with a PATH of system directories,
 // because PATH may contain directories that other users can write.

@@ -20,33 +20,42 @@ bool is_build_id(std::string_view text) {
 
 } // namespace
 
-Result<std::string> DebuginfodClient::find_debug_file(const std::string& build_id) {
+Result<std::string> DebuginfodClient::find_debug_file(const std::string& build_id,
+                                                      const IsInterrupted& is_interrupted) {
   if (!is_build_id(build_id))
     return fail(ErrorKind::not_found, fmt::format("'{}' is not a build id", build_id));
-  return find({find_program, "debuginfo", build_id});
+  return find({find_program, "debuginfo", build_id}, is_interrupted);
 }
 
 Result<std::string> DebuginfodClient::find_source(const std::string& build_id,
-                                                  const std::string& path) {
+                                                  const std::string& path,
+                                                  const IsInterrupted& is_interrupted) {
   if (!is_build_id(build_id) || !path.starts_with('/'))
     return fail(ErrorKind::not_found, fmt::format("'{}' is not an absolute path", path));
-  return find({find_program, "source", build_id, path});
+  return find({find_program, "source", build_id, path}, is_interrupted);
 }
 
-Result<std::string> DebuginfodClient::find(std::vector<std::string> words) {
-  const std::lock_guard lock(mutex_);
+Result<std::string> DebuginfodClient::find(std::vector<std::string> words,
+                                           const IsInterrupted& is_interrupted) {
+  // Another thread's download may take long.
+  std::unique_lock lock(mutex_, std::defer_lock);
+  while (!lock.try_lock_for(std::chrono::milliseconds(100)))
+    if (is_interrupted && is_interrupted()) return fail(ErrorKind::interrupted, "interrupted");
   if (const auto known = answers_.find(words); known != answers_.end()) return known->second;
   if (unusable_) return fail(*unusable_);
-  auto answer = ask(words);
+  auto answer = ask(words, is_interrupted);
+  if (!answer && is_interrupted && is_interrupted()) return answer;
   answers_.emplace(std::move(words), answer);
   return answer;
 }
 
-Result<std::string> DebuginfodClient::ask(const std::vector<std::string>& words) {
+Result<std::string> DebuginfodClient::ask(const std::vector<std::string>& words,
+                                          const IsInterrupted& is_interrupted) {
   const auto begin = std::chrono::steady_clock::now();
-  auto result = runner_(words, left_);
+  auto result = run_command(words, left_, is_interrupted);
   const auto taken = std::chrono::steady_clock::now() - begin;
   left_ -= std::min(left_, std::chrono::duration_cast<std::chrono::milliseconds>(taken));
+  if (!result && is_interrupted && is_interrupted()) return fail(std::move(result).error());
   if (!result) {
     // Not installed, too slow, or interrupted: the next question would end in the same way.
     unusable_ = result.error().kind == ErrorKind::not_found

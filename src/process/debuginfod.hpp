@@ -6,7 +6,6 @@
 #include "uprobectl/util.hpp"
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -17,27 +16,24 @@ namespace uprobectl {
 // downloads in its cache. Thread-safe.
 class DebuginfodClient {
 public:
-  // Runs a command as run_command() does.
-  using Runner = std::function<Result<CommandResult>(const std::vector<std::string>& words,
-                                                     std::chrono::milliseconds timeout)>;
-
   // `timeout` is for all questions together.
-  explicit DebuginfodClient(std::chrono::milliseconds timeout, Runner runner = run_command)
-      : runner_(std::move(runner)), left_(timeout) {}
+  explicit DebuginfodClient(std::chrono::milliseconds timeout) : left_(timeout) {}
 
   // Returns the path of the debug file with the build id (hexadecimal digits). It is not checked.
-  // Fails with not_found if there is none, or the program is not installed. Each question is asked
-  // once.
-  Result<std::string> find_debug_file(const std::string& build_id);
+  // Fails with not_found if there is none, or the program is not installed; with interrupted if
+  // is_interrupted() says so. Each question is asked once, unless it was interrupted so.
+  Result<std::string> find_debug_file(const std::string& build_id,
+                                      const IsInterrupted& is_interrupted = {});
   // Same, of a source file that the debug file names by this absolute path.
-  Result<std::string> find_source(const std::string& build_id, const std::string& path);
+  Result<std::string> find_source(const std::string& build_id, const std::string& path,
+                                  const IsInterrupted& is_interrupted = {});
 
 private:
-  Result<std::string> find(std::vector<std::string> words);
-  Result<std::string> ask(const std::vector<std::string>& words);
+  Result<std::string> find(std::vector<std::string> words, const IsInterrupted& is_interrupted);
+  Result<std::string> ask(const std::vector<std::string>& words,
+                          const IsInterrupted& is_interrupted);
 
-  Runner runner_;
-  std::mutex mutex_;
+  std::timed_mutex mutex_;
   std::chrono::milliseconds left_;
   std::optional<Error> unusable_; // why no more questions are asked
   std::map<std::vector<std::string>, Result<std::string>> answers_;

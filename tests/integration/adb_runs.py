@@ -162,14 +162,41 @@ class Tests:
                                       env=environment)
                 if done.returncode != 1 or done.stderr.count(expected) != 1:
                     problems.append(f"{answer}: {done.returncode} {done.stderr}")
-        with self.downloads("exec sleep 60") as (environment, log):
-            run = self.world.start(device, "resolve", "--debuginfod", stripped, "outer", env=environment)
-            if not holds_within(20, log.read_text):
-                problems.append("nothing was asked")
+        with self.slow_download(device, stripped, "outer") as run:
             run.send_signal(signal.SIGINT)
             run.communicate(timeout=20)
             problems += difference("status after Ctrl-C", run.returncode, 130)
         return problems
+
+    @contextlib.contextmanager
+    def slow_download(self, device, *question):
+        """A run that waits for a download. The program that downloads has a child: both end with the block."""
+        with self.downloads("sleep 60 & echo $! >>asked; wait") as (environment, log):
+            run = self.world.start(device, "resolve", "--debuginfod", *question, env=environment)
+            if not holds_within(20, lambda: log.read_text().count("\n") == 2):
+                raise RuntimeError(f"nothing was asked: {run.communicate(timeout=20)}")
+            yield run
+            child = int(log.read_text().split()[-1])
+            if not holds_within(5, lambda: not Path(f"/proc/{child}").exists()):
+                raise RuntimeError("a child of the downloading program still runs")
+
+    def keeps_the_record(self, device):
+        """A pulled cable ends a download at once, and RECORD stays as it was."""
+        whole, stripped, record = self.fixtures / "inlined-calls", self.world.path / "no-names", self.world.path / "record"
+        subprocess.run(["strip", "-o", stripped, whole], check=True)
+        self.world.run(device, "resolve", "--json", "-o", "record", whole, "outer")
+        moved = re.sub('offset":"0x[0-9a-f]*"', 'offset":"0x10"', record.read_text()).replace(str(whole), str(stripped))
+        record.write_text(moved)
+        with self.slow_download(device, "--verify", "record", "--update") as run:
+            started = time.monotonic()
+            device.pull_cable()
+            _, errors = run.communicate(timeout=20)
+            took = time.monotonic() - started
+        self.world.connect(device)
+        problems = difference("status and record", (run.returncode, record.read_text()), (1, moved))
+        if "the connection to the device ended during the run" not in errors or errors.count("\n") != 1:
+            problems.append(errors)
+        return problems + ([f"it took {took:.1f} s"] if took > 3 else [])
 
     def reports_usage_here(self, device):
         wrong = self.world.run(device, "resolve", "--frob")
@@ -499,6 +526,7 @@ def test_runs(world, killed, fixtures, tap):
         ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
         ("a record of --verify is updated on the workstation", lambda: tests.updates_the_record(aosp, magisk)),
         ("--debuginfod downloads on the workstation", lambda: tests.downloads_here(magisk)),
+        ("a pulled cable ends a download, and a record of --verify stays", lambda: tests.keeps_the_record(magisk)),
         ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),
         ("a missing client or device is reported", lambda: tests.needs_a_device(aosp)),
         ("root comes from su, in both forms, or from a restart of adbd",

@@ -109,6 +109,16 @@ TEST_CASE("output of processes left by a command is read while they print") {
   CHECK(result->output == "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n");
 }
 
+TEST_CASE("a command that is interrupted on request is killed with its children") {
+  const auto before = std::chrono::steady_clock::now();
+  const auto is_interrupted = [&] { return std::chrono::steady_clock::now() - before > 200ms; };
+  const auto result = run_command({"sh", "-c", "sleep 60 & sleep 60"}, 50s, is_interrupted);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().kind == ErrorKind::interrupted);
+  CHECK(result.error().message == "sh: interrupted");
+  CHECK(std::chrono::steady_clock::now() - before < 20s);
+}
+
 TEST_CASE("a signal that ends us ends the command, too") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     INFO(signal);

@@ -69,6 +69,20 @@ TEST_CASE("debuginfod-find that does not end is killed, and not run again") {
   CHECK(command.runs() == 1);
 }
 
+TEST_CASE("a question that its asker abandons is asked again by others") {
+  const FakeCommand command(
+      "[ -e ${0%/*}/slow ] || { touch ${0%/*}/slow; sleep 30; }; echo /cache/$2");
+  DebuginfodClient client(60s);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto abandoned = client.find_debug_file(
+      "01", [&] { return std::chrono::steady_clock::now() - begin > 300ms; });
+  REQUIRE(!abandoned);
+  CHECK(abandoned.error().kind == ErrorKind::interrupted);
+  CHECK(client.find_debug_file("01").value() == "/cache/01");
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+  CHECK(command.runs() == 2);
+}
+
 TEST_CASE("debuginfod-find is not run for what is not a build id or an absolute path") {
   const FakeCommand command("echo /cache/file");
   DebuginfodClient client(30s);

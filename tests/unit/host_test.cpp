@@ -240,7 +240,7 @@ TEST_CASE("the plan that a run asks for is sent when it is made, and only if the
   std::atomic<bool> may_end = false;
   HostFiles files({}, inputs, records,
                   {{"plan-of-build:",
-                    [&](const std::string& build) {
+                    [&](const std::string& build, const IsInterrupted&) {
                       while (!may_end) std::this_thread::yield();
                       return InputFile{.content = "of " + build};
                     }}},
