@@ -50,8 +50,9 @@ struct CodePoint {
   bool with_declaration = true;
   // Whether result_location and result_address are needed.
   bool with_result = true;
-  // The inlined call that is probed (InlinedInstance::offset). Its parameters are located also if its
-  // code does not contain the point, as gcc writes it, or begins where the function itself does.
+  // The inlined call that is probed (InlinedInstance::offset). Its parameters are located also if
+  // its code does not contain the point, as gcc writes it, or begins where the function itself
+  // does.
   std::optional<std::uint64_t> inlined_call = {};
 };
 
