@@ -18,11 +18,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const PrototypeTable::Library& library : table.libraries())
     for (const auto& [name, prototype] : library.functions)
       for (const bool paired : {false, true}) {
-        const CaptureSpec capture{.pair_calls = paired, .thread_pointer = 8};
+        const CaptureSpec capture{.pair_calls = paired};
+        // Where glibc of arm64 might have it.
+        const ErrnoPlace error{.slot = 0x1000, .thread_pointer_offset = -64};
         CapturePoint probed{.point = &point,
                             .code = {.kind = CodeKind::native, .strings = READ_LIBCXX_STRING},
                             .known = std::make_shared<const KnownCall>(
-                                make_known_call(*prototype, name, capture, false, -64))};
+                                make_known_call(*prototype, name, capture, false, error))};
         const auto plan = CapturePlan::make(capture, std::span(&probed, 1));
         if (!plan) continue; // more arguments than have a place
         std::uint32_t bytes = 0;
