@@ -22,14 +22,18 @@ from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
-FIXTURES = ("workload", "crowd", "values", "frames", "throws", "exits", "ways", "jitted", "filtered", "callers", "phases", "inlined-calls", "types/types",
-            "types/types-library", "types/types-tails", "types/types-library-old-abi", "depths", "shrinks", "unread", "probes", "as-user", "apk-host", "bpf-census", "greet.apk", "libgreet.so", "probes.apk", "shop", "shop-stripped",
-            "on-terminal", "flow-c", "flow-cxx", "java-app", "java-app.odex", "java-app.vdex", "datagrams",
-            "binder-app", "binder-app.odex", "binder-app.vdex", "Binder.o", "GenericInstrumentation.o", "calls.bpf.o", "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o",
+FIXTURES = ("workload", "crowd", "values", "frames", "throws", "exits", "ways", "jitted", "filtered", "callers",
+            "phases", "inlined-calls", "inlined-relations", "types/types", "types/types-library",
+            "types/types-tails", "types/types-library-old-abi", "depths", "shrinks", "unread", "probes",
+            "as-user", "apk-host", "bpf-census", "greet.apk", "libgreet.so", "probes.apk", "shop",
+            "shop-stripped", "on-terminal", "flow-c", "flow-cxx", "java-app", "java-app.odex", "java-app.vdex",
+            "datagrams", "binder-app", "binder-app.odex", "binder-app.vdex", "Binder.o",
+            "GenericInstrumentation.o", "calls.bpf.o", "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o",
             "orders.bpf.o", "refused.bpf.o", "session.bpf.o", "stacks.bpf.o", "opens_and_connects.bpf.o")
 # Made only where their compiler is, or for one architecture.
-OPTIONAL_FIXTURES = ("mistaken", "goroutines", "flow-go", "flow-rust", "probes-32", "types/types-libcxx",
-                     "types/types-go", "types/types-rust", "types/types-rust-unoptimized")
+OPTIONAL_FIXTURES = ("mistaken", "goroutines", "flow-go", "flow-rust", "probes-32",
+                     "types/types-libcxx", "types/types-go", "types/types-rust",
+                     "types/types-rust-unoptimized")
 CROSS_LIBRARIES = "aarch64-linux-gnu"
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 1500
