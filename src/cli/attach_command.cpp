@@ -75,7 +75,8 @@ void bind_process_options(OptionParser& parser, ProcessOptions& options) {
   parser.bind("--app", options.app);
   parser.bind("--follow", options.follow);
   parser.bind("--uid", options.user,
-              CountReader{.mistake = "invalid value '{}' for --uid (expected a number)",
+              CountReader{.option = "--uid",
+                          .expected = "a number",
                           .least = 0,
                           .most = std::numeric_limits<std::uint32_t>::max()});
   parser.bind("--cgroup", options.cgroup);
@@ -184,10 +185,89 @@ std::vector<std::string> places_here(const std::vector<std::string>& places) {
   return here;
 }
 
-Result<AttachRequest> make_attach_request(const OptionParser& parser, const AttachOptions& options,
-                                          const CommonOptions& common, ProbeKind words,
-                                          const Arguments& arguments,
+void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
+  parser.bind("--all", resolve.all);
+  parser.bind("--clones", resolve.clones);
+  parser.bind("--inlined", resolve.inlined);
+  parser.bind("--unsafe", resolve.unsafe);
+}
+
+// The command line of attach or usdt attach.
+struct AttachLine {
+  explicit AttachLine(ProbeKind kind);
+  AttachLine(const AttachLine&) = delete; // the parser refers to the options
+  AttachLine& operator=(const AttachLine&) = delete;
+
+  ProbeKind probes;
+  OptionParser parser;
+  CommonOptions common{.private_output = true, .takes_exports = true};
+  AttachOptions options;
+  TaskRunOptions tasks; // of attach
+};
+
+AttachLine::AttachLine(ProbeKind kind)
+    : probes(kind), parser(kind == ProbeKind::functions ? "attach" : "usdt attach") {
+  bind_common_options(parser, common);
+  parser.bind("--duration", options.duration, parse_run_time);
+  bind_process_options(parser, options.processes);
+  parser.bind("-c", options.command_line);
+  parser.bind("--forward-exit", options.forward_exit);
+  parser.bind("--command-output", options.command_output);
+  bind_capture_options(parser, options.capture, kind);
+  bind_stack_options(parser, options.stack);
+  parser.bind("--max-events", options.max_events, CountReader{"-n", "a number of events"});
+  parser.bind("--mechanism", options.mechanism);
+  parser.bind("--buffer", options.buffer);
+  parser.bind("--no-fault", options.no_fault);
+  parser.bind("--keep-going", options.keep_going);
+  bind_instruction_option(parser, options.instruction);
+  parser.bind("--dry-run", options.dry_run);
+  parser.bind("--save", options.save);
+  bind_program_options(parser, options.program);
+  bind_debug_options(parser, options.debug_places, common);
+  if (kind == ProbeKind::static_probes) return;
+  bind_naming_options(parser, options.resolve);
+  bind_plan_options(parser, options.plan);
+  bind_dex_options(parser, options.dex);
+  bind_oatdump_option(parser, options.oatdump);
+  bind_task_run_options(parser, tasks);
+}
+
+// Sets the command that is started for the run, and where its stdout goes.
+Result<void> set_command(const AttachLine& line, const Arguments& arguments,
+                         ProcessFilter& processes) {
+  const AttachOptions& options = line.options;
+  auto command = parse_command(line.parser, options, arguments);
+  if (!command) return fail(std::move(command).error());
+  processes.command = std::move(*command);
+  if (processes.command.empty() && options.forward_exit)
+    return fail(line.parser.usage_error("--forward-exit needs a command"));
+  if (processes.command.empty() && options.command_output)
+    return fail(line.parser.usage_error("--command-output needs a command"));
+  using Destination = CommandOutput::Destination;
+  if (options.command_output == "inherit")
+    processes.command_output = {.destination = Destination::inherit};
+  else if (options.command_output)
+    processes.command_output = {.destination = Destination::file, .path = *options.command_output};
+  return {};
+}
+
+// Text of known functions reads like that of strace, unless something else was asked for. The kind
+// of JSON's events does not depend on names.
+bool pairs_known_calls(const AttachLine& line, const AttachRequest& request) {
+  const CaptureOptions& options = line.options.capture;
+  const CaptureSpec& capture = request.capture;
+  return !line.common.json && !options.entry && !options.on_return && !capture.pair_calls &&
+         !request.graph && capture.typed && capture.send_events && !capture.registers &&
+         !capture.measured && capture.stack == StackWalk::none && !request.program &&
+         !request.probes.static_probes && !options.return_at && request.probes.start_on.empty() &&
+         request.probes.stop_on.empty();
+}
+
+Result<AttachRequest> make_attach_request(const AttachLine& line, const Arguments& arguments,
                                           const plans::AttachPlan* plan) {
+  const OptionParser& parser = line.parser;
+  const AttachOptions& options = line.options;
   auto program = make_program_request(parser, options.program);
   if (!program) return fail(std::move(program).error());
   const bool by_sections = options.program.object && arguments.positionals.empty();
@@ -196,13 +276,13 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
     if (auto applied = apply_plan(parser, *plan, arguments.positionals, request.probes); !applied)
       return fail(std::move(applied).error());
   } else if (!by_sections) {
-    auto line = parse_request(parser, arguments.positionals);
-    if (!line) return fail(std::move(line).error());
-    request.probes.target = std::move(line->target);
-    request.probes.functions = std::move(line->functions);
+    auto named = parse_request(parser, arguments.positionals);
+    if (!named) return fail(std::move(named).error());
+    request.probes.target = std::move(named->target);
+    request.probes.functions = std::move(named->functions);
   }
   request.program = std::move(*program);
-  request.probes.static_probes = words == ProbeKind::static_probes;
+  request.probes.static_probes = line.probes == ProbeKind::static_probes;
   const bool directed = options.capture.entry || options.capture.on_return;
   if (request.program) request.program->direction_by_section = !directed;
   if (by_sections && directed)
@@ -210,33 +290,22 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
                                    "section names of the object select entry or return"));
   if (auto applied = apply(parser, options.capture, request); !applied)
     return fail(std::move(applied).error());
-  if (auto applied = apply(parser, options.stack, common, request); !applied)
+  if (auto applied = apply(parser, options.stack, line.common, request); !applied)
     return fail(std::move(applied).error());
   request.probes.keep_going = options.keep_going;
   request.dry_run = options.dry_run;
   request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
-  request.probes.target_options.debug_places =
-      words == ProbeKind::functions ? places_here(options.debug_places) : options.debug_places;
+  request.probes.target_options.debug_places = line.probes == ProbeKind::functions
+                                                   ? places_here(options.debug_places)
+                                                   : options.debug_places;
   auto dex = make_dex_search(options.dex);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);
   request.probes.target_options.oatdump = options.oatdump;
 
-  auto command = parse_command(parser, options, arguments);
-  if (!command) return fail(std::move(command).error());
-  request.processes.command = std::move(*command);
-  if (request.processes.command.empty() && options.forward_exit)
-    return fail(parser.usage_error("--forward-exit needs a command"));
-  if (request.processes.command.empty() && options.command_output)
-    return fail(parser.usage_error("--command-output needs a command"));
-  if (options.command_output) {
-    const bool inherits = *options.command_output == "inherit";
-    request.processes.command_output = {.destination = inherits
-                                                           ? CommandOutput::Destination::inherit
-                                                           : CommandOutput::Destination::file,
-                                        .path = inherits ? "" : *options.command_output};
-  }
+  if (auto set = set_command(line, arguments, request.processes); !set)
+    return fail(std::move(set).error());
   if (auto applied = apply(parser, options.processes, request); !applied)
     return fail(std::move(applied).error());
 
@@ -249,53 +318,8 @@ Result<AttachRequest> make_attach_request(const OptionParser& parser, const Atta
   request.mechanism = parse_mechanism(options.mechanism.value_or("auto"));
   request.buffer = parse_buffer(options.buffer.value_or("auto"));
   request.no_fault = options.no_fault;
-  // Text of known functions reads like that of strace, unless something else was asked for. The
-  // kind of JSON's events does not depend on names.
-  const CaptureSpec& capture = request.capture;
-  request.pairs_known_calls = !common.json && !directed && !capture.pair_calls && !request.graph &&
-                              capture.typed && capture.send_events && !capture.registers &&
-                              !capture.measured && capture.stack == StackWalk::none &&
-                              !request.program && !request.probes.static_probes &&
-                              !options.capture.return_at && request.probes.start_on.empty() &&
-                              request.probes.stop_on.empty();
+  request.pairs_known_calls = pairs_known_calls(line, request);
   return request;
-}
-
-void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
-  parser.bind("--all", resolve.all);
-  parser.bind("--clones", resolve.clones);
-  parser.bind("--inlined", resolve.inlined);
-  parser.bind("--unsafe", resolve.unsafe);
-}
-
-// Binds the options of attach or usdt attach.
-void bind_attach_options(OptionParser& parser, AttachOptions& options, CommonOptions& common,
-                         ProbeKind words) {
-  parser.bind("--duration", options.duration, parse_run_time);
-  bind_process_options(parser, options.processes);
-  parser.bind("-c", options.command_line);
-  parser.bind("--forward-exit", options.forward_exit);
-  parser.bind("--command-output", options.command_output);
-  bind_capture_options(parser, options.capture, words);
-  bind_stack_options(parser, options.stack);
-  parser.bind("--max-events", options.max_events,
-              CountReader{.mistake = "invalid value '{}' for -n (expected a number of events)"});
-  parser.bind("--mechanism", options.mechanism);
-  parser.bind("--buffer", options.buffer);
-  parser.bind("--no-fault", options.no_fault);
-  parser.bind("--keep-going", options.keep_going);
-  if (words == ProbeKind::functions) {
-    bind_naming_options(parser, options.resolve);
-    bind_plan_options(parser, options.plan);
-  }
-  bind_instruction_option(parser, options.instruction);
-  parser.bind("--dry-run", options.dry_run);
-  parser.bind("--save", options.save);
-  bind_program_options(parser, options.program);
-  bind_debug_options(parser, options.debug_places, common);
-  if (words == ProbeKind::static_probes) return;
-  bind_dex_options(parser, options.dex);
-  bind_oatdump_option(parser, options.oatdump);
 }
 
 // With --adb and --unwind-on host the workstation gets the saved run, and makes of it what the
@@ -304,8 +328,7 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
   const bool is_taken = workstation_with(std::string(taken_run_name)) != nullptr;
   if (!is_taken || options.stack.unwind_on != "host" || options.save) return;
   options.save = "-";
-  options.stack.folded.reset();
-  options.stack.flame_graph.reset();
+  options.stack.files = {};
   common.json = false;
   common.output.reset();
   common.exports.clear();
@@ -314,19 +337,19 @@ void give_to_workstation(AttachOptions& options, CommonOptions& common) {
 
 // Returns the exit code of the run; with --forward-exit that of the command. `kept`: the options to
 // keep in the plan of --write-plan.
-ExitCode attach(const OptionParser& parser, const AttachOptions& options,
-                const CommonOptions& common, const AttachRequest& request,
-                std::vector<std::string> kept = {}) {
+ExitCode attach(const AttachLine& line, const AttachRequest& request,
+                std::vector<std::string> kept) {
+  const AttachOptions& options = line.options;
   const bool runs = !request.dry_run && !request.makes_plan;
   if (request.capture.raw_stacks && runs && !options.save)
-    return finish_with(
-        parser.usage_error("--unwind-on host needs --save, whose file report reads, or --adb"),
-        common);
-  auto opened = SavedOutput::open(parser, common, {.instruction = options.instruction},
+    return finish_with(line.parser.usage_error("--unwind-on host needs --save, whose file report "
+                                               "reads, or --adb"),
+                       line.common);
+  auto opened = SavedOutput::open(line.parser, line.common, {.instruction = options.instruction},
                                   options.save, make_question(request));
-  if (!opened) return finish_with(opened.error(), common);
+  if (!opened) return finish_with(opened.error(), line.common);
   Output& output = opened->output();
-  const Debuginfod debuginfod(common.debuginfod, output);
+  const Debuginfod debuginfod(line.common.debuginfod, output);
   auto outcome = run_attach(request, output);
   if (!outcome) {
     const bool only_one = request.probes.functions.size() == 1;
@@ -348,71 +371,57 @@ ExitCode attach(const OptionParser& parser, const AttachOptions& options,
   return static_cast<ExitCode>(forwarded);
 }
 
+// Runs the command that was parsed. `title`: the command line.
+ExitCode attach(AttachLine& line, const Arguments& parsed, std::string title,
+                PlannedArguments planned) {
+  give_to_workstation(line.options, line.common);
+  line.options.resolve.instructions = select_instructions(line.common, line.options.instruction);
+  auto request = make_attach_request(line, parsed, planned.plan.get());
+  if (!request) return finish_with(request.error(), line.common);
+  request->title = std::move(title);
+  return attach(line, *request, std::move(planned.kept));
+}
+
 } // namespace
 
 Result<AttachRequest> read_attach_request(std::span<const std::string_view> arguments) {
-  OptionParser parser("attach");
-  CommonOptions common{.takes_exports = true};
-  bind_common_options(parser, common);
-  AttachOptions options;
-  bind_attach_options(parser, options, common, ProbeKind::functions);
-  TaskRunOptions tasks;
-  bind_task_run_options(parser, tasks);
-  const auto parsed = parser.parse(arguments);
+  AttachLine line(ProbeKind::functions);
+  const auto parsed = line.parser.parse(arguments);
   if (!parsed) return fail(parsed.error());
-  if (auto split = split_outputs(parser, common); !split) return fail(std::move(split).error());
-  return make_attach_request(parser, options, common, ProbeKind::functions, *parsed, nullptr);
+  if (auto split = split_outputs(line.parser, line.common); !split)
+    return fail(std::move(split).error());
+  return make_attach_request(line, *parsed, nullptr);
 }
 
 ExitCode run_attach(std::span<const std::string_view> arguments) {
-  OptionParser parser("attach");
-  CommonOptions common{.private_output = true, .takes_exports = true};
+  AttachLine line(ProbeKind::functions);
   auto planned = read_plan_options(arguments);
   std::vector<std::string_view> all;
   if (planned) all.assign(planned->options().begin(), planned->options().end());
   all.insert(all.end(), arguments.begin(), arguments.end());
-  bind_common_options(parser, common);
-  AttachOptions options;
-  bind_attach_options(parser, options, common, ProbeKind::functions);
-  TaskRunOptions tasks;
-  bind_task_run_options(parser, tasks);
-  const auto parsed = parse_or_finish(parser, common, all);
+  const auto parsed = parse_or_finish(line.parser, line.common, all);
   if (!parsed) return parsed.error();
-  if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
-  if (!planned) return finish_with(planned.error(), common);
-  if (tasks.file.config) {
-    auto dex = make_dex_search(std::move(options.dex));
-    if (!dex) return finish_with(dex.error(), common);
-    tasks.save = std::move(options.save);
-    return attach_task_file(parser, *parsed, tasks, command_line("attach", arguments),
-                            {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
-                            common);
-  }
-  give_to_workstation(options, common);
-  options.resolve.instructions = select_instructions(common, options.instruction);
-  auto request = make_attach_request(parser, options, common, ProbeKind::functions, *parsed,
-                                     planned->plan.get());
-  if (!request) return finish_with(request.error(), common);
-  request->title = command_line("attach", arguments);
-  return attach(parser, options, common, *request, std::move(planned->kept));
+  if (auto split = split_outputs(line.parser, line.common); !split)
+    return finish_with(split.error(), line.common);
+  if (!planned) return finish_with(planned.error(), line.common);
+  std::string title = command_line("attach", arguments);
+  AttachOptions& options = line.options;
+  if (!line.tasks.file.config) return attach(line, *parsed, std::move(title), std::move(*planned));
+  auto dex = make_dex_search(std::move(options.dex));
+  if (!dex) return finish_with(dex.error(), line.common);
+  line.tasks.save = std::move(options.save);
+  return attach_task_file(line.parser, *parsed, line.tasks, std::move(title),
+                          {.dex = std::move(*dex), .oatdump = std::move(options.oatdump)},
+                          line.common);
 }
 
 ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
-  OptionParser parser("usdt attach");
-  CommonOptions common{.private_output = true, .takes_exports = true};
-  bind_common_options(parser, common);
-  AttachOptions options;
-  bind_attach_options(parser, options, common, ProbeKind::static_probes);
-  const auto parsed = parse_or_finish(parser, common, arguments);
+  AttachLine line(ProbeKind::static_probes);
+  const auto parsed = parse_or_finish(line.parser, line.common, arguments);
   if (!parsed) return parsed.error();
-  if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
-  give_to_workstation(options, common);
-  options.resolve.instructions = select_instructions(common, options.instruction);
-  auto request =
-      make_attach_request(parser, options, common, ProbeKind::static_probes, *parsed, nullptr);
-  if (!request) return finish_with(request.error(), common);
-  request->title = command_line("usdt attach", arguments);
-  return attach(parser, options, common, *request);
+  if (auto split = split_outputs(line.parser, line.common); !split)
+    return finish_with(split.error(), line.common);
+  return attach(line, *parsed, command_line("usdt attach", arguments), {});
 }
 
 } // namespace uprobectl::cli

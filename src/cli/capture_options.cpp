@@ -26,18 +26,13 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
   parser.bind("--min-latency", options.min_latency, DurationReader{"--min-latency"});
   parser.bind("--graph", options.graph);
   parser.bind("--graph-root", options.graph_roots);
-  parser.bind("--graph-depth", options.graph_depth,
-              CountReader{.mistake = "invalid value '{}' for --graph-depth (expected a number of "
-                                     "levels)",
-                          .most = 1000000});
+  parser.bind("--graph-depth", options.graph_depth, graph_depth_reader());
   parser.bind("--graph-limit", options.graph_limit,
-              CountReader{.mistake = "invalid value '{}' for --graph-limit (expected a number of "
-                                     "functions)"});
+              CountReader{"--graph-limit", "a number of functions"});
   parser.bind("--report", options.report);
   parser.bind("--report-sort", options.report_sort);
   parser.bind("--report-top", options.report_top,
-              CountReader{.mistake = "invalid value '{}' for --report-top (expected a number of "
-                                     "functions)"});
+              CountReader{"--report-top", "a number of functions"});
   parser.bind("--report-function", options.report_function);
 }
 
@@ -120,14 +115,9 @@ private:
     graph.reports = options_.report;
     graph.report.function = options_.report_function;
     if (options_.report_top) graph.report.top = *options_.report_top;
-    if (options_.report_sort) {
-      const auto column = parse_report_column(*options_.report_sort);
-      if (!column)
-        return wrong("invalid value '" + *options_.report_sort +
-                     "' for --report-sort (expected calls, total, self, min, avg, max, p50, p99 "
-                     "or name)");
-      graph.report.column = *column;
-    }
+    if (options_.report_sort) // the parser has checked it
+      graph.report.column =
+          parse_report_column(*options_.report_sort).value_or(graph.report.column);
     if (options_.graph_depth) graph.depth = static_cast<std::uint32_t>(*options_.graph_depth);
     if (options_.graph_limit) graph.max_functions = *options_.graph_limit;
     capture_.on_entry = capture_.on_return = capture_.nest_calls = true;
@@ -295,9 +285,8 @@ private:
 static_assert(default_stack_bytes == 16384 && MIN_STACK_BYTES == 256 && MAX_STACK_BYTES == 65528);
 
 CountReader stack_size_reader(std::string_view option) {
-  return {.mistake = "invalid value '{}' for " + std::string(option) + " (expected " +
-                     std::to_string(MIN_STACK_BYTES) + " to " + std::to_string(MAX_STACK_BYTES) +
-                     " bytes)",
+  return {.option = option,
+          .expected = fmt::format("{} to {} bytes", MIN_STACK_BYTES, MAX_STACK_BYTES),
           .least = MIN_STACK_BYTES,
           .most = MAX_STACK_BYTES};
 }
@@ -306,8 +295,7 @@ class StackApplication {
 public:
   StackApplication(const OptionParser& parser, const StackOptions& options,
                    const CommonOptions& common, AttachRequest& request)
-      : parser_(parser), options_(options), output_(common.output), exports_(common.exports),
-        as_json_(common.json), request_(request) {}
+      : parser_(parser), options_(options), common_(common), request_(request) {}
 
   Result<void> apply() {
     StackWalk walk = StackWalk::none;
@@ -328,13 +316,9 @@ public:
     const bool is_copied =
         walk == StackWalk::frame_data || (walk == StackWalk::none && request_.program);
     if (options_.size && !is_copied) return wrong("--stack-size needs --stack=dwarf");
-    request_.exports = exports_;
-    const auto add_export = [&](const auto& path, ExportFormat format, const char* option) {
-      if (path) request_.exports.push_back({.path = *path, .format = format, .option = option});
-    };
-    add_export(options_.folded, ExportFormat::folded, "--folded");
-    add_export(options_.flame_graph, ExportFormat::flame_graph, "--flamegraph");
-    if (auto checked = check_exports(parser_, request_.exports, output_); !checked) return checked;
+    auto exports = list_exports(parser_, options_.files, common_);
+    if (!exports) return fail(std::move(exports).error());
+    request_.exports = std::move(*exports);
     // The kernel walks frame pointers itself, so it can also count these stacks.
     const bool counted = request_.aggregates.counts && walk == StackWalk::frame_pointers;
     request_.capture.count_stacks = counted;
@@ -348,8 +332,7 @@ public:
     if ((options_.weight == "ret" || options_.weight == "latency") &&
         !request_.probes.static_probes && !request_.capture.on_return)
       request_.capture.pair_calls = true;
-    const bool written = options_.folded || options_.flame_graph;
-    request_.stacks.hides_events = written && !as_json_ && !output_ && !request_.program;
+    request_.stacks.hides_events = replace_events(options_.files, common_) && !request_.program;
     return {};
   }
 
@@ -394,9 +377,7 @@ private:
 
   const OptionParser& parser_;
   const StackOptions& options_;
-  const std::optional<std::string>& output_;
-  const std::vector<ExportRequest>& exports_;
-  bool as_json_;
+  const CommonOptions& common_;
   AttachRequest& request_;
 };
 
@@ -408,15 +389,15 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   if (words == ProbeKind::functions) parser.bind("--prototypes", options.prototypes);
   if (words == ProbeKind::functions)
     parser.bind("--args-depth", options.depth,
-                CountReader{.mistake = "invalid value '{}' for --args-depth (expected 1 to " +
-                                       std::to_string(max_typed_depth) + ")",
+                CountReader{.option = "--args-depth",
+                            .expected = fmt::format("1 to {}", max_typed_depth),
                             .most = max_typed_depth});
   parser.bind("--if", options.conditions);
   parser.bind("--thread", options.threads);
   parser.bind("--not-thread", options.other_threads);
   parser.bind("--max-string", options.max_string_bytes,
-              CountReader{.mistake = "invalid value '{}' for --max-string (expected 1 to " +
-                                     std::to_string(max_argument_bytes) + " bytes)",
+              CountReader{.option = "--max-string",
+                          .expected = fmt::format("1 to {} bytes", max_argument_bytes),
                           .most = max_argument_bytes});
   parser.bind("--regs", options.registers);
   parser.bind("--count", options.count);
@@ -425,13 +406,9 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   parser.bind("--histogram", options.histogram);
   parser.bind("--measure", options.measured);
   parser.bind("--interval", options.interval, DurationReader{"--interval"});
-  parser.bind(
-      "--top", options.top,
-      CountReader{.mistake = "invalid value '{}' for --top (expected a number of functions)"});
+  parser.bind("--top", options.top, CountReader{"--top", "a number of functions"});
   parser.bind("--exclude", options.excluded);
-  parser.bind(
-      "--expect", options.expected,
-      CountReader{.mistake = "invalid value '{}' for --expect (expected a number of hits)"});
+  parser.bind("--expect", options.expected, CountReader{"--expect", "a number of hits"});
   parser.bind("--sample", options.sample);
   parser.bind("--max-rate", options.max_rate);
   parser.bind("--start-on", options.start_on);
@@ -443,6 +420,32 @@ Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
   return CaptureApplication(parser, options, request).apply();
 }
 
+CountReader graph_depth_reader() {
+  return {.option = "--graph-depth", .expected = "a number of levels", .most = 1000000};
+}
+
+void bind_stack_files(OptionParser& parser, StackFiles& files) {
+  parser.bind("--folded", files.folded);
+  parser.bind("--flamegraph", files.flame_graph);
+}
+
+Result<std::vector<ExportRequest>> list_exports(const OptionParser& parser, const StackFiles& files,
+                                                const CommonOptions& common) {
+  std::vector<ExportRequest> exports = common.exports;
+  const auto add = [&](const auto& path, ExportFormat format, const char* option) {
+    if (path) exports.push_back({.path = *path, .format = format, .option = option});
+  };
+  add(files.folded, ExportFormat::folded, "--folded");
+  add(files.flame_graph, ExportFormat::flame_graph, "--flamegraph");
+  if (auto checked = check_exports(parser, exports, common.output); !checked)
+    return fail(std::move(checked).error());
+  return exports;
+}
+
+bool replace_events(const StackFiles& files, const CommonOptions& common) {
+  return (files.folded || files.flame_graph) && !common.json && !common.output;
+}
+
 void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--stack", options.how);
   parser.bind("-g", options.dwarf);
@@ -450,8 +453,7 @@ void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--stack-size", options.size, stack_size_reader("--stack-size"));
   parser.bind("--keep-stacks", options.kept);
   parser.bind("--unwind-on", options.unwind_on);
-  parser.bind("--folded", options.folded);
-  parser.bind("--flamegraph", options.flame_graph);
+  bind_stack_files(parser, options.files);
   parser.bind("--flamegraph-view", options.view);
   parser.bind("--weight", options.weight);
   parser.bind("--lines", options.source_lines);

@@ -4,6 +4,7 @@
 
 #include "console.hpp"
 #include "option_parser.hpp"
+#include "option_values.hpp"
 #include "trace/trace.hpp"
 
 #include <chrono>
@@ -57,14 +58,30 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
                    AttachRequest& request);
 
+CountReader graph_depth_reader();
+
+// The files that all stacks are written to.
+struct StackFiles {
+  std::optional<std::string> folded;
+  std::optional<std::string> flame_graph;
+};
+void bind_stack_files(OptionParser& parser, StackFiles& files);
+
+// Returns the exports of -o and of the stack files. usage if one would overwrite another, or the
+// records.
+Result<std::vector<ExportRequest>> list_exports(const OptionParser& parser, const StackFiles& files,
+                                                const CommonOptions& common);
+
+// Whether the stack files are written instead of the events.
+bool replace_events(const StackFiles& files, const CommonOptions& common);
+
 struct StackOptions {
   std::optional<std::string> how;
   bool dwarf = false; // -g
   std::optional<std::string> call_graph;
   std::optional<std::uint64_t> size;
   std::optional<std::string> kept;
-  std::optional<std::string> folded;
-  std::optional<std::string> flame_graph;
+  StackFiles files;
   std::optional<std::string> view; // of the flame graph
   std::optional<std::string> weight;
   std::optional<std::string> unwind_on;

@@ -166,8 +166,11 @@ def cpp_array(kind, name, values):
 
 
 def needs_message(option):
-    default = f"{option.names[0]} needs {' or '.join(option.get('needs', []))}"
-    return option.get("needs_message", default) if option.get("needs") else ""
+    if not option.get("needs"):
+        return ""
+    *others, last = option["needs"]
+    alternatives = f"{', '.join(others)} or {last}" if others else last
+    return option.get("needs_message", f"{option.names[0]} needs {alternatives}")
 
 
 def cpp_option(option, words):

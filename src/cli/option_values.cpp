@@ -36,7 +36,8 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
 Result<std::uint64_t> CountReader::operator()(const std::string& text) const {
   const auto number = text == "0" ? std::optional<std::uint64_t>(0) : parse_count(text);
   if (number && *number >= least && *number <= most) return *number;
-  return fail(ErrorKind::usage, fmt::format(fmt::runtime(mistake), text));
+  return fail(ErrorKind::usage,
+              fmt::format("invalid value '{}' for {} (expected {})", text, option, expected));
 }
 
 Result<std::vector<pid_t>> parse_pids(const std::vector<std::string>& lists) {

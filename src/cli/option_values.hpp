@@ -16,7 +16,8 @@ std::optional<std::uint64_t> parse_count(std::string_view text);
 
 // Parses a decimal number as the value of an option.
 struct CountReader {
-  std::string mistake; // message of the usage error, with {} for the value
+  std::string_view option; // as messages name it
+  std::string expected;    // for example "a number of functions"
   std::uint64_t least = 1;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 

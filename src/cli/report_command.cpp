@@ -2,7 +2,6 @@
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
-#include "option_values.hpp"
 #include "trace/saved_report.hpp"
 
 #include <cerrno>
@@ -15,26 +14,19 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
   CommonOptions common{.private_output = true, .takes_exports = true};
   bind_common_options(parser, common);
   ReportRequest request;
-  std::optional<std::string> folded;
-  std::optional<std::string> flame_graph;
-  parser.bind("--folded", folded);
-  parser.bind("--flamegraph", flame_graph);
+  StackFiles files;
+  bind_stack_files(parser, files);
   parser.bind("--min-latency", request.min_latency, DurationReader{"--min-latency"});
   parser.bind("--count", request.aggregates.counts);
   parser.bind("--per-process", request.count_by_process);
   parser.bind("--histogram", request.aggregates.histograms);
-  parser.bind(
-      "--top", request.aggregates.top,
-      CountReader{.mistake = "invalid value '{}' for --top (expected a number of functions)"});
+  parser.bind("--top", request.aggregates.top, CountReader{"--top", "a number of functions"});
   ReportRequest::Graph graph;
   ReportOptions report;
   std::optional<std::string> column;
   std::optional<std::uint64_t> depth;
   parser.bind("--graph", graph.shows_calls);
-  parser.bind("--graph-depth", depth,
-              CountReader{.mistake = "invalid value '{}' for --graph-depth (expected a number of "
-                                     "levels)",
-                          .most = 1000000});
+  parser.bind("--graph-depth", depth, graph_depth_reader());
   parser.bind("--report", graph.reports);
   parser.bind("--report-sort", column);
   parser.bind("--report-function", report.function);
@@ -52,34 +44,21 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
   }
   if (!places.empty() || common.debuginfod) request.names = {.places = std::move(places)};
   if (auto split = split_outputs(parser, common); !split) return finish_with(split.error(), common);
-  request.exports = common.exports;
-  const auto add_export = [&](const auto& path, ExportFormat format, const char* option) {
-    if (path) request.exports.push_back({.path = *path, .format = format, .option = option});
-  };
-  add_export(folded, ExportFormat::folded, "--folded");
-  add_export(flame_graph, ExportFormat::flame_graph, "--flamegraph");
-  if (auto checked = check_exports(parser, request.exports, common.output); !checked)
-    return finish_with(checked.error(), common);
-  if (column) {
-    const auto parsed_column = parse_report_column(*column);
-    if (!parsed_column)
-      return finish_with(
-          parser.usage_error("invalid value '" + *column +
-                             "' for --report-sort (expected calls, total, self, min, avg, max, "
-                             "p50, p99 or name)"),
-          common);
-    report.column = *parsed_column;
-  }
+  auto exports = list_exports(parser, files, common);
+  if (!exports) return finish_with(exports.error(), common);
+  request.exports = std::move(*exports);
+  request.hides_events = replace_events(files, common);
   // The table cannot say it: CLI11 allows an option, --report, in one group of alternatives only.
   if (depth && !graph.shows_calls && !graph.reports)
     return finish_with(parser.usage_error("--graph-depth needs --graph or --report"), common);
   if (graph.shows_calls || graph.reports) {
     if (depth) graph.depth = static_cast<std::uint32_t>(*depth);
+    if (column) // the parser has checked it
+      report.column = parse_report_column(*column).value_or(report.column);
     report.top = request.aggregates.top;
     graph.report = report;
     request.graph = graph;
   }
-  request.hides_events = (folded || flame_graph) && !common.json && !common.output;
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
   const Debuginfod debuginfod(common.debuginfod, **output);

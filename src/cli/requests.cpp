@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "requests.hpp"
 
+#include "util/text.hpp"
 #include "util/user_files.hpp"
 
 #include <algorithm>
@@ -69,12 +70,9 @@ std::string_view FileText::text() const {
 
 Result<void> FileText::for_each_line(const VisitLine& visit) const {
   std::string_view rest = text();
-  for (std::size_t number = 1; !rest.empty(); ++number) {
-    const auto end = std::min(rest.find('\n'), rest.size());
-    if (Result<void> done = visit(rest.substr(0, end)); !done)
+  for (std::size_t number = 1; !rest.empty(); ++number)
+    if (Result<void> done = visit(take_line(rest)); !done)
       return fail(std::move(done).error().within(name_ + ", line " + std::to_string(number)));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
   return {};
 }
 

@@ -585,10 +585,12 @@ bool can_hold(unsigned bits, bool is_signed, Comparison comparison,
   return constant.magnitude >> (has_sign ? bits - 1 : bits) == 0;
 }
 
-Error condition_error(const ConditionSpec& spec, std::size_t at, Error error) {
-  error.message = fmt::format("--if {}: {}{}", in_single_quotes(spec.expression), error.message,
-                              describe_place(spec.expression, at));
-  return error;
+Error describe_error(const ConditionSpec& spec, ConditionError error) {
+  Error described = std::move(error.error);
+  described.message =
+      fmt::format("--if {}: {}{}", in_single_quotes(spec.expression), described.message,
+                  describe_place(spec.expression, error.at.value_or(spec.value_at)));
+  return described;
 }
 
 std::vector<std::string> condition_names() {

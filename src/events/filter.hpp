@@ -109,9 +109,28 @@ struct Filter {
 // number is converted to an unsigned type, as in C.
 bool can_hold(unsigned bits, bool is_signed, Comparison comparison, const FilterConstant& constant);
 
-// Completes an error about a comparison, which is found after parsing: names the expression, and
-// the character `at` which it is wrong, as the parser does.
-Error condition_error(const ConditionSpec& spec, std::size_t at, Error error);
+// An error of a comparison that is found after parsing.
+struct ConditionError {
+  ConditionError(Error what) : error(std::move(what)) {} // NOLINT(google-explicit-constructor)
+  ConditionError(std::size_t place, Error what) : error(std::move(what)), at(place) {}
+
+  Error error;
+  std::optional<std::size_t> at = {}; // an index in the expression; nullopt: where the value is
+};
+template <typename T>
+using ConditionResult = std::expected<T, ConditionError>;
+
+// Fails at this index of the expression.
+inline std::unexpected<ConditionError> wrong_at(std::size_t place, Error error) {
+  return std::unexpected(ConditionError(place, std::move(error)));
+}
+inline std::unexpected<ConditionError> wrong_at(std::size_t place, std::string message) {
+  return wrong_at(place, Error{ErrorKind::usage, std::move(message)});
+}
+
+// Returns the error for the user, which names the expression and the character at which it is
+// wrong, as the parser does.
+Error describe_error(const ConditionSpec& spec, ConditionError error);
 
 // The names that a comparison can have at any probe: facts, and "ret".
 std::vector<std::string> condition_names();

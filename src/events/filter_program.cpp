@@ -108,7 +108,7 @@ Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
       continue;
     }
     auto pattern = compile_patterns(term.patterns);
-    if (!pattern) return fail(condition_error(term, term.constant_at, std::move(pattern).error()));
+    if (!pattern) return fail(describe_error(term, {term.constant_at, std::move(pattern).error()}));
     states = std::max(states, pattern->size());
     made.tables_.patterns.push_back(std::move(*pattern));
   }

@@ -333,10 +333,10 @@ private:
         terms.push_back(std::move(*made));
       }
       if (terms.back().term.subject == COMPARE_CALLER && !is_entry(*probed.point))
-        return fail(condition_error(capture_.filter.terms[i], capture_.filter.terms[i].value_at,
-                                    {ErrorKind::unsupported,
-                                     "the return address is known only at the first instruction "
-                                     "of a function"}));
+        return fail(describe_error(capture_.filter.terms[i],
+                                   Error{ErrorKind::unsupported,
+                                         "the return address is known only at the first "
+                                         "instruction of a function"}));
       complete_term(terms.back(), plan);
     }
     auto added = filters.add(terms);

@@ -34,12 +34,9 @@ public:
 
   Result<std::vector<PrototypeTable::Library>> parse() {
     std::string_view rest = text_;
-    while (!rest.empty()) {
-      const auto end = std::min(rest.find('\n'), rest.size());
-      if (auto parsed = parse_statement(strip(rest.substr(0, end))); !parsed)
+    while (!rest.empty())
+      if (auto parsed = parse_statement(strip(take_line(rest))); !parsed)
         return fail(std::move(parsed).error());
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
     return std::move(libraries_);
   }
 

@@ -605,15 +605,12 @@ Result<PreparedTerm> ReadingBuilder::build_caller() const {
   return made;
 }
 
-Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec,
-                                                std::size_t& wrong_at) const {
+ConditionResult<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const {
   if (spec.fact == COMPARE_CALLER) return build_caller();
   const bool is_name = spec.fact == COMPARE_THREAD_NAME || spec.fact == COMPARE_PROCESS_NAME;
-  if (is_name != (spec.comparison == Comparison::matches)) {
-    wrong_at = spec.constant_at;
-    return fail(ErrorKind::usage, is_name ? "it is a string: compare it with a string"
-                                          : "it is a number: compare it with numbers");
-  }
+  if (is_name != (spec.comparison == Comparison::matches))
+    return wrong_at(spec.constant_at, is_name ? "it is a string: compare it with a string"
+                                              : "it is a number: compare it with numbers");
   if (spec.fact == COMPARE_LATENCY && location_.probe != nullptr)
     return fail(ErrorKind::usage, "a static probe has no latency");
   if (spec.fact == COMPARE_LATENCY && !capture_.pair_calls)
@@ -623,10 +620,9 @@ Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec,
     return fail(Error{ErrorKind::unsupported, "this kernel does not tell where it keeps the names "
                                               "of processes"}
                     .hint("it needs BTF (CONFIG_DEBUG_INFO_BTF); use -p NAME instead"));
-  if (const auto* const constant = find_enumerator(spec)) {
-    wrong_at = spec.place_of(*constant);
-    return fail(ErrorKind::usage, in_single_quotes(constant->name) + " is not a number");
-  }
+  if (const auto* const constant = find_enumerator(spec))
+    return wrong_at(spec.place_of(*constant),
+                    in_single_quotes(constant->name) + " is not a number");
   PreparedTerm made;
   made.term.value.size = 8;
   made.term.value.base = NO_REGISTER;
@@ -638,35 +634,33 @@ Result<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec,
 }
 
 // The first bytes of a buffer. Without --args the value is an address.
-Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
-                                                 const ArgumentSource& source,
-                                                 const ArgumentSpec* declared,
-                                                 std::span<const PlannedArgument> list,
-                                                 std::size_t& wrong_at) const {
-  wrong_at = spec.constant_at;
+ConditionResult<PreparedTerm>
+ReadingBuilder::build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
+                            const ArgumentSpec* declared,
+                            std::span<const PlannedArgument> list) const {
   const TextPattern& pattern = spec.patterns.front();
   const auto size = static_cast<std::uint32_t>(pattern.text.size());
   const ArgumentType type = spec.type  ? *spec.type
                             : declared ? declared->type
                                        : ArgumentType::bytes;
   if (type != ArgumentType::bytes && type != ArgumentType::string)
-    return fail(ErrorKind::usage, "only buffers can be compared with bytes");
+    return wrong_at(spec.constant_at, "only buffers can be compared with bytes");
   const bool is_buffer = declared != nullptr && type == ArgumentType::bytes;
   const auto length = is_buffer ? declared->length : std::nullopt;
   if (pattern.kind == TextPattern::Kind::exact && length != size) {
     const bool has_name = is_buffer && declared->length_from;
-    return fail(Error{ErrorKind::usage,
-                      length     ? fmt::format("the buffer has {} bytes, not {}", *length, size)
-                      : has_name ? "the buffer has a length that varies"
-                                 : "the length of the buffer is not known"}
-                    .hint("compare its first bytes with ^=" +
-                          (has_name ? fmt::format(", and its length: '{} == {}'",
-                                                  *declared->length_from, size)
-                                    : std::string())));
+    return wrong_at(spec.constant_at,
+                    Error{ErrorKind::usage,
+                          length     ? fmt::format("the buffer has {} bytes, not {}", *length, size)
+                          : has_name ? "the buffer has a length that varies"
+                                     : "the length of the buffer is not known"}
+                        .hint("compare its first bytes with ^=" +
+                              (has_name ? fmt::format(", and its length: '{} == {}'",
+                                                      *declared->length_from, size)
+                                        : std::string())));
   }
   if (length && *length < size)
-    return fail(ErrorKind::usage, fmt::format("the buffer has only {} bytes", *length));
-  wrong_at = spec.value_at;
+    return wrong_at(spec.constant_at, fmt::format("the buffer has only {} bytes", *length));
   auto compared = value(source, ArgumentType::bytes);
   if (!compared) return fail(std::move(compared).error());
   compared->form = READ_BYTES;
@@ -685,10 +679,9 @@ Result<PreparedTerm> ReadingBuilder::build_bytes(const ConditionSpec& spec,
   return made;
 }
 
-Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
-                                                const ArgumentSource& source,
-                                                std::optional<ArgumentType> type,
-                                                std::size_t& wrong_at) const {
+ConditionResult<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
+                                                         const ArgumentSource& source,
+                                                         std::optional<ArgumentType> type) const {
   if (!type) {
     const JavaArgument* const argument = source.kind == Kind::returned
                                              ? (java_return_ ? &*java_return_ : nullptr)
@@ -697,12 +690,9 @@ Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
       return fail(ErrorKind::usage, "it is not a java.lang.String");
     type = is_java_ ? ArgumentType::java_string : ArgumentType::string;
   }
-  if (!is_memory(*type)) {
-    wrong_at = spec.constant_at;
-    Error error{ErrorKind::usage, "a number cannot be compared with a string"};
-    return fail(spec.first_text.empty() ? std::move(error)
-                                        : std::move(error).within(spec.first_text));
-  }
+  if (!is_memory(*type))
+    return wrong_at(spec.constant_at, (spec.first_text.empty() ? "" : spec.first_text + ": ") +
+                                          "a number cannot be compared with a string");
   if (*type == ArgumentType::bytes) return fail(ErrorKind::usage, "a buffer cannot be compared");
   auto compared = value(source, *type);
   if (!compared) return fail(std::move(compared).error());
@@ -717,34 +707,27 @@ Result<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
 
 Result<PreparedTerm> ReadingBuilder::build_condition(const ConditionSpec& spec,
                                                      std::span<const PlannedArgument> list) const {
-  std::size_t wrong_at = spec.value_at;
-  auto made = build_term(spec, list, wrong_at);
-  if (!made) return fail(condition_error(spec, wrong_at, std::move(made).error()));
-  return made;
+  auto made = build_term(spec, list);
+  if (!made) return fail(describe_error(spec, std::move(made).error()));
+  return std::move(*made);
 }
 
-Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
-                                                std::span<const PlannedArgument> list,
-                                                std::size_t& wrong_at) const {
-  const auto wrong_constant = [&](std::size_t at, std::string what) {
-    wrong_at = at;
-    return fail(ErrorKind::usage, std::move(what));
-  };
+ConditionResult<PreparedTerm>
+ReadingBuilder::build_term(const ConditionSpec& spec, std::span<const PlannedArgument> list) const {
   const bool is_text = spec.comparison == Comparison::matches;
   ArgumentSource source = spec.source;
   std::optional<ArgumentType> type = spec.type;
   const auto declared = spec.name ? find_named(list, *spec.name)
                         : is_text ? find_text(list, source)
                                   : find_integer(list, source);
-  if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec, wrong_at);
+  if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec);
   if (declared != list.end()) {
     if (declared->spec.address_from)
       return fail(ErrorKind::unsupported, in_single_quotes(declared->spec.name) +
                                               " is written by the function: it has no "
                                               "value at the entry");
     if (is_memory(declared->spec.type) && !is_text)
-      return wrong_constant(spec.constant_at,
-                            "it is not an integer: compare it with a string in quotes");
+      return wrong_at(spec.constant_at, "it is not an integer: compare it with a string in quotes");
     source = declared->spec.source;
     if (!type) type = declared->spec.type;
   } else if (spec.name) {
@@ -753,18 +736,17 @@ Result<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
     source = std::move(*named);
   }
   if (spec.compares_bytes())
-    return build_bytes(spec, source, declared == list.end() ? nullptr : &declared->spec, list,
-                       wrong_at);
-  if (is_text) return build_text(spec, source, type, wrong_at);
+    return build_bytes(spec, source, declared == list.end() ? nullptr : &declared->spec, list);
+  if (is_text) return build_text(spec, source, type);
   if (type && is_memory(*type))
-    return wrong_constant(spec.constant_at, "it is a string: compare it with one in quotes");
+    return wrong_at(spec.constant_at, "it is a string: compare it with one in quotes");
   if (const auto* const constant = find_enumerator(spec))
-    return wrong_constant(spec.place_of(*constant),
-                          in_single_quotes(constant->name) + " is not a number");
+    return wrong_at(spec.place_of(*constant),
+                    in_single_quotes(constant->name) + " is not a number");
   if (type)
     if (const auto* const constant = find_too_large(spec, *type, convention_.pointer_size))
-      return wrong_constant(spec.place_of(*constant),
-                            fmt::format("{} cannot have this value", to_string(*type)));
+      return wrong_at(spec.place_of(*constant),
+                      fmt::format("{} cannot have this value", to_string(*type)));
   const auto noted = noted_integer_type(source);
   if (!noted) return fail(noted.error());
   if (!type) type = *noted;

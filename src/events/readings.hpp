@@ -73,17 +73,15 @@ public:
                                  std::span<const PlannedArgument> list) const;
 
 private:
-  // `wrong_at`: where the expression is wrong if these fail; before, where the value is.
-  Result<PreparedTerm> build_term(const ConditionSpec& spec, std::span<const PlannedArgument> list,
-                                  std::size_t& wrong_at) const;
-  Result<PreparedTerm> build_fact(const ConditionSpec& spec, std::size_t& wrong_at) const;
+  ConditionResult<PreparedTerm> build_term(const ConditionSpec& spec,
+                                           std::span<const PlannedArgument> list) const;
+  ConditionResult<PreparedTerm> build_fact(const ConditionSpec& spec) const;
   Result<PreparedTerm> build_caller() const;
-  Result<PreparedTerm> build_text(const ConditionSpec& spec, const ArgumentSource& source,
-                                  std::optional<ArgumentType> type, std::size_t& wrong_at) const;
-  Result<PreparedTerm> build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
-                                   const ArgumentSpec* declared,
-                                   std::span<const PlannedArgument> list,
-                                   std::size_t& wrong_at) const;
+  ConditionResult<PreparedTerm> build_text(const ConditionSpec& spec, const ArgumentSource& source,
+                                           std::optional<ArgumentType> type) const;
+  ConditionResult<PreparedTerm> build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
+                                            const ArgumentSpec* declared,
+                                            std::span<const PlannedArgument> list) const;
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   // See ArgumentSpec::address_from.

@@ -488,24 +488,25 @@ Result<std::uint64_t> find_constant(const FilterConstant& constant, const Type& 
 }
 
 // The first bytes at a place, or of what a pointer there points to.
-Result<PreparedTerm> make_bytes_condition(const PlaceReader& reader, const ValuePlace& place,
-                                          const ConditionSpec& spec, std::size_t& wrong_at) {
-  wrong_at = spec.constant_at;
+ConditionResult<PreparedTerm> make_bytes_condition(const PlaceReader& reader,
+                                                   const ValuePlace& place,
+                                                   const ConditionSpec& spec) {
   const TextPattern& pattern = spec.patterns.front();
   const Type& type = *place.type;
   const bool is_pointer = type.kind() == TypeKind::pointer;
   const auto usage = [&](std::string_view what) {
-    return fail(path_error(*spec.path, ErrorKind::usage, what));
+    return path_error(*spec.path, ErrorKind::usage, what);
   };
   if (is_pointer && pattern.kind == TextPattern::Kind::exact)
-    return fail(path_error(*spec.path, ErrorKind::usage, "the length of the buffer is not known")
-                    .hint("compare its first bytes with ^="));
+    return wrong_at(
+        spec.constant_at,
+        usage("the length of the buffer is not known").hint("compare its first bytes with ^="));
   if (!is_pointer &&
       (type.size() < pattern.text.size() ||
        (pattern.kind == TextPattern::Kind::exact && type.size() != pattern.text.size())))
-    return usage(fmt::format("{} has {} bytes", type.name(), type.size()));
+    return wrong_at(spec.constant_at,
+                    usage(fmt::format("{} has {} bytes", type.name(), type.size())));
   const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
-  wrong_at = spec.value_at;
   if (!address)
     return fail(path_error(*spec.path, ErrorKind::unsupported,
                            is_pointer ? location_too_complex : "the bytes are not in memory"));
@@ -518,8 +519,8 @@ Result<PreparedTerm> make_bytes_condition(const PlaceReader& reader, const Value
 }
 
 // The text at a place: a char pointer or array, or a string of the standard library.
-Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValuePlace& place,
-                                         const ConditionSpec& spec, std::size_t& wrong_at) {
+ConditionResult<PreparedTerm>
+make_text_condition(const PlaceReader& reader, const ValuePlace& place, const ConditionSpec& spec) {
   const ValuePath& path = *spec.path;
   const Type& type = *place.type;
   const auto wrong = [&](std::string_view what) {
@@ -529,7 +530,7 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   ValuePlace pointer = place;
   const auto library = find_library_type(type);
-  if (spec.compares_bytes()) return make_bytes_condition(reader, place, spec, wrong_at);
+  if (spec.compares_bytes()) return make_bytes_condition(reader, place, spec);
   if (const auto form = find_string_form(type)) {
     const auto address = reader.address(place);
     if (!address) return wrong("the string is not in memory");
@@ -559,11 +560,10 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
   if (library && library->kind == LibraryType::Kind::c_string)
     pointer = part_of(place, *library->type, library->offset);
   else if (!is_text_pointer(type)) {
-    wrong_at = spec.constant_at;
     Error error = path_error(path, ErrorKind::usage,
                              fmt::format("{} cannot be compared with a string", type.name()));
-    return fail(spec.first_text.empty() ? std::move(error)
-                                        : std::move(error).within(spec.first_text));
+    if (!spec.first_text.empty()) error = std::move(error).within(spec.first_text);
+    return wrong_at(spec.constant_at, std::move(error));
   }
   const auto address = reader.number(pointer, word_size);
   if (!address) return wrong(location_too_complex);
@@ -575,21 +575,19 @@ Result<PreparedTerm> make_text_condition(const PlaceReader& reader, const ValueP
 // What is done with a number.
 enum class NumberUse { compared, summed };
 
-// `wrong_at`: where the expression is wrong if this fails; before, where the value is.
-Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec& spec,
-                                    NumberUse use, std::size_t& wrong_at) {
+ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec& spec,
+                                             NumberUse use) {
   const ValuePath& path = *spec.path;
-  if (spec.type) {
-    wrong_at = spec.type_at;
-    return fail(path_error(path, ErrorKind::usage, "debug information gives its type, write none"));
-  }
+  if (spec.type)
+    return wrong_at(spec.type_at, path_error(path, ErrorKind::usage,
+                                             "debug information gives its type, write none"));
   std::size_t wrong_step = path.steps.size();
   auto named = find_place(
       place, path, {}, use == NumberUse::compared ? condition_names() : std::vector<std::string>(),
       &wrong_step);
   if (!named) {
-    if (wrong_step < path.steps.size()) wrong_at += path.steps[wrong_step].at;
-    return fail(std::move(named).error());
+    const std::size_t at = wrong_step < path.steps.size() ? path.steps[wrong_step].at : 0;
+    return wrong_at(spec.value_at + at, std::move(named).error());
   }
   const PlaceReader reader(place, named->moment);
   ValuePlace* const found = &named->place;
@@ -602,8 +600,7 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
       library &&
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
     *found = part_of(*found, *library->type, library->offset);
-  if (spec.comparison == Comparison::matches)
-    return make_text_condition(reader, *found, spec, wrong_at);
+  if (spec.comparison == Comparison::matches) return make_text_condition(reader, *found, spec);
   const Type& type = *found->type;
   const std::string_view verb = use == NumberUse::compared ? "compared" : "summed";
   if (type.kind() == TypeKind::floating)
@@ -631,22 +628,22 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
   made.term.value = *number;
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   made.term.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;
-  const auto constant_of = [&](const FilterConstant& each) -> Result<std::uint64_t> {
+  const auto constant_of = [&](const FilterConstant& each) -> ConditionResult<std::uint64_t> {
     Result<std::uint64_t> constant =
         fail(ErrorKind::usage, fmt::format("{} cannot have this value", type.name()));
     if (can_hold(static_cast<unsigned>(found->bits ? found->bits->size : 8 * type.size()),
                  type.is_signed(), spec.comparison, each))
       constant = find_constant(each, type, size);
-    if (constant) return constant;
-    wrong_at = spec.place_of(each);
-    return fail(std::move(constant).error().within(in_single_quotes(path.text)));
+    if (constant) return *constant;
+    return wrong_at(spec.place_of(each),
+                    std::move(constant).error().within(in_single_quotes(path.text)));
   };
   const auto constant = constant_of(spec.constant);
-  if (!constant) return fail(constant.error());
+  if (!constant) return std::unexpected(constant.error());
   made.term.constant = *constant;
   for (const FilterConstant& each : spec.members) {
     const auto member = constant_of(each);
-    if (!member) return fail(member.error());
+    if (!member) return std::unexpected(member.error());
     made.members.push_back(*member);
   }
   return made;
@@ -655,16 +652,14 @@ Result<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec
 } // namespace
 
 Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec) {
-  std::size_t wrong_at = spec.value_at;
-  auto made = make_condition(place, spec, NumberUse::compared, wrong_at);
-  if (!made) return fail(condition_error(spec, wrong_at, std::move(made).error()));
-  return made;
+  auto made = make_condition(place, spec, NumberUse::compared);
+  if (!made) return fail(describe_error(spec, std::move(made).error()));
+  return std::move(*made);
 }
 
 Result<reading> make_typed_number(const TypedPlace& place, const ValuePath& path) {
-  std::size_t ignored = 0;
-  auto made = make_condition(place, {.text = path.text, .path = path}, NumberUse::summed, ignored);
-  if (!made) return fail(std::move(made).error());
+  auto made = make_condition(place, {.text = path.text, .path = path}, NumberUse::summed);
+  if (!made) return fail(std::move(made).error().error);
   return made->term.value;
 }
 

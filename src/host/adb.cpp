@@ -2,6 +2,7 @@
 #include "host/adb.hpp"
 
 #include "process/child.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -140,10 +141,7 @@ Result<CommandResult> run_adb(const std::vector<std::string>& words,
 std::vector<ListedDevice> parse_devices(std::string_view text) {
   std::vector<ListedDevice> devices;
   while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string_view line = trimmed(take_line(text), "\r");
     const auto tab = line.find('\t');
     if (tab == std::string_view::npos || tab == 0) continue;
     devices.push_back({std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
@@ -155,8 +153,7 @@ Result<std::vector<ListedDevice>> list_devices(const std::string& adb) {
   auto listed = run_adb({adb, "devices"}, 30s);
   if (!listed) return fail(std::move(listed).error());
   if (listed->exit_code != 0)
-    return fail(ErrorKind::io, fmt::format("'adb devices' failed: {}",
-                                           listed->errors.substr(0, listed->errors.find('\n'))));
+    return fail(ErrorKind::io, fmt::format("'adb devices' failed: {}", first_line(listed->errors)));
   return parse_devices(listed->output);
 }
 

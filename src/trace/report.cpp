@@ -214,6 +214,109 @@ void report_unhit_bound(const Probe& probe, const RunEnd& end, Output& output) {
                                       starts ? "--start-on" : "--stop-on", reason));
 }
 
+// The summary before the probes are counted.
+SummaryRecord begin_summary(const RunEnd& end) {
+  SummaryRecord summary{.events = end.totals.events,
+                        .lost = end.totals.lost(),
+                        .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
+                        .probes_hit = 0,
+                        .probes_silent = 0,
+                        .detached_cleanly = end.detached_cleanly};
+  if (end.stacks != nullptr) {
+    summary.stacks = end.stacks->all;
+    if (end.unwinds_stacks) {
+      summary.stacks_truncated = end.stacks->truncated;
+      summary.stacks_failed = end.stacks->failed;
+    }
+  }
+  if (end.command_end && end.command_end->signal != 0)
+    summary.command_signal = static_cast<std::uint64_t>(end.command_end->signal);
+  else if (end.command_end)
+    summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
+  // The kernel's return probes may miss returns even if calls are not paired.
+  if (const std::uint64_t unpaired = unpaired_calls(end.totals); end.open_calls || unpaired > 0)
+    summary.unpaired = unpaired;
+  summary.open = end.open_calls;
+  if (end.open_calls) summary.single_stepped = 0;
+  if (end.cost) summary.hit_cost_ns = static_cast<std::uint64_t>(end.cost->each.count());
+  if (end.cost) summary.cost_hits = end.cost->hits;
+  if (end.limits.one_in > 1) summary.sampled_out = 0;
+  if (end.limits.max_rate) summary.rate_limited = 0;
+  return summary;
+}
+
+// Returns why the place was not hit, and warns once for each probe.
+std::string report_unhit(const Probe& probe, const RunEnd& end, Output& output) {
+  const bool is_explained = probe.hidden_reason.empty() && end.no_process_reason.empty();
+  const std::string reason = !probe.hidden_reason.empty() ? probe.hidden_reason
+                             : !is_explained              ? end.no_process_reason
+                                             : diagnose(probe.survey, end.pids, probe.facts);
+  if (!probe.is_first()) return reason;
+  // Probes that are inlined at different numbers of places are gathered in one warning.
+  UnhitFacts shared = probe.facts;
+  shared.inlined.reset();
+  const std::string shared_reason =
+      is_explained ? diagnose(probe.survey, end.pids, shared) : reason;
+  output.gathered_warning((shared_reason == reason ? "never hit: " : "inlined, never hit: ") +
+                              shared_reason,
+                          fmt::format("{}: never hit: {}", display_name(probe.point), reason));
+  return reason;
+}
+
+// Writes the record of a place and adds it to the summary. A static probe is counted once, at its
+// first place; it is unhit if none of its places was reached.
+void report_probe(const Probe& probe, const RunEnd& end, SummaryRecord& summary, Output& output) {
+  ProbeRecord record{.point = &probe.point,
+                     .hits = probe.hits,
+                     .processes_mapping = probe.survey.executable.size(),
+                     .reason = std::nullopt};
+  if (summary.sampled_out) {
+    record.sampled_out = probe.left_out.sampled_out;
+    *summary.sampled_out += probe.left_out.sampled_out;
+  }
+  if (summary.rate_limited) {
+    record.rate_limited = probe.left_out.rate_limited;
+    *summary.rate_limited += probe.left_out.rate_limited;
+  }
+  const std::optional<std::uint64_t> hits = end.probes[probe.first].total_hits;
+  if (hits > 0) {
+    if (probe.is_first()) ++summary.probes_hit;
+    if (probe.is_first() && summary.single_stepped && !probe.point.effect.emulated)
+      ++*summary.single_stepped;
+    if (probe.hits == 0) record.reason = "other places of this probe were hit, this one was not";
+    if (probe.hits > 0 && !probe.hidden_reason.empty()) {
+      record.reason = probe.hidden_reason;
+      output.gathered_warning(
+          "nothing to show: " + probe.hidden_reason,
+          fmt::format("{}: nothing to show: {}", display_name(probe.point), probe.hidden_reason));
+    }
+  } else if (hits == 0) {
+    if (probe.is_first()) ++summary.probes_silent;
+    record.reason = report_unhit(probe, end, output);
+  }
+  output.write(record);
+}
+
+// Prints the line that ends a run, and what the run has cost.
+void report_closing_summary(const RunEnd& end, const SummaryRecord& summary, Output& output) {
+  const auto probes = static_cast<std::size_t>(std::ranges::count_if(
+      end.probes, [](const Probe& each) { return each.is_recorded && each.is_first(); }));
+  const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
+  output.status(fmt::format("{}{}, {} of {} probes hit{}{}", describe_result(end, summary),
+                            describe_left_out(end.limits, summary), summary.probes_hit, probes,
+                            unknown > 0 ? fmt::format(", {} unknown", unknown) : "",
+                            describe_open_calls(end)));
+  if (end.cost)
+    output.status(fmt::format("cost: {} hits, about {} each on this machine, {} in all",
+                              end.cost->hits, format_duration(round_cost(end.cost->each)),
+                              format_duration(rounded(end.cost->each * end.cost->hits))));
+  if (summary.single_stepped > 0)
+    output.status(fmt::format("latencies of {} of {} include the time to single-step the first "
+                              "instruction (docs/instructions.md)",
+                              *summary.single_stepped,
+                              counted(summary.probes_hit, "function", "functions")));
+}
+
 } // namespace
 
 std::string format_duration(std::chrono::nanoseconds duration) {
@@ -258,106 +361,19 @@ void show_instructions(std::span<const Probe> probes, Output& output) {
 
 void report_end(const RunEnd& end, Output& output) {
   complete_diagnosis_facts(end);
-  SummaryRecord summary{.events = end.totals.events,
-                        .lost = end.totals.lost(),
-                        .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
-                        .probes_hit = 0,
-                        .probes_silent = 0,
-                        .detached_cleanly = end.detached_cleanly};
-  if (end.stacks != nullptr) {
-    summary.stacks = end.stacks->all;
-    if (end.unwinds_stacks) {
-      summary.stacks_truncated = end.stacks->truncated;
-      summary.stacks_failed = end.stacks->failed;
-    }
-  }
-  if (end.command_end && end.command_end->signal != 0)
-    summary.command_signal = static_cast<std::uint64_t>(end.command_end->signal);
-  else if (end.command_end)
-    summary.command_exit = static_cast<std::uint64_t>(end.command_end->status);
-  // The kernel's return probes may miss returns even if calls are not paired.
-  if (const std::uint64_t unpaired = unpaired_calls(end.totals); end.open_calls || unpaired > 0)
-    summary.unpaired = unpaired;
-  summary.open = end.open_calls;
-  if (end.open_calls) summary.single_stepped = 0;
-  if (end.cost) summary.hit_cost_ns = static_cast<std::uint64_t>(end.cost->each.count());
-  if (end.cost) summary.cost_hits = end.cost->hits;
-  if (end.limits.one_in > 1) summary.sampled_out = 0;
-  if (end.limits.max_rate) summary.rate_limited = 0;
-  std::size_t probes = 0;
-  for (const Probe& probe : end.probes) {
-    if (!probe.is_recorded) {
+  SummaryRecord summary = begin_summary(end);
+  for (const Probe& probe : end.probes)
+    if (probe.is_recorded)
+      report_probe(probe, end, summary, output);
+    else
       report_unhit_bound(probe, end, output);
-      continue;
-    }
-    ProbeRecord record{.point = &probe.point,
-                       .hits = probe.hits,
-                       .processes_mapping = probe.survey.executable.size(),
-                       .reason = std::nullopt};
-    if (summary.sampled_out) {
-      record.sampled_out = probe.left_out.sampled_out;
-      *summary.sampled_out += probe.left_out.sampled_out;
-    }
-    if (summary.rate_limited) {
-      record.rate_limited = probe.left_out.rate_limited;
-      *summary.rate_limited += probe.left_out.rate_limited;
-    }
-    const std::string& hidden_reason = probe.hidden_reason;
-    // A static probe is unhit if none of its places was reached, and is reported once.
-    const std::optional<std::uint64_t> hits = end.probes[probe.first].total_hits;
-    const bool first = probe.is_first();
-    if (first) ++probes;
-    if (hits > 0) {
-      if (first) ++summary.probes_hit;
-      if (first && summary.single_stepped && !probe.point.effect.emulated)
-        ++*summary.single_stepped;
-      if (probe.hits == 0) record.reason = "other places of this probe were hit, this one was not";
-      if (probe.hits > 0 && !hidden_reason.empty()) {
-        record.reason = hidden_reason;
-        output.gathered_warning(
-            "nothing to show: " + hidden_reason,
-            fmt::format("{}: nothing to show: {}", display_name(probe.point), hidden_reason));
-      }
-    } else if (hits == 0) {
-      record.reason = !hidden_reason.empty() ? hidden_reason
-                      : !end.no_process_reason.empty()
-                          ? end.no_process_reason
-                          : diagnose(probe.survey, end.pids, probe.facts);
-      if (first) {
-        ++summary.probes_silent;
-        UnhitFacts shared = probe.facts;
-        shared.inlined.reset();
-        const bool is_explained = hidden_reason.empty() && end.no_process_reason.empty();
-        const std::string reason =
-            is_explained ? diagnose(probe.survey, end.pids, shared) : *record.reason;
-        // Probes that are inlined at different numbers of places are gathered in one warning.
-        output.gathered_warning(
-            (reason == *record.reason ? "never hit: " : "inlined, never hit: ") + reason,
-            fmt::format("{}: never hit: {}", display_name(probe.point), *record.reason));
-      }
-    }
-    output.write(record);
-  }
   output.report_repeated();
   if (end.corrupt > 0)
     output.warn(fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
   if (!end.has_started) output.warn("nothing was recorded: no function of --start-on was hit");
   warn_about_losses(end, output);
   output.write(summary);
-  const std::size_t unknown = probes - summary.probes_hit - summary.probes_silent;
-  output.status(fmt::format("{}{}, {} of {} probes hit{}{}", describe_result(end, summary),
-                            describe_left_out(end.limits, summary), summary.probes_hit, probes,
-                            unknown > 0 ? fmt::format(", {} unknown", unknown) : "",
-                            describe_open_calls(end)));
-  if (end.cost)
-    output.status(fmt::format("cost: {} hits, about {} each on this machine, {} in all",
-                              end.cost->hits, format_duration(round_cost(end.cost->each)),
-                              format_duration(rounded(end.cost->each * end.cost->hits))));
-  if (summary.single_stepped > 0)
-    output.status(fmt::format("latencies of {} of {} include the time to single-step the first "
-                              "instruction (docs/instructions.md)",
-                              *summary.single_stepped,
-                              counted(summary.probes_hit, "function", "functions")));
+  report_closing_summary(end, summary, output);
 }
 
 void report_stacks(const StackTotals& totals, const CaptureSpec& capture,

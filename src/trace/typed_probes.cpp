@@ -281,7 +281,7 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
   const std::string name = display_name(*probed.point);
   for (const ConditionSpec& each : capture_.filter.terms)
     if (each.needs_types() && uses_types(each, list))
-      return fail(condition_error(each, each.value_at, needs("the value")).within(name));
+      return fail(describe_error(each, needs("the value")).within(name));
   if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
   if (list->is_implied && !list->arguments.empty()) return {}; // they need no types
   std::vector<std::optional<Error>> problems;
