@@ -92,7 +92,7 @@ private:
     request_.probes.return_at = return_at(options_.return_at.value_or("auto"));
     if (options_.min_latency) capture_.min_latency = *options_.min_latency;
     if (options_.interval) request_.aggregates.interval = *options_.interval;
-    if (options_.top) request_.aggregates.top = *options_.top;
+    if (options_.top) request_.aggregates.top = options_.top;
     request_.limits.expected_hits = options_.expected;
     if (options_.depth) capture_.typed_depth = static_cast<int>(*options_.depth);
     if (options_.max_string_bytes)
@@ -114,7 +114,7 @@ private:
     graph.shows_calls = options_.graph;
     graph.reports = options_.report;
     graph.report.function = options_.report_function;
-    if (options_.report_top) graph.report.top = *options_.report_top;
+    if (options_.report_top) graph.report.top = options_.report_top;
     if (options_.report_sort) // the parser has checked it
       graph.report.column =
           parse_report_column(*options_.report_sort).value_or(graph.report.column);

@@ -111,7 +111,8 @@ bool can_hold(unsigned bits, bool is_signed, Comparison comparison, const Filter
 
 // An error of a comparison that is found after parsing.
 struct ConditionError {
-  ConditionError(Error what) : error(std::move(what)) {} // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): what fail() returns is converted
+  ConditionError(Error what) : error(std::move(what)) {}
   ConditionError(std::size_t place, Error what) : error(std::move(what)), at(place) {}
 
   Error error;
