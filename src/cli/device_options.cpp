@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -125,6 +126,7 @@ host::RootNeed root_need(const CommandLine& line) {
 DeviceArguments device_arguments(const CommandLine& line) {
   return {.adb = line.value("--adb"),
           .adb_root = line.flag("--adb-root"),
+          .no_cache = line.flag("--no-cache"),
           .clean = line.flag("--clean"),
           .folder = line.value("--device-dir"),
           .program = line.value("--device-program")};
@@ -201,7 +203,14 @@ void serve_downloads(const CommandLine& line, const CommonOptions& common, host:
 Result<void> serve_report(const CommandLine& line, const CommonOptions& common,
                           host::DeviceRun& run) {
   const bool runs = !line.flag("--dry-run") && !line.has("--write-plan");
-  if (line.value("--unwind-on") != "host" || line.has("--save") || !runs) return {};
+  if (line.value("--unwind-on") != "host" || !runs) return {};
+  if (const auto saved = line.value("--save")) {
+    if (saved == "-")
+      run.saved_run.emplace();
+    else if (!saved->starts_with(host::device_prefix))
+      run.saved_run = {*saved};
+    return {};
+  }
   for (const std::string_view option : {"--output", "--folded", "--flamegraph"})
     for (const std::string& path : line.values(option))
       if (path.starts_with(host::device_prefix))
@@ -224,6 +233,7 @@ Result<void> serve_report(const CommandLine& line, const CommonOptions& common,
   for (const std::string_view option : {"--folded", "--flamegraph"})
     if (const auto path = line.value(option)) report.exports.emplace_back(option, *path);
   run.report = std::move(report);
+  run.saved_run.emplace();
   run.request.paths.inputs.emplace_back(taken_run_name);
   return {};
 }
@@ -246,6 +256,9 @@ Result<host::DeviceOptions> read_device_options(const DeviceArguments& arguments
                               .clean = arguments.clean,
                               .program = arguments.program};
   if (arguments.folder) options.folder = *arguments.folder;
+  const char* const variable = std::getenv("UPROBECTL_NO_CACHE");
+  const bool is_off = arguments.no_cache || (variable != nullptr && *variable != '\0');
+  if (!is_off || arguments.clean) options.cache = host::Cache::of_user();
   if (!host::is_device_folder(options.folder))
     return fail(ErrorKind::usage, "invalid folder '" + options.folder +
                                       "' for --device-dir (expected an absolute path of letters, "

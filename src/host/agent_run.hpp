@@ -3,13 +3,14 @@
 #pragma once
 
 #include "host/adb.hpp"
-#include "host/host_files.hpp"
+#include "host/kept_parts.hpp"
 
 namespace uprobectl::host {
 
 struct AgentStreams {
   MarkedLines records;
   MarkedLines messages;
+  PartTransfer* kept_parts = nullptr; // if the records are a saved run
 };
 
 // Starts the client with these words, sends the request, and passes on what the run prints until it

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/device.hpp"
 
+#include "util/sha256.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <fmt/format.h>
-#include <llvm/ADT/StringExtras.h>
-#include <llvm/Support/SHA256.h>
 #include <unistd.h>
 
 namespace uprobectl::host {
@@ -57,12 +57,6 @@ std::optional<std::uint32_t> parse_uid(std::string_view text) {
   return uid;
 }
 
-bool is_sha256(std::string_view text) {
-  return text.size() == 64 && std::ranges::all_of(text, [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
-
 std::string own_folder() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
@@ -83,9 +77,7 @@ Result<DeviceProgram> read_program(const std::string& path, const Machine& machi
       number != machine.number)
     return fail(ErrorKind::wrong_machine,
                 fmt::format("{}: not a program for {}", path, machine.name));
-  const auto digest = llvm::SHA256::hash(
-      {reinterpret_cast<const std::uint8_t*>(file->bytes().data()), file->bytes().size()});
-  return DeviceProgram{path, llvm::toHex(digest, /*LowerCase=*/true)};
+  return DeviceProgram{path, sha256_of(file->bytes())};
 }
 
 } // namespace

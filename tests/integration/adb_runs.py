@@ -4,6 +4,7 @@
 Usage: adb_runs.py UPROBECTL FIXTURES [--many]; prints TAP. --many: twenty devices at once."""
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -19,6 +20,21 @@ from record_schema import RecordSchema
 from tap import Tap
 
 LIBC = "libc.so.6"
+# A client that counts what comes from runs.
+COUNTING_CLIENT = """#!{python}
+import os, subprocess, sys
+words = ["adb", *sys.argv[1:]]
+if "--agent" not in words[-1]:
+    os.execvp("adb", words)
+size = 0
+with subprocess.Popen(words, stdout=subprocess.PIPE) as client:
+    while data := os.read(client.stdout.fileno(), 1 << 16):
+        size += len(data)
+        os.write(1, data)
+with open("{counts}", "a") as counts:
+    counts.write(f"{{size}}\\n")
+sys.exit(client.returncode)
+"""
 
 
 class Tests:
@@ -470,6 +486,58 @@ class EndTests:
         problems += difference("errors", wrong.stderr.count("no function 'work_seven'"), 1)
         return problems
 
+    def parts_are_kept_here(self, one, other):
+        """With --unwind-on host a second run, of any device, does not transfer the parts of files again."""
+        home, counts = self.world.path / "cache-home", self.world.path / "bytes"
+        folder = home / "uprobectl"
+        client = self.world.path / "counting-adb"
+        client.write_text(COUNTING_CLIENT.format(python=sys.executable, counts=counts))
+        client.chmod(0o755)
+        environment = {**self.world.environment, "XDG_CACHE_HOME": str(home), "ADB": str(client)}
+        question = ["-d", "20s", "--stack", "--unwind-on", "host", self.workload, "work_six", "--", self.workload, "--calls", "5"]
+
+        def ask(device, *options, **more):
+            counts.write_text("")
+            started = time.monotonic()
+            done = self.world.run(device, "attach", *options, *question, env={**environment, **more})
+            print(f"# {options} {more}: {counts.read_text().split()} bytes, {time.monotonic() - started:.2f} s", flush=True)
+            frames = [[(frame["symbol"], frame["symbol_offset"], frame["build_id"]) for frame in record["stack"]]
+                      for record in records_of(done.stdout) if record["type"] == "event"]
+            if done.returncode or len(frames) != 5 or "work_six" not in str(frames):
+                raise RuntimeError(f"{options}: {done.returncode} {done.stderr} {frames}")
+            return sum(map(int, counts.read_text().split())), frames
+
+        without, frames = ask(one, "--json", "--no-cache")
+        problems = difference("UPROBECTL_NO_CACHE", ask(one, "--json", UPROBECTL_NO_CACHE="1")[1], frames)
+        problems += difference("a cache that was not wanted", home.exists(), False)
+        first, again = ask(one, "--json"), ask(other, "--json")
+        entries = sorted(folder.glob("parts-*"))
+        problems += difference("modes", {path.stat().st_mode & 0o777 for path in [folder, *entries]}, {0o700, 0o600})
+        kept = sum(path.stat().st_size for path in entries)
+        if not entries or first[0] < without * 0.9 or again[0] > first[0] - kept * 0.9:
+            problems.append(f"bytes: {without} without, {first[0]} first, {again[0]} again; {kept} kept in {len(entries)}")
+
+        def sums():
+            return [hashlib.sha256(path.read_bytes().partition(b"\n")[2]).hexdigest() == path.name.removeprefix("parts-")
+                    for path in entries]
+        for path in entries:
+            content = bytearray(path.read_bytes())
+            content[-1] ^= 1
+            path.write_bytes(content)
+        damaged = ask(one, "--json")
+        problems += difference("entries after damage", sums(), [True] * len(entries))
+        if damaged[0] < first[0] * 0.9:
+            problems.append(f"bytes with a damaged cache: {damaged[0]}, first {first[0]}")
+        problems += difference("frames", [first[1], again[1], damaged[1]], [frames] * 3)
+        self.world.run(one, "attach", "--save", "kept.run", *question, env=environment)
+        self.world.run(one, "attach", "--no-cache", "--save", "not-kept.run", *question, env=environment)
+        reports = [self.world.run(None, "report", "--json", file) for file in ("kept.run", "not-kept.run")]
+        for report in reports:
+            shown = [[frame["symbol"] for frame in record["stack"]] for record in records_of(report.stdout) if record["type"] == "event"]
+            problems += difference("saved runs", shown, [[name for name, _, _ in stack] for stack in frames])
+        self.world.run(one, "--clean", env=environment)
+        return problems + difference("after --clean", folder.exists(), False)
+
     def symbols_are_here(self, device):
         """Names of a stripped program are those of the file with its build id on the workstation."""
         run, shop, stripped = self.world.run, self.shop, self.shop.parent / "shop-stripped"
@@ -545,6 +613,7 @@ def test_runs(world, killed, fixtures, tap):
     results = [
         ("results land on the workstation", lambda: ends.results_land_here(root)),
         ("stacks are unwound on the workstation", lambda: ends.stacks_are_unwound_here(root, magisk)),
+        ("parts of files are kept on the workstation", lambda: ends.parts_are_kept_here(root, magisk)),
         ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
     cuts = [
