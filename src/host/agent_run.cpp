@@ -198,6 +198,7 @@ Result<void> AgentRun::handle_hello(std::string_view payload) {
         Error{ErrorKind::unsupported, "the program on the device is of another version"}.hint(
             "another workstation may have replaced it: try again"));
   has_hello_ = true;
+  streams_.has_begun = true;
   return {};
 }
 

@@ -118,6 +118,7 @@ private:
   Result<int> run_prepared(Device& device, Outcome& outcome);
   Result<std::unique_ptr<LocalReport>> start_report(const std::string& serial);
   Result<void> prepare(Device& device, const ListedDevice& listed);
+  Result<void> prepare_unknown(Device& device);
   void report(const std::string& serial, const Error& error);
   void write_summary(const std::vector<Outcome>& outcomes);
   int finish(const std::vector<Outcome>& outcomes);
@@ -139,8 +140,6 @@ private:
 int Runs::run() {
   std::vector<Outcome> outcomes(client_.devices.size());
   std::vector<std::thread> threads;
-  // Hashes this program while the devices are asked what they are.
-  threads.emplace_back([this] { static_cast<void>(programs_.find(own_machine())); });
   for (std::size_t i = 0; i < outcomes.size(); ++i)
     threads.emplace_back([this, i, &outcomes] { run_one(client_.devices[i], outcomes[i]); });
   for (std::thread& thread : threads) thread.join();
@@ -151,11 +150,20 @@ int Runs::run() {
 
 Result<void> Runs::prepare(Device& device, const ListedDevice& listed) {
   if (listed.state != "device") return fail(unusable(listed));
+  const bool runs = !run_.request.arguments.empty();
+  if (runs && cache_ && device.recall(*cache_, programs_, run_.root)) return {};
+  return prepare_unknown(device);
+}
+
+Result<void> Runs::prepare_unknown(Device& device) {
+  // Reads this program while the device is asked what it is.
+  const auto read = std::async(std::launch::async, [this] { programs_.find(own_machine()); });
   if (auto surveyed = device.survey(); !surveyed) return surveyed;
   if (run_.request.arguments.empty()) return {};
   if (auto gained = device.gain_root(run_.root, options_.restart_adbd); !gained) return gained;
   if (auto installed = device.install(programs_); !installed)
     return fail(std::move(installed).error());
+  if (cache_) device.remember(*cache_, programs_);
   return {};
 }
 
@@ -187,7 +195,18 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
     files.keep_parts(*run_.saved_run->file, *parts);
   else if (parts)
     streams.kept_parts = &*parts;
-  auto status = run_on_agent(device.agent_words(), run_.program_version, request, files, streams);
+  const auto start = [&] {
+    return run_on_agent(device.agent_words(), run_.program_version, request, files, streams);
+  };
+  auto status = start();
+  const bool was_known = device.is_recalled();
+  if (!status && was_known && !streams.has_begun && status.error().kind != ErrorKind::interrupted &&
+      Interrupts::count() == 0) {
+    // It is not as it was: the program, root, or the connection.
+    device.forget();
+    auto prepared = prepare_unknown(device);
+    status = prepared ? start() : Result<int>(fail(std::move(prepared).error()));
+  }
   outcome.totals = streams.records.totals();
   if (report) {
     const int reported = report->finish();

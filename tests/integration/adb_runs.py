@@ -73,6 +73,67 @@ class Tests:
             problems.append("the older program was not replaced")
         return problems + difference("files on the device", sorted(os.listdir(device.folder)), ["uprobectl"])
 
+    def starts_at_once(self, device):
+        """A device that is known is not asked what it is, but what has happened to the program is found out."""
+        home, log = self.world.path / "known-home", self.world.path / "known-commands"
+        client = self.world.path / "logging-adb"
+        client.write_text(f"#!/bin/sh\necho \"$3\" >>'{log}'\nexec adb \"$@\"\n")
+        client.chmod(0o755)
+        environment = {**self.world.environment, "XDG_CACHE_HOME": str(home), "ADB": str(client)}
+        problems = []
+
+        def check(what, expected, *options, words=("resolve", LIBC, "malloc"), **more):
+            log.write_text("")
+            done = self.world.run(device, *options, *words, env={**environment, **more})
+            commands = [line for line in log.read_text().split() if line in ("shell", "push")]
+            return difference(f"{what}: status ({done.stderr})", done.returncode, 0) + difference(f"{what}: commands", commands, expected)
+        known, asked = ["shell"], ["shell", "shell"]
+        # The program that is known does not run; the device is asked, and gets the program.
+        replaced = ["shell", "shell", "push", "shell", "shell"]
+        log.write_text("")
+        self.world.run(device, "resolve", LIBC, "malloc", env=environment)
+        problems += check("known", known)
+        problems += check("--no-cache", asked, "--no-cache")
+        problems += check("UPROBECTL_NO_CACHE", asked, UPROBECTL_NO_CACHE="1")
+        right, before = device.program.read_bytes(), device.program.stat()
+        with device.program.open("r+b") as file:
+            file.seek(before.st_size // 2)
+            byte = file.read(1)
+            file.seek(before.st_size // 2)
+            file.write(bytes([byte[0] ^ 1]))
+        os.utime(device.program, ns=(before.st_atime_ns, before.st_mtime_ns))
+        problems += difference("size and time of the damaged program",
+                               (device.program.stat().st_size, device.program.stat().st_mtime_ns), (before.st_size, before.st_mtime_ns))
+        problems += check("damaged", replaced)
+        if device.program.read_bytes() != right:
+            problems.append("the damaged program was not replaced")
+        problems += check("known again", known)
+        device.program.unlink()
+        problems += check("removed", replaced)
+        os.truncate(device.program, 1 << 20)
+        problems += check("cut off", replaced)
+        other = device.folder / "other"
+        other.write_bytes(right)
+        other.chmod(0o755)
+        other.rename(device.program)
+        problems += check("replaced by the same", ["shell", "shell", "shell"])
+        problems += check("known once more", known)
+        entries = list((home / "uprobectl").glob("device-*"))
+        problems += difference("entries", len(entries), 1)
+        entries[0].write_bytes(entries[0].read_bytes()[:-1])
+        problems += check("a damaged entry", asked)
+        here = self.world.path / "program-here"
+        shutil.copy(self.world.uprobectl, here)
+        problems += check("another program here", asked, "--device-program", here)
+        # su is looked for once; the program then runs with it, and without it if root is not needed.
+        problems += check("root is needed first", ["shell"] * 3, words=["doctor"])
+        problems += check("root is known", known, words=["doctor"])
+        problems += check("root is not needed", known)
+        problems += check("root is still known", known, words=["doctor"])
+        problems += difference("su", (device.root / "su.log").read_text().splitlines()[-2:], [f"{self.world.folder}/uprobectl --agent"] * 2)
+        self.world.run(device, "--clean", env=environment)
+        return problems + difference("after --clean", (home / "uprobectl").exists(), False)
+
     def passes_arguments(self, device):
         problems = []
         name = "two  blanks quote'd double\"d $HOME bang! back\\slash `id` new\nline ünï *;&|<>"
@@ -590,6 +651,8 @@ def test_runs(world, killed, fixtures, tap):
     questions = [
         ("a question has the same answer over adb and by hand", lambda: tests.equal_answers(aosp)),
         ("the program is installed once, and again if it has changed", lambda: tests.installs_once(aosp)),
+        ("a device that is known runs at once, and a program that was damaged or replaced is found out",
+         lambda: tests.starts_at_once(aosp)),
         ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
         ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
         ("a record of --verify is updated on the workstation", lambda: tests.updates_the_record(aosp, magisk)),

@@ -350,6 +350,37 @@ TEST_CASE("a device says what it is") {
   CHECK(unknown.program_sha256.empty());
 }
 
+TEST_CASE("a device is known only as it was written") {
+  const KnownDevice known{.machine = "aarch64",
+                          .device_stamp = "65 12 18000000 2026-11-26 12:00:00.250000000 +0100",
+                          .program_stamp = "1 2 3 4.000000005 6.000000007",
+                          .root_way = "su_user",
+                          .checked_at = 1795690000};
+  const std::string text = "machine=aarch64\n"
+                           "device=65 12 18000000 2026-11-26 12:00:00.250000000 +0100\n"
+                           "program=1 2 3 4.000000005 6.000000007\n"
+                           "root=su_user\n"
+                           "checked=1795690000\n";
+  CHECK(format_known(known) == text);
+  const auto read = parse_known(text);
+  REQUIRE(read);
+  CHECK(format_known(*read) == text);
+  CHECK_FALSE(parse_known(""));
+  CHECK_FALSE(parse_known(text.substr(text.find('\n') + 1)));
+  CHECK_FALSE(parse_known(text.substr(0, text.find("checked")) + "checked=17x\n"));
+}
+
+TEST_CASE("a stamp is useful if it has fractions of seconds and nothing that a shell reads") {
+  CHECK(is_useful_stamp("65 12 18 2026-11-26 12:00:00.250000000 +0100 2026-11-26 "
+                        "12:00:00.000000001 -0330"));
+  CHECK(is_useful_stamp("65 12 18 1.5 2.000000001"));
+  CHECK_FALSE(is_useful_stamp(""));
+  CHECK_FALSE(is_useful_stamp("65 12 18 2026-11-26 12:00:00 +0100"));
+  CHECK_FALSE(is_useful_stamp("65 12 18 12:00:00.250000000 +0100 12:00:00.000000000 +0100"));
+  CHECK_FALSE(is_useful_stamp("65 12 18 1.5 2.000000001 $(id)"));
+  CHECK_FALSE(is_useful_stamp("65 12 18 1.5 2.1\""));
+}
+
 TEST_CASE("a folder of the device has no characters that its shell would read") {
   CHECK(is_device_folder("/data/local/tmp"));
   CHECK(is_device_folder("/sd_card/a-b.c+d/9"));
