@@ -36,6 +36,13 @@ with open("{counts}", "a") as counts:
 sys.exit(client.returncode)
 """
 
+# Root without any capability of the machine, where SELinux seems to say what DEVICE_ROOT/enforce has.
+CONFINED_SHELL = """#!/bin/sh
+exec unshare -m sh -c '
+  mount -t tmpfs tmpfs /sys/fs && mkdir /sys/fs/selinux && cp "$DEVICE_ROOT/enforce" /sys/fs/selinux || exit
+  exec unshare -U -r sh "$@"' sh "$@"
+"""
+
 
 class Tests:
     def __init__(self, world, fixtures):
@@ -599,6 +606,22 @@ class EndTests:
         self.world.run(one, "--clean", env=environment)
         return problems + difference("after --clean", folder.exists(), False)
 
+    def refusal_names_selinux(self):
+        """The kernel answers EPERM, as if a domain of SELinux did not have the permission."""
+        shell = self.world.path / "confined-shell"
+        shell.write_text(CONFINED_SHELL)
+        shell.chmod(0o755)
+        device = self.world.add_device(is_root=True, options=["--shell", shell])
+        problems = []
+        text = ("uprobectl: error: cannot load a BPF program: the kernel does not permit it\n"
+                "  hint: needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root\n")
+        hint = "  hint: SELinux is enforcing (getenforce) and may deny it: look for 'avc: denied' in: dmesg | grep avc\n"
+        for enforces, expected in [("1", text + hint), ("0", text)]:
+            (device.root / "enforce").write_text(enforces)
+            done = self.world.run(device, "attach", "-d", "5s", self.workload, "work_six", "--", self.workload)
+            problems += difference(f"enforce {enforces}", (done.returncode, done.stderr), (1, expected))
+        return problems
+
     def symbols_are_here(self, device):
         """Names of a stripped program are those of the file with its build id on the workstation."""
         run, shop, stripped = self.world.run, self.shop, self.shop.parent / "shop-stripped"
@@ -677,6 +700,7 @@ def test_runs(world, killed, fixtures, tap):
         ("results land on the workstation", lambda: ends.results_land_here(root)),
         ("stacks are unwound on the workstation", lambda: ends.stacks_are_unwound_here(root, magisk)),
         ("parts of files are kept on the workstation", lambda: ends.parts_are_kept_here(root, magisk)),
+        ("a refusal of the kernel names SELinux if it is enforcing", ends.refusal_names_selinux),
         ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
     cuts = [
