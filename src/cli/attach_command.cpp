@@ -318,10 +318,14 @@ ExitCode attach(const OptionParser& parser, const AttachOptions& options,
                 const CommonOptions& common, const AttachRequest& request,
                 std::vector<std::string> kept = {}) {
   const bool runs = !request.dry_run && !request.makes_plan;
-  if (request.capture.raw_stacks && runs && !options.save)
-    return finish_with(
-        parser.usage_error("--unwind-on host needs --save, whose file report reads, or --adb"),
-        common);
+  if (request.capture.raw_stacks && runs && !options.save) {
+    Error error =
+        parser.usage_error("--unwind-on host needs --save, whose file report reads, or --adb");
+    if (options.plan.plan)
+      error.hints = {"the plan has --unwind-on host; unwind on this machine: --unwind-on device",
+                     "with --adb and a plan of stdin or of the device: repeat --unwind-on host"};
+    return finish_with(error, common);
+  }
   auto opened = SavedOutput::open(parser, common, {.instruction = options.instruction},
                                   options.save, make_question(request));
   if (!opened) return finish_with(opened.error(), common);

@@ -4,6 +4,7 @@
 #include "debuginfod.hpp"
 #include "events/filter.hpp"
 #include "host/agent_files.hpp"
+#include "plan_options.hpp"
 #include "symbol_plans.hpp"
 #include "util/made_inputs.hpp"
 
@@ -198,12 +199,26 @@ void serve_downloads(const CommandLine& line, const CommonOptions& common, host:
       run);
 }
 
+// The value of --unwind-on, which the plan may have. That of stdin or of a device is not read here.
+std::optional<std::string> find_unwind_on(const CommandLine& line,
+                                          std::span<const std::string_view> arguments) {
+  auto value = line.value("--unwind-on");
+  const auto plan = line.value("--plan");
+  if (value || !plan || plan == "-" || plan->starts_with(host::device_prefix)) return value;
+  constexpr std::string_view option = "--unwind-on=";
+  const auto planned = read_plan_options(arguments);
+  if (!planned) return value; // the run reports it
+  for (const std::string& each : planned->options())
+    if (each.starts_with(option)) value = each.substr(option.size());
+  return value;
+}
+
 // With --unwind-on host `report` here gets the saved runs of the devices, unless they are saved.
 // Its options are those of the run that say how and where it is shown.
-Result<void> serve_report(const CommandLine& line, const CommonOptions& common,
-                          host::DeviceRun& run) {
+Result<void> serve_report(const CommandLine& line, std::span<const std::string_view> arguments,
+                          const CommonOptions& common, host::DeviceRun& run) {
   const bool runs = !line.flag("--dry-run") && !line.has("--write-plan");
-  if (line.value("--unwind-on") != "host" || !runs) return {};
+  if (!runs || find_unwind_on(line, arguments) != "host") return {};
   if (const auto saved = line.value("--save")) {
     if (saved == "-")
       run.saved_run.emplace();
@@ -287,7 +302,7 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
     if (auto served = serve_symbols(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     serve_downloads(line, common, run);
-    if (auto served = serve_report(line, common, run); !served)
+    if (auto served = serve_report(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
     run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;

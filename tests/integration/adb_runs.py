@@ -606,6 +606,23 @@ class EndTests:
         self.world.run(one, "--clean", env=environment)
         return problems + difference("after --clean", folder.exists(), False)
 
+    def plan_unwinds_here(self, device):
+        """--unwind-on host of a plan is that of the run."""
+        made = self.world.run(device, "attach", "--write-plan", "host.plan", "--stack", "--unwind-on", "host", self.workload, "work_six")
+        problems = difference(f"--write-plan ({made.stderr})", made.returncode, 0)
+        command = ["-d", "20s", "--", self.workload, "--calls", "5"]
+        done = self.world.run(device, "attach", "--json", "--plan", "host.plan", "--folded", "plan.folded", *command)
+        problems += difference(f"status ({done.stderr})", done.returncode, 0)
+        folded = self.world.path / "plan.folded"
+        if not folded.exists() or not folded.read_text().endswith(";main;make_calls;work_six 5\n"):
+            problems.append(f"folded: {folded.exists() and folded.read_text()}")
+        plan = (self.world.path / "host.plan").read_text()
+        unknown = self.world.run(device, "attach", "--json", "--plan", "-", *command, input=plan)
+        problems += difference("a plan of stdin", (unknown.returncode, unknown.stderr.splitlines()[-1]), (
+            2, "  hint: with --adb and a plan of stdin or of the device: repeat --unwind-on host"))
+        repeated = self.world.run(device, "attach", "--json", "--plan", "-", "--unwind-on", "host", *command, input=plan)
+        return problems + difference(f"with the option ({repeated.stderr})", repeated.returncode, 0)
+
     def refusal_names_selinux(self):
         """The kernel answers EPERM, as if a domain of SELinux did not have the permission."""
         shell = self.world.path / "confined-shell"
@@ -700,6 +717,7 @@ def test_runs(world, killed, fixtures, tap):
         ("results land on the workstation", lambda: ends.results_land_here(root)),
         ("stacks are unwound on the workstation", lambda: ends.stacks_are_unwound_here(root, magisk)),
         ("parts of files are kept on the workstation", lambda: ends.parts_are_kept_here(root, magisk)),
+        ("a plan says that stacks are unwound on the workstation", lambda: ends.plan_unwinds_here(root)),
         ("a refusal of the kernel names SELinux if it is enforcing", ends.refusal_names_selinux),
         ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
