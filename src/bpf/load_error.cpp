@@ -39,6 +39,14 @@ std::optional<Error> kernel_types_error(int errnum) {
   return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types_path);
 }
 
+// Confined domains may not read it.
+bool is_selinux_enforcing() {
+  const UniqueFd file{::open("/sys/fs/selinux/enforce", O_RDONLY | O_CLOEXEC)};
+  if (!file) return errno == EACCES;
+  char enforces = '0';
+  return ::read(file.get(), &enforces, 1) != 1 || enforces != '0';
+}
+
 } // namespace
 
 void raise_descriptor_limit() {
@@ -96,18 +104,21 @@ std::string last_lines(std::string_view log, int count) {
 
 bool is_shortage(int errnum) { return errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE; }
 
-Error with_filter_hint(Error error) {
+Error with_refusal_hints(Error error) {
+  if (is_selinux_enforcing())
+    error.hints.emplace_back("SELinux is enforcing (getenforce) and may deny it: look for 'avc: "
+                             "denied' in: dmesg | grep avc");
   // Works without /proc. The strict mode cannot be in force here: it allows read and write only.
-  if (::prctl(PR_GET_SECCOMP) != SECCOMP_MODE_FILTER) return error;
-  return std::move(error).hint(
-      "a seccomp filter is in force and may reject it: run without the filter, in "
-      "containers with --security-opt seccomp=unconfined");
+  if (::prctl(PR_GET_SECCOMP) == SECCOMP_MODE_FILTER)
+    error.hints.emplace_back("a seccomp filter is in force and may reject it: run without the "
+                             "filter, in containers with --security-opt seccomp=unconfined");
+  return error;
 }
 
 Error bpf_load_error(int errnum, std::string_view what) {
   const std::string subject(what);
   if (errnum == EPERM || errnum == EACCES)
-    return with_filter_hint(
+    return with_refusal_hints(
         Error{ErrorKind::not_permitted, subject + ": the kernel does not permit it"}.hint(
             "needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root"));
   if (errnum == ENOSYS || errnum == EINVAL)

@@ -21,9 +21,9 @@ Error bpf_load_error(int errnum, std::string_view what);
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
                      const std::string& libbpf_message);
 
-// Adds a hint if a seccomp filter is in force: those of containers reject bpf() and
-// perf_event_open() with EPERM, even for root.
-Error with_filter_hint(Error error);
+// Adds hints to the error for EPERM or EACCES: if SELinux is enforcing, and if a seccomp filter is
+// in force. Both can refuse bpf() and perf_event_open() even to root.
+Error with_refusal_hints(Error error);
 
 // The number of possible CPUs, which is the number of values per key of a per-CPU map. Fails with
 // unknown_cpu_count() without sysfs.

@@ -341,10 +341,14 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
                 std::vector<std::string> kept) {
   const AttachOptions& options = line.options;
   const bool runs = !request.dry_run && !request.makes_plan;
-  if (request.capture.raw_stacks && runs && !options.save)
-    return finish_with(line.parser.usage_error("--unwind-on host needs --save, whose file report "
-                                               "reads, or --adb"),
-                       line.common);
+  if (request.capture.raw_stacks && runs && !options.save) {
+    Error error =
+        line.parser.usage_error("--unwind-on host needs --save, whose file report reads, or --adb");
+    if (options.plan.plan)
+      error.hints = {"the plan has --unwind-on host; unwind on this machine: --unwind-on device",
+                     "with --adb and a plan of stdin or of the device: repeat --unwind-on host"};
+    return finish_with(error, line.common);
+  }
   auto opened = SavedOutput::open(line.parser, line.common, {.instruction = options.instruction},
                                   options.save, make_question(request));
   if (!opened) return finish_with(opened.error(), line.common);

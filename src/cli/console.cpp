@@ -68,6 +68,7 @@ void bind_common_options(OptionParser& parser, CommonOptions& options) {
 void bind_device_options(OptionParser& parser, DeviceArguments& options) {
   parser.bind("--adb", options.adb);
   parser.bind("--adb-root", options.adb_root);
+  parser.bind("--no-cache", options.no_cache);
   parser.bind("--clean", options.clean);
   parser.bind("--device-dir", options.folder);
   parser.bind("--device-program", options.program);

@@ -20,6 +20,7 @@ enum class ExitCode {
 struct DeviceArguments {
   std::optional<std::string> adb; // "one" if no device is named
   bool adb_root = false;
+  bool no_cache = false;
   bool clean = false;
   std::optional<std::string> folder;
   std::optional<std::string> program;

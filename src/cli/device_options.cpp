@@ -4,11 +4,13 @@
 #include "debuginfod.hpp"
 #include "events/filter.hpp"
 #include "host/agent_files.hpp"
+#include "plan_options.hpp"
 #include "symbol_plans.hpp"
 #include "util/made_inputs.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -125,6 +127,7 @@ host::RootNeed root_need(const CommandLine& line) {
 DeviceArguments device_arguments(const CommandLine& line) {
   return {.adb = line.value("--adb"),
           .adb_root = line.flag("--adb-root"),
+          .no_cache = line.flag("--no-cache"),
           .clean = line.flag("--clean"),
           .folder = line.value("--device-dir"),
           .program = line.value("--device-program")};
@@ -196,12 +199,33 @@ void serve_downloads(const CommandLine& line, const CommonOptions& common, host:
       run);
 }
 
+// The value of --unwind-on, which the plan may have. That of stdin or of a device is not read here.
+std::optional<std::string> find_unwind_on(const CommandLine& line,
+                                          std::span<const std::string_view> arguments) {
+  auto value = line.value("--unwind-on");
+  const auto plan = line.value("--plan");
+  if (value || !plan || plan == "-" || plan->starts_with(host::device_prefix)) return value;
+  constexpr std::string_view option = "--unwind-on=";
+  const auto planned = read_plan_options(arguments);
+  if (!planned) return value; // the run reports it
+  for (const std::string& each : planned->options())
+    if (each.starts_with(option)) value = each.substr(option.size());
+  return value;
+}
+
 // With --unwind-on host `report` here gets the saved runs of the devices, unless they are saved.
 // Its options are those of the run that say how and where it is shown.
-Result<void> serve_report(const CommandLine& line, const CommonOptions& common,
-                          host::DeviceRun& run) {
+Result<void> serve_report(const CommandLine& line, std::span<const std::string_view> arguments,
+                          const CommonOptions& common, host::DeviceRun& run) {
   const bool runs = !line.flag("--dry-run") && !line.has("--write-plan");
-  if (line.value("--unwind-on") != "host" || line.has("--save") || !runs) return {};
+  if (!runs || find_unwind_on(line, arguments) != "host") return {};
+  if (const auto saved = line.value("--save")) {
+    if (saved == "-")
+      run.saved_run.emplace();
+    else if (!saved->starts_with(host::device_prefix))
+      run.saved_run = {*saved};
+    return {};
+  }
   for (const std::string_view option : {"--output", "--folded", "--flamegraph"})
     for (const std::string& path : line.values(option))
       if (path.starts_with(host::device_prefix))
@@ -224,6 +248,7 @@ Result<void> serve_report(const CommandLine& line, const CommonOptions& common,
   for (const std::string_view option : {"--folded", "--flamegraph"})
     if (const auto path = line.value(option)) report.exports.emplace_back(option, *path);
   run.report = std::move(report);
+  run.saved_run.emplace();
   run.request.paths.inputs.emplace_back(taken_run_name);
   return {};
 }
@@ -246,6 +271,9 @@ Result<host::DeviceOptions> read_device_options(const DeviceArguments& arguments
                               .clean = arguments.clean,
                               .program = arguments.program};
   if (arguments.folder) options.folder = *arguments.folder;
+  const char* const variable = std::getenv("UPROBECTL_NO_CACHE");
+  const bool is_off = arguments.no_cache || (variable != nullptr && *variable != '\0');
+  if (!is_off || arguments.clean) options.cache = host::Cache::of_user();
   if (!host::is_device_folder(options.folder))
     return fail(ErrorKind::usage, "invalid folder '" + options.folder +
                                       "' for --device-dir (expected an absolute path of letters, "
@@ -274,7 +302,7 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
     if (auto served = serve_symbols(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     serve_downloads(line, common, run);
-    if (auto served = serve_report(line, common, run); !served)
+    if (auto served = serve_report(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;
     run.request.stderr_is_terminal = ::isatty(STDERR_FILENO) == 1;

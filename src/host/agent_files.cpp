@@ -105,6 +105,7 @@ bool AgentWorkstation::has(const std::string& path) const {
   return paths.is_input(path) || paths.is_output(path) || paths.is_in_folder(path) ||
          path.starts_with(device_prefix) ||
          (path.starts_with(planned_build_prefix) && paths.is_input(planned_build_prefix)) ||
+         (path.starts_with(kept_parts_prefix) && paths.is_input(kept_parts_prefix)) ||
          (is_download(path) && paths.is_input(downloaded_prefix));
 }
 

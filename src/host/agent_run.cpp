@@ -48,6 +48,7 @@ private:
   void read_errors();
   void write_input();
   Result<void> handle(const Frame& frame);
+  Result<void> add_records(std::string_view bytes);
   Result<void> handle_hello(std::string_view payload);
   Result<void> check_time(bool is_reading);
   void check_interrupts();
@@ -159,7 +160,7 @@ Result<void> AgentRun::handle(const Frame& frame) {
   if (!has_hello_ && frame.type != FrameType::hello)
     return fail(ErrorKind::corrupt, "invalid data from the agent: expected a hello frame first");
   if (frame.type == FrameType::hello) return handle_hello(frame.payload);
-  if (frame.type == FrameType::records) return streams_.records.add(frame.payload);
+  if (frame.type == FrameType::records) return add_records(frame.payload);
   if (frame.type == FrameType::messages) return streams_.messages.add(frame.payload);
   if (frame.type == FrameType::failure)
     return fail(ErrorKind::io, "the agent on the device: " + std::string(frame.payload));
@@ -183,6 +184,13 @@ Result<void> AgentRun::handle(const Frame& frame) {
                                             : Result<void>();
 }
 
+Result<void> AgentRun::add_records(std::string_view bytes) {
+  if (streams_.kept_parts == nullptr) return streams_.records.add(bytes);
+  std::string whole;
+  if (auto added = streams_.kept_parts->add(bytes, whole); !added) return added;
+  return streams_.records.add(whole);
+}
+
 Result<void> AgentRun::handle_hello(std::string_view payload) {
   const auto version = read_hello(payload);
   if (!version || *version != version_)
@@ -190,6 +198,7 @@ Result<void> AgentRun::handle_hello(std::string_view payload) {
         Error{ErrorKind::unsupported, "the program on the device is of another version"}.hint(
             "another workstation may have replaced it: try again"));
   has_hello_ = true;
+  streams_.has_begun = true;
   return {};
 }
 
@@ -238,6 +247,11 @@ Result<int> run_on_agent(const std::vector<std::string>& client_words,
   auto adb = AdbProcess::start(client_words);
   if (!adb) return fail(std::move(adb).error());
   auto status = AgentRun(*adb, program_version, files, streams).run(request);
+  if (streams.kept_parts != nullptr) {
+    std::string rest;
+    streams.kept_parts->finish(rest);
+    static_cast<void>(streams.records.add(rest));
+  }
   streams.records.finish();
   streams.messages.finish();
   return status;

@@ -3,13 +3,15 @@
 #pragma once
 
 #include "host/adb.hpp"
-#include "host/host_files.hpp"
+#include "host/kept_parts.hpp"
 
 namespace uprobectl::host {
 
 struct AgentStreams {
   MarkedLines records;
   MarkedLines messages;
+  PartTransfer* kept_parts = nullptr; // if the records are a saved run
+  bool has_begun = false;             // set by run_on_agent(): the agent has answered
 };
 
 // Starts the client with these words, sends the request, and passes on what the run prints until it

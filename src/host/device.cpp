@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/device.hpp"
 
+#include "util/sha256.hpp"
+#include "util/text.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ctime>
 #include <fmt/format.h>
-#include <llvm/ADT/StringExtras.h>
-#include <llvm/Support/SHA256.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace uprobectl::host {
@@ -57,12 +60,6 @@ std::optional<std::uint32_t> parse_uid(std::string_view text) {
   return uid;
 }
 
-bool is_sha256(std::string_view text) {
-  return text.size() == 64 && std::ranges::all_of(text, [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
-
 std::string own_folder() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
@@ -70,10 +67,38 @@ std::string own_folder() {
   return std::string(exe.substr(0, exe.rfind('/')));
 }
 
-// Reads the program and checks its machine.
-Result<DeviceProgram> read_program(const std::string& path, const Machine& machine) {
-  const auto file = MappedFile::open(path);
-  if (!file) return fail(file.error());
+// Of file system, inode, size, and the times of the last write and of the last change. The kernel
+// sets the last one at each write, and no program can set it.
+std::string stamp_command(std::string_view path) {
+  return fmt::format("stat -c '%d %i %s %y %z' {} 2>/dev/null", path);
+}
+
+std::string stamp_text(const struct stat& status) {
+  return fmt::format("{} {} {} {}.{:09} {}.{:09}", status.st_dev, status.st_ino, status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
+                     status.st_ctim.tv_nsec);
+}
+
+constexpr std::array root_way_names = {
+    std::pair{RootWay::none, "none"}, std::pair{RootWay::adbd, "adbd"},
+    std::pair{RootWay::su_user, "su_user"}, std::pair{RootWay::su_command, "su_command"}};
+
+std::optional<RootWay> parse_root_way(std::string_view name) {
+  for (const auto& [way, text] : root_way_names)
+    if (text == name) return way;
+  return std::nullopt;
+}
+
+std::string_view name_of(RootWay way) {
+  for (const auto& [each, text] : root_way_names)
+    if (each == way) return text;
+  return "none";
+}
+
+// Checks that the file is a program for the machine.
+Result<MappedFile> open_program(const std::string& path, const Machine& machine) {
+  auto file = MappedFile::open(path);
+  if (!file) return fail(std::move(file).error());
   // Gabi: e_ident, e_type, e_machine at 18; the supported machines are little-endian.
   const auto magic = slice(file->bytes(), 0, 4);
   const auto number = read_at<std::uint16_t>(file->bytes(), 18);
@@ -83,9 +108,7 @@ Result<DeviceProgram> read_program(const std::string& path, const Machine& machi
       number != machine.number)
     return fail(ErrorKind::wrong_machine,
                 fmt::format("{}: not a program for {}", path, machine.name));
-  const auto digest = llvm::SHA256::hash(
-      {reinterpret_cast<const std::uint8_t*>(file->bytes().data()), file->bytes().size()});
-  return DeviceProgram{path, llvm::toHex(digest, /*LowerCase=*/true)};
+  return file;
 }
 
 } // namespace
@@ -115,6 +138,8 @@ DeviceFacts parse_facts(std::string_view text) {
       facts.android = value;
     else if (const auto sum = value.substr(0, value.find(' ')); key == "sha256" && is_sha256(sum))
       facts.program_sha256 = sum;
+    else if (key == "stamp")
+      facts.program_stamp = value;
   }
   return facts;
 }
@@ -132,22 +157,40 @@ Result<DeviceProgram> DevicePrograms::find(const std::string& machine) {
   const std::scoped_lock lock(mutex_);
   const auto before = found_.find(machine);
   if (before != found_.end()) return before->second;
-  return found_.emplace(machine, search(machine)).first->second;
+  return found_.emplace(machine, read(machine)).first->second;
 }
 
-Result<DeviceProgram> DevicePrograms::search(const std::string& machine) const {
+Result<DeviceProgram> DevicePrograms::read(const std::string& machine) const {
+  auto path = search(machine);
+  if (!path) return fail(std::move(path).error());
+  const auto file = MappedFile::open(*path);
+  if (!file) return fail(file.error());
+  return DeviceProgram{std::move(*path), sha256_of(file->bytes())};
+}
+
+std::optional<std::string> DevicePrograms::stamp(const std::string& machine) const {
+  const auto path = search(machine);
+  struct stat status{};
+  if (!path || ::stat(path->c_str(), &status) != 0) return std::nullopt;
+  return stamp_text(status);
+}
+
+Result<std::string> DevicePrograms::search(const std::string& machine) const {
   const auto* const known = std::ranges::find(machines, machine, &Machine::name);
   if (known == machines.end())
     return fail(
         ErrorKind::unsupported,
         fmt::format("uprobectl does not run on '{}' (expected aarch64 or x86_64)", machine));
-  if (chosen_) return read_program(*chosen_, *known);
+  if (chosen_) {
+    if (const auto file = open_program(*chosen_, *known); !file) return fail(file.error());
+    return *chosen_;
+  }
   const std::string beside = own_folder();
   for (const std::string& path :
        {fmt::format("/proc/{}/exe", ::getpid()), // the client opens it, too
         fmt::format("{}/../lib/uprobectl/{}/uprobectl", beside, known->abi),
         fmt::format("{}/uprobectl-{}", beside, known->name)})
-    if (auto program = read_program(path, *known)) return program;
+    if (open_program(path, *known)) return path;
   return fail(
       Error{ErrorKind::not_found, fmt::format("no program of this release for {}", known->name)}
           .hint(fmt::format("put uprobectl-{} of the release beside this program", known->name))
@@ -174,7 +217,9 @@ Result<void> Device::survey() {
                                     {"model", "getprop ro.product.model"},
                                     {"android", "getprop ro.build.version.release"}})
     command += fmt::format("echo {}=\"$({} 2>/dev/null)\"; ", key, source);
-  command += fmt::format("echo sha256=\"$(sha256sum {}/{} 2>/dev/null)\"", folder_, program_name);
+  // In this order: what is written after the stamp was taken changes it.
+  command += fmt::format("echo stamp=\"$({})\"; echo sha256=\"$(sha256sum {} 2>/dev/null)\"",
+                         stamp_command(program_path()), program_path());
   const auto result = shell(command, command_timeout);
   if (!result) return fail(result.error());
   facts_ = parse_facts(result->output);
@@ -226,7 +271,7 @@ Result<bool> Device::install(DevicePrograms& programs) {
   if (!program) return fail(program.error());
   if (program->sha256 == facts_.program_sha256) return false;
   // A complete file replaces the old one at once: other runs may be using it.
-  const std::string target = fmt::format("{}/{}", folder_, program_name);
+  const std::string target = program_path();
   const std::string temporary = fmt::format("{}.{}", target, ::getpid());
   const auto failed = [&](const std::string& why) -> Result<bool> {
     static_cast<void>(shell("rm -f " + temporary, command_timeout));
@@ -237,28 +282,115 @@ Result<bool> Device::install(DevicePrograms& programs) {
   const auto pushed = run_adb(words({"push", program->path, temporary}), push_timeout);
   if (!pushed) return fail(pushed.error());
   if (pushed->exit_code != 0) return failed(reason_of(*pushed));
-  const auto moved =
-      shell(fmt::format("chmod 755 {0} && mv -f {0} {1} && sha256sum {1}", temporary, target),
-            command_timeout);
+  const auto moved = shell(fmt::format("chmod 755 {0} && mv -f {0} {1} && echo stamp=\"$({2})\"; "
+                                       "echo sha256=\"$(sha256sum {1})\"",
+                                       temporary, target, stamp_command(target)),
+                           command_timeout);
   if (!moved) return fail(moved.error());
-  if (!moved->output.starts_with(program->sha256)) return failed(reason_of(*moved));
-  facts_.program_sha256 = program->sha256;
+  DeviceFacts facts = parse_facts(moved->output);
+  if (facts.program_sha256 != program->sha256) return failed(reason_of(*moved));
+  facts_.program_sha256 = std::move(facts.program_sha256);
+  facts_.program_stamp = std::move(facts.program_stamp);
   return true;
 }
 
 Result<void> Device::remove_program() {
-  const auto removed = shell(fmt::format("rm -f {}/{}", folder_, program_name), command_timeout);
+  const auto removed = shell("rm -f " + program_path(), command_timeout);
   if (!removed) return fail(removed.error());
   if (removed->exit_code != 0)
     return fail(ErrorKind::io, "cannot remove the program: " + reason_of(*removed));
   return {};
 }
 
+std::string Device::program_path() const { return fmt::format("{}/{}", folder_, program_name); }
+
+std::string format_known(const KnownDevice& known) {
+  return fmt::format("machine={}\ndevice={}\nprogram={}\nroot={}\nchecked={}\n", known.machine,
+                     known.device_stamp, known.program_stamp, known.root_way, known.checked_at);
+}
+
+std::optional<KnownDevice> parse_known(std::string_view text) {
+  KnownDevice known;
+  std::string checked;
+  for (const auto& [key, value] :
+       {std::pair{"machine=", &known.machine}, std::pair{"device=", &known.device_stamp},
+        std::pair{"program=", &known.program_stamp}, std::pair{"root=", &known.root_way},
+        std::pair{"checked=", &checked}}) {
+    std::string_view line = take_line(text);
+    if (!line.starts_with(key)) return std::nullopt;
+    line.remove_prefix(std::string_view(key).size());
+    *value = line;
+  }
+  const auto [end, error] =
+      std::from_chars(checked.data(), checked.data() + checked.size(), known.checked_at);
+  if (error != std::errc() || end != checked.data() + checked.size()) return std::nullopt;
+  return known;
+}
+
+// The device's shell reads it in double quotes.
+bool is_useful_stamp(std::string_view stamp) {
+  constexpr std::size_t max_length = 200;
+  const auto dot = stamp.rfind('.');
+  return stamp.size() <= max_length && dot != std::string_view::npos &&
+         stamp.find_first_not_of("0123456789 .:+-") == std::string_view::npos &&
+         stamp.substr(dot + 1).find_first_not_of('0') <
+             std::min(stamp.find(' ', dot), stamp.size()) - dot - 1;
+}
+
+// A serial number can be anything.
+std::string Device::entry_name() const {
+  return "device-" + sha256_of(as_bytes(serial_ + '\n' + folder_));
+}
+
+bool Device::recall(const Cache& cache, const DevicePrograms& programs, RootNeed need) {
+  // What a file system does not notice, such as a bad block, is found after a day.
+  constexpr std::int64_t max_age = 24 * 60 * 60;
+  const auto entry = cache.read(entry_name());
+  const auto known = entry ? parse_known(entry->content) : std::nullopt;
+  const auto way = known ? parse_root_way(known->root_way) : std::nullopt;
+  if (!way || !is_useful_stamp(known->device_stamp)) return false;
+  const std::int64_t age = std::time(nullptr) - known->checked_at;
+  if (age < 0 || age > max_age) return false;
+  if (need != RootNeed::none && way == RootWay::none) return false;
+  if (programs.stamp(known->machine) != known->program_stamp) return false;
+  facts_ = {.machine = known->machine};
+  root_way_ = need != RootNeed::none || way == RootWay::adbd ? *way : RootWay::none;
+  recalled_stamp_ = known->device_stamp;
+  return true;
+}
+
+void Device::forget() {
+  facts_ = {};
+  root_way_ = RootWay::none;
+  recalled_stamp_.reset();
+}
+
+void Device::remember(const Cache& cache, const DevicePrograms& programs) const {
+  const auto program_stamp = programs.stamp(facts_.machine);
+  if (!program_stamp || !is_useful_stamp(facts_.program_stamp)) return;
+  KnownDevice known{.machine = facts_.machine,
+                    .device_stamp = facts_.program_stamp,
+                    .program_stamp = *program_stamp,
+                    .root_way = std::string(name_of(root_way_)),
+                    .checked_at = std::time(nullptr)};
+  // A run that does not need root has not looked for su.
+  if (const auto before = cache.read(entry_name()); before && root_way_ == RootWay::none)
+    if (const auto parsed = parse_known(before->content); parsed && parsed->root_way != "adbd")
+      known.root_way = parsed->root_way;
+  const std::string text = format_known(known);
+  cache.write(entry_name(), {.content = text, .sha256 = sha256_of(as_bytes(text))});
+}
+
 std::vector<std::string> Device::agent_words() const {
-  const std::string agent = fmt::format("{}/{} --agent", folder_, program_name);
+  const std::string agent = program_path() + " --agent";
   std::string command = "exec " + agent;
   if (root_way_ == RootWay::su_user) command = "exec su 0 " + agent;
   if (root_way_ == RootWay::su_command) command = fmt::format("exec su -c '{}'", agent);
+  if (recalled_stamp_) {
+    if (root_way_ == RootWay::adbd) command = "[ \"$(id -u)\" = 0 ] && " + command;
+    command = fmt::format("[ \"$({})\" = \"{}\" ] && {}", stamp_command(program_path()),
+                          *recalled_stamp_, command);
+  }
   return words({"shell", "-T", "-e", "none", command});
 }
 

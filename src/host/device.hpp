@@ -3,6 +3,7 @@
 #pragma once
 
 #include "host/adb.hpp"
+#include "host/cache.hpp"
 
 #include <map>
 #include <mutex>
@@ -18,6 +19,8 @@ struct DeviceFacts {
   std::string model = {};
   std::string android = {};        // version
   std::string program_sha256 = {}; // of the installed program
+  // Its file system, inode, size and times, as stat of the device prints them before it is read.
+  std::string program_stamp = {};
 };
 // Reads the output of the command that Device::survey() runs. Skips unknown lines.
 DeviceFacts parse_facts(std::string_view text);
@@ -42,14 +45,31 @@ public:
   // ../lib/uprobectl/ABI/uprobectl or uprobectl-MACHINE beside it. not_found, or wrong_machine for
   // a chosen one.
   Result<DeviceProgram> find(const std::string& machine);
+  // The file system, inode, size and times of the program that find() returns, without reading it.
+  std::optional<std::string> stamp(const std::string& machine) const;
 
 private:
-  Result<DeviceProgram> search(const std::string& machine) const;
+  Result<std::string> search(const std::string& machine) const;
+  Result<DeviceProgram> read(const std::string& machine) const;
 
   std::optional<std::string> chosen_;
   std::mutex mutex_;
   std::map<std::string, Result<DeviceProgram>> found_;
 };
+
+// What the workstation knows of a device whose program it has checked.
+struct KnownDevice {
+  std::string machine;
+  std::string device_stamp;    // DeviceFacts::program_stamp
+  std::string program_stamp;   // DevicePrograms::stamp()
+  std::string root_way;        // "none", "adbd", "su_user" or "su_command"
+  std::int64_t checked_at = 0; // s since 1970
+};
+std::string format_known(const KnownDevice& known);
+std::optional<KnownDevice> parse_known(std::string_view text);
+
+// Whether a stamp tells that a file was written: it has a time of change below a second.
+bool is_useful_stamp(std::string_view stamp);
 
 enum class RootNeed : std::uint8_t { none, wanted, required };
 // How commands become root on a device.
@@ -63,6 +83,16 @@ public:
   const std::string& serial() const { return serial_; }
   const DeviceFacts& facts() const { return facts_; }
   RootWay root_way() const { return root_way_; }
+
+  // Takes what a run of the last day knew of the device. Returns false if that is not enough for
+  // this one. Otherwise agent_words() starts the program only if it is still the file whose
+  // checksum was right.
+  bool recall(const Cache& cache, const DevicePrograms& programs, RootNeed need);
+  // Keeps what is known after install().
+  void remember(const Cache& cache, const DevicePrograms& programs) const;
+  bool is_recalled() const { return recalled_stamp_.has_value(); }
+  // Forgets what recall() has taken.
+  void forget();
 
   // Asks the device for its facts.
   Result<void> survey();
@@ -79,12 +109,15 @@ private:
   std::vector<std::string> words(std::vector<std::string> arguments) const;
   Result<CommandResult> shell(const std::string& command, std::chrono::milliseconds timeout) const;
   Result<void> restart_as_root();
+  std::string program_path() const;
+  std::string entry_name() const;
 
   std::string adb_;
   std::string serial_;
   std::string folder_;
   DeviceFacts facts_;
   RootWay root_way_ = RootWay::none;
+  std::optional<std::string> recalled_stamp_;
 };
 
 } // namespace uprobectl::host

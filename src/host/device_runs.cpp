@@ -4,6 +4,7 @@
 #include "host/agent_run.hpp"
 #include "host/local_report.hpp"
 #include "util/json_size.hpp"
+#include "util/made_inputs.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -96,10 +97,10 @@ public:
   Runs(const DeviceOptions& options, const DeviceRun& run, const OutputOptions& output,
        Client client)
       : options_(options), run_(run), output_options_(output), client_(std::move(client)),
-        programs_(options.program), is_alone_(client_.devices.size() == 1),
-        record_mark_(run.json    ? LineMark::device
-                     : is_alone_ ? LineMark::none
-                                 : LineMark::column),
+        programs_(options.program), cache_(options.clean ? std::nullopt : options.cache),
+        is_alone_(client_.devices.size() == 1), record_mark_(run.json    ? LineMark::device
+                                                             : is_alone_ ? LineMark::none
+                                                                         : LineMark::column),
         inputs_(read_inputs(run.request.paths.inputs)),
         record_files_(run.record_files, record_mark_), records_(STDOUT_FILENO),
         messages_(STDERR_FILENO) {}
@@ -117,6 +118,7 @@ private:
   Result<int> run_prepared(Device& device, Outcome& outcome);
   Result<std::unique_ptr<LocalReport>> start_report(const std::string& serial);
   Result<void> prepare(Device& device, const ListedDevice& listed);
+  Result<void> prepare_unknown(Device& device);
   void report(const std::string& serial, const Error& error);
   void write_summary(const std::vector<Outcome>& outcomes);
   int finish(const std::vector<Outcome>& outcomes);
@@ -126,6 +128,7 @@ private:
   const OutputOptions& output_options_;
   Client client_;
   DevicePrograms programs_;
+  std::optional<Cache> cache_; // for the runs
   bool is_alone_;
   LineMark record_mark_;
   InputFiles inputs_;
@@ -137,22 +140,30 @@ private:
 int Runs::run() {
   std::vector<Outcome> outcomes(client_.devices.size());
   std::vector<std::thread> threads;
-  // Hashes this program while the devices are asked what they are.
-  threads.emplace_back([this] { static_cast<void>(programs_.find(own_machine())); });
   for (std::size_t i = 0; i < outcomes.size(); ++i)
     threads.emplace_back([this, i, &outcomes] { run_one(client_.devices[i], outcomes[i]); });
   for (std::thread& thread : threads) thread.join();
+  if (options_.clean && options_.cache) options_.cache->clear();
   if (!is_alone_) write_summary(outcomes);
   return finish(outcomes);
 }
 
 Result<void> Runs::prepare(Device& device, const ListedDevice& listed) {
   if (listed.state != "device") return fail(unusable(listed));
+  const bool runs = !run_.request.arguments.empty();
+  if (runs && cache_ && device.recall(*cache_, programs_, run_.root)) return {};
+  return prepare_unknown(device);
+}
+
+Result<void> Runs::prepare_unknown(Device& device) {
+  // Reads this program while the device is asked what it is.
+  const auto read = std::async(std::launch::async, [this] { programs_.find(own_machine()); });
   if (auto surveyed = device.survey(); !surveyed) return surveyed;
   if (run_.request.arguments.empty()) return {};
   if (auto gained = device.gain_root(run_.root, options_.restart_adbd); !gained) return gained;
   if (auto installed = device.install(programs_); !installed)
     return fail(std::move(installed).error());
+  if (cache_) device.remember(*cache_, programs_);
   return {};
 }
 
@@ -168,10 +179,34 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
   AgentStreams streams{report ? MarkedLines(report->input(), LineMark::none, device.serial())
                               : MarkedLines(records_, record_mark_, device.serial()),
                        MarkedLines(messages_, mark, device.serial())};
-  HostFiles files(run_.request.paths, inputs_, record_files_, run_.makers, device.serial(),
+  RunRequest request = run_.request;
+  InputMakers makers = run_.makers;
+  std::optional<PartTransfer> parts;
+  if (run_.saved_run && cache_) {
+    parts.emplace(*cache_);
+    makers.emplace(kept_parts_prefix, [&](const std::string& sha256, const IsInterrupted&) {
+      return parts->find(sha256);
+    });
+    request.paths.inputs.emplace_back(kept_parts_prefix);
+  }
+  HostFiles files(request.paths, inputs_, record_files_, std::move(makers), device.serial(),
                   is_alone_);
-  auto status =
-      run_on_agent(device.agent_words(), run_.program_version, run_.request, files, streams);
+  if (parts && run_.saved_run->file)
+    files.keep_parts(*run_.saved_run->file, *parts);
+  else if (parts)
+    streams.kept_parts = &*parts;
+  const auto start = [&] {
+    return run_on_agent(device.agent_words(), run_.program_version, request, files, streams);
+  };
+  auto status = start();
+  const bool was_known = device.is_recalled();
+  if (!status && was_known && !streams.has_begun && status.error().kind != ErrorKind::interrupted &&
+      Interrupts::count() == 0) {
+    // It is not as it was: the program, root, or the connection.
+    device.forget();
+    auto prepared = prepare_unknown(device);
+    status = prepared ? start() : Result<int>(fail(std::move(prepared).error()));
+  }
   outcome.totals = streams.records.totals();
   if (report) {
     const int reported = report->finish();

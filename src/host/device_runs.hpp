@@ -2,6 +2,7 @@
 // Runs a command on the selected devices, side by side.
 #pragma once
 
+#include "host/cache.hpp"
 #include "host/device.hpp"
 #include "host/host_files.hpp"
 #include "host/run_request.hpp"
@@ -12,9 +13,10 @@ namespace uprobectl::host {
 struct DeviceOptions {
   DeviceSelection selection = {};
   bool restart_adbd = false; // as root, if the run needs root
-  bool clean = false;        // remove the program at the end
+  bool clean = false;        // remove the program at the end, and empty the cache
   std::string folder = "/data/local/tmp";
   std::optional<std::string> program = {}; // to install, instead of that of this release
+  std::optional<Cache> cache = {};         // `clean` empties it
 };
 
 struct DeviceRun {
@@ -32,6 +34,12 @@ struct DeviceRun {
     std::vector<std::pair<std::string, std::string>> exports;
   };
   std::optional<Report> report = {};
+  // The output of the device that is a saved run with copied stacks: its stdout, also for `report`,
+  // or a file.
+  struct SavedRun {
+    std::optional<std::string> file;
+  };
+  std::optional<SavedRun> saved_run = {};
 };
 
 // Runs the command on each device and writes its output to stdout and stderr as it comes; each JSON

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/host_files.hpp"
 
+#include "host/kept_parts.hpp"
 #include "output/export_file.hpp"
 #include "output/output.hpp"
 
@@ -158,8 +159,9 @@ int HostFiles::open_output(const FileRequest& request) {
   }
   if (!sink) return errno;
   MarkedLines lines(*sink, mark, serial_);
-  open_.insert_or_assign(request.number,
-                         Written{std::move(place), std::move(sink), std::move(lines)});
+  Written file{std::move(place), std::move(sink), std::move(lines)};
+  if (request.path == saved_run_) file.parts = parts_;
+  open_.insert_or_assign(request.number, std::move(file));
   return 0;
 }
 
@@ -200,13 +202,24 @@ bool HostFiles::append_content(std::string& out) {
 
 Result<void> HostFiles::add_data(std::uint32_t number, std::string_view bytes) {
   const auto found = open_.find(number);
-  return found == open_.end() ? Result<void>() : found->second.lines.add(bytes);
+  if (found == open_.end()) return {};
+  Written& file = found->second;
+  if (file.parts == nullptr) return file.lines.add(bytes);
+  std::string whole;
+  if (auto added = file.parts->add(bytes, whole); !added) return added;
+  return file.lines.add(whole);
 }
 
 void HostFiles::end_file(std::uint32_t number) {
   auto ended = open_.extract(number);
   if (ended.empty()) return;
-  ended.mapped().lines.finish();
+  Written& file = ended.mapped();
+  if (file.parts != nullptr) {
+    std::string rest;
+    file.parts->finish(rest);
+    static_cast<void>(file.lines.add(rest));
+  }
+  file.lines.finish();
   closed_.push_back(std::move(ended.mapped()));
   if (closed_.size() >= max_closed) finish_outputs();
 }

@@ -56,6 +56,8 @@ private:
   std::map<std::string, std::shared_ptr<Sink>, std::less<>> open_;
 };
 
+class PartTransfer;
+
 // Serves the requests of one run, which may only use the paths of its command line: a device is not
 // trusted with other files.
 class HostFiles {
@@ -66,6 +68,12 @@ public:
             std::string serial, bool is_alone)
       : paths_(std::move(paths)), inputs_(&inputs), records_(&records), makers_(std::move(makers)),
         serial_(std::move(serial)), suffix_(is_alone ? "" : serial_) {}
+
+  // The output at this path, as the run names it, is a saved run. `parts` must outlive this.
+  void keep_parts(std::string path, PartTransfer& parts) {
+    saved_run_ = std::move(path);
+    parts_ = &parts;
+  }
 
   HostFiles(const HostFiles&) = delete;
   HostFiles& operator=(const HostFiles&) = delete;
@@ -101,7 +109,8 @@ private:
     std::string path;
     std::shared_ptr<Sink> sink;
     MarkedLines lines;
-    bool is_updated = false; // the sink has the new content in memory
+    bool is_updated = false;       // the sink has the new content in memory
+    PartTransfer* parts = nullptr; // of a saved run
   };
   static std::optional<Error> finish_file(Written& file);
   void finish_outputs();
@@ -112,6 +121,8 @@ private:
   InputMakers makers_;
   std::string serial_;
   std::string suffix_;
+  std::optional<std::string> saved_run_;
+  PartTransfer* parts_ = nullptr;
   std::optional<Reading> reading_;
   InputFile made_; // the last one
   std::atomic<bool> has_ended_ = false;

@@ -354,6 +354,7 @@ public:
   virtual void write(const RawStackSample& sample) = 0;
   virtual void write(const unwind::ProcessMappings& mappings) = 0;
   virtual void write(const unwind::FileParts& parts) = 0;
+  virtual void write(const unwind::KeptParts& parts) = 0;
   virtual void write(const MessageRecord& message) = 0;
   virtual void write(const CallChange& change) = 0;
   virtual void write(const ProcessNameRecord& record) = 0;

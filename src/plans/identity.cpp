@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plans/identity.hpp"
 
+#include "util/sha256.hpp"
+
 #include <fmt/format.h>
-#include <llvm/ADT/StringExtras.h>
-#include <llvm/Support/SHA256.h>
 
 namespace uprobectl::plans {
 
 namespace {
-
-std::string sha256_of(Bytes bytes) {
-  const auto digest =
-      llvm::SHA256::hash({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-  return llvm::toHex(digest, /*LowerCase=*/true);
-}
 
 std::string describe(const BuildIdentity& build) {
   if (build.build_id) return "build id " + *build.build_id;

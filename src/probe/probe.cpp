@@ -89,7 +89,7 @@ Result<void> check_perf_events(const KernelFeatures& features) {
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe perf events"}.hint(
         "needs Linux 4.17 with CONFIG_UPROBE_EVENTS, and a mounted /sys"));
   if (!features.perf_permitted)
-    return fail(with_filter_hint(
+    return fail(with_refusal_hints(
         Error{ErrorKind::not_permitted, "this user may not open uprobe perf events"}
             .hint("needs CAP_SYS_ADMIN: kernels since July 2025 require it (CVE-2025-38466)")
             .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi")));
@@ -119,7 +119,7 @@ Result<void> check_tracefs(const KernelFeatures& features) {
     return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
         "mount -t tracefs tracefs /sys/kernel/tracing"));
   if (!features.tracefs_permitted)
-    return fail(with_filter_hint(
+    return fail(with_refusal_hints(
         Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}.hint(
             "needs root, or write permission for the file, and a kernel without "
             "lockdown=confidentiality")));
@@ -234,11 +234,13 @@ Error attach_error(int errnum, const std::string& label, Mechanism mechanism) {
   case EPERM:
   case EACCES:
     if (mechanism == Mechanism::perf || mechanism == Mechanism::perf_ioctl)
-      return error(ErrorKind::not_permitted, "the kernel does not permit a perf event here")
-          .hint("needs CAP_SYS_ADMIN: kernels since July 2025 require it (CVE-2025-38466)")
-          .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi");
-    return error(ErrorKind::not_permitted, "the kernel does not permit a probe here")
-        .hint("needs CAP_BPF and CAP_PERFMON, or root");
+      return with_refusal_hints(
+          error(ErrorKind::not_permitted, "the kernel does not permit a perf event here")
+              .hint("needs CAP_SYS_ADMIN: kernels since July 2025 require it (CVE-2025-38466)")
+              .hint("uprobe_multi needs only CAP_BPF and CAP_PERFMON: --mechanism multi"));
+    return with_refusal_hints(
+        error(ErrorKind::not_permitted, "the kernel does not permit a probe here")
+            .hint("needs CAP_BPF and CAP_PERFMON, or root"));
   case ESRCH:
     return error(ErrorKind::not_found, "the target process has ended");
   case EMFILE:

@@ -51,6 +51,9 @@ enum class ChunkKind : std::uint32_t {
   file_parts = 24,   // unwind::FileParts
   mappings = 25,     // unwind::ProcessMappings
   raw_stack = 26,    // RawStackSample
+  // unwind::KeptParts. Only between a run on a device and its workstation, which replaces it by
+  // chunks of file_parts: not part of the format.
+  kept_parts = 0x10000,
 };
 
 // How the run has shown its calls.

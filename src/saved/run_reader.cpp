@@ -97,6 +97,7 @@ Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
 bool RunReader::replay(ChunkKind kind, Bytes content) {
   switch (kind) {
   case ChunkKind::question:
+  case ChunkKind::kept_parts:
     return false;
   case ChunkKind::file:
     return add_file(content);

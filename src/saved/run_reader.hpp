@@ -20,6 +20,7 @@ public:
   void write(const RawStackSample& /*sample*/) final {}
   void write(const unwind::ProcessMappings& /*mappings*/) final {}
   void write(const unwind::FileParts& /*parts*/) final {}
+  void write(const unwind::KeptParts& /*parts*/) final {}
   // The first call. An error ends the reading.
   virtual Result<void> begin(const RunQuestion& question) = 0;
 };

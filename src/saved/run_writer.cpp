@@ -168,6 +168,11 @@ void RunWriter::write(const unwind::FileParts& parts) {
   end_chunk(begin);
 }
 
+void RunWriter::write(const unwind::KeptParts& parts) {
+  write_chunk(ChunkKind::kept_parts, number_mapped_file(parts.mapping), parts.size, parts.begin,
+              parts.length, parts.sha256, parts.is_kept);
+}
+
 void RunWriter::write(const RawStackSample& sample) {
   const unwind::RawStack& stack = *sample.stack;
   const std::size_t begin = begin_chunk(ChunkKind::raw_stack);

@@ -30,6 +30,7 @@ public:
   void write(const RawStackSample& sample) override;
   void write(const unwind::ProcessMappings& mappings) override;
   void write(const unwind::FileParts& parts) override;
+  void write(const unwind::KeptParts& parts) override;
   void write(const MessageRecord& message) override;
   void write(const CallChange& change) override;
   void write(const ProcessNameRecord& record) override;

@@ -3,6 +3,7 @@
 
 #include "output/stack_copy.hpp"
 #include "util/clock.hpp"
+#include "util/made_inputs.hpp"
 #include "util/user_files.hpp"
 
 #include <algorithm>
@@ -84,6 +85,16 @@ public:
   explicit RawStackCopy(Output& output) : output_(output) {}
   void write(const unwind::ProcessMappings& mappings) override { output_.write_copy(mappings); }
   void write(const unwind::FileParts& parts) override { output_.write_copy(parts); }
+  bool keeps_parts() const override {
+    return workstation_with(std::string(kept_parts_prefix)) != nullptr;
+  }
+  bool write(const unwind::KeptParts& parts) override {
+    unwind::KeptParts asked = parts;
+    asked.is_kept = static_cast<bool>(
+        open_user_file(std::string(kept_parts_prefix) + asked.sha256, O_RDONLY | O_CLOEXEC));
+    output_.write_copy(asked);
+    return asked.is_kept;
+  }
   void warn(const std::string& text) override { output_.warn_once(text); }
 
 private:

@@ -46,6 +46,18 @@ struct RawStack {
   static constexpr std::uint64_t max_size = 65536;
 };
 
+// Parts of an ELF image that a workstation may have from an earlier run.
+struct KeptParts {
+  Mapping mapping;          // of the file
+  std::uint64_t size = 0;   // of the file in bytes, always the same
+  std::uint64_t begin = 0;  // of the image in the file
+  std::uint64_t length = 0; // bytes of all parts
+  // Of all parts in their order: offset in the image and size, 8 bytes each, little-endian, and the
+  // bytes. Lower-case hex.
+  std::string sha256 = {};
+  bool is_kept = false; // otherwise FileParts with the parts follow, and nothing in between
+};
+
 // Receives what precedes a RawStack.
 class RawStackSink {
 public:
@@ -56,6 +68,10 @@ public:
 
   virtual void write(const ProcessMappings& mappings) = 0;
   virtual void write(const FileParts& parts) = 0;
+  // Whether the reader keeps parts between runs. If so, it gets KeptParts before the parts of an
+  // image, and the result says whether it has them: then they are left out.
+  virtual bool keeps_parts() const { return false; }
+  virtual bool write(const KeptParts& /*parts*/) { return false; }
   virtual void warn(const std::string& text) = 0;
 };
 

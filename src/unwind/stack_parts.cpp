@@ -3,8 +3,10 @@
 
 #include "elf/sections.hpp"
 #include "uprobectl/archive.hpp"
+#include "util/sha256.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl::unwind {
@@ -80,6 +82,30 @@ std::uint64_t size_of(std::span<const PartRange> parts) {
   std::uint64_t sum = 0;
   for (const PartRange& each : parts) sum += each.end - each.begin;
   return sum;
+}
+
+void add_integer(Sha256& sum, std::uint64_t value) {
+  std::array<std::byte, sizeof(value)> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(value >> (8 * i));
+  sum.add(bytes);
+}
+
+// Calls use(offset, bytes) for pieces of the parts that fit into a chunk.
+void for_each_piece(Bytes image, std::span<const PartRange> parts, const auto& use) {
+  for (const PartRange& part : parts)
+    for (std::uint64_t at = part.begin; at < part.end; at += max_part)
+      use(at, image.subspan(at, std::min(part.end - at, max_part)));
+}
+
+std::string sum_of(Bytes image, std::span<const PartRange> parts) {
+  Sha256 sum;
+  for_each_piece(image, parts, [&](std::uint64_t offset, Bytes bytes) {
+    add_integer(sum, offset);
+    add_integer(sum, bytes.size());
+    sum.add(bytes);
+  });
+  return sum.hex();
 }
 
 const Mapping* find_mapping(std::span<const Mapping> mappings, std::uint64_t address) {
@@ -273,6 +299,16 @@ void StackParts::add_image(const MappedObject& object, const Module& module, con
       add((*entry)->local_header, begin);
       add(archive->directory_offset(), size);
     }
+  }
+  const std::uint64_t length = size_of(parts);
+  if (length >= min_kept && sink.keeps_parts() &&
+      sink.write(KeptParts{.mapping = mapping,
+                           .size = file.size,
+                           .begin = begin,
+                           .length = length,
+                           .sha256 = sum_of(image, parts)})) {
+    total_ += length; // report has them in memory, too
+    return;
   }
   for (const PartRange& part : parts) add(begin + part.begin, begin + part.end);
 }

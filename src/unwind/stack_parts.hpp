@@ -21,6 +21,8 @@ public:
   // from this.
   RawStack collect(LiveProcess& process, const Sample& sample, RawStackSink& sink);
 
+  // A reader that keeps parts is not asked for images with fewer bytes.
+  static constexpr std::uint64_t min_kept = std::uint64_t{64} << 10;
   // Bytes of an image without its code. A larger one loses first its symbols, then everything.
   static constexpr std::uint64_t max_image = std::uint64_t{128} << 20;
   static constexpr std::uint64_t max_total = std::uint64_t{1} << 30; // bytes of all files

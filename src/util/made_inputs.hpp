@@ -20,7 +20,10 @@ constexpr std::string_view downloaded_prefix = "debuginfod:";
 // the records, and makes of it what the options of the run ask for.
 constexpr std::string_view taken_run_name = "saved-run:";
 
-// Whether the path is such a file, and not one that is searched beside it.
+// Reading PREFIX + the SHA-256 of unwind::KeptParts succeeds if the workstation has them.
+constexpr std::string_view kept_parts_prefix = "kept-parts:";
+
+// Whether the path is a download, and not one that is searched beside it.
 constexpr bool is_download(std::string_view path) {
   if (!path.starts_with(downloaded_prefix)) return false;
   path.remove_prefix(downloaded_prefix.size());

@@ -4,7 +4,7 @@
 # a test writes is on a tmpfs: a reboot leaves nothing.
 #
 # Commands run as the shell user, as root if /is-root is present, and as root without any capability of the
-# machine if /confined is: as SELinux does, the kernel then answers EPERM.
+# machine if /confined is: as SELinux does, the kernel then answers EPERM. SELinux seems to be enforcing.
 
 insmod /guest/e1000.ko
 ifconfig lo 127.0.0.1 up
@@ -41,7 +41,9 @@ exec /bin/reboot -f
 EOF
 cat >/guest/shell <<'EOF'
 #!/system/bin/sh
-[ -e /confined ] && exec /bin/unshare -U -r /system/bin/sh "$@"
+[ -e /confined ] && exec /bin/unshare -m /system/bin/sh -c '
+  mount -t tmpfs tmpfs /sys/fs && mkdir /sys/fs/selinux && echo 1 >/sys/fs/selinux/enforce
+  exec /bin/unshare -U -r /system/bin/sh "$@"' sh "$@"
 exec /system/bin/sh "$@"
 EOF
 chmod 755 /system/bin/* /guest/shell

@@ -253,7 +253,8 @@ class DeviceTests:
         record = records_of(listed.stdout)[0]
         problems = difference("attach", (refused.returncode, refused.stdout, refused.stderr),
                               (1, "", "uprobectl: error: cannot load a BPF program: the kernel does not permit it\n"
-                               "  hint: needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root\n"))
+                               "  hint: needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root\n"
+                               "  hint: SELinux is enforcing (getenforce) and may deny it: look for 'avc: denied' in: dmesg | grep avc\n"))
         self.shell("rm /confined")
         return problems + difference("verdict", (record["root"], record["attach"], record["reason"]),
                                      ("adbd", False, "cannot load a BPF program: the kernel does not permit it: "

@@ -4,6 +4,7 @@
 Usage: adb_runs.py UPROBECTL FIXTURES [--many]; prints TAP. --many: twenty devices at once."""
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -19,6 +20,28 @@ from record_schema import RecordSchema
 from tap import Tap
 
 LIBC = "libc.so.6"
+# A client that counts what comes from runs.
+COUNTING_CLIENT = """#!{python}
+import os, subprocess, sys
+words = ["adb", *sys.argv[1:]]
+if "--agent" not in words[-1]:
+    os.execvp("adb", words)
+size = 0
+with subprocess.Popen(words, stdout=subprocess.PIPE) as client:
+    while data := os.read(client.stdout.fileno(), 1 << 16):
+        size += len(data)
+        os.write(1, data)
+with open("{counts}", "a") as counts:
+    counts.write(f"{{size}}\\n")
+sys.exit(client.returncode)
+"""
+
+# Root without any capability of the machine, where SELinux seems to say what DEVICE_ROOT/enforce has.
+CONFINED_SHELL = """#!/bin/sh
+exec unshare -m sh -c '
+  mount -t tmpfs tmpfs /sys/fs && mkdir /sys/fs/selinux && cp "$DEVICE_ROOT/enforce" /sys/fs/selinux || exit
+  exec unshare -U -r sh "$@"' sh "$@"
+"""
 
 
 class Tests:
@@ -56,6 +79,67 @@ class Tests:
         if device.program.stat().st_size < 1 << 20:
             problems.append("the older program was not replaced")
         return problems + difference("files on the device", sorted(os.listdir(device.folder)), ["uprobectl"])
+
+    def starts_at_once(self, device):
+        """A device that is known is not asked what it is, but what has happened to the program is found out."""
+        home, log = self.world.path / "known-home", self.world.path / "known-commands"
+        client = self.world.path / "logging-adb"
+        client.write_text(f"#!/bin/sh\necho \"$3\" >>'{log}'\nexec adb \"$@\"\n")
+        client.chmod(0o755)
+        environment = {**self.world.environment, "XDG_CACHE_HOME": str(home), "ADB": str(client)}
+        problems = []
+
+        def check(what, expected, *options, words=("resolve", LIBC, "malloc"), **more):
+            log.write_text("")
+            done = self.world.run(device, *options, *words, env={**environment, **more})
+            commands = [line for line in log.read_text().split() if line in ("shell", "push")]
+            return difference(f"{what}: status ({done.stderr})", done.returncode, 0) + difference(f"{what}: commands", commands, expected)
+        known, asked = ["shell"], ["shell", "shell"]
+        # The program that is known does not run; the device is asked, and gets the program.
+        replaced = ["shell", "shell", "push", "shell", "shell"]
+        log.write_text("")
+        self.world.run(device, "resolve", LIBC, "malloc", env=environment)
+        problems += check("known", known)
+        problems += check("--no-cache", asked, "--no-cache")
+        problems += check("UPROBECTL_NO_CACHE", asked, UPROBECTL_NO_CACHE="1")
+        right, before = device.program.read_bytes(), device.program.stat()
+        with device.program.open("r+b") as file:
+            file.seek(before.st_size // 2)
+            byte = file.read(1)
+            file.seek(before.st_size // 2)
+            file.write(bytes([byte[0] ^ 1]))
+        os.utime(device.program, ns=(before.st_atime_ns, before.st_mtime_ns))
+        problems += difference("size and time of the damaged program",
+                               (device.program.stat().st_size, device.program.stat().st_mtime_ns), (before.st_size, before.st_mtime_ns))
+        problems += check("damaged", replaced)
+        if device.program.read_bytes() != right:
+            problems.append("the damaged program was not replaced")
+        problems += check("known again", known)
+        device.program.unlink()
+        problems += check("removed", replaced)
+        os.truncate(device.program, 1 << 20)
+        problems += check("cut off", replaced)
+        other = device.folder / "other"
+        other.write_bytes(right)
+        other.chmod(0o755)
+        other.rename(device.program)
+        problems += check("replaced by the same", ["shell", "shell", "shell"])
+        problems += check("known once more", known)
+        entries = list((home / "uprobectl").glob("device-*"))
+        problems += difference("entries", len(entries), 1)
+        entries[0].write_bytes(entries[0].read_bytes()[:-1])
+        problems += check("a damaged entry", asked)
+        here = self.world.path / "program-here"
+        shutil.copy(self.world.uprobectl, here)
+        problems += check("another program here", asked, "--device-program", here)
+        # su is looked for once; the program then runs with it, and without it if root is not needed.
+        problems += check("root is needed first", ["shell"] * 3, words=["doctor"])
+        problems += check("root is known", known, words=["doctor"])
+        problems += check("root is not needed", known)
+        problems += check("root is still known", known, words=["doctor"])
+        problems += difference("su", (device.root / "su.log").read_text().splitlines()[-2:], [f"{self.world.folder}/uprobectl --agent"] * 2)
+        self.world.run(device, "--clean", env=environment)
+        return problems + difference("after --clean", (home / "uprobectl").exists(), False)
 
     def passes_arguments(self, device):
         problems = []
@@ -470,6 +554,91 @@ class EndTests:
         problems += difference("errors", wrong.stderr.count("no function 'work_seven'"), 1)
         return problems
 
+    def parts_are_kept_here(self, one, other):
+        """With --unwind-on host a second run, of any device, does not transfer the parts of files again."""
+        home, counts = self.world.path / "cache-home", self.world.path / "bytes"
+        folder = home / "uprobectl"
+        client = self.world.path / "counting-adb"
+        client.write_text(COUNTING_CLIENT.format(python=sys.executable, counts=counts))
+        client.chmod(0o755)
+        environment = {**self.world.environment, "XDG_CACHE_HOME": str(home), "ADB": str(client)}
+        question = ["-d", "20s", "--stack", "--unwind-on", "host", self.workload, "work_six", "--", self.workload, "--calls", "5"]
+
+        def ask(device, *options, **more):
+            counts.write_text("")
+            started = time.monotonic()
+            done = self.world.run(device, "attach", *options, *question, env={**environment, **more})
+            print(f"# {options} {more}: {counts.read_text().split()} bytes, {time.monotonic() - started:.2f} s", flush=True)
+            frames = [[(frame["symbol"], frame["symbol_offset"], frame["build_id"]) for frame in record["stack"]]
+                      for record in records_of(done.stdout) if record["type"] == "event"]
+            if done.returncode or len(frames) != 5 or "work_six" not in str(frames):
+                raise RuntimeError(f"{options}: {done.returncode} {done.stderr} {frames}")
+            return sum(map(int, counts.read_text().split())), frames
+
+        without, frames = ask(one, "--json", "--no-cache")
+        problems = difference("UPROBECTL_NO_CACHE", ask(one, "--json", UPROBECTL_NO_CACHE="1")[1], frames)
+        problems += difference("a cache that was not wanted", home.exists(), False)
+        first, again = ask(one, "--json"), ask(other, "--json")
+        entries = sorted(folder.glob("parts-*"))
+        problems += difference("modes", {path.stat().st_mode & 0o777 for path in [folder, *entries]}, {0o700, 0o600})
+        kept = sum(path.stat().st_size for path in entries)
+        if not entries or first[0] < without * 0.9 or again[0] > first[0] - kept * 0.9:
+            problems.append(f"bytes: {without} without, {first[0]} first, {again[0]} again; {kept} kept in {len(entries)}")
+
+        def sums():
+            return [hashlib.sha256(path.read_bytes().partition(b"\n")[2]).hexdigest() == path.name.removeprefix("parts-")
+                    for path in entries]
+        for path in entries:
+            content = bytearray(path.read_bytes())
+            content[-1] ^= 1
+            path.write_bytes(content)
+        damaged = ask(one, "--json")
+        problems += difference("entries after damage", sums(), [True] * len(entries))
+        if damaged[0] < first[0] * 0.9:
+            problems.append(f"bytes with a damaged cache: {damaged[0]}, first {first[0]}")
+        problems += difference("frames", [first[1], again[1], damaged[1]], [frames] * 3)
+        self.world.run(one, "attach", "--save", "kept.run", *question, env=environment)
+        self.world.run(one, "attach", "--no-cache", "--save", "not-kept.run", *question, env=environment)
+        reports = [self.world.run(None, "report", "--json", file) for file in ("kept.run", "not-kept.run")]
+        for report in reports:
+            shown = [[frame["symbol"] for frame in record["stack"]] for record in records_of(report.stdout) if record["type"] == "event"]
+            problems += difference("saved runs", shown, [[name for name, _, _ in stack] for stack in frames])
+        self.world.run(one, "--clean", env=environment)
+        return problems + difference("after --clean", folder.exists(), False)
+
+    def plan_unwinds_here(self, device):
+        """--unwind-on host of a plan is that of the run."""
+        made = self.world.run(device, "attach", "--write-plan", "host.plan", "--stack", "--unwind-on", "host", self.workload, "work_six")
+        problems = difference(f"--write-plan ({made.stderr})", made.returncode, 0)
+        command = ["-d", "20s", "--", self.workload, "--calls", "5"]
+        done = self.world.run(device, "attach", "--json", "--plan", "host.plan", "--folded", "plan.folded", *command)
+        problems += difference(f"status ({done.stderr})", done.returncode, 0)
+        folded = self.world.path / "plan.folded"
+        if not folded.exists() or not folded.read_text().endswith(";main;make_calls;work_six 5\n"):
+            problems.append(f"folded: {folded.exists() and folded.read_text()}")
+        plan = (self.world.path / "host.plan").read_text()
+        unknown = self.world.run(device, "attach", "--json", "--plan", "-", *command, input=plan)
+        problems += difference("a plan of stdin", (unknown.returncode, unknown.stderr.splitlines()[-1]), (
+            2, "  hint: with --adb and a plan of stdin or of the device: repeat --unwind-on host"))
+        repeated = self.world.run(device, "attach", "--json", "--plan", "-", "--unwind-on", "host", *command, input=plan)
+        return problems + difference(f"with the option ({repeated.stderr})", repeated.returncode, 0)
+
+    def refusal_names_selinux(self):
+        """The kernel answers EPERM, as if a domain of SELinux did not have the permission."""
+        shell = self.world.path / "confined-shell"
+        shell.write_text(CONFINED_SHELL)
+        shell.chmod(0o755)
+        device = self.world.add_device(is_root=True, options=["--shell", shell])
+        problems = []
+        text = ("uprobectl: error: cannot load a BPF program: the kernel does not permit it\n"
+                "  hint: needs CAP_BPF and CAP_PERFMON (before Linux 5.8: CAP_SYS_ADMIN), or root\n")
+        hint = "  hint: SELinux is enforcing (getenforce) and may deny it: look for 'avc: denied' in: dmesg | grep avc\n"
+        for enforces, expected in [("1", text + hint), ("0", text)]:
+            (device.root / "enforce").write_text(enforces)
+            done = self.world.run(device, "attach", "-d", "5s", self.workload, "work_six", "--", self.workload)
+            problems += difference(f"enforce {enforces}", (done.returncode, done.stderr), (1, expected))
+        return problems
+
     def symbols_are_here(self, device):
         """Names of a stripped program are those of the file with its build id on the workstation."""
         run, shop, stripped = self.world.run, self.shop, self.shop.parent / "shop-stripped"
@@ -522,6 +691,8 @@ def test_runs(world, killed, fixtures, tap):
     questions = [
         ("a question has the same answer over adb and by hand", lambda: tests.equal_answers(aosp)),
         ("the program is installed once, and again if it has changed", lambda: tests.installs_once(aosp)),
+        ("a device that is known runs at once, and a program that was damaged or replaced is found out",
+         lambda: tests.starts_at_once(aosp)),
         ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
         ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
         ("a record of --verify is updated on the workstation", lambda: tests.updates_the_record(aosp, magisk)),
@@ -545,6 +716,9 @@ def test_runs(world, killed, fixtures, tap):
     results = [
         ("results land on the workstation", lambda: ends.results_land_here(root)),
         ("stacks are unwound on the workstation", lambda: ends.stacks_are_unwound_here(root, magisk)),
+        ("parts of files are kept on the workstation", lambda: ends.parts_are_kept_here(root, magisk)),
+        ("a plan says that stacks are unwound on the workstation", lambda: ends.plan_unwinds_here(root)),
+        ("a refusal of the kernel names SELinux if it is enforcing", ends.refusal_names_selinux),
         ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
     cuts = [

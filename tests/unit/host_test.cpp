@@ -3,6 +3,9 @@
 #include "host/device.hpp"
 #include "host/device_runs.hpp"
 #include "host/host_files.hpp"
+#include "host/kept_parts.hpp"
+#include "saved/fields.hpp"
+#include "saved/format.hpp"
 #include "util/made_inputs.hpp"
 
 #include <array>
@@ -14,6 +17,7 @@
 #include <fstream>
 #include <sstream>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
@@ -346,6 +350,37 @@ TEST_CASE("a device says what it is") {
   CHECK(unknown.program_sha256.empty());
 }
 
+TEST_CASE("a device is known only as it was written") {
+  const KnownDevice known{.machine = "aarch64",
+                          .device_stamp = "65 12 18000000 2026-11-26 12:00:00.250000000 +0100",
+                          .program_stamp = "1 2 3 4.000000005 6.000000007",
+                          .root_way = "su_user",
+                          .checked_at = 1795690000};
+  const std::string text = "machine=aarch64\n"
+                           "device=65 12 18000000 2026-11-26 12:00:00.250000000 +0100\n"
+                           "program=1 2 3 4.000000005 6.000000007\n"
+                           "root=su_user\n"
+                           "checked=1795690000\n";
+  CHECK(format_known(known) == text);
+  const auto read = parse_known(text);
+  REQUIRE(read);
+  CHECK(format_known(*read) == text);
+  CHECK_FALSE(parse_known(""));
+  CHECK_FALSE(parse_known(text.substr(text.find('\n') + 1)));
+  CHECK_FALSE(parse_known(text.substr(0, text.find("checked")) + "checked=17x\n"));
+}
+
+TEST_CASE("a stamp is useful if it has fractions of seconds and nothing that a shell reads") {
+  CHECK(is_useful_stamp("65 12 18 2026-11-26 12:00:00.250000000 +0100 2026-11-26 "
+                        "12:00:00.000000001 -0330"));
+  CHECK(is_useful_stamp("65 12 18 1.5 2.000000001"));
+  CHECK_FALSE(is_useful_stamp(""));
+  CHECK_FALSE(is_useful_stamp("65 12 18 2026-11-26 12:00:00 +0100"));
+  CHECK_FALSE(is_useful_stamp("65 12 18 12:00:00.250000000 +0100 12:00:00.000000000 +0100"));
+  CHECK_FALSE(is_useful_stamp("65 12 18 1.5 2.000000001 $(id)"));
+  CHECK_FALSE(is_useful_stamp("65 12 18 1.5 2.1\""));
+}
+
 TEST_CASE("a folder of the device has no characters that its shell would read") {
   CHECK(is_device_folder("/data/local/tmp"));
   CHECK(is_device_folder("/sd_card/a-b.c+d/9"));
@@ -365,4 +400,201 @@ TEST_CASE("the verdict of doctor is its record 'attach'") {
   // A record that would exhaust the parser's stack is skipped.
   const std::string deep = "{\"name\":" + std::string(1 << 20, '[') + "\n";
   CHECK(parse_verdict(deep + "{\"name\":\"attach\",\"ok\":true,\"reason\":\"x\"}")->ok);
+}
+
+namespace {
+
+// `printf abc | sha256sum`, and of other texts.
+const std::string sum_of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+const std::string sum_of_abcd = "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589";
+
+struct CacheFolder {
+  std::filesystem::path base;
+  CacheFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "cache-test-XXXXXX";
+    base = ::mkdtemp(name.data());
+  }
+  ~CacheFolder() { std::filesystem::remove_all(base); }
+  std::filesystem::path path() const { return base / "uprobectl"; }
+  Cache open(std::uint64_t max_bytes = 1 << 20) const { return {path().string(), max_bytes}; }
+};
+
+void set_file_time(const std::filesystem::path& path, std::time_t seconds) {
+  const timespec times[] = {{seconds, 0}, {seconds, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+}
+
+mode_t mode_bits(const std::filesystem::path& path) {
+  struct stat status{};
+  REQUIRE(::stat(path.c_str(), &status) == 0);
+  return status.st_mode & 07777;
+}
+
+std::string saved_chunk(saved::ChunkKind kind, const std::string& content) {
+  std::string out;
+  for (const std::size_t value : {static_cast<std::size_t>(kind), content.size()})
+    for (unsigned shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift);
+  return out + content;
+}
+
+std::string fields_of(const auto&... values) {
+  std::string out;
+  saved::FieldWriter writer(out);
+  writer(values...);
+  return out;
+}
+
+std::string file_parts(std::uint64_t offset, const std::string& bytes) {
+  return saved_chunk(saved::ChunkKind::file_parts, fields_of(7U, 9000U, false, 1U, offset, bytes));
+}
+
+std::string passed(PartTransfer& parts, std::string_view bytes, std::size_t step) {
+  std::string out;
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(step, bytes.size())))
+    REQUIRE(parts.add(bytes.substr(0, step), out));
+  parts.finish(out);
+  return out;
+}
+
+const std::string run_head = "uprobrun\3\0\0\0"s;
+// Two parts of an image at 0x1000: "abc" at 0x10 and "de" at 0x20. The sum is that of
+// printf '\20\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0abc\40\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0de' | sha256sum
+const std::string sum_of_parts = "849b43fd75b118be056bfe6f910bbdb0de48211878032f316b0a4de1db0e4359";
+const std::string both_parts = file_parts(0x1010, "abc") + file_parts(0x1020, "de");
+
+std::string announced_parts(bool is_kept) {
+  return saved_chunk(saved::ChunkKind::kept_parts,
+                     fields_of(7U, 9000U, 0x1000U, 5U, sum_of_parts, is_kept));
+}
+
+} // namespace
+
+TEST_CASE("an entry of the cache is private, and read as it was written") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  CHECK_FALSE(cache.read("a"));
+  cache.write("a", {"abc", sum_of_abc});
+  const auto entry = cache.read("a");
+  REQUIRE(entry);
+  CHECK(entry->content == "abc");
+  CHECK(entry->sha256 == sum_of_abc);
+  CHECK(mode_bits(folder.path()) == 0700);
+  CHECK(mode_bits(folder.path() / "a") == 0600);
+  CHECK(read_file(folder.path() / "a") == "uprobectl cache 1 " + sum_of_abc + "\nabc");
+}
+
+TEST_CASE("an entry of the cache that is damaged or cut off is not believed, and removed") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  const std::string whole = "uprobectl cache 1 " + sum_of_abc + "\nabc";
+  for (const std::string& damaged :
+       {whole.substr(0, whole.size() - 1), whole + "d", whole.substr(0, 40), ""s,
+        "uprobectl cache 2 " + sum_of_abc + "\nabc",
+        "uprobectl cache 1 " + sum_of_abcd + "\nabc"}) {
+    cache.write("a", {"abc", sum_of_abc});
+    REQUIRE(cache.read("a"));
+    std::ofstream(folder.path() / "a", std::ios::binary | std::ios::trunc) << damaged;
+    CHECK_FALSE(cache.read("a"));
+    CHECK_FALSE(cache.has("a"));
+  }
+}
+
+TEST_CASE("a folder that others may write, or a link, is no cache") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  cache.write("a", {"abc", sum_of_abc});
+  REQUIRE(cache.read("a"));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0777));
+  CHECK_FALSE(cache.read("a"));
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0700));
+  REQUIRE(cache.read("a"));
+  std::filesystem::rename(folder.path(), folder.base / "moved");
+  std::filesystem::create_directory_symlink(folder.base / "moved", folder.path());
+  CHECK_FALSE(cache.read("a"));
+  cache.clear();
+  CHECK(std::filesystem::exists(folder.base / "moved" / "a"));
+}
+
+TEST_CASE("the cache removes what was not used for the longest time") {
+  const CacheFolder folder;
+  constexpr std::uint64_t two = 2 * (83 + 3); // bytes: a head and the content
+  const Cache cache = folder.open(two);
+  cache.write("a", {"abc", sum_of_abc});
+  cache.write("b", {"abc", sum_of_abc});
+  std::ofstream(folder.path() / "unfinished.1.1") << "left by a crash";
+  set_file_time(folder.path() / "a", 1000);
+  set_file_time(folder.path() / "b", 2000);
+  set_file_time(folder.path() / "unfinished.1.1", 3000);
+  REQUIRE(cache.read("a")); // so b is the older one
+  cache.write("c", {"abc", sum_of_abc});
+  CHECK(cache.has("a"));
+  CHECK_FALSE(cache.has("b"));
+  CHECK(cache.has("c"));
+  CHECK_FALSE(cache.has("unfinished.1.1"));
+  cache.write("d", {std::string(two, 'd'), sum_of_abc});
+  CHECK_FALSE(cache.has("d"));
+  cache.clear();
+  CHECK_FALSE(std::filesystem::exists(folder.path()));
+}
+
+TEST_CASE("parts of a device's file that arrive are kept, and given to later runs") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  const std::string other = saved_chunk(saved::ChunkKind::flush_rows, "");
+  const std::string expected = run_head + other + both_parts + other;
+  for (const std::size_t step : {std::size_t{1}, std::size_t{1000}}) {
+    CAPTURE(step);
+    cache.clear();
+    {
+      PartTransfer parts(cache);
+      CHECK(parts.find(sum_of_parts).errnum == ENOENT);
+      CHECK(passed(parts, run_head + other + announced_parts(false) + both_parts + other, step) ==
+            expected);
+    }
+    PartTransfer parts(cache);
+    CHECK(parts.find(sum_of_parts).errnum == 0);
+    CHECK(passed(parts, run_head + other + announced_parts(true) + other, step) == expected);
+  }
+}
+
+TEST_CASE("parts with other bytes than announced are passed on, but not kept") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  for (const std::string& wrong :
+       {file_parts(0x1010, "abX") + file_parts(0x1020, "de"),
+        file_parts(0x1018, "abc") + file_parts(0x1020, "de"), file_parts(0x1010, "abcdef"),
+        file_parts(0x10, "abc") + file_parts(0x1020, "de")}) {
+    {
+      PartTransfer parts(cache);
+      CHECK(passed(parts, run_head + announced_parts(false) + wrong, 1000) == run_head + wrong);
+    }
+    PartTransfer parts(cache);
+    CHECK(parts.find(sum_of_parts).errnum == ENOENT);
+  }
+}
+
+TEST_CASE("a run may only leave out parts that it has asked for") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  {
+    PartTransfer parts(cache);
+    passed(parts, run_head + announced_parts(false) + both_parts, 1000);
+  }
+  std::string out;
+  PartTransfer parts(cache);
+  CHECK(parts.find("../parts").errnum == EINVAL);
+  const auto added = parts.add(run_head + announced_parts(true), out);
+  REQUIRE_FALSE(added);
+  CHECK(added.error().message == "the run refers to unknown parts of a file");
+}
+
+TEST_CASE("what is not a saved run, or is cut off, is passed on as it is") {
+  const CacheFolder folder;
+  const Cache cache = folder.open();
+  for (const std::string& text :
+       {"a text that is long enough"s, "uprob"s, run_head + "\1\0\0\0\377\377\377\377 too large"s,
+        run_head + both_parts.substr(0, both_parts.size() - 1)}) {
+    PartTransfer parts(cache);
+    CHECK(passed(parts, text, 3) == text);
+  }
 }

@@ -124,6 +124,7 @@ namespace {
 class SavingSink final : public RawStackSink {
 public:
   explicit SavingSink(saved::RunWriter& writer) : writer_(writer) {}
+  using RawStackSink::write;
   void write(const ProcessMappings& mappings) override { writer_.write(mappings); }
   void write(const FileParts& parts) override { writer_.write(parts); }
   void warn(const std::string& text) override { FAIL(text); }
