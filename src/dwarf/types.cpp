@@ -386,10 +386,13 @@ std::optional<std::string_view> unnamed_scope(std::uint16_t tag) {
 bool is_scope(std::uint16_t tag) { return unnamed_scope(tag).has_value(); }
 
 std::string TypeTable::qualified_name(const Die& die) {
+  // The definition in a type unit of g++ is outside of its namespace; its declaration is inside.
+  const Die declaration = context_.referenced(die, DW_AT_specification);
+  const Die& named = declaration ? declaration : die;
   std::string full;
   int scopes = 0;
-  for (Die scope = die; scope && scopes < max_type_depth; scope = scope.getParent(), ++scopes) {
-    if (scope != die && !is_scope(tag_of(scope))) break;
+  for (Die scope = named; scope && scopes < max_type_depth; scope = scope.getParent(), ++scopes) {
+    if (scope != named && !is_scope(tag_of(scope))) break;
     add_scope(scope, full);
   }
   return full;

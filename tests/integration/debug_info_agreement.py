@@ -7,11 +7,20 @@ parameter; where gdb says that it was optimized out, uprobectl must say so, too.
 parameters behind the prologue of the same call. Results are compared at the return with what gdb's
 `finish` shows. With --arm64 the programs are those of cross compilers, and gdb-multiarch stops them in
 QEMU's user emulation.
-Usage: debug_info_agreement.py UPROBECTL SOURCE-FOLDER [--full] [--arm64 [RUST-LIBRARY]]"""
 
+With --captured the values that `attach` captures are compared with gdb's, too: on this machine, for which
+the test must be root, or in a guest with the Linux of --guest, where all programs run after one boot.
+Usage: debug_info_agreement.py UPROBECTL SOURCE-FOLDER [--full] [--arm64 RUST-LIBRARY]
+                               [--captured [--fixtures DIR | --guest SERIES --bin UPROBECTL-THERE --cache DIR]]"""
+
+import argparse
+import base64
+import gzip
+import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,8 +29,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "guest"), str(HERE.parent.parent / "tools")]
+import run_native_suite  # noqa: E402
 import tap  # noqa: E402
+from guest_runner import GuestError  # noqa: E402
+from guest_runner.boot import GuestRun, run_guest  # noqa: E402
+from guest_runner.packages import fetch_busybox, fetch_kernel  # noqa: E402
 
 # Debian's, whose standard library is known, rather than another one in PATH.
 RUSTC = "/usr/bin/rustc" if os.path.exists("/usr/bin/rustc") else "rustc"
@@ -39,8 +53,11 @@ FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "
          for version in (4, 5)
          # gdb 13 does not read what g++ 12 writes there.
          if (compiler, version) != ("g++", 5) or "split" not in types]
-
-FULL += [("clones", "gcc", "-O2" + split, version) for split in ("", " -gsplit-dwarf") for version in (4, 5)]
+# Of the classes of libraries, too, the names are in declarations apart from the definitions.
+FULL += [("shop", "g++", "-O1 -fdebug-types-section", 5)]
+FULL += [("clones", compiler, level, version) for compiler in ("gcc", "clang-19")
+         for level in ("-O0", "-O1", "-Og", "-O2") for version in (4, 5)]
+FULL += [("clones", "gcc", "-O2 -gsplit-dwarf", version) for version in (4, 5)]
 FULL += [("values", "rustc", level, 4) for level in ("-O0", "-O1", "-O2", "-Os")]
 FULL += [("main", "go", "", 4)]
 # Each compiler once; the native plan has what else differs.
@@ -95,185 +112,6 @@ class Arm64(Machine):
             time.sleep(0.01)
         return [f"target remote {socket}", "continue"], emulator
 
-# Runs in gdb. For each function: stops at the first instruction, reads what uprobectl says, then at -O0
-# behind the prologue, and compares with the bytes of gdb's value.
-GDB_SCRIPT = r'''
-import gdb
-import json
-import re
-import struct
-
-plan = json.load(open(PLAN))
-rows = []
-gdb.execute("set pagination off")
-gdb.execute("set print thread-events off")
-gdb.execute("set language " + plan["language"])
-gdb.execute("handle SIGURG nostop noprint pass")  # Go's runtime interrupts its threads
-
-def register(name):
-    return int(gdb.parse_and_eval("(unsigned long)$" + name))
-
-def memory(address, size):
-    return bytes(gdb.selected_inferior().read_memory(address, size))
-
-def number(text):
-    """The value of NAME+N, [EXPRESSION]+N or a constant, each with >>BITS and &MASK behind it."""
-    bits = re.fullmatch(r"(.*?)(?:>>(\d+))?(?:&(0x[0-9a-f]+))?", text)
-    if bits[2] or bits[3]:
-        return number(bits[1]) >> int(bits[2] or 0) & int(bits[3] or "0xffffffffffffffff", 16)
-    match = re.fullmatch(r"\[(.*)\]([+-]\d+)?", text)
-    if match:
-        word = int.from_bytes(memory(number(match[1]), 8), "little")
-        return (word + int(match[2] or 0)) & (1 << 64) - 1
-    match = re.fullmatch(r"(-?\d+)|([a-z]\w*)([+-]\d+)?", text)
-    if match[1]:
-        return int(match[1]) & (1 << 64) - 1
-    return (register(match[2]) + int(match[3] or 0)) & (1 << 64) - 1
-
-def read(location, size):
-    """The bytes at a location of list-args; None for the parts that it cannot read."""
-    content = []
-    for piece in location.split(", "):
-        text, _, length = piece.rpartition(":") if re.search(r":\d+$", piece) else (piece, "", "")
-        length = int(length) if length else size
-        if re.fullmatch(r"\[.*\]", text):
-            content += list(memory(number(text[1:-1]), length))
-        elif re.fullmatch(r"(-?\d+|[a-z]\w*([+-]\d+)?|\[.*\][+-]\d+)(>>\d+)?(&\w+)?", text):
-            content += list(number(text).to_bytes(8, "little")[:length])
-        else:
-            content += [None] * length
-    return content[:size]
-
-def shown(name):
-    """The bytes of gdb's value; None if it was optimized out."""
-    value = frame().read_var(name)
-    if is_reference(value.type):
-        value = value.referenced_value().address
-    if value.is_optimized_out:
-        return None
-    used = used_bytes(value.type)
-    return [byte if used[i] else None for i, byte in enumerate(content_of(value))]
-
-def used_bytes(kind):
-    """For each byte of the type whether it is not padding."""
-    kind = kind.strip_typedefs()
-    if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
-        return [True] * kind.sizeof
-    used = [False] * kind.sizeof
-    for field in kind.fields():
-        if getattr(field, "bitpos", None) is None:
-            continue
-        at = field.bitpos // 8
-        inside = [True] * ((field.bitpos % 8 + field.bitsize + 7) // 8) if field.bitsize else used_bytes(field.type)
-        for i, byte in enumerate(inside):
-            used[at + i] = used[at + i] or byte
-    return used
-
-def frame():
-    """The frame of the function itself, also where it begins with an inlined one."""
-    found = gdb.newest_frame()
-    while found.type() == gdb.INLINE_FRAME:
-        found = found.older()
-    found.select()
-    return found
-
-def result_row(function, frame_of_function, result_memory):
-    """Runs to the return of the function. `result_memory`: x8 at the function's first instruction, which
-    no register has at the return."""
-    finish = gdb.FinishBreakpoint(frame_of_function, internal=True)
-    gdb.execute("continue")
-    problem, expected = "", None
-    result = function["result"]
-    in_memory = plan["arm64"] and result["problem"] == "returned through memory"
-    ours = [] if result["location"] or in_memory else None
-    try:
-        value = finish.return_value
-        if value is None:
-            problem = "gdb does not know the convention"
-        else:
-            used = used_bytes(value.type)
-            expected = [byte if used[i] else None for i, byte in enumerate(content_of(value))]
-            if in_memory:
-                ours = list(memory(result_memory, int(value.type.sizeof)))
-            elif result["location"]:
-                ours = read(result["location"], int(value.type.sizeof))
-            if in_memory and register("x8") != result_memory:
-                raise gdb.error("gdb 13 takes what x8 is at the return for the address")
-            if plan["arm64"] and function["name"].endswith("return_deleted_copy"):
-                # gdb 13 expects it in memory; objdump of g++ 12's and clang 19's code has it in x0.
-                expected = list((17).to_bytes(8, "little"))
-    except (gdb.error, OverflowError) as error:
-        expected, problem = None, str(error)
-    return {"function": function["name"], "parameter": "=",
-            "location": "x8 at entry" if in_memory else result["location"], "why": result["problem"], "ours": ours, "gdb": expected, "problem": problem}
-
-def is_reference(kind):
-    return kind.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF)
-
-def content_of(value):
-    kind = value.type.strip_typedefs()
-    if value.address is not None:
-        return memory(int(value.address), kind.sizeof)
-    if kind.code == gdb.TYPE_CODE_FLT:
-        if kind.sizeof > 8:
-            raise gdb.error("a long double in registers")
-        return struct.pack("<f" if kind.sizeof == 4 else "<d", float(value))
-    if kind.code == gdb.TYPE_CODE_ARRAY:
-        first, last = kind.range()
-        return b"".join(content_of(value[i]) for i in range(first, last + 1))
-    if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
-        mask = (1 << 8 * kind.sizeof) - 1
-        word = gdb.lookup_type("unsigned long" if kind.sizeof <= 8 else "unsigned __int128")
-        return (int(value.cast(word)) & mask).to_bytes(kind.sizeof, "little")
-    value.fetch_lazy()  # gdb 13 fails with an internal error for members of a lazy value
-    content = bytearray(kind.sizeof)
-    for field in kind.fields():
-        if getattr(field, "bitpos", None) is None:  # static, or a virtual base
-            continue
-        if field.bitsize:
-            raise gdb.error("a bit-field in a register")
-        at = field.bitpos // 8
-        content[at:at + field.type.sizeof] = content_of(value[field])
-    return bytes(content)
-
-for function in plan["functions"]:
-    gdb.Breakpoint("*" + function["address"], temporary=True)
-for command in plan["start"]:
-    gdb.execute(command)
-for _ in plan["functions"]:
-    pc = register("pc")
-    function = next(f for f in plan["functions"] if int(f["address"], 16) == pc)
-    ours = []
-    result_memory = register("x8") if plan["arm64"] else 0
-    for parameter in function["parameters"]:
-        kind = frame().read_var(parameter["name"]).type if parameter["name"] else None
-        size = 8 if kind is None or is_reference(kind) else int(kind.sizeof)
-        try:
-            ours.append(read(parameter["location"], size) if parameter["location"] else None)
-        except gdb.MemoryError:
-            ours.append([])
-    if plan["prologue"]:
-        gdb.Breakpoint(function["symbol"], temporary=True)
-        gdb.execute("continue")
-    for parameter, bytes_read in zip(function["parameters"], ours):
-        if not parameter["name"]:
-            continue
-        try:
-            expected = shown(parameter["name"])
-            problem = ""
-        except (gdb.error, OverflowError) as error:
-            expected, problem = None, str(error)
-        rows.append({"function": function["name"], "parameter": parameter["name"],
-                     "location": parameter["location"], "why": parameter["problem"],
-                     "ours": bytes_read, "gdb": expected, "problem": problem})
-    if function["result"] is not None:
-        rows.append(result_row(function, frame(), result_memory))
-    if function is not plan["functions"][-1]:
-        gdb.execute("continue")
-json.dump(rows, open(ROWS, "w"))
-'''
-
-
 def compile_program(machine, folder, name, compiler, options, version, sources):
     """In the folder, which split units have to lie in."""
     program = folder / f"{name}-{compiler}{options.replace(' ', '')}-{version}"
@@ -285,7 +123,7 @@ def compile_program(machine, folder, name, compiler, options, version, sources):
         subprocess.run(["go", "build", "-trimpath", "-o", program, sources / "values.go"], check=True, cwd=folder,
                        env={**os.environ, **machine.go, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(folder / "go-cache")})
         return program
-    source, standard = (f"{name}.c", "-std=gnu17") if compiler == "gcc" else (f"{name}.cpp", "-std=c++20")
+    source, standard = (f"{name}.c", "-std=gnu17") if compiler in ("gcc", "clang-19") else (f"{name}.cpp", "-std=c++20")
     subprocess.run([*machine.cxx(compiler), standard, "-w", "-Wno-psabi", *options.split(), "-g", f"-gdwarf-{version}", "-fno-pie",
                     "-no-pie", "-o", program, sources / source], check=True, cwd=folder)
     return program
@@ -296,7 +134,7 @@ def describe(uprobectl, name, program):
                            text=True).stdout.split("\n")
     symbols = [line.split()[2] for line in names
                if re.search(rf" [TtW] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]
-               or name == "clones" and re.search(r" t (joined|split)\.", line)
+               or name == "clones" and re.search(r" t (joined|split)(\.|$)", line)
                or name == "main" and re.search(r" [Tt] main\.[a-z]+$", line)]
     # In the order in which main calls them, which is that of the source.
     result = subprocess.run([uprobectl, "list-args", "--json", program, *symbols], capture_output=True,
@@ -312,33 +150,112 @@ def last_name(function):
     return re.split(r"::|\.", name)[-1]
 
 
-def compare(machine, uprobectl, name, program, options, folder):
-    functions = describe(uprobectl, name, program)
+def functions_of(uprobectl, name, program):
     called = CALLED[name]
-    functions = [f for f in functions if last_name(f) in called]
+    functions = [f for f in describe(uprobectl, name, program) if last_name(f) in called]
     functions.sort(key=lambda f: called.index(last_name(f)))
     for function in functions:  # gdb does not tell the parameters of a pack apart
         names = [parameter["name"] for parameter in function["parameters"]]
         function["parameters"] = [parameter for parameter in function["parameters"] if names.count(parameter["name"]) == 1]
-    plan, rows, script = folder / "plan.json", folder / "rows.json", folder / "script.py"
+    return functions
+
+
+def compare(machine, name, program, options, folder, functions, events):
+    plan, rows = folder / "plan.json", folder / "rows.json"
     rows.unlink(missing_ok=True)
     start, emulator = machine.debug(program, folder)
     plan.write_text(json.dumps({
         "start": start, "arm64": machine.name == "arm64", "prologue": "-O0" in options,
-        "language": LANGUAGES.get(name, "auto"), "functions": [
+        "language": "c" if name in LANGUAGES else "auto", "program_language": LANGUAGES.get(name), "functions": [
         {"name": f["function"], "symbol": f["symbol"], "address": f["address"], "parameters": f["parameters"],
-         "result": None if f["function"].endswith(GDB_FAILS) else f["result"]}
+         "result": None if f["function"].endswith(GDB_FAILS) else f["result"],
+         "captured": None if events is None else captured_values(f, events)}
         for f in functions]}))
-    script.write_text(f"PLAN, ROWS = {str(plan)!r}, {str(rows)!r}\n" + GDB_SCRIPT)
+    setup = f"import sys; sys.path.insert(0, {str(HERE)!r}); PLAN, ROWS = {str(plan)!r}, {str(rows)!r}"
     try:
-        run = subprocess.run([*machine.gdb, "-batch", "-nx", "-x", script, program], capture_output=True, text=True,
+        run = subprocess.run([*machine.gdb, "-batch", "-nx", "-ex", f"python {setup}",
+                              "-x", HERE / "debug_info_in_gdb.py", program], capture_output=True, text=True,
                              timeout=120, check=False)
     finally:
         if emulator is not None:
             emulator.kill()
             emulator.wait()
     assert rows.exists(), run.stdout + run.stderr
-    return functions, json.loads(rows.read_text())
+    return json.loads(rows.read_text())
+
+
+def captured_values(function, events):
+    """What the first event of the function has, by the names of parameters; the result's is '='."""
+    event = next((e for e in events if e["symbol"] == function["symbol"]), None)
+    if event is None:
+        return {}
+    values = {argument["name"]: argument for argument in event["arguments"]}
+    values["="] = {"value": event["return_value"], "error": event.get("return_error")}
+    if event["left_by"] == "tail_call":
+        values["="] = {"value": None, "error": "left by a tail call"}
+    return values
+
+
+class Here:
+    """Runs `attach` on this machine."""
+
+    def __init__(self, uprobectl):
+        self.uprobectl = uprobectl
+
+    def capture(self, programs, _):
+        """For each (program, functions) the events of one run of it, or what went wrong."""
+        for program, functions in programs:
+            run = subprocess.run(attach_command(self.uprobectl, program, functions), capture_output=True, text=True,
+                                 timeout=90, check=False)
+            yield events_of(run.stdout) if run.returncode == 0 else run.stderr
+
+
+class Guest:
+    """Runs `attach` in an arm64 guest."""
+    SCRIPT = """mkdir -p {folder} && mount -o bind /programs {folder} || exit
+for number in {numbers}; do
+  sh /runs/$number >/tmp/out 2>/tmp/err
+  echo "run $number $? $(gzip -c /tmp/out | base64 -w 0) $(gzip -c /tmp/err | base64 -w 0)"
+done
+"""
+
+    def __init__(self, options):
+        self.program = options.bin
+        self.kernel = fetch_kernel("arm64", options.guest, options.cache)
+        self.busybox = fetch_busybox("arm64", options.cache)
+
+    def capture(self, programs, folder):
+        runs = folder / "runs"
+        runs.mkdir()
+        for number, (program, functions) in enumerate(programs):
+            command = attach_command("/usr/bin/uprobectl", program, functions)
+            (runs / str(number)).write_text(f"cd {folder} && exec {shlex.join(map(str, command))}\n")
+        (runs / "all").write_text(self.SCRIPT.format(folder=folder, numbers=" ".join(map(str, range(len(programs))))))
+        # Split units lie beside the programs.
+        files = [(path, f"/programs/{path.name}") for path in folder.iterdir()
+                 if path.suffix == ".dwo" or path in [program for program, _ in programs]]
+        output = io.BytesIO()
+        run_guest(GuestRun(arch="arm64", kernel=self.kernel, busybox=self.busybox, command=["sh", "/runs/all"],
+                           files=[(self.program, "/usr/bin/uprobectl"), *files,
+                                  *((path, f"/runs/{path.name}") for path in runs.iterdir())],
+                           timeout=120 + 30 * len(programs), memory=1024), output)
+        found = {}
+        for line in output.getvalue().decode(errors="replace").splitlines():
+            if match := re.fullmatch(r"run (\d+) (\d+) (\S+) (\S+)", line):
+                out, err = (gzip.decompress(base64.b64decode(text)).decode() for text in match.group(3, 4))
+                found[int(match[1])] = events_of(out) if match[2] == "0" else err
+        return [found.get(number, "it has not run") for number in range(len(programs))]
+
+
+def attach_command(uprobectl, program, functions):
+    # With the most that can be shown: more is compared.
+    return [uprobectl, "attach", "--json", "--latency", "--args-depth", "5", "-d", "60", program,
+            *(function["symbol"] for function in functions), "--", program]
+
+
+def events_of(output):
+    records = [json.loads(line) for line in output.splitlines()]
+    return [record for record in records if record["type"] == "event"]
 
 
 # gdb 13 fails with an internal error when these return (amd64_return_value).
@@ -365,10 +282,10 @@ CALLED = {
                "shout"],
     "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
 }
-# The language whose expressions gdb evaluates, other than the program's.
-LANGUAGES = {"values": "c", "main": "c"}
+# Of these programs gdb evaluates expressions of C.
+LANGUAGES = {"values": "rust", "main": "go"}
 # The fewest parameters and results that must be compared.
-FEWEST = {"shop": (40, 10), "passing": (40, 10), "clones": (4, 0), "values": (12, 3), "main": (10, 0)}
+FEWEST = {("clones", "clang-19"): (1, 0), "shop": (40, 10), "passing": (40, 10), "clones": (4, 0), "values": (12, 3), "main": (10, 0)}
 
 
 # Where AAPCS64 puts the parameters of some functions of passing.cpp: the code of g++ 12 and clang 19
@@ -397,6 +314,19 @@ def check_arm64(report, uprobectl, folder, sources):
                          if found.get(name) != expected])
 
 
+def judge_captured(row):
+    """The same of a value that attach has captured. A value that `list-args` locates must have been read,
+    unless its type is not supported."""
+    verdict, detail = row["captured"]["verdict"], row["captured"]["detail"]
+    located = judge(row)
+    if (row["function"], row["parameter"]) == LATE_LIST and located == "optimized out":
+        return located if detail.startswith("null (optimized out)") else "wrong"
+    complete = located == "equal" and all(a is not None for a, b in zip(row["ours"], row["gdb"]) if b is not None)
+    if verdict in ("not readable", "optimized out") and complete and not detail.endswith("its type is not supported"):
+        return "wrong"
+    return verdict
+
+
 def judge(row):
     """equal, optimized out, not readable (said so), or wrong."""
     ours, gdb = row["ours"], row["gdb"]
@@ -406,6 +336,9 @@ def judge(row):
         if gdb is None and row["why"] == "only known to the caller":
             return "optimized out"
         if "convention is not known" in row["why"] or row["why"] == "the compiler has changed the function":
+            return "no convention"
+        # Of a function whose convention clang has changed, which need not have a frame.
+        if "only after the function's first instructions" in row["why"] and row["function"] == "joined":
             return "no convention"
         return "not readable" if "not readable" in row["why"] else "wrong"
     if gdb is None:
@@ -423,37 +356,93 @@ def judge(row):
 
 
 def main():
-    uprobectl, sources = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("uprobectl", type=Path)
+    parser.add_argument("sources", type=Path)
+    parser.add_argument("--full", action="store_true", help="all configurations")
+    parser.add_argument("--arm64", metavar="RUST-LIBRARY")
+    parser.add_argument("--captured", action="store_true", help="also what attach captures")
+    parser.add_argument("--fixtures", type=Path, help="of the program that is tried first on this machine")
+    parser.add_argument("--guest", metavar="SERIES", help="Linux of the guest that attach runs in")
+    parser.add_argument("--bin", type=Path, help="the program for the guest")
+    parser.add_argument("--cache", type=Path)
+    options = parser.parse_args()
+    uprobectl, sources = options.uprobectl.resolve(), options.sources.resolve()
     machine, quick = Machine(), QUICK
-    if "--arm64" in sys.argv:
-        machine, quick = Arm64(sys.argv[sys.argv.index("--arm64") + 1:][0]), QUICK_ARM64
-    plan = FULL if "--full" in sys.argv else quick
+    if options.arm64 is not None:
+        machine, quick = Arm64(options.arm64), QUICK_ARM64
     report = tap.Tap()
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         if machine.name != "arm64":
             check_arm64(report, uprobectl, folder, sources)
-        for name, compiler, options, version in plan:
-            title = f"{machine.name}, {name}: {compiler} {options}, DWARF {version}"
+        programs = []
+        for name, compiler, flags, version in FULL if options.full else quick:
+            title = f"{machine.name}, {name}: {compiler} {flags}, DWARF {version}"
             if missing := [tool for tool in machine.needed(compiler) if not shutil.which(tool)]:
                 report.skip(title, f"{missing[0]} is not installed")
                 continue
             if compiler == "rustc" and machine.name == "arm64" and not machine.rust_library:
                 report.skip(title, "no Rust library for arm64")
                 continue
-            program = compile_program(machine, folder, name, compiler, options, version, sources)
-            functions, rows = compare(machine, uprobectl, name, program, options, folder)
-            problems = [f"only {len(functions)} functions"] if len(functions) != len(CALLED[name]) else []
-            parameters, results = (Counter(judge(row) for row in rows if (row["parameter"] == "=") == is_result)
-                                   for is_result in (False, True))
-            problems += [f"{row['function']} {row['parameter']}: {row['location'] or row['why']} -> "
-                         f"{row['ours']}, gdb: {row['gdb']} {row['problem']}"
-                         for row in rows if judge(row) == "wrong"]
-            if parameters["equal"] < FEWEST[name][0] or results["equal"] < FEWEST[name][1]:
-                problems.append("too few were compared")
-            report.check(f"{title}: parameters {dict(sorted(parameters.items()))}, "
-                         f"results {dict(sorted(results.items()))}", problems)
+            program = compile_program(machine, folder, name, compiler, flags, version, sources)
+            programs.append((title, name, compiler, flags, program, functions_of(uprobectl, name, program)))
+        captured = [None] * len(programs)
+        if options.captured:
+            captured = capture(report, options, [(program, functions) for *_, program, functions in programs], folder)
+        for (title, name, compiler, flags, program, functions), events in zip(programs, captured):
+            failed = isinstance(events, str)
+            fewest = FEWEST.get((name, compiler), FEWEST[name])
+            rows = compare(machine, name, program, flags, folder, functions, None if failed else events)
+            check(report, title, functions, rows, judge, len(CALLED[name]), fewest)
+            if failed:
+                report.fail(f"{title}, captured", events)
+            elif events is not None:
+                check(report, f"{title}, captured", functions, rows, judge_captured, len(CALLED[name]), fewest)
     report.done()
+
+
+def capture(report, options, programs, folder):
+    """For each program the events of its run, or what went wrong; None if nothing can be run."""
+    nothing = [None] * len(programs)
+    if options.guest:
+        try:
+            place = Guest(options)
+        except GuestError as error:
+            report.skip("captured values", f"no Linux {options.guest} for arm64: {error}".splitlines()[0])
+            return nothing
+    elif reason := why_not_here(options):
+        report.skip("captured values", reason)
+        return nothing
+    else:
+        place = Here(options.uprobectl.resolve())
+    try:
+        return list(place.capture(programs, folder))
+    except GuestError as error:
+        report.fail("captured values", error)
+        return nothing
+
+
+def why_not_here(options):
+    if os.geteuid() != 0:
+        return "only root attaches"
+    trial = argparse.Namespace(bin=options.uprobectl.resolve(), fixtures=options.fixtures.resolve())
+    reason = run_native_suite.why_unusable(trial)
+    return reason and f"machine uprobes unusable: {reason}"
+
+
+def check(report, title, functions, rows, judge_row, called, fewest):
+    problems = [f"only {len(functions)} functions"] if len(functions) != called else []
+    parameters, results = (Counter(judge_row(row) for row in rows if (row["parameter"] == "=") == is_result)
+                           for is_result in (False, True))
+    for row in rows:
+        if judge_row(row) == "wrong":
+            why = f"{row['ours']}, gdb: {row['gdb']} {row['problem']}" if judge_row is judge else row["captured"]["detail"]
+            problems.append(f"{row['function']} {row['parameter']}: {row['location'] or row['why']} -> {why}")
+    if parameters["equal"] < fewest[0] or results["equal"] < fewest[1]:
+        problems.append("too few were compared")
+    report.check(f"{title}: parameters {dict(sorted(parameters.items()))}, "
+                 f"results {dict(sorted(results.items()))}", problems)
 
 
 main()

@@ -174,6 +174,29 @@ TEST_CASE("A type in a type unit is found by its signature") {
   }
 }
 
+// g++ -fdebug-types-section writes this for `struct shop::Point`.
+TEST_CASE("A definition outside of its namespace has the name of its declaration in it") {
+  enum : std::uint8_t { namespace_code = first_free, declaration_code, definition_code };
+  TypedUnit typed;
+  typed.abbrev
+      .abbreviation(namespace_code, DW_TAG_namespace, {{DW_AT_name, DW_FORM_string}},
+                    DW_CHILDREN_yes)
+      .abbreviation(declaration_code, DW_TAG_structure_type,
+                    {{DW_AT_name, DW_FORM_string}, {DW_AT_declaration, DW_FORM_flag_present}})
+      .abbreviation(definition_code, DW_TAG_structure_type,
+                    {{DW_AT_name, DW_FORM_string},
+                     {DW_AT_byte_size, DW_FORM_data1},
+                     {DW_AT_specification, DW_FORM_ref4}});
+  typed.entries.leb(namespace_code).text("shop");
+  const std::uint64_t declaration = typed.here();
+  typed.entries.leb(declaration_code).text("Point").leb(0);
+  const std::uint64_t definition = typed.here();
+  typed.entries.leb(definition_code).text("Point").number(1, 8).number(4, declaration);
+  Parsed parsed = with_parameter(typed, definition);
+  CHECK(parsed.parameter().name() == "shop::Point");
+  CHECK(parsed.parameter().size() == 8);
+}
+
 TEST_CASE("A signature that no type unit has, or that cannot be looked up, is an unknown type") {
   for (const std::uint64_t wanted : {std::uint64_t{1}, ~std::uint64_t{0}, ~std::uint64_t{1}})
     for (const std::uint64_t signature : {std::uint64_t{2}, ~std::uint64_t{0}})
