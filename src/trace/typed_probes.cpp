@@ -162,6 +162,10 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
     if (found && !(known->second && is_named(*known->second, name))) return found;
     return known->second;
   };
+  place.find_go_types = [&file] {
+    if (!file.go_types) file.go_types.emplace(*file.image, *file.debug);
+    return file.go_types->is_empty() ? nullptr : &*file.go_types;
+  };
   if (auto added = add_conditions(probed, place, list); !added)
     return fail(std::move(added).error().within(display_name(point)));
   if (!wants_values) return {};
