@@ -20,8 +20,11 @@ typed_scenarios() {
   scenario 'types of libc++' shows_library_types types-libcxx
   scenario 'types of Rust' shows_rust_types
   scenario 'types of optimized Rust' shows_optimized_rust_types
+  scenario 'slices of texts of Rust' shows_rust_texts
   scenario 'types of Go' shows_go_types
   scenario 'interfaces of Go have the type and the beginning of their value' shows_go_interfaces
+  scenario 'lambdas are functions and parameters' shows_lambdas
+  scenario 'lambdas of clang are functions and parameters' shows_clang_lambdas
 }
 
 attach_types() { # OPTION… FUNCTION…
@@ -359,4 +362,43 @@ shows_go_interfaces() {
   expect_match 'a number in JSON' '"type":"syscall\.Errno","value":2\},"error":null\}' "$(cat out)"
   attach_to types-go-interfaces --count --by err "$program" main.wrapped
   expect_match 'counts' '^1.\*fmt\.wrapError\{msg="reading: broken", …\}.main\.wrapped$' "$(cat out)"
+}
+
+shows_rust_texts() {
+  [ "$(uname -m)" != aarch64 ] || skip 'on arm64 rustc 1.63 locates few parameters at the first instruction'
+  program=$FIXTURES/types/types-rust-strings
+  [ -e "$program" ] || skip 'no Rust compiler was there when the fixtures were built'
+  attach_to types-rust-strings "$program" strings::borrowed strings::owned strings::many
+  expect_equal '&[&str]' 'strings::borrowed(words=["one", "", "three"], empty=[])' "$(shown strings::borrowed)"
+  expect_equal '&[String]' 'strings::owned(words=["left", "right"], limit=7)' "$(shown strings::owned)"
+  expect_equal 'more texts than are captured' 'strings::many(words=["a", "b", "c", "d", …])' "$(shown strings::many)"
+  attach_to types-rust-strings --args 'words[1], limit' "$program" strings::owned
+  expect_match 'one text' 'words\[1\]="right", limit=7$' "$(cat out)"
+}
+
+shows_lambdas() {
+  program=$FIXTURES/types/types-lambdas
+  attach_to types-lambdas --latency "$program" "shop::discounted(int, int)::'lambda'(int)::operator()(int) const" \
+    'shop::doubled(int)::*' shop::apply
+  sed -E 's/=0x[0-9a-f]+/=POINTER/' out >pointers && mv pointers out
+  case $(calls) in # clang as the compiler of all fixtures names lambdas otherwise
+  *__closure*) ;;
+  *) skip 'the fixtures were not built with gcc' ;;
+  esac
+  expect_equal 'calls' "shop::discounted(int, int)::'lambda'(int)::operator()(__closure=POINTER, amount=200) = 154
+shop::apply<shop::discounted(int, int)::<lambda(int)> >(rule={__percent=25, __name=\"sale\"}, price=200) = 154
+shop::doubled(int)::'lambda'(auto)::operator()<int>(__closure=POINTER, amount=21) = 42" "$(calls)"
+  attach_to types-lambdas --args 'rule.__name, price' --if 'rule.__percent == 25' "$program" shop::apply
+  expect_match 'what a lambda has captured' 'rule\.__name="sale", price=200$' "$(cat out)"
+  attach_to types-lambdas -j --if 'rule.__percent == 26' "$program" shop::apply
+  expect_equal 'a lambda that has captured something else' 0 "$(count_records event)"
+}
+
+shows_clang_lambdas() {
+  program=$FIXTURES/types/types-lambdas-clang
+  [ -e "$program" ] || skip 'clang was not there when the fixtures were built'
+  attach_to types-lambdas-clang --latency "$program" 'shop::discounted(int, int)::$_0::operator()' shop::apply
+  sed -E 's/=0x[0-9a-f]+/=POINTER/; s/<\(lambda at .*lambdas\.cpp:([0-9]+:[0-9]+)\)>/<lambda \1>/' out >pointers && mv pointers out
+  expect_equal 'calls' 'shop::discounted(int, int)::$_0::operator()(this=POINTER, amount=200) = 154
+shop::apply<lambda 15:23>(rule={percent=25, name="sale"}, price=200) = 154' "$(calls)"
 }
