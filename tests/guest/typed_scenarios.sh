@@ -362,6 +362,10 @@ shows_go_interfaces() {
   expect_match 'a number in JSON' '"type":"syscall\.Errno","value":2\},"error":null\}' "$(cat out)"
   attach_to types-go-interfaces --count --by err "$program" main.wrapped
   expect_match 'counts' '^1.\*fmt\.wrapError\{msg="reading: broken", …\}.main\.wrapped$' "$(cat out)"
+  [ -e "$FIXTURES/types/types-go-stripped" ] || return 0
+  attach_to types-go-stripped --debug-dir "$program" "$FIXTURES/types/types-go-stripped" main.wrapped
+  expect_equal 'symbols of a debug file' 'main.wrapped(err=*fmt.wrapError{msg="reading: broken", …})' \
+    "$(shown main.wrapped)"
 }
 
 shows_rust_texts() {
