@@ -38,9 +38,14 @@ struct DataValue {
   struct More {}; // left out because of a limit
   using Struct = std::vector<DataMember>;
   using Array = std::vector<DataValue>;
+  struct Dynamic { // an interface of Go, with a value of this type
+    std::string type;
+    Struct words;       // as in the source: {tab, data}
+    Array content = {}; // the value, if it was captured; shown in the place of the words
+  };
   // A string is a char array up to its first NUL, or the name of an enumerator.
   std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
-               Character, Unreadable, Cut, More, Struct, Array>
+               Character, Unreadable, Cut, More, Struct, Array, Dynamic>
       value;
 };
 

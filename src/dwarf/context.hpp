@@ -93,6 +93,8 @@ public:
   // Returns the entry that a reference attribute of the entry leads to, also in the alternate file;
   // invalid if there is none.
   Die referenced(const Die& die, Attribute attribute);
+  // Returns the entry at an offset in .debug_info; invalid if its unit cannot be read.
+  Die entry_at(std::uint64_t offset);
   // Returns a string attribute of the entry, also if the string is in the alternate file.
   std::optional<std::string_view> text(const Die& die, Attribute attribute);
   // Returns the first entry with the attribute: the entry itself, or one that DW_AT_abstract_origin
@@ -114,7 +116,6 @@ private:
   Context* alternate();
   // Returns null, with a warning, for a unit that LLVM must not read.
   llvm::DWARFUnit* with_bounded_entries(llvm::DWARFUnit* unit);
-  Die entry_at(std::uint64_t offset);
   // Returns the type with this signature (DWARF 5, 7.32), from the file of the unit.
   Die type_with_signature(const llvm::DWARFUnit& unit, std::uint64_t signature);
   // Returns where the line table of a compile unit begins; nullopt for other units.

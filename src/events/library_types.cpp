@@ -253,9 +253,16 @@ std::optional<LibraryType> find_go_type(const Type& type) {
   // runtime.iface and runtime.eface, whatever the interface is called.
   const auto& members = type.members();
   if (members.size() == 2 && members[1].name == "data" &&
-      members[1].type->name() == "unsafe.Pointer" &&
-      (members[0].name == "tab" || members[0].name == "_type") && is_pointer(*members[0].type))
-    return LibraryType{.kind = LibraryType::Kind::interface, .type = members[0].type};
+      members[1].type->name() == "unsafe.Pointer" && is_pointer(*members[0].type)) {
+    LibraryType made{.kind = LibraryType::Kind::interface, .type = members[0].type};
+    if (members[0].name == "_type") return made;
+    if (members[0].name != "tab") return std::nullopt;
+    // runtime.itab, since Go 1.22 abi.ITab.
+    const Type& table = *members[0].type->target();
+    for (const std::string_view each : {"_type", "Type"})
+      if (const auto member = find_member(table, each)) made.description_offset = member->offset;
+    if (made.description_offset) return made;
+  }
   return std::nullopt;
 }
 

@@ -32,6 +32,9 @@ struct LibraryType {
   std::optional<std::uint64_t> fixed_length = {}; // a sequence whose type has the number
   const dwarf::Type* flag = nullptr;              // optional: the type of that bool
   std::string unit = {};                          // "ms"
+  // interface: where the address of its type's description is, from the address in the first word;
+  // nullopt: that is the address.
+  std::optional<std::uint64_t> description_offset = {};
 };
 
 // Recognizes a type; nullopt for others, and for versions with other members.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the readings of typed values; typed_values.cpp decodes what they found.
 #include "events/library_types.hpp"
+#include "events/readings.hpp"
 #include "events/value_places.hpp"
 
 #include <algorithm>
@@ -404,10 +405,10 @@ private:
       return node;
     }
     case LibraryType::Kind::interface: {
-      Node node{.kind = Node::Kind::optional, .name = std::move(name), .type = &type};
+      Node node{.kind = Node::Kind::interface, .name = std::move(name), .type = &type};
       node.children.push_back(scalar_node({}, *library.type, source, at));
       node.children.push_back(structure_node({}, type, source, offset, block, depth));
-      node.text = "nil";
+      node.content = interface_content(library, source, offset, block, depth);
       return node;
     }
     case LibraryType::Kind::text:
@@ -415,6 +416,58 @@ private:
       break;
     }
     return sequence_node(std::move(name), type, library, source, offset, block, depth);
+  }
+
+  // The value in an interface of Go. Its type is known by the address of the runtime's description,
+  // but not before the hit.
+  std::optional<TypedValues::Content> interface_content(const LibraryType& library,
+                                                        std::size_t source, std::uint64_t offset,
+                                                        const reading* block, int depth) {
+    const std::size_t needed = module_reading_ ? 1 : 2;
+    if (depth >= limits_.depth || readings_left() < needed || moment_ != MOMENT_ENTRY ||
+        !find_go_types())
+      return std::nullopt;
+    auto description = word_at(source, offset, block);
+    if (!description) return std::nullopt;
+    if (library.description_offset &&
+        !add_load(*description, *library.description_offset, word_size))
+      return std::nullopt;
+    if (!module_reading_) {
+      reading module{};
+      module.moment = moment_;
+      module.size = word_size;
+      module.base = static_cast<record_u8>(instruction_pointer());
+      module.base_offset = add_wrapping(0, 0 - where_.address.value);
+      module_reading_ = add_reading(module);
+    }
+    return TypedValues::Content{.description = *add_reading(*description),
+                                .module = *module_reading_,
+                                .value = value_in_interface(source, offset, block)};
+  }
+
+  // What the value is if it is a number, a string, or begins with a string.
+  std::optional<TypedValues::Content::Value>
+  value_in_interface(std::size_t source, std::uint64_t offset, const reading* block) {
+    constexpr std::size_t needed = 3; // readings
+    auto first = word_at(source, offset + word_size, block);
+    auto length = first;
+    if (!first || readings_left() < needed || string_capacity() == 0 ||
+        !add_load(*first, 0, word_size) || !add_load(*length, word_size, word_size))
+      return std::nullopt;
+    const std::size_t first_index = *add_reading(*first);
+    reading text = reader_->based_on(first_index);
+    text.form = READ_BYTES;
+    text.capacity = string_capacity();
+    text.length_from = static_cast<record_u8>(*add_reading(*length) + 1);
+    made_.sources_.push_back({{{.size = word_size, .reading = first_index}}});
+    return TypedValues::Content::Value{.first_word = made_.sources_.size() - 1,
+                                       .text = *add_reading(text)};
+  }
+
+  bool find_go_types() {
+    if (made_.go_types_ == nullptr && where_.find_go_types)
+      made_.go_types_ = where_.find_go_types();
+    return made_.go_types_ != nullptr;
   }
 
   // Characters or elements behind a pointer, with their number.
@@ -553,6 +606,7 @@ private:
   const TypedLimits& limits_;
   std::optional<PlaceReader> reader_;
   record_u8 moment_ = MOMENT_ENTRY;
+  std::optional<std::size_t> module_reading_; // see TypedValues::Content::module
   std::size_t waiting_values_ = 0;
   std::uint32_t waiting_strings_ = 1;
   std::uint32_t used_bytes_ = 0;

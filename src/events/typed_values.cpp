@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/typed_values.hpp"
 
+#include "events/library_types.hpp"
 #include "events/presentation.hpp"
+#include "events/value_places.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -89,6 +91,10 @@ struct UnreadPart {
 };
 
 std::optional<UnreadPart> find_unread(const DataValue& value) {
+  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value)) {
+    if (auto found = find_unread({dynamic->words})) return found;
+    return dynamic->content.empty() ? std::nullopt : find_unread(dynamic->content.front());
+  }
   if (const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value))
     return UnreadPart{{}, unread->reason};
   if (const auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
@@ -115,6 +121,8 @@ bool is_cut(const DataValue& value) {
     return true;
   if (const auto* const members = std::get_if<DataValue::Struct>(&value.value))
     return std::ranges::any_of(*members, [](const auto& each) { return is_cut(each.value); });
+  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value))
+    return is_cut({dynamic->words}) || std::ranges::any_of(dynamic->content, is_cut);
   const auto* const elements = std::get_if<DataValue::Array>(&value.value);
   return elements != nullptr && std::ranges::any_of(*elements, is_cut);
 }
@@ -325,6 +333,57 @@ DataValue TypedValues::decode_choice(const Node& node,
   return {std::move(named)};
 }
 
+// The value in an interface, as far as it was captured.
+DataValue::Array TypedValues::decode_content(const Content& content,
+                                             const dwarf::GoTypes::Found& found,
+                                             std::span<const PreparedValue> answers) const {
+  const auto is_text = [](const Type& each) {
+    const auto library = find_library_type(each);
+    return library && library->kind == LibraryType::Kind::text;
+  };
+  const Type& type = *found.type;
+  // An interface has the pointer itself.
+  const bool is_pointer = type.kind() == TypeKind::pointer;
+  if (!content.value)
+    return is_pointer ? DataValue::Array() : DataValue::Array{{DataValue::More{}}};
+  const Node text{.kind = Node::Kind::text, .reading = content.value->text};
+  const Type& value = is_pointer && type.target() != nullptr ? *type.target() : type;
+  if (found.is_string) return {decode_text(text, answers)};
+  if (value.kind() == TypeKind::structure && !value.members().empty()) {
+    const dwarf::Member& first = value.members().front();
+    if (first.offset == 0 && is_text(*first.type)) {
+      DataValue::Struct members = {{first.name, decode_text(text, answers)}};
+      if (value.members().size() > 1) members.push_back({{}, {DataValue::More{}}});
+      return {{std::move(members)}};
+    }
+  }
+  if (is_pointer) return {};
+  if (!is_number(type)) return {{DataValue::More{}}};
+  return {decode_scalar(
+      {.kind = Node::Kind::scalar, .type = &type, .source = content.value->first_word}, answers)};
+}
+
+DataValue TypedValues::decode_interface(const Node& node,
+                                        std::span<const PreparedValue> answers) const {
+  auto word = read_bits(node.children.front(), answers);
+  if (!word) return {std::move(word).error()};
+  if (*word == 0) return {DataValue::Name{"nil"}};
+  DataValue words = decode_node(node.children.back(), answers);
+  auto* const members = std::get_if<DataValue::Struct>(&words.value);
+  if (!node.content || members == nullptr || members->empty()) return words;
+  const PreparedValue& description = answers[node.content->description];
+  const PreparedValue& module = answers[node.content->module];
+  if (!description.was_read || description.status < 0 || !module.was_read || module.status < 0)
+    return words;
+  const auto found = go_types_->find({description.value - module.value});
+  if (!found) return words;
+  DataValue::Dynamic made{.type = found->type->name(), .words = std::move(*members)};
+  const auto* const data = std::get_if<DataValue::Pointer>(&made.words.back().value.value);
+  const bool is_null_pointer = data != nullptr && data->address == 0;
+  if (!is_null_pointer) made.content = decode_content(*node.content, *found, answers);
+  return {std::move(made)};
+}
+
 DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedValue> answers) const {
   switch (node.kind) {
   case Node::Kind::scalar:
@@ -364,6 +423,8 @@ DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedVal
       return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
     return number;
   }
+  case Node::Kind::interface:
+    return decode_interface(node, answers);
   case Node::Kind::problem:
     return {unread_place(node.text)};
   case Node::Kind::more:
@@ -414,6 +475,14 @@ std::vector<record_u8> TypedValues::group_parts() const {
         if (part.problem.empty()) keep(part.reading);
     if (node.kind == Node::Kind::text || node.kind == Node::Kind::sequence) keep(node.reading);
     if (node.length) keep(*node.length);
+    if (node.content) {
+      keep(node.content->description);
+      keep(node.content->module);
+      if (node.content->value) {
+        keep(sources_[node.content->value->first_word].parts.front().reading);
+        keep(node.content->value->text);
+      }
+    }
     for (const Node& child : node.children) self(self, child);
   };
   for (const auto* const nodes : {&arguments_, &results_})

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dwarf/functions.hpp"
+#include "dwarf/go_types.hpp"
 #include "events/arguments.hpp"
 #include "events/events.hpp"
 #include "events/filter.hpp"
@@ -29,6 +30,9 @@ struct TypedLimits {
 // Finds a global variable of the module by its name; nullopt if there is none.
 using FindGlobal = std::function<std::optional<dwarf::Variable>(const std::string& name)>;
 
+// The types of values in Go's interfaces, of the module; null if they are not known.
+using FindGoTypes = std::function<const dwarf::GoTypes*()>;
+
 // A probed place and what is known about the function there. Borrows both.
 struct TypedPlace {
   const dwarf::FunctionInfo* function = nullptr; // never null
@@ -37,7 +41,8 @@ struct TypedPlace {
   bool at_entry = false;
   bool is_inlined_call = false; // the probe is for a call that is inlined into `function`
   CaptureMoments moments = {};
-  FindGlobal find_global = {}; // optional
+  FindGlobal find_global = {};    // optional
+  FindGoTypes find_go_types = {}; // optional
 };
 
 // The readings of values of one place, and the decoder of their results. Borrows the types.
@@ -82,6 +87,16 @@ private:
   struct Source {
     std::vector<Part> parts;
   };
+  // The value in an interface of Go. Indexes of readings, if it is not said otherwise.
+  struct Content {
+    struct Value {
+      std::size_t first_word = 0; // source: of the value in memory
+      std::size_t text = 0;       // the value if it is a string, or begins with one
+    };
+    std::size_t description = 0; // the address of what the runtime knows of its type
+    std::size_t module = 0;      // what the loader has added to addresses as linked
+    std::optional<Value> value{};
+  };
   struct Node {
     enum class Kind : std::uint8_t {
       scalar,
@@ -92,6 +107,7 @@ private:
       choice,    // children are a discriminant and the variants of a Rust enum
       optional,  // children are a flag and the value; `text` is shown if there is none
       duration,  // the child is a number
+      interface, // of Go: children are the first word and the structure; see Content
       problem,
       more, // left out because of a limit
     };
@@ -111,6 +127,7 @@ private:
     std::vector<Node> children = {};
     std::vector<std::int64_t> selected_by = {}; // of a variant; empty: by all other values
     std::string text = {};                      // a problem, or the unit of a duration
+    std::optional<Content> content = {};        // of an interface; nullopt: not captured
   };
 
   DataValue decode_node(const Node& node, std::span<const PreparedValue> answers) const;
@@ -120,6 +137,9 @@ private:
   DataValue decode_sequence(const Node& node, std::span<const PreparedValue> answers) const;
   DataValue decode_choice(const Node& node, std::span<const PreparedValue> answers) const;
   DataValue decode_scalar(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue decode_interface(const Node& node, std::span<const PreparedValue> answers) const;
+  DataValue::Array decode_content(const Content& content, const dwarf::GoTypes::Found& found,
+                                  std::span<const PreparedValue> answers) const;
   DataValue decode_wide(const Node& node, std::span<const PreparedValue> answers) const;
   std::expected<std::uint64_t, DataValue::Unreadable>
   read_bits(const Node& node, std::span<const PreparedValue> answers) const;
@@ -132,6 +152,7 @@ private:
   std::vector<Source> sources_;
   std::vector<Node> arguments_;
   std::vector<Node> results_;
+  const dwarf::GoTypes* go_types_ = nullptr; // borrowed
 };
 
 // Makes the condition that compares the value that a path names. Fails with not_found or

@@ -345,6 +345,12 @@ private:
       else
         annotate(writer, field::annotation::dict_entries, member.name, member.value);
   }
+  void write_value(ProtobufWriter& writer, const DataValue::Dynamic& value) {
+    write_value(writer, value.words);
+    annotate(writer, field::annotation::dict_entries, "type", {value.type});
+    if (!value.content.empty())
+      annotate(writer, field::annotation::dict_entries, "value", value.content.front());
+  }
   void write_value(ProtobufWriter& writer, const DataValue::Array& values) {
     for (const DataValue& value : values)
       annotate(writer, field::annotation::array_values, {}, value);

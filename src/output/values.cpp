@@ -153,6 +153,14 @@ public:
     add_members(members, first);
     out_ += '}';
   }
+  void operator()(const DataValue::Dynamic& value) {
+    out_ += '{';
+    bool first = true;
+    add_members(value.words, first);
+    add_members({{"type", {value.type}}}, first);
+    if (!value.content.empty()) add_members({{"value", value.content.front()}}, first);
+    out_ += '}';
+  }
   void operator()(const DataValue::Array& values) {
     out_ += '[';
     bool first = true;
@@ -226,6 +234,16 @@ public:
       std::visit(TextValue(out_, false, separator_), member.value.value);
     }
     if (!outermost_) out_ += '}';
+  }
+  // *errors.errorString{s="broken"}, time.Month(0xc000012345)
+  void operator()(const DataValue::Dynamic& value) {
+    append_printable(out_, value.type);
+    const DataValue& shown =
+        value.content.empty() ? value.words.back().value : value.content.front();
+    const bool is_structure = std::holds_alternative<DataValue::Struct>(shown.value);
+    if (!is_structure) out_ += '(';
+    std::visit(TextValue(out_, false, separator_), shown.value);
+    if (!is_structure) out_ += ')';
   }
   void operator()(const DataValue::Array& values) {
     out_ += '[';

@@ -79,6 +79,9 @@ void describe(auto& io, Described<DataValue::Unreadable> auto& value) {
 }
 void describe(auto& io, Described<DataValue::Cut> auto& value) { io(value.text); }
 void describe(auto& /*io*/, Described<DataValue::More> auto& /*value*/) {}
+void describe(auto& io, Described<DataValue::Dynamic> auto& value) {
+  io(value.type, value.words, value.content);
+}
 
 void describe(auto& io, Described<ArgumentValue> auto& argument) {
   io(argument.name);

@@ -162,6 +162,14 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
     if (found && !(known->second && is_named(*known->second, name))) return found;
     return known->second;
   };
+  place.find_go_types = [this, &file] {
+    if (!file.go_types) {
+      const auto own = file.image->full_symbols();
+      if (!own || own->size() == 0) file.image->add_debug_file(where_);
+      file.go_types.emplace(*file.image, *file.debug);
+    }
+    return file.go_types->is_empty() ? nullptr : &*file.go_types;
+  };
   if (auto added = add_conditions(probed, place, list); !added)
     return fail(std::move(added).error().within(display_name(point)));
   if (!wants_values) return {};

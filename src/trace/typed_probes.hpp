@@ -47,6 +47,7 @@ private:
     std::optional<Error> problem; // why there is no `debug`
     // Those that were asked for; nullopt if there is none. Finding one reads all units.
     std::map<std::string, std::optional<dwarf::Variable>> globals;
+    std::optional<dwarf::GoTypes> go_types; // read when a value of Go needs it
   };
   struct Function {
     std::string name; // empty: the probe is not at its entry

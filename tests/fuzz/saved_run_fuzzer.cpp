@@ -52,7 +52,7 @@ private:
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  constexpr std::string_view head{"uprobrun\3\0\0\0", 12};
+  constexpr std::string_view head{"uprobrun\4\0\0\0", 12};
   const std::string file = std::string(head) + std::string(data + 1, data + size);
   const std::size_t step = std::size_t{data[0]} * 16 + 1;
   const UniqueFd nowhere{::open("/dev/null", O_WRONLY | O_CLOEXEC)};

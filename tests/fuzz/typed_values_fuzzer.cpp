@@ -68,8 +68,9 @@ void check(const TypedValues& values, const TypedLimits& limits, Answers& answer
 }
 
 void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::string_view line,
-             Answers& answers) {
+             const dwarf::GoTypes* go_types, Answers& answers) {
   TypedPlace place{.function = &function, .address = address};
+  place.find_go_types = [go_types] { return go_types; };
   place.at_entry = function.entry == address;
   place.moments = {.entry = true, .exit = true, .paired = true};
   TypedLimits limits;
@@ -99,6 +100,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto info = dwarf::DebugInfo::parse(std::as_bytes(std::span(input.substr(end + 1))));
   if (!info) return 0;
   Answers answers(std::as_bytes(std::span(input)));
+  const auto image = elf::Image::parse(std::as_bytes(std::span(input.substr(end + 1))));
+  std::optional<dwarf::GoTypes> go_types;
+  if (image) go_types.emplace(*image, *info);
   std::size_t described = 0;
   std::size_t units = 0;
   for (const auto& unit : info->context().dwarf().compile_units()) {
@@ -114,7 +118,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const auto function = dwarf::describe_function(*info, {.address = address});
         if (!function) continue;
         ++described;
-        capture(*function, address, input.substr(0, end), answers);
+        capture(*function, address, input.substr(0, end), go_types ? &*go_types : nullptr, answers);
       }
     }
   }

@@ -188,3 +188,23 @@ TEST_CASE("values read as text are words that a person can take in") {
   append_text_value(text, {members});
   CHECK(text == R"(pid=12 name="a\x09b" at={x=-1} codes=[1 2])");
 }
+
+TEST_CASE("an interface of Go is shown as the value in it, JSON has its words, too") {
+  DataValue::Dynamic value{
+      .type = "*main.T",
+      .words = {{"tab", {DataValue::Pointer{0x10}}}, {"data", {DataValue::Pointer{0xc0}}}}};
+  const auto shown = [&] {
+    std::string text;
+    append_text_value(text, {value});
+    append_json_value(text += ' ', {value});
+    return text;
+  };
+  CHECK(shown() == R"(*main.T(0xc0) {"tab":"0x10","data":"0xc0","type":"*main.T"})");
+  value.content = {{std::int64_t{-3}}};
+  CHECK(shown() == R"(*main.T(-3) {"tab":"0x10","data":"0xc0","type":"*main.T","value":-3})");
+  value.content = {{DataValue::Struct{{"s", {std::string("broken")}}, {"", {DataValue::More{}}}}}};
+  CHECK(shown() == R"(*main.T{s="broken" …} )"
+                   R"({"tab":"0x10","data":"0xc0","type":"*main.T","value":{"s":"broken"}})");
+  value.content = {{DataValue::More{}}}; // not captured
+  CHECK(shown() == R"(*main.T(…) {"tab":"0x10","data":"0xc0","type":"*main.T"})");
+}

@@ -132,7 +132,7 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
   return std::string{static_cast<char>(kind), 0, 0, 0} +
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
-const std::string head = "uprobrun\3\0\0\0"s;
+const std::string head = "uprobrun\4\0\0\0"s;
 // Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
 // the outermost functions down, no latencies, no stacks to be unwound.
 const std::string question = chunk(1, "\1"
@@ -235,7 +235,13 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
       {.name = "p",
        .typed = DataValue{DataValue::Struct{{"x", DataValue{std::int64_t{-1}}},
                                             {"y", DataValue{DataValue::Array{DataValue{1.5}}}}}},
-       .type_name = "point"}};
+       .type_name = "point"},
+      {.name = "err",
+       .typed = DataValue{DataValue::Dynamic{
+           .type = "*errors.errorString",
+           .words = {{"tab", {DataValue::Pointer{1}}}, {"data", {DataValue::Pointer{2}}}},
+           .content = {{DataValue::Struct{{"s", {std::string("broken")}}}}}}},
+       .type_name = "error"}};
   event.left_by = ExitKind::return_instruction;
   event.return_value = 0xffffffffffffffff;
   event.return_errno = "";
@@ -251,7 +257,9 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
       R"("kind":"return","arguments":[{"name":"n","type":"s32","value":-5,"error":null},)"
       R"({"name":"s","type":"str","value":"ab\u0000c","error":null,"truncated":true},)"
       R"({"name":"bad","type":"str","value":null,"error":"not resident","truncated":false},)"
-      R"({"name":"p","type":"point","value":{"x":-1,"y":[1.5]},"error":null}],)"
+      R"({"name":"p","type":"point","value":{"x":-1,"y":[1.5]},"error":null},)"
+      R"({"name":"err","type":"error","value":{"tab":"0x1","data":"0x2",)"
+      R"("type":"*errors.errorString","value":{"s":"broken"}},"error":null}],)"
       R"("return_value":"0xffffffffffffffff","left_by":"return","latency_ns":830,"stack":null,)"
       R"("stack_end":null,"caller":null,"registers":null,"map":null,"record_type":null,)"
       R"("record":null,"raw":null})"
@@ -439,7 +447,7 @@ TEST_CASE("what is not a saved run of this version is rejected") {
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
-  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 3");
+  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 4");
   CHECK(message(head + lost_three) ==
         "the saved run is damaged: it begins without its question, at byte 0xc");
   CHECK(message(head + question + question) ==
