@@ -303,7 +303,7 @@ bool RunReader::replay_event(Bytes content) {
   bool has_stack = false;
   bool has_caller = false;
   unwind::Frame caller;
-  FieldReader fields(content);
+  FieldReader fields(content, &names_); // receivers keep events, for example entries of calls
   if (!read_probe(fields, event.point)) return false;
   fields(event, has_stack, has_caller);
   if (has_caller && !read_frame(fields, caller)) return false;

@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 namespace uprobectl::saved {
 
@@ -81,7 +82,8 @@ private:
   std::optional<symbolize::ReportSymbolizer> symbols_;
   std::vector<std::string> warnings_;
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
-  std::deque<ProbePoint> probes_; // receivers keep their addresses
+  std::deque<ProbePoint> probes_;            // receivers keep their addresses
+  std::set<std::string, std::less<>> names_; // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_
   std::vector<symbolize::ModuleAddress> places_;
