@@ -87,7 +87,8 @@ private:
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_
   std::vector<symbolize::ModuleAddress> places_;
-  unwind::Stack stack_; // of the last stack chunk
+  std::vector<std::shared_ptr<const symbolize::Function>> compiled_; // at places_; may be null
+  unwind::Stack stack_;                                              // of the last stack chunk
   // By id: the number of the probe and its point, which the end of the call must have, too.
   std::map<std::uint64_t, std::pair<std::uint32_t, const ProbePoint*>> open_calls_;
   bool needs_hit_ = false; // the next event must be that of a probe

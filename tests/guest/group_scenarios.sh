@@ -127,10 +127,12 @@ groups_stacks() {
 
 names_jitted_code_again() {
   for walk in dwarf fp; do
-    "$UPROBECTL" attach -d 60 --stack=$walk --folded folded "$FIXTURES/jitted" jitted_leaf \
+    "$UPROBECTL" attach -d 60 --stack=$walk --folded folded --save saved "$FIXTURES/jitted" jitted_leaf \
       -- "$FIXTURES/jitted" again >out 2>err || fail "attach fails: $(cat err)"
     expect_match "the first name, with $walk" 'main;jitted by a map;jitted_leaf 3$' "$(cat folded)"
     expect_match "the second name, with $walk" 'main;jitted again;jitted_leaf 3$' "$(cat folded)"
+    "$UPROBECTL" report --folded reported saved >out 2>err || fail "report fails: $(cat err)"
+    expect_equal "the names of the saved run, with $walk" "$(cat folded)" "$(cat reported)"
   done
 }
 
