@@ -13,7 +13,9 @@
 #include <array>
 #include <bit>
 #include <concepts>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -104,11 +106,15 @@ private:
   std::string& out_;
 };
 
-// Reads fields from bytes, which the texts that it reads as std::string_view borrow. After an
-// invalid field all further ones are left as they are.
+// Texts that outlive the chunk that they were read from.
+using KeptTexts = std::set<std::string, std::less<>>;
+constexpr std::size_t max_kept_texts = std::size_t{1} << 18;
+
+// Reads fields from bytes. Texts that it reads as std::string_view borrow `kept`, without it the
+// bytes. After an invalid field all further ones are left as they are.
 class FieldReader {
 public:
-  explicit FieldReader(Bytes bytes) : bytes_(bytes) {}
+  explicit FieldReader(Bytes bytes, KeptTexts* kept = nullptr) : bytes_(bytes), kept_(kept) {}
 
   // Whether all fields were valid and nothing is left.
   bool is_complete() const { return is_valid_ && at_ == bytes_.size(); }
@@ -145,6 +151,14 @@ private:
     return as_text(*found);
   }
 
+  std::string_view borrowed_text() {
+    const std::string_view read = text();
+    if (kept_ == nullptr || read.empty()) return read;
+    if (const auto known = kept_->find(read); known != kept_->end()) return *known;
+    if (kept_->size() >= max_kept_texts) reject();
+    return is_valid_ ? *kept_->emplace(read).first : std::string_view{};
+  }
+
   // Each element has at least one byte.
   std::size_t size_of_list() {
     const std::uint64_t size = number();
@@ -178,7 +192,9 @@ private:
       if (!is_valid_) return;
       value = std::bit_cast<double>(*bits);
       at_ += sizeof(double);
-    } else if constexpr (std::same_as<T, std::string_view> || std::same_as<T, std::string>) {
+    } else if constexpr (std::same_as<T, std::string_view>) {
+      value = borrowed_text();
+    } else if constexpr (std::same_as<T, std::string>) {
       value = text();
     } else if constexpr (std::same_as<T, std::vector<std::byte>>) {
       const Bytes read = std::as_bytes(std::span(text()));
@@ -216,6 +232,7 @@ private:
   }
 
   Bytes bytes_;
+  KeptTexts* kept_;
   std::uint64_t at_ = 0;
   bool is_valid_ = true;
   std::size_t elements_left_ = max_elements;

@@ -109,6 +109,7 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return add_place(content);
   case ChunkKind::forget:
     places_.clear();
+    compiled_.clear();
     mappings_.clear();
     stack_ = {};
     for (const auto& module : modules_) module->forget_frames();
@@ -204,9 +205,10 @@ bool RunReader::add_place(Bytes content) {
   std::uint32_t number = 0;
   symbolize::ModuleAddress place;
   std::string mapping;
+  std::shared_ptr<const symbolize::Function> compiled;
   symbolize::Frame frame;
   FieldReader fields(content);
-  fields(number, place.address, place.offset, mapping);
+  fields(number, place.address, place.offset, mapping, compiled);
   if (!fields.is_valid() || number > modules_.size() || places_.size() >= max_places) return false;
   if (number > 0) fields(frame);
   if (!fields.is_complete()) return false;
@@ -218,6 +220,7 @@ bool RunReader::add_place(Bytes content) {
   if (mappings_.empty() || mappings_.back() != mapping) mappings_.push_back(std::move(mapping));
   place.mapping = mappings_.back();
   places_.push_back(place);
+  compiled_.push_back(std::move(compiled));
   return true;
 }
 
@@ -264,7 +267,11 @@ bool RunReader::read_frame(FieldReader& fields, unwind::Frame& frame) {
   fields(frame.inline_depth, place);
   if (!fields.is_valid() || place > places_.size()) return false;
   frame.place.reset();
-  if (place > 0) frame.place = places_[place - 1];
+  frame.jit.reset();
+  if (place > 0) {
+    frame.place = places_[place - 1];
+    frame.jit = compiled_[place - 1];
+  }
   if (frame.inline_depth == 0) return true;
   const auto symbolized = frame.symbolized();
   return symbolized != nullptr && frame.inline_depth < symbolized->positions.size() &&
@@ -304,7 +311,7 @@ bool RunReader::replay_event(Bytes content) {
   bool has_stack = false;
   bool has_caller = false;
   unwind::Frame caller;
-  FieldReader fields(content);
+  FieldReader fields(content, &names_); // receivers keep events, for example entries of calls
   if (!read_probe(fields, event.point)) return false;
   fields(event, has_stack, has_caller);
   if (has_caller && !read_frame(fields, caller)) return false;

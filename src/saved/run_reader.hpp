@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 
 namespace uprobectl::saved {
 
@@ -82,11 +83,13 @@ private:
   std::optional<symbolize::ReportSymbolizer> symbols_;
   std::vector<std::string> warnings_;
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
-  std::deque<ProbePoint> probes_; // receivers keep their addresses
+  std::deque<ProbePoint> probes_;            // receivers keep their addresses
+  std::set<std::string, std::less<>> names_; // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_
   std::vector<symbolize::ModuleAddress> places_;
-  unwind::Stack stack_; // of the last stack chunk
+  std::vector<std::shared_ptr<const symbolize::Function>> compiled_; // at places_; may be null
+  unwind::Stack stack_;                                              // of the last stack chunk
   // By id: the number of the probe and its point, which the end of the call must have, too.
   std::map<std::uint64_t, std::pair<std::uint32_t, const ProbePoint*>> open_calls_;
   bool needs_hit_ = false; // the next event must be that of a probe

@@ -82,21 +82,23 @@ std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
 std::size_t RunWriter::PlaceHash::operator()(const PlaceKey& key) const {
   constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15; // 2^64 / the golden ratio
   const std::uint64_t module = std::hash<const void*>()(key.module);
-  return static_cast<std::size_t>((key.address ^ module << 20U) * golden_ratio >> 16U);
+  const std::uint64_t compiled = std::hash<std::string>()(key.compiled) + key.compiled_offset;
+  return static_cast<std::size_t>((key.address ^ module << 20U ^ compiled) * golden_ratio >> 16U);
 }
 
 std::uint32_t RunWriter::number_place(const unwind::Frame& frame) {
   if (!frame.place) return 0;
   const unwind::ModuleAddress& place = *frame.place;
   const auto [known, is_new] =
-      places_.try_emplace({place.module, place.address.value, place.offset.value, place.mapping},
+      places_.try_emplace({place.module, place.address.value, place.offset.value, place.mapping,
+                           frame.jit ? frame.jit->symbol : "", frame.jit ? frame.jit->offset : 0},
                           static_cast<std::uint32_t>(places_.size() + 1));
   if (!is_new) return known->second;
   const std::uint32_t module = place.module != nullptr ? number_module(*place.module) : 0;
   const auto symbolized = frame.symbolized();
   const std::size_t begin = begin_chunk(ChunkKind::place);
   FieldWriter fields(out_.draft());
-  fields(module, place.address, place.offset, place.mapping);
+  fields(module, place.address, place.offset, place.mapping, frame.jit);
   if (symbolized != nullptr) fields(*symbolized);
   end_chunk(begin);
   return known->second;

@@ -46,6 +46,9 @@ private:
     std::uint64_t address = 0;
     std::uint64_t offset = 0;
     std::string_view mapping;
+    // Of code that was compiled at run time: its function, and the offset in it.
+    std::string compiled;
+    std::uint64_t compiled_offset = 0;
     bool operator==(const PlaceKey&) const = default;
   };
   struct PlaceHash {

@@ -28,12 +28,11 @@ std::shared_ptr<const std::string> make_name(std::string_view name) {
   return std::make_shared<const std::string>(name.substr(0, max_jit_name));
 }
 
-bool add_line(JitTable& table, std::string_view line) {
+void add_line(JitTable& table, std::string_view line) {
   const auto start = take_hex_field(line);
   const auto size = start ? take_hex_field(line) : std::nullopt;
-  if (!size || line.empty()) return false;
+  if (!size || line.empty()) return;
   table.add(*start, *size, make_name(line));
-  return true;
 }
 
 // The structures of the specification, in the byte order of the machine.
@@ -82,17 +81,25 @@ std::optional<std::string_view> read_name(Bytes record) {
   return text.substr(0, end);
 }
 
+// The processes whose records are read.
+struct Writers {
+  std::uint32_t first;
+  std::uint32_t second;
+  bool contain(std::uint32_t pid) const { return pid == first || pid == second; }
+};
+
 // Returns false if the record is corrupt.
-bool add_record(JitTable& table, std::uint32_t id, Bytes record) {
+bool add_record(JitTable& table, const Writers& writers, std::uint32_t id, Bytes record) {
   if (id == code_load) {
     const auto load = structure_at<LoadRecord>(record, 0);
     if (!load) return false;
     const auto name = read_name(record.subspan(sizeof(LoadRecord)));
     if (!name) return false;
-    table.add(load->start, load->size, make_name(*name));
+    if (writers.contain(load->pid)) table.add(load->start, load->size, make_name(*name));
   } else if (id == code_move) {
     const auto move = structure_at<MoveRecord>(record, 0);
     if (!move) return false;
+    if (!writers.contain(move->pid)) return true;
     if (const JitFunction* const moved = table.find(move->old_start))
       table.add(move->new_start, move->size, moved->name);
   }
@@ -103,7 +110,8 @@ bool add_record(JitTable& table, std::uint32_t id, Bytes record) {
 
 void JitTable::add(std::uint64_t start, std::uint64_t size,
                    std::shared_ptr<const std::string> name) {
-  if (size == 0 || size > std::numeric_limits<std::uint64_t>::max() - start) return;
+  if (size == 0 || size > max_jit_size) return;
+  if (size > std::numeric_limits<std::uint64_t>::max() - start) return;
   const std::uint64_t end = start + size;
   auto next = functions_.lower_bound(start);
   if (next != functions_.begin()) {
@@ -122,21 +130,17 @@ const JitFunction* JitTable::find(std::uint64_t address) const {
   return address - found.start < found.size ? &found : nullptr;
 }
 
-Result<void> add_perf_map(JitTable& table, Bytes map) {
+std::size_t add_perf_map(JitTable& table, Bytes map) {
   std::string_view text = as_text(map);
-  bool any_line = false;
-  bool any_function = false;
   for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
-    any_line = true;
-    any_function |= add_line(table, text.substr(0, end));
+    add_line(table, text.substr(0, end));
     text.remove_prefix(end + 1);
   }
-  if (any_line && !any_function)
-    return fail(ErrorKind::corrupt, "not a perf map: it has no line START SIZE NAME");
-  return {};
+  return map.size() - text.size();
 }
 
-Result<void> add_jitdump(JitTable& table, Bytes dump) {
+Result<void> add_jitdump(JitTable& table, Bytes dump, std::size_t& at,
+                         std::optional<std::uint32_t> pid) {
   const auto header = structure_at<DumpHeader>(dump, 0);
   if (!header) return {}; // not written yet
   if (header->magic == swapped_dump_magic)
@@ -146,12 +150,14 @@ Result<void> add_jitdump(JitTable& table, Bytes dump) {
   if (header->version != 1)
     return fail(ErrorKind::unsupported,
                 "the jitdump file has version " + std::to_string(header->version) + ", not 1");
-  for (std::uint64_t at = header->total_size;;) {
+  const Writers writers{.first = header->pid, .second = pid.value_or(header->pid)};
+  if (at == 0) at = header->total_size;
+  while (true) {
     const auto head = structure_at<RecordHead>(dump, at);
     if (!head || head->total_size > dump.size() - at) return {};
     const Bytes record = dump.subspan(at, head->total_size);
     if (head->total_size < sizeof(RecordHead) ||
-        !add_record(table, head->id, record.subspan(sizeof(RecordHead))))
+        !add_record(table, writers, head->id, record.subspan(sizeof(RecordHead))))
       return fail(ErrorKind::corrupt,
                   "the jitdump file has an invalid record at offset " + std::to_string(at));
     at += head->total_size;

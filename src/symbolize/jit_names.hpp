@@ -8,13 +8,16 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace uprobectl::symbolize {
 
 // Limits of one table. Code beyond them has no names.
-constexpr std::size_t max_jit_functions = 1 << 18;
+constexpr std::size_t max_jit_functions = 1 << 20;
 constexpr std::size_t max_jit_name = 4096; // bytes; longer names are cut
+// Bytes of a function. A damaged line must not take the names of all others.
+constexpr std::uint64_t max_jit_size = std::uint64_t{1} << 30;
 
 struct JitFunction {
   std::uint64_t start = 0;
@@ -36,13 +39,16 @@ private:
 };
 
 // Adds the functions of a perf map, lines "START SIZE NAME" in hexadecimal. Skips other lines. A
-// line without an end is not complete yet. Fails with `corrupt` if no line is a function.
-Result<void> add_perf_map(JitTable& table, Bytes map);
+// line without an end is not complete yet. Returns the number of bytes in complete lines.
+std::size_t add_perf_map(JitTable& table, Bytes map);
 
-// Adds the functions of a jitdump file, in which code may also be moved. An incomplete record at
-// the end is not written yet. Fails with `corrupt`, or with `unsupported` if it is of another
-// version or byte order; functions before a corrupt record are kept.
-Result<void> add_jitdump(JitTable& table, Bytes dump);
+// Adds the functions of a jitdump file, in which code may also be moved. `at` is the offset of the
+// first record to read, 0 before the first reading. It is advanced to the first record that is not
+// completely written, or corrupt. Records of other processes than `pid` and the writer of the head
+// are skipped: a child may write to the file that it inherits. Fails with `corrupt`, or with
+// `unsupported` if the file is of another version or byte order.
+Result<void> add_jitdump(JitTable& table, Bytes dump, std::size_t& at,
+                         std::optional<std::uint32_t> pid = std::nullopt);
 
 // Returns the function as frames have it, at an address inside it.
 Function make_function(const JitFunction& compiled, std::uint64_t address);

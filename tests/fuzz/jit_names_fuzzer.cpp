@@ -9,9 +9,12 @@ using namespace uprobectl;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
   symbolize::JitTable table;
-  const auto map = symbolize::add_perf_map(table, bytes);
-  const auto dump = symbolize::add_jitdump(table, bytes);
-  if (!map && !dump && map.error().message.empty()) std::abort();
+  if (symbolize::add_perf_map(table, bytes) > size) std::abort();
+  std::size_t end = 0;
+  const auto dump = symbolize::add_jitdump(table, bytes, end);
+  std::size_t again = end;
+  if (symbolize::add_jitdump(table, bytes, again).has_value() != dump.has_value()) std::abort();
+  if (again != end) std::abort();
   for (std::size_t at = 0; at + 8 <= size; ++at) {
     const auto address = read_at<std::uint64_t>(bytes, at);
     const symbolize::JitFunction* const found = table.find(*address);

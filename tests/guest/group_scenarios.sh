@@ -9,6 +9,7 @@ group_scenarios() {
   scenario '--by stack counts ways, and weighs a flame graph by --measure' groups_stacks
   scenario 'code made at run time is named by its perf map' names_jitted_code map 'jitted by a map'
   scenario 'code made at run time is named by its jitdump file' names_jitted_code dump jitted_by_dump
+  scenario 'code made at run time is named anew when its memory is used again' names_jitted_code_again
 }
 
 # With jq, or for machines that are not emulated.
@@ -122,6 +123,17 @@ groups_stacks() {
 100 ways_leaf<ways_right<ways_both<main' \
     "$(sed 's/+0x[0-9a-f]* (/ (/g; s/ ([^)]*)//g; s/ < /</g; s/<main.*/<main/' out | awk -F '\t' '{ print $1, $NF }' | sort)"
   expect_match 'the unit of the picture' 'part of [0-9]+ arg0\.' "$(cat picture.svg)"
+}
+
+names_jitted_code_again() {
+  for walk in dwarf fp; do
+    "$UPROBECTL" attach -d 60 --stack=$walk --folded folded --save saved "$FIXTURES/jitted" jitted_leaf \
+      -- "$FIXTURES/jitted" again >out 2>err || fail "attach fails: $(cat err)"
+    expect_match "the first name, with $walk" 'main;jitted by a map;jitted_leaf 3$' "$(cat folded)"
+    expect_match "the second name, with $walk" 'main;jitted again;jitted_leaf 3$' "$(cat folded)"
+    "$UPROBECTL" report --folded reported saved >out 2>err || fail "report fails: $(cat err)"
+    expect_equal "the names of the saved run, with $walk" "$(cat folded)" "$(cat reported)"
+  done
 }
 
 # fixtures/workload/jitted.c

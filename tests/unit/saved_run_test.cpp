@@ -43,7 +43,12 @@ public:
     return {};
   }
   void write(const AttachedRecord& record) override { json->write(record); }
-  void write(const Event& event) override { json->write(event); }
+  void write(const Event& event) override {
+    json->write(event);
+    events.push_back(event);
+    events.back().stack = nullptr; // borrowed
+    events.back().caller = nullptr;
+  }
   void write(const CountRecord& record) override { json->write(record); }
   void write(const HistogramRecord& record) override { json->write(record); }
   void write(const MapEntryRecord& record) override { json->write(record); }
@@ -69,6 +74,7 @@ public:
 
   std::unique_ptr<RecordFormatter> json;
   saved::RunQuestion question;
+  std::vector<Event> events;
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names;
@@ -216,6 +222,31 @@ TEST_CASE("a call of a saved run whose end has another probe, or no hit, is dama
                      })).error;
   REQUIRE(error);
   CHECK_THAT(error->message, Contains("a chunk of kind 9 is invalid"));
+}
+
+TEST_CASE("an event of a saved run that is kept still has its names when others were read") {
+  const ProbePoint probed = point();
+  const std::string made = save([&](saved::RunWriter& writer) {
+    for (const std::string_view name : {"first", "other"}) {
+      Event event;
+      event.point = &probed;
+      event.function = name;
+      event.typed_arguments = {
+          {.name = name, .typed = DataValue{std::int64_t{1}}, .type_name = name}};
+      writer.write(event);
+    }
+  });
+  static_cast<void>(written([&](int fd) {
+    OutputBuffer out(fd);
+    JsonReplay replay(out);
+    saved::RunReader reader(replay);
+    for (const char& byte : made) REQUIRE(reader.add(std::as_bytes(std::span(&byte, 1))));
+    REQUIRE(replay.events.size() == 2);
+    CHECK(replay.events[0].function == "first");
+    CHECK(replay.events[0].typed_arguments->at(0).name == "first");
+    CHECK(replay.events[0].typed_arguments->at(0).type_name == "first");
+    CHECK(replay.events[1].function == "other");
+  }));
 }
 
 TEST_CASE("an event of a saved run has all that the run has shown of it") {
