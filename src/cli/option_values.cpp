@@ -71,7 +71,9 @@ Result<ProcessList> parse_processes(const std::vector<std::string>& lists) {
       if (word.empty())
         return fail(ErrorKind::usage, "invalid value '" + list +
                                           "' for -p (expected pids or names, separated by commas)");
-      if (word.find_first_not_of("0123456789") != std::string_view::npos)
+      // A negative number is a mistake. As a name it would probe all processes of the machine.
+      const std::string_view digits = word.substr(word.starts_with('-') ? 1 : 0);
+      if (digits.find_first_not_of("0123456789") != std::string_view::npos)
         add(words.names, std::string(word));
       else if (const auto pid = parse_positive<pid_t>(word))
         add(words.pids, *pid);

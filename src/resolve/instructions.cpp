@@ -2,6 +2,7 @@
 #include "resolve/instructions.hpp"
 
 #include "archive/nested.hpp"
+#include "resolve/frame_table.hpp"
 #include "resolve/point.hpp"
 
 #include "symbols/classify.hpp"
@@ -29,6 +30,7 @@ Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t mos
 
 // Returns the place as a valid FUNCTION, for hints.
 std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
+  if (symbol.name.empty()) return fmt::format("vaddr:{:#x}", symbol.address.value + plus);
   return fmt::format("{}+{:#x}", display_name(symbol), plus);
 }
 
@@ -133,6 +135,45 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
   return std::nullopt;
 }
 
+// What is known of the bytes at a symbol without a type, which assembly writes in front of
+// functions and of tables alike.
+enum class LabelContent { code, data, unknown };
+
+LabelContent content_at(const Query& query, const FrameTable& frames, VirtualAddress address) {
+  if (const auto arch = code_arch(query.image.machine()); arch && has_code_marks(*arch)) {
+    if (!query.code_marks) query.code_marks.emplace(query.image);
+    if (const auto mark = query.code_marks->last_at_or_before(address))
+      return mark->data ? LabelContent::data : LabelContent::code;
+  }
+  return frames.piece_at(address) ? LabelContent::code : LabelContent::unknown;
+}
+
+constexpr std::string_view data_reason =
+    "it is data, by the mapping symbols of the file, and a probe changes it";
+constexpr std::string_view unknown_reason =
+    "it may be data, which a probe changes: the symbol has no type and no unwind data cover it";
+
+// A breakpoint in a table of constants, such as K256 of OpenSSL, makes the program compute wrong
+// results. Labels that can be data are left out of patterns; one that is named is probed, with a
+// warning.
+void check_labels(const Query& query, std::span<ProbePoint> points) {
+  std::optional<FrameTable> frames;
+  const bool is_pattern =
+      query.function.form == FunctionSpec::Form::name && is_name_pattern(query.function.name);
+  for (ProbePoint& point : points) {
+    if (point.kind != SymbolKind::label || !point.symbol) continue;
+    if (point.effect.kind != ProbeEffect::Kind::safe) continue;
+    if (!frames) frames.emplace(query.image);
+    const LabelContent content = content_at(query, *frames, point.address);
+    if (content == LabelContent::data || (content == LabelContent::unknown && is_pattern))
+      point.effect = {.kind = ProbeEffect::Kind::unsafe,
+                      .reason = content == LabelContent::data ? data_reason : unknown_reason};
+    else if (content == LabelContent::unknown && query.options.to_probe)
+      point.warnings.push_back(
+          fmt::format("{}: '{}': {}", query.subject(), display_name(point), unknown_reason));
+  }
+}
+
 void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
   std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
   for (ProbePoint& point : points)
@@ -215,7 +256,8 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
     return std::nullopt;
   case Boundary::unknown:
     return unverified_warning(
-        query, fmt::format("the code from {} to there does not decode", display_name(symbol)));
+        query, fmt::format("the code from {} to there does not decode",
+                           symbol.name.empty() ? place_name(symbol, 0) : display_name(symbol)));
   case Boundary::no:
     break;
   }
@@ -224,8 +266,22 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
   return error_or_warning(query, inside_error(query, symbol, run, *around));
 }
 
+Result<std::optional<std::string>> check_unnamed(const Query& query, VirtualAddress address) {
+  if (query.image.machine().info().thumb_bit) return std::nullopt; // ARM has other unwind data
+  const auto piece = FrameTable(query.image).piece_at(address);
+  if (!piece) {
+    if (!query.options.to_probe) return std::nullopt;
+    return unverified_warning(query, "no symbol and no unwind data cover it");
+  }
+  elf::Symbol code;
+  code.address = piece->range.address;
+  code.size = piece->range.size;
+  return check_boundary(query, code, address.value - code.address.value);
+}
+
 void finish_points(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) point.effect = effect_of(query.image, point);
+  check_labels(query, points);
   if (!query.options.to_probe) warn_about_effects(query, points);
   add_instructions(query, points);
 }

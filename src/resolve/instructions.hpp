@@ -35,6 +35,11 @@ private:
 Result<std::optional<std::string>> check_boundary(const Query& query, const elf::Symbol& symbol,
                                                   std::uint64_t plus);
 
+// The same for an address that no symbol covers, by decoding from the start of the code that its
+// unwind data (FDE) describe. A warning if there are none and the point will be probed: it may be
+// in data between the functions.
+Result<std::optional<std::string>> check_unnamed(const Query& query, VirtualAddress address);
+
 // Fills in ProbePoint::effect, and ProbePoint::instruction if the options request it. Unless
 // ResolveOptions::to_probe is set, also warns of points that must not be probed, once for each
 // reason.

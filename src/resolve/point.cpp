@@ -193,15 +193,15 @@ std::string display_source(const ProbePoint& point, bool folders) {
 Result<std::vector<ProbePoint>> resolve_number(const Query& query) {
   auto point = point_of_number(query);
   if (!point) return fail(std::move(point).error());
-  if (const auto covering = query.symbolizer->find(point->address)) {
-    name_by_number(query, *point, *covering);
-    auto warning = check_boundary(query, covering->symbol, covering->offset);
-    if (!warning && query.options.to_probe) return fail(std::move(warning).error());
-    if (!warning)
-      point->warnings.push_back(std::move(warning).error().message);
-    else if (*warning)
-      point->warnings.push_back(std::move(**warning));
-  }
+  const auto covering = query.symbolizer->find(point->address);
+  if (covering) name_by_number(query, *point, *covering);
+  auto warning = covering ? check_boundary(query, covering->symbol, covering->offset)
+                          : check_unnamed(query, point->address);
+  if (!warning && query.options.to_probe) return fail(std::move(warning).error());
+  if (!warning)
+    point->warnings.push_back(std::move(warning).error().message);
+  else if (*warning)
+    point->warnings.push_back(std::move(**warning));
   std::vector<ProbePoint> points;
   points.push_back(std::move(*point));
   return points;

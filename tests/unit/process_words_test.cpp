@@ -26,6 +26,7 @@ TEST_CASE("an invalid value of -p is rejected and named") {
     return words ? std::string("taken") : words.error().message;
   };
   CHECK(message("0") == "invalid pid '0'");
+  CHECK(message("-1") == "invalid pid '-1'");
   CHECK(message("12,99999999999") == "invalid pid '99999999999'");
   CHECK(message("") == "invalid value '' for -p (expected pids or names, separated by commas)");
   CHECK(message("nginx,") ==
