@@ -171,6 +171,8 @@ class _Comparison:
             return self.elements(ours, [(value["array"] + i).dereference() for i in range(int(value["len"]))])
         if ours == "nil":
             return self.address(0, int(value["tab"]))
+        if {f.name for f in kind.fields()} == {"tab", "data"}:  # gdb does not know what an interface holds
+            ours = {name: member for name, member in ours.items() if name not in ("type", "value")}
         if self.rust and any(getattr(f, "artificial", False) for f in kind.fields()):
             return self.variant(ours, value, kind)
         return self.members(ours, value, kind)

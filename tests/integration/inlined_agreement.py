@@ -243,9 +243,10 @@ def main():
         library = Path(name, "library.so")
         root = HERE.parent.parent
         sources = [*(root / "src/path").glob("*.cpp"), *(root / "src/util").glob("*.cpp")]
+        llvm = subprocess.run(["llvm-config-19", "--includedir"], capture_output=True, text=True, check=True)
         subprocess.run(["g++", "-std=c++23", "-g", "-O2", "-fPIC", "-shared", "-D_GNU_SOURCE",
-                        "-I", root / "include", "-I", root / "src", *sources, "-lz", "-o", library],
-                       check=True)
+                        "-I", root / "include", "-I", root / "src", "-isystem", llvm.stdout.strip(),
+                        *sources, "-lz", "-o", library], check=True)
         shown = shown_by_dwarfdump(library)
         names = list(shown)
         found = counts(counter, library, names)
