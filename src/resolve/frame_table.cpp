@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/frame_table.hpp"
 
+#include "elf/dwarf_cursor.hpp"
+#include "elf/sections.hpp"
+
+#include <algorithm>
+#include <set>
+
 namespace uprobectl {
 
 namespace {
@@ -38,13 +44,57 @@ bool begin_inside_frame(Bytes instructions) {
   return false;
 }
 
+// The size of an encoded pointer (LSB core 10.5.1); nullopt if it varies.
+std::optional<std::uint64_t> pointer_size(std::uint8_t encoding, const elf::Machine& machine) {
+  switch (encoding & 0x0fU) {
+  case 0x00:
+    return machine.is_64bit ? 8 : 4;
+  case 0x02:
+  case 0x0a:
+    return 2;
+  case 0x03:
+  case 0x0b:
+    return 4;
+  case 0x04:
+  case 0x0c:
+    return 8;
+  default:
+    return std::nullopt;
+  }
+}
+
+// Whether the descriptions of this CIE have addresses in the usual encoding.
+bool has_usual_addresses(Bytes cie, const elf::Machine& machine) {
+  const auto letters = c_string_at(cie, cie_augmentation_field);
+  if (!letters || !letters->starts_with('z')) return false;
+  elf::DwarfCursor cursor(cie, machine.order);
+  cursor.seek(cie_augmentation_field + letters->size() + 1);
+  for (int i = 0; i < 4; ++i) cursor.skip_leb(); // alignments, return register, size of the data
+  for (const char letter : letters->substr(1)) {
+    if (letter == 'S' || letter == 'B' || letter == 'G') continue; // without data
+    const auto encoding = static_cast<std::uint8_t>(cursor.number(1));
+    if (letter == 'R') return !cursor.failed() && encoding == frame_encoding;
+    if (letter == 'L') continue;
+    const auto size = letter == 'P' ? pointer_size(encoding, machine) : std::nullopt;
+    if (!size) return false;
+    cursor.skip(*size);
+  }
+  return false;
+}
+
 } // namespace
 
 FrameTable::FrameTable(const elf::Image& image) {
   auto layout = elf::read_layout(image.bytes());
   if (!layout) return;
   layout_ = std::move(*layout);
-  if (!layout_.frame_table) return;
+  if (layout_.frame_table)
+    read_header();
+  else
+    list_descriptions();
+}
+
+void FrameTable::read_header() {
   header_ = layout_.frame_table->address;
   const Bytes header = bytes_from(header_);
   const auto form = slice(header, 0, 4);
@@ -55,37 +105,63 @@ FrameTable::FrameTable(const elf::Image& image) {
   if (const auto table = slice(header, header_size, entry_size * *count)) table_ = *table;
 }
 
+// Behind an invalid length nothing can be found.
+void FrameTable::list_descriptions() {
+  const auto section = elf::find_section(layout_, ".eh_frame");
+  if (!section || section->is_compressed) return;
+  std::set<std::uint64_t> usual; // CIEs
+  for (std::uint64_t at = 0;;) {
+    const auto length = read_at<std::uint32_t>(section->bytes, at, layout_.machine.order);
+    const auto whole = slice(section->bytes, at, cie_field + length.value_or(0));
+    if (!length || *length == 0 || !whole) break;
+    const auto distance = read_at<std::uint32_t>(*whole, cie_field, layout_.machine.order);
+    const auto start = read_at<std::uint32_t>(*whole, start_field, layout_.machine.order);
+    const VirtualAddress description{section->address.value + at};
+    if (distance == 0 && has_usual_addresses(*whole, layout_.machine))
+      usual.insert(at);
+    else if (distance && start && usual.contains(at + cie_field - *distance))
+      listed_.push_back({relative({description.value + start_field}, *start), description});
+    at += whole->size();
+  }
+  std::ranges::sort(listed_, {}, [](const Entry& entry) { return entry.start.value; });
+}
+
 Bytes FrameTable::bytes_from(VirtualAddress address) const {
   return elf::bytes_from(layout_, address).value_or(Bytes());
 }
 
-std::optional<VirtualAddress> FrameTable::entry(std::uint64_t index, std::uint64_t field) const {
-  const auto distance =
-      read_at<std::uint32_t>(table_, index * entry_size + field, layout_.machine.order);
-  if (!distance) return std::nullopt;
-  return relative(header_, *distance);
+std::uint64_t FrameTable::size() const {
+  return listed_.empty() ? table_.size() / entry_size : listed_.size();
+}
+
+std::optional<FrameTable::Entry> FrameTable::entry(std::uint64_t index) const {
+  if (!listed_.empty()) return listed_[index];
+  const ByteOrder order = layout_.machine.order;
+  const auto start = read_at<std::uint32_t>(table_, index * entry_size, order);
+  const auto description = read_at<std::uint32_t>(table_, index * entry_size + 4, order);
+  if (!start || !description) return std::nullopt;
+  return Entry{relative(header_, *start), relative(header_, *description)};
 }
 
 std::optional<FramePiece> FrameTable::piece_at(VirtualAddress address) const {
   std::uint64_t begin = 0; // after the loop: end of the pieces that begin at or before address
-  for (std::uint64_t end = table_.size() / entry_size; begin < end;) {
+  for (std::uint64_t end = size(); begin < end;) {
     const std::uint64_t middle = begin + (end - begin) / 2;
-    const auto start = entry(middle, 0);
-    if (start && *start <= address)
+    const auto found = entry(middle);
+    if (found && found->start <= address)
       begin = middle + 1;
     else
       end = middle;
   }
   if (begin == 0) return std::nullopt;
-  const auto start = entry(begin - 1, 0);
-  const auto description = entry(begin - 1, 4);
-  if (!start || !description) return std::nullopt;
-  const auto piece = read(*description, *start);
-  if (!piece || address.value - start->value >= piece->range.size) return std::nullopt;
+  const auto found = entry(begin - 1);
+  const auto piece = found ? read(*found) : std::nullopt;
+  if (!piece || address.value - found->start.value >= piece->range.size) return std::nullopt;
   return piece;
 }
 
-std::optional<FramePiece> FrameTable::read(VirtualAddress description, VirtualAddress start) const {
+std::optional<FramePiece> FrameTable::read(const Entry& entry) const {
+  const auto& [start, description] = entry;
   const ByteOrder order = layout_.machine.order;
   const Bytes bytes = bytes_from(description);
   const auto length = read_at<std::uint32_t>(bytes, 0, order);

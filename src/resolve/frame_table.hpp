@@ -14,8 +14,9 @@ struct FramePiece {
   bool inside_frame = false;
 };
 
-// Looks up addresses in .eh_frame_hdr, as unwinders do (LSB core 5.0, 10.6; DWARF 5, 6.4). Supports
-// the encodings that GNU ld, gold, lld and mold write.
+// Looks up addresses in .eh_frame_hdr, as unwinders do (LSB core 5.0, 10.6; DWARF 5, 6.4), or in
+// .eh_frame if there is no header, as in static programs. Supports the encodings that GNU ld, gold,
+// lld and mold write.
 class FrameTable {
 public:
   // The image's bytes must outlive the table. The table is empty if the image has no unwind data.
@@ -25,14 +26,22 @@ public:
   std::optional<FramePiece> piece_at(VirtualAddress address) const;
 
 private:
+  struct Entry {
+    VirtualAddress start;       // of the code
+    VirtualAddress description; // its FDE
+  };
+  void read_header();
+  void list_descriptions();
   Bytes bytes_from(VirtualAddress address) const;
-  std::optional<VirtualAddress> entry(std::uint64_t index, std::uint64_t field) const;
-  std::optional<FramePiece> read(VirtualAddress description, VirtualAddress start) const;
+  std::uint64_t size() const;
+  std::optional<Entry> entry(std::uint64_t index) const;
+  std::optional<FramePiece> read(const Entry& entry) const;
   bool has_augmentation(VirtualAddress description, std::uint32_t distance) const;
 
   elf::Layout layout_;
-  VirtualAddress header_; // of .eh_frame_hdr
-  Bytes table_;           // its entries
+  VirtualAddress header_;     // of .eh_frame_hdr
+  Bytes table_;               // its entries
+  std::vector<Entry> listed_; // without .eh_frame_hdr, by the start
 };
 
 } // namespace uprobectl

@@ -9,6 +9,7 @@ A kernel that cannot be had is a skip with its reason; one that fails is a "Bail
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -22,21 +23,18 @@ from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
 from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
 
-FIXTURES = ("workload", "crowd", "values", "frames", "throws", "exits", "ways", "jitted", "filtered", "callers",
-            "phases", "inlined-calls", "inlined-relations", "types/types", "types/types-library",
-            "types/types-tails", "types/types-library-old-abi", "depths", "shrinks", "unread", "probes",
-            "as-user", "apk-host", "bpf-census", "greet.apk", "libgreet.so", "probes.apk", "shop",
-            "shop-stripped", "on-terminal", "flow-c", "flow-cxx", "java-app", "java-app.odex", "java-app.vdex",
-            "datagrams", "binder-app", "binder-app.odex", "binder-app.vdex", "Binder.o",
-            "GenericInstrumentation.o", "calls.bpf.o", "greetings.bpf.o", "messages.bpf.o", "opens.bpf.o",
-            "orders.bpf.o", "refused.bpf.o", "session.bpf.o", "stacks.bpf.o", "opens_and_connects.bpf.o")
-# Made only where their compiler is, or for one architecture.
-OPTIONAL_FIXTURES = ("mistaken", "goroutines", "flow-go", "flow-rust", "probes-32",
-                     "types/types-libcxx", "types/types-go", "types/types-rust",
-                     "types/types-rust-unoptimized")
+# Read beside files that scenarios name, or named in variables.
+FURTHER_FIXTURES = ("binder-app.vdex", "flow-rust", "types/types-library", "types/types-library-old-abi",
+                    "types/types-libcxx", "types/types-rust", "types/types-rust-unoptimized")
 CROSS_LIBRARIES = "aarch64-linux-gnu"
 # Seconds for one suite: an idle machine needs a quarter of it.
 SUITE_TIMEOUT = 1500
+
+
+def fixture_names() -> set[str]:
+    """Those that scenarios name. Some are made only where their compiler is, or for one architecture."""
+    scenarios = "".join(script.read_text() for script in HERE.glob("*.sh"))
+    return {*re.findall(r"\$FIXTURES/([\w./+-]+)", scenarios), *FURTHER_FIXTURES}
 
 
 def main() -> int:
@@ -56,9 +54,8 @@ def main() -> int:
         command=["sh", f"/suite/{options.suite}"],
         files=[
             (options.bin, "/usr/bin/uprobectl"),
-            *((options.fixtures / name, f"/fixtures/{name}") for name in FIXTURES),
-            *((options.fixtures / name, f"/fixtures/{name}") for name in OPTIONAL_FIXTURES
-              if (options.fixtures / name).exists()),
+            *((options.fixtures / name, f"/fixtures/{name}") for name in fixture_names()
+              if (options.fixtures / name).is_file()),
             *libc_files(options),
             *((page, f"/docs/{page.name}") for page in sorted(DOCS.glob("*.md"))),
             *((script, f"/suite/{script.name}") for script in sorted(HERE.glob("*.sh"))),
@@ -81,12 +78,11 @@ def main() -> int:
 
 
 def libc_files(options: argparse.Namespace) -> list[tuple[Path, str]]:
-    """Programs that are not static, with the libc of the cross compiler."""
+    """The libc of the cross compiler, for programs that are not static."""
     loader = Path(f"/usr/{CROSS_LIBRARIES}/lib/ld-linux-aarch64.so.1")
     if options.arch != "arm64" or not loader.exists():
         return []
-    return [(loader, f"/lib/{loader.name}"), (loader.with_name("libc.so.6"), f"/lib/{CROSS_LIBRARIES}/libc.so.6"),
-            *((options.fixtures / name, f"/fixtures/{name}") for name in ("calls", "errnos"))]
+    return [(loader, f"/lib/{loader.name}"), (loader.with_name("libc.so.6"), f"/lib/{CROSS_LIBRARIES}/libc.so.6")]
 
 
 def parse_arguments() -> argparse.Namespace:
