@@ -2,6 +2,7 @@
 #include "capture_options.hpp"
 
 #include "option_values.hpp"
+#include "util/descriptor_io.hpp"
 #include "util/user_files.hpp"
 
 #include <algorithm>
@@ -39,18 +40,9 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
 // Reads one byte more than `most`, so that a larger file is noticed.
 Result<std::string> read_start(const std::string& path, std::size_t most) {
   const UniqueFd file = open_user_file(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  std::string content;
-  content.resize(most + 1);
-  std::size_t size = 0;
-  ssize_t got = file ? 1 : -1;
-  while (got > 0 && size < content.size()) {
-    do got = ::read(file.get(), content.data() + size, content.size() - size);
-    while (got < 0 && errno == EINTR);
-    size += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-  }
-  if (got < 0) return fail(system_error(errno, "cannot read the file"));
-  content.resize(size);
-  return content;
+  auto content = file ? read_up_to(file.get(), most + 1) : std::unexpected(errno);
+  if (!content) return fail(system_error(content.error(), "cannot read the file"));
+  return std::move(*content);
 }
 
 Result<std::string> read_set_file(const std::string& path) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "requests.hpp"
 
+#include "util/descriptor_io.hpp"
 #include "util/text.hpp"
 #include "util/user_files.hpp"
 
@@ -23,18 +24,11 @@ Error too_large(const std::string& path, std::size_t max_size) {
           path + ": larger than " + std::to_string(max_size >> 20U) + " MiB"};
 }
 
-Result<std::vector<char>> read_whole(int fd, const std::string& path, std::size_t max_size) {
-  constexpr std::size_t step = 64 << 10;
-  std::vector<char> text;
-  for (;;) {
-    const std::size_t begin = text.size();
-    text.resize(begin + step);
-    const ssize_t size = ::read(fd, text.data() + begin, step);
-    if (size < 0 && errno != EINTR) return fail(system_error(errno, path));
-    text.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-    if (size == 0) return text;
-    if (text.size() > max_size) return fail(too_large(path, max_size));
-  }
+Result<std::string> read_whole(int fd, const std::string& path, std::size_t max_size) {
+  auto text = read_up_to(fd, max_size + 1);
+  if (!text) return fail(system_error(text.error(), path));
+  if (text->size() > max_size) return fail(too_large(path, max_size));
+  return std::move(*text);
 }
 
 bool is_regular(const std::string& path) {
@@ -65,7 +59,7 @@ Result<FileText> FileText::read(const std::string& path, std::size_t max_size) {
 }
 
 std::string_view FileText::text() const {
-  return mapped_ ? as_text(mapped_->bytes()) : std::string_view(read_.data(), read_.size());
+  return mapped_ ? as_text(mapped_->bytes()) : std::string_view(read_);
 }
 
 Result<void> FileText::for_each_line(const VisitLine& visit) const {

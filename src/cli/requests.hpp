@@ -32,7 +32,7 @@ public:
 private:
   std::string name_;
   std::unique_ptr<const MappedFile> mapped_;
-  std::vector<char> read_; // the text, if the file cannot be mapped
+  std::string read_; // the text, if the file cannot be mapped
 };
 
 // The requests of `resolve`. They are views of the file or the command line, because there may be

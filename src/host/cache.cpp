@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cache.hpp"
 
+#include "util/descriptor_io.hpp"
 #include "util/sha256.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
@@ -35,28 +35,6 @@ bool belongs_to_user(const std::string& folder) {
   struct stat status{};
   return ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
          status.st_uid == ::geteuid();
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
-std::optional<std::string> read_all(int fd, std::size_t size) {
-  std::string text(size, '\0');
-  std::size_t have = 0;
-  while (have < size) {
-    const ssize_t got = ::read(fd, text.data() + have, size - have);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return std::nullopt;
-    have += static_cast<std::size_t>(got);
-  }
-  return text;
 }
 
 struct FoundFile {
@@ -117,13 +95,13 @@ std::optional<Cache::Entry> Cache::read(const std::string& name) const {
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  std::optional<std::string> text;
+  std::string text;
   if (S_ISREG(status.st_mode) && size >= entry_head && size <= max_bytes_)
-    text = read_all(file.get(), size);
-  if (text && text->starts_with(entry_mark)) {
-    Entry entry{.content = {}, .sha256 = text->substr(entry_mark.size(), 64)};
-    text->erase(0, entry_head);
-    entry.content = std::move(*text);
+    text = read_up_to(file.get(), size).value_or(std::string());
+  if (text.size() == size && text.starts_with(entry_mark)) {
+    Entry entry{.content = {}, .sha256 = text.substr(entry_mark.size(), 64)};
+    text.erase(0, entry_head);
+    entry.content = std::move(text);
     if (sha256_of(as_bytes(entry.content)) == entry.sha256) {
       ::futimens(file.get(), nullptr); // it was used now
       return entry;
@@ -146,8 +124,9 @@ void Cache::write(const std::string& name, const Entry& entry) const {
   const UniqueFd file(
       ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return;
-  const bool is_written = write_all(file.get(), fmt::format("{}{}\n", entry_mark, entry.sha256)) &&
-                          write_all(file.get(), entry.content) &&
+  const std::string head = fmt::format("{}{}\n", entry_mark, entry.sha256);
+  const bool is_written = write_all(file.get(), as_bytes(head)) &&
+                          write_all(file.get(), as_bytes(entry.content)) &&
                           ::rename(unfinished.c_str(), path_of(name).c_str()) == 0;
   if (!is_written) ::unlink(unfinished.c_str());
   trim(name);

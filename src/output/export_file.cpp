@@ -2,6 +2,7 @@
 #include "output/export_file.hpp"
 
 #include "output/output.hpp"
+#include "util/descriptor_io.hpp"
 #include "util/user_files.hpp"
 
 #include <cerrno>
@@ -24,13 +25,9 @@ bool is_regular(int fd) {
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-Result<void> write_all(int fd, const std::string& path, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return fail(system_error(errno, path));
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+Result<void> write_text(int fd, const std::string& path, std::string_view text) {
+  if (const auto written = write_all(fd, as_bytes(text)); !written)
+    return fail(system_error(written.error(), path));
   return {};
 }
 
@@ -127,8 +124,8 @@ Result<ReplacedFile> ReplacedFile::open(const std::string& path) {
 }
 
 Result<void> ReplacedFile::write(std::string_view content) const {
-  if (fd_) return write_all(fd_.get(), path_, content);
-  return replace_regular(path_, [&](int fd) { return write_all(fd, path_, content); });
+  if (fd_) return write_text(fd_.get(), path_, content);
+  return replace_regular(path_, [&](int fd) { return write_text(fd, path_, content); });
 }
 
 Result<StreamedFile> StreamedFile::open(const std::string& path) {
@@ -159,7 +156,7 @@ void StreamedFile::end_piece() {
 }
 
 void StreamedFile::write_regular() {
-  if (auto done = write_all(fd_.get(), path_, pending_); !done) {
+  if (auto done = write_text(fd_.get(), path_, pending_); !done) {
     set_error(std::move(done).error());
     // Drop the part of a piece that has been written.
     static_cast<void>(!::ftruncate(fd_.get(), static_cast<off_t>(size_)));

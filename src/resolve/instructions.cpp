@@ -2,7 +2,6 @@
 #include "resolve/instructions.hpp"
 
 #include "archive/nested.hpp"
-#include "resolve/frame_table.hpp"
 #include "resolve/point.hpp"
 
 #include "symbols/classify.hpp"
@@ -135,6 +134,13 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
   return std::nullopt;
 }
 
+// The table of all queries, or `own`.
+const FrameTable& frames_of(const Query& query, std::optional<FrameTable>& own) {
+  std::optional<FrameTable>& table = query.frames != nullptr ? *query.frames : own;
+  if (!table) table.emplace(query.image);
+  return *table;
+}
+
 // What is known of the bytes at a symbol without a type, which assembly writes in front of
 // functions and of tables alike.
 enum class LabelContent { code, data, unknown };
@@ -157,14 +163,13 @@ constexpr std::string_view unknown_reason =
 // results. Labels that can be data are left out of patterns; one that is named is probed, with a
 // warning.
 void check_labels(const Query& query, std::span<ProbePoint> points) {
-  std::optional<FrameTable> frames;
+  std::optional<FrameTable> own;
   const bool is_pattern =
       query.function.form == FunctionSpec::Form::name && is_name_pattern(query.function.name);
   for (ProbePoint& point : points) {
     if (point.kind != SymbolKind::label || !point.symbol) continue;
     if (point.effect.kind != ProbeEffect::Kind::safe) continue;
-    if (!frames) frames.emplace(query.image);
-    const LabelContent content = content_at(query, *frames, point.address);
+    const LabelContent content = content_at(query, frames_of(query, own), point.address);
     if (content == LabelContent::data || (content == LabelContent::unknown && is_pattern))
       point.effect = {.kind = ProbeEffect::Kind::unsafe,
                       .reason = content == LabelContent::data ? data_reason : unknown_reason};
@@ -268,7 +273,8 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
 
 Result<std::optional<std::string>> check_unnamed(const Query& query, VirtualAddress address) {
   if (query.image.machine().info().thumb_bit) return std::nullopt; // ARM has other unwind data
-  const auto piece = FrameTable(query.image).piece_at(address);
+  std::optional<FrameTable> own;
+  const auto piece = frames_of(query, own).piece_at(address);
   if (!piece) {
     if (!query.options.to_probe) return std::nullopt;
     return unverified_warning(query, "no symbol and no unwind data cover it");

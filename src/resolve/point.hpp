@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dwarf/dwarf.hpp"
+#include "resolve/frame_table.hpp"
 #include "resolve/instructions.hpp"
 #include "symbolize/symbolizer.hpp"
 #include "symbols/demangle.hpp"
@@ -26,6 +27,8 @@ struct Query {
   const art::NameMapping* mapping = nullptr;        // names of Java methods in the source, or null
   symbolize::Symbolizer* symbolizer = nullptr;      // never null if the FUNCTION is a number
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
+  // Shared by the queries of a target, read when first needed. Null: for this query only.
+  std::optional<FrameTable>* frames = nullptr;
   // Debug information of the image; null: names are not searched there.
   const DebugInfoSource* debug_info = nullptr;
   // Set if another spelling of the name was resolved: SpelledFunctions::distance.

@@ -256,6 +256,7 @@ struct Target::State {
   std::optional<Result<dwarf::DebugInfo>> debug_info; // opened when first needed
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
+  std::optional<FrameTable> frames;                // Query::frames
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
@@ -363,6 +364,7 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
     };
     Query query{state.binary, function, *state.image, state.demangler, options};
     query.debug_info = &debug_info;
+    query.frames = &state.frames;
     query.mapping = state.methods.mapping();
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
     if (is_number(function) || is_line(function)) {

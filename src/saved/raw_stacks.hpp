@@ -16,7 +16,7 @@ class PartialFiles final : public unwind::FileSource {
 public:
   Result<unwind::MappedObject> open(const Mapping& mapping) override;
 
-  // The functions return false if the content of a chunk is invalid, or if there is no room.
+  // The functions return false if the content of a chunk is invalid, or needs too much memory.
   bool add(Mapping file); // numbered from 0
   bool add_parts(Bytes content);
   const Mapping* file(std::uint32_t number) const {

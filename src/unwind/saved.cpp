@@ -2,6 +2,7 @@
 #include "uprobectl/unwind/saved.hpp"
 #include "unwind/saved_writer.hpp"
 #include "uprobectl/path.hpp"
+#include "util/descriptor_io.hpp"
 #include "util/inflate.hpp"
 #include "util/mapped_file.hpp"
 #include "util/numbers.hpp"
@@ -268,16 +269,13 @@ Error shrunk_error(std::string_view path) {
 }
 
 // `source`: where the content is mapped from, empty if it is ours.
-Result<void> write_all(int fd, Bytes content, const std::string& path, std::string_view source) {
-  while (!content.empty()) {
-    const ssize_t size = ::write(fd, content.data(), content.size());
-    if (size < 0 && errno == EINTR) continue;
-    // write() fails with EFAULT, without SIGBUS, if the mapped file has shrunk_error.
-    if (size < 0 && errno == EFAULT && !source.empty()) return fail(shrunk_error(source));
-    if (size < 0) return fail(system_error(errno, path));
-    content = content.subspan(static_cast<std::size_t>(size));
-  }
-  return {};
+Result<void> write_content(int fd, Bytes content, const std::string& path,
+                           std::string_view source) {
+  const auto written = write_all(fd, content);
+  if (written) return {};
+  // write() fails with EFAULT, without SIGBUS, if the mapped file has shrunk.
+  if (written.error() == EFAULT && !source.empty()) return fail(shrunk_error(source));
+  return fail(system_error(written.error(), path));
 }
 
 } // namespace
@@ -313,7 +311,7 @@ Result<void> SavedFolder::write(std::string_view name, Bytes content, std::strin
   const UniqueFd fd{
       open_user_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
   if (!fd) return fail(system_error(errno, path));
-  return write_all(fd.get(), content, path, source);
+  return write_content(fd.get(), content, path, source);
 }
 
 void SavedFolder::remove() { static_cast<void>(remove_user_folder(folder_)); }

@@ -278,15 +278,15 @@ void StackParts::add_image(const MappedObject& object, const Module& module, con
   const std::uint64_t begin = module.begin().value;
   const Bytes image = module.image()->bytes();
   std::vector<PartRange> parts = needed_parts(image, {.debug_info = includes_debug_info_});
-  const std::uint64_t room = std::min(max_image, max_total - std::min(max_total, total_));
-  if (size_of(parts) > room) {
+  const std::uint64_t left = std::min(max_image, max_total - std::min(max_total, total_));
+  if (size_of(parts) > left) {
     parts = needed_parts(image, {.symbols = false});
-    const bool fits = size_of(parts) <= room;
+    const bool fits = size_of(parts) <= left;
     sink.warn(fmt::format("{}: {}: it has more than {} MiB", file_name_of(module.path()),
                           fits ? "its symbols are not part of the saved stacks (report finds them "
                                  "with --debug-dir)"
                                : "stacks cannot be unwound through it",
-                          room >> 20U));
+                          left >> 20U));
     if (!fits) parts = {{0, std::min<std::uint64_t>(head_size, image.size())}};
   }
   if (module.entry()) {

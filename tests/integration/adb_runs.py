@@ -530,7 +530,7 @@ class EndTests:
         for file in ["near.folded", "same-near.folded"]:
             problems += difference(file, (path / file).read_text(), (path / "far.folded").read_text())
         if not (path / "near.svg").read_text().startswith("<?xml"):
-            problems.append("near.svg is no drawing")
+            problems.append("near.svg is not a drawing")
         if near.stderr.count("events in") != 1 or near.stderr.count("probing 1 function") != 1:
             problems.append(f"messages: {near.stderr!r}")
 

@@ -499,7 +499,7 @@ TEST_CASE("an entry of the cache that is damaged or cut off is not believed, and
   }
 }
 
-TEST_CASE("a folder that others may write, or a link, is no cache") {
+TEST_CASE("a cache folder that others can write, or that is a link, is not used") {
   const CacheFolder folder;
   const Cache cache = folder.open();
   cache.write("a", {"abc", sum_of_abc});

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "util/descriptor_io.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <unistd.h>
+
+namespace uprobectl {
+
+std::expected<void, int> write_all(int fd, Bytes bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return std::unexpected(errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+std::expected<std::string, int> read_up_to(int fd, std::size_t max_size) {
+  constexpr std::size_t step = 64 << 10;
+  std::string read;
+  for (;;) {
+    const std::size_t begin = read.size();
+    read.resize(begin + std::min(step, max_size - begin));
+    const ssize_t got = ::read(fd, read.data() + begin, read.size() - begin);
+    const int errnum = got < 0 ? errno : 0;
+    read.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (errnum == EINTR) continue;
+    if (errnum != 0) return std::unexpected(errnum);
+    if (got == 0) return read;
+  }
+}
+
+} // namespace uprobectl
