@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tools"))
 from guest_runner import GuestError  # noqa: E402  (the path above comes first)
 from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_guest  # noqa: E402
-from guest_runner.packages import META_PACKAGES, fetch_busybox, fetch_kernel  # noqa: E402
+from guest_runner.packages import SERIES, fetch_busybox, fetch_kernel  # noqa: E402
 
 # Read beside files that scenarios name, or named in variables.
 FURTHER_FIXTURES = ("binder-app.vdex", "flow-rust", "types/types-library", "types/types-library-old-abi",
@@ -63,6 +63,7 @@ def main() -> int:
         environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures", "DOCS": "/docs",
                      "CPU_FEATURES": options.features, "SCOPE": options.scope,
                      "THROWAWAY_KERNEL": "yes"},
+        boot_arguments=options.append,
         cpu=options.cpu,
         timeout=options.timeout,
     )
@@ -88,7 +89,8 @@ def libc_files(options: argparse.Namespace) -> list[tuple[Path, str]]:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", choices=ARCHITECTURES, default="amd64")
-    parser.add_argument("--series", choices=META_PACKAGES, required=True)
+    parser.add_argument("--series", choices=SERIES, required=True)
+    parser.add_argument("--append", default="", metavar="'A B'", help="boot arguments, such as preempt=full")
     parser.add_argument("--cpu", default="", metavar="MODEL", help="QEMU's -cpu")
     parser.add_argument("--features", default="", metavar="'A B'",
                         help="what /proc/cpuinfo must name there")

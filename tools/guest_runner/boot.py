@@ -33,6 +33,7 @@ class GuestRun:
     command: list[str]
     files: list[tuple[Path, str]] = field(default_factory=list)  # here, there
     environment: dict[str, str] = field(default_factory=dict)
+    boot_arguments: str = ""  # for the kernel, after the usual ones: "preempt=full"
     cpu: str = ""  # QEMU's -cpu; the architecture's usual one when empty
     timeout: float = 60.0  # seconds, from QEMU's start
     memory: int = 512  # MiB
@@ -116,7 +117,7 @@ def _qemu_command(run: GuestRun, machine: Architecture, initrd: Path) -> list[st
     # patched, and a kernel that switches a tracepoint or a branch on stumbles over its own int3.
     boot_arguments = (
         f"console={machine.console} quiet oops=panic panic=-1 mitigations=off"
-        f" {machine.extra_boot_arguments}"
+        f" {machine.extra_boot_arguments} {run.boot_arguments}"
     )
     return [
         machine.qemu,

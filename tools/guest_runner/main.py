@@ -8,7 +8,7 @@ from pathlib import Path
 from . import GuestError
 from .architecture import ARCHITECTURES
 from .boot import GuestRun, run_guest
-from .packages import META_PACKAGES, fetch_busybox, fetch_kernel
+from .packages import SERIES, fetch_busybox, fetch_kernel
 
 EXAMPLES = """examples:
   tools/guest kernel --arch amd64 --series 6.12 --cache build/guest-cache
@@ -45,6 +45,7 @@ def _run(options: argparse.Namespace) -> int:
         command=options.command,
         files=options.file,
         environment=dict(options.env),
+        boot_arguments=options.append,
         cpu=options.cpu,
         timeout=options.timeout,
         memory=options.memory,
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     kernel = commands.add_parser(
         "kernel", parents=[arch, cache], help="download a kernel, print its path"
     )
-    kernel.add_argument("--series", choices=META_PACKAGES, required=True)
+    kernel.add_argument("--series", choices=SERIES, required=True)
     kernel.set_defaults(action=_kernel)
 
     busybox = commands.add_parser(
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: the command's; 1 when the kernel failed, hung or ran out of time.",
     )
     run.add_argument("--kernel", type=Path, required=True, metavar="VMLINUZ")
+    run.add_argument("--append", default="", metavar="'A B'", help="boot arguments, such as preempt=full")
     run.add_argument(
         "--cpu", default="", help="QEMU's -cpu, such as max,pauth-impdef=on for pointer authentication"
     )

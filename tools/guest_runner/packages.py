@@ -17,29 +17,39 @@ from foreign_apt import Unavailable, configuration
 
 from . import GuestError
 
-META_PACKAGES = {"6.1": "linux-image-{arch}", "6.12": "linux-image-6.12-{arch}"}
+OWN = ""  # this machine's release, with its updates
+BACKPORTS = ("trixie-backports", "sid")
+# The releases of Debian that have kernels of a series, the preferred one first.
+RELEASES = {"5.10": ("bullseye",), "6.1": (OWN, "bookworm"), "6.12": (OWN, "trixie"),
+            **dict.fromkeys(("6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"), BACKPORTS)}
+NEWEST = "newest"  # the highest series that can be had, also one that is not in the table
+SERIES = (*RELEASES, NEWEST)
 NETWORK_MODULE = "e1000.ko"  # depends on no other module
+NETWORK_SERIES = ("6.1", "6.12")  # those that adb_guests.py boots
 
 
 class Apt:
-    """apt as it knows one architecture: this machine's own, or one with lists in the cache."""
+    """apt as it knows one architecture and release: this machine's own, or one with lists in the cache."""
 
-    def __init__(self, arch: str, cache: Path) -> None:
+    def __init__(self, arch: str, cache: Path, release: str = OWN) -> None:
         self._options: list[str] = []
-        if arch == _run("dpkg", "--print-architecture").strip():
+        if release == OWN and arch == _run("dpkg", "--print-architecture").strip():
             return
         try:
-            self._options = ["-c", str(configuration(cache, arch))]
+            self._options = ["-c", str(configuration(cache, arch, release))]
         except Unavailable as error:
-            raise GuestError(f"no packages for {arch}: {error}") from error
+            name = " of ".join(filter(None, [arch, release]))
+            raise GuestError(f"no packages for {name}: {error}") from error
 
-    def image_package(self, meta_package: str) -> str:
-        """linux-image-amd64 is empty; the kernel is in the package it depends on."""
-        listing = self._ask("depends", meta_package)
-        found = re.search(r"^\s*\|?Depends: <?(linux-image-[^\s>]+)", listing, re.MULTILINE)
-        if not found:
-            raise GuestError(f"'{meta_package}' depends on no kernel image package")
-        return found[1]
+    def kernel_releases(self, arch: str) -> list[tuple[tuple[int, ...], str]]:
+        """Kernels with Debian's usual configuration, oldest first: numbers, and the name that uname prints."""
+        listing = self._ask("search", "--names-only", rf"^linux-image-[0-9.+deb-]+-{arch}$")
+        names = [line.split()[0].removeprefix("linux-image-") for line in listing.splitlines()]
+        # "6.12-amd64" is no kernel, but depends on the newest one.
+        return sorted((_numbers(name), name) for name in names if re.match(r"\d+\.\d+\.", name))
+
+    def dependencies(self, package: str) -> list[str]:
+        return re.findall(r"^\s*\|?Depends: <?([^\s>]+)", self._ask("depends", package), re.MULTILINE)
 
     def candidate_version(self, package: str) -> str:
         return self.candidate_versions([package])[0]
@@ -79,23 +89,55 @@ def _alone(cache: Path) -> Iterator[None]:
 
 
 def fetch_kernel(arch: str, series: str, cache: Path) -> Path:
-    """The path of a vmlinuz of that series, downloaded once per package version. Beside it is the module
-    of the network card that QEMU emulates (NETWORK_MODULE)."""
+    """The path of a vmlinuz of that series, downloaded once per package version. For
+    NETWORK_SERIES the module of the network card that QEMU emulates is beside it."""
     with _alone(cache):
-        return _fetch_kernel(arch, series, cache)
+        if series == NEWEST:
+            series = _newest_series(arch, cache)
+        errors = []
+        for release in RELEASES.get(series, BACKPORTS):
+            try:
+                return _fetch_kernel(Apt(arch, cache, release), arch, series, cache)
+            except GuestError as error:
+                errors.append(error)
+        return _cached(cache / f"{arch}-{series}", "vmlinuz", errors[0])
 
 
-def _fetch_kernel(arch: str, series: str, cache: Path) -> Path:
-    folder = cache / f"{arch}-{series}"
-    try:
-        apt = Apt(arch, cache)
-        package = apt.image_package(META_PACKAGES[series].format(arch=arch))
-        drivers = f"lib/modules/{package.removeprefix('linux-image-')}/kernel/drivers"
-        wanted = {"vmlinuz": "boot/vmlinuz-", "config": "boot/config-",
-                  NETWORK_MODULE: f"{drivers}/net/ethernet/intel/e1000/{NETWORK_MODULE}"}
-        return _unpack(apt, package, folder / apt.candidate_version(package), wanted) / "vmlinuz"
-    except GuestError as error:
-        return _cached(folder, "vmlinuz", error)
+def _newest_series(arch: str, cache: Path) -> str:
+    found, errors = [], []
+    for release in BACKPORTS:
+        try:
+            found += Apt(arch, cache, release).kernel_releases(arch)
+        except GuestError as error:
+            errors.append(error)
+    kept = cache.glob(f"{arch}-[0-9]*.[0-9]*/*/vmlinuz")
+    found += [(_numbers(name), name) for name in (path.parent.parent.name.removeprefix(f"{arch}-") for path in kept)]
+    if not found:
+        raise errors[0] if errors else GuestError(f"Debian's archive has no kernel for {arch}")
+    return ".".join(map(str, max(found)[0][:2]))
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """(6, 18, 15, 13) of 6.18.15+deb13-amd64"""
+    return tuple(int(digits) for digits in re.findall(r"\d+", release.removesuffix("-amd64").removesuffix("-arm64")))
+
+
+def _fetch_kernel(apt: Apt, arch: str, series: str, cache: Path) -> Path:
+    of_series = [name for number, name in apt.kernel_releases(arch) if number[:2] == _numbers(series)]
+    if not of_series:
+        raise GuestError(f"Debian's archive has no Linux {series} for {arch}")
+    release = of_series[-1]
+    package = f"linux-image-{release}"
+    version = apt.candidate_version(package)
+    modules = rf"(usr/)?lib/modules/{re.escape(release)}"
+    wanted = {"vmlinuz": rf"(boot/vmlinuz-|{modules}/vmlinuz$)"}
+    if series in NETWORK_SERIES:
+        wanted[NETWORK_MODULE] = f"{modules}/kernel/drivers/net/ethernet/intel/e1000/{NETWORK_MODULE}"
+    # Since Linux 6.19 the image package is empty and depends on one that has the kernel.
+    binary = f"linux-binary-{release}"
+    if binary in apt.dependencies(package):
+        package = binary
+    return _unpack(apt, package, wanted, cache / f"{arch}-{series}" / version) / "vmlinuz"
 
 
 def fetch_busybox(arch: str, cache: Path) -> Path:
@@ -104,8 +146,8 @@ def fetch_busybox(arch: str, cache: Path) -> Path:
         try:
             apt = Apt(arch, cache)
             version = apt.candidate_version("busybox-static").replace(":", "%3a")
-            wanted = {"busybox": "bin/busybox"}
-            return _unpack(apt, "busybox-static", folder / version, wanted) / "busybox"
+            wanted = {"busybox": r"(usr/)?bin/busybox$"}
+            return _unpack(apt, "busybox-static", wanted, folder / version) / "busybox"
         except GuestError as error:
             return _cached(folder, "busybox", error)
 
@@ -138,8 +180,8 @@ def _cached(folder: Path, name: str, error: GuestError) -> Path:
     return found[-1]
 
 
-def _unpack(apt: Apt, package: str, folder: Path, wanted: dict[str, str]) -> Path:
-    """Leaves the wanted files (name in the cache: how its path in the package begins) in `folder`."""
+def _unpack(apt: Apt, package: str, wanted: dict[str, str], folder: Path) -> Path:
+    """Leaves the wanted files (name in the cache: pattern of its path in the package) in `folder`."""
     if all((folder / name).exists() for name in wanted):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +191,7 @@ def _unpack(apt: Apt, package: str, folder: Path, wanted: dict[str, str]) -> Pat
         kept.mkdir()
         missing = _extract(apt.download(package, scratch), wanted, kept)
         if missing:
-            raise GuestError(f"'{package}' has no {next(iter(missing.values()))}*")
+            raise GuestError(f"'{package}' has no file {', '.join(missing)}")
         # One rename at the end: two runs at once, or one killed, never leave half a kernel.
         shutil.rmtree(folder, ignore_errors=True)
         kept.rename(folder)
@@ -166,7 +208,7 @@ def _extract(archive: Path, wanted: dict[str, str], folder: Path) -> dict[str, s
         with tarfile.open(fileobj=unpacker.stdout, mode="r|") as contents:
             for member in contents:
                 path = member.name.removeprefix("./")
-                name = next((n for n, begin in left.items() if path.startswith(begin)), None)
+                name = next((n for n, pattern in left.items() if re.match(pattern, path)), None)
                 source = contents.extractfile(member) if name and member.isfile() else None
                 if name is None or source is None:
                     continue
