@@ -5,8 +5,11 @@
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
 #
 # SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
-# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns. All of it
-# takes an emulated machine too long; this one runs it (run_native_suite.py).
+# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns; several may be
+# named. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
+#
+# A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
+# kernel_is_at_least.
 #
 # Needs root, and puts probes on the machine it runs on: meant for a guest (run_guest_suite.py).
 
@@ -83,15 +86,6 @@ case $(uname -m) in
   *) echo "1..0 # SKIP no fixtures for $(uname -m)" && exit 0 ;;
 esac
 
-# Linux 6.6 brought uprobe_multi links.
-kernel_has_multi() {
-  release=$(uname -r)
-  major=${release%%.*}
-  minor=${release#*.}
-  minor=${minor%%[!0-9]*}
-  [ "$major" -gt 6 ] || { [ "$major" -eq 6 ] && [ "$minor" -ge 6 ]; }
-}
-
 # What the emulated processor was asked to have: without it the suite would prove nothing new.
 has_features() {
   for feature in $CPU_FEATURES; do
@@ -109,33 +103,44 @@ if [ -n "${CPU_FEATURES:-}" ]; then
   scenario "the processor has $CPU_FEATURES" has_features
   case " $CPU_FEATURES " in *' bti '*) scenario 'a library with landing pads is guarded' is_guarded ;; esac
 fi
+is_guest() { [ -n "${THROWAWAY_KERNEL:-}" ]; }
+
 in_scope() { # SCOPE…
-  for one; do [ "$scope" != "$one" ] || return 0; done
-  [ "$scope" = all ]
+  for one in all "$@"; do
+    case " $scope " in *" $one "*) return 0 ;; esac
+  done
+  return 1
 }
 
 if in_scope kernel processor; then
-  for mechanism in perf multi; do
+  for mechanism in $(mechanisms perf multi); do
     hit_scenarios "$mechanism"
     more_hit_scenarios "$mechanism"
   done
   stack_scenarios
 fi
+if in_scope processor; then saved_stack_scenarios; fi
 if in_scope kernel; then
   for mechanism in perf-ioctl tracefs; do
-    hit_scenarios "$mechanism"
+    [ "$mechanism" = "$perf" ] || hit_scenarios "$mechanism"
   done
   mechanism_scenarios
-  matrix_scenarios
+  if in_scope; then
+    crowd_scenarios 'crowd_*' 10000 'crowd_12[0-4]*' 50
+    matrix_scenarios 'plain pid' 'plain all' 'archive pid' 'archive all'
+  else
+    crowd_scenarios 'crowd_1*' 1000 'crowd_123*' 10
+    matrix_scenarios 'plain all' 'archive pid'
+  fi
 fi
 if in_scope kernel architecture; then
   instruction_scenarios
   memory_scenarios
-  java_scenarios
 fi
+if in_scope architecture; then java_scenarios; fi
 if in_scope kernel processor; then return_scenarios; fi
-# Only in a guest: they are hard on the machine.
-[ "$scope" != kernel ] || trampoline_scenarios
+# They are hard on the machine.
+if is_guest && in_scope kernel; then trampoline_scenarios; fi
 if in_scope architecture processor; then
   latency_scenarios
   exit_scenarios
@@ -179,7 +184,7 @@ if in_scope; then
   docs_scenarios
   cookbook_scenarios
 fi
-[ "$scope" != kernel ] || lockdown_scenario
+if is_guest && in_scope kernel; then lockdown_scenario; fi
 # Those that the command line's cases do not have.
 [ -z "${RECORD_SCHEMA:-}" ] || scenario 'every record is as the JSON Schema has it' records_are_valid \
   attached call_edge call_end call_summary count error event histogram installed_probe lost map_entry pinned probe summary

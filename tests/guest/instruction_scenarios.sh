@@ -10,7 +10,7 @@ instruction_scenarios() {
   scenario 'functions that begin with AVX instructions: a probe by force changes what they return' \
     changes_results_by_force
   scenario 'functions that begin with AVX instructions are refused, with --unsafe too' refuses_mistaken
-  for mechanism in multi perf tracefs; do
+  for mechanism in $(mechanisms multi perf tracefs); do
     scenario "$mechanism: a pattern leaves out functions that a probe would change" \
       leaves_out_mistaken "$mechanism"
     scenario "$mechanism: a pattern that has exp of libm leaves its result alone" spares_exp "$mechanism"

@@ -4,17 +4,19 @@
 # What mechanisms and buffers have to bear: many probes, a full buffer, a killed run, users who may
 # not do everything.
 
-mechanism_scenarios() {
-  scenario 'multi: ten thousand functions of one file' probes_crowd multi 'crowd_*' 10000
-  for mechanism in perf perf-ioctl tracefs; do
-    scenario "$mechanism: fifty functions of one file" probes_crowd "$mechanism" 'crowd_12[0-4]*' 50
+# Many functions for multi, some for what attaches them one by one.
+crowd_scenarios() { # PATTERN COUNT PATTERN COUNT
+  scenario "multi: $2 functions of one file" probes_crowd multi "$1" "$2"
+  for mechanism in $(mechanisms perf perf-ioctl tracefs); do
+    scenario "$mechanism: $4 functions of one file" probes_crowd "$mechanism" "$3" "$4"
   done
+}
+
+mechanism_scenarios() {
   scenario 'tracefs: returns of functions that share no event' probes_crowd tracefs 'crowd_123*' 10 --return
   scenario 'auto: many probes are detached quickly' detaches_fast
-  scenario 'the expected time to attach many probes one by one is printed' tells_expected_time
-  scenario 'many probes of perf events are warned of' warns_of_slow_detach
   scenario 'perf: calls after the end of the main thread are not reported, and this is said' warns_of_ended_main_thread
-  for mechanism in multi perf perf-ioctl; do
+  for mechanism in $(mechanisms multi perf perf-ioctl); do
     scenario "perf buffer by $mechanism: all events, in order" orders_perf_buffer "$mechanism"
   done
   scenario 'tracefs: events of a killed run are listed and removed by the next run' cleans_leftovers
@@ -24,8 +26,10 @@ mechanism_scenarios() {
   scenario 'the error for perf events names CAP_SYS_ADMIN' refuses_perf_of_user
 }
 
-# Filling a buffer takes an emulated machine half a minute.
+# Filling a buffer takes an emulated machine half a minute, and many perf events as much.
 overflow_scenarios() {
+  scenario 'the expected time to attach many probes one by one is printed' tells_expected_time
+  scenario 'many probes of perf events are warned of' warns_of_slow_detach
   for buffer in ring perf; do
     scenario "$buffer buffer: what finds it full is counted exactly" counts_overflow "$buffer"
   done
@@ -76,14 +80,14 @@ tells_expected_time() {
 }
 
 warns_of_slow_detach() {
-  start_attach -d 1 --mechanism perf "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
+  start_attach -d 1 --mechanism "$perf" "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
   attach_ends_with 0 180
   expect_match 'message' 'detaching 51 perf events may take 2 to 25 s' "$(cat err)"
 }
 
 warns_of_ended_main_thread() {
   start_program callers "$FIXTURES/callers" outlive
-  start_attach -j -d 60 --mechanism perf -p "$started_pid" "$FIXTURES/callers" callers_take
+  start_attach -j -d 60 --mechanism "$perf" -p "$started_pid" "$FIXTURES/callers" callers_take
   let_it_call callers "$started_pid"
   attach_ends_with 0
   [ "$(count_records event)" = 31 ] || expect_match 'warning' "warning: the main thread of process $started_pid .* has ended" "$(cat err)"
@@ -205,7 +209,7 @@ serves_capable_user() {
 }
 
 refuses_perf_of_user() {
-  for mechanism in perf perf-ioctl; do
+  for mechanism in $(mechanisms perf perf-ioctl); do
     attach_as_user "$cap_perfmon,$cap_bpf" -d 10ms --mechanism "$mechanism" "$FIXTURES/workload" work_six
     expect_equal "exit status by $mechanism" 1 "$?"
     expect_match 'hint' 'needs CAP_SYS_ADMIN' "$(cat err)"

@@ -4,7 +4,7 @@
 # Static probes: fixtures/workload/probe_sites.h says what they pass.
 
 usdt_scenarios() {
-  for mechanism in perf perf-ioctl tracefs multi; do
+  for mechanism in $(mechanisms perf perf-ioctl tracefs multi); do
     scenario "usdt $mechanism: all places of all probes, each with its own arguments" \
       sees_all_places "$mechanism"
     scenario "usdt $mechanism: in an archive" sees_places_in_archive "$mechanism"
@@ -18,7 +18,7 @@ usdt_scenarios() {
   scenario 'usdt: one place that is refused keeps all from being attached' places_all_or_none
   scenario 'usdt: with --keep-going a refused probe is left out with all its places' leaves_probe_out
   scenario 'usdt: an unhit probe is reported once for all places' tells_silence_once
-  scenario 'usdt: programs compiled with usdt.bpf.h find their arguments' fills_spec_table perf
+  scenario 'usdt: programs compiled with usdt.bpf.h find their arguments' fills_spec_table "$perf"
   scenario 'usdt: the same by multi' fills_spec_table multi
   scenario 'usdt: a sleepable program' fills_spec_table_of_sleepable
   scenario 'usdt: sections of a program name static probes, in archives too' attaches_static_sections
@@ -26,7 +26,7 @@ usdt_scenarios() {
   scenario 'usdt: a program for static probes is not attached to functions' refuses_function
   scenario 'usdt: a program for returns is not attached to static probes' refuses_returns
   if [ "$(uname -m)" = x86_64 ]; then
-    for mechanism in perf multi; do
+    for mechanism in $(mechanisms perf multi); do
       scenario "usdt $mechanism: a probe of nop, nop5 leaves the stack of a leaf function alone" \
         spares_red_zone "$mechanism"
       scenario "usdt $mechanism: a probe of nop5 alone in a leaf function is refused" \

@@ -55,7 +55,7 @@ def run_guest(run: GuestRun, sink: BinaryIO) -> int:
     console = Console(token, sink)
     with tempfile.TemporaryDirectory(prefix="guest-") as scratch_name:
         scratch = Path(scratch_name)
-        initrd = scratch / "initramfs.gz"
+        initrd = scratch / "initramfs.cpio"
         initrd.write_bytes(_pack(run, token))
         started = time.monotonic()
         in_time, said = _boot(_qemu_command(run, machine, initrd), run, console, scratch)
