@@ -76,6 +76,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/task_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
+# shellcheck source=tests/guest/phone_scenarios.sh
+. "$folder/phone_scenarios.sh"
 # shellcheck source=tests/guest/cookbook_scenarios.sh
 . "$folder/cookbook_scenarios.sh"
 
@@ -184,7 +186,10 @@ if in_scope; then
   docs_scenarios
   cookbook_scenarios
 fi
-if is_guest && in_scope kernel; then lockdown_scenario; fi
+if is_guest && in_scope kernel; then
+  phone_scenarios
+  lockdown_scenario
+fi
 # Those that the command line's cases do not have.
 [ -z "${RECORD_SCHEMA:-}" ] || scenario 'every record is as the JSON Schema has it' records_are_valid \
   attached call_edge call_end call_summary count error event histogram installed_probe lost map_entry pinned probe summary
