@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/format.hpp"
+#include "trace/anonymous_copies.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/graph_run.hpp"
 #include "trace/known_functions.hpp"
@@ -272,8 +273,10 @@ private:
         request_.capture.count_by_process || !exports_.empty() || output_.is_copied();
     history_.emplace(filter_, names_processes, probes);
     // Survey now: processes may end before the run does.
-    if (const auto known = processes.known_pids(); !known.empty())
+    if (const auto known = processes.known_pids(); !known.empty()) {
       add_surveys(probes, survey_probes(probes, known));
+      warn_about_anonymous_copies(probes, known, output_);
+    }
     if (processes.is_system_wide())
       warn_about_shared_libraries(probes, survey_probes(probes, {}), output_);
     if (auto checked = check_unmodified(probes); !checked) return fail(std::move(checked).error());

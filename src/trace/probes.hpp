@@ -89,7 +89,7 @@ struct Probe {
   std::optional<std::uint64_t> total_hits = {}; // sum over all places; set in the first place only
   LeftOut left_out = {};
   std::uint64_t excluded = 0;     // hits, by a filter
-  std::string hidden_reason = {}; // why hits were counted but not shown; or empty
+  std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
   MappingSurvey survey = {};      // the processes that map the place, or did so during the run
   UnhitFacts facts = {};
 

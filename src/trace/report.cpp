@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/report.hpp"
 
+#include "trace/anonymous_copies.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/probes.hpp"
 #include "util/text.hpp"
@@ -105,6 +106,7 @@ void complete_diagnosis_facts(const RunEnd& end) {
     if (!probe.survey.executable.empty() || probe.facts.file_was_hit) uncalled.push_back(&probe);
   }
   if (!any_unhit) return;
+  explain_anonymous_copies(probes, end.pids);
   find_inlined(uncalled, end.debug_places);
   if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }

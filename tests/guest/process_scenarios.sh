@@ -24,6 +24,30 @@ process_scenarios() {
   scenario 'counts close with hits, not events' closes_with_hits
   scenario 'list-probes reads symbols from files of other mount namespaces' lists_foreign_file
   scenario 'list-probes prints no symbol if mount namespaces have different files at a path' lists_ambiguous_file
+  scenario 'a library that is only in anonymous memory is named as such' names_anonymous_copy
+  scenario 'code in a memfd can be probed' probes_memfd
+}
+
+probes_memfd() {
+  start_program target "$FIXTURES/from-memfd" "$FIXTURES/workload" --wait --hold --calls 5
+  start_attach -j -d 120 -p "$started_pid" memfd:generated work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_closing_records 5
+}
+
+# As Android loads a library that is aligned to 4 KiB where pages have 16 KiB: no uprobe can fire.
+names_anonymous_copy() {
+  start_program target "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 20 \
+    --wait --hold --compat
+  start_attach -j -d 120 -p "$started_pid" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add
+  copy="process $started_pid has a copy of this file in anonymous memory, which cannot be probed"
+  expect_match 'warning' "warning: .*libgreet.so: $copy" "$(cat err)"
+  let_it_call target "$started_pid"
+  expect_equal 'the last result' 'last result 135' "$(grep '^last result' target)"
+  stop_attach
+  expect_equal 'events' 0 "$(count_records event)"
+  expect_match 'reason' "\"reason\":\"$copy" "$(records probe)"
 }
 
 # Copies under names of their own, of one file: comm is what a program is executed as.
