@@ -169,7 +169,7 @@ Result<UprobeEventSource> read_uprobe_event_source() {
 }
 
 Result<KernelFeatures> probe_kernel_features() {
-  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
+  if (auto enough = prepare_limits(); !enough) return fail(std::move(enough).error());
   const auto plain = load_trivial(0);
   if (!plain) return fail(bpf_load_error(plain.error(), "cannot load a BPF program"));
 

@@ -8,6 +8,7 @@
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -222,6 +223,21 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
   return program;
 }
 
+// Returns the name of a helper that the kernel is too old for, or an empty string. Its verifier
+// knows only the number: "invalid func unknown#174".
+std::string unknown_helper(std::string_view verifier) {
+  constexpr std::string_view prefix = "invalid func unknown#";
+  const auto at = verifier.find(prefix);
+  if (at == std::string_view::npos) return {};
+  verifier.remove_prefix(at + prefix.size());
+  const auto number = take_number<unsigned>(verifier);
+#define HELPER_NAME(name) "bpf_" #name
+  constexpr std::array names = {__BPF_FUNC_MAPPER(HELPER_NAME)};
+#undef HELPER_NAME
+  if (!number || *number >= names.size()) return {};
+  return names[*number];
+}
+
 } // namespace
 
 struct BpfObject::State {
@@ -311,7 +327,7 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
 }
 
 Result<void> BpfObject::load(const ObjectLoading& loading) {
-  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
+  if (auto enough = prepare_limits(); !enough) return fail(std::move(enough).error());
   const LibbpfLog libbpf_log;
   bpf_program* program = nullptr;
   std::size_t index = 0;
@@ -326,10 +342,12 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
     const std::string verifier = last_lines(state_->log, 3);
-    if (!verifier.empty() && -error != EPERM && -error != ESRCH && !is_shortage(-error))
-      return fail(
-          Error{ErrorKind::unsupported, state_->path + ": rejected by the kernel's verifier"}.hint(
-              "the verifier said: " + verifier));
+    if (!verifier.empty() && -error != EPERM && -error != ESRCH && !is_shortage(-error)) {
+      Error rejected{ErrorKind::unsupported, state_->path + ": rejected by the kernel's verifier"};
+      if (const std::string helper = unknown_helper(verifier); !helper.empty())
+        rejected.hints.push_back("this kernel does not have the helper " + helper);
+      return fail(std::move(rejected).hint("the verifier said: " + verifier));
+    }
     return fail(bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log,
                                libbpf_log.cause()));
   }

@@ -108,7 +108,7 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
   if (::access("/sys/kernel", F_OK) != 0)
     return fail(Error{ErrorKind::not_found, "cannot track processes: /sys is not mounted"}.hint(
         "mount -t sysfs sysfs /sys"));
-  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
+  if (auto enough = prepare_limits(); !enough) return fail(std::move(enough).error());
   if (!is_supported())
     return fail(
         Error{ErrorKind::unsupported, "cannot track processes: this kernel has no BTF"}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
+#include "bpf/load_error.hpp"
 #include "probe/self_probe.hpp"
 #include "probe/sleepable.hpp"
 #include "process/mapped_memory.hpp"
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fmt/format.h>
 #include <set>
 #include <unistd.h>
 
@@ -365,6 +367,24 @@ private:
     return probes;
   }
 
+  // Halves the buffer, and with it the tables, until the program fits into the memory that the
+  // kernel permits.
+  Result<BuiltinProgram> load_into_limit(BuiltinProgram::Settings& settings) {
+    constexpr std::uint32_t min_bytes = 64U << 10U;
+    const std::uint32_t wanted = settings.buffer_bytes;
+    auto program = BuiltinProgram::load(settings);
+    while (!program && program.error().kind == ErrorKind::not_permitted &&
+           settings.buffer_bytes > min_bytes && exceeds_bpf_memory_limit(EPERM)) {
+      settings.buffer_bytes /= 2;
+      program = BuiltinProgram::load(settings);
+    }
+    if (program && settings.buffer_bytes < wanted)
+      output_.warn(fmt::format("RLIMIT_MEMLOCK limits BPF memory on this kernel: the buffer has {} "
+                               "KiB instead of {}, so more events may be lost",
+                               settings.buffer_bytes >> 10U, wanted >> 10U));
+    return program;
+  }
+
   Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
     settings.sleepable = can_wait(settings);
     // Loading is safe on all kernels. The test runs meanwhile.
@@ -372,13 +392,13 @@ private:
       sleepable_test_.reset();
     else if (!sleepable_test_)
       sleepable_test_.emplace(start_sleepable_test(mechanism));
-    auto program = BuiltinProgram::load(settings);
+    auto program = load_into_limit(settings);
     if (settings.sleepable && !(program && sleepable_test_->answer() == 1)) {
       output_.detail(program
                          ? "sleepable programs do not run at probes of this kernel"
                          : "the sleepable program cannot be loaded: " + program.error().message);
       settings.sleepable = false;
-      program = BuiltinProgram::load(settings);
+      program = load_into_limit(settings);
     }
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);

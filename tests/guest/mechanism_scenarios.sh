@@ -24,6 +24,8 @@ mechanism_scenarios() {
   scenario 'attach names the missing capabilities' refuses_user
   scenario 'CAP_BPF and CAP_PERFMON do for multi' serves_capable_user
   scenario 'the error for perf events names CAP_SYS_ADMIN' refuses_perf_of_user
+  scenario 'a limit of locked memory shrinks buffers, or is named, where it counts for BPF' keeps_memory_limit
+  scenario 'a program with a helper that the kernel does not have is refused by its name' names_missing_helper
 }
 
 # Filling a buffer takes an emulated machine half a minute, and many perf events as much.
@@ -176,6 +178,7 @@ probes_odd_name() {
 }
 
 # Numbers of linux/capability.h.
+cap_sys_admin=21
 cap_perfmon=38
 cap_bpf=39
 
@@ -206,6 +209,43 @@ serves_capable_user() {
   expect_equal 'exit status' 0 "$?"
   expect_equal 'mechanism' multi "$(records attached | field mechanism)"
   expect_closing_records 4
+}
+
+# Without CAP_SYS_RESOURCE, with the limit that systemd sets and with one that is too small for anything.
+# Linux counted BPF memory as locked memory before 5.11.
+keeps_memory_limit() {
+  for more in '' '--latency' '--stack' '--count --by arg0'; do
+    # shellcheck disable=SC2086 # options
+    (ulimit -l 8192 && "$FIXTURES/as-user" 1000 "$cap_sys_admin" "$UPROBECTL" attach -j -d 60 $more \
+      "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 3 >out 2>err)
+    expect_equal "exit status with 8 MiB ($more)" 0 "$?"
+    expect_equal "hits ($more)" 3 "$(records probe | field hits)"
+    if kernel_is_at_least 5.11; then
+      ! file_says err RLIMIT_MEMLOCK || fail "a limit is named: $(cat err)"
+    else
+      expect_match 'warning' 'RLIMIT_MEMLOCK limits BPF memory .* KiB instead of' "$(cat err)"
+    fi
+  done
+  ! kernel_is_at_least 5.11 || return 0
+  (ulimit -l 64 && "$FIXTURES/as-user" 1000 "$cap_sys_admin" "$UPROBECTL" attach -d 1s "$FIXTURES/workload" work_six >out 2>err)
+  expect_equal 'exit status with 64 KiB' 1 "$?"
+  expect_match 'message' 'BPF memory exceeds the limit of locked memory, RLIMIT_MEMLOCK, of 65536 bytes' "$(cat err)"
+  (ulimit -l 64 && "$FIXTURES/as-user" 1000 "$cap_sys_admin" "$UPROBECTL" doctor >doctor)
+  expect_match 'doctor' '^attach.no.*RLIMIT_MEMLOCK' "$(grep ^attach doctor)"
+}
+
+# bpf_get_attach_cookie came with Linux 5.15.
+names_missing_helper() { with_pins names_missing_helper_there; }
+names_missing_helper_there() {
+  status=0
+  load "$FIXTURES/messages.bpf.o" --pin pins/m || status=$?
+  if kernel_is_at_least 5.15; then
+    expect_equal 'exit status' 0 "$status"
+    load --unpin pins/m
+  else
+    expect_equal 'exit status' 1 "$status"
+    expect_match 'hint' 'this kernel does not have the helper bpf_get_attach_cookie' "$(cat err)"
+  fi
 }
 
 refuses_perf_of_user() {
