@@ -5,8 +5,8 @@
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
 #
 # SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
-# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns; several may be
-# named. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
+# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns, SCOPE=returns
+# what probed returns do to programs; several may be named. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
 #
 # A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
 # kernel_is_at_least.
@@ -140,9 +140,9 @@ if in_scope kernel architecture; then
   memory_scenarios
 fi
 if in_scope architecture; then java_scenarios; fi
-if in_scope kernel processor; then return_scenarios; fi
+if in_scope returns processor; then return_scenarios; fi
 # They are hard on the machine.
-if is_guest && in_scope kernel; then trampoline_scenarios; fi
+if is_guest && in_scope returns; then trampoline_scenarios; fi
 if in_scope architecture processor; then
   latency_scenarios
   exit_scenarios
