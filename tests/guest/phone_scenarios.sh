@@ -6,6 +6,7 @@
 # uses: it stays locked down.
 
 phone_scenarios() {
+  scenario 'without PID namespaces: stacks, callers and names of processes' without_pid_namespaces attaches_by_pids
   scenario 'set up like a phone: hits, values and stacks, by doctor and in fact' like_phone attaches_on_phone
 }
 
@@ -42,4 +43,29 @@ attaches_on_phone() {
   names_callers ''
   names_callers '--latency'
   unwinds_plain auto
+}
+
+# Debian's kernels have CONFIG_PID_NS, those of Android do not. Another folder is mounted over /proc/PID/ns
+# of the program under test, with the links of all other namespaces; it goes with the process.
+without_pid_namespaces() { # FUNCTION
+  cat >wrapper <<END
+#!/bin/sh
+mkdir "$scratch/ns.\$\$" && for link in /proc/\$\$/ns/*; do
+  case \$link in */pid*) ;; *) ln -s "\$(readlink "\$link")" "$scratch/ns.\$\$/\${link##*/}" ;; esac
+done
+mount --bind "$scratch/ns.\$\$" /proc/\$\$/ns && exec "$UPROBECTL" "\$@"
+END
+  chmod +x wrapper
+  UPROBECTL=$scratch/wrapper
+  "$@"
+}
+
+attaches_by_pids() {
+  unwinds_plain auto
+  names_callers ''
+  start_workload target --calls 5
+  start_attach -j -d 120 -p workload --follow "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_closing_records 5
 }
