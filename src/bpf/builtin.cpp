@@ -5,6 +5,7 @@
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/record_reader.hpp"
+#include "bpf/thread_stack.hpp"
 
 #include <algorithm>
 #include <array>
@@ -227,6 +228,7 @@ Result<BuiltinObject> BuiltinObject::load(const BuiltinProgram::Settings& settin
     if (settings.sleepable)
       bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
   }
+  adapt_tail_calls(object);
   if (const int error = bpf_object__load(object); error != 0) {
     return fail(bpf_load_error(-error, "cannot load the built-in BPF program", log.c_str(), {}));
   }

@@ -6,6 +6,7 @@
 #include "bpf/load_error.hpp"
 #include "bpf/processes_record.h"
 #include "bpf/record_reader.hpp"
+#include "bpf/thread_stack.hpp"
 
 #include <algorithm>
 #include <array>
@@ -73,6 +74,7 @@ struct ProcessSet::State {
     if (const int error = bpf_map__set_initial_value(constants, &settings, sizeof(settings));
         error != 0)
       return fail(system_error(-error, "cannot set the names of processes"));
+    adapt_tail_calls(object.get());
     if (const int error = bpf_object__load(object.get()); error != 0) {
       return fail(bpf_load_error(-error, "cannot load the BPF program that tracks processes",
                                  log.c_str(), libbpf_log.cause()));

@@ -21,6 +21,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/refusal_scenarios.sh"
 # shellcheck source=tests/guest/mechanism_scenarios.sh
 . "$folder/mechanism_scenarios.sh"
+# shellcheck source=tests/guest/private_stack_scenarios.sh
+. "$folder/private_stack_scenarios.sh"
 # shellcheck source=tests/guest/load_scenarios.sh
 . "$folder/load_scenarios.sh"
 # shellcheck source=tests/guest/program_scenarios.sh
@@ -125,6 +127,7 @@ if in_scope kernel; then
   for mechanism in perf-ioctl tracefs; do
     hit_scenarios "$mechanism"
   done
+  private_stack_scenarios
   mechanism_scenarios
   matrix_scenarios
 fi

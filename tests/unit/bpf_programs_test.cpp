@@ -3,6 +3,7 @@
 // not have keep it from loading the program.
 #include "bpf/embedded.hpp"
 
+#include <algorithm>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <catch2/catch.hpp>
@@ -11,6 +12,7 @@
 #include <llvm/Object/ELF.h>
 #include <memory>
 #include <set>
+#include <span>
 
 using namespace uprobectl;
 
@@ -21,6 +23,22 @@ struct Needs {
   std::set<int> maps;
   bool has_new_atomics = false; // all but adding without reading back: Linux 5.12
 };
+
+using OpenedObject = std::unique_ptr<bpf_object, decltype(&bpf_object__close)>;
+
+OpenedObject open_object(Bytes object) {
+  OpenedObject opened(bpf_object__open_mem(object.data(), object.size(), nullptr),
+                      bpf_object__close);
+  REQUIRE(opened);
+  return opened;
+}
+
+std::ptrdiff_t tail_calls(const bpf_program* program) {
+  const std::span code(bpf_program__insns(program), bpf_program__insn_cnt(program));
+  return std::ranges::count_if(code, [](const bpf_insn& insn) {
+    return insn.code == (BPF_JMP | BPF_CALL) && insn.src_reg == 0 && insn.imm == BPF_FUNC_tail_call;
+  });
+}
 
 Needs needs_of(Bytes object) {
   Needs needs;
@@ -38,9 +56,7 @@ Needs needs_of(Bytes object) {
       if (insn.code == (BPF_LD | BPF_IMM | BPF_DW)) at += sizeof(insn); // two words
     }
   }
-  const std::unique_ptr<bpf_object, decltype(&bpf_object__close)> opened(
-      bpf_object__open_mem(object.data(), object.size(), nullptr), bpf_object__close);
-  REQUIRE(opened);
+  const OpenedObject opened = open_object(object);
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, opened.get()) needs.maps.insert(bpf_map__type(map));
   return needs;
@@ -60,6 +76,7 @@ const std::set<int> old_helpers = {
     BPF_FUNC_get_stackid,
     BPF_FUNC_get_current_task,
     BPF_FUNC_current_task_under_cgroup,
+    BPF_FUNC_tail_call, // never reached: programs/thread_stack.h
     BPF_FUNC_get_stack,
     BPF_FUNC_probe_read_user,
     BPF_FUNC_probe_read_kernel,
@@ -112,6 +129,22 @@ TEST_CASE("programs with cookies add what Linux 5.15 has") {
   const Needs perf = needs_of(builtin_perf_cookie());
   CHECK(newer(perf.helpers, old_helpers) == Set{BPF_FUNC_get_attach_cookie});
   CHECK(newer(perf.maps, old_maps) == Set{});
+}
+
+// So that no kernel runs them on a stack of the CPU (programs/thread_stack.h).
+TEST_CASE("each program contains a tail call") {
+  for (const Bytes object : {builtin_ring_cookie(), builtin_ring_number(), builtin_ring_sleepable(),
+                             builtin_perf_cookie(), builtin_perf_number(), processes_object()}) {
+    const OpenedObject opened = open_object(object);
+    bpf_program* program = nullptr;
+    int with_tail_call = 0;
+    bpf_object__for_each_program(program, opened.get()) {
+      CAPTURE(bpf_program__name(program));
+      CHECK(tail_calls(program) == 1);
+      ++with_tail_call;
+    }
+    CHECK(with_tail_call >= 3);
+  }
 }
 
 // Sleepable programs may only use arrays, hash maps and ring buffers

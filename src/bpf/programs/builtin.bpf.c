@@ -11,6 +11,7 @@
 #include "groups.h"
 #include "limits.h"
 #include "stacks.h"
+#include "thread_stack.h"
 
 #if defined(WITHOUT_RING) || defined(SLEEPABLE)
 #define IN_CALLS 1 // all records are built in `calls`
@@ -346,6 +347,7 @@ static __always_inline int at_exit(struct registers* regs, __u64 cookie) {
 
 SEC("uprobe")
 int on_entry(struct registers* regs) {
+  stay_on_thread_stack();
   if (!armed) return 0;
   return at_entry(regs, probe_number(regs));
 }
@@ -353,6 +355,7 @@ int on_entry(struct registers* regs) {
 // A uretprobe: the function has returned.
 SEC("uprobe")
 int on_return(struct registers* regs) {
+  stay_on_thread_stack();
   if (!armed) return 0;
   return at_return(regs, probe_number(regs), 1, LEFT_UNKNOWN);
 }
@@ -360,6 +363,7 @@ int on_return(struct registers* regs) {
 // A uprobe on an instruction that may leave the function and has not run yet.
 SEC("uprobe")
 int on_exit(struct registers* regs) {
+  stay_on_thread_stack();
   if (!armed) return 0;
   if (!(settings.flags & EXIT_RULES)) return at_return(regs, probe_number(regs), 0, LEFT_BY_RETURN);
   return at_exit(regs, probe_cookie(regs));
@@ -368,6 +372,7 @@ int on_exit(struct registers* regs) {
 // A uprobe on the first instruction of a function, which may also leave it, such as a lone `jmp`.
 SEC("uprobe")
 int on_entry_and_exit(struct registers* regs) {
+  stay_on_thread_stack();
   if (!armed) return 0;
   __u64 cookie = probe_cookie(regs);
   at_entry(regs, (__u32)cookie);

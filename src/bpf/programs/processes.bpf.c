@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../processes_record.h"
+#include "thread_stack.h"
 
 // The used members of kernel structures. libbpf relocates them by the kernel's BTF (CO-RE).
 typedef struct {
@@ -79,6 +80,7 @@ static __always_inline void send_rename(__u32 tgid, __u32 member, const union pr
 // /proc/PID/comm, and execve(), after the calling thread has become the leader.
 SEC("raw_tp/task_rename")
 int on_rename(struct bpf_raw_tracepoint_args* arguments) {
+  stay_on_thread_stack();
   struct task_struct* task = (struct task_struct*)arguments->args[0];
   __u32 tgid = BPF_CORE_READ(task, tgid);
   if (BPF_CORE_READ(task, pid) != (int)tgid) return 0; // only the leader's comm is the process's
@@ -100,6 +102,7 @@ int on_rename(struct bpf_raw_tracepoint_args* arguments) {
 // thread.
 SEC("raw_tp/sched_process_fork")
 int on_fork(struct bpf_raw_tracepoint_args* arguments) {
+  stay_on_thread_stack();
   struct task_struct* parent = (struct task_struct*)arguments->args[0];
   struct task_struct* child = (struct task_struct*)arguments->args[1];
   __u32 parent_tgid = BPF_CORE_READ(parent, tgid);
@@ -120,6 +123,7 @@ int on_fork(struct bpf_raw_tracepoint_args* arguments) {
 // Argument: the task, which signal->live no longer counts.
 SEC("raw_tp/sched_process_exit")
 int on_exit(struct bpf_raw_tracepoint_args* arguments) {
+  stay_on_thread_stack();
   struct task_struct* task = (struct task_struct*)arguments->args[0];
   if (BPF_CORE_READ(task, signal, live.counter) != 0) return 0;
   __u32 tgid = BPF_CORE_READ(task, tgid);
