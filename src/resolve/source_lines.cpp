@@ -51,11 +51,9 @@ Result<ProbePoint> point_of(const Query& query, const dwarf::LinePlace& place) {
                              .name = {},
                              .number = place.address.value,
                              .plus = std::nullopt};
-  Query at{query.binary, address, query.image, query.demangler, query.options};
+  Query at{query.binary, address, query.image, query.code, query.demangler, query.options};
   at.symbolizer = query.symbolizer;
-  at.code_marks.swap(query.code_marks);
   auto points = resolve_number(at);
-  at.code_marks.swap(query.code_marks);
   if (!points) return fail(std::move(points).error());
   ProbePoint point = std::move(points->front());
   SourceLine source{.file = place.file, .line = place.line, .inlined = std::nullopt};

@@ -184,16 +184,19 @@ private:
   Result<void> add(const Target& target, const PlannedFile& file) {
     const auto binary = std::make_shared<const ProbedBinary>(target.binary());
     readers_.set_strings(binary, file.strings);
+    CodeIndex code(*target.image());
     for (const PlannedProbe& probe : file.probes) {
       const auto function = std::ranges::find(functions_, probe.place.request);
       if (function == functions_.end()) continue;
       const auto index = static_cast<std::size_t>(function - functions_.begin());
-      auto point = find_point(binary, *target.image(), probe.place, how_);
+      auto point = find_point(binary, code, probe.place, how_);
       if (!point) {
         if (!found_.errors[index]) found_.errors[index] = std::move(point).error();
         continue;
       }
       if (probe.exits) {
+        if (auto wrong = find_wrong_exit(binary, code, *probe.exits))
+          return fail(std::move(*wrong));
         auto returns = plans::to_returns(*probe.exits, *target.image());
         if (!returns)
           return fail(std::move(returns).error().within(to_string(target.display_path())));
@@ -202,6 +205,16 @@ private:
       found_.points[index].push_back(std::move(*point));
     }
     return {};
+  }
+
+  // Returns why one of the exits cannot be probed.
+  std::optional<Error> find_wrong_exit(const std::shared_ptr<const ProbedBinary>& binary,
+                                       CodeIndex& code, const plans::PlannedExits& exits) const {
+    for (const VirtualAddress address : exits.returns)
+      if (auto wrong = exit_error(binary, code, address, how_)) return wrong;
+    for (const plans::PlannedExits::TailCall& call : exits.tail_calls)
+      if (auto wrong = exit_error(binary, code, call.address, how_)) return wrong;
+    return std::nullopt;
   }
 
   void add_warnings(const std::vector<std::string>& warnings) {

@@ -61,15 +61,6 @@ void add_up_hits(std::span<Probe> probes) {
   }
 }
 
-ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
-  const auto arch = code_arch(point.binary->machine);
-  const Bytes file = point.binary->file->bytes();
-  if (!arch || place.value >= file.size()) return {};
-  const Bytes rest = file.subspan(place.value);
-  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), max_instruction_size)),
-                      0, CodeExtent::part);
-}
-
 namespace {
 
 // `attach` never inflates files, so this is an internal safeguard.
@@ -353,7 +344,7 @@ bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit;
 // Returns the reason why a site cannot be probed, or nullopt.
 std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint& point) {
   if (!is_exit_only(site)) return probe_error(point);
-  const ProbeEffect effect = exit_effect(point, site.exit->offset);
+  const ProbeEffect& effect = site.exit->effect;
   if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
   return Error{ErrorKind::unsupported,
                fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
@@ -362,7 +353,7 @@ std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint
 }
 
 std::string_view find_reason(const PlannedSite& site, const ProbePoint& point) {
-  return is_exit_only(site) ? exit_effect(point, site.exit->offset).reason : point.effect.reason;
+  return is_exit_only(site) ? site.exit->effect.reason : point.effect.reason;
 }
 
 // TARGET and FUNCTION of a pattern, as typed.

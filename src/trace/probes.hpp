@@ -35,7 +35,8 @@ struct ProbeRequest {
 // An instruction that can leave a function.
 struct PlannedExit {
   FileOffset offset;
-  std::uint32_t rule = 0; // index into ResolvedProbes::exit_rules
+  std::uint32_t rule = 0;  // index into ResolvedProbes::exit_rules
+  ProbeEffect effect = {}; // of a probe there
 };
 
 // One uprobe of a probe.
@@ -158,9 +159,6 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
 // each was reported.
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const ResolvedProbes& resolved, Output& output);
-
-// Returns the effect of a probe on an exit instruction of the function.
-ProbeEffect exit_effect(const ProbePoint& point, FileOffset place);
 
 // Returns true if the point was selected by a pattern or a provider, not by its own name.
 bool is_pattern_match(const ProbePoint& point);

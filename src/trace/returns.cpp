@@ -192,6 +192,13 @@ public:
                         display_name(point) + ": ART reads the return addresses on the stack, and "
                                               "aborts the app if a probe replaced one"}
                       .hint("probe its return instructions: --return-at ret"));
+    if (trampoline && reader && !is_named_by_symbol(point) &&
+        (*reader)->is_inside_code(point.address))
+      return fail(Error{ErrorKind::unsupported,
+                        fmt::format("'{}' is inside a function: a return probe of the kernel there "
+                                    "would change what is on the stack",
+                                    display_name(point))}
+                      .hint("give the start of the function"));
     if (trampoline) return std::nullopt;
     auto exits = plan(point);
     if (exits) return std::move(*exits);
@@ -209,12 +216,22 @@ public:
   std::size_t tail_call_functions() const { return tail_call_functions_; }
 
 private:
+  // Whether a symbol of the file is at the point, which begins a function. A number and a plan only
+  // say so.
+  bool is_named_by_symbol(const ProbePoint& point) const {
+    return point.table && !readers_.has_plan(point.binary);
+  }
+
   Result<std::vector<PlannedExit>> plan(const ProbePoint& point) {
     const auto found = readers_.find_returns(point);
     if (!found) return fail(found.error());
     std::vector<PlannedExit> exits;
+    const auto reader = readers_.find_reader(point);
+    if (!reader) return fail(reader.error());
     for (const FileOffset offset : found->returns)
-      exits.push_back({.offset = offset, .rule = ExitRules::return_rule});
+      exits.push_back({.offset = offset,
+                       .rule = ExitRules::return_rule,
+                       .effect = (*reader)->effect_at(offset)});
     for (const FunctionReturns::TailCall& call : found->tail_calls) {
       if (!checks_exits_ && !is_always_taken(call))
         return fail(conditional_exit_error(point, call));
@@ -223,7 +240,8 @@ private:
         return fail(ErrorKind::unsupported,
                     fmt::format("'{}': its exits cannot all be probed: its code is in {} pieces",
                                 display_name(point), found->code.size()));
-      exits.push_back({.offset = call.offset, .rule = *rule});
+      exits.push_back(
+          {.offset = call.offset, .rule = *rule, .effect = (*reader)->effect_at(call.offset)});
     }
     if (!checks_exits_ && !found->tail_calls.empty()) ++tail_call_functions_;
     return exits;
@@ -420,7 +438,7 @@ bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes) {
     const auto exits = planner.plan_exits({}, point);
     return exits && *exits && !(*exits)->empty() &&
            std::ranges::all_of(**exits, [&](const PlannedExit& exit) {
-             return exit_effect(point, exit.offset).kind == ProbeEffect::Kind::safe;
+             return exit.effect.kind == ProbeEffect::Kind::safe;
            });
   });
 }

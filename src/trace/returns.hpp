@@ -36,6 +36,10 @@ public:
   // Sets what a plan knows, which is then not read from the code.
   void set_returns(const ProbePoint& point, FunctionReturns returns);
   void set_strings(const std::shared_ptr<const ProbedBinary>& binary, StringLayout strings);
+  // Whether the binary's points are those of a plan.
+  bool has_plan(const std::shared_ptr<const ProbedBinary>& binary) const {
+    return planned_strings_.contains(binary);
+  }
 
   // Returns the calling convention and string layout of the point's code, and the host's convention
   // if they are unknown. `strings`: also determine the std::string layout, which may read all

@@ -79,6 +79,13 @@ public:
   //   such marks.
   Result<FunctionReturns> returns(const ProbePoint& point) const;
 
+  // Returns the effect of a probe on an instruction of the binary. The code around it decides, too.
+  ProbeEffect effect_at(FileOffset place) const;
+
+  // Whether unwind data or symbols say that the address is in code that begins elsewhere, so that
+  // no return address is on top of the stack there.
+  bool is_inside_code(VirtualAddress address) const;
+
   // java: the file is an OAT file. go: the file has Go's tables, and the function is not C code
   // linked to it. For points without a symbol, the language of the file.
   CodeLanguage language_of(const ProbePoint& point) const;
