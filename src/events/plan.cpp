@@ -426,7 +426,8 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const bool at_start = point.symbol_offset == 0;
     const bool is_entry = planner.is_entry(point);
     const bool by_goroutine = planner.is_by_goroutine(point, code);
-    const StaticProbeLocation location{.probe = point.static_probe.get(), .address = point.address};
+    const StaticProbeLocation location{.probe = point.static_probe.get(),
+                                       .address = uprobe_address(point)};
     const auto [same, is_new] =
         known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
                                  point.inlined_into != nullptr,

@@ -91,25 +91,16 @@ Error inside_error(const Query& query, const elf::Symbol& symbol, const CodeRun&
 // Maximum distance from a point to the instruction that a hint suggests, in bytes.
 constexpr std::uint64_t max_hint_distance = 64;
 
-ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64_t size,
-                      std::uint64_t offset) {
-  const auto arch = code_arch(image.machine());
-  if (!arch) return {};
-  const std::uint64_t known = std::max(std::min(size, max_code), offset + max_instruction_size);
-  const bool is_whole = offset < size && size <= max_code;
-  return probe_effect(*arch, code_at(image, start, is_whole ? size : known), offset,
-                      is_whole || offset == 0 ? CodeExtent::function : CodeExtent::part);
-}
-
 ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
-  if (point.inlined_into) return static_probe_effect(image, point.address);
-  if (point.symbol)
-    return effect_at(image, {point.address.value - point.symbol_offset}, point.size.value_or(0),
-                     point.symbol_offset);
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
-  return probe_effect(*arch, code_at(image, point.address, max_instruction_size), 0,
-                      CodeExtent::part);
+  // The symbol of a static probe and of an inlined instance is not the one that covers it.
+  const bool is_covered = point.symbol && !point.inlined_into && !point.static_probe;
+  const std::uint64_t into = is_covered ? point.symbol_offset : 0;
+  const std::uint64_t size = is_covered ? point.size.value_or(0) : 0;
+  const std::uint64_t at = into + point.passed_nops;
+  const std::uint64_t known = std::max(std::min(size, max_code), at + max_instruction_size);
+  return probe_effect(*arch, code_at(image, {point.address.value - into}, known), at);
 }
 
 // Returns the name, "f+0x4", of the first instruction after the point that can be probed.
@@ -179,11 +170,54 @@ void check_labels(const Query& query, std::span<ProbePoint> points) {
   }
 }
 
+std::optional<OptimizedNop> nop_at(const Query& query, const ProbePoint& point) {
+  const auto arch = code_arch(query.image.machine());
+  if (!arch) return std::nullopt;
+  return optimized_nop(*arch, code_at(query.image, point.address, max_instruction_size));
+}
+
+// Returns the code of the function that contains the point.
+std::optional<elf::AddressRange> code_around(const Query& query, const ProbePoint& point,
+                                             NopPasser& passer) {
+  if (point.symbol && !point.inlined_into && !point.static_probe && point.size.value_or(0) > 0)
+    return elf::AddressRange{{point.address.value - point.symbol_offset}, *point.size};
+  if (const auto range = passer.symbol_range(point.address); range && range->size > 0) return range;
+  std::optional<FrameTable> own;
+  const auto piece = frames_of(query, own).piece_at(point.address);
+  return piece ? std::optional(piece->range) : std::nullopt;
+}
+
+// Places the probes of nops that this kernel replaces behind them. A nop of ten bytes has a segment
+// prefix, so that all other kernels refuse it.
+void pass_nops(const Query& query, std::span<ProbePoint> points) {
+  std::optional<NopPasser> own;
+  for (ProbePoint& point : points) {
+    const auto nop = nop_at(query, point);
+    if (!nop || point.effect.kind == ProbeEffect::Kind::unsafe) continue;
+    if (*nop == OptimizedNop::five_bytes && !query.options.replaced_nops.five_bytes) continue;
+    std::optional<NopPasser>& passer = query.nop_passer != nullptr ? *query.nop_passer : own;
+    if (!passer) passer.emplace(query.image);
+    const auto code = code_around(query, point, *passer);
+    const auto passed = passer->pass(point.address, code.value_or(elf::AddressRange{}));
+    if (passed) {
+      point.passed_nops = *passed;
+      point.effect = effect_of(query.image, point);
+    } else if (*nop == OptimizedNop::five_bytes) {
+      point.effect = {.kind = ProbeEffect::Kind::unsafe, .reason = passed.error()};
+    }
+  }
+}
+
+constexpr std::string_view nop_reason =
+    "Linux 6.18 to 7.1 make a call of the nop of five bytes there, which ends forked children";
+
 void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
   std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
   for (ProbePoint& point : points)
     if (point.effect.kind != ProbeEffect::Kind::safe)
       by_reason[point.effect.reason].push_back(&point);
+    else if (nop_at(query, point) == OptimizedNop::five_bytes)
+      by_reason[nop_reason].push_back(&point);
   for (const auto& [reason, affected] : by_reason) {
     ProbePoint& first = *affected.front();
     const std::string places =
@@ -288,19 +322,11 @@ Result<std::optional<std::string>> check_unnamed(const Query& query, VirtualAddr
 void finish_points(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) point.effect = effect_of(query.image, point);
   check_labels(query, points);
-  if (!query.options.to_probe) warn_about_effects(query, points);
+  if (query.options.to_probe)
+    pass_nops(query, points);
+  else
+    warn_about_effects(query, points);
   add_instructions(query, points);
-}
-
-ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address) {
-  const auto arch = code_arch(image.machine());
-  if (!arch) return {};
-  const ProbeEffect alone =
-      probe_effect(*arch, code_at(image, address, max_instruction_size), 0, CodeExtent::part);
-  if (alone.kind == ProbeEffect::Kind::safe) return alone;
-  const auto covering = symbol_at(image, address);
-  if (!covering) return alone;
-  return effect_at(image, covering->symbol.address, covering->symbol.size, covering->offset);
 }
 
 std::optional<Error> nested_error(const ProbePoint& point) {

@@ -40,16 +40,13 @@ Result<std::optional<std::string>> check_boundary(const Query& query, const elf:
 // in data between the functions.
 Result<std::optional<std::string>> check_unnamed(const Query& query, VirtualAddress address);
 
-// Fills in ProbePoint::effect, and ProbePoint::instruction if the options request it. Unless
-// ResolveOptions::to_probe is set, also warns of points that must not be probed, once for each
-// reason.
+// Fills in ProbePoint::effect, and ProbePoint::instruction if the options request it. With
+// ResolveOptions::to_probe also ProbePoint::passed_nops; without it, warns of points that must not
+// be probed, once for each reason.
 void finish_points(const Query& query, std::span<ProbePoint> points);
 
 // Returns an error if the point is in an archive inside an archive: its offset is that in the inner
 // archive, and is another place in the file.
 std::optional<Error> nested_error(const ProbePoint& point);
-
-// Returns ProbePoint::effect for a static probe, whose function is not known yet.
-ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address);
 
 } // namespace uprobectl

@@ -112,6 +112,15 @@ std::uint64_t display_offset(const ProbePoint& point) {
   return point.offset ? point.offset->value : point.image_offset.value;
 }
 
+std::optional<FileOffset> uprobe_offset(const ProbePoint& point) {
+  if (!point.offset) return std::nullopt;
+  return FileOffset{point.offset->value + point.passed_nops};
+}
+
+VirtualAddress uprobe_address(const ProbePoint& point) {
+  return {point.address.value + point.passed_nops};
+}
+
 Result<ProbePoint> point_at(const Query& query, VirtualAddress address) {
   const elf::Segment* const segment = query.image.find_segment(address);
   const auto offset = query.image.to_image(address);

@@ -5,6 +5,7 @@
 #include "dwarf/dwarf.hpp"
 #include "resolve/frame_table.hpp"
 #include "resolve/instructions.hpp"
+#include "resolve/nops.hpp"
 #include "symbolize/symbolizer.hpp"
 #include "symbols/demangle.hpp"
 #include "uprobectl/resolve.hpp"
@@ -29,6 +30,7 @@ struct Query {
   mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
   // Shared by the queries of a target, read when first needed. Null: for this query only.
   std::optional<FrameTable>* frames = nullptr;
+  std::optional<NopPasser>* nop_passer = nullptr; // likewise
   // Debug information of the image; null: names are not searched there.
   const DebugInfoSource* debug_info = nullptr;
   // Set if another spelling of the name was resolved: SpelledFunctions::distance.

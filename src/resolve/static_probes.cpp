@@ -152,7 +152,6 @@ resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProb
     auto point = point_at(query, probe.address);
     if (!point) return fail(std::move(point).error());
     point->symbol = probe.provider + ":" + probe.name;
-    point->effect = static_probe_effect(query.image, probe.address);
     point->static_probe = {notes, &probe}; // keeps all notes alive
     if (probe.semaphore_offset) point->semaphore = query.image.to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)
@@ -164,6 +163,7 @@ resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProb
   }
   if (points.empty())
     return fail(is_full ? no_static_probe(query, *notes) : no_static_name(query, *notes));
+  if (query.options.to_probe) finish_points(query, points);
   std::vector<std::string>& warnings = points.front().warnings;
   warnings.insert(warnings.end(), notes->warnings.begin(), notes->warnings.end());
   return points;

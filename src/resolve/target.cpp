@@ -257,6 +257,7 @@ struct Target::State {
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
   std::optional<FrameTable> frames;                // Query::frames
+  std::optional<NopPasser> nop_passer;             // Query::nop_passer
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
@@ -365,6 +366,7 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
     Query query{state.binary, function, *state.image, state.demangler, options};
     query.debug_info = &debug_info;
     query.frames = &state.frames;
+    query.nop_passer = &state.nop_passer;
     query.mapping = state.methods.mapping();
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
     if (is_number(function) || is_line(function)) {
@@ -446,12 +448,18 @@ Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
   return state_->static_notes;
 }
 
-Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) const {
+Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text,
+                                                      const ResolveOptions& options) const {
   const auto notes = static_notes();
   if (!notes) return fail(notes.error());
   const FunctionSpec asked{
       .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
-  return resolve_static_probes({state_->binary, asked, *state_->image, state_->demangler}, *notes);
+  Query query{state_->binary, asked, *state_->image, state_->demangler};
+  query.options.to_probe = options.to_probe;
+  query.options.replaced_nops = options.replaced_nops;
+  query.frames = &state_->frames;
+  query.nop_passer = &state_->nop_passer;
+  return resolve_static_probes(query, *notes);
 }
 
 template <typename Read>

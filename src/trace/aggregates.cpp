@@ -148,7 +148,7 @@ unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
   const unwind::KnownPlace hit{.pc = counted.frames.front(),
                                .file = point.binary->file,
                                .path = point.binary->real_path,
-                               .offset = *point.offset};
+                               .offset = *uprobe_offset(point)};
   return processes_.make_stack(pid, 0, counted.frames, &hit);
 }
 

@@ -142,6 +142,9 @@ private:
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
+    // The kernel that a plan is used on decides for itself.
+    if (!request_.makes_plan)
+      request_.probes.resolve_options.replaced_nops = probe_optimized_nops();
     const std::vector<ProbeRequest> probe_requests = program_.probe_requests();
     auto found = resolve_requests(probe_requests, request_.probes, options, readers_, output_);
     if (!found) return fail(std::move(found).error());
@@ -226,7 +229,7 @@ private:
     const auto mechanism =
         choose_mechanism(request_.mechanism, *features,
                          mechanism_needs(request_, filter_.pids, program_, resolved_));
-    if (mechanism != Mechanism::multi || !can_plan_exits(readers_, probes)) return;
+    if (mechanism != Mechanism::multi || !can_plan_exits(readers_, resolved_)) return;
     request_.capture.pair_calls = true;
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
   }

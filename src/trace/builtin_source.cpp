@@ -543,10 +543,10 @@ private:
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_) {
       const bool hides_entry = probe.bounds != 0 && (!probe.is_recorded || !records_entries());
-      loaded.push_back(
-          {.plan = plan_.probe_plan(probe.number),
-           .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt,
-           .bounds = hides_entry ? probe.bounds | IS_ONLY_BOUND : probe.bounds});
+      loaded.push_back({.plan = plan_.probe_plan(probe.number),
+                        .shared_place = mechanism == Mechanism::tracefs ? uprobe_offset(probe.point)
+                                                                        : std::nullopt,
+                        .bounds = hides_entry ? probe.bounds | IS_ONLY_BOUND : probe.bounds});
     }
     return loaded;
   }

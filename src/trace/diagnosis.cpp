@@ -158,7 +158,7 @@ constexpr std::size_t max_reported = 20;
 ProbedFile probed_file(const ProbePoint& point) {
   return {.real_path = path_in_maps(*point.binary),
           .identity = point.binary->file->identity(),
-          .offset = *point.offset};
+          .offset = *uprobe_offset(point)};
 }
 
 std::vector<ProbedFile> probed_files(std::span<const Probe> probes) {

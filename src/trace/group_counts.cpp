@@ -48,7 +48,7 @@ void GroupCounts::add_stack(Row& row, const GroupCount& group, std::string& key)
     const unwind::KnownPlace hit{.pc = group.frames.front(),
                                  .file = point.binary->file,
                                  .path = point.binary->real_path,
-                                 .offset = *point.offset};
+                                 .offset = *uprobe_offset(point)};
     row.stack = processes_.make_stack(pid, 0, group.frames, &hit);
   }
   if (group.frames.size() >= MAX_FRAMES) row.completeness = StackCompleteness::truncated;

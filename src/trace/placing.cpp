@@ -22,7 +22,7 @@ std::vector<ProbeSite> collect_sites(const Probes& probes) {
     for (const PlannedSite& site : probe.sites)
       sites.push_back({.file = point.binary->file->fd(),
                        // resolve_requests() rejects points without an offset
-                       .offset = site.exit ? site.exit->offset : *point.offset,
+                       .offset = site.exit ? site.exit->offset : *uprobe_offset(point),
                        .semaphore = point.semaphore,
                        .on_return = site.on_return && !site.exit,
                        .program = site.loaded,

@@ -61,13 +61,17 @@ void add_up_hits(std::span<Probe> probes) {
   }
 }
 
-ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
+ProbeEffect exit_effect(const ProbePoint& point, FileOffset place, const OptimizedNops& replaced) {
   const auto arch = code_arch(point.binary->machine);
   const Bytes file = point.binary->file->bytes();
   if (!arch || place.value >= file.size()) return {};
   const Bytes rest = file.subspan(place.value);
-  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), max_instruction_size)),
-                      0, CodeExtent::part);
+  const Bytes code = rest.first(std::min<std::uint64_t>(rest.size(), max_instruction_size));
+  // A tail call to the function that follows: `jmp` to the next instruction.
+  if (const auto nop = optimized_nop(*arch, code); nop && replaced.has(*nop))
+    return {.kind = ProbeEffect::Kind::unsafe,
+            .reason = "this kernel makes a call of the jump there, which ends forked children"};
+  return probe_effect(*arch, code, 0);
 }
 
 namespace {
@@ -116,6 +120,7 @@ public:
         excluded_(selection.excluded), plan_(selection.plan.get()), readers_(readers),
         output_(output) {
     resolve_options_.to_probe = true;
+    resolved_.replaced_nops = resolve_options_.replaced_nops;
   }
 
   Result<void> resolve(const ProbeRequest& probe_request) {
@@ -203,7 +208,7 @@ private:
 
   // Skips probes with all their places if the kernel cannot increment their semaphore.
   Result<std::vector<ProbePoint>> static_places(const Target& target, const std::string& text) {
-    auto points = target.static_probes(text);
+    auto points = target.static_probes(text, resolve_options_);
     if (!points) return points;
     std::set<std::string> skipped;
     for (const ProbePoint& point : *points)
@@ -297,8 +302,12 @@ private:
                   Error(ErrorKind::not_found, "'" + function + "': all matches are excluded"));
     output_.gather_warnings(points);
     for (ProbePoint& point : points) {
+      if (point.passed_nops > 0)
+        output_.detail(fmt::format("'{}' is probed {} bytes later, behind a nop that this kernel "
+                                   "replaces by a call",
+                                   display_name(point), point.passed_nops));
       const auto [known, is_new] =
-          probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
+          probed_.emplace(std::tuple(point.binary->file->identity(), uprobe_offset(point)->value,
                                      point.static_probe ? *point.symbol : std::string()),
                           resolved_.probes.size());
       if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
@@ -351,9 +360,10 @@ private:
 bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
 
 // Returns the reason why a site cannot be probed, or nullopt.
-std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint& point) {
+std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint& point,
+                                       const OptimizedNops& replaced) {
   if (!is_exit_only(site)) return probe_error(point);
-  const ProbeEffect effect = exit_effect(point, site.exit->offset);
+  const ProbeEffect effect = exit_effect(point, site.exit->offset, replaced);
   if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
   return Error{ErrorKind::unsupported,
                fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
@@ -361,8 +371,10 @@ std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint
                            site.exit->offset.value, effect.reason)};
 }
 
-std::string_view find_reason(const PlannedSite& site, const ProbePoint& point) {
-  return is_exit_only(site) ? exit_effect(point, site.exit->offset).reason : point.effect.reason;
+std::string_view find_reason(const PlannedSite& site, const ProbePoint& point,
+                             const OptimizedNops& replaced) {
+  return is_exit_only(site) ? exit_effect(point, site.exit->offset, replaced).reason
+                            : point.effect.reason;
 }
 
 // TARGET and FUNCTION of a pattern, as typed.
@@ -392,9 +404,10 @@ private:
     for (const Probe& probe : resolved_.probes)
       for (const PlannedSite& site : probe.sites) {
         if (skipped_.contains(probe.first)) break;
-        if (auto error = find_site_problem(site, probe.point))
+        if (auto error = find_site_problem(site, probe.point, resolved_.replaced_nops))
           skipped_.emplace(probe.first,
-                           SkippedProbe{std::move(*error), find_reason(site, probe.point)});
+                           SkippedProbe{std::move(*error),
+                                        find_reason(site, probe.point, resolved_.replaced_nops)});
       }
   }
 

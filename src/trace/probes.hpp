@@ -143,6 +143,7 @@ struct ResolvedProbes {
   Probes probes;
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<ProbeFailure> failures;
+  OptimizedNops replaced_nops = {}; // by this kernel
 };
 
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
@@ -159,8 +160,9 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const ResolvedProbes& resolved, Output& output);
 
-// Returns the effect of a probe on an exit instruction of the function.
-ProbeEffect exit_effect(const ProbePoint& point, FileOffset place);
+// Returns the effect of a probe on an exit instruction of the function, on a kernel that replaces
+// these nops.
+ProbeEffect exit_effect(const ProbePoint& point, FileOffset place, const OptimizedNops& replaced);
 
 // Returns true if the point was selected by a pattern or a provider, not by its own name.
 bool is_pattern_match(const ProbePoint& point);

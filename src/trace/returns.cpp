@@ -392,7 +392,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
         for (const PlannedExit& exit : **exits) {
           PlannedSite planned = site;
           planned.exit = exit;
-          if (checks_exits && join_entry(sites, planned, *probe.point.offset)) continue;
+          if (checks_exits && join_entry(sites, planned, *uprobe_offset(probe.point))) continue;
           sites.push_back(planned);
         }
       }
@@ -410,9 +410,9 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                               counted(replaced, "function", "functions")));
 }
 
-bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes) {
+bool can_plan_exits(FunctionReaderCache& readers, const ResolvedProbes& resolved) {
   ReturnPlanner planner(ReturnAt::exits, true, readers);
-  return std::ranges::all_of(probes, [&](const Probe& probe) {
+  return std::ranges::all_of(resolved.probes, [&](const Probe& probe) {
     const ProbePoint& point = probe.point;
     const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&
                              point.inlined_into == nullptr && !point.static_probe;
@@ -420,7 +420,8 @@ bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes) {
     const auto exits = planner.plan_exits({}, point);
     return exits && *exits && !(*exits)->empty() &&
            std::ranges::all_of(**exits, [&](const PlannedExit& exit) {
-             return exit_effect(point, exit.offset).kind == ProbeEffect::Kind::safe;
+             return exit_effect(point, exit.offset, resolved.replaced_nops).kind ==
+                    ProbeEffect::Kind::safe;
            });
   });
 }

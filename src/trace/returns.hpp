@@ -62,7 +62,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                   FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output);
 
 // Returns true if all probed functions return, and all their exits can be probed.
-bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes);
+bool can_plan_exits(FunctionReaderCache& readers, const ResolvedProbes& resolved);
 
 // Returns a warning about the side effects of the kernel's return probes, or nullopt if none is
 // used. Print it before they are attached. sees_entries: the built-in program also runs at the

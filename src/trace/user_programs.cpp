@@ -238,7 +238,8 @@ Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie
   for (Probe& probe : probes) {
     const ProbePoint& point = probe.point;
     if (!point.static_probe) continue;
-    const StaticProbeLocation place{.probe = point.static_probe.get(), .address = point.address};
+    const StaticProbeLocation place{.probe = point.static_probe.get(),
+                                    .address = uprobe_address(point)};
     const bool is_64bit = point.binary->machine.is_64bit;
     const auto [entry, is_new] = known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(place));
     if (is_new) {

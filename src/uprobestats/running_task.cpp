@@ -156,7 +156,7 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, Signa
   if (auto checked = check_unmodified(*place.binary->file); !checked)
     return report_refused(checked.error());
   const ProbeSite site{.file = place.binary->file->fd(),
-                       .offset = *place.offset,
+                       .offset = *uprobe_offset(place),
                        .program = probe.program->pinned.program(),
                        .label = to_string(place.binary->path) + ": " + display_name(place)};
   auto attachment = Attachment::attach(probe.program->mechanism, std::span(&site, 1),

@@ -39,6 +39,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/exit_scenarios.sh"
 # shellcheck source=tests/guest/instruction_scenarios.sh
 . "$folder/instruction_scenarios.sh"
+# shellcheck source=tests/guest/nop_scenarios.sh
+. "$folder/nop_scenarios.sh"
 # shellcheck source=tests/guest/return_scenarios.sh
 . "$folder/return_scenarios.sh"
 # shellcheck source=tests/guest/graph_scenarios.sh
@@ -130,6 +132,7 @@ if in_scope kernel; then
   private_stack_scenarios
   mechanism_scenarios
   matrix_scenarios
+  nop_scenarios
 fi
 if in_scope kernel architecture; then
   instruction_scenarios
@@ -138,7 +141,10 @@ if in_scope kernel architecture; then
 fi
 if in_scope kernel processor; then return_scenarios; fi
 # Only in a guest: they are hard on the machine.
-[ "$scope" != kernel ] || trampoline_scenarios
+if [ "$scope" = kernel ]; then
+  trampoline_scenarios
+  nop_trampoline_scenarios
+fi
 if in_scope architecture processor; then
   latency_scenarios
   exit_scenarios
