@@ -113,7 +113,7 @@ pairs_calls_behind_nops() {
 
 walks_from_behind_nops() {
   start_nops
-  start_attach -j -d 120 -p "$started_pid" --stack --entry --limit 1 "$FIXTURES/nops" nops_frame
+  start_attach -j -d 120 -p "$started_pid" --stack --entry --max-events 1 "$FIXTURES/nops" nops_frame
   let_it_call target "$started_pid"
   attach_ends_with 0
   expect_spared_nops
