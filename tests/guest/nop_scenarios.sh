@@ -78,9 +78,12 @@ spares_children() { # MECHANISM OPTION…
   [ $# -eq 0 ] || return 0 # with children there are more calls
   rounds=$(sed -n 's/^probed rounds //p' target)
   for place in $nop_places; do
-    expected=$rounds
-    [ "$place" != nops_entry ] || expected=$((2 * rounds))
-    expect_equal "hits of $place" "$expected" "$(hits_at "${place%+*}")"
+    hits=$(hits_at "${place%+*}")
+    case $place in
+      # The child of vfork calls it, too: perf events select by the memory, which the child shares.
+      nops_entry) expect_match "hits of $place" "^($((2 * rounds))|$((2 * rounds + 1)))\$" "$hits" ;;
+      *) expect_equal "hits of $place" "$rounds" "$hits" ;;
+    esac
   done
 }
 
