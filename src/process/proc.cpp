@@ -12,8 +12,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <set>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -99,7 +101,7 @@ std::string unescape(std::string_view path) {
 }
 
 // "START-END PERMS OFFSET MAJOR:MINOR INODE          PATH"
-std::optional<Mapping> parse_line(std::string_view line) {
+std::optional<Mapping> parse_line(std::string_view line, MappingAccess& access) {
   Mapping mapping;
   const auto start = take_field(line, '-', 16);
   const auto end = start ? take_field(line, ' ', 16) : std::nullopt;
@@ -108,6 +110,7 @@ std::optional<Mapping> parse_line(std::string_view line) {
   mapping.end = *end;
   mapping.executable = line[2] == 'x';
   mapping.readable = line[0] == 'r';
+  access = {.writable = line[1] == 'w', .shared = line[3] == 's'};
   line.remove_prefix(5);
 
   const auto offset = take_field(line, ' ', 16);
@@ -169,6 +172,21 @@ Result<void> check_proc_mounted() {
 std::optional<std::uint64_t> process_start_time(pid_t pid) {
   const auto stat = try_read_pseudo_file(proc_path(pid, "stat"));
   return stat ? parse_start_time(*stat) : std::nullopt;
+}
+
+std::optional<int> read_end_signal(int pidfd) {
+  // struct pidfd_info of Linux include/uapi/linux/pidfd.h, as of its first version.
+  struct {
+    std::uint64_t mask;
+    std::uint64_t cgroup;
+    std::array<std::uint32_t, 11> ids;
+    std::int32_t exit_code;
+  } info{};
+  constexpr std::uint64_t exit_info = 1 << 3; // PIDFD_INFO_EXIT
+  info.mask = exit_info;
+  constexpr auto request = _IOWR(0xFF, 11, decltype(info)); // PIDFD_GET_INFO
+  if (::ioctl(pidfd, request, &info) != 0 || (info.mask & exit_info) == 0) return std::nullopt;
+  return WIFSIGNALED(info.exit_code) ? WTERMSIG(info.exit_code) : 0;
 }
 
 std::vector<pid_t> all_processes() {
@@ -326,6 +344,22 @@ bool in_initial_pid_namespace() {
   return read_namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
 }
 
+namespace {
+
+std::vector<Mapping> parse_with_access(std::string_view text, std::vector<MappingAccess>& access) {
+  std::vector<Mapping> result;
+  while (!text.empty()) {
+    MappingAccess own;
+    auto mapping = parse_line(take_line(text), own);
+    if (!mapping) continue;
+    result.push_back(std::move(*mapping));
+    access.push_back(own);
+  }
+  return result;
+}
+
+} // namespace
+
 std::vector<Mapping> parse_maps(std::string_view text) {
   std::vector<Mapping> mappings = parse_all_maps(text);
   std::erase_if(mappings, [](const Mapping& mapping) {
@@ -335,11 +369,8 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 }
 
 std::vector<Mapping> parse_all_maps(std::string_view text) {
-  std::vector<Mapping> result;
-  while (!text.empty()) {
-    if (auto mapping = parse_line(take_line(text))) result.push_back(std::move(*mapping));
-  }
-  return result;
+  std::vector<MappingAccess> access;
+  return parse_with_access(text, access);
 }
 
 Result<std::vector<Mapping>> read_mappings(pid_t pid) {
@@ -349,9 +380,14 @@ Result<std::vector<Mapping>> read_mappings(pid_t pid) {
 }
 
 Result<std::vector<Mapping>> read_all_mappings(pid_t pid) {
+  std::vector<MappingAccess> access;
+  return read_all_mappings(pid, access);
+}
+
+Result<std::vector<Mapping>> read_all_mappings(pid_t pid, std::vector<MappingAccess>& access) {
   const auto text = maps_text(pid);
   if (!text) return fail(text.error());
-  return parse_all_maps(*text);
+  return parse_with_access(*text, access);
 }
 
 std::optional<bool> shares_mount_namespace(pid_t pid) {

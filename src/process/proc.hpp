@@ -47,6 +47,22 @@ std::optional<pid_t> find_other_thread(
 // Returns the descendants of `ancestor`, ascending, from pairs of process and parent.
 std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents);
 
+// What a process may do with a mapping besides Mapping::readable and executable.
+struct MappingAccess {
+  bool writable = false;
+  bool shared = false; // MAP_SHARED
+
+  // Whether the kernel puts breakpoints of uprobes there when it maps the memory or attaches a
+  // probe (Linux kernel/events/uprobes.c, valid_vma()). Those that are there already stay.
+  bool takes_breakpoints() const { return !writable && !shared; }
+};
+// As read_all_mappings(), with the access to each mapping.
+Result<std::vector<Mapping>> read_all_mappings(pid_t pid, std::vector<MappingAccess>& access);
+
+// Returns the signal that has ended the process of a pidfd (0: it exited), also if it is not a
+// child. Returns nullopt while it runs or waits to be reaped, and before Linux 6.15.
+std::optional<int> read_end_signal(int pidfd);
+
 // Access to the file behind a mapping of another process.
 
 // How well a file matches a mapping. On overlayfs and btrfs the device in maps differs from st_dev:

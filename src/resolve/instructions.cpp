@@ -101,7 +101,18 @@ ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64
                       is_whole || offset == 0 ? CodeExtent::function : CodeExtent::part);
 }
 
+constexpr std::string_view writable_segment =
+    "its segment is writable, where the kernel puts no breakpoints";
+
+// Linux kernel/events/uprobes.c, valid_vma(). The kernel accepts the probe without an error.
+std::optional<ProbeEffect> segment_effect(const elf::Image& image, VirtualAddress address) {
+  const elf::Segment* const segment = image.find_segment(address);
+  if (segment == nullptr || !segment->executable || !segment->writable) return std::nullopt;
+  return ProbeEffect{.kind = ProbeEffect::Kind::refused, .reason = writable_segment};
+}
+
 ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
+  if (const auto effect = segment_effect(image, point.address)) return *effect;
   if (point.inlined_into) return static_probe_effect(image, point.address);
   if (point.symbol)
     return effect_at(image, {point.address.value - point.symbol_offset}, point.size.value_or(0),
@@ -293,6 +304,7 @@ void finish_points(const Query& query, std::span<ProbePoint> points) {
 }
 
 ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address) {
+  if (const auto effect = segment_effect(image, address)) return *effect;
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
   const ProbeEffect alone =
@@ -321,6 +333,7 @@ std::optional<Error> probe_error(const ProbePoint& point) {
               fmt::format("{}: '{}' cannot be probed{}: {}", to_string(point.binary->path),
                           display_name(point), is_refused ? "" : " without harm to the program",
                           point.effect.reason)};
+  if (point.effect.reason == writable_segment) return error;
   if (const auto next = next_probeable(point))
     error =
         std::move(error).hint(fmt::format("the next instruction that can be probed: '{}'", *next));

@@ -6,6 +6,7 @@
 #include "trace/placing.hpp"
 #include "trace/planned_probes.hpp"
 #include "trace/probes.hpp"
+#include "trace/process_code.hpp"
 #include "trace/report.hpp"
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
@@ -155,11 +156,24 @@ private:
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
+    compare_with_processes(options.pids);
     std::size_t function_count = 0;
     for (const ProbeRequest& probe_request : probe_requests)
       function_count += probe_request.functions.size();
     auto checked = check_failures(function_count, request_.probes, resolved_, output_);
     return checked && request_.graph ? check_reported_function() : checked;
+  }
+
+  // Compares the code of the processes that get breakpoints. Unless the links filter by pids, these
+  // are all that map a probed file, whatever the program filters. A dry run looks at processes if
+  // some are named. `named`: the pids of the filter and of its names.
+  void compare_with_processes(std::span<const pid_t> named) {
+    if (request_.makes_plan) return;
+    const bool links_filter =
+        !filter_.pids.empty() && filter_.names.empty() && !filter_.follow && !filter_.all;
+    if (request_.dry_run && named.empty()) return;
+    if (links_filter && command_ != nullptr) return; // it maps nothing yet
+    skip_changed_code(resolved_, links_filter ? named : std::span<const pid_t>(), output_);
   }
 
   Result<void> check_graph_size() const {
@@ -282,6 +296,8 @@ private:
     program_.report_cautions();
     output_.report_repeated();
     if (request_.graph) report_graph_cost();
+    if (command_ != nullptr)
+      warn_about_copying_command(request_.processes.command, probes, output_);
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     const ClockReading clocks = ClockReading::now();
@@ -389,12 +405,14 @@ private:
     if (!exports_.empty()) loop.add_sink(exports_);
     loop.report_every(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
+    CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
       if (const auto clocks = exports_.update())
         output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
       report_ended(processes, now);
       unhit_reporter.report(now);
+      code_watch.look(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
     });
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
@@ -407,14 +425,19 @@ private:
     // Stop counting before detaching: probes are detached one after the other, and those that stay
     // longer must not have higher counts.
     const bool stopped = program_.stop().has_value();
+    code_watch.look_at_end();
     detach_probes(attached, output_);
     loop.finish();
     if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
     std::optional<SuspendedChild::End> command_end;
+    const pid_t command_pid = command_ != nullptr ? command_->pid() : 0;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
-    if (command_end) warn_about_signal(*command_end);
     history_->update();
+    if (command_end) warn_about_signal(*command_end, command_pid, code_watch);
+    if (command_ == nullptr)
+      for (const pid_t pid : code_watch.find_trapped())
+        explain_trap(fmt::format("process {}", pid), pid, code_watch);
     names.finish();
     program_.report_aggregates(end);
     if (graph) graph->write_report();
@@ -422,7 +445,8 @@ private:
     program_.count_hits(probes);
     add_up_hits(probes);
     if (request_.capture.entry_decides) report_left_out();
-    report(processes, loop.totals(), {end - start_, stopped, command_end, outcome.ending});
+    report(processes, loop.totals(),
+           {end - start_, stopped, command_end, outcome.ending, code_watch.incomplete()});
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
@@ -441,6 +465,7 @@ private:
     bool cleanly = false;
     std::optional<ChildEnd> command_end;
     AttachOutcome::Ending ending = AttachOutcome::Ending::duration;
+    std::map<std::size_t, std::string> incomplete; // see CodeWatch
   };
   void report(const FilteredProcesses& processes, const RunTotals& totals, const RunStop& stop) {
     const std::vector<pid_t> known = processes.known_pids();
@@ -467,6 +492,7 @@ private:
                .debug_places = request_.probes.target_options.debug_places,
                .open_calls = program_.open_calls(),
                .has_started = program_.has_started(),
+               .incomplete = stop.incomplete,
                .limits = request_.capture.limits,
                .stacks = program_.stacks(),
                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
@@ -476,8 +502,24 @@ private:
     report_end(end, output_);
   }
 
-  void warn_about_signal(const SuspendedChild::End& end) const {
+  // Reports that a process has run a copied breakpoint, as far as it was seen to copy code.
+  bool explain_trap(const std::string& process, pid_t pid, const CodeWatch& code_watch) const {
+    const bool has_copied = code_watch.has_copied(pid);
+    if (!has_copied && !history_->has_new_code(pid)) return false;
+    output_.fail(Error{
+        ErrorKind::unsupported,
+        fmt::format("{} ended by signal {} (SIGTRAP): it {} code while it was probed, and has "
+                    "run a breakpoint of a probe in the copy",
+                    process, SIGTRAP,
+                    has_copied ? "has changed or copied" : "seems to have copied")}
+                     .hint("attach with -p when it has done so, or probe other functions"));
+    return true;
+  }
+
+  void warn_about_signal(const SuspendedChild::End& end, pid_t pid,
+                         const CodeWatch& code_watch) const {
     if (end.signal == 0 || (end.got_sigterm && end.signal == SIGTERM)) return;
+    if (end.signal == SIGTRAP && explain_trap("the command", pid, code_watch)) return;
     const char* const name = ::sigabbrev_np(end.signal); // null for real-time signals
     output_.warn(fmt::format("the command ended by signal {}{}", end.signal,
                              name != nullptr ? fmt::format(" (SIG{})", name) : ""));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/caller_code.hpp"
 
+#include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
 #include "resolve/in_process.hpp"
 #include "trace/diagnosis.hpp"
@@ -183,6 +184,7 @@ void CallerCode::describe(pid_t pid) {
   if (!read) return forget(pid);
   if (std::ranges::none_of(*read, [&](const Mapping& each) { return is_probed(each); }))
     return forget(pid);
+  restore_replaced_code(*read);
   // A return address in "[uprobes]" is one that a uretprobe has replaced.
   std::erase_if(*read,
                 [](const Mapping& each) { return !each.executable || each.path == "[uprobes]"; });

@@ -31,11 +31,6 @@ constexpr std::size_t max_pids = 65536; // cached
 // A pid is not reused within this time, because the kernel assigns pids in a cycle.
 constexpr std::uint64_t pid_trust_ns = 1'000'000'000;
 
-std::string describe_process(pid_t pid) {
-  const auto name = read_comm(pid);
-  return name ? fmt::format("process {} ({})", pid, *name) : fmt::format("process {}", pid);
-}
-
 template <typename Seen>
 void merge_sorted(std::vector<Seen>& into, const std::vector<Seen>& from) {
   into.insert(into.end(), from.begin(), from.end());
@@ -155,6 +150,23 @@ constexpr std::size_t max_reported = 20;
 
 } // namespace
 
+std::string_view describe_obstacle(MappingObstacle obstacle) {
+  switch (obstacle) {
+  case MappingObstacle::writable:
+    return "has its code in writable memory, where the kernel puts no breakpoints";
+  case MappingObstacle::shared:
+    return "maps its code shared (MAP_SHARED), where the kernel puts no breakpoints";
+  case MappingObstacle::replaced:
+    break;
+  }
+  return "has replaced this part of the file by anonymous memory: it cannot be probed there";
+}
+
+std::string describe_process(pid_t pid) {
+  const auto name = read_comm(pid);
+  return name ? fmt::format("process {} ({})", pid, *name) : fmt::format("process {}", pid);
+}
+
 ProbedFile probed_file(const ProbePoint& point) {
   return {.real_path = path_in_maps(*point.binary),
           .identity = point.binary->file->identity(),
@@ -205,8 +217,12 @@ void ProcessHistory::add(const MappingEvent& event) {
 }
 
 void ProcessHistory::record_mapping(const MappingEvent& event) {
-  if (!probed_ || known_mappings_.size() >= max_mappings || !probed_->is_relevant(event.mapping))
-    return;
+  if (!probed_) return;
+  const Mapping& seen = event.mapping;
+  if (seen.executable && (seen.path.empty() || seen.path.starts_with("[anon")) &&
+      has_new_code_.size() < max_mappings)
+    has_new_code_.insert(event.pid);
+  if (known_mappings_.size() >= max_mappings || !probed_->is_relevant(event.mapping)) return;
   const Mapping& mapping = event.mapping;
   const bool is_new =
       known_mappings_.emplace(event.pid, mapping.identity, mapping.offset.value, mapping.path)

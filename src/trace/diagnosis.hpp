@@ -22,6 +22,12 @@
 
 namespace uprobectl {
 
+// "process 4711 (app)", without the name if it has ended.
+std::string describe_process(pid_t pid);
+
+// "has its code in writable memory, where …", to follow the process.
+std::string_view describe_obstacle(MappingObstacle obstacle);
+
 // The file of the probe, as MappingSurveyor takes it.
 ProbedFile probed_file(const ProbePoint& point);
 std::vector<ProbedFile> probed_files(std::span<const Probe> probes);
@@ -39,6 +45,9 @@ public:
   // Returns the current name of the process (not of a thread), or its last name if it has ended;
   // nullopt if unknown.
   std::optional<std::string> find_name(pid_t pid) const;
+  // Returns true if the process was seen to create executable memory without a file, as programs do
+  // that hook or copy code, and compilers at run time. Only known if mappings are recorded.
+  bool has_new_code(pid_t pid) const { return has_new_code_.contains(pid); }
   // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
   // processes.
   std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;
@@ -54,6 +63,7 @@ private:
   std::optional<MappingWatch> watch_;
   std::map<pid_t, std::vector<Mapping>> mapped_; // mappings of probed files
   std::set<std::tuple<pid_t, FileIdentity, std::uint64_t, std::string>> known_mappings_;
+  std::set<pid_t> has_new_code_;
   std::unordered_map<pid_t, std::string> names_;
   std::deque<pid_t> ended_; // pids in names_ that have ended, the oldest first
 };

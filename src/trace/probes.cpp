@@ -3,6 +3,7 @@
 
 #include "resolve/instructions.hpp"
 #include "trace/planned_probes.hpp"
+#include "trace/skipped_probes.hpp"
 #include "uprobectl/symbols.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -350,29 +351,31 @@ private:
 // Returns true if the site is an exit but not also the function's first instruction.
 bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
 
-// Returns the reason why a site cannot be probed, or nullopt.
-std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint& point) {
-  if (!is_exit_only(site)) return probe_error(point);
+// Returns the problem of probing the instruction at the site.
+std::optional<SiteProblem> find_unprobeable(const Probe& probe, const PlannedSite& site) {
+  const ProbePoint& point = probe.point;
+  if (!is_exit_only(site)) {
+    auto error = probe_error(point);
+    if (!error) return std::nullopt;
+    return SiteProblem{std::move(*error), std::string(point.effect.reason)};
+  }
   const ProbeEffect effect = exit_effect(point, site.exit->offset);
   if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
-  return Error{ErrorKind::unsupported,
-               fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
-                           to_string(point.binary->path), display_name(point),
-                           site.exit->offset.value, effect.reason)};
-}
-
-std::string_view find_reason(const PlannedSite& site, const ProbePoint& point) {
-  return is_exit_only(site) ? exit_effect(point, site.exit->offset).reason : point.effect.reason;
+  return SiteProblem{
+      {ErrorKind::unsupported, fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
+                                           to_string(point.binary->path), display_name(point),
+                                           site.exit->offset.value, effect.reason)},
+      std::string(effect.reason)};
 }
 
 // TARGET and FUNCTION of a pattern, as typed.
 using PatternKey = std::pair<std::string, std::string>;
 
-// Removes the probes that cannot be probed, and reports them.
+// Removes the probes with a problem, and reports them.
 class UnprobeableFilter {
 public:
-  UnprobeableFilter(ResolvedProbes& resolved, Output& output)
-      : resolved_(resolved), output_(output) {}
+  UnprobeableFilter(ResolvedProbes& resolved, const FindSiteProblem& find_problem, Output& output)
+      : resolved_(resolved), find_problem_(find_problem), output_(output) {}
 
   void run() {
     find();
@@ -383,18 +386,12 @@ public:
   }
 
 private:
-  struct SkippedProbe {
-    Error error;
-    std::string_view reason;
-  };
-
   void find() {
     for (const Probe& probe : resolved_.probes)
       for (const PlannedSite& site : probe.sites) {
         if (skipped_.contains(probe.first)) break;
-        if (auto error = find_site_problem(site, probe.point))
-          skipped_.emplace(probe.first,
-                           SkippedProbe{std::move(*error), find_reason(site, probe.point)});
+        if (auto problem = find_problem_(probe, site))
+          skipped_.emplace(probe.first, std::move(*problem));
       }
   }
 
@@ -447,8 +444,9 @@ private:
   }
 
   ResolvedProbes& resolved_;
+  const FindSiteProblem& find_problem_;
   Output& output_;
-  std::map<std::size_t, SkippedProbe> skipped_; // by Probe::first
+  std::map<std::size_t, SiteProblem> skipped_; // by Probe::first
   std::map<PatternKey, std::size_t> matched_;
 };
 
@@ -496,8 +494,12 @@ bool is_pattern_match(const ProbePoint& point) {
   return function && is_name_pattern(function->name);
 }
 
+void skip_probes(ResolvedProbes& resolved, const FindSiteProblem& find_problem, Output& output) {
+  UnprobeableFilter(resolved, find_problem, output).run();
+}
+
 void skip_unprobeable(ResolvedProbes& resolved, Output& output) {
-  UnprobeableFilter(resolved, output).run();
+  skip_probes(resolved, find_unprobeable, output);
 }
 
 } // namespace uprobectl

@@ -294,6 +294,8 @@ void report_probe(const Probe& probe, const RunEnd& end, SummaryRecord& summary,
     if (probe.is_first()) ++summary.probes_silent;
     record.reason = report_unhit(probe, end, output);
   }
+  if (const auto found = end.incomplete.find(probe.number); found != end.incomplete.end())
+    record.reason = record.reason ? *record.reason + "; " + found->second : found->second;
   output.write(record);
 }
 

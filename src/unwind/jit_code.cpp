@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/jit_code.hpp"
 
+#include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
-#include "symbolize/mapping_kind.hpp"
 #include "util/clock.hpp"
 #include "util/rooted_path.hpp"
 
@@ -52,7 +52,7 @@ void JitCode::read_process(std::span<const Mapping> mappings) {
   bool has_code = false;
   for (const Mapping& mapping : mappings) {
     if (!mapping.executable) continue;
-    has_code |= symbolize::is_anonymous(mapping) || symbolize::is_named_memory(mapping);
+    has_code |= is_anonymous(mapping) || is_named_memory(mapping);
     if (!symbolize::is_jitdump_path(mapping.path) || dumps.size() == max_dumps) continue;
     const auto known = std::ranges::find_if(
         dumps_, [&](const Dump& dump) { return dump.mapping.identity == mapping.identity; });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/live_process.hpp"
 
+#include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/elf.hpp"
 #include "util/mapped_file.hpp"
@@ -140,6 +141,7 @@ bool LiveProcess::read(std::uint64_t now) {
   auto mappings = read_all_mappings(pid_);
   if (!mappings || mappings->empty() || runs_new_program()) return false;
   std::ranges::sort(*mappings, {}, &Mapping::start);
+  restore_replaced_code(*mappings);
   drop_unneeded(*mappings);
   start_time_ = *started;
   read_at_ = now;
@@ -225,6 +227,7 @@ void LiveProcess::insert_mapping(const Mapping& mapping) {
   std::ranges::sort(pieces, {}, &Mapping::start);
   const auto at = mappings_.erase(first, last);
   mappings_.insert(at, pieces.begin(), pieces.end());
+  if (is_anonymous(mapping)) restore_replaced_code(mappings_);
 }
 
 void LiveProcess::prefetch_file(const Mapping& mapping) {

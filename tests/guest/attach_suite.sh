@@ -19,6 +19,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/end_scenarios.sh"
 # shellcheck source=tests/guest/refusal_scenarios.sh
 . "$folder/refusal_scenarios.sh"
+# shellcheck source=tests/guest/code_scenarios.sh
+. "$folder/code_scenarios.sh"
 # shellcheck source=tests/guest/mechanism_scenarios.sh
 . "$folder/mechanism_scenarios.sh"
 # shellcheck source=tests/guest/private_stack_scenarios.sh
@@ -155,6 +157,7 @@ if in_scope; then
   limit_scenarios
 fi
 if in_scope architecture; then graph_scenarios; fi
+if in_scope kernel; then code_scenarios; fi
 if in_scope; then
   process_scenarios
   refusal_scenarios
