@@ -7,6 +7,7 @@
 // program is compiled five times, because a kernel rejects unknown helpers even in code that never
 // runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies, WITHOUT_RING for
 // Linux before 5.8, SLEEPABLE for runs that read memory which may not be resident (user_memory.h).
+#include "calls.h"
 #include "exits.h"
 #include "groups.h"
 #include "limits.h"

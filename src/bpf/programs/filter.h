@@ -197,7 +197,7 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
     HIDE_VALUE(size);
     if (size > TEXT_CHUNK) return TERM_UNREAD; /* impossible */
     HIDE_VALUE(size);
-    if (read_user(chunk, size, (const void*)match->address) != 0) return TERM_UNREAD;
+    if (read_user(chunk, size, match->address) != 0) return TERM_UNREAD;
     match->left = left - size;
   }
   match->state = next_state(term, match->state, text);
@@ -247,7 +247,7 @@ static __always_inline int differs_at_once(const struct filter_term* term,
                                            const struct text_match* match) {
   if (term->head_mask[0] == 0) return 0;
   __u64 words[2] = {};
-  if (bpf_probe_read_user(words, sizeof(words), (const void*)match->address) != 0) return 0;
+  if (read_resident(words, sizeof(words), match->address) != 0) return 0;
   __u64 left = match->left;
   if (left < 8) {
     words[0] &= ~(~0ULL << left * 8);

@@ -34,9 +34,9 @@ static __always_inline __u64 return_address(struct registers* regs,
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 address = 0;
   if (has(plan, POINTERS_32))
-    read_user(&address, 4, (const void*)STACK_POINTER(regs));
+    read_user(&address, 4, STACK_POINTER(regs));
   else
-    read_user(&address, 8, (const void*)STACK_POINTER(regs));
+    read_user(&address, 8, STACK_POINTER(regs));
   return address;
 #else
   (void)plan;
