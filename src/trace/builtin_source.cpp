@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
+#include "events/plan_layout.hpp"
 #include "probe/self_probe.hpp"
 #include "probe/sleepable.hpp"
 #include "process/mapped_memory.hpp"
@@ -324,15 +325,13 @@ public:
   void show_maps() const override {}
 
 private:
-  // Whether the run reads texts, buffers or stacks, for which a sleepable program may wait, and
-  // uses nothing that Linux rejects in one: the maps of control groups and stacks.
+  // Whether the run reads memory, for which a sleepable program may wait, and uses nothing that
+  // Linux rejects in one: the maps of control groups and stacks.
   bool can_wait(const BuiltinProgram::Settings& settings) const {
     const builtin_settings& run = settings.run;
     const unsigned excluded = COUNT_STACKS | FILTER_BY_CGROUP;
-    const bool walks = (run.flags & WALK_STACK) != 0 && (run.flags & ONLY_CALLER) == 0;
-    const bool copies = run.max_capacity > 0 || (run.flags & COPY_STACK) != 0;
-    const bool sends_copies = ((run.flags & SEND_RECORDS) != 0 || run.group_by != 0) && copies;
-    const bool compares_texts = (run.filter_features & FILTERS_TEXT) != 0;
+    const bool reads = reads_memory(run, settings.plans, settings.filters.filters) ||
+                       std::ranges::any_of(settings.exit_rules, loads_memory, &exit_rule::tested);
     // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
     // only for pages of processes that were asked for.
     const ProcessFilter& who = request_.processes;
@@ -340,8 +339,7 @@ private:
                                         who.command.empty() && !request_.probes.target_options.app);
     if (settings.kind == ProgramKind::plain && is_for_all) return false;
     return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
-           (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && !walks &&
-           (sends_copies || compares_texts);
+           (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && reads;
   }
 
   // One for the entry and one for the return, as far as the run has them.
@@ -401,7 +399,7 @@ private:
     const CaptureSpec& capture = request_.capture;
     return !request_.no_fault && cookies && buffer_ == RecordBuffer::ring &&
            program_kind(mechanism_) != ProgramKind::plain && capture.send_events &&
-           capture.stack == StackWalk::none && !capture.count_stacks && capture.groups.by.empty() &&
+           !capture.count_stacks && capture.groups.by.empty() &&
            (filter_.filters & FILTER_BY_CGROUP) == 0;
   }
 
@@ -412,7 +410,7 @@ private:
       if (auto added = typed_->add(point); !added) return added;
       // Tests the kernel while the types of further functions are read.
       if (may_wait && !sleepable_test_ && point.prepared &&
-          std::ranges::any_of(point.prepared->readings, &reading::capacity))
+          std::ranges::any_of(point.prepared->readings, loads_memory))
         sleepable_test_.emplace(start_sleepable_test(mechanism_));
     }
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
