@@ -267,13 +267,13 @@ TEST_CASE("a run reads memory if a value or a condition is behind an address") {
   };
   CHECK_FALSE(reads({}));
   CHECK_FALSE(reads(typed({"a:s32,b:u64"})));
-  CHECK(reads(typed({"a:s32@arg0"})));
+  CHECK(reads(typed({"a:s32@arg0+0"})));
   CHECK(reads(typed({"text:str"})));
   CHECK(reads(typed({"data:buf[8]"})));
-  CaptureSpec counts = typed({"a:s32@arg0"});
+  CaptureSpec counts = typed({"a:s32@arg0+0"});
   counts.send_events = false;
   CHECK_FALSE(reads(counts)); // hits are only counted
-  counts.measured = typed({"a:s32@arg0"}).arguments[0].arguments[0].source;
+  counts.measured = typed({"a:s32@arg0+0"}).arguments[0].arguments[0].source;
   CHECK(reads(counts));
   counts.measured = typed({"a:s32"}).arguments[0].arguments[0].source;
   CHECK_FALSE(reads(counts));
@@ -284,7 +284,7 @@ TEST_CASE("a run reads memory if a value or a condition is behind an address") {
     filtered.filter = *parse_filter(condition);
     CHECK_FALSE(reads(filtered));
   }
-  for (const char* const condition : {"arg0:str==x", "arg0==1 || arg1:str!=x"}) {
+  for (const char* const condition : {R"(arg0:str=="x")", R"(arg0==1 || arg1:str!="x")"}) {
     CaptureSpec filtered;
     filtered.filter = *parse_filter(condition);
     CHECK(reads(filtered));

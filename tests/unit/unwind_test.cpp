@@ -50,7 +50,8 @@ TEST_CASE("a stack in memory whose addresses have a tag is unwound") {
   CHECK(names_of(process.unwind({{"pc", work + 12}, {"sp", tagged}})) ==
         "work+0xc work+0x4 start+0x4");
   // The frame pointer has no tag, or another one.
-  for (const std::uint64_t record : {top, 0x12ULL << 56 | top}) {
+  for (const std::uint64_t tag : {0x00ULL, 0x12ULL}) {
+    const std::uint64_t record = tag << 56 | top;
     const Stack stack = process.unwind({{"pc", bare + 8}, {"sp", tagged}, {"x29", record}});
     CHECK(names_of(stack) == "bare+0x8 work+0x4 start+0x4");
     CHECK(stack.frames.at(1).found_by == FoundBy::frame_pointer);

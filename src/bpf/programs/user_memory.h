@@ -26,22 +26,28 @@
 /* The helpers that do not fault reject addresses with a tag (Linux commit d319f344561d, "mm: Fix
  * copy_from_user_nofault()", v6.4 and stable kernels), and so do the others if the process has not
  * asked for the tagged address ABI. So addresses are read without their tag. Memory that has tags
- * itself (MTE) is then read with it, as far as the kernel accepts that. */
-#define WITHOUT_TAG(address) ((address) & ADDRESS_BITS)
+ * itself (MTE) is then read with it by the program that waits. */
 #define HAS_TAG(address) (((address) & ~ADDRESS_BITS) != 0)
+
+/* By shifts: a mask takes a register, so that the compiler would store a size on the stack before
+ * it is compared with its limit (HIDE_VALUE). */
+static __always_inline __u64 without_tag(__u64 address) {
+#ifdef TARGET_AARCH64
+  asm("%0 <<= 8\n%0 >>= 8" : "+r"(address));
+#endif
+  return address;
+}
 
 /* Reads all or nothing, without a fault. Returns 0 or a negative errno. */
 static __always_inline long read_resident(void* into, __u64 size, __u64 from) {
-  long error = bpf_probe_read_user(into, size, (const void*)WITHOUT_TAG(from));
-  if (error && HAS_TAG(from)) error = bpf_probe_read_user(into, size, (const void*)from);
-  return error;
+  return bpf_probe_read_user(into, size, (const void*)without_tag(from));
 }
 
 /* Reads all or nothing. Returns 0 or a negative errno. */
 static __always_inline long read_user(void* into, __u64 size, __u64 from) {
   long error = read_resident(into, size, from);
 #ifdef SLEEPABLE
-  if (error) error = bpf_copy_from_user(into, size, (const void*)WITHOUT_TAG(from));
+  if (error) error = bpf_copy_from_user(into, size, (const void*)without_tag(from));
   if (error && HAS_TAG(from)) error = bpf_copy_from_user(into, size, (const void*)from);
 #endif
   return error;
@@ -50,9 +56,7 @@ static __always_inline long read_user(void* into, __u64 size, __u64 from) {
 /* Reads up to the NUL, or capacity - 1 characters and a NUL, without a fault. Returns the number of
  * bytes with the NUL, or a negative errno. */
 static __always_inline long read_resident_string(void* into, __u64 capacity, __u64 from) {
-  long size = bpf_probe_read_user_str(into, capacity, (const void*)WITHOUT_TAG(from));
-  if (size < 0 && HAS_TAG(from)) size = bpf_probe_read_user_str(into, capacity, (const void*)from);
-  return size;
+  return bpf_probe_read_user_str(into, capacity, (const void*)without_tag(from));
 }
 
 /* Other functions read through these. */
