@@ -548,6 +548,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].excluded += counters[COUNTED_EXCLUDED];
       result[probe].unpaired += counters[COUNTED_UNPAIRED];
       result[probe].filtered += counters[COUNTED_FILTERED];
+      result[probe].invisible += counters[COUNTED_INVISIBLE];
       result[probe].sampled_out += counters[COUNTED_SAMPLED_OUT];
       result[probe].rate_limited += counters[COUNTED_RATE_LIMITED];
       result[probe].outside += counters[COUNTED_OUTSIDE];

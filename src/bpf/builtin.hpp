@@ -15,10 +15,11 @@ namespace uprobectl {
 // The counters of one probe. They are kept in the kernel and exact even if events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
-  std::uint64_t returns = 0;  // if calls are paired: those whose entry was seen
-  std::uint64_t excluded = 0; // hits excluded by a filter or the minimum latency
-  std::uint64_t unpaired = 0; // returns whose entry was not seen
-  std::uint64_t filtered = 0; // hits in processes that were not asked for
+  std::uint64_t returns = 0;   // if calls are paired: those whose entry was seen
+  std::uint64_t excluded = 0;  // hits excluded by a filter or the minimum latency
+  std::uint64_t unpaired = 0;  // returns whose entry was not seen
+  std::uint64_t filtered = 0;  // hits in processes that were not asked for
+  std::uint64_t invisible = 0; // hits in processes outside of uprobectl's pid namespace
   // Entries and returns that were left out by sampling and by the rate limit.
   std::uint64_t sampled_out = 0;
   std::uint64_t rate_limited = 0;
@@ -29,7 +30,7 @@ struct ProbeCounts {
 // The hits of one process at one probe.
 struct ProcessCount {
   std::uint32_t probe = 0;
-  std::uint32_t pid = 0; // thread group, initial pid namespace
+  std::uint32_t pid = 0; // thread group, pid namespace of uprobectl
   std::string comm;      // of the thread that hit first
   std::uint64_t count = 0;
 };

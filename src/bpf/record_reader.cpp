@@ -4,12 +4,12 @@
 #include "bpf/load_error.hpp"
 #include "bpf/record.h"
 #include "uprobectl/arch.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <chrono>
 #include <ctime>
 #include <optional>
 #include <unistd.h>
@@ -174,7 +174,7 @@ private:
     std::uint64_t begin_ns = 0;
     do {
       before = pending_.size();
-      begin_ns = monotonic_ns();
+      begin_ns = clock_ns(CLOCK_MONOTONIC);
       for (std::size_t i = 0; i < buffers; ++i) {
         if (unread[i]) continue;
         left_ = std::max<std::size_t>(max_records_per_drain / buffers, 1);
@@ -210,11 +210,6 @@ private:
     bytes_ = std::move(bytes);
     next_ = ordered_ = 0;
     return latest;
-  }
-
-  static std::uint64_t monotonic_ns() {
-    return static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
 
   // PERF_RECORD_LOST is ignored: the program counts lost records itself.

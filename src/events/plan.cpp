@@ -240,6 +240,7 @@ public:
     filters.describe(settings);
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
     settings.thread = capture_.thread;
+    settings.ids = capture_.ids;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
     lay_out_records(settings, plans, registers);

@@ -2,6 +2,7 @@
 #include "process/proc.hpp"
 
 #include "uprobectl/process.hpp"
+#include "util/clock.hpp"
 #include "util/numbers.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
@@ -20,6 +21,15 @@ namespace uprobectl {
 
 std::string proc_path(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
+}
+
+pid_t find_live_thread(pid_t pid) {
+  if (!has_thread_ended(pid, pid)) return pid;
+  return find_other_thread(pid).value_or(pid);
+}
+
+std::string live_path(pid_t pid, std::string_view name) {
+  return proc_path(find_live_thread(pid), name);
 }
 
 Result<std::string> read_pseudo_file(const std::string& path) {
@@ -133,8 +143,17 @@ std::optional<Mapping> parse_line(std::string_view line) {
   return mapping;
 }
 
+// Reads a file that is empty if the main thread has ended, and for threads of the kernel.
+Result<std::string> read_memory_file(pid_t pid, std::string_view name) {
+  auto text = read_pseudo_file(proc_path(pid, name));
+  if (text && text->empty())
+    if (const pid_t thread = find_live_thread(pid); thread != pid)
+      return read_pseudo_file(proc_path(thread, name));
+  return text;
+}
+
 Result<std::string> maps_text(pid_t pid) {
-  auto text = read_pseudo_file(proc_path(pid, "maps"));
+  auto text = read_memory_file(pid, "maps");
   if (text) return text;
   if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
   if (text.error().kind == ErrorKind::not_permitted)
@@ -159,8 +178,11 @@ bool has_other_device_in_maps(const std::string& path) {
 } // namespace
 
 Result<void> check_proc_mounted() {
-  // Only procfs has this link.
-  if (char link = 0; ::readlink("/proc/self", &link, sizeof(link)) > 0) return {};
+  // Only procfs has this link, which is the reader's pid in the namespace that it shows.
+  std::array<char, 16> link{};
+  const ssize_t size = ::readlink("/proc/self", link.data(), link.size());
+  if (size > 0 && parse_number<pid_t>({link.data(), static_cast<std::size_t>(size)}) == ::getpid())
+    return {};
   return fail(
       Error{ErrorKind::not_found, "/proc is not mounted, or is that of another pid namespace"}.hint(
           "mount -t proc proc /proc"));
@@ -168,7 +190,8 @@ Result<void> check_proc_mounted() {
 
 std::optional<std::uint64_t> process_start_time(pid_t pid) {
   const auto stat = try_read_pseudo_file(proc_path(pid, "stat"));
-  return stat ? parse_start_time(*stat) : std::nullopt;
+  const auto field = stat ? parse_start_time(*stat) : std::nullopt;
+  return field ? std::optional(to_start_ticks(*field)) : std::nullopt;
 }
 
 std::vector<pid_t> all_processes() {
@@ -188,6 +211,11 @@ std::optional<std::string> read_comm(pid_t pid) {
   if (!text) return std::nullopt;
   if (text->ends_with('\n')) text->pop_back();
   return std::move(*text);
+}
+
+std::string describe_process(pid_t pid) {
+  const auto name = read_comm(pid);
+  return "process " + std::to_string(pid) + (name ? " (" + *name + ")" : std::string());
 }
 
 std::optional<char> parse_state(std::string_view stat) {
@@ -275,7 +303,7 @@ bool is_process_named(pid_t pid, std::string_view name) {
   const auto comm = read_comm(pid);
   if (!comm) return false;
   if (matches_process_name(name, *comm, {})) return true;
-  const auto arguments = try_read_pseudo_file(proc_path(pid, "cmdline"));
+  const auto arguments = read_memory_file(pid, "cmdline");
   return arguments && matches_process_name(name, *comm, *arguments);
 }
 
@@ -313,17 +341,14 @@ std::optional<pid_t> pid_in_namespace(pid_t pid) {
 
 std::optional<FileIdentity> process_executable(pid_t pid) {
   struct stat status{};
-  if (::stat(proc_path(pid, "exe").c_str(), &status) != 0) return std::nullopt;
+  if (::stat(proc_path(pid, "exe").c_str(), &status) != 0 &&
+      ::stat(live_path(pid, "exe").c_str(), &status) != 0)
+    return std::nullopt;
   return FileIdentity{status.st_dev, status.st_ino};
 }
 
 std::optional<std::string> read_mount_namespace(pid_t pid) {
-  return read_namespace_link(proc_path(pid, "ns/mnt"));
-}
-
-// Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.
-bool in_initial_pid_namespace() {
-  return read_namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
+  return read_namespace_link(live_path(pid, "ns/mnt"));
 }
 
 std::vector<Mapping> parse_maps(std::string_view text) {
@@ -382,13 +407,12 @@ std::string map_files_path(pid_t pid, const Mapping& mapping) {
     } while (number != 0);
     return text;
   };
-  return "/proc/" + std::to_string(pid) + "/map_files/" + hex(mapping.start) + "-" +
-         hex(mapping.end);
+  return live_path(pid, "map_files/" + hex(mapping.start) + "-" + hex(mapping.end));
 }
 
 std::vector<PathCandidate> path_candidates(pid_t pid, const Mapping& mapping,
                                            std::optional<bool> shared) {
-  const std::string in_root = "/proc/" + std::to_string(pid) + "/root" + mapping.path;
+  const std::string in_root = live_path(pid, "root") + mapping.path;
   std::vector<PathCandidate> ways = {{in_root, FileMatch::device_and_inode},
                                      {mapping.path, FileMatch::device_and_inode}};
   ways.push_back({in_root, FileMatch::inode});

@@ -13,6 +13,16 @@ namespace uprobectl {
 // "/proc/PID/NAME".
 std::string proc_path(pid_t pid, std::string_view name);
 
+// Returns "process 4711 (app)", or "process 4711" if it has ended.
+std::string describe_process(pid_t pid);
+
+// Returns the thread in whose folder of /proc the memory, the files, the root folder and the
+// namespaces of the process are: the main thread or, if that has ended before others, one of these.
+// Returns the pid if all have ended.
+pid_t find_live_thread(pid_t pid);
+// "/proc/TID/NAME" of that thread. The kernel does not list such a folder, but opens it.
+std::string live_path(pid_t pid, std::string_view name);
+
 // Reads the whole file. Files of /proc and /sys have no useful st_size.
 Result<std::string> read_pseudo_file(const std::string& path);
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/survey.hpp"
 
+#include "util/clock.hpp"
+
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <unistd.h>
@@ -159,6 +162,30 @@ void MappingSurveyor::add(pid_t pid, std::vector<Mapping> mappings) {
   survey_->add(pid, std::move(mappings));
 }
 std::vector<MappingSurvey> MappingSurveyor::take() { return survey_->take(); }
+
+bool is_mapped_by_others(std::span<const ProbedFile> files, std::span<const pid_t> pids,
+                         std::chrono::milliseconds max_time) {
+  // Not what other processes take meanwhile: a busy machine decides as an idle one.
+  const auto spent = [] { return std::chrono::nanoseconds(clock_ns(CLOCK_THREAD_CPUTIME_ID)); };
+  const auto begin = spent();
+  for (const pid_t pid : all_processes()) {
+    if (std::ranges::find(pids, pid) != pids.end()) continue;
+    if (spent() - begin > max_time) return true;
+    const auto mappings = read_mappings(pid);
+    // What even root may not read belongs to a guarded process, not to another user of the file.
+    if (!mappings && mappings.error().kind == ErrorKind::not_permitted && ::geteuid() != 0)
+      return true;
+    if (!mappings) continue; // it has ended
+    for (const Mapping& mapping : *mappings)
+      // An equal inode suffices: the device in maps may differ from st_dev.
+      if (mapping.executable &&
+          std::ranges::find(files, mapping.identity.inode, [](const ProbedFile& file) {
+            return file.identity.inode;
+          }) != files.end())
+        return true;
+  }
+  return false;
+}
 
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids) {

@@ -4,6 +4,7 @@
 
 #include "uprobectl/process.hpp"
 
+#include <chrono>
 #include <compare>
 #include <memory>
 #include <string_view>
@@ -41,5 +42,11 @@ struct CopyName {
   auto operator<=>(const CopyName&) const = default;
 };
 CopyName copy_name(std::string_view path);
+
+// Returns whether a process that is not among `pids` maps one of the files executable. Also true if
+// another user than root may not read the mappings of a process, or if this is not known after
+// `max_time` of the processor.
+bool is_mapped_by_others(std::span<const ProbedFile> files, std::span<const pid_t> pids,
+                         std::chrono::milliseconds max_time);
 
 } // namespace uprobectl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/format.hpp"
+#include "process/proc.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/graph_run.hpp"
 #include "trace/known_functions.hpp"
@@ -56,6 +57,8 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
   }
   const std::size_t processes = std::max<std::size_t>(pids.size(), 1);
   return {.filters_by_pid = !pids.empty(),
+          .main_thread_ended =
+              std::ranges::any_of(pids, [](pid_t pid) { return find_live_thread(pid) != pid; }),
           .probes = sharing * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
           .semaphores = semaphores,
@@ -128,6 +131,7 @@ public:
     auto processes = FilteredProcesses::start(filter_, request_.probes.target_options.app,
                                               std::move(*running), output_);
     if (!processes) return fail(std::move(processes).error());
+    if (auto chosen = choose_filter(*processes); !chosen) return fail(std::move(chosen).error());
     auto attached = load_and_attach(*processes, *signals);
     if (!attached) return fail(std::move(attached).error());
     return watch(*processes, *attached, *signals);
@@ -244,14 +248,26 @@ private:
       output_.write(point);
   }
 
+  // The built-in program can filter the pids itself. It does if no other process maps the files,
+  // and so none pays for it.
+  Result<void> choose_filter(FilteredProcesses& processes) const {
+    constexpr std::chrono::milliseconds max_search{300};
+    if (request_.program || processes.link_pids().empty() ||
+        is_mapped_by_others(probed_files(resolved_.probes), processes.link_pids(), max_search))
+      return {};
+    output_.detail("no other process maps the probed files: processes are filtered in the BPF "
+                   "program");
+    return processes.filter_in_program();
+  }
+
   // Loads, attaches and starts the programs.
-  Result<AttachedProbes> load_and_attach(const FilteredProcesses& processes, SignalWatch& signals) {
+  Result<AttachedProbes> load_and_attach(FilteredProcesses& processes, SignalWatch& signals) {
     const auto& features = kernel_features();
     if (!features) return fail(features.error());
     if (auto prepared = program_.prepare(*features); !prepared)
       return fail(std::move(prepared).error());
     program_.set_filter(processes.filter());
-    const std::vector<pid_t>& pids = processes.link_pids();
+    const std::span<const pid_t> pids = processes.link_pids();
     const auto mechanism = choose_mechanism(request_.mechanism, *features,
                                             mechanism_needs(request_, pids, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
@@ -264,8 +280,11 @@ private:
     const bool sees_entries = !request_.program && (capture.on_entry || capture.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
-    auto attached = attach_probes(pids, request_.probes.keep_going, *mechanism, program_, resolved_,
-                                  signals, output_);
+    std::vector<pid_t> tasks = processes.choose_link_tasks();
+    // Without a task the links would be system-wide.
+    if (tasks.empty()) tasks.assign(pids.begin(), pids.end());
+    auto attached = attach_probes(tasks, request_.probes.keep_going, *mechanism, program_,
+                                  resolved_, signals, output_);
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
     const bool names_processes =
@@ -337,17 +356,56 @@ private:
             .find_name = [this](pid_t pid) { return history_->find_name(pid); }};
   }
 
+  // Attaches the probes again if the kernel's filter has lost a process: it selects the memory of
+  // the task that the pid was when the links were made (see
+  // FilteredProcesses::filter_in_program()).
+  void follow_processes(FilteredProcesses& processes, AttachedProbes& attached,
+                        SignalWatch& signals) {
+    if (processes.link_pids().empty()) return;
+    std::vector<std::string> lost;
+    std::uint64_t since = clock_ns(CLOCK_MONOTONIC);
+    for (const ProcessHistory::Replaced& replaced : history_->take_replaced()) {
+      if (std::ranges::find(processes.link_pids(), replaced.pid) == processes.link_pids().end())
+        continue;
+      since = std::min(since, replaced.time_ns);
+      lost.push_back(
+          fmt::format("a thread of {} that is not its main thread has executed a program",
+                      describe_process(replaced.pid)));
+    }
+    // Links to perf events end with the task's memory: Linux kernel/trace/trace_uprobe.c,
+    // __uprobe_perf_filter(). Those of uprobe_multi stay where they are.
+    if (mechanism_ != Mechanism::multi && mechanism_ != Mechanism::session)
+      for (const std::string& process : processes.find_lost_tasks()) {
+        since = std::min(
+            since, clock_ns(CLOCK_MONOTONIC) -
+                       static_cast<std::uint64_t>(FilteredProcesses::task_check_interval.count()));
+        lost.push_back(
+            fmt::format("the thread of {} by which the kernel selects it has ended", process));
+      }
+    if (lost.empty()) return;
+    std::vector<pid_t> tasks;
+    if (attached.attachment) tasks = processes.choose_link_tasks(); // else the run is over
+    if (tasks.empty()) {
+      for (const std::string& reason : lost)
+        output_.warn(reason + ": calls after that are missing, the end came before the probes were "
+                              "attached again");
+      return;
+    }
+    const auto done = attach_again(tasks, mechanism_, resolved_.probes, signals, attached);
+    if (!done) {
+      output_.warn(fmt::format("{}: its further calls are not seen: {}", lost.front(),
+                               done.error().message));
+      return;
+    }
+    const std::chrono::nanoseconds gap(clock_ns(CLOCK_MONOTONIC) - since);
+    for (const std::string& reason : lost)
+      output_.warn(fmt::format("{}: the probes were attached again, calls of {} may be missing",
+                               reason,
+                               format_duration(std::chrono::ceil<std::chrono::milliseconds>(gap))));
+  }
+
   // Reports processes that ended, but not the end of a command, which is expected.
   void report_ended(FilteredProcesses& processes, Clock::time_point now) const {
-    // The others tie the events of a process to its main thread, whose memory is gone when it has
-    // ended: Linux kernel/trace/trace_uprobe.c, __uprobe_perf_filter().
-    const bool is_tied = !processes.link_pids().empty() && mechanism_ != Mechanism::multi &&
-                         mechanism_ != Mechanism::session;
-    if (is_tied)
-      for (const std::string& process : processes.take_outlived())
-        output_.warn(fmt::format("the main thread of {} has ended, others go on: with --mechanism "
-                                 "{} the kernel no longer reports their calls; multi does",
-                                 process, to_string(mechanism_)));
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
         output_.status(fmt::format(
@@ -393,6 +451,7 @@ private:
       history_->update();
       if (const auto clocks = exports_.update())
         output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
+      follow_processes(processes, attached, signals);
       report_ended(processes, now);
       unhit_reporter.report(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
@@ -415,6 +474,7 @@ private:
     if (command_end) outcome.command_status = command_end->shell_status();
     if (command_end) warn_about_signal(*command_end);
     history_->update();
+    follow_processes(processes, attached, signals); // reports what is not attached again
     names.finish();
     program_.report_aggregates(end);
     if (graph) graph->write_report();
@@ -426,6 +486,7 @@ private:
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
+    report_invisible(program_.invisible_hits(), output_);
     const auto clocks = ClockReading::now();
     output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
     const std::vector<Error> errors = exports_.finish(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
+#include "bpf/pid_namespace.hpp"
 #include "probe/self_probe.hpp"
 #include "probe/sleepable.hpp"
 #include "process/mapped_memory.hpp"
@@ -13,6 +14,7 @@
 #include "trace/returns.hpp"
 #include "trace/typed_probes.hpp"
 #include "uprobectl/process.hpp"
+#include "util/clock.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -30,33 +32,6 @@ constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
 
 // The cost of fewer hits is not worth the time to measure it.
 constexpr std::uint64_t min_hits_with_cost = 1000;
-
-// Rejects stacks in a pid namespace: the program reports kernel pids, which name other processes,
-// or none, in /proc there.
-Result<void> check_pid_namespace(const CaptureSpec& capture) {
-  const bool any =
-      capture.stack != StackWalk::none || capture.count_stacks || capture.groups.has(BY_STACK);
-  if (!any || in_initial_pid_namespace()) return {};
-  return fail(
-      Error{ErrorKind::unsupported, "stacks are not supported in a container"}
-          .hint("the container has its own pid namespace: run uprobectl on the host, or start the "
-                "container with the host's pids (docker run --pid=host)")
-          .hint(capture.shows_stacks ? "or run without --stack" : "or run without --caller"));
-}
-
-// Rejects comparisons with pids in a pid namespace, for the same reason.
-Result<void> check_ids(const builtin_settings& settings) {
-  const bool any =
-      (settings.filter_features & (1U << COMPARE_THREAD_ID | 1U << COMPARE_PROCESS_ID)) != 0;
-  const bool callers = (settings.filter_features & 1U << COMPARE_CALLER) != 0;
-  if ((!any && !callers) || in_initial_pid_namespace()) return {};
-  if (!any)
-    return fail(Error{ErrorKind::unsupported, "--if cannot compare the caller in a container"}.hint(
-        "the container has its own pid namespace: run uprobectl on the host, or start the "
-        "container with the host's pids (docker run --pid=host)"));
-  return fail(Error{ErrorKind::unsupported, "--if cannot compare tid and pid in a container"}.hint(
-      "the container has its own pid namespace: use -p, or the names of threads and processes"));
-}
 
 class BuiltinSource final : public ProbeProgram {
 public:
@@ -95,7 +70,9 @@ public:
   std::size_t other_programs() const override { return 0; }
 
   Result<void> prepare(const KernelFeatures& features) override {
-    if (auto checked = check_pid_namespace(request_.capture); !checked) return checked;
+    const auto ids = find_id_namespace();
+    if (!ids) return fail(ids.error());
+    ids_ = *ids;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
@@ -133,11 +110,11 @@ public:
     capture.by_trampoline = by_trampoline();
     capture.nesting = nesting_.value_or(nesting_layout{});
     capture.process_name = process_name_.value_or(process_name_layout{});
+    capture.ids = ids_;
     auto plan = CapturePlan::make(capture, points);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
-    if (auto checked = check_ids(plan_.settings()); !checked) return checked;
-    plan_.set_reads_proc(in_initial_pid_namespace());
+    plan_.set_reads_proc(true);
     const BuiltinProgram::Settings settings{.kind = program_kind(mechanism),
                                             .buffer = buffer_,
                                             .cookie = cookies,
@@ -278,8 +255,8 @@ public:
     for (const Probe& probe : probes_) {
       const ProbeCounts& counted = counts[probe.number];
       const std::uint64_t hits = counted.entries + counted.returns + counted.excluded +
-                                 counted.unpaired + counted.filtered + counted.outside +
-                                 (probe.is_recorded ? 0 : counted.bounds);
+                                 counted.unpaired + counted.filtered + counted.invisible +
+                                 counted.outside + (probe.is_recorded ? 0 : counted.bounds);
       cost.hits += hits;
       if (hits <= most) continue;
       most = hits;
@@ -320,6 +297,11 @@ public:
   std::uint64_t without_stack() const override {
     if (groups_) return groups_->without_stack();
     return kernel_aggregates_ ? kernel_aggregates_->without_stack() : 0;
+  }
+  std::uint64_t invisible_hits() const override {
+    std::uint64_t hits = 0;
+    for (const ProbeCounts& counted : program_->counts()) hits += counted.invisible;
+    return hits;
   }
   void show_maps() const override {}
 
@@ -386,11 +368,10 @@ private:
     builds_in_calls_ = settings.sleepable || buffer_ == RecordBuffer::perf;
     if (settings.sleepable)
       output_.detail("the program is sleepable: it waits for memory that is not resident");
-    else if (in_initial_pid_namespace())
+    else
       plan_.set_is_mapped([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
-        const std::chrono::nanoseconds since_boot{time_ns};
         return mapped_memory_.contains(static_cast<pid_t>(pid), address,
-                                       MappedMemory::Clock::time_point(since_boot));
+                                       from_monotonic_ns(time_ns));
       });
     return {};
   }
@@ -439,7 +420,7 @@ private:
   // so it is done for at most 1 % of the time.
   void forget_calls_of_ended() {
     const auto now = std::chrono::steady_clock::now();
-    if (now < next_ended_check_ || !in_initial_pid_namespace()) return;
+    if (now < next_ended_check_) return;
     forgotten_calls_ += program_->forget_calls([](std::uint32_t pid) {
       return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     });
@@ -571,8 +552,9 @@ private:
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound
   NamespacePids namespace_pids_;
   std::optional<process_name_layout> process_name_; // if it is compared
-  std::optional<nesting_layout> nesting_;           // if return probes of the kernel are used
-  std::uint64_t forgotten_calls_ = 0;               // open calls of processes that have ended
+  id_namespace ids_{};
+  std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
+  std::uint64_t forgotten_calls_ = 0;     // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
   std::unique_ptr<CallerCode> callers_;      // if the filter compares callers

@@ -222,7 +222,7 @@ void CallerCode::forget(pid_t pid) {
 
 // A function without a module is one of the program or of the probed files.
 void CallerCode::learn_files(pid_t pid) {
-  const std::string program = fmt::format("/proc/{}/exe", pid);
+  const std::string program = live_path(pid, "exe");
   for (Place& place : places_) {
     if (place.place.module) {
       learn(pid, place, *place.place.module);

@@ -39,6 +39,13 @@ public:
   // Returns the current name of the process (not of a thread), or its last name if it has ended;
   // nullopt if unknown.
   std::optional<std::string> find_name(pid_t pid) const;
+  // Returns the processes in which a thread other than the main one has executed a program since
+  // the last call.
+  struct Replaced {
+    pid_t pid = 0;
+    std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
+  };
+  std::vector<Replaced> take_replaced() { return std::exchange(replaced_, {}); }
   // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
   // processes.
   std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;
@@ -55,6 +62,7 @@ private:
   std::map<pid_t, std::vector<Mapping>> mapped_; // mappings of probed files
   std::set<std::tuple<pid_t, FileIdentity, std::uint64_t, std::string>> known_mappings_;
   std::unordered_map<pid_t, std::string> names_;
+  std::vector<Replaced> replaced_;
   std::deque<pid_t> ended_; // pids in names_ that have ended, the oldest first
 };
 
@@ -62,8 +70,6 @@ private:
 // seldom.
 class NamespacePids {
 public:
-  NamespacePids();
-
   // Returns the pid of a process that had an event at time_ns (CLOCK_MONOTONIC), or nullopt if it
   // ended before /proc was read for it.
   std::optional<std::uint32_t> find(std::uint32_t pid, std::uint64_t time_ns);
@@ -74,7 +80,6 @@ private:
     std::optional<std::uint32_t> own;
   };
   std::unordered_map<std::uint32_t, CachedPid> known_;
-  bool available_; // false: the pids of /proc are not the kernel's
 };
 
 // Returns what the processes map, for each point or probe. Without pids, all processes are

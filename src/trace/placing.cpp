@@ -177,6 +177,17 @@ void detach_probes(AttachedProbes& attached, Output& output) {
   attached.attachment.reset();
 }
 
+// The former links are removed first: the programs of both would run.
+Result<void> attach_again(std::span<const pid_t> pids, Mechanism mechanism, const Probes& probes,
+                          SignalWatch& signals, AttachedProbes& attached) {
+  attached.attachment.reset();
+  auto attachment =
+      Attachment::attach(mechanism, collect_sites(probes), pids, [&] { return signals.arrived(); });
+  if (!attachment) return fail(std::move(attachment).error());
+  attached.attachment.emplace(std::move(*attachment));
+  return {};
+}
+
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,
                                      Mechanism mechanism, ProbeProgram& program,
                                      ResolvedProbes& resolved, SignalWatch& signals,

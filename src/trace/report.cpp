@@ -405,6 +405,13 @@ void report_without_stack(std::uint64_t hits, Output& output) {
                           counted(hits, "hit", "hits")));
 }
 
+void report_invisible(std::uint64_t hits, Output& output) {
+  if (hits == 0) return;
+  output.warn(fmt::format("{} left out: their processes are outside of this container, whose pid "
+                          "namespace does not show them",
+                          counted(hits, "hit", "hits")));
+}
+
 std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals) {
   std::string text =
       format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration));

@@ -58,6 +58,9 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
 // Reports hits that the kernel counted but whose stack it could not store. Prints nothing for 0.
 void report_without_stack(std::uint64_t hits, Output& output);
 
+// Reports hits in processes outside of this pid namespace. Prints nothing for 0.
+void report_invisible(std::uint64_t hits, Output& output);
+
 // Returns the line below a flame graph's title: "10s, 4711 stacks, 2 of them truncated". `totals`
 // is null if the kernel counted the stacks.
 std::string flame_graph_subtitle(std::chrono::nanoseconds duration, const StackTotals* totals);

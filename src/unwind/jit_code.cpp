@@ -65,7 +65,7 @@ void JitCode::read_process(std::span<const Mapping> mappings) {
   own_pid_ = parse_innermost_pid(*status);
   // A process names the file by its pid in its own namespace, and writes it to its own /tmp.
   const std::string name = fmt::format("/perf-{}.map", own_pid_.value_or(pid_));
-  const RootedPath folder{.root = fmt::format("/proc/{}/root", pid_), .path = "/tmp"};
+  const RootedPath folder{.root = live_path(pid_, "root"), .path = "/tmp"};
   map_paths_ = {real_path_in_root(folder).value_or(folder.root + folder.path) + name};
   if (shares_mount_namespace(pid_).value_or(false)) map_paths_.push_back("/tmp" + name);
   if (has_code) read_files();

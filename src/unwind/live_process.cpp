@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/magic.h>
 #include <set>
 #include <sys/stat.h>
@@ -42,7 +41,7 @@ MappedObject make_object(std::vector<std::byte> bytes) {
 }
 
 std::optional<MappedObject> read_memory(pid_t pid, std::uint64_t start, std::uint64_t size) {
-  const UniqueFd memory{::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC)};
+  const UniqueFd memory{::open(live_path(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC)};
   std::vector<std::byte> bytes(size);
   if (!memory || ::pread(memory.get(), bytes.data(), size, static_cast<off_t>(start)) !=
                      static_cast<ssize_t>(size))

@@ -130,6 +130,7 @@ if in_scope kernel; then
   private_stack_scenarios
   mechanism_scenarios
   matrix_scenarios
+  namespace_scenarios
 fi
 if in_scope kernel architecture; then
   instruction_scenarios

@@ -27,7 +27,6 @@ stack_scenarios() {
   scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
   scenario '--stack=fp of a program has the direct caller at a function, too' \
     walks_ways --object "$FIXTURES/stacks.bpf.o" --program-name plain
-  scenario '--stack is refused where pids are not those of the kernel' refuses_other_pids
   scenario 'a library mapped from an archive is unwound and named' unwinds_archive
   for mechanism in multi perf tracefs; do
     scenario "$mechanism: --stack goes beyond functions with return probes" unwinds_nested_returns "$mechanism"
@@ -189,17 +188,6 @@ walks_ways() { # OPTION…
   expect_chains '1 ways_leaf<ways_left<main
 3 ways_leaf<ways_left<ways_both<main
 3 ways_leaf<ways_right<ways_both<main'
-}
-
-refuses_other_pids() {
-  unshare -pf true 2>/dev/null || skip 'no unshare'
-  for option in --stack --stack=fp '--count --stack=fp'; do
-    # shellcheck disable=SC2086 # several words
-    unshare -pf --mount-proc "$UPROBECTL" attach -d 5 $option "$FIXTURES/depths" depth_leaf -- \
-      "$FIXTURES/depths" plain 1 0 >out 2>err && fail "$option is taken"
-    expect_match "$option" 'stacks are not supported in a container' "$(cat err)"
-    expect_match "$option" 'docker run --pid=host' "$(cat err)"
-  done
 }
 
 unwinds_archive() {

@@ -11,6 +11,7 @@
 #include "registers.h"
 
 const volatile struct builtin_settings settings = {};
+#include "namespace_ids.h"
 
 struct {
 #ifdef WITHOUT_RING
@@ -286,7 +287,7 @@ static __always_inline void count_lost_record(__u32 reason) {
   __u32 first = 0;
   struct thread_losses_state* state = bpf_map_lookup_elem(&losses_state, &first);
   if (!state) return; /* impossible */
-  __u32 thread = (__u32)bpf_get_current_pid_tgid();
+  __u32 thread = (__u32)current_ids();
   __u64* known = bpf_map_lookup_elem(&thread_losses, &thread);
   __u64 one = 1;
   if (known)
@@ -300,7 +301,7 @@ static __always_inline __u64 lost_before(void) {
   __u32 first = 0;
   struct thread_losses_state* state = bpf_map_lookup_elem(&losses_state, &first);
   if (!state || !state->any) return 0;
-  __u32 thread = (__u32)bpf_get_current_pid_tgid();
+  __u32 thread = (__u32)current_ids();
   __u64* known = bpf_map_lookup_elem(&thread_losses, &thread);
   return (known ? *known : 0) + state->others;
 }
@@ -349,7 +350,7 @@ static __always_inline int is_restarted(struct registers* regs, const struct cal
 static __always_inline struct call_key
 make_call_key(struct registers* regs, const struct capture_plan* plan, __u64 number, __u64 popped) {
   struct call_key key = {.stack_pointer = STACK_POINTER(regs) - popped,
-                         .process = bpf_get_current_pid_tgid() >> 32,
+                         .process = current_ids() >> 32,
                          .probe = (__u32)number};
   key_by_goroutine(regs, plan, &key);
   return key;
