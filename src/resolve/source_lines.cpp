@@ -74,7 +74,12 @@ bool is_in_code(const elf::Image& image, VirtualAddress address) {
 Result<std::vector<ProbePoint>> resolve_lines(const Query& query, const dwarf::DebugInfo& debug,
                                               std::span<const ProbePoint> functions) {
   auto places = places_of(query, debug, functions);
-  if (!places) return fail(std::move(places).error().within(query.subject()));
+  if (!places) {
+    Error error = std::move(places).error().within(query.subject());
+    for (const std::string& warning : debug.warnings())
+      error.hints.push_back("some of the debug information is not used: " + warning);
+    return fail(std::move(error));
+  }
   constexpr std::size_t few = 4;
   if (places->size() > few) query.symbolizer->use_index();
   std::vector<ProbePoint> points;
