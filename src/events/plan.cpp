@@ -101,7 +101,7 @@ public:
         return fail(ErrorKind::usage, "--args without a function given twice");
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
-      if (used.contains(i) || list.is_implied) continue;
+      if (used.contains(i) || list.is_implied || !list.function) continue;
       if (std::ranges::none_of(points_,
                                [&](const auto& each) { return applies_to(list, *each.point); }))
         return fail(Error{ErrorKind::usage, "--args: " + in_single_quotes(*list.function) +

@@ -110,11 +110,12 @@ public:
   PlanFinder(const AttachPlan& plan, const std::string& target,
              std::span<const std::string> functions, const TargetOptions& where,
              const ResolveOptions& how, FunctionReaderCache& readers)
-      : target_(target), functions_(functions), where_(where), how_(how), readers_(readers) {
+      : target_(target), where_(where), how_(how), readers_(readers) {
     for (const PlannedFile& file : plan.files)
       if (file.target == target) files_.push_back(&file);
     found_.points.resize(functions.size());
     found_.errors.resize(functions.size());
+    for (std::size_t i = 0; i < functions.size(); ++i) numbers_.emplace(functions[i], i);
   }
 
   Result<PlannedPoints> find() {
@@ -185,9 +186,9 @@ private:
     const auto binary = std::make_shared<const ProbedBinary>(target.binary());
     readers_.set_strings(binary, file.strings);
     for (const PlannedProbe& probe : file.probes) {
-      const auto function = std::ranges::find(functions_, probe.place.request);
-      if (function == functions_.end()) continue;
-      const auto index = static_cast<std::size_t>(function - functions_.begin());
+      const auto function = numbers_.find(probe.place.request);
+      if (function == numbers_.end()) continue;
+      const std::size_t index = function->second;
       auto point = find_point(binary, *target.image(), probe.place, how_);
       if (!point) {
         if (!found_.errors[index]) found_.errors[index] = std::move(point).error();
@@ -209,7 +210,7 @@ private:
   }
 
   const std::string& target_;
-  std::span<const std::string> functions_;
+  std::map<std::string_view, std::size_t> numbers_; // of the functions
   const TargetOptions& where_;
   const ResolveOptions& how_;
   FunctionReaderCache& readers_;

@@ -454,6 +454,33 @@ private:
 
 } // namespace
 
+namespace {
+
+// Says which functions of a plan's probes nothing asks for: a plan may be damaged, and an option of
+// the command line may replace a function of the plan.
+void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest> probe_requests,
+                    Output& output) {
+  std::set<std::pair<std::string_view, std::string_view>> asked;
+  for (const ProbeRequest& each : probe_requests)
+    for (const std::string& function : each.functions) asked.emplace(each.target, function);
+  std::uint64_t places = 0;
+  std::set<std::string_view> unused;
+  for (const plans::PlannedFile& file : plan.files)
+    for (const plans::PlannedProbe& probe : file.probes) {
+      if (asked.contains({file.target, probe.place.request})) continue;
+      ++places;
+      unused.insert(probe.place.request);
+    }
+  if (unused.empty()) return;
+  const std::string others =
+      unused.size() > 1 ? " and " + counted(unused.size() - 1, "other", "others") : "";
+  output.warn(fmt::format("{} of the plan {} not probed: '{}'{} not among its functions",
+                          counted(places, "place", "places"), places == 1 ? "is" : "are",
+                          *unused.begin(), others + (unused.size() > 1 ? " are" : " is")));
+}
+
+} // namespace
+
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
                                         const TargetOptions& options, FunctionReaderCache& readers,
@@ -462,6 +489,7 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
   Result<void> result;
   for (const ProbeRequest& probe_request : probe_requests)
     if (result = resolver.resolve(probe_request); !result) break;
+  if (selection.plan) warn_of_unused(*selection.plan, probe_requests, output);
   output.report_repeated();
   if (!result) return fail(std::move(result).error());
   return std::move(resolver).take_result();
