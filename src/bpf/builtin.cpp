@@ -503,6 +503,9 @@ bool BuiltinProgram::drain(const std::function<bool(Bytes)>& visit) {
   return state_->reader->drain(visit);
 }
 
+bool BuiltinProgram::waits() const { return state_->reader->waits(); }
+std::uint64_t BuiltinProgram::unsubmitted() const { return state_->reader->unsubmitted(); }
+
 std::uint64_t BuiltinProgram::lost(lost_reason reason) const {
   std::uint64_t sum = 0;
   for (const auto value : state_->on_all_cpus<std::uint64_t>("lost", reason)) sum += value;

@@ -157,11 +157,17 @@ public:
   Result<void> set_callers(std::uint32_t process, const caller_map& code);
   void forget_callers(std::uint32_t process);
 
-  int poll_fd() const; // readable when the program wakes the reader
+  // Readable when the program wakes the reader. -1, which poll() ignores, while records that cannot
+  // be read yet would keep it readable.
+  int poll_fd() const;
   // Passes the pending records to visit until it returns false. They are in order; those of perf
   // buffers only within one call. The number per call is limited, because a hot probe may add
   // records all the time. Returns true if records may be left.
   bool drain(const std::function<bool(Bytes)>& visit);
+  // True if drain() has stopped at a record that a hit has reserved and not submitted yet.
+  bool waits() const;
+  // Records that were reserved for long and are still not submitted. Those behind them are read.
+  std::uint64_t unsubmitted() const;
 
   std::uint64_t lost(lost_reason reason) const; // since load
   // Calls that were entered and have not returned.

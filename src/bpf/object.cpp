@@ -4,6 +4,7 @@
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/object_check.hpp"
+#include "bpf/thread_stack.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
@@ -222,6 +223,20 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
   return program;
 }
 
+// Machine code: only the JIT compiler sets private stacks up.
+bool has_machine_code(int program) {
+  bpf_prog_info info{};
+  std::uint32_t size = sizeof(info);
+  return ::bpf_obj_get_info_by_fd(program, &info, &size) == 0 && info.jited_prog_len > 0;
+}
+
+// `program` is loaded. Other programs than those of uprobes are not preempted.
+bool gets_private_stack(const bpf_program* program, const ObjectProgram& described) {
+  return described.kind != SectionKind::other &&
+         wants_private_stack({bpf_program__insns(program), bpf_program__insn_cnt(program)}) &&
+         kernel_has_private_stacks() && has_machine_code(described.loaded.fd);
+}
+
 } // namespace
 
 struct BpfObject::State {
@@ -334,8 +349,12 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
                                libbpf_log.cause()));
   }
   index = 0;
-  bpf_object__for_each_program(program, state_->object.get()) state_->programs[index++].loaded.fd =
-      bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
+  bpf_object__for_each_program(program, state_->object.get()) {
+    ObjectProgram& described = state_->programs[index++];
+    described.loaded.fd = bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
+    described.has_private_stack =
+        described.loaded.fd >= 0 && gets_private_stack(program, described);
+  }
   index = 0;
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_->object.get()) state_->maps[index++].fd = bpf_map__fd(map);

@@ -192,7 +192,8 @@ void ProcessSet::drain(const std::function<void(const Renamed&)>& visit) {
 std::uint64_t ProcessSet::missed() const {
   const std::uint32_t index = 0;
   std::uint32_t value = 0; // .bss holds only `missed`
-  return bpf_map_lookup_elem(state_->missed, &index, &value) == 0 ? value : 0;
+  bpf_map_lookup_elem(state_->missed, &index, &value);
+  return value + state_->reader->unsubmitted();
 }
 
 } // namespace uprobectl

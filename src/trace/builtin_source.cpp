@@ -219,6 +219,8 @@ public:
     if (request_.capture.pair_calls) forget_calls_of_ended();
     return program_->drain([&](Bytes record) { return take(record, visit); });
   }
+  bool waits() const override { return program_->waits(); }
+  std::uint64_t unsubmitted() const override { return program_->unsubmitted(); }
   std::uint64_t corrupt() const override { return 0; }
   std::vector<Loss> losses() const override {
     std::vector<Loss> losses = {{loss_reasons::buffer_full, program_->lost(LOST_BUFFER_FULL)},
