@@ -49,6 +49,9 @@ public:
   // duplicated, with both offsets, if the name occurs twice (see duplicate()).
   Result<ArchiveEntry> find(std::string_view name) const;
 
+  // Whether exactly one entry has this name, and the directory is whole.
+  bool has(std::string_view name) const;
+
   // Finds the first name that occurs more than once; Android's libziparchive rejects such archives.
   // Searches a malformed directory up to the malformed record. Searches at most 1,048,576 entries,
   // and fails with unsupported if there are more.
@@ -87,6 +90,7 @@ private:
   Archive() = default;
 
   Result<bool> contains(const ArchiveEntry& entry, FileOffset offset) const;
+  Result<std::optional<ArchiveEntry>> lookup(std::string_view name) const;
 
   Bytes bytes_;
   Bytes directory_;

@@ -129,18 +129,38 @@ struct ProbeEffect {
   bool emulated = false;
 };
 
-// Whether the bytes given to probe_effect() are a whole function or a part of one.
-enum class CodeExtent { function, part };
-
 // Returns the effect of a probe at an offset of the code, which must be the start of an
 // instruction. Pass the whole function if possible: the surrounding code can decide (exclusive
-// loads and stores of arm64, nops of x86-64 that become calls). Returns safe for arm and Thumb,
-// whose rules are not implemented.
+// loads and stores of arm64). Returns safe for arm and Thumb, whose rules are not implemented.
 //
 // The rules are those of Linux 6.1 to 6.18 (arch/x86/kernel/uprobes.c,
 // arch/arm64/kernel/probes/decode-insn.c). docs/instructions.md lists them; a native test verifies
-// the table by probing every instruction form.
-ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset,
-                         CodeExtent extent = CodeExtent::function);
+// the table by probing every instruction form. Nops that a kernel replaces (optimized_nop()) count
+// as nops.
+ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset);
+
+// A nop of x86-64 that a kernel replaces by a call at the first hit of a probe ("optimized
+// uprobes").
+enum class OptimizedNop {
+  // Any nop of this size, also `jmp` to the next instruction: Linux commit ba2bfc97b462
+  // ("uprobes/x86: Add support to optimize uprobes") in v6.18.
+  five_bytes,
+  // 66 2e 0f 1f 84 and five bytes of its operand, instead: commit 554ba38456da ("uprobes/x86: Move
+  // optimized uprobe from nop5 to nop10") in v7.2. Other kernels refuse a probe there.
+  ten_bytes,
+};
+
+// The nops that one kernel replaces.
+struct OptimizedNops {
+  bool five_bytes = false;
+  bool ten_bytes = false;
+
+  bool has(OptimizedNop nop) const {
+    return nop == OptimizedNop::five_bytes ? five_bytes : ten_bytes;
+  }
+};
+
+// Returns which nop the bytes begin with; nullopt for other instructions and architectures.
+std::optional<OptimizedNop> optimized_nop(Arch arch, Bytes bytes);
 
 } // namespace uprobectl

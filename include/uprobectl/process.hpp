@@ -64,9 +64,6 @@ std::optional<uid_t> process_user(pid_t pid); // the real user id
 // The pid in the innermost pid namespace of the process, as getpid() returns it (Linux 4.1).
 std::optional<pid_t> pid_in_namespace(pid_t pid);
 std::optional<FileIdentity> process_executable(pid_t pid); // /proc/PID/exe
-// Whether this process is in the initial pid namespace, whose pids the kernel reports to BPF
-// programs.
-bool in_initial_pid_namespace();
 // Returns the mount namespace of a process, "mnt:[4026531840]"; nullopt if it has ended or this
 // user may not read it.
 std::optional<std::string> read_mount_namespace(pid_t pid);

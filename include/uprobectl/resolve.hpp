@@ -51,6 +51,8 @@ struct ResolveOptions {
   // The caller attaches a probe: a number that points inside an instruction is an error, like "+N".
   // If false, such a number only causes a warning.
   bool to_probe = false;
+  // The caller attaches a probe: nops that this kernel replaces while they are probed.
+  OptimizedNops replaced_nops = {};
   // Whether to fill in ProbePoint::instruction. required: also warn if it cannot be shown.
   enum class Instructions { none, if_known, required };
   Instructions instructions = Instructions::none;
@@ -143,7 +145,11 @@ struct ProbePoint : NamedPlace {
   // As instruction_text() in insn.hpp returns it, if ResolveOptions::instructions.
   std::optional<std::string> instruction;
   std::vector<std::string> warnings; // what a user should know before probing here
-  ProbeEffect effect;                // whether a probe here is safe; check it with probe_error()
+  // Whether a probe here is safe, behind the passed nops; check it with probe_error().
+  ProbeEffect effect;
+  // Bytes from the point to its uprobe: nops that the kernel would replace, if
+  // ResolveOptions::to_probe. See uprobe_offset().
+  std::uint64_t passed_nops = 0;
 
   // The OAT method that contains the place, if ResolveOptions::to_probe. Null if methods with
   // different parameters share the code.
@@ -163,6 +169,11 @@ std::string display_source(const ProbePoint& point, bool folders);
 
 // Returns the offset to print: the file offset, or the image offset if the library is compressed.
 std::uint64_t display_offset(const ProbePoint& point);
+
+// Return where the uprobe of the point is: at the point, or behind the nops there. At a hit the
+// instruction pointer has this address. nullopt if the point has no file offset.
+std::optional<FileOffset> uprobe_offset(const ProbePoint& point);
+VirtualAddress uprobe_address(const ProbePoint& point);
 
 // Returns an error if a probe must not be attached to the point: the kernel refuses it, or the
 // program would continue with wrong values. A hint names the next instruction of the function that
@@ -295,8 +306,10 @@ public:
 
   // Returns the places of the static probes that "PROVIDER:NAME" means, in the order of the notes.
   // Both parts may be patterns, and NAME may have '-' for "__", as in dtrace. A text without a
-  // colon is an error that suggests a static probe or a function.
-  Result<std::vector<ProbePoint>> static_probes(std::string_view text) const;
+  // colon is an error that suggests a static probe or a function. Of the options it takes those of
+  // a caller that attaches probes.
+  Result<std::vector<ProbePoint>> static_probes(std::string_view text,
+                                                const ResolveOptions& options = {}) const;
   // Returns all static probes of the file; reads the notes once. Error no_code for an archive as a
   // whole.
   Result<std::shared_ptr<const StaticProbes>> static_notes() const;

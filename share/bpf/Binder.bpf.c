@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../../src/bpf/programs/registers.h"
+#include "../../src/bpf/programs/thread_stack.h"
 
 #define MAX_STRING_LENGTH 128
 #define MAX_CODES 10
@@ -94,6 +95,7 @@ static __always_inline __s32 calling_uid(struct registers* regs) {
 
 SEC("uprobe/exec_transact_internal")
 int exec_transact_internal(struct registers* regs) {
+  stay_on_thread_stack();
   struct BinderInterfaceBpfMapKey key = {};
   if (!read_descriptor(ARGUMENT_1(regs) & 0xffffffff, key.interface_descriptor)) return 0;
   const struct BinderCodesBpfMapValue* selected = bpf_map_lookup_elem(&interfaces, &key);

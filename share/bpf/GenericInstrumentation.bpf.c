@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../../src/bpf/programs/registers.h"
+#include "../../src/bpf/programs/thread_stack.h"
 
 #define CALL_REGISTERS 10
 
@@ -73,6 +74,7 @@ static __always_inline void read_registers(struct registers* regs, __u64* into) 
 
 SEC("uprobe/call_detail")
 int call_detail(struct registers* regs) {
+  stay_on_thread_stack();
   struct CallResult* call = bpf_ringbuf_reserve(&call_detail_buf, sizeof(*call), 0);
   if (!call) return count_lost();
   call->pc = PROBED_ADDRESS(regs);

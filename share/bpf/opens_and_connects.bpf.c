@@ -87,10 +87,18 @@ static __always_inline void write_ipv6(char* text, const __u8* address) {
   }
 }
 
+/* The top byte of an address may be a tag on arm64, as Android's allocator sets it. The kernel
+ * drops it in system calls, but bpf_probe_read_user() rejects it. */
+static __always_inline long read(void* into, __u32 size, __u64 from) {
+  long error = bpf_probe_read_user(into, size, (const void*)from);
+  if (error) error = bpf_probe_read_user(into, size, (const void*)(from << 8 >> 8));
+  return error;
+}
+
 SEC("tracepoint/syscalls/sys_enter_connect")
 int connects(struct system_call* context) {
   if (!is_wanted()) return 0;
-  const void* const address = (const void*)context->arguments[1];
+  const __u64 address = context->arguments[1];
   /* struct sockaddr_in, sockaddr_in6: family, port in network order, then 4 bytes of the address or
    * 4 of the flow and 16 of the address. */
   struct {
@@ -100,14 +108,14 @@ int connects(struct system_call* context) {
     __u8 rest[16];
   } head = {};
   struct event event = {.call = "connect"};
-  if (bpf_probe_read_user(&head.family, sizeof(head.family), address) != 0) return 0;
+  if (read(&head.family, sizeof(head.family), address) != 0) return 0;
   if (head.family == FAMILY_UNIX) {
-    bpf_probe_read_user_str(event.target, 108, address + sizeof(head.family));
+    bpf_probe_read_user_str(event.target, 108, (const void*)(address + sizeof(head.family)));
   } else if (head.family == FAMILY_INTERNET) {
-    bpf_probe_read_user(&head, 8, address);
+    read(&head, 8, address);
     write_ipv4(event.target, head.first);
   } else if (head.family == FAMILY_INTERNET_6) {
-    bpf_probe_read_user(&head, sizeof(head), address);
+    read(&head, sizeof(head), address);
     write_ipv6(event.target, head.rest);
   } else {
     return 0;

@@ -2,11 +2,15 @@
 #include "uprobectl/archive.hpp"
 #include "archive/directory.hpp"
 #include "util/inflate.hpp"
+#include "util/mapped_file.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <fmt/format.h>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -290,21 +294,124 @@ Result<Bytes> Archive::stored_bytes(const ArchiveEntry& entry) const {
   return *data;
 }
 
-Result<ArchiveEntry> Archive::find(std::string_view name) const {
-  std::optional<ArchiveEntry> found;
-  archive::DirectoryWalk walk(directory_, entry_count_);
-  while (const auto record = walk.next()) {
-    if (record->name != name) continue;
-    const ArchiveEntry entry = archive::decode(*record, prefix_);
-    if (found)
-      return fail(ErrorKind::duplicated,
-                  fmt::format("'{}' occurs more than once, with local headers at {:#x} and {:#x}",
-                              name, found->local_header, entry.local_header));
-    found = entry;
+namespace {
+
+// The first two records with a name.
+struct SameName {
+  std::optional<archive::DirectoryRecord> first;
+  std::optional<archive::DirectoryRecord> second;
+  Result<void> end = {}; // of the walk
+
+  // Returns false if there can be no third.
+  bool add(const archive::DirectoryRecord& record) {
+    (first ? second : first) = record;
+    return !second;
   }
+};
+
+// The records of a directory by the hashes of their names. The names themselves are not sorted:
+// they are in the mapped file, and a sort of values that change meanwhile may leave its range.
+class NameOrder {
+public:
+  NameOrder(Bytes directory, std::uint64_t entry_count) : directory_(directory) {
+    archive::DirectoryWalk walk(directory, entry_count);
+    while (const auto record = walk.next())
+      records_.emplace_back(hash_entry_name(record->name),
+                            static_cast<std::uint64_t>(record->fixed.data() - directory.data()));
+    end_ = walk.end();
+    std::ranges::sort(records_);
+  }
+
+  SameName find(std::string_view name) const {
+    SameName same{.end = end_};
+    const std::uint64_t hash = hash_entry_name(name);
+    for (auto at = std::ranges::lower_bound(records_, Record(hash, 0));
+         at != records_.end() && at->first == hash; ++at)
+      // The file may have changed meanwhile.
+      if (const auto record = archive::DirectoryWalk(directory_.subspan(at->second), 1).next();
+          record && record->name == name && !same.add(*record))
+        break;
+    return same;
+  }
+
+private:
+  using Record = std::pair<std::uint64_t, std::uint64_t>; // hash, offset in the directory
+
+  Bytes directory_;
+  std::vector<Record> records_;
+  Result<void> end_;
+};
+
+// The orders of the archives that were used last. A command may look up each of 100,000 entries,
+// and parses the archive again for each.
+class KnownOrders {
+public:
+  // Returns null for small directories, and for the first lookup in one.
+  std::shared_ptr<const NameOrder> find(Bytes directory, std::uint64_t entry_count) {
+    constexpr std::size_t small = 64 << 10; // a walk takes some 50 us
+    if (directory.size() < small) return nullptr;
+    const auto mapping = mapping_number(directory);
+    if (!mapping) return nullptr;
+    const std::scoped_lock lock(mutex_);
+    const auto known = std::ranges::find_if(known_, [&](const Known& each) {
+      return each.mapping == mapping && each.directory == directory.data() &&
+             each.size == directory.size();
+    });
+    if (known == known_.end()) {
+      known_[next_++ % known_.size()] = {*mapping, directory.data(), directory.size(), nullptr};
+      return nullptr;
+    }
+    if (!known->order) known->order = std::make_shared<const NameOrder>(directory, entry_count);
+    return known->order;
+  }
+
+private:
+  struct Known {
+    std::optional<std::uint64_t> mapping; // mapping_number()
+    const std::byte* directory = nullptr;
+    std::size_t size = 0;
+    std::shared_ptr<const NameOrder> order; // has a view of the mapping, which is not used later
+  };
+  std::mutex mutex_;
+  std::array<Known, 4> known_;
+  std::size_t next_ = 0;
+};
+
+SameName find_same(Bytes directory, std::uint64_t entry_count, std::string_view name) {
+  static KnownOrders orders;
+  if (const auto order = orders.find(directory, entry_count)) return order->find(name);
+  SameName same;
+  archive::DirectoryWalk walk(directory, entry_count);
+  while (const auto record = walk.next())
+    if (record->name == name && !same.add(*record)) return same;
+  same.end = walk.end();
+  return same;
+}
+
+} // namespace
+
+Result<std::optional<ArchiveEntry>> Archive::lookup(std::string_view name) const {
+  SameName same = find_same(directory_, entry_count_, name);
+  if (same.second)
+    return fail(ErrorKind::duplicated,
+                fmt::format("'{}' occurs more than once, with local headers at {:#x} and {:#x}",
+                            name, archive::decode(*same.first, prefix_).local_header,
+                            archive::decode(*same.second, prefix_).local_header));
   // A damaged directory may hide a second entry of that name.
-  if (auto whole = walk.end(); !whole) return fail(std::move(whole).error());
-  if (found) return *found;
+  if (!same.end) return fail(std::move(same.end).error());
+  if (!same.first) return std::nullopt;
+  return archive::decode(*same.first, prefix_);
+}
+
+bool Archive::has(std::string_view name) const {
+  const auto found = lookup(name);
+  return found && *found;
+}
+
+Result<ArchiveEntry> Archive::find(std::string_view name) const {
+  auto found = lookup(name);
+  if (!found) return fail(std::move(found).error());
+  if (*found) return **found;
 
   // Similar names are searched separately, so that a successful lookup is fast.
   NearestNames near;

@@ -31,4 +31,14 @@ constexpr std::uint64_t max_inner_archive = std::uint64_t{512} << 20; // bytes, 
 // not an archive, and with unsupported if it is larger than max_inner_archive.
 Result<InnerArchive> open_inner(const Archive& outer, const ArchiveEntry& container);
 
+// While one exists, the inner archive that was inflated last stays in memory, so that the next of
+// its entries does not inflate it again.
+class KeptInnerArchive {
+public:
+  KeptInnerArchive();
+  KeptInnerArchive(const KeptInnerArchive&) = delete;
+  KeptInnerArchive& operator=(const KeptInnerArchive&) = delete;
+  ~KeptInnerArchive();
+};
+
 } // namespace uprobectl

@@ -115,24 +115,40 @@ std::vector<std::span<const MappedRow>> split_methods(std::span<const MappedRow>
   return methods;
 }
 
+// Copies the rows of a frame: of too many the innermost, and the outermost, the method in the file.
+Rows shown_rows(std::span<const MappedRow> frame, std::size_t& omitted) {
+  const std::size_t shown = std::min(frame.size(), FrameMapping::max_frames) - 1;
+  omitted += frame.size() - 1 - shown;
+  Rows rows(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(shown));
+  rows.push_back(frame.back());
+  return rows;
+}
+
 // Returns the frame that has the line. `or_without_range`: else the first one without a range.
-Rows rows_for(std::span<const MappedRow> method, std::uint32_t line, bool or_without_range) {
+Rows rows_for(std::span<const MappedRow> method, std::uint32_t line, bool or_without_range,
+              std::size_t& omitted) {
   const MappedRow* without_range = nullptr;
   for (std::size_t i = 0; i < method.size(); i = frame_end(method, i)) {
     const auto& range = method[i].member.range;
     if (!range && without_range == nullptr) without_range = &method[i];
     if (range && range->contains(line))
-      return {method.begin() + static_cast<std::ptrdiff_t>(i),
-              method.begin() + static_cast<std::ptrdiff_t>(frame_end(method, i))};
+      return shown_rows(method.subspan(i, frame_end(method, i) - i), omitted);
   }
   if (or_without_range && without_range != nullptr) return {*without_range};
   return {};
 }
 
-Rows rows_without_range(std::span<const MappedRow> method) {
+// Each is an alternative. `left_out` counts those that are too many to be compared.
+Rows rows_without_range(std::span<const MappedRow> method, std::size_t& left_out) {
+  constexpr std::size_t max_rows = 64;
   Rows rows;
-  for (const MappedRow& row : method)
-    if (!row.member.range) rows.push_back(row);
+  for (const MappedRow& row : method) {
+    if (row.member.range) continue;
+    if (rows.size() < max_rows)
+      rows.push_back(row);
+    else
+      ++left_out;
+  }
   return rows;
 }
 
@@ -225,6 +241,7 @@ const FrameMapping::Methods* FrameMapping::methods_of(std::string_view class_nam
     classes_.clear();
     cached_ = 0;
   }
+  const std::size_t before = cached_;
   Methods methods;
   Rows* last = nullptr; // null after a field
   for (std::string_view lines = text->lines; !lines.empty();) {
@@ -241,6 +258,9 @@ const FrameMapping::Methods* FrameMapping::methods_of(std::string_view class_nam
     last->push_back({.member = *member});
     ++cached_;
   }
+  // Reading a line takes longer than passing over it later.
+  constexpr std::uint64_t reading_cost = 16;
+  rows_left_ -= std::min(rows_left_, reading_cost * (cached_ - before));
   return &classes_.emplace(text->in_file, std::move(methods)).first->second;
 }
 
@@ -261,12 +281,16 @@ SourceFrame FrameMapping::source_frame(const MappedRow& row, const FileFrame& fr
 
 // `rows` are those of one method: one frame, or several rows without a range.
 void FrameMapping::add_stacks(Answer& answer, const Rows& rows, const FileFrame& frame) {
+  std::size_t frames = 0;
+  for (const Stack& stack : answer.alternatives) frames += stack.size();
   const auto add = [&](Stack stack) {
     // Overloads have the same text.
     if (std::ranges::any_of(answer.alternatives,
                             [&](const Stack& other) { return looks_same(stack, other); }))
       return;
-    if (answer.alternatives.size() < max_alternatives)
+    frames += stack.size();
+    if (answer.alternatives.empty() ||
+        (answer.alternatives.size() < max_alternatives && frames <= max_frames))
       answer.alternatives.push_back(std::move(stack));
     else
       ++answer.left_out;
@@ -303,24 +327,50 @@ void FrameMapping::add_stacks(Answer& answer, const Rows& rows, const FileFrame&
 }
 
 FrameMapping::Answer FrameMapping::translate(const FileFrame& frame) {
-  Answer answer;
   const auto outlined = std::exchange(outline_line_, std::nullopt);
   const Methods* const known = methods_of(frame.class_name);
-  if (known == nullptr) {
-    exception_.clear();
-    return answer;
+  const std::string exception = std::exchange(exception_, {});
+  if (known == nullptr || is_exhausted()) return {};
+  Question question(frame.class_name, frame.method, frame.source, frame.line, exception, outlined);
+  if (const auto before = answers_.find(question); before != answers_.end()) {
+    outline_line_ = before->second.outline_line;
+    return before->second.answer;
   }
+  exception_ = exception;
+  Answer answer = find(frame, *known, outlined);
+  exception_.clear();
+  constexpr std::size_t max_answers = 1024;
+  if (answers_.size() >= max_answers) answers_.clear();
+  answers_.emplace(std::move(question), Known{answer, outline_line_});
+  return answer;
+}
+
+FrameMapping::Answer FrameMapping::find(const FileFrame& frame, const Methods& known,
+                                        std::optional<std::uint32_t> outlined) {
+  Answer answer;
   FileFrame asked = frame;
   if (asked.line == 0U) asked.line.reset();
   std::vector<std::span<const MappedRow>> methods;
-  if (const auto named = known->find(frame.method); named != known->end())
+  if (const auto named = known.find(frame.method); named != known.end()) {
+    rows_left_ -= std::min<std::uint64_t>(rows_left_, named->second.size());
     methods = split_methods(named->second);
+  }
+  // Overloads whose rows all have the line: more are not told apart.
+  constexpr std::size_t max_found = 64;
   std::vector<Rows> found;
-  const auto find = [&](auto&& rows_of_method) {
-    for (const auto& method : methods)
-      if (Rows rows = rows_of_method(method); !rows.empty()) found.push_back(std::move(rows));
+  const auto collect = [&](auto&& rows_of_method) {
+    for (const auto& method : methods) {
+      Rows rows = rows_of_method(method);
+      if (rows.empty()) continue;
+      if (found.size() < max_found)
+        found.push_back(std::move(rows));
+      else
+        ++answer.left_out;
+    }
   };
-  find([&](auto method) { return rows_for(method, asked.line.value_or(0), !asked.line); });
+  collect([&](auto method) {
+    return rows_for(method, asked.line.value_or(0), !asked.line, answer.omitted_frames);
+  });
   // A call of an outline is at several lines: that in the outline tells which.
   for (std::size_t i = 0; outlined && i < found.size(); ++i) {
     const auto& lines = found[i].back().outline_lines;
@@ -328,16 +378,18 @@ FrameMapping::Answer FrameMapping::translate(const FileFrame& frame) {
     const auto line = lines.find(*outlined);
     asked.line = line != lines.end() ? line->second : *outlined;
     found.clear();
-    find([&](auto method) { return rows_for(method, *asked.line, false); });
+    answer = {};
+    collect(
+        [&](auto method) { return rows_for(method, *asked.line, false, answer.omitted_frames); });
     break;
   }
-  if (found.empty() && asked.line) find(rows_without_range);
-  if (found.empty() && !asked.line) find(without_lines);
+  if (found.empty() && asked.line)
+    collect([&](auto method) { return rows_without_range(method, answer.left_out); });
+  if (found.empty() && !asked.line) collect(without_lines);
   for (const Rows& rows : found) {
     if (rows.back().outline) outline_line_ = asked.line;
     add_stacks(answer, rows, asked);
   }
-  exception_.clear();
   if (!answer.alternatives.empty()) return answer;
   const std::string class_name(*mapping_->class_in_source(frame.class_name));
   answer.alternatives.push_back({{.method = {.return_type = {},

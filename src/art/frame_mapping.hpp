@@ -6,6 +6,7 @@
 #include "art/name_mapping.hpp"
 
 #include <map>
+#include <tuple>
 
 namespace uprobectl::art {
 
@@ -33,9 +34,11 @@ class FrameMapping {
 public:
   using Stack = std::vector<SourceFrame>; // the innermost first
   static constexpr std::size_t max_alternatives = 16;
+  static constexpr std::size_t max_frames = 64; // of an answer; R8 inlines a few into one method
   struct Answer {
     std::vector<Stack> alternatives; // several if the mapping is ambiguous
-    std::size_t left_out = 0;        // alternatives beyond max_alternatives
+    std::size_t left_out = 0;        // alternatives beyond max_alternatives or max_frames
+    std::size_t omitted_frames = 0;  // of the alternatives, between the innermost and the outermost
   };
 
   explicit FrameMapping(std::shared_ptr<const NameMapping> mapping);
@@ -46,8 +49,11 @@ public:
   const NameMapping& names() const { return *mapping_; }
   // The next frame is directly below a line with this exception; empty: below another line.
   void begin_stack(std::string_view exception);
-  // Returns no alternatives if the mapping does not have the class.
+  // Returns no alternatives if the mapping does not have the class, and once is_exhausted().
   Answer translate(const FileFrame& frame);
+  // Whether the mapping has so many lines for the methods of the stack traces that it is no longer
+  // read.
+  bool is_exhausted() const { return rows_left_ == 0; }
   // Returns the methods of the source that are this one in the file. If its parameters are not
   // known, several may have this name.
   std::vector<Signature> methods(std::string_view class_name, std::string_view method);
@@ -60,12 +66,23 @@ private:
   SourceFrame source_frame(const MappedRow& row, const FileFrame& frame) const;
   std::string file_of(const std::string& class_name, std::string_view reported) const;
   void add_stacks(Answer& answer, const Rows& rows, const FileFrame& frame);
+  Answer find(const FileFrame& frame, const Methods& known, std::optional<std::uint32_t> outlined);
+
+  // Everything that an answer depends on.
+  using Question = std::tuple<std::string, std::string, std::string, std::optional<std::uint32_t>,
+                              std::string, std::optional<std::uint32_t>>;
+  struct Known {
+    Answer answer;
+    std::optional<std::uint32_t> outline_line;
+  };
 
   std::shared_ptr<const NameMapping> mapping_;
   std::map<std::string_view, Methods, std::less<>> classes_; // cache, by the name in the file
   std::size_t cached_ = 0;                                   // rows in it
-  std::string exception_;                     // descriptor, directly above the next frame
-  std::optional<std::uint32_t> outline_line_; // of the frame below, which is an outline
+  std::string exception_;                            // descriptor, directly above the next frame
+  std::optional<std::uint32_t> outline_line_;        // of the frame below, which is an outline
+  std::map<Question, Known> answers_;                // cache: stack traces repeat
+  std::uint64_t rows_left_ = std::uint64_t{1} << 30; // to search: some seconds
 };
 
 // "com.foo.Bar.baz(Bar.java:42)"

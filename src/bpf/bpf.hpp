@@ -2,7 +2,7 @@
 // BPF features of the running kernel, and the kinds of programs and buffers that depend on them.
 #pragma once
 
-#include "uprobectl/util.hpp"
+#include "uprobectl/insn.hpp"
 
 namespace uprobectl {
 
@@ -27,6 +27,10 @@ struct KernelFeatures {
 };
 // not_permitted if this user may not load any BPF program.
 Result<KernelFeatures> probe_kernel_features();
+
+// Returns which nops this kernel replaces while they are probed. Needs no permission. Returns all
+// of them if the kernel does not tell.
+OptimizedNops probe_optimized_nops();
 
 // KernelFeatures::perf_link alone. True if it cannot be determined, so that operations that are
 // unsafe on kernels with such links are avoided.

@@ -125,6 +125,12 @@ public:
     // libbpf sizes the map of perf buffers by the number of CPUs.
     if (settings_.buffer == RecordBuffer::ring) resize("records", settings_.buffer_bytes);
     resize("counters", probes);
+    // The buffer is smaller than usual if the memory for BPF is limited; so are these tables then.
+    const std::uint32_t usual_bytes = BuiltinProgram::Settings().buffer_bytes;
+    const std::uint32_t share = usual_bytes / std::min(settings_.buffer_bytes, usual_bytes);
+    const auto resize_table = [&](const char* name, std::uint32_t entries) {
+      resize(name, std::max(entries / share, 64U));
+    };
     resize("plans", std::max(run_.plan_count, 1U));
     resize("probe_plans", run_.plan_count > 1 ? probes : 1);
     bpf_map__set_value_size(find("plans"), plan_bytes(run_));
@@ -133,18 +139,18 @@ public:
     resize("places", shares_places(settings_) ? probes : 1);
     if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
     if (has(HAS_BOUNDS)) resize("bound_flags", probes);
-    if (has(NEST_CALLS)) resize("thread_losses", max_losing_threads);
+    if (has(NEST_CALLS)) resize_table("thread_losses", max_losing_threads);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
-    if (has(COUNT_BY_PROCESS)) resize("process_counts", max_process_counts);
+    if (has(COUNT_BY_PROCESS)) resize_table("process_counts", max_process_counts);
     if (has(COUNT_STACKS)) {
-      resize("stacks", max_stacks);
-      resize("stack_counts", max_process_counts);
+      resize_table("stacks", max_stacks);
+      resize_table("stack_counts", max_process_counts);
     }
     if (run_.group_by != 0) {
       bpf_map__set_key_size(find("groups"), run_.kept_size);
-      resize("groups", std::min(max_groups, max_group_bytes / run_.kept_size));
+      resize_table("groups", std::min(max_groups, max_group_bytes / run_.kept_size));
     }
-    if ((run_.group_by & BY_STACK) != 0) resize("stacks", max_stacks);
+    if ((run_.group_by & BY_STACK) != 0) resize_table("stacks", max_stacks);
     bpf_map__set_value_size(find("calls"), run_.kept_size);
     bpf_map__set_value_size(find("blank"), run_.kept_size);
     // Records for a perf buffer and of sleepable programs, and keys of groups, are built in this
@@ -152,8 +158,8 @@ public:
     const bool is_builder = settings_.buffer == RecordBuffer::perf || settings_.sleepable;
     const bool builds = (is_builder && has(SEND_RECORDS)) || run_.group_by != 0;
     if (has(PAIR_CALLS) || builds)
-      resize("calls",
-             std::min(has(PAIR_CALLS) ? max_calls : max_hits, max_call_bytes / run_.kept_size));
+      resize_table("calls", std::min(has(PAIR_CALLS) ? max_calls : max_hits,
+                                     max_call_bytes / run_.kept_size));
   }
 
   void size_filter_maps() const {
@@ -503,6 +509,9 @@ bool BuiltinProgram::drain(const std::function<bool(Bytes)>& visit) {
   return state_->reader->drain(visit);
 }
 
+bool BuiltinProgram::waits() const { return state_->reader->waits(); }
+std::uint64_t BuiltinProgram::unsubmitted() const { return state_->reader->unsubmitted(); }
+
 std::uint64_t BuiltinProgram::lost(lost_reason reason) const {
   std::uint64_t sum = 0;
   for (const auto value : state_->on_all_cpus<std::uint64_t>("lost", reason)) sum += value;
@@ -548,6 +557,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].excluded += counters[COUNTED_EXCLUDED];
       result[probe].unpaired += counters[COUNTED_UNPAIRED];
       result[probe].filtered += counters[COUNTED_FILTERED];
+      result[probe].invisible += counters[COUNTED_INVISIBLE];
       result[probe].sampled_out += counters[COUNTED_SAMPLED_OUT];
       result[probe].rate_limited += counters[COUNTED_RATE_LIMITED];
       result[probe].outside += counters[COUNTED_OUTSIDE];

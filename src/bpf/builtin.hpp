@@ -15,10 +15,11 @@ namespace uprobectl {
 // The counters of one probe. They are kept in the kernel and exact even if events were lost.
 struct ProbeCounts {
   std::uint64_t entries = 0;
-  std::uint64_t returns = 0;  // if calls are paired: those whose entry was seen
-  std::uint64_t excluded = 0; // hits excluded by a filter or the minimum latency
-  std::uint64_t unpaired = 0; // returns whose entry was not seen
-  std::uint64_t filtered = 0; // hits in processes that were not asked for
+  std::uint64_t returns = 0;   // if calls are paired: those whose entry was seen
+  std::uint64_t excluded = 0;  // hits excluded by a filter or the minimum latency
+  std::uint64_t unpaired = 0;  // returns whose entry was not seen
+  std::uint64_t filtered = 0;  // hits in processes that were not asked for
+  std::uint64_t invisible = 0; // hits in processes outside of uprobectl's pid namespace
   // Entries and returns that were left out by sampling and by the rate limit.
   std::uint64_t sampled_out = 0;
   std::uint64_t rate_limited = 0;
@@ -29,7 +30,7 @@ struct ProbeCounts {
 // The hits of one process at one probe.
 struct ProcessCount {
   std::uint32_t probe = 0;
-  std::uint32_t pid = 0; // thread group, initial pid namespace
+  std::uint32_t pid = 0; // thread group, pid namespace of uprobectl
   std::string comm;      // of the thread that hit first
   std::uint64_t count = 0;
 };
@@ -157,11 +158,17 @@ public:
   Result<void> set_callers(std::uint32_t process, const caller_map& code);
   void forget_callers(std::uint32_t process);
 
-  int poll_fd() const; // readable when the program wakes the reader
+  // Readable when the program wakes the reader. -1, which poll() ignores, while records that cannot
+  // be read yet would keep it readable.
+  int poll_fd() const;
   // Passes the pending records to visit until it returns false. They are in order; those of perf
   // buffers only within one call. The number per call is limited, because a hot probe may add
   // records all the time. Returns true if records may be left.
   bool drain(const std::function<bool(Bytes)>& visit);
+  // True if drain() has stopped at a record that a hit has reserved and not submitted yet.
+  bool waits() const;
+  // Records that were reserved for long and are still not submitted. Those behind them are read.
+  std::uint64_t unsubmitted() const;
 
   std::uint64_t lost(lost_reason reason) const; // since load
   // Calls that were entered and have not returned.

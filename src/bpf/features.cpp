@@ -129,6 +129,15 @@ bool may_call_perf_event_open() {
   return errno != EACCES && errno != EPERM && errno != ENOSYS;
 }
 
+// Whether seccomp filters the system calls of this process: then errors say nothing about the
+// kernel. True if /proc cannot be read.
+bool has_system_call_filter() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("Seccomp:")) return !line.ends_with("\t0");
+  return true;
+}
+
 // Linux commit f3f096cfedf8 ("tracing: Provide trace events interface for uprobes") in v3.5.
 // Nothing is written. O_TRUNC would remove all events of the system.
 void probe_tracefs(KernelFeatures& features) {
@@ -169,7 +178,7 @@ Result<UprobeEventSource> read_uprobe_event_source() {
 }
 
 Result<KernelFeatures> probe_kernel_features() {
-  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
+  if (auto enough = prepare_limits(); !enough) return fail(std::move(enough).error());
   const auto plain = load_trivial(0);
   if (!plain) return fail(bpf_load_error(plain.error(), "cannot load a BPF program"));
 
@@ -202,6 +211,27 @@ Result<KernelFeatures> probe_kernel_features() {
   features.perf_buffer = has_perf_buffer();
   features.perf_buffer_permitted = features.perf_buffer && may_open_perf_buffer();
   return features;
+}
+
+OptimizedNops probe_optimized_nops() {
+  if (host_arch != Arch::x86_64) return {};
+  // uprobe(2), which only the calls that replace nops may make: Linux commit 56101b69c919
+  // ("uprobes/x86: Add uprobe syscall to speed up uprobe") in v6.18. Kernels that replace the
+  // longer nop return another error, for programs that have to know (commit 554ba38456da in v7.2).
+  constexpr long uprobe = 336;
+  ::syscall(uprobe);
+  switch (errno) {
+  case ENOSYS:
+    if (!has_system_call_filter()) return {};
+    break;
+  case ENXIO:
+    return {.five_bytes = true};
+  case EPROTO:
+    return {.ten_bytes = true};
+  default:
+    break;
+  }
+  return {.five_bytes = true, .ten_bytes = true};
 }
 
 bool kernel_has_perf_links() {

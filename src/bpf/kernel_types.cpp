@@ -110,6 +110,33 @@ std::optional<thread_layout> read_thread_layout(const btf* kernel_types) {
 #endif
 }
 
+// Linux commit 2c4704756cab ("pids: Move the pgrp and session pid pointers from task_struct to
+// signal_struct") in v4.19 has the names of today.
+std::optional<id_namespace> read_id_layout(const btf* kernel_types) {
+  const auto thread = member_offset(kernel_types, "task_struct", "thread_pid");
+  const auto leader = member_offset(kernel_types, "task_struct", "group_leader");
+  const auto level = member_offset(kernel_types, "pid", "level");
+  const auto numbers = member_offset(kernel_types, "pid", "numbers");
+  const auto nr = member_offset(kernel_types, "upid", "nr");
+  const auto ns = member_offset(kernel_types, "upid", "ns");
+  const auto common = member_offset(kernel_types, "pid_namespace", "ns");
+  const auto inum = member_offset(kernel_types, "ns_common", "inum");
+  const int upid = btf__find_by_name_kind(kernel_types, "upid", BTF_KIND_STRUCT);
+  if (!thread || !leader || !level || !numbers || !nr || !ns || !common || !inum || upid < 0)
+    return std::nullopt;
+  return id_namespace{.inode = 0,
+                      .device = 0,
+                      .thread_pid = *thread,
+                      .group_leader = *leader,
+                      .level = *level,
+                      .numbers = *numbers,
+                      .number_size =
+                          btf__type_by_id(kernel_types, static_cast<std::uint32_t>(upid))->size,
+                      .nr = *nr,
+                      .ns = *ns,
+                      .inum = *common + *inum};
+}
+
 namespace {
 
 template <typename Layout>
@@ -132,5 +159,7 @@ std::optional<process_name_layout> find_process_name_layout() {
 }
 
 std::optional<thread_layout> find_thread_layout() { return find_layout(read_thread_layout); }
+
+std::optional<id_namespace> find_id_layout() { return find_layout(read_id_layout); }
 
 } // namespace uprobectl

@@ -27,6 +27,8 @@ std::optional<return_instance_layout> read_return_instance_layout(const btf* ker
 std::optional<nesting_layout> read_nesting_layout(const btf* kernel_types);
 std::optional<process_name_layout> read_process_name_layout(const btf* kernel_types);
 std::optional<thread_layout> read_thread_layout(const btf* kernel_types);
+// Where it stores the ids of a task in each pid namespace; sets no namespace.
+std::optional<id_namespace> read_id_layout(const btf* kernel_types);
 
 // The layouts of the running kernel. Nullopt also if it has no BTF, or if programs may not read its
 // memory. Takes some 10 ms.
@@ -34,5 +36,6 @@ std::optional<return_instance_layout> find_return_instance_layout();
 std::optional<nesting_layout> find_nesting_layout();
 std::optional<process_name_layout> find_process_name_layout();
 std::optional<thread_layout> find_thread_layout();
+std::optional<id_namespace> find_id_layout();
 
 } // namespace uprobectl

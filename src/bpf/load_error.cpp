@@ -4,12 +4,14 @@
 #include "bpf/kernel_types.hpp"
 
 #include <array>
+#include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -39,6 +41,30 @@ std::optional<Error> kernel_types_error(int errnum) {
   return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types_path);
 }
 
+// Whether BPF_PROG_LOAD gets as far as a check that follows the permissions: a program for probes
+// has no type of the kernel to attach to. Takes no memory.
+bool may_load_programs() {
+  const bpf_insn code[] = {
+      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}};
+  LIBBPF_OPTS(bpf_prog_load_opts, options, .attach_btf_id = 1);
+  const UniqueFd program{
+      bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code, 1, &options)};
+  return program || (errno != EPERM && errno != EACCES);
+}
+
+// Whether a user who may lock no memory can create no map.
+bool kernel_counts_locked_memory() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return false;
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ::setrlimit(RLIMIT_MEMLOCK, &none);
+  const UniqueFd map{bpf_map_create(BPF_MAP_TYPE_ARRAY, "uprobectl_probe", sizeof(std::uint32_t),
+                                    sizeof(std::uint32_t), 1, nullptr)};
+  const bool is_refused = !map && errno == EPERM;
+  ::setrlimit(RLIMIT_MEMLOCK, &limit);
+  return is_refused && may_load_programs();
+}
+
 // Confined domains may not read it.
 bool is_selinux_enforcing() {
   const UniqueFd file{::open("/sys/fs/selinux/enforce", O_RDONLY | O_CLOEXEC)};
@@ -56,9 +82,31 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-Result<void> check_free_descriptors() {
+void raise_memory_limit() {
+  rlimit limit{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  if (::setrlimit(RLIMIT_MEMLOCK, &limit) == 0 || ::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
+std::optional<std::uint64_t> bpf_memory_limit() {
+  raise_memory_limit();
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::nullopt;
+  static const bool counts = kernel_counts_locked_memory();
+  if (!counts) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+bool exceeds_bpf_memory_limit(int errnum) {
+  return errnum == EPERM && bpf_memory_limit().has_value();
+}
+
+Result<void> prepare_limits() {
   constexpr std::size_t needed = 48; // maps, programs, links, buffers and files of a small run
   raise_descriptor_limit();
+  raise_memory_limit();
   std::array<UniqueFd, needed> taken;
   for (UniqueFd& fd : taken) {
     fd = UniqueFd{::open("/", O_PATH | O_CLOEXEC)};
@@ -117,6 +165,12 @@ Error with_refusal_hints(Error error) {
 
 Error bpf_load_error(int errnum, std::string_view what) {
   const std::string subject(what);
+  if (exceeds_bpf_memory_limit(errnum))
+    return Error{ErrorKind::not_permitted,
+                 subject + ": BPF memory exceeds the limit of locked memory, RLIMIT_MEMLOCK, of " +
+                     std::to_string(*bpf_memory_limit()) + " bytes"}
+        .hint("Linux before 5.11 counts BPF memory as locked memory: ulimit -l unlimited as root, "
+              "systemd: LimitMEMLOCK=infinity, or give it CAP_SYS_RESOURCE as well");
   if (errnum == EPERM || errnum == EACCES)
     return with_refusal_hints(
         Error{ErrorKind::not_permitted, subject + ": the kernel does not permit it"}.hint(

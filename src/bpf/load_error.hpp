@@ -4,6 +4,8 @@
 
 #include "uprobectl/util.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -48,12 +50,25 @@ private:
 // The last lines of a log, without the line end. The verifier ends its log with the error.
 std::string last_lines(std::string_view log, int count);
 
+// Raises the limit of locked memory as far as this user may.
+void raise_memory_limit();
+
+// The bytes that all BPF programs and maps of this user may take, after raising the limit. nullopt
+// if there is no limit, or if this user may not load programs. Linux before 5.11 counts them as
+// locked memory; since then control groups limit them (commit 3ac1f01b43b6 and those before it).
+std::optional<std::uint64_t> bpf_memory_limit();
+
+// Whether a failed BPF_PROG_LOAD or BPF_MAP_CREATE exceeded that limit. The errno is that of a
+// missing permission.
+bool exceeds_bpf_memory_limit(int errnum);
+
 // Raises the soft limit of descriptors to the hard limit: perf events take two descriptors per
 // probe and copies of a program two more, so the usual 1024 suffice for a few hundred probes only.
 void raise_descriptor_limit();
 
-// Fails unless enough descriptors are free to load the built-in program. libbpf and the feature
-// tests mistake a lack of descriptors for missing kernel features.
-Result<void> check_free_descriptors();
+// Raises the limits of descriptors and locked memory. Fails unless enough descriptors are free to
+// load the built-in program: libbpf and the feature tests mistake a lack of descriptors for missing
+// kernel features.
+Result<void> prepare_limits();
 
 } // namespace uprobectl

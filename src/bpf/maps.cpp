@@ -4,6 +4,7 @@
 #include "bpf/load_error.hpp"
 #include "bpf/pin.hpp"
 #include "bpf/record_reader.hpp"
+#include "bpf/ring.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -52,9 +53,6 @@ TableEntry make_table_entry(const std::vector<std::byte>& key, const std::vector
   return entry;
 }
 
-struct FreeRings {
-  void operator()(ring_buffer* rings) const { ring_buffer__free(rings); }
-};
 struct FreePerfBuffer {
   void operator()(perf_buffer* buffer) const { perf_buffer__free(buffer); }
 };
@@ -86,11 +84,6 @@ struct BufferSource {
   perf_event_attr event = {};          // of a perf event array
   std::atomic<std::uint64_t> lost = 0; // from its buffers; read while another thread drains
 };
-
-int take_from_ring(void* context, void* data, std::size_t size) {
-  const auto& source = *static_cast<BufferSource*>(context);
-  return source.draining.take(source.map, {static_cast<const std::byte*>(data), size}) ? 0 : -1;
-}
 
 // The kernel's layout of the two record types (perf_event_open(2)).
 bpf_perf_event_ret take_from_perf(void* context, int /*cpu*/, perf_event_header* header) {
@@ -226,13 +219,12 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
 struct RecordStreams::State {
   DrainState draining;
   std::vector<std::unique_ptr<BufferSource>> sources;
-  std::unique_ptr<ring_buffer, FreeRings> rings; // all of them
+  std::vector<std::pair<const BufferSource*, MappedRing>> rings;
   struct PerfBuffers {
     const BufferSource* source = nullptr;
     std::unique_ptr<perf_buffer, FreePerfBuffer> all;
   };
   std::vector<PerfBuffers> perf_buffers;
-  std::vector<int> poll_fds;
 };
 
 RecordStreams::RecordStreams(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -254,32 +246,47 @@ Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
       if (opened == nullptr)
         return fail(system_error(errno, "cannot read perf buffer '" + map.name + "'"));
       state->perf_buffers.push_back({source, std::unique_ptr<perf_buffer, FreePerfBuffer>(opened)});
-      state->poll_fds.push_back(perf_buffer__epoll_fd(opened));
       continue;
     }
-    int error = 0;
-    if (!state->rings) {
-      state->rings.reset(ring_buffer__new(map.fd.get(), take_from_ring, source, nullptr));
-      if (!state->rings) error = errno;
-    } else {
-      error = -ring_buffer__add(state->rings.get(), map.fd.get(), take_from_ring, source);
-    }
-    if (error != 0) return fail(system_error(error, "cannot read ring buffer '" + map.name + "'"));
+    auto ring = MappedRing::open(map.fd.get());
+    if (!ring)
+      return fail(system_error(ring.error(), "cannot read ring buffer '" + map.name + "'"));
+    state->rings.emplace_back(source, std::move(*ring));
   }
-  if (state->rings) state->poll_fds.push_back(ring_buffer__epoll_fd(state->rings.get()));
   return RecordStreams(std::move(state));
 }
 
-std::span<const int> RecordStreams::poll_fds() const { return state_->poll_fds; }
+std::vector<int> RecordStreams::poll_fds() const {
+  std::vector<int> fds;
+  for (const auto& [source, ring] : state_->rings) fds.push_back(ring.poll_fd());
+  for (const auto& buffers : state_->perf_buffers)
+    fds.push_back(perf_buffer__epoll_fd(buffers.all.get()));
+  return fds;
+}
 
 bool RecordStreams::drain(const Visit& visit) {
   state_->draining.visit = &visit;
   state_->draining.left = max_per_drain;
-  if (state_->rings) ring_buffer__consume(state_->rings.get());
+  const auto now = std::chrono::steady_clock::now();
+  for (auto& [source, ring] : state_->rings) {
+    const auto take = [&](Bytes record) { return state_->draining.take(source->map, record); };
+    if (state_->draining.left != 0) ring.cursor().drain(now, take);
+  }
   for (const auto& buffers : state_->perf_buffers)
     if (state_->draining.left != 0) perf_buffer__consume(buffers.all.get());
   state_->draining.visit = nullptr;
   return state_->draining.left == 0;
+}
+
+bool RecordStreams::waits() const {
+  return std::ranges::any_of(state_->rings,
+                             [](const auto& each) { return each.second.cursor().waits(); });
+}
+
+std::uint64_t RecordStreams::unsubmitted() const {
+  std::uint64_t sum = 0;
+  for (const auto& [source, ring] : state_->rings) sum += ring.cursor().unsubmitted();
+  return sum;
 }
 
 std::optional<SentRecord> RecordStreams::decode(std::size_t map, Bytes sent) const {

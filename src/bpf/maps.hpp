@@ -91,11 +91,15 @@ public:
   RecordStreams& operator=(RecordStreams&&) noexcept;
   ~RecordStreams();
 
-  std::span<const int> poll_fds() const; // readable when records wait
+  // Readable when records wait; -1, which poll() ignores, for a ring buffer with a reserved record.
+  std::vector<int> poll_fds() const;
   // Passes pending records to visit, with the index of their map, until it returns false. Records
   // are in order for each ring buffer and for each CPU of a perf event array. Returns true if some
   // may be left.
   bool drain(const std::function<bool(std::size_t map, Bytes sent)>& visit);
+  // Of the ring buffers: see BuiltinProgram.
+  bool waits() const;
+  std::uint64_t unsubmitted() const;
   // Decodes what drain() passed to visit, which may be a copy. Nullopt if the kernel's part is
   // invalid.
   std::optional<SentRecord> decode(std::size_t map, Bytes sent) const;

@@ -4,10 +4,12 @@
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/object_check.hpp"
+#include "bpf/thread_stack.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -222,6 +224,35 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
   return program;
 }
 
+// Returns the name of a helper that the kernel is too old for, or an empty string. Its verifier
+// knows only the number: "invalid func unknown#174".
+std::string unknown_helper(std::string_view verifier) {
+  constexpr std::string_view prefix = "invalid func unknown#";
+  const auto at = verifier.find(prefix);
+  if (at == std::string_view::npos) return {};
+  verifier.remove_prefix(at + prefix.size());
+  const auto number = take_number<unsigned>(verifier);
+#define HELPER_NAME(name) "bpf_" #name
+  constexpr std::array names = {__BPF_FUNC_MAPPER(HELPER_NAME)};
+#undef HELPER_NAME
+  if (!number || *number >= names.size()) return {};
+  return names[*number];
+}
+
+// Machine code: only the JIT compiler sets private stacks up.
+bool has_machine_code(int program) {
+  bpf_prog_info info{};
+  std::uint32_t size = sizeof(info);
+  return ::bpf_obj_get_info_by_fd(program, &info, &size) == 0 && info.jited_prog_len > 0;
+}
+
+// `program` is loaded. Other programs than those of uprobes are not preempted.
+bool gets_private_stack(const bpf_program* program, const ObjectProgram& described) {
+  return described.kind != SectionKind::other &&
+         wants_private_stack({bpf_program__insns(program), bpf_program__insn_cnt(program)}) &&
+         kernel_has_private_stacks() && has_machine_code(described.loaded.fd);
+}
+
 } // namespace
 
 struct BpfObject::State {
@@ -311,7 +342,7 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
 }
 
 Result<void> BpfObject::load(const ObjectLoading& loading) {
-  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
+  if (auto enough = prepare_limits(); !enough) return fail(std::move(enough).error());
   const LibbpfLog libbpf_log;
   bpf_program* program = nullptr;
   std::size_t index = 0;
@@ -326,16 +357,22 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {
     const std::string verifier = last_lines(state_->log, 3);
-    if (!verifier.empty() && -error != EPERM && -error != ESRCH && !is_shortage(-error))
-      return fail(
-          Error{ErrorKind::unsupported, state_->path + ": rejected by the kernel's verifier"}.hint(
-              "the verifier said: " + verifier));
+    if (!verifier.empty() && -error != EPERM && -error != ESRCH && !is_shortage(-error)) {
+      Error rejected{ErrorKind::unsupported, state_->path + ": rejected by the kernel's verifier"};
+      if (const std::string helper = unknown_helper(verifier); !helper.empty())
+        rejected.hints.push_back("this kernel does not have the helper " + helper);
+      return fail(std::move(rejected).hint("the verifier said: " + verifier));
+    }
     return fail(bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log,
                                libbpf_log.cause()));
   }
   index = 0;
-  bpf_object__for_each_program(program, state_->object.get()) state_->programs[index++].loaded.fd =
-      bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
+  bpf_object__for_each_program(program, state_->object.get()) {
+    ObjectProgram& described = state_->programs[index++];
+    described.loaded.fd = bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
+    described.has_private_stack =
+        described.loaded.fd >= 0 && gets_private_stack(program, described);
+  }
   index = 0;
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_->object.get()) state_->maps[index++].fd = bpf_map__fd(map);

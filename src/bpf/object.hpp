@@ -27,6 +27,8 @@ struct ObjectProgram {
   bool on_return = false;    // "uretprobe…"
   bool sleepable = false;    // "….s"
   LoadedProgram loaded = {}; // owned by the object; fd -1 if it is not loaded
+  // Set by load(): a uprobe program that this kernel runs on a stack of the CPU.
+  bool has_private_stack = false;
 };
 
 // The probe in a section name: "uprobe/FILE:FUNCTION", with a TARGET and a FUNCTION as in

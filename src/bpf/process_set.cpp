@@ -4,6 +4,7 @@
 #include "bpf/embedded.hpp"
 #include "bpf/kernel_types.hpp"
 #include "bpf/load_error.hpp"
+#include "bpf/pid_namespace.hpp"
 #include "bpf/processes_record.h"
 #include "bpf/record_reader.hpp"
 #include "bpf/thread_stack.hpp"
@@ -31,6 +32,9 @@ struct DestroyLink {
 
 Result<process_settings> encode(const ProcessSet::Settings& settings) {
   process_settings encoded{};
+  const auto ids = find_id_namespace();
+  if (!ids) return fail(ids.error());
+  encoded.ids = *ids;
   encoded.follow = settings.follow ? 1 : 0;
   for (const std::string& name : settings.names) {
     if (name.empty() || name.size() >= COMM_BYTES) continue; // longer than any comm
@@ -110,7 +114,7 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
   if (::access("/sys/kernel", F_OK) != 0)
     return fail(Error{ErrorKind::not_found, "cannot track processes: /sys is not mounted"}.hint(
         "mount -t sysfs sysfs /sys"));
-  if (auto enough = check_free_descriptors(); !enough) return fail(std::move(enough).error());
+  if (auto enough = prepare_limits(); !enough) return fail(std::move(enough).error());
   if (!is_supported())
     return fail(
         Error{ErrorKind::unsupported, "cannot track processes: this kernel has no BTF"}
@@ -192,7 +196,20 @@ void ProcessSet::drain(const std::function<void(const Renamed&)>& visit) {
 std::uint64_t ProcessSet::missed() const {
   const std::uint32_t index = 0;
   std::uint32_t value = 0; // .bss holds only `missed`
-  return bpf_map_lookup_elem(state_->missed, &index, &value) == 0 ? value : 0;
+  bpf_map_lookup_elem(state_->missed, &index, &value);
+  return value + state_->reader->unsubmitted();
+}
+
+Result<UniqueFd> create_pid_map(std::span<const pid_t> pids) {
+  UniqueFd map{bpf_map_create(BPF_MAP_TYPE_HASH, "uprobectl_pids", sizeof(std::uint32_t),
+                              sizeof(std::uint32_t), static_cast<std::uint32_t>(pids.size() + 1),
+                              nullptr)};
+  if (!map) return fail(bpf_load_error(errno, "cannot create a map of processes"));
+  const std::uint32_t member = MEMBER_UNTIL_EXIT;
+  for (const pid_t pid : pids)
+    if (const int error = bpf_map_update_elem(map.get(), &pid, &member, BPF_ANY); error != 0)
+      return fail(system_error(-error, "cannot store the pids of processes"));
+  return map;
 }
 
 } // namespace uprobectl

@@ -6,6 +6,7 @@
 #include "uprobectl/util.hpp"
 
 #include <functional>
+#include <span>
 #include <string>
 #include <sys/types.h>
 
@@ -15,7 +16,8 @@ namespace uprobectl {
 // children of members: with `follow` all of them, otherwise those that keep the name. A process is
 // removed when its last thread ends, and, without `follow`, when its name changes.
 //
-// Pids are those of processes, not threads, in the initial pid namespace. At most 16384.
+// Pids are those of processes, not threads, in the pid namespace of uprobectl. At most 16384.
+// Processes that are not visible there are never members.
 class ProcessSet {
 public:
   struct Settings {
@@ -68,5 +70,9 @@ private:
   explicit ProcessSet(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// Creates a map as ProcessSet::map_fd() has it, of processes that do not change. It has room for
+// one more.
+Result<UniqueFd> create_pid_map(std::span<const pid_t> pids);
 
 } // namespace uprobectl

@@ -3,6 +3,8 @@
  * byte order, no hidden padding. */
 #pragma once
 
+#include "id_namespace.h"
+
 #ifdef __cplusplus
 namespace uprobectl {
 #endif
@@ -25,16 +27,17 @@ struct process_settings {
   unsigned int names;  /* used elements of `name` */
   unsigned int follow; /* children of members become members, whatever their names */
   union process_name name[MAX_NAMES];
+  struct id_namespace ids;
 };
 
 struct rename_record {
-  unsigned int tgid;   /* initial pid namespace */
+  unsigned int tgid;   /* pid namespace of uprobectl */
   unsigned int member; /* the map value after the rename; 0: not a member */
   char comm[COMM_BYTES];
 };
 
 #ifdef __cplusplus
-static_assert(sizeof(process_settings) == 8 + MAX_NAMES * COMM_BYTES);
+static_assert(sizeof(process_settings) == 48 + MAX_NAMES * COMM_BYTES);
 static_assert(sizeof(rename_record) == 24);
 } // namespace uprobectl
 #endif

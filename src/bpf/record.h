@@ -3,6 +3,8 @@
  * records and map values. Native byte order, no hidden padding. */
 #pragma once
 
+#include "id_namespace.h"
+
 #ifdef __cplusplus
 #include <cstdint>
 namespace uprobectl {
@@ -353,6 +355,7 @@ struct builtin_settings {
   record_u32 window_ms;       /* length of a window, which begins with a record */
   record_u32 position_offset; /* of the call_position in the record; 0: none */
   record_u32 group_by;        /* enum group_feature; 0: hits are not counted by values */
+  struct id_namespace ids;
 };
 
 /* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */
@@ -431,7 +434,7 @@ struct exit_rule {
 struct probe_record {
   record_u64 time_ns; /* CLOCK_MONOTONIC; for RECORD_CALL of the return */
   record_u64 cookie;  /* the probe's number, in the order of attaching */
-  record_u32 pid;     /* thread group, initial pid namespace */
+  record_u32 pid;     /* thread group, pid namespace of uprobectl */
   record_u32 tid;
   record_u32 cpu;
   record_u16 kind;    /* enum record_kind */
@@ -514,9 +517,10 @@ enum probe_counter {
    * among the entries and returns, too. */
   COUNTED_SAMPLED_OUT = 5,
   COUNTED_RATE_LIMITED = 6,
-  COUNTED_OUTSIDE = 7, /* hits before the start or after the stop of recording */
-  COUNTED_BOUNDS = 8,  /* hits of an entry that starts or stops recording */
-  PROBE_COUNTERS = 9
+  COUNTED_OUTSIDE = 7,   /* hits before the start or after the stop of recording */
+  COUNTED_BOUNDS = 8,    /* hits of an entry that starts or stops recording */
+  COUNTED_INVISIBLE = 9, /* hits in processes outside of uprobectl's pid namespace */
+  PROBE_COUNTERS = 10
 };
 struct probe_counts {
   record_u64 counters[PROBE_COUNTERS];
@@ -592,7 +596,7 @@ static_assert(sizeof(filter) == 80 + 128 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(text_chunk) == 72);
 static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
-static_assert(sizeof(builtin_settings) == 144);
+static_assert(sizeof(builtin_settings) == 184);
 static_assert(sizeof(group_head) == sizeof(probe_record));
 static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl

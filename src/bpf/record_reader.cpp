@@ -3,13 +3,14 @@
 
 #include "bpf/load_error.hpp"
 #include "bpf/record.h"
+#include "bpf/ring.hpp"
 #include "uprobectl/arch.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <chrono>
 #include <ctime>
 #include <optional>
 #include <unistd.h>
@@ -106,32 +107,19 @@ constexpr std::size_t max_bytes_per_drain = std::size_t{16}
 
 class RingReader final : public RecordReader {
 public:
-  explicit RingReader(int map) : ring_(ring_buffer__new(map, take_record, this, nullptr)) {}
-  bool open() const { return ring_ != nullptr; }
+  explicit RingReader(MappedRing ring) : ring_(std::move(ring)) {}
 
-  int poll_fd() const override { return ring_buffer__epoll_fd(ring_.get()); }
+  int poll_fd() const override { return ring_.poll_fd(); }
   bool drain(const Visit& visit) override {
-    visit_ = &visit;
-    left_ = max_records_per_drain;
-    const int consumed = ring_buffer__consume(ring_.get());
-    visit_ = nullptr;
-    return consumed < 0;
+    std::uint32_t left = max_records_per_drain;
+    return !ring_.cursor().drain(std::chrono::steady_clock::now(),
+                                 [&](Bytes record) { return visit(record) && --left != 0; });
   }
+  bool waits() const override { return ring_.cursor().waits(); }
+  std::uint64_t unsubmitted() const override { return ring_.cursor().unsubmitted(); }
 
 private:
-  static int take_record(void* context, void* data, std::size_t size) {
-    auto& reader = *static_cast<RingReader*>(context);
-    if (reader.visit_ == nullptr) return 0;
-    const bool continues = (*reader.visit_)({static_cast<const std::byte*>(data), size});
-    return continues && --reader.left_ != 0 ? 0 : -1;
-  }
-
-  struct Free {
-    void operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
-  };
-  const Visit* visit_ = nullptr;
-  std::uint32_t left_ = 0;
-  std::unique_ptr<ring_buffer, Free> ring_; // calls back with `this`
+  MappedRing ring_;
 };
 
 // Sorts the records of all CPUs, whose buffers are each in order. Reads until all buffers are
@@ -174,7 +162,7 @@ private:
     std::uint64_t begin_ns = 0;
     do {
       before = pending_.size();
-      begin_ns = monotonic_ns();
+      begin_ns = clock_ns(CLOCK_MONOTONIC);
       for (std::size_t i = 0; i < buffers; ++i) {
         if (unread[i]) continue;
         left_ = std::max<std::size_t>(max_records_per_drain / buffers, 1);
@@ -210,11 +198,6 @@ private:
     bytes_ = std::move(bytes);
     next_ = ordered_ = 0;
     return latest;
-  }
-
-  static std::uint64_t monotonic_ns() {
-    return static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   }
 
   // PERF_RECORD_LOST is ignored: the program counts lost records itself.
@@ -321,9 +304,9 @@ std::optional<PerfSample> parse_perf_sample(Bytes body, const perf_event_attr& a
 }
 
 Result<std::unique_ptr<RecordReader>> open_ring_reader(int map) {
-  auto reader = std::make_unique<RingReader>(map);
-  if (!reader->open()) return fail(system_error(errno, "cannot map the BPF ring buffer"));
-  return reader;
+  auto ring = MappedRing::open(map);
+  if (!ring) return fail(system_error(ring.error(), "cannot map the BPF ring buffer"));
+  return std::make_unique<RingReader>(std::move(*ring));
 }
 
 Result<std::unique_ptr<RecordReader>> open_perf_reader(int map, const PerfBufferOptions& options) {

@@ -47,8 +47,11 @@ public:
   RecordReader& operator=(const RecordReader&) = delete;
   virtual ~RecordReader() = default;
 
+  // See the functions of BuiltinProgram.
   virtual int poll_fd() const = 0;
-  virtual bool drain(const Visit& visit) = 0; // see BuiltinProgram::drain
+  virtual bool drain(const Visit& visit) = 0;
+  virtual bool waits() const { return false; }
+  virtual std::uint64_t unsubmitted() const { return 0; }
 };
 
 // Borrows the map, like open_perf_reader().

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/thread_stack.hpp"
 
-#include "uprobectl/util.hpp"
-
 #include <algorithm>
+#include <array>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <cerrno>
 #include <linux/bpf.h>
 #include <vector>
 
@@ -20,26 +20,78 @@ constexpr bpf_insn tail_call = {
 constexpr bpf_insn leave = {
     .code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0};
 
+constexpr bpf_insn call_function(int distance) {
+  return {.code = BPF_JMP | BPF_CALL,
+          .dst_reg = 0,
+          .src_reg = BPF_PSEUDO_CALL,
+          .off = 0,
+          .imm = distance};
+}
+// *(u64 *)(r10 - bytes) = 0
+constexpr bpf_insn use_stack(int bytes) {
+  return {.code = BPF_ST | BPF_MEM | BPF_DW,
+          .dst_reg = BPF_REG_10,
+          .src_reg = 0,
+          .off = static_cast<__s16>(-bytes),
+          .imm = 0};
+}
+
 bool is_tail_call(const bpf_insn& insn) {
   return insn.code == tail_call.code && insn.src_reg == 0 && insn.imm == tail_call.imm;
 }
 
+bool can_load(std::span<const bpf_insn> code) {
+  const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code.data(),
+                                       code.size(), nullptr)};
+  return static_cast<bool>(program);
+}
+
 // Whether a program with the code of stay_on_thread_stack() and a function can be loaded. The
 // interpreter cannot run tail calls from such programs (Linux commit e411901c0b77, "bpf: allow for
-// tailcalls in BPF subprograms for x64 JIT").
+// tailcalls in BPF subprograms for x64 JIT"). That error is EINVAL. After any other one programs
+// keep their tail calls: without them the kernel could crash.
 bool kernel_takes_tail_calls() {
-  const bpf_insn code[] = {
+  const bool loaded = can_load(std::array{
       clear_r0,
-      {.code = BPF_JMP | BPF_JEQ | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 1, .imm = 0},
+      bpf_insn{.code = BPF_JMP | BPF_JEQ | BPF_K,
+               .dst_reg = BPF_REG_0,
+               .src_reg = 0,
+               .off = 1,
+               .imm = 0},
       tail_call,
-      {.code = BPF_JMP | BPF_CALL, .dst_reg = 0, .src_reg = BPF_PSEUDO_CALL, .off = 0, .imm = 1},
+      call_function(1),
       leave,
       clear_r0, // the function
       leave,
-  };
-  const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
-                                       std::size(code), nullptr)};
-  return static_cast<bool>(program);
+  });
+  return loaded || errno != EINVAL;
+}
+
+// BPF_PRIV_STACK_MIN_SIZE of Linux kernel/bpf/verifier.c is 64; round_up_stack_depth() rounds up to
+// a multiple of 16.
+constexpr int max_shared_stack = 48;
+
+// The lowest offset from the frame pointer that any instruction refers to, in bytes. Compilers add
+// the offset to a copy of r10 right away.
+int lowest_stack_offset(std::span<const bpf_insn> code) {
+  int lowest = 0;
+  std::array<bool, 16> is_frame_pointer{};
+  is_frame_pointer[BPF_REG_10] = true;
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    const bpf_insn& insn = code[i];
+    const unsigned kind = BPF_CLASS(insn.code);
+    const bool stores = kind == BPF_ST || kind == BPF_STX;
+    if (stores && is_frame_pointer[insn.dst_reg]) lowest = std::min<int>(lowest, insn.off);
+    if (stores) continue;
+    if (kind == BPF_LDX && is_frame_pointer[insn.src_reg]) lowest = std::min<int>(lowest, insn.off);
+    if (insn.code == (BPF_ALU64 | BPF_ADD | BPF_K) && is_frame_pointer[insn.dst_reg])
+      lowest = std::min(lowest, insn.imm);
+    if (kind == BPF_JMP || kind == BPF_JMP32 || insn.dst_reg == BPF_REG_10) continue;
+    is_frame_pointer[insn.dst_reg] =
+        insn.code == (BPF_ALU64 | BPF_MOV | BPF_X) && insn.src_reg == BPF_REG_10;
+    if (insn.code == (BPF_LD | BPF_IMM | BPF_DW)) ++i; // takes two instructions
+  }
+  return lowest;
 }
 
 } // namespace
@@ -55,6 +107,26 @@ void adapt_tail_calls(bpf_object* object) {
     // Only fails if the object is loaded, or without memory; loading reports that.
     bpf_program__set_insns(program, code.data(), code.size());
   }
+}
+
+// The stacks of a program and of what it calls may have 512 bytes together, but private ones are
+// not added up.
+bool kernel_has_private_stacks() {
+  constexpr int more_than_half = 320;
+  static const bool found = can_load(std::array{
+      use_stack(more_than_half),
+      call_function(2),
+      clear_r0,
+      leave,
+      use_stack(more_than_half), // the function
+      clear_r0,
+      leave,
+  });
+  return found;
+}
+
+bool wants_private_stack(std::span<const bpf_insn> code) {
+  return std::ranges::none_of(code, is_tail_call) && lowest_stack_offset(code) < -max_shared_stack;
 }
 
 } // namespace uprobectl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/tracefs.hpp"
 
+#include "util/clock.hpp"
 #include "util/numbers.hpp"
 
 #include <cerrno>
@@ -44,7 +45,8 @@ std::uint64_t read_start_time(pid_t pid) {
     ++at;
   }
   std::string_view rest = std::string_view(text).substr(at);
-  return take_number<std::uint64_t>(rest).value_or(0);
+  const auto field = take_number<std::uint64_t>(rest);
+  return field ? to_start_ticks(*field) : 0;
 }
 
 std::uint64_t own_pid_namespace() {

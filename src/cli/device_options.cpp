@@ -294,6 +294,7 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
 
   host::DeviceRun run{.program_version = UPROBECTL_VERSION, .root = root_need(line)};
   run.json = common.json;
+  run.is_text = line.value("--save") != "-";
   if (common.output && !common.output->starts_with(host::device_prefix))
     run.record_files = {*common.output};
   if (!command.empty()) {

@@ -45,6 +45,11 @@ std::string indentation(std::string_view line, std::size_t column) {
 void JavaNames::write(const symbolize::ReportedFrame& frame, const Line& line,
                       const art::FrameMapping::Answer& answer) {
   const auto& alternatives = answer.alternatives;
+  if (answer.omitted_frames > 0)
+    output_.gathered_warning(
+        "inlined", fmt::format("line {} of the report: {} inlined frames of the mapping are not "
+                               "shown, between the innermost and the outermost",
+                               line.number, answer.omitted_frames));
   if (json_) {
     for (std::size_t i = 0; i < alternatives.size(); ++i)
       for (const art::SourceFrame& source : alternatives[i]) {
@@ -122,6 +127,9 @@ bool JavaNames::add(const Line& line) {
                                          .method = reported->method(),
                                          .source = reported->source,
                                          .line = reported->line});
+  if (frames_.is_exhausted())
+    output_.warn_once(path_ + ": has so many lines for these methods that the rest of the report "
+                              "is not translated");
   if (!answer.alternatives.empty() && (json_ || !is_same(*reported, answer)))
     write(frame, line, answer);
   else if (json_)

@@ -2,6 +2,7 @@
 #include "bpf/pin.hpp"
 #include "console.hpp"
 #include "option_values.hpp"
+#include "trace/user_programs.hpp"
 
 #include <charconv>
 
@@ -46,6 +47,7 @@ Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest&
   auto loaded = object->load();
   if (!object->verifier_log().empty()) output.detail(object->verifier_log());
   if (!loaded) return fail(std::move(loaded).error());
+  warn_of_private_stacks(*object, path, output);
   return pin(*object, request);
 }
 

@@ -66,6 +66,8 @@ public:
       output_.gather_warnings(*points);
       for (const ProbePoint& point : *points) {
         listed_ = true;
+        if (point.effect.kind != ProbeEffect::Kind::safe)
+          output_.warn_once(probe_error(point)->message);
         output_.write(StaticProbeRecord{.point = &point, .target = file});
       }
     }

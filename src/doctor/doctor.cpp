@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <linux/capability.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -89,6 +88,12 @@ std::string android_property(const std::string& name) {
 
 constexpr std::string_view needs_other_kernel =
     "needs another kernel version or kernel configuration";
+
+constexpr std::uint64_t enough_memory = 64U << 20;
+// Less does not suffice for the programs and tables of a small run.
+constexpr std::uint64_t least_memory = 1U << 20;
+constexpr std::string_view raise_memlock =
+    "ulimit -l unlimited as root, systemd: LimitMEMLOCK=infinity; or CAP_SYS_RESOURCE";
 
 class SystemChecks {
 public:
@@ -259,10 +264,17 @@ private:
       add("selinux", !*facts_.selinux_enforces || features_.has_value(),
           *facts_.selinux_enforces ? "enforcing" : "permissive",
           "setenforce 0, if this build permits it");
-    add("memlock", true,
-        facts_.memlock_limit ? fmt::format("{} bytes; BPF counts against it only before Linux 5.11",
-                                           *facts_.memlock_limit)
-                             : std::string("unlimited"));
+    memlock();
+  }
+
+  void memlock() {
+    if (!facts_.memlock_limit) return add("memlock", true, "BPF memory is not limited by it");
+    const bool is_enough = *facts_.memlock_limit >= enough_memory;
+    add("memlock", is_enough,
+        fmt::format("{} bytes for BPF, which Linux before 5.11 counts as locked memory: {}",
+                    *facts_.memlock_limit,
+                    is_enough ? "enough for most runs" : "buffers are smaller"),
+        raise_memlock);
   }
 
   void mounts() {
@@ -279,8 +291,10 @@ private:
   }
 
   void android(const SystemFacts::Android& android) {
-    add("android_build", android.build_type != "user", android.build_type,
-        "probing needs root: a userdebug or eng build (adb root)");
+    const bool is_rooted = android.build_type == "user" && may_load();
+    add("android_build", android.build_type != "user" || is_rooted,
+        android.build_type + (is_rooted ? ", with root" : ""),
+        "probing needs root: a userdebug or eng build (adb root), or a rooted user build");
     add("perf_harden", android.perf_harden != "1",
         android.perf_harden.empty() ? "not set" : android.perf_harden,
         "setprop security.perf_harden 0");
@@ -303,6 +317,8 @@ private:
       add("attach", false, "/proc is not mounted", "mount -t proc proc /proc");
     else if (!facts_.has_possible_cpus)
       add("attach", false, unknown_cpu_count().message, suggest_fix(unknown_cpu_count()));
+    else if (facts_.memlock_limit && *facts_.memlock_limit < least_memory)
+      add("attach", false, "BPF memory is limited by RLIMIT_MEMLOCK", raise_memlock);
     else if (!mechanism)
       add("attach", false, mechanism.error().message, suggest_fix(mechanism.error()));
     else if (!buffer)
@@ -347,9 +363,7 @@ SystemFacts read_system_facts(const std::string& root) {
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
   facts.uprobe_events_writable =
       facts.tracefs && ::access((root + *facts.tracefs + "/uprobe_events").c_str(), W_OK) == 0;
-  rlimit memlock{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &memlock) == 0 && memlock.rlim_cur != RLIM_INFINITY)
-    facts.memlock_limit = memlock.rlim_cur;
+  facts.memlock_limit = bpf_memory_limit();
   if (const std::string type = android_property("ro.build.type"); !type.empty())
     facts.android = {.build_type = type,
                      .perf_harden = android_property("security.perf_harden"),

@@ -25,7 +25,7 @@ struct SystemFacts {
   std::optional<std::string> tracefs;
   bool kernel_btf = false;
   bool uprobe_events_writable = false;        // in `tracefs`
-  std::optional<std::uint64_t> memlock_limit; // bytes; nullopt if unlimited
+  std::optional<std::uint64_t> memlock_limit; // bytes for BPF; nullopt: no limit
 
   struct Android {
     std::string build_type;  // "user", "userdebug", "eng"

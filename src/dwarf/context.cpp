@@ -13,6 +13,17 @@
 #include <fmt/format.h>
 #include <llvm/DebugInfo/DWARF/DWARFTypeUnit.h>
 
+// LLVM opens split units with handlers of its own, which write to stderr. The linker puts these in
+// their place (--wrap, src/meson.build): read_split_unit() says which file is damaged.
+extern "C" {
+void drop_llvm_error(llvm::Error error) asm(
+    "__wrap__ZN4llvm9WithColor19defaultErrorHandlerENS_5ErrorE");
+void drop_llvm_warning(llvm::Error warning) asm(
+    "__wrap__ZN4llvm9WithColor21defaultWarningHandlerENS_5ErrorE");
+void drop_llvm_error(llvm::Error error) { llvm::consumeError(std::move(error)); }
+void drop_llvm_warning(llvm::Error warning) { llvm::consumeError(std::move(warning)); }
+}
+
 namespace uprobectl::dwarf {
 
 namespace {
@@ -187,11 +198,21 @@ std::optional<std::string> Context::find_split_unit(llvm::DWARFUnit& unit) {
   return std::nullopt;
 }
 
-bool Context::has_sound_root(const llvm::DWARFUnit& unit) {
-  if (!has_own_abbreviations(unit)) return false;
-  if (has_bounded_root(unit)) return true;
-  warn(fmt::format("the unit at {:#x} is damaged", unit.getOffset()));
-  return false;
+bool Context::has_sound_root(llvm::DWARFUnit& unit) {
+  const auto [known, is_new] = sound_roots_.try_emplace(&unit, false);
+  if (!is_new || !has_own_abbreviations(unit)) return known->second;
+  if (!has_bounded_root(unit)) {
+    warn(fmt::format("the unit at {:#x} is damaged", unit.getOffset()));
+    return false;
+  }
+  // LLVM reports this only once. It then uses the unit without its tables of locations and ranges,
+  // and reads them through a null pointer (DWARFUnit::getLoclistOffset, LocTable).
+  if (auto error = unit.tryExtractDIEsIfNeeded(true)) {
+    warn(fmt::format("the unit at {:#x} is damaged: {}", unit.getOffset(),
+                     llvm::toString(std::move(error))));
+    return false;
+  }
+  return known->second = true;
 }
 
 bool Context::has_own_abbreviations(const llvm::DWARFUnit& unit) {
@@ -226,15 +247,27 @@ llvm::DWARFUnit* Context::with_entries(llvm::DWARFUnit* unit) {
   if (!root) return nullptr;
   if (!root.find({DW_AT_dwo_name, DW_AT_GNU_dwo_name}) || unit->isDWOUnit())
     return known->second = with_bounded_entries(unit);
-  if (const auto path = find_split_unit(*unit)) {
-    const Die split = unit->getNonSkeletonUnitDIE(true, *path);
-    if (split && split.getDwarfUnit() != unit)
-      known->second = with_bounded_entries(split.getDwarfUnit());
-    else
-      warn(fmt::format("{} does not have the split unit of {}", *path,
-                       string_in(root, {DW_AT_name}).value_or("a unit")));
-  }
+  if (const auto path = find_split_unit(*unit))
+    if (llvm::DWARFUnit* const split = read_split_unit(*unit, *path))
+      known->second = with_bounded_entries(split);
   return known->second;
+}
+
+llvm::DWARFUnit* Context::read_split_unit(llvm::DWARFUnit& unit, const std::string& path) {
+  const auto& file = split_files_.try_emplace(path, dwarf().getDWOContext(path)).first->second;
+  // Without an index, LLVM reads the first entry of each unit to find the one that belongs to this.
+  if (file && !file->getCUIndex())
+    for (const auto& each : file->dwo_compile_units())
+      if (!has_sound_root(*each)) return nullptr;
+  const auto id = unit.getDWOId();
+  llvm::DWARFUnit* const split = file && id ? file->getDWOCompileUnitForHash(*id) : nullptr;
+  if (split != nullptr && !has_sound_root(*split)) return nullptr;
+  // Connects the two.
+  if (split != nullptr && unit.getNonSkeletonUnitDIE(true, path).getDwarfUnit() == split)
+    return split;
+  warn(fmt::format("{} does not have the split unit of {}", path,
+                   string_in(unit.getUnitDIE(), {llvm::dwarf::DW_AT_name}).value_or("a unit")));
+  return nullptr;
 }
 
 Die Context::innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address) {

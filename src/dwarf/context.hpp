@@ -16,6 +16,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace uprobectl::dwarf {
 
@@ -74,9 +75,10 @@ public:
   // of a unit for which this is null: it would open any path that the unit names.
   llvm::DWARFUnit* with_entries(llvm::DWARFUnit* unit);
   // Whether LLVM may be asked for the unit's first entry, for which it reads the table of
-  // abbreviations. Tables of a damaged file may overlap: LLVM would keep each of them. False with a
-  // warning.
-  bool has_sound_root(const llvm::DWARFUnit& unit);
+  // abbreviations. Tables of a damaged file may overlap: LLVM would keep each of them. Reads the
+  // entry and finds the unit's parts of other sections, which LLVM's functions rely on. False with
+  // a warning.
+  bool has_sound_root(llvm::DWARFUnit& unit);
   // Returns the compile unit whose line table is at the offset in .debug_line; null if there is
   // none.
   llvm::DWARFUnit* unit_of_lines(std::uint64_t offset);
@@ -122,6 +124,8 @@ private:
   std::optional<std::uint64_t> lines_of_compile_unit(llvm::DWARFUnit& unit);
   UnitLines* unit_lines(llvm::DWARFUnit& unit);
   std::optional<std::string> find_split_unit(llvm::DWARFUnit& unit);
+  // Returns the split unit of a skeleton in the file; null, with a warning, if it cannot be read.
+  llvm::DWARFUnit* read_split_unit(llvm::DWARFUnit& unit, const std::string& path);
   bool is_safe_split_file(const std::string& path);
 
   elf::Layout layout_;
@@ -132,8 +136,10 @@ private:
   std::unique_ptr<llvm::DWARFContext> dwarf_;
   DebugSections* sections_ = nullptr;                               // of dwarf_
   std::map<const llvm::DWARFUnit*, llvm::DWARFUnit*> with_entries_; // cache; null: unreadable
-  std::map<const llvm::DWARFUnit*, FunctionMap> functions_;         // cache
-  std::optional<UnitMap> units_;                                    // cache
+  std::unordered_map<const llvm::DWARFUnit*, bool> sound_roots_;    // cache
+  std::map<std::string, std::shared_ptr<llvm::DWARFContext>> split_files_;
+  std::map<const llvm::DWARFUnit*, FunctionMap> functions_;                 // cache
+  std::optional<UnitMap> units_;                                            // cache
   std::optional<std::map<std::uint64_t, llvm::DWARFUnit*>> units_by_lines_; // cache
   // Units share tables. The paths in a table depend on the unit's folder.
   using LinesKey = std::tuple<const llvm::DWARFContext*, std::uint64_t, std::string_view>;

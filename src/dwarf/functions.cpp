@@ -329,11 +329,11 @@ private:
   }
 
   // In the order of the source: gcc gives the parameters of inlined functions in another one.
-  static std::vector<Die> in_order(const Die& scope) {
+  std::vector<Die> in_order(const Die& scope) const {
     std::vector<Die> children(scope.begin(), scope.end());
     if (scope.getTag() == DW_TAG_inlined_subroutine)
-      std::ranges::sort(children, {}, [](const Die& child) {
-        const Die origin = child.getAttributeValueAsReferencedDie(DW_AT_abstract_origin);
+      std::ranges::sort(children, {}, [this](const Die& child) {
+        const Die origin = context_.referenced(child, DW_AT_abstract_origin);
         return std::pair((origin ? origin : child).getOffset(), child.getOffset());
       });
     return children;

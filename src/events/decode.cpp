@@ -68,6 +68,22 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
   return content;
 }
 
+// A failed reading, with the address of the last byte it wanted. The length of a string is not
+// known.
+reading_result last_byte(Bytes record, const reading& how, reading_result result) {
+  std::uint64_t size = how.capacity > 0 ? 1 : how.size;
+  if (how.form == READ_BYTES) {
+    size = how.capacity;
+    if (how.length_from > 0) {
+      const reading_result wanted = read_result(record, how.length_from - 1U);
+      const std::uint64_t units = how.length_is_end ? wanted.value - result.value : wanted.value;
+      size = std::min(size, checked_mul(units, std::max(how.element_size, 1U)).value_or(size));
+    }
+  }
+  if (size > 0) result.value += size - 1;
+  return result;
+}
+
 // Whether a buffer has a length that is a signed number below 0, often -1 for an error. The program
 // has then read as many bytes as fit, which belong to anything.
 bool has_negative_length(Bytes record, const capture_plan& plan, const reading& how) {
@@ -233,7 +249,9 @@ Result<Event> CapturePlan::decode(Bytes record) const {
           .push_back(address_of(spec, record, how));
       continue;
     }
-    ArgumentValue value = decode_argument(record, spec, how, result, is_not_resident(raw, result));
+    const bool not_resident =
+        is_not_resident(raw, result) && is_not_resident(raw, last_byte(record, how, result));
+    ArgumentValue value = decode_argument(record, spec, how, result, not_resident);
     if (!value.error && has_negative_length(record, plan_of(raw.cookie), how))
       value = {.name = spec.name, .type = spec.type, .error = "its length is negative"};
     if (spec.shown_as != nullptr)
@@ -279,7 +297,8 @@ std::vector<PreparedValue> CapturePlan::decode_prepared(Bytes record) const {
     const reading_result result = read_result(record, i);
     value.status = result.status;
     value.value = result.value;
-    value.not_resident = is_not_resident(raw, result);
+    value.not_resident =
+        is_not_resident(raw, result) && is_not_resident(raw, last_byte(record, how, result));
     if (result.status < 0 || how.capacity == 0) continue;
     const Content content = read_content(record, how, result);
     if (!content.has_length) {

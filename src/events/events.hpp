@@ -53,7 +53,7 @@ struct ArgumentValue {
 // its map provides them, time, pid, tid, cpu and stack are set.
 struct Event {
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
-  std::uint32_t pid = 0;     // in the initial pid namespace
+  std::uint32_t pid = 0;     // in the pid namespace of uprobectl
   std::uint32_t tid = 0;
   std::uint32_t cpu = 0;
   std::string comm;                  // at most 15 bytes (TASK_COMM_LEN - 1)

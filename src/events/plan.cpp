@@ -101,7 +101,7 @@ public:
         return fail(ErrorKind::usage, "--args without a function given twice");
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
-      if (used.contains(i) || list.is_implied) continue;
+      if (used.contains(i) || list.is_implied || !list.function) continue;
       if (std::ranges::none_of(points_,
                                [&](const auto& each) { return applies_to(list, *each.point); }))
         return fail(Error{ErrorKind::usage, "--args: " + in_single_quotes(*list.function) +
@@ -240,6 +240,7 @@ public:
     filters.describe(settings);
     if (capture_.by_trampoline) settings.nesting = capture_.nesting;
     settings.thread = capture_.thread;
+    settings.ids = capture_.ids;
     const bool registers = std::ranges::any_of(
         plans, [&](const capture_plan& plan) { return has_registers(plan.flags); });
     lay_out_records(settings, plans, registers);
@@ -426,7 +427,8 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const bool at_start = point.symbol_offset == 0;
     const bool is_entry = planner.is_entry(point);
     const bool by_goroutine = planner.is_by_goroutine(point, code);
-    const StaticProbeLocation location{.probe = point.static_probe.get(), .address = point.address};
+    const StaticProbeLocation location{.probe = point.static_probe.get(),
+                                       .address = uprobe_address(point)};
     const auto [same, is_new] =
         known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
                                  point.inlined_into != nullptr,

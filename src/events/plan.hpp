@@ -76,6 +76,8 @@ struct CaptureSpec {
   process_name_layout process_name = {};
   // Where the kernel keeps the thread pointer. Zero if it is not known.
   thread_layout thread = {};
+  // In which pid namespace the program reports ids.
+  id_namespace ids = {};
 
   unsigned filters = 0; // FILTER_… of bpf/record.h
   std::uint32_t user = 0;

@@ -103,6 +103,24 @@ std::size_t record_bytes(const capture_plan& plan, bool registers) {
   return bytes;
 }
 
+bool reads_memory(const builtin_settings& settings, std::span<const capture_plan> plans,
+                  std::span<const filter> filters) {
+  const bool keeps_values = (settings.flags & SEND_RECORDS) != 0 || settings.group_by != 0;
+  const bool measures = (settings.flags & MEASURE_VALUE) != 0;
+  const auto reads_values = [&](const capture_plan& plan) {
+    const bool reads_any =
+        (plan.flags & COPY_STACK) != 0 || std::ranges::any_of(readings_of(plan), loads_memory);
+    return (keeps_values && reads_any) || (measures && loads_memory(plan.measured));
+  };
+  const auto compares_values = [](const filter& each) {
+    const std::span terms(each.terms, each.term_count + each.length_count);
+    return std::ranges::any_of(terms, [](const filter_term& term) {
+      return term.subject == COMPARE_READING && loads_memory(term.value);
+    });
+  };
+  return std::ranges::any_of(plans, reads_values) || std::ranges::any_of(filters, compares_values);
+}
+
 void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers) {
   merge_flags(settings, plans);
   find_maxima(settings, plans);

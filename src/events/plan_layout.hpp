@@ -6,6 +6,7 @@
 #include "bpf/record.h"
 #include "events/prepared.hpp"
 
+#include <span>
 #include <vector>
 
 namespace uprobectl {
@@ -22,5 +23,15 @@ std::size_t record_bytes(const capture_plan& plan, bool registers);
 // and returns, which are cleared if the plans do not need them. `registers`: they are in each
 // record.
 void lay_out_records(builtin_settings& settings, std::vector<capture_plan>& plans, bool registers);
+
+// Whether a value is behind an address.
+inline bool loads_memory(const reading& each) {
+  return each.steps > 0 || each.form != READ_INTEGER;
+}
+
+// Whether hits read memory that may not be resident: all but the return address, which the call has
+// just stored. Requires the settings of lay_out_records().
+bool reads_memory(const builtin_settings& settings, std::span<const capture_plan> plans,
+                  std::span<const filter> filters);
 
 } // namespace uprobectl

@@ -9,12 +9,12 @@
 
 namespace uprobectl {
 
-// A location of a static probe. The breakpoint is on the instruction that the note names. Newer
-// programs have "nop, nop5" there, and Linux 6.18 can turn the nop5 into a call. uprobectl does not
-// use it, because the call writes its return address into the red zone (System V AMD64 ABI 3.2.2).
+// A location of a static probe. The uprobe is at the instruction that the note names, or behind it
+// if that is a nop which this kernel replaces (docs/instructions.md). Newer programs have "nop,
+// nop5" or "nop, nop10" there: the first is probed.
 struct StaticProbeLocation {
   const StaticProbe* probe = nullptr; // null: not a static probe
-  VirtualAddress address;             // as linked
+  VirtualAddress address;             // of the uprobe, as linked
 };
 
 // Returns the arguments to show of a static probe. Without a list these are arg0, arg1, … with

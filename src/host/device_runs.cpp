@@ -101,8 +101,9 @@ public:
         is_alone_(client_.devices.size() == 1), record_mark_(run.json    ? LineMark::device
                                                              : is_alone_ ? LineMark::none
                                                                          : LineMark::column),
+        content_(run.json ? StreamContent::json : StreamContent::text),
         inputs_(read_inputs(run.request.paths.inputs)),
-        record_files_(run.record_files, record_mark_), records_(STDOUT_FILENO),
+        record_files_(run.record_files, record_mark_, content_), records_(STDOUT_FILENO),
         messages_(STDERR_FILENO) {}
 
   int run();
@@ -131,6 +132,7 @@ private:
   std::optional<Cache> cache_; // for the runs
   bool is_alone_;
   LineMark record_mark_;
+  StreamContent content_; // of the records
   InputFiles inputs_;
   RecordFiles record_files_;
   Sink records_;
@@ -176,9 +178,15 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
     if (!started) return fail(std::move(started).error());
     report = std::move(*started);
   }
-  AgentStreams streams{report ? MarkedLines(report->input(), LineMark::none, device.serial())
-                              : MarkedLines(records_, record_mark_, device.serial()),
-                       MarkedLines(messages_, mark, device.serial())};
+  const std::string& serial = device.serial();
+  // The device refuses to write a saved run to a terminal; but what runs there may be something
+  // else.
+  const bool is_shown = run_.is_text || ::isatty(STDOUT_FILENO) == 1;
+  const StreamContent content = is_shown ? content_ : StreamContent::bytes;
+  AgentStreams streams{
+      report ? MarkedLines(report->input(), LineMark::none, serial, StreamContent::bytes)
+             : MarkedLines(records_, record_mark_, serial, content),
+      MarkedLines(messages_, mark, serial, StreamContent::messages)};
   RunRequest request = run_.request;
   InputMakers makers = run_.makers;
   std::optional<PartTransfer> parts;
@@ -224,16 +232,15 @@ Result<std::unique_ptr<LocalReport>> Runs::start_report(const std::string& seria
     arguments.insert(arguments.end(), {option, with_suffix(path, is_alone_ ? "" : serial)});
   std::optional<MarkedLines> records;
   if (!run_.record_files.empty()) {
-    constexpr mode_t mode = 0600; // as that of a run here
     const std::string& path = run_.record_files.front();
-    const auto file = record_files_.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    const auto file = record_files_.open(path, O_CREAT | O_TRUNC);
     if (!file) return fail(system_error(errno, path));
-    records.emplace(*file, record_mark_, serial);
+    records.emplace(*file, record_mark_, serial, StreamContent::bytes);
   } else if (record_mark_ != LineMark::none) {
-    records.emplace(records_, record_mark_, serial);
+    records.emplace(records_, record_mark_, serial, StreamContent::bytes);
   }
   std::optional<MarkedLines> messages;
-  if (!is_alone_) messages.emplace(messages_, LineMark::prefix, serial);
+  if (!is_alone_) messages.emplace(messages_, LineMark::prefix, serial, StreamContent::bytes);
   return LocalReport::start(arguments, std::move(records), std::move(messages));
 }
 
@@ -259,7 +266,7 @@ void Runs::report(const std::string& serial, const Error& error) {
   messages_.write(
       message_text(output_options_, [&](Output& out) { out.fail(Error(error).within(serial)); }));
   if (!run_.json || !run_.record_files.empty()) return;
-  MarkedLines lines(records_, LineMark::device, serial);
+  MarkedLines lines(records_, LineMark::device, serial, StreamContent::json);
   static_cast<void>(lines.add(
       json_text([&](RecordFormatter& formatter) { formatter.write(ErrorRecord{{}, {}, error}); })));
 }
@@ -318,8 +325,8 @@ Result<Verdict> ask_doctor(Device& device, DevicePrograms& programs,
   constexpr Sink::InMemory limit{1 << 20};
   Sink records(limit);
   Sink messages(limit);
-  AgentStreams streams{MarkedLines(records, LineMark::none, {}),
-                       MarkedLines(messages, LineMark::none, {})};
+  AgentStreams streams{MarkedLines(records, LineMark::none, {}, StreamContent::bytes),
+                       MarkedLines(messages, LineMark::none, {}, StreamContent::bytes)};
   const InputFiles no_inputs;
   RecordFiles no_records({}, LineMark::none);
   HostFiles files({}, no_inputs, no_records, {}, device.serial(), true);

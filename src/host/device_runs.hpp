@@ -25,6 +25,7 @@ struct DeviceRun {
   RootNeed root = RootNeed::none;
   std::vector<std::string> record_files = {}; // outputs that get the records of all devices
   bool json = false;
+  bool is_text = true; // its stdout: not a saved run
   InputMakers makers = {};
   // Of `report` on the workstation, which gets what the devices write, a saved run. `exports`: its
   // outputs, by their options; their files are named as those of devices. nullopt: the devices

@@ -19,6 +19,24 @@ namespace {
 
 constexpr std::size_t max_input = 256 << 20;
 constexpr std::size_t max_closed = 64; // files whose readers are waited for at the end only
+constexpr std::size_t max_open = 64;   // outputs of a run; it has one of each option
+constexpr std::size_t max_folders = 256;
+// Outputs have data of probed processes, whatever mode the device asks for.
+constexpr mode_t file_mode = 0600;
+constexpr mode_t folder_mode = 0700;
+
+// Opens an output without waiting for the reader of a FIFO: the agent would not be heard meanwhile.
+UniqueFd open_for_writing(const std::string& path, int flags) {
+  UniqueFd file(
+      ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, file_mode));
+  if (file) ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+  return file;
+}
+
+std::string_view parent_of(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+}
 
 } // namespace
 
@@ -67,11 +85,11 @@ bool RecordFiles::has(std::string_view path) const {
   return std::ranges::find(paths_, path) != paths_.end();
 }
 
-std::shared_ptr<Sink> RecordFiles::open(const std::string& path, int flags, mode_t mode) {
+std::shared_ptr<Sink> RecordFiles::open(const std::string& path, int flags) {
   const std::scoped_lock lock(mutex_);
   const auto before = open_.find(path);
   if (before != open_.end()) return before->second;
-  UniqueFd file(::open(path.c_str(), flags, mode));
+  UniqueFd file = open_for_writing(path, flags);
   if (!file) return nullptr;
   return open_.emplace(path, std::make_shared<Sink>(std::move(file), false)).first->second;
 }
@@ -124,9 +142,7 @@ void HostFiles::answer(const FileRequest& request, std::string& out) {
       errnum = open_output(request);
     break;
   case FileOperation::make_folder:
-    if (!paths_.is_in_folder(request.path)) break;
-    errnum = ::mkdir(place.c_str(), request.mode & 0777U) == 0 ? 0 : errno;
-    if (errnum == 0) created_folders_.insert(place);
+    if (paths_.is_in_folder(request.path)) errnum = make_folder(request);
     break;
   case FileOperation::exists:
     if (writable) errnum = ::access(place.c_str(), F_OK) == 0 ? 0 : errno;
@@ -141,24 +157,52 @@ void HostFiles::answer(const FileRequest& request, std::string& out) {
   append_file_result(out, request.number, errnum);
 }
 
+// A folder of the command line, or one in it or in a folder of this run: an older one may be a link
+// that leads elsewhere.
+int HostFiles::make_folder(const FileRequest& request) {
+  const std::string place = place_of(request.path);
+  const bool is_named = std::ranges::find(paths_.folders, request.path) != paths_.folders.end();
+  const bool is_below = std::ranges::any_of(paths_.folders, [&](const std::string& folder) {
+    std::string named = with_suffix(folder, suffix_);
+    while (named.ends_with('/')) named.pop_back();
+    return parent_of(place) == named;
+  });
+  if (!is_named && !is_below && !is_in_new_folder(place)) return EACCES;
+  if (created_folders_.size() >= max_folders) return EMFILE;
+  if (::mkdir(place.c_str(), folder_mode) != 0) return errno;
+  created_folders_.insert(place);
+  return 0;
+}
+
+bool HostFiles::is_in_new_folder(std::string_view place) const {
+  return created_folders_.contains(parent_of(place));
+}
+
 int HostFiles::open_output(const FileRequest& request) {
+  if (open_.size() >= max_open) return EMFILE;
   constexpr std::uint32_t passed_on = O_TRUNC | O_EXCL | O_NOFOLLOW;
-  const int flags =
-      O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | static_cast<int>(request.flags & passed_on);
-  const mode_t mode = request.mode & 0777U;
+  int flags = O_CREAT | static_cast<int>(request.flags & passed_on);
   std::string place(request.path);
   std::shared_ptr<Sink> sink;
   LineMark mark = LineMark::none;
+  StreamContent content = StreamContent::bytes;
   if (records_->has(place)) {
-    sink = records_->open(place, flags, mode);
+    sink = records_->open(place, flags);
     mark = records_->mark();
+    content = records_->content();
   } else {
     place = place_of(request.path);
-    UniqueFd file(::open(place.c_str(), flags, mode));
+    // Below a folder there are only new files: what else is there may be a link or a FIFO.
+    if (!paths_.is_output(request.path)) {
+      if (!is_in_new_folder(place)) return EACCES;
+      flags |= O_EXCL | O_NOFOLLOW;
+    }
+    UniqueFd file = open_for_writing(place, flags);
+    if (file && ::isatty(file.get()) == 1) content = StreamContent::text;
     if (file) sink = std::make_shared<Sink>(std::move(file), (request.flags & O_TRUNC) == 0);
   }
   if (!sink) return errno;
-  MarkedLines lines(*sink, mark, serial_);
+  MarkedLines lines(*sink, mark, serial_, content);
   Written file{std::move(place), std::move(sink), std::move(lines)};
   if (request.path == saved_run_) file.parts = parts_;
   open_.insert_or_assign(request.number, std::move(file));
@@ -172,7 +216,7 @@ int HostFiles::open_updated(const FileRequest& request) {
     return EBUSY;
   std::erase_if(closed_, is_same);
   auto sink = std::make_shared<Sink>(Sink::InMemory{max_input});
-  MarkedLines lines(*sink, LineMark::device, serial_);
+  MarkedLines lines(*sink, LineMark::device, serial_, StreamContent::json);
   open_.insert_or_assign(
       request.number, Written{std::string(request.path), std::move(sink), std::move(lines), true});
   return 0;

@@ -39,19 +39,22 @@ using InputMakers = std::map<std::string, InputMaker, std::less<>>; // by prefix
 // The files of -o, which all devices of a run share. Thread-safe.
 class RecordFiles {
 public:
-  RecordFiles(std::vector<std::string> paths, LineMark mark)
-      : paths_(std::move(paths)), mark_(mark) {}
+  RecordFiles(std::vector<std::string> paths, LineMark mark,
+              StreamContent content = StreamContent::text)
+      : paths_(std::move(paths)), mark_(mark), content_(content) {}
 
   bool has(std::string_view path) const;
   LineMark mark() const { return mark_; }
+  StreamContent content() const { return content_; }
   // Opens the file at the first call. Sets errno on failure.
-  std::shared_ptr<Sink> open(const std::string& path, int flags, mode_t mode);
+  std::shared_ptr<Sink> open(const std::string& path, int flags);
   // Waits until all files are written. Returns the first error.
   std::optional<Error> finish();
 
 private:
   std::vector<std::string> paths_;
   LineMark mark_;
+  StreamContent content_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Sink>, std::less<>> open_;
 };
@@ -96,6 +99,8 @@ public:
 
 private:
   int open_output(const FileRequest& request);
+  int make_folder(const FileRequest& request);
+  bool is_in_new_folder(std::string_view place) const;
   int open_updated(const FileRequest& request);
   bool start_making(const FileRequest& request);
   void answer_with_made(std::string& out);

@@ -5,6 +5,7 @@
 #include "saved/format.hpp"
 #include "util/sha256.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace uprobectl::host {
@@ -14,6 +15,8 @@ namespace {
 // StackParts::max_image: what a device announces may be wrong.
 constexpr std::uint64_t max_length = std::uint64_t{128} << 20;
 constexpr std::uint64_t max_storing = std::uint64_t{256} << 20; // more is not kept
+// Of parts that the run has asked for and does not refer to yet.
+constexpr std::uint64_t max_found = std::uint64_t{256} << 20;
 // A piece of the content: its offset in the image, its size, its bytes (unwind::KeptParts).
 constexpr std::size_t piece_head = 16;
 
@@ -30,7 +33,12 @@ InputFile PartTransfer::find(const std::string& sha256) {
   auto entry = cache_.read(entry_name(sha256));
   if (!entry || entry->sha256 != sha256) return {.errnum = ENOENT};
   const std::scoped_lock lock(mutex_);
-  found_.insert_or_assign(sha256, std::move(entry->content));
+  if (found_.contains(sha256)) return {};
+  // The run sends the parts itself then.
+  if (entry->content.size() > max_found - std::min(found_bytes_, max_found))
+    return {.errnum = ENOENT};
+  found_bytes_ += entry->content.size();
+  found_.emplace(sha256, std::move(entry->content));
   return {};
 }
 
@@ -89,6 +97,7 @@ Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
     auto known = found_.extract(sha256);
     if (known.empty()) return fail(ErrorKind::corrupt, "the run refers to unknown parts of a file");
     found = std::move(known.mapped());
+    found_bytes_ -= found.size();
   }
   std::string_view rest = found;
   while (!rest.empty()) {

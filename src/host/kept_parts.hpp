@@ -55,6 +55,7 @@ private:
   std::optional<Arriving> arriving_;
   std::mutex mutex_;
   std::map<std::string, std::string, std::less<>> found_; // contents that the run does not send
+  std::uint64_t found_bytes_ = 0;                         // in them
   // Written in threads: a device hears every second that the workstation is alive.
   std::atomic<std::uint64_t> storing_bytes_ = 0;
   std::vector<std::future<void>> storing_;

@@ -2,6 +2,7 @@
 #include "host/sink.hpp"
 
 #include "host/adb.hpp"
+#include "output/format.hpp"
 #include "output/json_record.hpp"
 #include "util/json_size.hpp"
 
@@ -22,7 +23,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t full_size = 1 << 20;
 // pipe(7): a pipe that poll() reports as writable takes PIPE_BUF bytes without blocking.
 constexpr std::size_t pipe_step = 4096;
-constexpr std::size_t max_line = 64 << 20;
+constexpr std::size_t max_line = 16 << 20; // records of ours have less than 1 MiB
 
 Error too_much(std::size_t max_size) {
   return {ErrorKind::io, fmt::format("more than {} MiB of output", max_size >> 20)};
@@ -139,31 +140,32 @@ std::optional<Error> Sink::finish() {
   return system_error(errnum_, "cannot write the output");
 }
 
-MarkedLines::MarkedLines(Sink& sink, LineMark mark, const std::string& serial)
-    : sink_(&sink), mark_(mark) {
+MarkedLines::MarkedLines(Sink& sink, LineMark mark, const std::string& serial,
+                         StreamContent content)
+    : sink_(&sink), mark_(mark), text_(content) {
   if (mark == LineMark::device) JsonRecord(label_).field("device", std::string_view(serial));
-  if (mark == LineMark::column) label_ = serial + '\t';
-  if (mark == LineMark::prefix) label_ = serial + ": ";
+  if (mark == LineMark::column) label_ = printable(serial) + '\t';
+  if (mark == LineMark::prefix) label_ = printable(serial) + ": ";
 }
 
 Result<void> MarkedLines::add(std::string_view bytes) {
-  if (mark_ == LineMark::none) {
-    sink_->write(bytes);
-    return check_size();
-  }
-  std::string out;
+  std::string out = text_.add(bytes);
+  if (mark_ != LineMark::none) add_lines(std::exchange(out, {}), out);
+  sink_->write(out);
+  if (partial_.size() > max_line) return fail(ErrorKind::corrupt, "a line of more than 16 MiB");
+  return check_size();
+}
+
+void MarkedLines::add_lines(std::string_view text, std::string& out) {
   for (;;) {
-    const auto newline = bytes.find('\n');
+    const auto newline = text.find('\n');
     if (newline == std::string_view::npos) break;
-    partial_ += bytes.substr(0, newline);
+    partial_ += text.substr(0, newline);
     add_line(out, partial_);
     partial_.clear();
-    bytes.remove_prefix(newline + 1);
+    text.remove_prefix(newline + 1);
   }
-  partial_ += bytes;
-  sink_->write(out);
-  if (partial_.size() > max_line) return fail(ErrorKind::corrupt, "a line of more than 64 MiB");
-  return check_size();
+  partial_ += text;
 }
 
 Result<void> MarkedLines::check_size() {
@@ -173,15 +175,18 @@ Result<void> MarkedLines::check_size() {
 }
 
 void MarkedLines::finish() {
-  if (partial_.empty()) return;
-  std::string out;
-  add_line(out, partial_);
+  std::string out = text_.finish();
+  if (mark_ != LineMark::none) add_lines(std::exchange(out, {}), out);
+  if (!partial_.empty()) add_line(out, partial_);
   partial_.clear();
   sink_->write(out);
 }
 
 void MarkedLines::add_line(std::string& out, std::string_view line) {
   if (mark_ != LineMark::device) {
+    // Progress is not shown behind a mark.
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    line.remove_prefix(line.rfind('\r') + 1); // npos + 1 is 0
     out.append(label_).append(line) += '\n';
     return;
   }

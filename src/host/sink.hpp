@@ -2,6 +2,7 @@
 // Where the output of devices goes on the workstation.
 #pragma once
 
+#include "host/device_text.hpp"
 #include "uprobectl/util.hpp"
 
 #include <condition_variable>
@@ -75,10 +76,10 @@ enum class LineMark : std::uint8_t {
 // Marks the lines of one stream of a device and writes them to a sink, whole lines at a time.
 class MarkedLines {
 public:
-  // The sink must outlive this.
-  MarkedLines(Sink& sink, LineMark mark, const std::string& serial);
+  // The sink must outlive this. `content`: what the device prints.
+  MarkedLines(Sink& sink, LineMark mark, const std::string& serial, StreamContent content);
 
-  // Fails with corrupt if a line is longer than 64 MiB, with io if the sink has overflowed.
+  // Fails with corrupt if a line is longer than 16 MiB, with io if the sink has overflowed.
   Result<void> add(std::string_view bytes);
   // Writes the last line if it has no newline.
   void finish();
@@ -95,10 +96,12 @@ public:
 
 private:
   void add_line(std::string& out, std::string_view line);
+  void add_lines(std::string_view text, std::string& out);
   Result<void> check_size();
 
   Sink* sink_;
   LineMark mark_;
+  DeviceText text_;
   std::string label_;
   std::string partial_;
   Totals totals_;

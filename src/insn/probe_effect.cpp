@@ -52,6 +52,7 @@ struct X86Instruction {
   bool has_segment = false; // es, cs, ss or ds
   bool has_operand_size = false;
   bool has_repeat = false; // f2 or f3
+  bool has_repeat_f3 = false;
 
   unsigned reg() const { return modrm.value_or(0) >> 3U & 7U; }
   bool names_register() const { return modrm && (*modrm & 0xc0U) == 0xc0; }
@@ -93,8 +94,10 @@ private:
     case 0x65:
     case 0x67:
       break;
-    case 0xf2:
     case 0xf3:
+      found_.has_repeat_f3 = true;
+      [[fallthrough]];
+    case 0xf2:
       found_.has_repeat = true;
       break;
     default:
@@ -198,39 +201,6 @@ ProbeEffect effect_on_one_byte(const X86Instruction& insn, bool is_64) {
   return stepped();
 }
 
-// 0f 1f 44 00 00, which Linux 6.18 replaces by a call (optimized uprobes).
-bool is_nop5(Bytes bytes) {
-  constexpr std::array nop5 = {std::byte{0x0f}, std::byte{0x1f}, std::byte{0x44}, std::byte{0},
-                               std::byte{0}};
-  return bytes.size() >= nop5.size() && std::ranges::equal(bytes.first(nop5.size()), nop5);
-}
-
-// Whether no instruction before the offset can have stored below the stack pointer.
-bool is_entry(Bytes function, std::uint64_t offset) {
-  constexpr std::array endbr64 = {std::byte{0xf3}, std::byte{0x0f}, std::byte{0x1e},
-                                  std::byte{0xfa}};
-  if (offset == 0) return true;
-  return offset == endbr64.size() && std::ranges::equal(function.first(endbr64.size()), endbr64);
-}
-
-// A function that calls others has no data in the red zone, because the callee overwrites it.
-bool has_call(Arch arch, Bytes function) {
-  const Decoder* const decoder = Decoder::for_arch(arch);
-  if (decoder == nullptr) return false;
-  for (std::size_t at = 0; at < function.size();) {
-    const auto decoded = decoder->decode(function.subspan(at), {});
-    if (!decoded) return false;
-    if (decoder->description(*decoded).isCall()) return true;
-    at += decoded->size;
-  }
-  return false;
-}
-
-bool has_no_red_zone(Bytes code, std::uint64_t offset, CodeExtent extent) {
-  if (extent == CodeExtent::part) return false;
-  return is_entry(code, offset) || has_call(Arch::x86_64, code);
-}
-
 // sgdt, sidt, smsw, sldt and str, which the kernel emulates on processors with UMIP.
 bool is_umip(const X86Instruction& insn) {
   if (insn.opcode == 0x00) return insn.reg() <= 1;
@@ -269,9 +239,7 @@ ProbeEffect effect_on_two_bytes(const X86Instruction& insn, Arch arch) {
   return stepped();
 }
 
-// The offset is within the code.
-ProbeEffect x86_probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeExtent extent) {
-  const Bytes bytes = code.subspan(offset);
+ProbeEffect x86_probe_effect(Arch arch, Bytes bytes) {
   const auto read = X86Reader(arch, bytes).read();
   if (!read) return stepped();
   const X86Instruction& insn = *read;
@@ -292,11 +260,49 @@ ProbeEffect x86_probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeEx
   }
   if (insn.map == 0) return effect_on_one_byte(insn, is_64);
   if (insn.map != 1) return stepped();
-  if (is_64 && is_nop5(bytes) && !has_no_red_zone(code, offset, extent))
-    return unsafe(
-        "Linux 6.18 makes this nop a call, which overwrites what a function that calls no "
-        "other keeps below the stack pointer");
   return effect_on_two_bytes(insn, arch);
+}
+
+// Whether the instruction does nothing, by the rules of insn_is_nop() in Linux
+// arch/x86/lib/insn-eval.c. Only asked for instructions of five bytes.
+bool is_nop(const X86Instruction& insn, Bytes bytes) {
+  constexpr std::uint8_t rex_b = 1;
+  constexpr std::uint8_t rex_x = 2;
+  constexpr std::uint8_t rex_r = 4;
+  constexpr std::uint8_t rex_w = 8;
+  constexpr std::size_t size = 5;
+  if (insn.encoding != X86Instruction::Encoding::legacy || bytes.size() < size) return false;
+  if (insn.map == 1) return insn.opcode == 0x1f && insn.reg() == 0 && (insn.rex & rex_r) == 0;
+  if (insn.map != 0) return false;
+  const std::uint8_t mode = insn.modrm.value_or(0) >> 6U;
+  const unsigned rm = insn.modrm.value_or(0) & 7U;
+  const bool same_half = ((insn.rex & rex_r) != 0) == ((insn.rex & rex_b) != 0);
+  switch (insn.opcode) {
+  case 0x90: // not pause, and not xchg %r8,%rax
+    return !insn.has_repeat_f3 && (insn.rex & rex_b) == 0;
+  case 0x89: // mov of a register to itself
+    return mode == 3 && (insn.rex & rex_w) != 0 && insn.reg() == rm && same_half;
+  case 0x8d: { // lea 0(%reg),%reg, with a SIB byte that has no index
+    const auto sib = std::to_integer<std::uint8_t>(bytes[size - 2]);
+    return mode == 1 && rm == 4 && (insn.rex & rex_w) != 0 && (insn.rex & rex_x) == 0 &&
+           insn.prefixes == 0 && sib >> 3U == 4 && insn.reg() == (sib & 7U) && same_half &&
+           bytes[size - 1] == std::byte{0};
+  }
+  case 0xe9: // jmp to the next instruction
+    return std::ranges::all_of(bytes.subspan(1, size - 1),
+                               [](std::byte byte) { return byte == std::byte{0}; });
+  case 0xeb:
+    return bytes[size - 1] == std::byte{0};
+  default:
+    return false;
+  }
+}
+
+// is_optimizable_nop10() in Linux arch/x86/kernel/uprobes.c.
+bool is_long_nop(Bytes bytes) {
+  constexpr std::array start = {std::byte{0x66}, std::byte{0x2e}, std::byte{0x0f}, std::byte{0x1f},
+                                std::byte{0x84}};
+  return bytes.size() >= 2 * start.size() && std::ranges::equal(bytes.first(start.size()), start);
 }
 
 constexpr std::uint64_t word_size = 4; // bytes
@@ -410,12 +416,21 @@ ProbeEffect arm64_probe_effect(Bytes code, std::uint64_t offset) {
 
 } // namespace
 
-ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset, CodeExtent extent) {
+ProbeEffect probe_effect(Arch arch, Bytes code, std::uint64_t offset) {
   if (offset >= code.size()) return {};
   if (arch == Arch::x86_64 || arch == Arch::i386)
-    return x86_probe_effect(arch, code, offset, extent);
+    return x86_probe_effect(arch, code.subspan(offset));
   if (arch == Arch::arm64) return arm64_probe_effect(code, offset);
   return {};
+}
+
+std::optional<OptimizedNop> optimized_nop(Arch arch, Bytes bytes) {
+  if (arch != Arch::x86_64) return std::nullopt;
+  if (is_long_nop(bytes)) return OptimizedNop::ten_bytes;
+  const auto insn = X86Reader(arch, bytes).read();
+  // The opcode is checked first, because decoding takes longer.
+  if (!insn || !is_nop(*insn, bytes) || instruction_size(arch, bytes) != 5) return std::nullopt;
+  return OptimizedNop::five_bytes;
 }
 
 } // namespace uprobectl

@@ -134,6 +134,7 @@ public:
       inventory_.warnings.push_back(fmt::format(
           "{} uprobe_multi links are not listed: the kernel reports their probes since Linux 6.8",
           unreported_links_));
+    inventory_.is_complete = inventory_.warnings.empty();
     std::vector<InstalledProbe>& probes = inventory_.probes;
     for (std::string& warning : symbolize_probes(probes))
       inventory_.warnings.push_back(std::move(warning));

@@ -52,7 +52,8 @@ ListedEvents parse_uprobe_events(std::string_view text);
 // All uprobes of the machine.
 struct Inventory {
   std::vector<InstalledProbe> probes; // by file and offset
-  std::vector<std::string> warnings;  // what could not be read
+  std::vector<std::string> warnings;  // what could not be read or named
+  bool is_complete = true;            // false if there may be other probes
 };
 // Errors: not_permitted without CAP_SYS_ADMIN.
 Result<Inventory> read_inventory();

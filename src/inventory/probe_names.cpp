@@ -71,7 +71,7 @@ std::optional<ProbedFileFinder::Found> regular_file(std::string path, bool in_ot
 // directory.
 std::optional<FileIdentity> find_root_directory(pid_t pid) {
   struct stat status{};
-  if (::stat(proc_path(pid, "root").c_str(), &status) != 0) return std::nullopt;
+  if (::stat(live_path(pid, "root").c_str(), &status) != 0) return std::nullopt;
   return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
 }
 
@@ -129,7 +129,7 @@ std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_descriptor(cons
     if (!found) continue;
     if (here && here->identity == found->identity) return here;
     for (const OtherRoot& root : other_roots_)
-      if (auto rooted = regular_file(proc_path(root.pid, "root") + path, true);
+      if (auto rooted = regular_file(live_path(root.pid, "root") + path, true);
           rooted && rooted->identity == found->identity)
         return rooted;
     found->in_other_root = false;
@@ -143,14 +143,14 @@ std::optional<ProbedFileFinder::Found> ProbedFileFinder::find_by_holder(const st
   if (read_mount_namespace(holder) == own_namespace_ &&
       find_root_directory(holder) == find_root_directory(::getpid()))
     return regular_file(path, false);
-  return regular_file(proc_path(holder, "root") + path, true);
+  return regular_file(live_path(holder, "root") + path, true);
 }
 
 Result<std::optional<ProbedFileFinder::Found>>
 ProbedFileFinder::find_in_namespaces(const std::string& path) const {
   std::vector<Found> others;
   for (const OtherRoot& root : other_roots_)
-    if (auto found = regular_file(proc_path(root.pid, "root") + path, true))
+    if (auto found = regular_file(live_path(root.pid, "root") + path, true))
       others.push_back(std::move(*found));
   const auto [begin, end] = other_mappings_.equal_range(path);
   for (auto mapped = begin; mapped != end; ++mapped) others.push_back(mapped->second);

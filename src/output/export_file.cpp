@@ -17,6 +17,10 @@ namespace uprobectl {
 namespace {
 
 constexpr int reader_timeout_ms = 5000;
+// Of new files. Exports have data of the probed process; what replace_file() writes, such as a
+// plan, has none.
+constexpr mode_t export_mode = 0600;
+constexpr mode_t plain_mode = 0644;
 
 using WriteContent = std::function<Result<void>(int fd)>;
 
@@ -37,17 +41,18 @@ std::string without_links(const std::string& path) {
   return real ? std::string(real.get()) : path;
 }
 
-mode_t new_file_mode() {
+// As open(2) would create it.
+mode_t masked(mode_t mode) {
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  return 0644 & ~mask;
+  return mode & ~mask;
 }
 
 // Returns nullopt if the path names a regular file of this machine, or none yet. Otherwise opens
 // it.
-std::optional<Result<UniqueFd>> open_other(const std::string& path) {
+std::optional<Result<UniqueFd>> open_other(const std::string& path, mode_t new_mode) {
   if (workstation_with(path) != nullptr) {
-    UniqueFd file = open_user_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    UniqueFd file = open_user_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, new_mode);
     if (!file) return fail(system_error(errno, path));
     return file;
   }
@@ -57,7 +62,7 @@ std::optional<Result<UniqueFd>> open_other(const std::string& path) {
   const bool is_dangling = !is_there && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
   if (!is_dangling && (!is_there || S_ISREG(old.st_mode))) return std::nullopt;
   const int create = is_dangling ? O_CREAT : 0;
-  UniqueFd file{::open(path.c_str(), O_WRONLY | create | O_CLOEXEC | O_NOCTTY, 0644)};
+  UniqueFd file{::open(path.c_str(), O_WRONLY | create | O_CLOEXEC | O_NOCTTY, new_mode)};
   if (!file) return fail(system_error(errno, path));
   return file;
 }
@@ -71,7 +76,7 @@ Result<UniqueFd> create_beside(const std::string& place, const std::string& path
   return file;
 }
 
-Result<void> replace_regular(const std::string& path, const WriteContent& write) {
+Result<void> replace_regular(const std::string& path, mode_t new_mode, const WriteContent& write) {
   struct stat old{};
   const bool is_there = ::stat(path.c_str(), &old) == 0;
   const std::string place = without_links(path);
@@ -82,7 +87,7 @@ Result<void> replace_regular(const std::string& path, const WriteContent& write)
   if (written) {
     // If the owner cannot be kept, drop the set-user-ID and set-group-ID bits.
     const bool owned = !is_there || ::fchown(file->get(), old.st_uid, old.st_gid) == 0;
-    const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : new_file_mode();
+    const mode_t mode = is_there ? old.st_mode & (owned ? 07777U : 0777U) : masked(new_mode);
     if (::fchmod(file->get(), mode) != 0 || ::rename(temporary.c_str(), place.c_str()) != 0)
       written = fail(system_error(errno, "cannot replace " + path));
   }
@@ -101,17 +106,17 @@ Result<void> replace_file(const std::string& path,
     if (out.error()) return fail(*out.error());
     return {};
   };
-  if (const auto other = open_other(path)) {
+  if (const auto other = open_other(path, plain_mode)) {
     if (!*other) return fail(Error(other->error()).within("cannot write"));
     return write_to((*other)->get());
   }
-  return replace_regular(path, write_to);
+  return replace_regular(path, plain_mode, write_to);
 }
 
 Result<ReplacedFile> ReplacedFile::open(const std::string& path) {
   ReplacedFile file;
   file.path_ = path;
-  if (auto other = open_other(path)) {
+  if (auto other = open_other(path, export_mode)) {
     if (!*other) return fail(std::move(*other).error());
     file.fd_ = std::move(**other);
     return file;
@@ -125,14 +130,16 @@ Result<ReplacedFile> ReplacedFile::open(const std::string& path) {
 
 Result<void> ReplacedFile::write(std::string_view content) const {
   if (fd_) return write_text(fd_.get(), path_, content);
-  return replace_regular(path_, [&](int fd) { return write_text(fd, path_, content); });
+  return replace_regular(path_, export_mode,
+                         [&](int fd) { return write_text(fd, path_, content); });
 }
 
 Result<StreamedFile> StreamedFile::open(const std::string& path) {
   StreamedFile file;
   file.path_ = path;
   const int truncate = workstation_with(path) != nullptr ? O_TRUNC : 0;
-  file.fd_ = open_user_file(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, 0600);
+  file.fd_ =
+      open_user_file(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, export_mode);
   if (!file.fd_) return fail(system_error(errno, path));
   file.is_regular_ = is_regular(file.fd_.get());
   return file;

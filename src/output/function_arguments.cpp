@@ -19,7 +19,7 @@ const ArchInfo& arch_of(const ArgumentsRecord& record) {
 
 std::string place_text(const dwarf::Location& location, const ArchInfo& arch) {
   const std::string text = dwarf::to_string(location, arch);
-  return location.is_readable() ? text : fmt::format("<{}>", text);
+  return location.is_readable() ? text : fmt::format("<{}>", printable(text));
 }
 
 using Line = std::array<std::string, 3>; // name, type, place
@@ -78,9 +78,9 @@ std::string function_arguments_text(const ArgumentsRecord& record) {
   const dwarf::FunctionInfo& function = *record.function;
   const ProbePoint& point = *record.point;
   const std::string path = to_string(point.binary->path);
-  std::string text =
-      fmt::format("{}  {}@{:#x}", printable(display_name(point)),
-                  std::string_view(path).substr(path.rfind('/') + 1), display_offset(point));
+  std::string text = fmt::format("{}  {}@{:#x}", printable(display_name(point)),
+                                 printable(std::string_view(path).substr(path.rfind('/') + 1)),
+                                 display_offset(point));
   if (!function.file.empty())
     text += function.line == 0 ? fmt::format("  {}", printable(function.file))
                                : fmt::format("  {}:{}", printable(function.file), function.line);

@@ -625,7 +625,7 @@ private:
     const auto add = [&](const ArgumentValue& each) {
       if (each.shown_as == nullptr || each.shown_as->kind != Presentation::Kind::hexdump) return;
       for (const std::string& row : hexdump_rows(std::as_bytes(std::span(each.bytes))))
-        line_ += fmt::format("    {}  {}\n", each.name, row);
+        line_ += fmt::format("    {}  {}\n", printable(each.name), row);
     };
     if (event.typed_arguments) std::ranges::for_each(*event.typed_arguments, add);
     if (event.typed_return) add(*event.typed_return);

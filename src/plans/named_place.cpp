@@ -8,37 +8,51 @@
 
 namespace uprobectl {
 
-Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
-                              const elf::Image& image, const NamedPlace& place,
-                              const ResolveOptions& options) {
-  const FunctionSpec function{.form = FunctionSpec::Form::virtual_address,
-                              .request = place.request,
-                              .name = {},
-                              .number = place.address.value,
-                              .plus = std::nullopt};
+namespace {
+
+FunctionSpec address_spec(std::string_view request, VirtualAddress address) {
+  return {.form = FunctionSpec::Form::virtual_address,
+          .request = request,
+          .name = {},
+          .number = address.value,
+          .plus = std::nullopt};
+}
+
+} // namespace
+
+Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
+                              const NamedPlace& place, const ResolveOptions& options) {
+  const FunctionSpec function = address_spec(place.request, place.address);
   Demangler demangler;
-  const Query query{binary, function, image, demangler, options};
-  auto point = point_at(query, place.address);
-  if (!point) return point;
-  static_cast<NamedPlace&>(*point) = place;
+  const Query query{binary, function, code.image(), code, demangler, options};
+  auto made =
+      make_point(query, place.address, nullptr, place.symbol ? *place.symbol : place.request);
+  if (!made) return fail(std::move(made).error());
+  if (made->misplaced) return fail(std::move(*made->misplaced));
+  ProbePoint& point = made->point;
+  static_cast<NamedPlace&>(point) = place;
   // The symbol of an inlined instance is not the one that covers it.
-  if (point->symbol && !point->inlined_into) {
-    const VirtualAddress start{place.address.value - place.symbol_offset};
-    if (place.symbol_offset > place.address.value ||
-        image.find_segment(start) != image.find_segment(place.address))
-      return fail(ErrorKind::corrupt,
-                  fmt::format("{}: '{}+{:#x}' is not at {:#x}: the symbol would begin in another "
-                              "segment",
-                              query.subject(), *place.symbol, place.symbol_offset,
-                              place.address.value));
-    const elf::Symbol symbol{
-        .name = *place.symbol, .address = start, .size = place.size.value_or(0)};
-    auto warning = check_boundary(query, symbol, place.symbol_offset);
-    if (!warning) return fail(std::move(warning).error());
-    if (*warning) point->warnings.push_back(std::move(**warning));
-  }
-  finish_points(query, {&*point, 1});
-  return point;
+  const VirtualAddress start{place.address.value - place.symbol_offset};
+  if (point.symbol && !point.inlined_into &&
+      (place.symbol_offset > place.address.value ||
+       code.image().find_segment(start) != code.image().find_segment(place.address)))
+    return fail(ErrorKind::corrupt,
+                fmt::format("{}: '{}+{:#x}' is not at {:#x}: the symbol would begin in another "
+                            "segment",
+                            query.subject(), *place.symbol, place.symbol_offset,
+                            place.address.value));
+  finish_points(query, {&point, 1});
+  return std::move(point);
+}
+
+std::optional<Error> exit_error(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
+                                VirtualAddress address, const ResolveOptions& options) {
+  const FunctionSpec function = address_spec("an exit of the plan", address);
+  Demangler demangler;
+  const Query query{binary, function, code.image(), code, demangler, options};
+  auto made = make_point(query, address, nullptr, function.request);
+  if (!made) return std::move(made).error();
+  return std::move(made->misplaced);
 }
 
 } // namespace uprobectl

@@ -2,15 +2,21 @@
 // Places in another file of the same build, such as the unstripped one.
 #pragma once
 
+#include "resolve/code_index.hpp"
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
 
-// Returns the point at the address of the place in a binary, whose image this is. Checks the
-// address and the instruction as Target::resolve() does. Fails with corrupt if the symbol does not
-// contain the address.
-Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
-                              const elf::Image& image, const NamedPlace& place,
-                              const ResolveOptions& options);
+// Returns the point at the address of the place in a binary, whose image has this index. Checks
+// the address and the instruction as Target::resolve() does: the place says what it is called, the
+// image says where its code begins. Fails with corrupt if the symbol does not contain the address,
+// with misaligned if no instruction begins there.
+Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
+                              const NamedPlace& place, const ResolveOptions& options);
+
+// Returns an error unless an instruction of the image's code begins at the address, where a
+// function is left according to a plan.
+std::optional<Error> exit_error(const std::shared_ptr<const ProbedBinary>& binary, CodeIndex& code,
+                                VirtualAddress address, const ResolveOptions& options);
 
 } // namespace uprobectl

@@ -32,6 +32,14 @@ Result<void> check_size(std::string_view text) {
   return {};
 }
 
+Result<Value> parse(std::string_view text) {
+  if (measure_json(text).objects > max_json_objects)
+    return fail(ErrorKind::corrupt, fmt::format("more than {} objects", max_json_objects));
+  auto parsed = llvm::json::parse(llvm::StringRef(text.data(), text.size()));
+  if (!parsed) return fail(ErrorKind::corrupt, "not JSON: " + llvm::toString(parsed.takeError()));
+  return std::move(*parsed);
+}
+
 // Remembers the first problem of a plan. Its readers go on with default values.
 struct Problem {
   std::string text = {};
@@ -135,6 +143,19 @@ public:
     std::vector<std::invoke_result_t<Read, Fields&>> all;
     for_each(key, [&](const Value& value, std::string where) {
       all.push_back(read_object(value, std::move(where), read));
+    });
+    return all;
+  }
+  // Same, of a list whose objects are parsed one at a time.
+  template <typename Read>
+  auto split_objects(llvm::StringRef key, std::span<const std::string_view> texts, Read read) {
+    std::vector<std::invoke_result_t<Read, Fields&>> all;
+    for_each(key, [&](const Value& value, std::string where) {
+      const auto number = value.getAsUINT64();
+      if (!number || *number >= texts.size()) return problem_.set(where, "expected an object");
+      const auto parsed = parse(texts[*number]);
+      if (!parsed) return problem_.set(where, parsed.error().message);
+      all.push_back(read_object(*parsed, std::move(where), read));
     });
     return all;
   }
@@ -296,7 +317,7 @@ PlannedProbe read_probe(Fields& fields) {
   return probe;
 }
 
-PlannedFile read_file(Fields& fields) {
+PlannedFile read_file(Fields& fields, std::span<const std::string_view> probes) {
   PlannedFile file{.target = fields.text("target"),
                    .build = {.machine = fields.text("machine"),
                              .build_id = fields.optional_text("build_id"),
@@ -307,7 +328,7 @@ PlannedFile read_file(Fields& fields) {
     fields.wrong("build_id", "expected a build_id, or size and sha256");
   file.strings =
       fields.optional_word("strings", string_layout_words).value_or(StringLayout::unknown);
-  file.probes = fields.objects("probes", read_probe);
+  file.probes = fields.split_objects("probes", probes, read_probe);
   return file;
 }
 
@@ -321,10 +342,13 @@ Error read_error(Fields& fields) {
 
 Result<AttachPlan> read_plan(std::string_view text) {
   if (auto checked = check_size(text); !checked) return fail(std::move(checked).error());
-  auto parsed = llvm::json::parse(llvm::StringRef(text.data(), text.size()));
-  if (!parsed)
-    return fail(ErrorKind::corrupt,
-                "not a valid plan: not JSON: " + llvm::toString(parsed.takeError()));
+  // "files" > a file > "probes": all at once would take some fifty times the size of the text.
+  constexpr std::size_t probes_depth = 4;
+  const auto parts = split_json(text, probes_depth);
+  const auto parsed = parse(parts ? std::string_view(parts->rest) : text);
+  if (!parsed) return fail(Error(parsed.error()).within("not a valid plan"));
+  if (!parts)
+    return fail(ErrorKind::corrupt, "not a valid plan: expected objects as the probes of a file");
   Problem problem;
   Fields fields(*parsed, "", problem);
   const Object* const object = parsed->getAsObject();
@@ -344,8 +368,10 @@ Result<AttachPlan> read_plan(std::string_view text) {
                     .hint("write and use it with the same version of uprobectl"));
   AttachPlan plan{.program = fields.text("program"), .target = fields.text("target")};
   plan.functions = fields.texts("functions");
+  if (plan.functions.empty()) fields.wrong("functions", "expected at least one");
   plan.options = fields.texts("options");
-  plan.files = fields.objects("files", read_file);
+  plan.files =
+      fields.objects("files", [&](Fields& file) { return read_file(file, parts->objects); });
   fields.end();
   if (!problem.text.empty()) return fail(ErrorKind::corrupt, "not a valid plan: " + problem.text);
   return plan;

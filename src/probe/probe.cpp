@@ -63,6 +63,17 @@ namespace {
 // 200 is 140 times faster on Linux 6.1.
 constexpr std::size_t max_perf_probes = 50;
 
+// Links compare the memory of the process's main thread, which has none when it has ended (Linux
+// kernel/trace/bpf_trace.c, uprobe_multi_link_filter()).
+Result<void> check_main_threads(const MechanismNeeds& needs) {
+  if (!needs.main_thread_ended) return {};
+  return fail(Error{ErrorKind::unsupported,
+                    "the main thread of the process has ended: a uprobe_multi link cannot select "
+                    "it"}
+                  .hint("use --mechanism perf, which selects the process by another thread")
+                  .hint("or -p NAME, which filters in the BPF program"));
+}
+
 Result<void> check_multi(const KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.uprobe_multi)
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe_multi links"}.hint(
@@ -74,14 +85,14 @@ Result<void> check_multi(const KernelFeatures& features, const MechanismNeeds& n
             .hint(
                 "use --mechanism perf, which filters by process on every kernel (a pinned program "
                 "must be loaded for it), or Linux 6.10"));
-  return {};
+  return check_main_threads(needs);
 }
 
-Result<void> check_session(const KernelFeatures& features) {
+Result<void> check_session(const KernelFeatures& features, const MechanismNeeds& needs) {
   if (!features.uprobe_session)
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe session links"}.hint(
         "session links need Linux 6.13; use a uprobe and a uretprobe program on older kernels"));
-  return {};
+  return check_main_threads(needs);
 }
 
 Result<void> check_perf_events(const KernelFeatures& features) {
@@ -151,7 +162,7 @@ Result<void> check_mechanism(Mechanism mechanism, const KernelFeatures& features
   case Mechanism::multi:
     return check_multi(features, needs);
   case Mechanism::session:
-    return check_session(features);
+    return check_session(features, needs);
   case Mechanism::perf:
     return check_perf(features);
   case Mechanism::perf_ioctl:

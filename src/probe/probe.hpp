@@ -35,9 +35,10 @@ ProgramKind program_kind(Mechanism mechanism);
 // The requirements for the choice of a mechanism.
 struct MechanismNeeds {
   bool filters_by_pid = false;
-  std::size_t probes = 0;   // number of probes that could share an event of tracefs
-  bool loaded_by_us = true; // this process loads the program
-  bool semaphores = false;  // static probes with semaphores, which the kernel must increment
+  bool main_thread_ended = false; // of a process that is filtered by pid
+  std::size_t probes = 0;         // number of probes that could share an event of tracefs
+  bool loaded_by_us = true;       // this process loads the program
+  bool semaphores = false;        // static probes with semaphores, which the kernel must increment
   // The kind of a program that is loaded already or supports no other kind. nullopt if the program
   // will be loaded for the chosen mechanism.
   std::optional<ProgramKind> kind = {};
@@ -74,8 +75,9 @@ struct ProbeDescriptors;
 class Attachment {
 public:
   // Attaches all sites or none, to all processes or to those in `pids`, including their later
-  // threads. Rejects a program that was loaded for another mechanism, before the kernel sees it.
-  // Calls `interrupted` between sites and returns an error of that kind if it is true.
+  // threads. With perf events, a pid may be that of any thread of the process that has not ended.
+  // Rejects a program that was loaded for another mechanism, before the kernel sees it. Calls
+  // `interrupted` between sites and returns an error of that kind if it is true.
   static Result<Attachment> attach(Mechanism mechanism, std::span<const ProbeSite> sites,
                                    std::span<const pid_t> pids,
                                    const std::function<bool()>& interrupted);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/mapped_memory.hpp"
 
+#include "uprobectl/arch.hpp"
+
 #include <algorithm>
 
 namespace uprobectl {
@@ -10,8 +12,6 @@ namespace {
 constexpr std::size_t max_processes = 256;
 // Nothing is mapped below: vm.mmap_min_addr is one page at least, except for root on old kernels.
 constexpr std::uint64_t lowest_address = 4096;
-// Linux Documentation/arch/arm64/tagged-pointers.rst
-constexpr std::uint64_t address_bits = (std::uint64_t{1} << 56) - 1;
 
 bool is_readable(std::span<const Mapping> mappings, std::uint64_t address) {
   const auto after = std::ranges::upper_bound(mappings, address, {}, &Mapping::start);
@@ -24,7 +24,7 @@ bool is_readable(std::span<const Mapping> mappings, std::uint64_t address) {
 
 bool MappedMemory::contains(pid_t pid, std::uint64_t address, Clock::time_point used) {
   using namespace std::chrono_literals;
-  address &= address_bits;
+  address &= host_arch_info().unwind->address_mask;
   if (address < lowest_address) return false;
   const auto now = Clock::now();
   auto known = processes_.find(pid);

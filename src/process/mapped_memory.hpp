@@ -13,7 +13,7 @@ namespace uprobectl {
 // second, or if an address is not in them that was used after they were read.
 class MappedMemory {
 public:
-  using Clock = std::chrono::steady_clock; // CLOCK_MONOTONIC
+  using Clock = std::chrono::steady_clock;
 
   // Whether the address that the process used at that time is in a readable mapping, or was within
   // the last second. False for processes that have ended. `pid` is one of this pid namespace.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <ctime>
 #include <linux/perf_event.h>
+#include <map>
 #include <set>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -241,6 +242,9 @@ struct MappingWatch::State {
   UniqueFd epoll;
   std::set<pid_t> followed; // the watched processes; empty for all
   std::set<pid_t> outlived; // processes that go on although their main thread has ended
+  // Processes whose main thread has ended and that may yet execute a program: execve() by another
+  // thread ends the main one before (Linux fs/exec.c, de_thread()).
+  std::set<pid_t> without_main_thread;
   std::uint64_t lost = 0;
 
   struct Recorded {
@@ -255,16 +259,29 @@ struct MappingWatch::State {
     return followed.contains(event.pid);
   }
 
+  // Sets what is known from earlier events of the process.
+  void complete(MappingEvent& event) {
+    if (event.kind == MappingEvent::Kind::executed)
+      event.by_other_thread = without_main_thread.contains(event.pid);
+    if (event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked) {
+      without_main_thread.erase(event.pid);
+      outlived.erase(event.pid);
+    }
+  }
+
   // Whether the end of this thread ends its process. `threads`: those whose end was recorded in the
-  // same time; they may still be listed as running.
-  bool ends_process(const Recorded& recorded, const std::set<pid_t>& threads) {
+  // same time; they may still be listed as running. `goes_on`: it executes a program afterwards.
+  bool ends_process(const Recorded& recorded, const std::set<pid_t>& threads, bool goes_on) {
     const pid_t pid = recorded.event.pid;
+    if (!recorded.is_other_thread) without_main_thread.insert(pid);
+    if (goes_on) return false;
     if (recorded.is_other_thread && !outlived.contains(pid)) return false;
     if (find_other_thread(pid, [&](pid_t thread) { return threads.contains(thread); })) {
       outlived.insert(pid);
       return false;
     }
     outlived.erase(pid);
+    without_main_thread.erase(pid);
     if (followed.size() > 1) followed.erase(pid);
     return true;
   }
@@ -324,10 +341,18 @@ void MappingWatch::drain(const std::function<void(const MappingEvent&)>& visit) 
   // Events with equal times stay in the order of reading, which is that of each CPU.
   std::ranges::sort(order, {},
                     [&](std::size_t i) { return std::pair(events[i].event.time_ns, i); });
+  std::map<pid_t, std::uint64_t> executed; // by pid: when, for the last time
+  for (const State::Recorded& each : events)
+    if (each.event.kind == MappingEvent::Kind::executed)
+      executed[each.event.pid] = std::max(executed[each.event.pid], each.event.time_ns);
   for (const std::size_t i : order) {
-    const MappingEvent& event = events[i].event;
+    MappingEvent& event = events[i].event;
     if (!state_->is_followed(event)) continue;
-    if (event.kind != MappingEvent::Kind::ended || state_->ends_process(events[i], ended_threads))
+    state_->complete(event);
+    const auto later = executed.find(event.pid);
+    const bool goes_on = later != executed.end() && later->second >= event.time_ns;
+    if (event.kind != MappingEvent::Kind::ended ||
+        state_->ends_process(events[i], ended_threads, goes_on))
       visit(event);
   }
 }

@@ -25,6 +25,8 @@ struct MappingEvent {
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
   Mapping mapping;           // set for mapped
   std::string name;          // comm; set for executed and renamed
+  // Set for executed: not by the main thread. The kernel then has another task for the pid.
+  bool by_other_thread = false;
 };
 
 // Watches mappings with a software dummy event on each CPU, with a ring buffer of 128 KiB each.

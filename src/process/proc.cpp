@@ -2,6 +2,7 @@
 #include "process/proc.hpp"
 
 #include "uprobectl/process.hpp"
+#include "util/clock.hpp"
 #include "util/numbers.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
@@ -12,14 +13,25 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <set>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace uprobectl {
 
 std::string proc_path(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
+}
+
+pid_t find_live_thread(pid_t pid) {
+  if (!has_thread_ended(pid, pid)) return pid;
+  return find_other_thread(pid).value_or(pid);
+}
+
+std::string live_path(pid_t pid, std::string_view name) {
+  return proc_path(find_live_thread(pid), name);
 }
 
 Result<std::string> read_pseudo_file(const std::string& path) {
@@ -99,7 +111,7 @@ std::string unescape(std::string_view path) {
 }
 
 // "START-END PERMS OFFSET MAJOR:MINOR INODE          PATH"
-std::optional<Mapping> parse_line(std::string_view line) {
+std::optional<Mapping> parse_line(std::string_view line, MappingAccess& access) {
   Mapping mapping;
   const auto start = take_field(line, '-', 16);
   const auto end = start ? take_field(line, ' ', 16) : std::nullopt;
@@ -108,6 +120,7 @@ std::optional<Mapping> parse_line(std::string_view line) {
   mapping.end = *end;
   mapping.executable = line[2] == 'x';
   mapping.readable = line[0] == 'r';
+  access = {.writable = line[1] == 'w', .shared = line[3] == 's'};
   line.remove_prefix(5);
 
   const auto offset = take_field(line, ' ', 16);
@@ -133,8 +146,17 @@ std::optional<Mapping> parse_line(std::string_view line) {
   return mapping;
 }
 
+// Reads a file that is empty if the main thread has ended, and for threads of the kernel.
+Result<std::string> read_memory_file(pid_t pid, std::string_view name) {
+  auto text = read_pseudo_file(proc_path(pid, name));
+  if (text && text->empty())
+    if (const pid_t thread = find_live_thread(pid); thread != pid)
+      return read_pseudo_file(proc_path(thread, name));
+  return text;
+}
+
 Result<std::string> maps_text(pid_t pid) {
-  auto text = read_pseudo_file(proc_path(pid, "maps"));
+  auto text = read_memory_file(pid, "maps");
   if (text) return text;
   if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
   if (text.error().kind == ErrorKind::not_permitted)
@@ -159,8 +181,11 @@ bool has_other_device_in_maps(const std::string& path) {
 } // namespace
 
 Result<void> check_proc_mounted() {
-  // Only procfs has this link.
-  if (char link = 0; ::readlink("/proc/self", &link, sizeof(link)) > 0) return {};
+  // Only procfs has this link, which is the reader's pid in the namespace that it shows.
+  std::array<char, 16> link{};
+  const ssize_t size = ::readlink("/proc/self", link.data(), link.size());
+  if (size > 0 && parse_number<pid_t>({link.data(), static_cast<std::size_t>(size)}) == ::getpid())
+    return {};
   return fail(
       Error{ErrorKind::not_found, "/proc is not mounted, or is that of another pid namespace"}.hint(
           "mount -t proc proc /proc"));
@@ -168,7 +193,23 @@ Result<void> check_proc_mounted() {
 
 std::optional<std::uint64_t> process_start_time(pid_t pid) {
   const auto stat = try_read_pseudo_file(proc_path(pid, "stat"));
-  return stat ? parse_start_time(*stat) : std::nullopt;
+  const auto field = stat ? parse_start_time(*stat) : std::nullopt;
+  return field ? std::optional(to_start_ticks(*field)) : std::nullopt;
+}
+
+std::optional<int> read_end_signal(int pidfd) {
+  // struct pidfd_info of Linux include/uapi/linux/pidfd.h, as of its first version.
+  struct {
+    std::uint64_t mask;
+    std::uint64_t cgroup;
+    std::array<std::uint32_t, 11> ids;
+    std::int32_t exit_code;
+  } info{};
+  constexpr std::uint64_t exit_info = 1 << 3; // PIDFD_INFO_EXIT
+  info.mask = exit_info;
+  constexpr auto request = _IOWR(0xFF, 11, decltype(info)); // PIDFD_GET_INFO
+  if (::ioctl(pidfd, request, &info) != 0 || (info.mask & exit_info) == 0) return std::nullopt;
+  return WIFSIGNALED(info.exit_code) ? WTERMSIG(info.exit_code) : 0;
 }
 
 std::vector<pid_t> all_processes() {
@@ -188,6 +229,11 @@ std::optional<std::string> read_comm(pid_t pid) {
   if (!text) return std::nullopt;
   if (text->ends_with('\n')) text->pop_back();
   return std::move(*text);
+}
+
+std::string describe_process(pid_t pid) {
+  const auto name = read_comm(pid);
+  return "process " + std::to_string(pid) + (name ? " (" + *name + ")" : std::string());
 }
 
 std::optional<char> parse_state(std::string_view stat) {
@@ -275,7 +321,7 @@ bool is_process_named(pid_t pid, std::string_view name) {
   const auto comm = read_comm(pid);
   if (!comm) return false;
   if (matches_process_name(name, *comm, {})) return true;
-  const auto arguments = try_read_pseudo_file(proc_path(pid, "cmdline"));
+  const auto arguments = read_memory_file(pid, "cmdline");
   return arguments && matches_process_name(name, *comm, *arguments);
 }
 
@@ -313,18 +359,31 @@ std::optional<pid_t> pid_in_namespace(pid_t pid) {
 
 std::optional<FileIdentity> process_executable(pid_t pid) {
   struct stat status{};
-  if (::stat(proc_path(pid, "exe").c_str(), &status) != 0) return std::nullopt;
+  if (::stat(proc_path(pid, "exe").c_str(), &status) != 0 &&
+      ::stat(live_path(pid, "exe").c_str(), &status) != 0)
+    return std::nullopt;
   return FileIdentity{status.st_dev, status.st_ino};
 }
 
 std::optional<std::string> read_mount_namespace(pid_t pid) {
-  return read_namespace_link(proc_path(pid, "ns/mnt"));
+  return read_namespace_link(live_path(pid, "ns/mnt"));
 }
 
-// Linux include/linux/proc_ns.h: PROC_PID_INIT_INO, 0xEFFFFFFC.
-bool in_initial_pid_namespace() {
-  return read_namespace_link("/proc/self/ns/pid") == "pid:[4026531836]";
+namespace {
+
+std::vector<Mapping> parse_with_access(std::string_view text, std::vector<MappingAccess>& access) {
+  std::vector<Mapping> result;
+  while (!text.empty()) {
+    MappingAccess own;
+    auto mapping = parse_line(take_line(text), own);
+    if (!mapping) continue;
+    result.push_back(std::move(*mapping));
+    access.push_back(own);
+  }
+  return result;
 }
+
+} // namespace
 
 std::vector<Mapping> parse_maps(std::string_view text) {
   std::vector<Mapping> mappings = parse_all_maps(text);
@@ -335,11 +394,8 @@ std::vector<Mapping> parse_maps(std::string_view text) {
 }
 
 std::vector<Mapping> parse_all_maps(std::string_view text) {
-  std::vector<Mapping> result;
-  while (!text.empty()) {
-    if (auto mapping = parse_line(take_line(text))) result.push_back(std::move(*mapping));
-  }
-  return result;
+  std::vector<MappingAccess> access;
+  return parse_with_access(text, access);
 }
 
 Result<std::vector<Mapping>> read_mappings(pid_t pid) {
@@ -349,9 +405,14 @@ Result<std::vector<Mapping>> read_mappings(pid_t pid) {
 }
 
 Result<std::vector<Mapping>> read_all_mappings(pid_t pid) {
+  std::vector<MappingAccess> access;
+  return read_all_mappings(pid, access);
+}
+
+Result<std::vector<Mapping>> read_all_mappings(pid_t pid, std::vector<MappingAccess>& access) {
   const auto text = maps_text(pid);
   if (!text) return fail(text.error());
-  return parse_all_maps(*text);
+  return parse_with_access(*text, access);
 }
 
 std::optional<bool> shares_mount_namespace(pid_t pid) {
@@ -382,13 +443,12 @@ std::string map_files_path(pid_t pid, const Mapping& mapping) {
     } while (number != 0);
     return text;
   };
-  return "/proc/" + std::to_string(pid) + "/map_files/" + hex(mapping.start) + "-" +
-         hex(mapping.end);
+  return live_path(pid, "map_files/" + hex(mapping.start) + "-" + hex(mapping.end));
 }
 
 std::vector<PathCandidate> path_candidates(pid_t pid, const Mapping& mapping,
                                            std::optional<bool> shared) {
-  const std::string in_root = "/proc/" + std::to_string(pid) + "/root" + mapping.path;
+  const std::string in_root = live_path(pid, "root") + mapping.path;
   std::vector<PathCandidate> ways = {{in_root, FileMatch::device_and_inode},
                                      {mapping.path, FileMatch::device_and_inode}};
   ways.push_back({in_root, FileMatch::inode});

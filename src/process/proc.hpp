@@ -13,6 +13,16 @@ namespace uprobectl {
 // "/proc/PID/NAME".
 std::string proc_path(pid_t pid, std::string_view name);
 
+// Returns "process 4711 (app)", or "process 4711" if it has ended.
+std::string describe_process(pid_t pid);
+
+// Returns the thread in whose folder of /proc the memory, the files, the root folder and the
+// namespaces of the process are: the main thread or, if that has ended before others, one of these.
+// Returns the pid if all have ended.
+pid_t find_live_thread(pid_t pid);
+// "/proc/TID/NAME" of that thread. The kernel does not list such a folder, but opens it.
+std::string live_path(pid_t pid, std::string_view name);
+
 // Reads the whole file. Files of /proc and /sys have no useful st_size.
 Result<std::string> read_pseudo_file(const std::string& path);
 
@@ -46,6 +56,22 @@ std::optional<pid_t> find_other_thread(
 
 // Returns the descendants of `ancestor`, ascending, from pairs of process and parent.
 std::vector<pid_t> descendants(pid_t ancestor, std::span<const std::pair<pid_t, pid_t>> parents);
+
+// What a process may do with a mapping besides Mapping::readable and executable.
+struct MappingAccess {
+  bool writable = false;
+  bool shared = false; // MAP_SHARED
+
+  // Whether the kernel puts breakpoints of uprobes there when it maps the memory or attaches a
+  // probe (Linux kernel/events/uprobes.c, valid_vma()). Those that are there already stay.
+  bool takes_breakpoints() const { return !writable && !shared; }
+};
+// As read_all_mappings(), with the access to each mapping.
+Result<std::vector<Mapping>> read_all_mappings(pid_t pid, std::vector<MappingAccess>& access);
+
+// Returns the signal that has ended the process of a pidfd (0: it exited), also if it is not a
+// child. Returns nullopt while it runs or waits to be reaped, and before Linux 6.15.
+std::optional<int> read_end_signal(int pidfd);
 
 // Access to the file behind a mapping of another process.
 

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/survey.hpp"
 
+#include "process/mapping_kind.hpp"
+#include "process/proc.hpp"
+#include "process/process_memory.hpp"
+#include "util/clock.hpp"
+
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <map>
 #include <set>
 #include <unistd.h>
@@ -42,18 +49,42 @@ bool covers(const Mapping& mapping, FileOffset offset) {
          offset.value - mapping.offset.value < mapping.end - mapping.start;
 }
 
+// Whether the bytes contain a call of the kernel's trampoline, which replaces a breakpoint on a nop
+// of x86-64 (Linux 6.18: nop5; 7.2: nop10, with the call in its second half).
+bool calls_trampoline(Bytes found, std::uint64_t address, std::span<const Mapping> trampolines) {
+  constexpr auto call = std::byte{0xe8};
+  constexpr std::uint64_t call_size = 5;
+  for (const std::uint64_t at : {std::uint64_t{0}, call_size}) {
+    const auto distance = read_at<std::uint32_t>(found, at + 1);
+    if (!distance || found[at] != call) continue;
+    const auto extended = static_cast<std::int64_t>(static_cast<std::int32_t>(*distance));
+    const std::uint64_t target = address + at + call_size + static_cast<std::uint64_t>(extended);
+    if (std::ranges::any_of(trampolines, [&](const Mapping& each) {
+          return target >= each.start && target < each.end;
+        }))
+      return true;
+  }
+  return false;
+}
+
 // A probed file with its probes. Mappings are compared once per file, not once per probe.
 struct SharedFile {
   std::string_view path;
   FileIdentity identity;
   CopyName copy_name;
-  std::vector<std::size_t> probes; // indexes into the files
+  std::vector<std::size_t> probes; // indexes into the files, by offset
+  // As this program maps the file, if it is known: maps of all processes have the same numbers.
+  std::optional<FileIdentity> mapped_identity = {};
 
   // An equal inode at an equal path suffices, because the device in maps differs from st_dev on
   // overlayfs and btrfs.
   bool matches(const Mapping& mapping) const {
     return mapping.identity.inode == identity.inode &&
            (mapping.identity.device == identity.device || mapping.path == path);
+  }
+  // An equal path in another mount namespace may be that of another file.
+  bool surely_matches(const Mapping& mapping) const {
+    return mapped_identity ? mapping.identity == *mapped_identity : matches(mapping);
   }
 };
 
@@ -76,15 +107,30 @@ public:
       }
       shared_[at->second].probes.push_back(i);
     }
+    for (SharedFile& file : shared_)
+      std::ranges::sort(file.probes, {}, [&](std::size_t i) { return files_[i].offset; });
+  }
+
+  void compare_code(std::span<const ProbedCode> code, CodeState expected) {
+    code_ = code;
+    expected_ = expected;
+    code_survey_.findings.resize(code.size());
+    code_survey_.unprobeable.resize(code.size());
+    code_survey_.is_probeable.resize(code.size());
+    const auto own = read_all_mappings(::getpid());
+    for (SharedFile& file : shared_)
+      if (own) file.mapped_identity = find_own_identity(file, *own);
   }
 
   void add(pid_t pid) {
-    auto mappings = read_mappings(pid);
+    std::vector<MappingAccess> access;
+    auto mappings = read_all_mappings(pid, access);
     if (!mappings) {
       if (mappings.error().kind == ErrorKind::not_found) return; // ended meanwhile
       for (MappingSurvey& survey : surveys_) ++survey.unreadable;
       return;
     }
+    if (!code_.empty()) compare_memory(pid, *mappings, access);
     add(pid, std::move(*mappings));
   }
 
@@ -94,14 +140,130 @@ public:
   }
 
   void add(pid_t pid, std::vector<Mapping> mappings) {
-    std::erase_if(mappings, [&](const Mapping& mapping) { return !is_relevant(mapping); });
+    std::erase_if(mappings, [&](const Mapping& mapping) {
+      return mapping.identity.inode == 0 || mapping.path.empty() || !is_relevant(mapping);
+    });
     if (mappings.empty()) return;
     for (const SharedFile& file : shared_) compare(file, pid, mappings);
   }
 
   std::vector<MappingSurvey> take() { return std::move(surveys_); }
+  CodeSurvey take_code() { return std::move(code_survey_); }
 
 private:
+  // The instructions are views of the mapped file.
+  std::optional<FileIdentity> find_own_identity(const SharedFile& file,
+                                                std::span<const Mapping> own) const {
+    for (const std::size_t probe : file.probes) {
+      if (code_[probe].instruction.empty()) continue;
+      const auto address = reinterpret_cast<std::uint64_t>(code_[probe].instruction.data());
+      const auto mapping = std::ranges::find_if(
+          own, [&](const Mapping& each) { return address >= each.start && address < each.end; });
+      if (mapping == own.end() || mapping->identity.inode != file.identity.inode) return {};
+      return mapping->identity;
+    }
+    return std::nullopt;
+  }
+
+  void compare_memory(pid_t pid, std::span<const Mapping> mappings,
+                      std::span<const MappingAccess> access) {
+    std::vector<Mapping> trampolines;
+    std::optional<ProcessMemory> memory;
+    for (std::size_t i = 0; i < mappings.size(); ++i) {
+      if (const auto replaced = find_replaced_code(mappings, i))
+        add_obstacle(pid, *replaced, MappingObstacle::replaced);
+      if (mappings[i].path.starts_with("[uprobes")) trampolines.push_back(mappings[i]);
+    }
+    for (std::size_t i = 0; i < mappings.size(); ++i)
+      for (const SharedFile& file : shared_) {
+        if (!mappings[i].executable || !file.surely_matches(mappings[i])) continue;
+        const bool takes_breakpoints = access[i].takes_breakpoints();
+        if (!takes_breakpoints)
+          add_obstacle(pid, mappings[i],
+                       access[i].shared ? MappingObstacle::shared : MappingObstacle::writable);
+        for (const std::size_t probe : file.probes)
+          if (takes_breakpoints && covers(mappings[i], files_[probe].offset))
+            code_survey_.is_probeable[probe] = true;
+        if (!memory) {
+          if (readings_ >= CodeSurvey::max_readings) {
+            ++code_survey_.omitted;
+            return;
+          }
+          memory.emplace(pid);
+          if (!memory->is_permitted()) code_survey_.unreadable.push_back(pid);
+        }
+        compare_mapping(*memory, file, pid, mappings[i], takes_breakpoints, trampolines);
+      }
+  }
+
+  void add_obstacle(pid_t pid, const Mapping& mapping, MappingObstacle obstacle) {
+    const UnprobeableMapping found{.pid = pid, .obstacle = obstacle};
+    for (const SharedFile& file : shared_) {
+      if (!file.surely_matches(mapping)) continue;
+      for (const std::size_t probe : file.probes) {
+        std::vector<UnprobeableMapping>& known = code_survey_.unprobeable[probe];
+        if (covers(mapping, files_[probe].offset) && std::ranges::find(known, found) == known.end())
+          known.push_back(found);
+      }
+    }
+  }
+
+  // Reads the instructions of a page at once.
+  void compare_mapping(const ProcessMemory& memory, const SharedFile& file, pid_t pid,
+                       const Mapping& mapping, bool takes_breakpoints,
+                       std::span<const Mapping> trampolines) {
+    const auto address_of = [&](std::size_t probe) {
+      return mapping.start + (files_[probe].offset.value - mapping.offset.value);
+    };
+    std::vector<std::size_t> covered;
+    for (const std::size_t probe : file.probes)
+      if (covers(mapping, files_[probe].offset) && !code_[probe].instruction.empty())
+        covered.push_back(probe);
+    std::array<std::byte, 4096> page; // filled by read()
+    for (std::size_t i = 0; i < covered.size();) {
+      const std::uint64_t begin = address_of(covered[i]);
+      std::size_t behind = i;
+      std::uint64_t size = 0;
+      for (; behind < covered.size(); ++behind) {
+        const std::uint64_t end =
+            address_of(covered[behind]) + code_[covered[behind]].instruction.size() - begin;
+        if (end > page.size()) break;
+        size = std::max(size, end);
+      }
+      ++readings_;
+      if (memory.read(begin, std::span(page).first(size)))
+        for (std::size_t each = i; each < behind; ++each) {
+          const std::uint64_t address = address_of(covered[each]);
+          compare_instruction(
+              covered[each], pid, takes_breakpoints, address,
+              Bytes(page).subspan(address - begin, code_[covered[each]].instruction.size()),
+              trampolines);
+        }
+      i = behind;
+    }
+  }
+
+  void compare_instruction(std::size_t probe, pid_t pid, bool takes_breakpoints,
+                           std::uint64_t address, Bytes found,
+                           std::span<const Mapping> trampolines) {
+    const auto [instruction, breakpoint] = code_[probe];
+    CodeState state = CodeState::changed;
+    if (std::ranges::equal(found, instruction))
+      state = CodeState::intact;
+    else if ((found.size() >= breakpoint.size() &&
+              std::ranges::equal(found.first(breakpoint.size()), breakpoint) &&
+              std::ranges::equal(found.subspan(breakpoint.size()),
+                                 instruction.subspan(breakpoint.size()))) ||
+             calls_trampoline(found, address, trampolines))
+      state = CodeState::breakpoint;
+    if (state == expected_) return;
+    code_survey_.findings[probe].push_back({.pid = pid,
+                                            .address = address,
+                                            .state = state,
+                                            .takes_breakpoints = takes_breakpoints,
+                                            .found = {found.begin(), found.end()}});
+  }
+
   void compare(const SharedFile& file, pid_t pid, std::span<const Mapping> mappings) {
     std::vector<const Mapping*> own;
     std::vector<std::string_view> copies;
@@ -143,10 +305,19 @@ private:
   std::set<CopyName> names_;
   std::optional<std::string> own_namespace_;
   std::vector<MappingSurvey> surveys_;
+  std::span<const ProbedCode> code_;
+  CodeState expected_ = CodeState::intact;
+  CodeSurvey code_survey_;
+  std::size_t readings_ = 0;
 };
 
 MappingSurveyor::MappingSurveyor(std::span<const ProbedFile> files)
     : survey_(std::make_unique<Survey>(files)) {}
+MappingSurveyor::MappingSurveyor(std::span<const ProbedFile> files,
+                                 std::span<const ProbedCode> code, CodeState expected)
+    : MappingSurveyor(files) {
+  survey_->compare_code(code, expected);
+}
 MappingSurveyor::MappingSurveyor(MappingSurveyor&&) noexcept = default;
 MappingSurveyor& MappingSurveyor::operator=(MappingSurveyor&&) noexcept = default;
 MappingSurveyor::~MappingSurveyor() = default;
@@ -159,6 +330,31 @@ void MappingSurveyor::add(pid_t pid, std::vector<Mapping> mappings) {
   survey_->add(pid, std::move(mappings));
 }
 std::vector<MappingSurvey> MappingSurveyor::take() { return survey_->take(); }
+CodeSurvey MappingSurveyor::take_code() { return survey_->take_code(); }
+
+bool is_mapped_by_others(std::span<const ProbedFile> files, std::span<const pid_t> pids,
+                         std::chrono::milliseconds max_time) {
+  // Not what other processes take meanwhile: a busy machine decides as an idle one.
+  const auto spent = [] { return std::chrono::nanoseconds(clock_ns(CLOCK_THREAD_CPUTIME_ID)); };
+  const auto begin = spent();
+  for (const pid_t pid : all_processes()) {
+    if (std::ranges::find(pids, pid) != pids.end()) continue;
+    if (spent() - begin > max_time) return true;
+    const auto mappings = read_mappings(pid);
+    // What even root may not read belongs to a guarded process, not to another user of the file.
+    if (!mappings && mappings.error().kind == ErrorKind::not_permitted && ::geteuid() != 0)
+      return true;
+    if (!mappings) continue; // it has ended
+    for (const Mapping& mapping : *mappings)
+      // An equal inode suffices: the device in maps may differ from st_dev.
+      if (mapping.executable &&
+          std::ranges::find(files, mapping.identity.inode, [](const ProbedFile& file) {
+            return file.identity.inode;
+          }) != files.end())
+        return true;
+  }
+  return false;
+}
 
 std::vector<MappingSurvey> survey_mappings(std::span<const ProbedFile> files,
                                            std::span<const pid_t> pids) {

@@ -58,7 +58,7 @@ ArchiveLibrary describe(const Archive& archive, const ArchiveEntry& entry) {
 }
 
 // Whether APKs inside the archive are those that a device installs, not the data of an app.
-bool has_apks(const Archive& archive) { return !archive.find("AndroidManifest.xml"); }
+bool has_apks(const Archive& archive) { return !archive.has("AndroidManifest.xml"); }
 
 bool is_apk_name(std::string_view name) { return name.ends_with(".apk"); }
 
@@ -149,23 +149,23 @@ EntryPlace place_of_entry(const MappedFile* file, const std::optional<std::strin
 
 // https://source.android.com/docs/core/ota/apex: "APEX file format", "Compressed APEX files".
 std::optional<Error> apex_error(const Archive& archive, const std::string& subject) {
-  if (archive.find("apex_payload.img"))
+  if (archive.has("apex_payload.img"))
     return Error{ErrorKind::unsupported,
                  subject + ": an APEX: its files are in a file system image, apex_payload.img"}
         .hint("on a device its files are below /apex/NAME, probe them there")
         .hint("here: unzip " + shell_word(subject) +
               " apex_payload.img, then mount -o loop,ro apex_payload.img DIR, or for ext4 without "
               "root: debugfs -R 'rdump / DIR' apex_payload.img");
-  if (archive.find("original_apex"))
+  if (archive.has("original_apex"))
     return Error{ErrorKind::unsupported, subject + ": a compressed APEX, with an APEX in it"}.hint(
         "extract it: unzip -p " + shell_word(subject) + " original_apex > original.apex");
   return std::nullopt;
 }
 
 std::optional<std::string> not_installed(const Archive& archive) {
-  if (archive.find("BundleConfig.pb"))
+  if (archive.has("BundleConfig.pb"))
     return "in an app bundle (.aab): bundletool makes the APKs that a device installs";
-  if (archive.find("classes.jar") && archive.find("AndroidManifest.xml"))
+  if (archive.has("classes.jar") && archive.has("AndroidManifest.xml"))
     return "in a library package (.aar), which no device installs";
   return std::nullopt;
 }

@@ -3,7 +3,6 @@
 #include "elf/sections.hpp"
 #include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
-#include "resolve/frame_table.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/jump_targets.hpp"
 #include "symbols/classify.hpp"
@@ -155,13 +154,9 @@ struct FunctionReader::State {
     if (!targets) targets.emplace(image, debug);
     return *targets;
   }
-  const FrameTable& frame_table() {
-    if (!frames) frames.emplace(image);
-    return *frames;
-  }
-  const CodeMarks& code_marks() {
-    if (!marks) marks.emplace(image);
-    return *marks;
+  CodeIndex& code_index() {
+    if (!code) code.emplace(image);
+    return *code;
   }
 
   // Whether `bytes` more of code may be decoded. Limits the time for a malicious file with
@@ -180,8 +175,7 @@ struct FunctionReader::State {
 
   // Read on first use.
   std::optional<JumpTargets> targets = {};
-  std::optional<FrameTable> frames = {};
-  std::optional<CodeMarks> marks = {};
+  std::optional<CodeIndex> code = {};
   std::optional<bool> is_oat = {};    // Java's
   std::optional<bool> has_go = {};    // Go's tables
   std::optional<bool> has_cgo = {};   // C code linked to Go's
@@ -298,7 +292,7 @@ private:
                  ? std::optional(elf::AddressRange{part->address, part->size})
                  : std::nullopt;
     if (targets.has_name(target) || is_plt_entry(target)) return std::nullopt;
-    const auto piece = state_.frame_table().piece_at(target);
+    const auto piece = state_.code_index().frames().piece_at(target);
     if (!piece || piece->range.size > max_function_size) return std::nullopt;
     return piece->inside_frame || jumps_back(piece->range) ? std::optional(piece->range)
                                                            : std::nullopt;
@@ -341,7 +335,7 @@ private:
   // Whether the assembler marked the place as data: a word of data can look like a return.
   bool is_data(VirtualAddress place) const {
     if (arch_ != Arch::arm64) return false;
-    const auto mark = state_.code_marks().last_at_or_before(place);
+    const auto mark = state_.code_index().marks().last_at_or_before(place);
     return mark && mark->data;
   }
 
@@ -430,6 +424,27 @@ CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   if (mangled) return CodeLanguage::cxx;
   if (!state.may_throw) state.may_throw = may_unwind(state.image);
   return *state.may_throw ? CodeLanguage::cxx : CodeLanguage::other;
+}
+
+ProbeEffect FunctionReader::effect_at(FileOffset place, OptimizedNops replaced) const {
+  State& state = *state_;
+  const std::uint64_t begin = state.image.entry_data().value;
+  const auto address = state.image.to_address(ImageOffset{place.value - begin});
+  const auto arch = code_arch(state.image.machine());
+  if (!address || !arch) return {};
+  const auto nop = optimized_nop(*arch, code_bytes(state.image, *address, max_instruction_size));
+  if (nop && replaced.has(*nop))
+    return {.kind = ProbeEffect::Kind::unsafe,
+            .reason = "this kernel makes a call of the jump there, which ends forked children"};
+  return uprobectl::effect_at(state.code_index(), *address);
+}
+
+bool FunctionReader::is_inside_code(VirtualAddress address) const {
+  CodeIndex& index = state_->code_index();
+  const auto code = index.code_at(address);
+  if (!code || code->symbol.address == address) return false;
+  const auto symbol = code->is_frame ? index.symbol_at(address) : std::nullopt;
+  return !symbol || symbol->address != address;
 }
 
 StringLayout FunctionReader::string_layout() const {

@@ -81,7 +81,7 @@ public:
     const auto mappings = read_mappings(pid);
     if (!mappings) return fail(mappings.error());
     for (const std::string_view folder : link_folders) {
-      const std::string path = fmt::format("/proc/{}/root{}/{}", pid, folder, text_);
+      const std::string path = fmt::format("{}{}/{}", live_path(pid, "root"), folder, text_);
       const auto identity = identity_of(path);
       if (!identity) continue;
       for (const Mapping& mapping : *mappings)
@@ -118,7 +118,7 @@ public:
     if (!mappings) return fail(mappings.error());
     std::optional<Error> unusable;
     for (const BinaryPath& reading : parse_candidates(text_)) {
-      const std::string path = fmt::format("/proc/{}/root{}", pid, reading.file);
+      const std::string path = live_path(pid, "root") + reading.file;
       const auto status = stat_path(path);
       if (!status && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) continue;
       if (!status || !S_ISREG(status->st_mode)) {
@@ -203,7 +203,7 @@ private:
 
 // Returns the machine of the program that a process runs; nullopt if /proc/PID/exe cannot be read.
 std::optional<elf::Machine> machine_of_process(pid_t pid) {
-  const auto file = MappedFile::open(fmt::format("/proc/{}/exe", pid));
+  const auto file = MappedFile::open(live_path(pid, "exe"));
   if (!file) return std::nullopt;
   const auto machine = elf::read_machine(file->bytes());
   if (!machine) return std::nullopt;

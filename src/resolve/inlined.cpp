@@ -122,19 +122,21 @@ std::optional<std::string> demangled_name(const Query& query, std::string_view r
 std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFunction& function) {
   std::vector<ProbePoint> points;
   for (const dwarf::InlinedInstance& instance : function.instances) {
-    auto point = point_at(query, instance.entry);
-    if (!point) continue;
-    point->symbol = function.name;
-    point->demangled = demangled_name(query, function.name);
-    point->kind = SymbolKind::function;
-    point->inlined_into = std::make_shared<const InlinedInto>(
+    auto demangled = demangled_name(query, function.name);
+    auto made = make_point(query, instance.entry, nullptr, demangled ? *demangled : function.name);
+    if (!made) continue;
+    ProbePoint& point = made->point;
+    point.symbol = function.name;
+    point.demangled = std::move(demangled);
+    point.kind = SymbolKind::function;
+    point.inlined_into = std::make_shared<const InlinedInto>(
         InlinedInto{.function = instance.caller,
                     .demangled = demangled_name(query, instance.caller),
                     .source = instance.call_file,
                     .line = instance.call_line,
                     .is_approximate = !instance.is_entry_known || has_loop(query.image, instance),
                     .debug_offset = instance.offset});
-    points.push_back(std::move(*point));
+    points.push_back(std::move(point));
   }
   finish_points(query, points);
   return points;

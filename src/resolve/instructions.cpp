@@ -18,98 +18,198 @@ namespace {
 // s. No known function is half as long.
 constexpr std::uint64_t max_code = std::uint64_t{4} << 20U;
 
-// Returns at most `most` bytes of code at the address; empty outside of executable segments.
-Bytes code_at(const elf::Image& image, VirtualAddress address, std::uint64_t most) {
-  const elf::Segment* const segment = image.find_segment(address);
-  if (segment == nullptr || !segment->executable) return {};
-  const std::uint64_t into = address.value - segment->address.value;
-  const auto code = slice(image.bytes(), segment->offset.value + into, segment->file_size - into);
-  return code ? code->first(std::min<std::uint64_t>(code->size(), most)) : Bytes();
-}
-
 // Returns the place as a valid FUNCTION, for hints.
 std::string place_name(const elf::Symbol& symbol, std::uint64_t plus) {
   if (symbol.name.empty()) return fmt::format("vaddr:{:#x}", symbol.address.value + plus);
   return fmt::format("{}+{:#x}", display_name(symbol), plus);
 }
 
-std::string unverified_warning(const Query& query, std::string_view reason) {
-  return fmt::format("{}: cannot check that an instruction begins at '{}': {}", query.subject(),
-                     query.function.request, reason);
-}
-
-// The code from the symbol's start, or from the end of data inside the function, past a place.
-struct CodeRun {
-  Arch arch;
-  std::uint64_t start = 0; // from the symbol
-  Bytes code = {};         // past the place, if the file is long enough
-};
-
-bool has_fixed_size(Arch arch) { return arch_info(arch).instruction_size != 0; }
-
 bool has_code_marks(Arch arch) { return arch_info(arch).mapping_symbols != MappingSymbols::none; }
-
-// Returns the last mapping symbol between the symbol's start and the place.
-std::optional<CodeMarks::Mark> find_mark(const Query& query, const elf::Symbol& symbol,
-                                         std::uint64_t plus) {
-  if (!query.code_marks) query.code_marks.emplace(query.image);
-  const auto mark = query.code_marks->last_at_or_before({symbol.address.value + plus});
-  if (!mark || mark->address <= symbol.address) return std::nullopt;
-  return mark;
-}
-
-// Returns the error, or with --unsafe its text as a warning.
-Result<std::optional<std::string>> error_or_warning(const Query& query, Error error) {
-  if (query.options.unsafe) return error.message + ": a probe there breaks the program";
-  return fail(
-      std::move(error).hint("--unsafe skips this check, but a probe there breaks the program"));
-}
-
-Error data_error(const Query& query, const elf::Symbol& symbol, std::uint64_t start) {
-  return {ErrorKind::misaligned,
-          fmt::format("{}: '{}' is in the data that begin at {}, not in an instruction",
-                      query.subject(), query.function.request, place_name(symbol, start))};
-}
-
-Error inside_error(const Query& query, const elf::Symbol& symbol, const CodeRun& run,
-                   const Instruction& around) {
-  const std::uint64_t begin = run.start + around.offset;
-  const std::uint64_t end = begin + around.size;
-  const auto text = instruction_text(run.arch, run.code.subspan(around.offset, around.size),
-                                     {symbol.address.value + begin});
-  const std::string before = place_name(symbol, begin);
-  return Error{ErrorKind::misaligned,
-               fmt::format("{}: '{}' is inside an instruction: {} is {}", query.subject(),
-                           query.function.request, before,
-                           text ? fmt::format("'{}', {} bytes", *text, around.size)
-                                : fmt::format("one of {} bytes", around.size))}
-      .hint(end < symbol.size
-                ? fmt::format("instructions begin at {} and {}", before, place_name(symbol, end))
-                : fmt::format("the last instruction before it begins at {}", before));
-}
 
 // Maximum distance from a point to the instruction that a hint suggests, in bytes.
 constexpr std::uint64_t max_hint_distance = 64;
 
-ProbeEffect effect_at(const elf::Image& image, VirtualAddress start, std::uint64_t size,
-                      std::uint64_t offset) {
+constexpr std::string_view sequence_reason =
+    "it is in a restartable sequence (rseq) and the kernel runs a copy of it elsewhere, so that an "
+    "interrupted sequence is not started again";
+constexpr std::string_view signature_reason =
+    "it is the signature in front of the abort handler of a restartable sequence (rseq), and the "
+    "kernel kills the program if it is changed";
+
+// Checks that an instruction begins at a place.
+class PlaceCheck {
+public:
+  PlaceCheck(const Query& query, ProbePoint& point, std::string_view found)
+      : query_(query), index_(query.code), point_(point), found_(found) {}
+
+  // `code`: what covers the place.
+  void check(const std::optional<CoveringCode>& code) {
+    const elf::Machine& machine = query_.image.machine();
+    const auto arch = code_arch(machine, code && code->symbol.thumb);
+    if (!arch) {
+      if (code) warn(fmt::format("{} code is not decoded", elf::to_string(machine)));
+      return;
+    }
+    std::optional<CodeMarks::Mark> mark;
+    if (has_code_marks(*arch)) mark = index_.marks().last_at_or_before(address());
+    if (mark &&
+        (code ? mark->address < code->symbol.address
+              : query_.image.find_segment(mark->address) != query_.image.find_segment(address())))
+      mark.reset();
+    if (mark && mark->data) return reject(data_error(code, mark->address));
+    if (code) return check_boundary(*arch, *code, mark ? mark->address : code->symbol.address);
+    if (index_.is_data(address())) return reject(data_error({}, address()));
+    if (query_.options.to_probe && !mark && !machine.info().thumb_bit)
+      warn("no symbol and no unwind data cover it");
+  }
+
+  std::optional<Error> take_error() { return std::move(misplaced_); }
+
+private:
+  VirtualAddress address() const { return point_.address; }
+
+  std::string name() const {
+    return found_.empty() ? fmt::format("'{}'", query_.function.request)
+                          : fmt::format("'{}' at {:#x}", found_, address().value);
+  }
+
+  // `start`: of the code, or of the instructions behind data in it.
+  void check_boundary(Arch arch, const CoveringCode& code, VirtualAddress start) {
+    if (arch == Arch::arm64 && query_.options.unsafe) return; // make_point() warns
+    if (address().value - start.value > max_code && arch_info(arch).instruction_size == 0) {
+      const std::string limit =
+          fmt::format("no more than {:#x} bytes of a function are decoded", max_code);
+      if (found_.empty()) return warn(limit);
+      return reject({ErrorKind::misaligned, fmt::format("{}: {} may be inside an instruction: {}",
+                                                        query_.subject(), name(), limit)});
+    }
+    switch (index_.boundary_at(arch, start, address())) {
+    case Boundary::yes:
+      return warn_about_label(code);
+    case Boundary::unknown:
+      if (const auto closer = closer_symbol(code)) return check(closer);
+      return warn(fmt::format("the code from {} to there does not decode",
+                              code.symbol.name.empty() ? place_name(code.symbol, 0)
+                                                       : display_name(code.symbol)));
+    case Boundary::no:
+      if (const auto closer = closer_symbol(code)) return check(closer);
+      return reject_inside(arch, code, start);
+    }
+  }
+
+  // One frame description may cover several functions of assembly, and data between them.
+  std::optional<CoveringCode> closer_symbol(const CoveringCode& code) {
+    if (!code.is_frame) return std::nullopt;
+    const auto symbol = index_.symbol_at(address());
+    if (!symbol || symbol->address <= code.symbol.address) return std::nullopt;
+    return CoveringCode{.symbol = *symbol};
+  }
+
+  // Of a symbol without a type nobody knows whether it is code. Points with its name are checked
+  // when they have it (check_labels).
+  void warn_about_label(const CoveringCode& code) {
+    if (code.is_frame || code.is_known || symbol_kind(code.symbol) != SymbolKind::label) return;
+    if (query_.options.to_probe)
+      warn(
+          fmt::format("only the label {} covers it, which may be data", display_name(code.symbol)));
+  }
+
+  void reject_inside(Arch arch, const CoveringCode& code, VirtualAddress start) {
+    const elf::Symbol& symbol = code.symbol;
+    const auto around = index_.instruction_around(arch, start, address());
+    if (!around)
+      return reject({ErrorKind::misaligned,
+                     fmt::format("{}: no instruction begins at {}", query_.subject(), name())});
+    const VirtualAddress begin{start.value + around->offset};
+    const std::uint64_t offset = begin.value - symbol.address.value;
+    const std::uint64_t end = offset + around->size;
+    const auto text = instruction_text(arch, code_bytes(query_.image, begin, around->size), begin);
+    const std::string before = place_name(symbol, offset);
+    reject(Error{ErrorKind::misaligned,
+                 fmt::format("{}: {} is inside an instruction: {} is {}", query_.subject(), name(),
+                             before,
+                             text ? fmt::format("'{}', {} bytes", *text, around->size)
+                                  : fmt::format("one of {} bytes", around->size))}
+               .hint(end < symbol.size
+                         ? fmt::format("instructions begin at {} and {}", before,
+                                       place_name(symbol, end))
+                         : fmt::format("the last instruction before it begins at {}", before)));
+  }
+
+  Error data_error(const std::optional<CoveringCode>& code, VirtualAddress start) const {
+    const std::string where =
+        code ? place_name(code->symbol, start.value - code->symbol.address.value)
+             : fmt::format("{:#x}", start.value);
+    return {ErrorKind::misaligned,
+            start == address() && !code
+                ? fmt::format("{}: {} is in data, not in an instruction", query_.subject(), name())
+                : fmt::format("{}: {} is in the data that begin at {}, not in an instruction",
+                              query_.subject(), name(), where)};
+  }
+
+  void reject(Error error) {
+    if (query_.options.unsafe) {
+      point_.warnings.push_back(error.message + ": a probe there breaks the program");
+      return;
+    }
+    misplaced_ = std::move(error);
+    // Nobody should force a place that a damaged file names.
+    if (found_.empty())
+      misplaced_ = std::move(*misplaced_)
+                       .hint("--unsafe skips this check, but a probe there breaks the program");
+  }
+
+  void warn(std::string_view reason) {
+    point_.warnings.push_back(fmt::format("{}: cannot check that an instruction begins at {}: {}",
+                                          query_.subject(), name(), reason));
+  }
+
+  const Query& query_;
+  CodeIndex& index_;
+  ProbePoint& point_;
+  std::string_view found_;
+  std::optional<Error> misplaced_ = {};
+};
+
+// The effect by the instruction and the code around it.
+ProbeEffect effect_in(const elf::Image& image, VirtualAddress address,
+                      const std::optional<CoveringCode>& code) {
   const auto arch = code_arch(image.machine());
   if (!arch) return {};
-  const std::uint64_t known = std::max(std::min(size, max_code), offset + max_instruction_size);
+  if (!code) {
+    // An exclusive load or store may be near.
+    constexpr std::uint64_t around = 128; // bytes
+    const elf::Segment* const segment = image.find_segment(address);
+    if (segment == nullptr) return {};
+    const std::uint64_t fixed_size = arch_info(*arch).instruction_size;
+    const std::uint64_t before =
+        fixed_size == 0 ? 0 : std::min(address.value - segment->address.value, around);
+    return probe_effect(*arch, code_bytes(image, {address.value - before}, before + around),
+                        before);
+  }
+  const std::uint64_t size = code->symbol.size;
+  const std::uint64_t offset = address.value - code->symbol.address.value;
   const bool is_whole = offset < size && size <= max_code;
-  return probe_effect(*arch, code_at(image, start, is_whole ? size : known), offset,
-                      is_whole || offset == 0 ? CodeExtent::function : CodeExtent::part);
+  const std::uint64_t known = is_whole ? size : offset + max_instruction_size;
+  return probe_effect(*arch, code_bytes(image, code->symbol.address, known), offset);
 }
 
-ProbeEffect effect_of(const elf::Image& image, const ProbePoint& point) {
-  if (point.inlined_into) return static_probe_effect(image, point.address);
-  if (point.symbol)
-    return effect_at(image, {point.address.value - point.symbol_offset}, point.size.value_or(0),
-                     point.symbol_offset);
-  const auto arch = code_arch(image.machine());
-  if (!arch) return {};
-  return probe_effect(*arch, code_at(image, point.address, max_instruction_size), 0,
-                      CodeExtent::part);
+// Linux kernel/events/uprobes.c, valid_vma(). The kernel accepts the probe without an error.
+constexpr ProbeEffect writable_effect{
+    .kind = ProbeEffect::Kind::refused,
+    .reason = "its segment is writable, where the kernel puts no breakpoints"};
+
+ProbeEffect effect_of(CodeIndex& index, VirtualAddress address,
+                      const std::optional<CoveringCode>& code) {
+  const elf::Segment* const segment = index.image().find_segment(address);
+  if (segment != nullptr && segment->writable) return writable_effect;
+  const ProbeEffect effect = effect_in(index.image(), address, code);
+  if (effect.kind != ProbeEffect::Kind::safe) return effect;
+  if (index.is_in_signature(address))
+    return {.kind = ProbeEffect::Kind::unsafe, .reason = signature_reason};
+  if (!effect.emulated && index.is_in_sequence(address))
+    return {.kind = ProbeEffect::Kind::unsafe, .reason = sequence_reason};
+  return effect;
 }
 
 // Returns the name, "f+0x4", of the first instruction after the point that can be probed.
@@ -126,7 +226,10 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
     const auto length = instruction_size(*arch, function->subspan(at));
     if (!length || *length >= size - at) return std::nullopt;
     at += *length;
-    if (probe_effect(*arch, *function, at).kind != ProbeEffect::Kind::safe) continue;
+    const ProbeEffect effect = probe_effect(*arch, *function, at);
+    if (effect.kind != ProbeEffect::Kind::safe) continue;
+    // Where the sequence ends is not known here.
+    if (point.effect.reason == sequence_reason && !effect.emulated) continue;
     ProbePoint next = point;
     next.symbol_offset = at;
     return display_name(next);
@@ -134,24 +237,15 @@ std::optional<std::string> next_probeable(const ProbePoint& point) {
   return std::nullopt;
 }
 
-// The table of all queries, or `own`.
-const FrameTable& frames_of(const Query& query, std::optional<FrameTable>& own) {
-  std::optional<FrameTable>& table = query.frames != nullptr ? *query.frames : own;
-  if (!table) table.emplace(query.image);
-  return *table;
-}
-
 // What is known of the bytes at a symbol without a type, which assembly writes in front of
 // functions and of tables alike.
 enum class LabelContent { code, data, unknown };
 
-LabelContent content_at(const Query& query, const FrameTable& frames, VirtualAddress address) {
-  if (const auto arch = code_arch(query.image.machine()); arch && has_code_marks(*arch)) {
-    if (!query.code_marks) query.code_marks.emplace(query.image);
-    if (const auto mark = query.code_marks->last_at_or_before(address))
+LabelContent content_at(const Query& query, VirtualAddress address) {
+  if (const auto arch = code_arch(query.image.machine()); arch && has_code_marks(*arch))
+    if (const auto mark = query.code.marks().last_at_or_before(address))
       return mark->data ? LabelContent::data : LabelContent::code;
-  }
-  return frames.piece_at(address) ? LabelContent::code : LabelContent::unknown;
+  return query.code.frames().piece_at(address) ? LabelContent::code : LabelContent::unknown;
 }
 
 constexpr std::string_view data_reason =
@@ -163,13 +257,12 @@ constexpr std::string_view unknown_reason =
 // results. Labels that can be data are left out of patterns; one that is named is probed, with a
 // warning.
 void check_labels(const Query& query, std::span<ProbePoint> points) {
-  std::optional<FrameTable> own;
   const bool is_pattern =
       query.function.form == FunctionSpec::Form::name && is_name_pattern(query.function.name);
   for (ProbePoint& point : points) {
     if (point.kind != SymbolKind::label || !point.symbol) continue;
     if (point.effect.kind != ProbeEffect::Kind::safe) continue;
-    const LabelContent content = content_at(query, frames_of(query, own), point.address);
+    const LabelContent content = content_at(query, point.address);
     if (content == LabelContent::data || (content == LabelContent::unknown && is_pattern))
       point.effect = {.kind = ProbeEffect::Kind::unsafe,
                       .reason = content == LabelContent::data ? data_reason : unknown_reason};
@@ -179,11 +272,51 @@ void check_labels(const Query& query, std::span<ProbePoint> points) {
   }
 }
 
+std::optional<OptimizedNop> nop_at(const Query& query, const ProbePoint& point) {
+  const auto arch = code_arch(query.image.machine());
+  if (!arch) return std::nullopt;
+  return optimized_nop(*arch, code_bytes(query.image, point.address, max_instruction_size));
+}
+
+// Returns the code of the function that contains the point.
+std::optional<elf::AddressRange> code_around(const Query& query, const ProbePoint& point) {
+  if (point.symbol && !point.inlined_into && !point.static_probe && point.size.value_or(0) > 0)
+    return elf::AddressRange{{point.address.value - point.symbol_offset}, *point.size};
+  if (const auto symbol = query.code.symbol_at(point.address); symbol && symbol->size > 0)
+    return elf::AddressRange{symbol->address, symbol->size};
+  const auto piece = query.code.frames().piece_at(point.address);
+  return piece ? std::optional(piece->range) : std::nullopt;
+}
+
+// Places the probes of nops that this kernel replaces behind them. A nop of ten bytes has a segment
+// prefix, so that all other kernels refuse it.
+void pass_nops(const Query& query, std::span<ProbePoint> points) {
+  for (ProbePoint& point : points) {
+    const auto nop = nop_at(query, point);
+    if (!nop || point.effect.kind == ProbeEffect::Kind::unsafe) continue;
+    if (*nop == OptimizedNop::five_bytes && !query.options.replaced_nops.five_bytes) continue;
+    const auto code = code_around(query, point);
+    const auto passed =
+        query.code.nop_passer().pass(point.address, code.value_or(elf::AddressRange{}));
+    if (passed) {
+      point.passed_nops = *passed;
+      point.effect = effect_at(query.code, uprobe_address(point));
+    } else if (*nop == OptimizedNop::five_bytes) {
+      point.effect = {.kind = ProbeEffect::Kind::unsafe, .reason = passed.error()};
+    }
+  }
+}
+
+constexpr std::string_view nop_reason =
+    "Linux 6.18 to 7.1 make a call of the nop of five bytes there, which ends forked children";
+
 void warn_about_effects(const Query& query, std::span<ProbePoint> points) {
   std::map<std::string_view, std::vector<ProbePoint*>> by_reason;
   for (ProbePoint& point : points)
     if (point.effect.kind != ProbeEffect::Kind::safe)
       by_reason[point.effect.reason].push_back(&point);
+    else if (nop_at(query, point) == OptimizedNop::five_bytes)
+      by_reason[nop_reason].push_back(&point);
   for (const auto& [reason, affected] : by_reason) {
     ProbePoint& first = *affected.front();
     const std::string places =
@@ -205,7 +338,7 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
     if (has_text)
       point.instruction = instruction_text(
-          *arch, code_at(query.image, point.address, max_instruction_size), point.address);
+          *arch, code_bytes(query.image, point.address, max_instruction_size), point.address);
     if (point.instruction || mode != Mode::required) continue;
     point.warnings.push_back(has_text ? fmt::format("{}: no known instruction at '{}'",
                                                     query.subject(), display_name(point))
@@ -216,91 +349,32 @@ void add_instructions(const Query& query, std::span<ProbePoint> points) {
 
 } // namespace
 
-CodeMarks::CodeMarks(const elf::Image& image) {
-  const auto read = [&](const elf::SymbolTable& table) {
-    for (std::uint32_t index = 1; index < table.size(); ++index) {
-      const auto symbol = table.at(index);
-      if (symbol && symbol->defined && is_mapping_symbol(*symbol, image.machine()))
-        marks_.push_back({.address = symbol->address, .data = symbol->name[1] == 'd'});
-    }
-  };
-  if (const auto table = image.full_symbols()) read(*table);
-  for (const elf::SymbolTable& table : image.debug_symbols()) read(table);
-  std::ranges::sort(marks_, {}, &Mark::address);
+std::optional<Error> check_place(const Query& query, ProbePoint& point, const elf::Symbol* known,
+                                 std::string_view found) {
+  std::optional<CoveringCode> code;
+  if (known != nullptr)
+    code = {.symbol = *known, .is_known = true};
+  else
+    code = query.code.code_at(point.address);
+  point.effect = effect_of(query.code, point.address, code);
+  // What a symbol names begins with an instruction, unless it is a label (check_labels).
+  if (known != nullptr && known->address == point.address) return std::nullopt;
+  PlaceCheck place(query, point, found);
+  place.check(code);
+  return place.take_error();
 }
 
-std::optional<CodeMarks::Mark> CodeMarks::last_at_or_before(VirtualAddress address) const {
-  const auto after = std::ranges::upper_bound(marks_, address, {}, &Mark::address);
-  if (after == marks_.begin()) return std::nullopt;
-  return *std::prev(after);
-}
-
-Result<std::optional<std::string>> check_boundary(const Query& query, const elf::Symbol& symbol,
-                                                  std::uint64_t plus) {
-  if (plus == 0) return std::nullopt;
-  const elf::Machine& machine = query.image.machine();
-  const auto arch = code_arch(machine, symbol.thumb);
-  if (!arch)
-    return unverified_warning(query,
-                              fmt::format("{} code is not decoded", elf::to_string(machine)));
-  CodeRun run{.arch = *arch};
-  if (has_code_marks(*arch)) {
-    const auto mark = find_mark(query, symbol, plus);
-    if (mark) run.start = mark->address.value - symbol.address.value;
-    if (mark && mark->data) return error_or_warning(query, data_error(query, symbol, run.start));
-  }
-  if (*arch == Arch::arm64 && query.options.unsafe) return std::nullopt; // point_at() warns
-  const std::uint64_t into = plus - run.start;
-  if (into > max_code && !has_fixed_size(*arch))
-    return unverified_warning(
-        query, fmt::format("no more than {:#x} bytes of a function are decoded", max_code));
-  run.code = code_at(query.image, {symbol.address.value + run.start}, into + max_instruction_size);
-  if (into >= run.code.size()) return std::nullopt;
-  switch (boundary_at(*arch, run.code, into)) {
-  case Boundary::yes:
-    return std::nullopt;
-  case Boundary::unknown:
-    return unverified_warning(
-        query, fmt::format("the code from {} to there does not decode",
-                           symbol.name.empty() ? place_name(symbol, 0) : display_name(symbol)));
-  case Boundary::no:
-    break;
-  }
-  const auto around = instruction_around(*arch, run.code, into);
-  if (!around) return std::nullopt;
-  return error_or_warning(query, inside_error(query, symbol, run, *around));
-}
-
-Result<std::optional<std::string>> check_unnamed(const Query& query, VirtualAddress address) {
-  if (query.image.machine().info().thumb_bit) return std::nullopt; // ARM has other unwind data
-  std::optional<FrameTable> own;
-  const auto piece = frames_of(query, own).piece_at(address);
-  if (!piece) {
-    if (!query.options.to_probe) return std::nullopt;
-    return unverified_warning(query, "no symbol and no unwind data cover it");
-  }
-  elf::Symbol code;
-  code.address = piece->range.address;
-  code.size = piece->range.size;
-  return check_boundary(query, code, address.value - code.address.value);
+ProbeEffect effect_at(CodeIndex& index, VirtualAddress address) {
+  return effect_of(index, address, index.code_at(address));
 }
 
 void finish_points(const Query& query, std::span<ProbePoint> points) {
-  for (ProbePoint& point : points) point.effect = effect_of(query.image, point);
   check_labels(query, points);
-  if (!query.options.to_probe) warn_about_effects(query, points);
+  if (query.options.to_probe)
+    pass_nops(query, points);
+  else
+    warn_about_effects(query, points);
   add_instructions(query, points);
-}
-
-ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address) {
-  const auto arch = code_arch(image.machine());
-  if (!arch) return {};
-  const ProbeEffect alone =
-      probe_effect(*arch, code_at(image, address, max_instruction_size), 0, CodeExtent::part);
-  if (alone.kind == ProbeEffect::Kind::safe) return alone;
-  const auto covering = symbol_at(image, address);
-  if (!covering) return alone;
-  return effect_at(image, covering->symbol.address, covering->symbol.size, covering->offset);
 }
 
 std::optional<Error> nested_error(const ProbePoint& point) {
@@ -321,6 +395,7 @@ std::optional<Error> probe_error(const ProbePoint& point) {
               fmt::format("{}: '{}' cannot be probed{}: {}", to_string(point.binary->path),
                           display_name(point), is_refused ? "" : " without harm to the program",
                           point.effect.reason)};
+  if (point.effect.reason == writable_effect.reason) return error;
   if (const auto next = next_probeable(point))
     error =
         std::move(error).hint(fmt::format("the next instruction that can be probed: '{}'", *next));

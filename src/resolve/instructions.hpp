@@ -3,53 +3,35 @@
 // is safe for the program.
 #pragma once
 
+#include "resolve/code_index.hpp"
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
 
 struct Query;
 
-// The mapping symbols of an image, which separate data from instructions in a function. ARM and
-// AArch64 assemblers write them ($a, $t, $x, $d: ELF for the Arm Architecture, 5.5.5); stripped
-// files and x86 files have none.
-class CodeMarks {
-public:
-  // Reads .symtab and the debug tables of the image, once.
-  explicit CodeMarks(const elf::Image& image);
+// Checks the bytes at a place. `known`: the symbol of the image's tables that covers it, if one was
+// looked up; otherwise unwind data or symbols say where the code begins. Returns an error if the
+// place is inside an instruction or in data; with --unsafe adds a warning instead. Adds a warning
+// if that cannot be checked. Sets ProbePoint::effect. `found`: as for make_point(), which alone
+// calls this.
+std::optional<Error> check_place(const Query& query, ProbePoint& point, const elf::Symbol* known,
+                                 std::string_view found);
 
-  struct Mark {
-    VirtualAddress address; // start of the data or instructions
-    bool data = false;      // else instructions
-  };
-  // Returns the last mark at or before the address.
-  std::optional<Mark> last_at_or_before(VirtualAddress address) const;
+// ProbePoint::effect where no instruction begins.
+constexpr ProbeEffect misplaced_effect{.kind = ProbeEffect::Kind::unsafe,
+                                       .reason = "no instruction begins there"};
 
-private:
-  std::vector<Mark> marks_; // by address
-};
+// Returns the effect of a probe on the instruction at an address.
+ProbeEffect effect_at(CodeIndex& index, VirtualAddress address);
 
-// Checks that an instruction begins `plus` bytes into the symbol, by decoding from its start. Error
-// misaligned if the place is inside an instruction. Returns a warning instead with --unsafe, and if
-// the code does not decode; nullopt if an instruction begins there. Places outside of the file's
-// code are checked by point_at(). Does nothing for plus = 0.
-Result<std::optional<std::string>> check_boundary(const Query& query, const elf::Symbol& symbol,
-                                                  std::uint64_t plus);
-
-// The same for an address that no symbol covers, by decoding from the start of the code that its
-// unwind data (FDE) describe. A warning if there are none and the point will be probed: it may be
-// in data between the functions.
-Result<std::optional<std::string>> check_unnamed(const Query& query, VirtualAddress address);
-
-// Fills in ProbePoint::effect, and ProbePoint::instruction if the options request it. Unless
-// ResolveOptions::to_probe is set, also warns of points that must not be probed, once for each
-// reason.
+// Rejects labels that are data, and fills in ProbePoint::instruction if the options request it.
+// With ResolveOptions::to_probe also sets ProbePoint::passed_nops; without it, warns of points that
+// must not be probed, once for each reason.
 void finish_points(const Query& query, std::span<ProbePoint> points);
 
 // Returns an error if the point is in an archive inside an archive: its offset is that in the inner
 // archive, and is another place in the file.
 std::optional<Error> nested_error(const ProbePoint& point);
-
-// Returns ProbePoint::effect for a static probe, whose function is not known yet.
-ProbeEffect static_probe_effect(const elf::Image& image, VirtualAddress address);
 
 } // namespace uprobectl

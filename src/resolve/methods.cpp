@@ -154,7 +154,7 @@ std::shared_ptr<const JavaMethod> java_method_at(const art::OatFile& oat, Virtua
 
 Result<ProbePoint> point_of_method(const Query& query, const art::OatFile& oat,
                                    const elf::Symbol& symbol, bool warn) {
-  auto point = make_point(query, symbol);
+  auto point = point_of(query, symbol);
   if (!point) return point;
   if (point->size == 0U) point->size.reset();
   if (query.options.to_probe) point->java = java_method_at(oat, symbol.address);

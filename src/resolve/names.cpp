@@ -142,7 +142,7 @@ Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& s
   std::vector<ProbePoint> points;
   points.reserve(symbols.size());
   for (const elf::Symbol& symbol : symbols) {
-    auto point = make_point(query, symbol);
+    auto point = point_of(query, symbol);
     if (!point) return fail(std::move(point).error());
     points.push_back(std::move(*point));
   }
@@ -201,7 +201,7 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
     if (with_cold || !is_cold_part(symbol.name)) matches.push_back(symbol);
   PatternPoints found(query);
   for (const elf::Symbol& symbol : unique_places(std::move(matches)))
-    found.add(make_point(query, symbol));
+    found.add(point_of(query, symbol));
   auto points = found.take("functions");
   if (!points) return points;
   if (points->empty()) {
@@ -262,7 +262,7 @@ Result<std::vector<ProbePoint>> PatternPoints::take(std::string_view kind) {
   return std::move(points_);
 }
 
-Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol) {
+Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
   const auto plus = checked_plus(query, symbol);
   if (!plus) return fail(plus.error());
   const auto address = checked_add(symbol.address.value, *plus);
@@ -270,16 +270,15 @@ Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol) {
     return fail(ErrorKind::no_code,
                 fmt::format("{}: '{}' is an absolute symbol, not a place in the file",
                             query.subject(), symbol.name));
-  auto warning = check_boundary(query, symbol, *plus);
-  if (!warning) return fail(std::move(warning).error());
-  auto point = point_at(query, VirtualAddress{*address});
-  if (!point) return point;
-  name_point(query, *point, symbol, *plus);
-  if (*warning) point->warnings.push_back(std::move(**warning));
+  auto made = make_point(query, VirtualAddress{*address}, &symbol);
+  if (!made) return fail(std::move(made).error());
+  if (made->misplaced) return fail(std::move(*made->misplaced));
+  ProbePoint& point = made->point;
+  name_point(query, point, symbol, *plus);
   if (*plus != 0 && *plus >= symbol.size)
-    point->warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
-                                          query.subject(), *plus, symbol.name, symbol.size));
-  return point;
+    point.warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
+                                         query.subject(), *plus, symbol.name, symbol.size));
+  return std::move(point);
 }
 
 Result<std::vector<ProbePoint>> resolve_name(const Query& query) {

@@ -16,7 +16,7 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 Result<std::vector<ProbePoint>> resolve_spelling(const Query& query);
 
 // Returns the point at the symbol's address plus the query's "+N".
-Result<ProbePoint> make_point(const Query& query, const elf::Symbol& symbol);
+Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol);
 
 // Returns the preferred symbol of each address, sorted by address. Preference order: .dynsym, then
 // .symtab; global, weak, local; default versions, then hidden ones.
@@ -46,7 +46,7 @@ private:
 
 // Returns the places of the static probes that the query's name means, in the order of the notes.
 // The name is "PROVIDER:NAME", or a provider for all of its probes. The points share ownership of
-// the notes.
+// the notes. probe_error() refuses those inside an instruction or in data.
 Result<std::vector<ProbePoint>>
 resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProbes>& notes);
 

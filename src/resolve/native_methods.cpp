@@ -105,7 +105,8 @@ Result<std::vector<ProbePoint>> resolve_native_method(const Query& query) {
     for (const std::string& symbol : symbols) {
       FunctionSpec function = query.function;
       function.name = symbol;
-      const Query named{query.binary, function, query.image, query.demangler, query.options};
+      const Query named{query.binary, function,        query.image,
+                        query.code,   query.demangler, query.options};
       auto found = resolve_name(named);
       if (!found) return found;
       for (ProbePoint& point : *found) {

@@ -30,14 +30,6 @@ Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, Vir
   const elf::Image& image = query.image;
   const std::uint64_t alignment = image.machine().info().instruction_alignment;
   ProbePoint point;
-  if (address.value % alignment != 0) {
-    const auto problem = fmt::format(
-        "{}: '{}' is address {:#x}, not a multiple of {}: no {} instruction begins there",
-        query.subject(), query.function.request, address.value, alignment,
-        elf::to_string(image.machine()));
-    if (!query.options.unsafe) return fail(ErrorKind::misaligned, problem);
-    point.warnings.push_back(problem + (alignment == 4 ? ", and the kernel refuses it" : ""));
-  }
   point.binary = query.binary;
   point.request = query.function.request;
   point.image_offset = offset;
@@ -64,12 +56,21 @@ Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, Vir
   return point;
 }
 
-Result<ProbePoint> point_of_number(const Query& query) {
+Result<VirtualAddress> address_of_offset(const Query& query, ImageOffset offset) {
+  const elf::Segment* const segment = query.image.find_segment(offset);
+  const auto address = query.image.to_address(offset);
+  if (segment == nullptr || !address || !segment->executable)
+    return fail(outside_code(query, fmt::format("offset {:#x}", offset.value)));
+  return *address;
+}
+
+// Returns the address that the FUNCTION means.
+Result<VirtualAddress> address_of_number(const Query& query) {
   const FunctionSpec& function = query.function;
   if (function.form == FunctionSpec::Form::virtual_address) {
     // Bit 0 of a code address selects Thumb (AAELF32). It is not part of the address.
     const bool may_be_thumb = query.image.machine().info().thumb_bit;
-    return point_at(query, VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}});
+    return VirtualAddress{function.number & ~std::uint64_t{may_be_thumb}};
   }
   const std::uint64_t size = query.image.bytes().size();
   if (function.form == FunctionSpec::Form::image_offset) {
@@ -77,7 +78,7 @@ Result<ProbePoint> point_of_number(const Query& query) {
       return fail(ErrorKind::out_of_range,
                   fmt::format("{}: '{}' is past the end of the ELF image ({:#x} bytes)",
                               query.subject(), function.request, size));
-    return point_at(query, ImageOffset{function.number});
+    return address_of_offset(query, ImageOffset{function.number});
   }
   if (query.image.is_inflated())
     return fail(Error{ErrorKind::no_code,
@@ -90,7 +91,22 @@ Result<ProbePoint> point_of_number(const Query& query) {
     return fail(ErrorKind::out_of_range,
                 fmt::format("{}: '{}' is outside the ELF image, which is at {:#x} to {:#x}",
                             query.subject(), function.request, begin, begin + size));
-  return point_at(query, ImageOffset{function.number - begin});
+  return address_of_offset(query, ImageOffset{function.number - begin});
+}
+
+bool is_aligned(const Query& query, VirtualAddress address) {
+  return address.value % query.image.machine().info().instruction_alignment == 0;
+}
+
+std::optional<Error> reject_misaligned(const Query& query, ProbePoint& point) {
+  const unsigned alignment = query.image.machine().info().instruction_alignment;
+  auto problem =
+      fmt::format("{}: '{}' is address {:#x}, not a multiple of {}: no {} instruction begins there",
+                  query.subject(), query.function.request, point.address.value, alignment,
+                  elf::to_string(query.image.machine()));
+  if (!query.options.unsafe) return Error{ErrorKind::misaligned, std::move(problem)};
+  point.warnings.push_back(problem + (alignment == 4 ? ", and the kernel refuses it" : ""));
+  return std::nullopt;
 }
 
 void name_by_number(const Query& query, ProbePoint& point,
@@ -112,20 +128,29 @@ std::uint64_t display_offset(const ProbePoint& point) {
   return point.offset ? point.offset->value : point.image_offset.value;
 }
 
-Result<ProbePoint> point_at(const Query& query, VirtualAddress address) {
+std::optional<FileOffset> uprobe_offset(const ProbePoint& point) {
+  if (!point.offset) return std::nullopt;
+  return FileOffset{point.offset->value + point.passed_nops};
+}
+
+VirtualAddress uprobe_address(const ProbePoint& point) {
+  return {point.address.value + point.passed_nops};
+}
+
+Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
+                                const elf::Symbol* known, std::string_view found) {
   const elf::Segment* const segment = query.image.find_segment(address);
   const auto offset = query.image.to_image(address);
   if (segment == nullptr || !offset || !segment->executable)
     return fail(outside_code(query, fmt::format("address {:#x}", address.value)));
-  return point_in(query, *segment, address, *offset);
-}
-
-Result<ProbePoint> point_at(const Query& query, ImageOffset offset) {
-  const elf::Segment* const segment = query.image.find_segment(offset);
-  const auto address = query.image.to_address(offset);
-  if (segment == nullptr || !address || !segment->executable)
-    return fail(outside_code(query, fmt::format("offset {:#x}", offset.value)));
-  return point_in(query, *segment, *address, offset);
+  auto point = point_in(query, *segment, address, *offset);
+  if (!point) return fail(std::move(point).error());
+  CheckedPoint made{.point = std::move(*point)};
+  made.misplaced = check_place(query, made.point, known, found);
+  if (!made.misplaced && !is_aligned(query, address))
+    made.misplaced = reject_misaligned(query, made.point);
+  if (made.misplaced) made.point.effect = misplaced_effect;
+  return made;
 }
 
 void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol,
@@ -191,19 +216,21 @@ std::string display_source(const ProbePoint& point, bool folders) {
 }
 
 Result<std::vector<ProbePoint>> resolve_number(const Query& query) {
-  auto point = point_of_number(query);
-  if (!point) return fail(std::move(point).error());
-  const auto covering = query.symbolizer->find(point->address);
-  if (covering) name_by_number(query, *point, *covering);
-  auto warning = covering ? check_boundary(query, covering->symbol, covering->offset)
-                          : check_unnamed(query, point->address);
-  if (!warning && query.options.to_probe) return fail(std::move(warning).error());
-  if (!warning)
-    point->warnings.push_back(std::move(warning).error().message);
-  else if (*warning)
-    point->warnings.push_back(std::move(**warning));
+  const auto address = address_of_number(query);
+  if (!address) return fail(address.error());
+  const auto covering = query.symbolizer->find(*address);
+  auto made = make_point(query, *address, covering ? &covering->symbol : nullptr);
+  if (!made) return fail(std::move(made).error());
+  ProbePoint& point = made->point;
+  if (covering) name_by_number(query, point, *covering);
+  if (made->misplaced && (query.options.to_probe || !is_aligned(query, *address)))
+    return fail(std::move(*made->misplaced));
+  if (made->misplaced) {
+    point.warnings.push_back(std::move(made->misplaced->message));
+    point.effect = {};
+  }
   std::vector<ProbePoint> points;
-  points.push_back(std::move(*point));
+  points.push_back(std::move(point));
   return points;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "dwarf/dwarf.hpp"
-#include "resolve/frame_table.hpp"
 #include "resolve/instructions.hpp"
 #include "symbolize/symbolizer.hpp"
 #include "symbols/demangle.hpp"
@@ -20,15 +19,13 @@ struct Query {
   const std::shared_ptr<const ProbedBinary>& binary;
   const FunctionSpec& function;
   const elf::Image& image;
+  CodeIndex& code;      // of the image, shared by the queries of a target
   Demangler& demangler; // reuses its memory for each query
   ResolveOptions options = {};
   // Null unless the image is an OAT file and the FUNCTION can mean a Java method.
   const Result<art::OatFile>* methods = nullptr;
-  const art::NameMapping* mapping = nullptr;        // names of Java methods in the source, or null
-  symbolize::Symbolizer* symbolizer = nullptr;      // never null if the FUNCTION is a number
-  mutable std::optional<CodeMarks> code_marks = {}; // read when first needed
-  // Shared by the queries of a target, read when first needed. Null: for this query only.
-  std::optional<FrameTable>* frames = nullptr;
+  const art::NameMapping* mapping = nullptr;   // names of Java methods in the source, or null
+  symbolize::Symbolizer* symbolizer = nullptr; // never null if the FUNCTION is a number
   // Debug information of the image; null: names are not searched there.
   const DebugInfoSource* debug_info = nullptr;
   // Set if another spelling of the name was resolved: SpelledFunctions::distance.
@@ -40,10 +37,22 @@ struct Query {
 // Sets the machine, build id and entry offset from the image.
 void describe(const elf::Image& image, ProbedBinary& binary);
 
-// Returns the point at an address or image offset, without a symbol. Errors: no_code outside of
-// executable file bytes, misaligned if no instruction of the machine can begin there.
-Result<ProbePoint> point_at(const Query& query, VirtualAddress address);
-Result<ProbePoint> point_at(const Query& query, ImageOffset offset);
+// A point, and why no probe may be there, whatever the instruction: the place is inside one, or in
+// data. The point has ProbePoint::effect then, so that probe_error() refuses it.
+struct CheckedPoint {
+  ProbePoint point;
+  std::optional<Error> misplaced = {};
+};
+
+// Returns the point at an address, without its names. This is the only function that makes a
+// ProbePoint, so that each is checked, wherever its address comes from: that it is in an executable
+// segment, that an instruction begins there, and what a probe does to this instruction. `known`:
+// the symbol of the image's tables that covers it, if one was looked up. `found`: the name of what
+// was found there by debug information, a note or a plan; empty if the FUNCTION names the place.
+// Errors: no_code outside of executable file bytes, misaligned if the kernel needs another
+// alignment.
+Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
+                                const elf::Symbol* known, std::string_view found = {});
 
 // Adds the symbol that covers the point.
 void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "archive/nested.hpp"
 #include "uprobectl/resolve.hpp"
 #include "util/mapped_file.hpp"
 #include "util/spelling.hpp"
@@ -223,6 +224,7 @@ private:
 
 Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& options,
                                    const std::function<void(Target&)>& visit) {
+  const KeptInnerArchive kept; // several files may be entries of one
   VisitSummary visited{.files = 0, .warnings = targets.warnings};
   std::optional<Error> first_error;
   std::vector<std::string> compressed;

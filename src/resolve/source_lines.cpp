@@ -51,11 +51,9 @@ Result<ProbePoint> point_of(const Query& query, const dwarf::LinePlace& place) {
                              .name = {},
                              .number = place.address.value,
                              .plus = std::nullopt};
-  Query at{query.binary, address, query.image, query.demangler, query.options};
+  Query at{query.binary, address, query.image, query.code, query.demangler, query.options};
   at.symbolizer = query.symbolizer;
-  at.code_marks.swap(query.code_marks);
   auto points = resolve_number(at);
-  at.code_marks.swap(query.code_marks);
   if (!points) return fail(std::move(points).error());
   ProbePoint point = std::move(points->front());
   SourceLine source{.file = place.file, .line = place.line, .inlined = std::nullopt};
@@ -74,7 +72,12 @@ bool is_in_code(const elf::Image& image, VirtualAddress address) {
 Result<std::vector<ProbePoint>> resolve_lines(const Query& query, const dwarf::DebugInfo& debug,
                                               std::span<const ProbePoint> functions) {
   auto places = places_of(query, debug, functions);
-  if (!places) return fail(std::move(places).error().within(query.subject()));
+  if (!places) {
+    Error error = std::move(places).error().within(query.subject());
+    for (const std::string& warning : debug.warnings())
+      error.hints.push_back("some of the debug information is not used: " + warning);
+    return fail(std::move(error));
+  }
   constexpr std::size_t few = 4;
   if (places->size() > few) query.symbolizer->use_index();
   std::vector<ProbePoint> points;

@@ -149,21 +149,22 @@ resolve_static_probes(const Query& query, const std::shared_ptr<const StaticProb
   points.reserve(static_cast<std::size_t>(std::ranges::count_if(notes->probes, is_meant)));
   for (const StaticProbe& probe : notes->probes) {
     if (!is_meant(probe)) continue;
-    auto point = point_at(query, probe.address);
-    if (!point) return fail(std::move(point).error());
-    point->symbol = probe.provider + ":" + probe.name;
-    point->effect = static_probe_effect(query.image, probe.address);
-    point->static_probe = {notes, &probe}; // keeps all notes alive
-    if (probe.semaphore_offset) point->semaphore = query.image.to_file(*probe.semaphore_offset);
+    auto made = make_point(query, probe.address, nullptr, probe.name);
+    if (!made) return fail(std::move(made).error());
+    ProbePoint& point = made->point;
+    point.symbol = full_name(probe);
+    point.static_probe = {notes, &probe}; // keeps all notes alive
+    if (probe.semaphore_offset) point.semaphore = query.image.to_file(*probe.semaphore_offset);
     if (probe.semaphore && !probe.semaphore_offset)
-      point->warnings.push_back(fmt::format(
+      point.warnings.push_back(fmt::format(
           "{}: the semaphore of '{}' at {:#x} is not in a mapped page of the file, so the kernel "
           "cannot increment it, and the program may skip the probe",
-          query.subject(), *point->symbol, probe.semaphore->value));
-    points.push_back(std::move(*point));
+          query.subject(), *point.symbol, probe.semaphore->value));
+    points.push_back(std::move(point));
   }
   if (points.empty())
     return fail(is_full ? no_static_probe(query, *notes) : no_static_name(query, *notes));
+  if (query.options.to_probe) finish_points(query, points);
   std::vector<std::string>& warnings = points.front().warnings;
   warnings.insert(warnings.end(), notes->warnings.begin(), notes->warnings.end());
   return points;

@@ -142,7 +142,8 @@ Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, std::st
   const std::string name = std::string(method) + " [DEDUPED]";
   FunctionSpec function = query.function;
   function.name = name;
-  Query shared{query.binary, function, query.image, query.demangler, query.options, query.methods};
+  Query shared{query.binary,    function,      query.image,  query.code,
+               query.demangler, query.options, query.methods};
   shared.options.suggest = false;
   auto points = resolve_by_symbols(shared, image, source);
   if (points)
@@ -162,7 +163,8 @@ Result<std::vector<ProbePoint>> resolve_method_symbol(const Query& query, elf::I
   if (name != query.function.name) {
     FunctionSpec function = query.function;
     function.name = name;
-    Query named{query.binary, function, query.image, query.demangler, query.options, query.methods};
+    Query named{query.binary,    function,      query.image,  query.code,
+                query.demangler, query.options, query.methods};
     named.options.suggest = false;
     symbols = resolve_by_symbols(named, image, source);
     if (symbols || symbols.error().kind != ErrorKind::not_found) return symbols;
@@ -178,7 +180,7 @@ Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Imag
                     .request = query.function.request,
                     .name = is_relative ? query.function.name : query.function.request,
                     .plus = std::nullopt};
-  Query named{query.binary, name, image, query.demangler, query.options};
+  Query named{query.binary, name, image, query.code, query.demangler, query.options};
   named.debug_info = query.debug_info;
   std::vector<ProbePoint> functions;
   if (is_relative) {
@@ -233,7 +235,7 @@ Result<std::vector<ProbePoint>> resolve_with_inlined(const Query& query, elf::Im
   if (!query.options.inlined || function.form != FunctionSpec::Form::name || function.plus)
     return with_inlined(query, resolve_query(query, image, source));
   if (const auto& info = (*query.debug_info)()) dwarf::prefetch_inlined(*info);
-  Query quiet{query.binary,  function,      query.image,   query.demangler,
+  Query quiet{query.binary,  function,      query.image,   query.code,      query.demangler,
               query.options, query.methods, query.mapping, query.symbolizer};
   quiet.options.suggest = false;
   quiet.debug_info = query.debug_info;
@@ -256,11 +258,16 @@ struct Target::State {
   std::optional<Result<dwarf::DebugInfo>> debug_info; // opened when first needed
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
-  std::optional<FrameTable> frames;                // Query::frames
+  std::optional<CodeIndex> code;                   // see code_index()
   Demangler demangler;
   std::shared_ptr<const StaticProbes> static_notes; // null: not read yet
   std::vector<std::string> warnings;
   std::optional<Error> architecture_mismatch; // why no process in the options can run the file
+
+  CodeIndex& code_index() {
+    if (!code) code.emplace(*image);
+    return *code;
+  }
 
   // `read`: (const DebugInfo&, const IsCode&) -> Result<dwarf::FileLines>
   template <typename Read>
@@ -362,9 +369,8 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
         state.debug_info = dwarf::DebugInfo::open(*state.image, state.debug.where());
       return *state.debug_info;
     };
-    Query query{state.binary, function, *state.image, state.demangler, options};
+    Query query{state.binary, function, *state.image, state.code_index(), state.demangler, options};
     query.debug_info = &debug_info;
-    query.frames = &state.frames;
     query.mapping = state.methods.mapping();
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
     if (is_number(function) || is_line(function)) {
@@ -401,7 +407,8 @@ Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& f
   describe(*image, entry);
   const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
   symbolize::Symbolizer symbolizer(*image);
-  Query query{binary, function, *image, state.demangler, options};
+  CodeIndex code(*image);
+  Query query{binary, function, *image, code, state.demangler, options};
   query.symbolizer = &symbolizer;
   return resolve_query(query, *image, debug);
 }
@@ -446,12 +453,17 @@ Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
   return state_->static_notes;
 }
 
-Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text) const {
+Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text,
+                                                      const ResolveOptions& options) const {
   const auto notes = static_notes();
   if (!notes) return fail(notes.error());
   const FunctionSpec asked{
       .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
-  return resolve_static_probes({state_->binary, asked, *state_->image, state_->demangler}, *notes);
+  State& state = *state_;
+  Query query{state.binary, asked, *state.image, state.code_index(), state.demangler};
+  query.options.to_probe = options.to_probe;
+  query.options.replaced_nops = options.replaced_nops;
+  return resolve_static_probes(query, *notes);
 }
 
 template <typename Read>

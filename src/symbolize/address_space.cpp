@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/mapping_kind.hpp"
+#include "process/mapping_kind.hpp"
 #include "uprobectl/symbolize.hpp"
 
 #include <algorithm>

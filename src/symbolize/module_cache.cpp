@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
-#include "symbolize/mapping_kind.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbolize.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/aggregates.hpp"
 
+#include "util/clock.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <tuple>
@@ -9,10 +11,6 @@
 namespace uprobectl {
 
 namespace {
-
-std::uint64_t to_nanoseconds(KernelAggregates::Time time) {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
-}
 
 constexpr std::size_t max_stacks = 65536;
 constexpr std::size_t max_frames = 1U << 20; // of all stacks together: about 64 MiB
@@ -30,7 +28,7 @@ KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec&
                                    std::span<const Probe> probes, Exports& exports,
                                    ProcessNameLookup find_name)
     : spec_(spec), capture_(capture), program_(program), exports_(exports), probes_(probes),
-      since_ns_(to_nanoseconds(Time::clock::now())), reported_(probes.size()),
+      since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
       processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {
   if (capture.source_lines) processes_.use_source_lines();
 }
@@ -110,7 +108,7 @@ void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
 }
 
 void KernelAggregates::report(Time now, Output& output) {
-  const std::uint64_t now_ns = to_nanoseconds(now);
+  const std::uint64_t now_ns = to_monotonic_ns(now);
   if (spec_.counts && capture_.count_stacks) {
     report_stack_counts(now_ns, output);
   } else if (spec_.counts && capture_.stack == StackWalk::none) {
@@ -148,7 +146,7 @@ unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
   const unwind::KnownPlace hit{.pc = counted.frames.front(),
                                .file = point.binary->file,
                                .path = point.binary->real_path,
-                               .offset = *point.offset};
+                               .offset = *uprobe_offset(point)};
   return processes_.make_stack(pid, 0, counted.frames, &hit);
 }
 
@@ -218,7 +216,7 @@ UnwoundCounts::UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& captu
                              std::span<const Probe> probes, Output& output,
                              ProcessNameLookup find_name)
     : spec_(spec), capture_(capture), probes_(probes), output_(output),
-      find_name_(std::move(find_name)), since_ns_(to_nanoseconds(Time::clock::now())) {}
+      find_name_(std::move(find_name)), since_ns_(to_monotonic_ns(Time::clock::now())) {}
 
 bool UnwoundCounts::Order::operator()(const Key& left, const Key& right) const {
   const auto without_stack = [](const Key& key) {
@@ -276,7 +274,7 @@ void UnwoundCounts::report(Time now) {
     return std::tuple(b.first, left.probe, left.pid) < std::tuple(a.first, right.probe, right.pid);
   });
   if (spec_.top && fresh.size() > *spec_.top) fresh.resize(*spec_.top);
-  const std::uint64_t now_ns = to_nanoseconds(now);
+  const std::uint64_t now_ns = to_monotonic_ns(now);
   for (const auto& [count, tally] : fresh) {
     const auto& [key, seen] = *tally;
     std::optional<std::string> name;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bpf/pid_namespace.hpp"
 #include "output/format.hpp"
+#include "process/proc.hpp"
+#include "trace/anonymous_copies.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/graph_run.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/placing.hpp"
 #include "trace/planned_probes.hpp"
 #include "trace/probes.hpp"
+#include "trace/process_code.hpp"
 #include "trace/report.hpp"
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
@@ -56,6 +60,8 @@ MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid
   }
   const std::size_t processes = std::max<std::size_t>(pids.size(), 1);
   return {.filters_by_pid = !pids.empty(),
+          .main_thread_ended =
+              std::ranges::any_of(pids, [](pid_t pid) { return find_live_thread(pid) != pid; }),
           .probes = sharing * processes,
           .loaded_by_us = !request.program || !request.program->pinned,
           .semaphores = semaphores,
@@ -142,6 +148,9 @@ private:
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
+    // The kernel that a plan is used on decides for itself.
+    if (!request_.makes_plan)
+      request_.probes.resolve_options.replaced_nops = probe_optimized_nops();
     const std::vector<ProbeRequest> probe_requests = program_.probe_requests();
     auto found = resolve_requests(probe_requests, request_.probes, options, readers_, output_);
     if (!found) return fail(std::move(found).error());
@@ -155,11 +164,24 @@ private:
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
+    compare_with_processes(options.pids);
     std::size_t function_count = 0;
     for (const ProbeRequest& probe_request : probe_requests)
       function_count += probe_request.functions.size();
     auto checked = check_failures(function_count, request_.probes, resolved_, output_);
     return checked && request_.graph ? check_reported_function() : checked;
+  }
+
+  // Compares the code of the processes that get breakpoints. Unless the links filter by pids, these
+  // are all that map a probed file, whatever the program filters. A dry run looks at processes if
+  // some are named. `named`: the pids of the filter and of its names.
+  void compare_with_processes(std::span<const pid_t> named) {
+    if (request_.makes_plan) return;
+    const bool links_filter =
+        !filter_.pids.empty() && filter_.names.empty() && !filter_.follow && !filter_.all;
+    if (request_.dry_run && named.empty()) return;
+    if (links_filter && command_ != nullptr) return; // it maps nothing yet
+    skip_changed_code(resolved_, links_filter ? named : std::span<const pid_t>(), output_);
   }
 
   Result<void> check_graph_size() const {
@@ -226,7 +248,7 @@ private:
     const auto mechanism =
         choose_mechanism(request_.mechanism, *features,
                          mechanism_needs(request_, filter_.pids, program_, resolved_));
-    if (mechanism != Mechanism::multi || !can_plan_exits(readers_, probes)) return;
+    if (mechanism != Mechanism::multi || !can_plan_exits(readers_, resolved_)) return;
     request_.capture.pair_calls = true;
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
   }
@@ -244,14 +266,28 @@ private:
       output_.write(point);
   }
 
+  // The built-in program can filter the pids itself. It does if no other process maps the files,
+  // and so none pays for it.
+  Result<void> choose_filter(FilteredProcesses& processes) const {
+    constexpr std::chrono::milliseconds max_search{300};
+    // Processes outside of this pid namespace are not in /proc.
+    if (request_.program || processes.link_pids().empty() || read_pid_namespace() ||
+        is_mapped_by_others(probed_files(resolved_.probes), processes.link_pids(), max_search))
+      return {};
+    output_.detail("no other process maps the probed files: processes are filtered in the BPF "
+                   "program");
+    return processes.filter_in_program();
+  }
+
   // Loads, attaches and starts the programs.
-  Result<AttachedProbes> load_and_attach(const FilteredProcesses& processes, SignalWatch& signals) {
+  Result<AttachedProbes> load_and_attach(FilteredProcesses& processes, SignalWatch& signals) {
     const auto& features = kernel_features();
     if (!features) return fail(features.error());
     if (auto prepared = program_.prepare(*features); !prepared)
       return fail(std::move(prepared).error());
+    if (auto chosen = choose_filter(processes); !chosen) return fail(std::move(chosen).error());
     program_.set_filter(processes.filter());
-    const std::vector<pid_t>& pids = processes.link_pids();
+    const std::span<const pid_t> pids = processes.link_pids();
     const auto mechanism = choose_mechanism(request_.mechanism, *features,
                                             mechanism_needs(request_, pids, program_, resolved_));
     if (!mechanism) return fail(mechanism.error());
@@ -264,16 +300,21 @@ private:
     const bool sees_entries = !request_.program && (capture.on_entry || capture.pair_calls);
     if (const auto notice = trampoline_notice(resolved_, *mechanism, sees_entries))
       output_.notice(*notice);
-    auto attached = attach_probes(pids, request_.probes.keep_going, *mechanism, program_, resolved_,
-                                  signals, output_);
+    std::vector<pid_t> tasks = processes.choose_link_tasks();
+    // Without a task the links would be system-wide.
+    if (tasks.empty()) tasks.assign(pids.begin(), pids.end());
+    auto attached = attach_probes(tasks, request_.probes.keep_going, *mechanism, program_,
+                                  resolved_, signals, output_);
     if (!attached) return fail(std::move(attached).error());
     Probes& probes = resolved_.probes;
     const bool names_processes =
         request_.capture.count_by_process || !exports_.empty() || output_.is_copied();
     history_.emplace(filter_, names_processes, probes);
     // Survey now: processes may end before the run does.
-    if (const auto known = processes.known_pids(); !known.empty())
+    if (const auto known = processes.known_pids(); !known.empty()) {
       add_surveys(probes, survey_probes(probes, known));
+      warn_about_anonymous_copies(probes, known, output_);
+    }
     if (processes.is_system_wide())
       warn_about_shared_libraries(probes, survey_probes(probes, {}), output_);
     if (auto checked = check_unmodified(probes); !checked) return fail(std::move(checked).error());
@@ -282,6 +323,8 @@ private:
     program_.report_cautions();
     output_.report_repeated();
     if (request_.graph) report_graph_cost();
+    if (command_ != nullptr)
+      warn_about_copying_command(request_.processes.command, probes, output_);
     if (signals.arrived())
       return fail(ErrorKind::interrupted, "interrupted before the probes were in place");
     const ClockReading clocks = ClockReading::now();
@@ -337,17 +380,57 @@ private:
             .find_name = [this](pid_t pid) { return history_->find_name(pid); }};
   }
 
+  // Attaches the probes again if the kernel's filter has lost a process: it selects the memory of
+  // the task that the pid was when the links were made (see
+  // FilteredProcesses::filter_in_program()).
+  void follow_processes(FilteredProcesses& processes, AttachedProbes& attached,
+                        SignalWatch& signals) {
+    if (processes.link_pids().empty()) return;
+    std::vector<std::string> lost;
+    std::uint64_t since = clock_ns(CLOCK_MONOTONIC);
+    for (const ProcessHistory::Replaced& replaced : history_->take_replaced()) {
+      if (std::ranges::find(processes.link_pids(), replaced.pid) == processes.link_pids().end())
+        continue;
+      since = std::min(since, replaced.time_ns);
+      lost.push_back(
+          fmt::format("a thread of {} that is not its main thread has executed a program",
+                      describe_process(replaced.pid)));
+    }
+    // Links to perf events end with the task's memory: Linux kernel/trace/trace_uprobe.c,
+    // __uprobe_perf_filter(). Those of uprobe_multi stay where they are.
+    if (mechanism_ != Mechanism::multi && mechanism_ != Mechanism::session)
+      for (const std::string& process : processes.find_lost_tasks()) {
+        since = std::min(
+            since, clock_ns(CLOCK_MONOTONIC) -
+                       static_cast<std::uint64_t>(FilteredProcesses::task_check_interval.count()));
+        lost.push_back(
+            fmt::format("the thread of {} by which the kernel selects it has ended", process));
+      }
+    if (lost.empty()) return;
+    std::vector<pid_t> tasks;
+    if (attached.attachment) tasks = processes.choose_link_tasks(); // else the run is over
+    if (tasks.empty()) {
+      for (const std::string& reason : lost)
+        output_.warn(reason + ": calls after that are missing, the end came before the probes were "
+                              "attached again");
+      return;
+    }
+    const auto done = attach_again(tasks, mechanism_, resolved_.probes, signals, attached);
+    if (!done) {
+      output_.fail(Error(done.error())
+                       .within(lost.front() +
+                               ": the probes were not attached again, no further calls are seen"));
+      return;
+    }
+    const std::chrono::nanoseconds gap(clock_ns(CLOCK_MONOTONIC) - since);
+    for (const std::string& reason : lost)
+      output_.warn(fmt::format("{}: the probes were attached again, calls of {} may be missing",
+                               reason,
+                               format_duration(std::chrono::ceil<std::chrono::milliseconds>(gap))));
+  }
+
   // Reports processes that ended, but not the end of a command, which is expected.
   void report_ended(FilteredProcesses& processes, Clock::time_point now) const {
-    // The others tie the events of a process to its main thread, whose memory is gone when it has
-    // ended: Linux kernel/trace/trace_uprobe.c, __uprobe_perf_filter().
-    const bool is_tied = !processes.link_pids().empty() && mechanism_ != Mechanism::multi &&
-                         mechanism_ != Mechanism::session;
-    if (is_tied)
-      for (const std::string& process : processes.take_outlived())
-        output_.warn(fmt::format("the main thread of {} has ended, others go on: with --mechanism "
-                                 "{} the kernel no longer reports their calls; multi does",
-                                 process, to_string(mechanism_)));
     for (const std::string& process : processes.take_ended())
       if (command_ == nullptr)
         output_.status(fmt::format(
@@ -389,12 +472,15 @@ private:
     if (!exports_.empty()) loop.add_sink(exports_);
     loop.report_every(request_.aggregates.interval);
     UnhitReporter unhit_reporter(probes, program_, processes, output_, start_);
+    CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
       if (const auto clocks = exports_.update())
         output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
+      follow_processes(processes, attached, signals);
       report_ended(processes, now);
       unhit_reporter.report(now);
+      if (attached.attachment) code_watch.look(now);
       if (command_ != nullptr && signals.continued()) command_->resume();
     });
     if (outcome.ending == AttachOutcome::Ending::processes_gone && request_.limits.duration &&
@@ -407,14 +493,20 @@ private:
     // Stop counting before detaching: probes are detached one after the other, and those that stay
     // longer must not have higher counts.
     const bool stopped = program_.stop().has_value();
+    if (attached.attachment) code_watch.look_at_end();
     detach_probes(attached, output_);
     loop.finish();
     if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
     std::optional<SuspendedChild::End> command_end;
+    const pid_t command_pid = command_ != nullptr ? command_->pid() : 0;
     if (command_ != nullptr) command_end = command_->end();
     if (command_end) outcome.command_status = command_end->shell_status();
-    if (command_end) warn_about_signal(*command_end);
     history_->update();
+    follow_processes(processes, attached, signals); // reports what is not attached again
+    if (command_end) warn_about_signal(*command_end, command_pid, code_watch);
+    if (command_ == nullptr)
+      for (const pid_t pid : code_watch.find_trapped())
+        explain_trap(fmt::format("process {}", pid), pid, code_watch);
     names.finish();
     program_.report_aggregates(end);
     if (graph) graph->write_report();
@@ -422,10 +514,12 @@ private:
     program_.count_hits(probes);
     add_up_hits(probes);
     if (request_.capture.entry_decides) report_left_out();
-    report(processes, loop.totals(), {end - start_, stopped, command_end, outcome.ending});
+    report(processes, loop.totals(),
+           {end - start_, stopped, command_end, outcome.ending, code_watch.incomplete()});
     if (const StackTotals* const stacks = program_.stacks())
       report_stacks(*stacks, request_.capture, request_.stacks, output_);
     report_without_stack(program_.without_stack(), output_);
+    report_invisible(program_.invisible_hits(), output_);
     const auto clocks = ClockReading::now();
     output_.write_copy(ClockRecord{.clocks = clocks, .at_end = true});
     const std::vector<Error> errors = exports_.finish(
@@ -441,6 +535,7 @@ private:
     bool cleanly = false;
     std::optional<ChildEnd> command_end;
     AttachOutcome::Ending ending = AttachOutcome::Ending::duration;
+    std::map<std::size_t, std::string> incomplete; // see CodeWatch
   };
   void report(const FilteredProcesses& processes, const RunTotals& totals, const RunStop& stop) {
     const std::vector<pid_t> known = processes.known_pids();
@@ -467,6 +562,7 @@ private:
                .debug_places = request_.probes.target_options.debug_places,
                .open_calls = program_.open_calls(),
                .has_started = program_.has_started(),
+               .incomplete = stop.incomplete,
                .limits = request_.capture.limits,
                .stacks = program_.stacks(),
                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
@@ -476,8 +572,24 @@ private:
     report_end(end, output_);
   }
 
-  void warn_about_signal(const SuspendedChild::End& end) const {
+  // Reports that a process has run a copied breakpoint, as far as it was seen to copy code.
+  bool explain_trap(const std::string& process, pid_t pid, const CodeWatch& code_watch) const {
+    const bool has_copied = code_watch.has_copied(pid);
+    if (!has_copied && !history_->has_new_code(pid)) return false;
+    output_.fail(Error{
+        ErrorKind::unsupported,
+        fmt::format("{} ended by signal {} (SIGTRAP): it {} code while it was probed, and has "
+                    "run a breakpoint of a probe in the copy",
+                    process, SIGTRAP,
+                    has_copied ? "has changed or copied" : "seems to have copied")}
+                     .hint("attach with -p when it has done so, or probe other functions"));
+    return true;
+  }
+
+  void warn_about_signal(const SuspendedChild::End& end, pid_t pid,
+                         const CodeWatch& code_watch) const {
     if (end.signal == 0 || (end.got_sigterm && end.signal == SIGTERM)) return;
+    if (end.signal == SIGTRAP && explain_trap("the command", pid, code_watch)) return;
     const char* const name = ::sigabbrev_np(end.signal); // null for real-time signals
     output_.warn(fmt::format("the command ended by signal {}{}", end.signal,
                              name != nullptr ? fmt::format(" (SIG{})", name) : ""));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
+#include "bpf/load_error.hpp"
+#include "bpf/pid_namespace.hpp"
+#include "events/plan_layout.hpp"
 #include "probe/self_probe.hpp"
 #include "probe/sleepable.hpp"
 #include "process/mapped_memory.hpp"
@@ -13,11 +16,13 @@
 #include "trace/returns.hpp"
 #include "trace/typed_probes.hpp"
 #include "uprobectl/process.hpp"
+#include "util/clock.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fmt/format.h>
 #include <set>
 #include <unistd.h>
 
@@ -30,33 +35,6 @@ constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
 
 // The cost of fewer hits is not worth the time to measure it.
 constexpr std::uint64_t min_hits_with_cost = 1000;
-
-// Rejects stacks in a pid namespace: the program reports kernel pids, which name other processes,
-// or none, in /proc there.
-Result<void> check_pid_namespace(const CaptureSpec& capture) {
-  const bool any =
-      capture.stack != StackWalk::none || capture.count_stacks || capture.groups.has(BY_STACK);
-  if (!any || in_initial_pid_namespace()) return {};
-  return fail(
-      Error{ErrorKind::unsupported, "stacks are not supported in a container"}
-          .hint("the container has its own pid namespace: run uprobectl on the host, or start the "
-                "container with the host's pids (docker run --pid=host)")
-          .hint(capture.shows_stacks ? "or run without --stack" : "or run without --caller"));
-}
-
-// Rejects comparisons with pids in a pid namespace, for the same reason.
-Result<void> check_ids(const builtin_settings& settings) {
-  const bool any =
-      (settings.filter_features & (1U << COMPARE_THREAD_ID | 1U << COMPARE_PROCESS_ID)) != 0;
-  const bool callers = (settings.filter_features & 1U << COMPARE_CALLER) != 0;
-  if ((!any && !callers) || in_initial_pid_namespace()) return {};
-  if (!any)
-    return fail(Error{ErrorKind::unsupported, "--if cannot compare the caller in a container"}.hint(
-        "the container has its own pid namespace: run uprobectl on the host, or start the "
-        "container with the host's pids (docker run --pid=host)"));
-  return fail(Error{ErrorKind::unsupported, "--if cannot compare tid and pid in a container"}.hint(
-      "the container has its own pid namespace: use -p, or the names of threads and processes"));
-}
 
 class BuiltinSource final : public ProbeProgram {
 public:
@@ -95,10 +73,17 @@ public:
   std::size_t other_programs() const override { return 0; }
 
   Result<void> prepare(const KernelFeatures& features) override {
-    if (auto checked = check_pid_namespace(request_.capture); !checked) return checked;
+    const auto ids = find_id_namespace();
+    if (!ids) return fail(ids.error());
+    ids_ = *ids;
     const auto buffer = choose_buffer(request_.buffer, features);
     if (!buffer) return fail(buffer.error());
     buffer_ = *buffer;
+    // Their programs are for kernels that do not have the helper.
+    if (buffer_ == RecordBuffer::perf && ids_.inode != 0 && ids_.thread_pid == 0)
+      return fail(Error{ErrorKind::unsupported,
+                        "in a container perf buffers need a kernel with type information (BTF)"}
+                      .hint("use --buffer ring (Linux 5.8)"));
     features_ = features;
     if (request_.capture.stack == StackWalk::frame_data)
       return_instances_ = find_return_instance_layout();
@@ -133,11 +118,11 @@ public:
     capture.by_trampoline = by_trampoline();
     capture.nesting = nesting_.value_or(nesting_layout{});
     capture.process_name = process_name_.value_or(process_name_layout{});
+    capture.ids = ids_;
     auto plan = CapturePlan::make(capture, points);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
-    if (auto checked = check_ids(plan_.settings()); !checked) return checked;
-    plan_.set_reads_proc(in_initial_pid_namespace());
+    plan_.set_reads_proc(true);
     const BuiltinProgram::Settings settings{.kind = program_kind(mechanism),
                                             .buffer = buffer_,
                                             .cookie = cookies,
@@ -219,6 +204,8 @@ public:
     if (request_.capture.pair_calls) forget_calls_of_ended();
     return program_->drain([&](Bytes record) { return take(record, visit); });
   }
+  bool waits() const override { return program_->waits(); }
+  std::uint64_t unsubmitted() const override { return program_->unsubmitted(); }
   std::uint64_t corrupt() const override { return 0; }
   std::vector<Loss> losses() const override {
     std::vector<Loss> losses = {{loss_reasons::buffer_full, program_->lost(LOST_BUFFER_FULL)},
@@ -278,8 +265,8 @@ public:
     for (const Probe& probe : probes_) {
       const ProbeCounts& counted = counts[probe.number];
       const std::uint64_t hits = counted.entries + counted.returns + counted.excluded +
-                                 counted.unpaired + counted.filtered + counted.outside +
-                                 (probe.is_recorded ? 0 : counted.bounds);
+                                 counted.unpaired + counted.filtered + counted.invisible +
+                                 counted.outside + (probe.is_recorded ? 0 : counted.bounds);
       cost.hits += hits;
       if (hits <= most) continue;
       most = hits;
@@ -321,18 +308,21 @@ public:
     if (groups_) return groups_->without_stack();
     return kernel_aggregates_ ? kernel_aggregates_->without_stack() : 0;
   }
+  std::uint64_t invisible_hits() const override {
+    std::uint64_t hits = 0;
+    for (const ProbeCounts& counted : program_->counts()) hits += counted.invisible;
+    return hits;
+  }
   void show_maps() const override {}
 
 private:
-  // Whether the run reads texts, buffers or stacks, for which a sleepable program may wait, and
-  // uses nothing that Linux rejects in one: the maps of control groups and stacks.
+  // Whether the run reads memory, for which a sleepable program may wait, and uses nothing that
+  // Linux rejects in one: the maps of control groups and stacks.
   bool can_wait(const BuiltinProgram::Settings& settings) const {
     const builtin_settings& run = settings.run;
     const unsigned excluded = COUNT_STACKS | FILTER_BY_CGROUP;
-    const bool walks = (run.flags & WALK_STACK) != 0 && (run.flags & ONLY_CALLER) == 0;
-    const bool copies = run.max_capacity > 0 || (run.flags & COPY_STACK) != 0;
-    const bool sends_copies = ((run.flags & SEND_RECORDS) != 0 || run.group_by != 0) && copies;
-    const bool compares_texts = (run.filter_features & FILTERS_TEXT) != 0;
+    const bool reads = reads_memory(run, settings.plans, settings.filters.filters) ||
+                       std::ranges::any_of(settings.exit_rules, loads_memory, &exit_rule::tested);
     // With perf events and tracefs, Linux before 6.10 lets other hits on this CPU wait as well:
     // only for pages of processes that were asked for.
     const ProcessFilter& who = request_.processes;
@@ -340,8 +330,7 @@ private:
                                         who.command.empty() && !request_.probes.target_options.app);
     if (settings.kind == ProgramKind::plain && is_for_all) return false;
     return !request_.no_fault && settings.cookie && settings.buffer == RecordBuffer::ring &&
-           (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && !walks &&
-           (sends_copies || compares_texts);
+           (run.flags & excluded) == 0 && (run.group_by & BY_STACK) == 0 && reads;
   }
 
   // One for the entry and one for the return, as far as the run has them.
@@ -365,6 +354,24 @@ private:
     return probes;
   }
 
+  // Halves the buffer, and with it the tables, until the program fits into the memory that the
+  // kernel permits.
+  Result<BuiltinProgram> load_into_limit(BuiltinProgram::Settings& settings) {
+    constexpr std::uint32_t min_bytes = 64U << 10U;
+    const std::uint32_t wanted = settings.buffer_bytes;
+    auto program = BuiltinProgram::load(settings);
+    while (!program && program.error().kind == ErrorKind::not_permitted &&
+           settings.buffer_bytes > min_bytes && exceeds_bpf_memory_limit(EPERM)) {
+      settings.buffer_bytes /= 2;
+      program = BuiltinProgram::load(settings);
+    }
+    if (program && settings.buffer_bytes < wanted)
+      output_.warn(fmt::format("RLIMIT_MEMLOCK limits BPF memory on this kernel: the buffer has {} "
+                               "KiB instead of {}, so more events may be lost",
+                               settings.buffer_bytes >> 10U, wanted >> 10U));
+    return program;
+  }
+
   Result<void> load_program(BuiltinProgram::Settings settings, Mechanism mechanism) {
     settings.sleepable = can_wait(settings);
     // Loading is safe on all kernels. The test runs meanwhile.
@@ -372,13 +379,13 @@ private:
       sleepable_test_.reset();
     else if (!sleepable_test_)
       sleepable_test_.emplace(start_sleepable_test(mechanism));
-    auto program = BuiltinProgram::load(settings);
+    auto program = load_into_limit(settings);
     if (settings.sleepable && !(program && sleepable_test_->answer() == 1)) {
       output_.detail(program
                          ? "sleepable programs do not run at probes of this kernel"
                          : "the sleepable program cannot be loaded: " + program.error().message);
       settings.sleepable = false;
-      program = BuiltinProgram::load(settings);
+      program = load_into_limit(settings);
     }
     if (!program) return fail(std::move(program).error());
     program_ = std::move(*program);
@@ -386,11 +393,10 @@ private:
     builds_in_calls_ = settings.sleepable || buffer_ == RecordBuffer::perf;
     if (settings.sleepable)
       output_.detail("the program is sleepable: it waits for memory that is not resident");
-    else if (in_initial_pid_namespace())
+    else
       plan_.set_is_mapped([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
-        const std::chrono::nanoseconds since_boot{time_ns};
         return mapped_memory_.contains(static_cast<pid_t>(pid), address,
-                                       MappedMemory::Clock::time_point(since_boot));
+                                       from_monotonic_ns(time_ns));
       });
     return {};
   }
@@ -401,7 +407,7 @@ private:
     const CaptureSpec& capture = request_.capture;
     return !request_.no_fault && cookies && buffer_ == RecordBuffer::ring &&
            program_kind(mechanism_) != ProgramKind::plain && capture.send_events &&
-           capture.stack == StackWalk::none && !capture.count_stacks && capture.groups.by.empty() &&
+           !capture.count_stacks && capture.groups.by.empty() &&
            (filter_.filters & FILTER_BY_CGROUP) == 0;
   }
 
@@ -412,7 +418,7 @@ private:
       if (auto added = typed_->add(point); !added) return added;
       // Tests the kernel while the types of further functions are read.
       if (may_wait && !sleepable_test_ && point.prepared &&
-          std::ranges::any_of(point.prepared->readings, &reading::capacity))
+          std::ranges::any_of(point.prepared->readings, loads_memory))
         sleepable_test_.emplace(start_sleepable_test(mechanism_));
     }
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
@@ -439,7 +445,7 @@ private:
   // so it is done for at most 1 % of the time.
   void forget_calls_of_ended() {
     const auto now = std::chrono::steady_clock::now();
-    if (now < next_ended_check_ || !in_initial_pid_namespace()) return;
+    if (now < next_ended_check_) return;
     forgotten_calls_ += program_->forget_calls([](std::uint32_t pid) {
       return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     });
@@ -543,10 +549,10 @@ private:
     loaded.reserve(probes_.size());
     for (const Probe& probe : probes_) {
       const bool hides_entry = probe.bounds != 0 && (!probe.is_recorded || !records_entries());
-      loaded.push_back(
-          {.plan = plan_.probe_plan(probe.number),
-           .shared_place = mechanism == Mechanism::tracefs ? probe.point.offset : std::nullopt,
-           .bounds = hides_entry ? probe.bounds | IS_ONLY_BOUND : probe.bounds});
+      loaded.push_back({.plan = plan_.probe_plan(probe.number),
+                        .shared_place = mechanism == Mechanism::tracefs ? uprobe_offset(probe.point)
+                                                                        : std::nullopt,
+                        .bounds = hides_entry ? probe.bounds | IS_ONLY_BOUND : probe.bounds});
     }
     return loaded;
   }
@@ -571,8 +577,9 @@ private:
   std::optional<return_instance_layout> return_instances_; // where stacks are unwound
   NamespacePids namespace_pids_;
   std::optional<process_name_layout> process_name_; // if it is compared
-  std::optional<nesting_layout> nesting_;           // if return probes of the kernel are used
-  std::uint64_t forgotten_calls_ = 0;               // open calls of processes that have ended
+  id_namespace ids_{};
+  std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
+  std::uint64_t forgotten_calls_ = 0;     // open calls of processes that have ended
   std::chrono::steady_clock::time_point next_ended_check_;
   std::uint64_t corrupt_ = 0;
   std::unique_ptr<CallerCode> callers_;      // if the filter compares callers

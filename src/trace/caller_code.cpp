@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/caller_code.hpp"
 
+#include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
 #include "resolve/in_process.hpp"
 #include "trace/diagnosis.hpp"
@@ -176,13 +177,11 @@ bool CallerCode::is_probed(const Mapping& mapping) const {
 
 // The program knows only what is mapped, so a hit from code that is not described is undecided.
 void CallerCode::describe(pid_t pid) {
-  pid_t reader = pid;
-  auto read = read_all_mappings(reader);
-  if (read && read->empty()) // its main thread has ended
-    if (const auto thread = find_other_thread(pid)) read = read_all_mappings(reader = *thread);
+  auto read = read_all_mappings(pid);
   if (!read) return forget(pid);
   if (std::ranges::none_of(*read, [&](const Mapping& each) { return is_probed(each); }))
     return forget(pid);
+  restore_replaced_code(*read);
   // A return address in "[uprobes]" is one that a uretprobe has replaced.
   std::erase_if(*read,
                 [](const Mapping& each) { return !each.executable || each.path == "[uprobes]"; });
@@ -191,7 +190,7 @@ void CallerCode::describe(pid_t pid) {
     if (std::pair key(FileKey(each.identity, each.path), each.offset.value);
         seen_.insert(key).second)
       added.push_back(std::move(key));
-  if (!added.empty()) learn_files(reader);
+  if (!added.empty()) learn_files(pid);
   if (has_ended(pid)) { // its files may not have been read
     for (const auto& key : added) seen_.erase(key);
     return forget(pid);
@@ -222,7 +221,7 @@ void CallerCode::forget(pid_t pid) {
 
 // A function without a module is one of the program or of the probed files.
 void CallerCode::learn_files(pid_t pid) {
-  const std::string program = fmt::format("/proc/{}/exe", pid);
+  const std::string program = live_path(pid, "exe");
   for (Place& place : places_) {
     if (place.place.module) {
       learn(pid, place, *place.place.module);

@@ -2,6 +2,7 @@
 #include "trace/diagnosis.hpp"
 
 #include "dwarf/inlined.hpp"
+#include "process/proc.hpp"
 #include "symbols/classify.hpp"
 #include "uprobectl/process.hpp"
 #include "util/rooted_path.hpp"
@@ -30,11 +31,6 @@ constexpr std::size_t max_pids = 65536; // cached
 
 // A pid is not reused within this time, because the kernel assigns pids in a cycle.
 constexpr std::uint64_t pid_trust_ns = 1'000'000'000;
-
-std::string describe_process(pid_t pid) {
-  const auto name = read_comm(pid);
-  return name ? fmt::format("process {} ({})", pid, *name) : fmt::format("process {}", pid);
-}
 
 template <typename Seen>
 void merge_sorted(std::vector<Seen>& into, const std::vector<Seen>& from) {
@@ -111,6 +107,8 @@ std::string mention_inlined(const UnhitFacts& facts) {
                      counted(*facts.inlined, "place", "places"));
 }
 
+} // namespace
+
 std::string mention_children(std::span<const pid_t> children) {
   if (children.empty()) return {};
   if (children.size() == 1)
@@ -123,6 +121,8 @@ std::string mention_children(std::span<const pid_t> children) {
                      counted(children.size(), "descendant", "descendants"),
                      any_runs ? "map" : "mapped");
 }
+
+namespace {
 
 // Returns the source name of the function that begins at the point. Debug info does not know clones
 // such as "f.constprop.0".
@@ -155,10 +155,22 @@ constexpr std::size_t max_reported = 20;
 
 } // namespace
 
+std::string_view describe_obstacle(MappingObstacle obstacle) {
+  switch (obstacle) {
+  case MappingObstacle::writable:
+    return "has its code in writable memory, where the kernel puts no breakpoints";
+  case MappingObstacle::shared:
+    return "maps its code shared (MAP_SHARED), where the kernel puts no breakpoints";
+  case MappingObstacle::replaced:
+    break;
+  }
+  return "has replaced this part of the file by anonymous memory: it cannot be probed there";
+}
+
 ProbedFile probed_file(const ProbePoint& point) {
   return {.real_path = path_in_maps(*point.binary),
           .identity = point.binary->file->identity(),
-          .offset = *point.offset};
+          .offset = *uprobe_offset(point)};
 }
 
 std::vector<ProbedFile> probed_files(std::span<const Probe> probes) {
@@ -170,8 +182,7 @@ std::vector<ProbedFile> probed_files(std::span<const Probe> probes) {
 
 ProcessHistory::ProcessHistory(const ProcessFilter& filter, bool records_names,
                                std::span<const Probe> probes)
-    // Names need the kernel's pids, as the program reports them.
-    : records_names_(records_names && in_initial_pid_namespace()), files_(probed_files(probes)) {
+    : records_names_(records_names), files_(probed_files(probes)) {
   const bool only_these = !filter.pids.empty() && filter.names.empty() && !filter.all;
   if (!records_names_ && !only_these) return;
   if (only_these) probed_.emplace(files_);
@@ -192,6 +203,9 @@ void ProcessHistory::add(const MappingEvent& event) {
     record_mapping(event);
     break;
   case MappingEvent::Kind::executed:
+    if (event.by_other_thread && replaced_.size() < max_pids)
+      replaced_.push_back({.pid = event.pid, .time_ns = event.time_ns});
+    [[fallthrough]];
   case MappingEvent::Kind::renamed:
     if (records_names_) names_[event.pid] = event.name;
     break;
@@ -205,8 +219,12 @@ void ProcessHistory::add(const MappingEvent& event) {
 }
 
 void ProcessHistory::record_mapping(const MappingEvent& event) {
-  if (!probed_ || known_mappings_.size() >= max_mappings || !probed_->is_relevant(event.mapping))
-    return;
+  if (!probed_) return;
+  const Mapping& seen = event.mapping;
+  if (seen.executable && (seen.path.empty() || seen.path.starts_with("[anon")) &&
+      has_new_code_.size() < max_mappings)
+    has_new_code_.insert(event.pid);
+  if (known_mappings_.size() >= max_mappings || !probed_->is_relevant(event.mapping)) return;
   const Mapping& mapping = event.mapping;
   const bool is_new =
       known_mappings_.emplace(event.pid, mapping.identity, mapping.offset.value, mapping.path)
@@ -240,10 +258,7 @@ std::vector<MappingSurvey> ProcessHistory::surveys(std::span<const pid_t> pids, 
   return survey.take();
 }
 
-NamespacePids::NamespacePids() : available_(in_initial_pid_namespace()) {}
-
 std::optional<std::uint32_t> NamespacePids::find(std::uint32_t pid, std::uint64_t time_ns) {
-  if (!available_) return std::nullopt;
   const auto found = known_.find(pid);
   // Events of different CPUs may be slightly out of order.
   if (found != known_.end() && time_ns < found->second.read_ns + pid_trust_ns)
@@ -350,6 +365,9 @@ std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& ca
   if (counts.filtered > 0)
     return fmt::format("called {}, but by none of the processes that are probed",
                        format_times(counts.filtered));
+  if (counts.invisible > 0)
+    return fmt::format("called {}, but only by processes outside of this container",
+                       format_times(counts.invisible));
   return {};
 }
 

@@ -22,6 +22,9 @@
 
 namespace uprobectl {
 
+// "has its code in writable memory, where …", to follow the process.
+std::string_view describe_obstacle(MappingObstacle obstacle);
+
 // The file of the probe, as MappingSurveyor takes it.
 ProbedFile probed_file(const ProbePoint& point);
 std::vector<ProbedFile> probed_files(std::span<const Probe> probes);
@@ -39,6 +42,16 @@ public:
   // Returns the current name of the process (not of a thread), or its last name if it has ended;
   // nullopt if unknown.
   std::optional<std::string> find_name(pid_t pid) const;
+  // Returns true if the process was seen to create executable memory without a file, as programs do
+  // that hook or copy code, and compilers at run time. Only known if mappings are recorded.
+  bool has_new_code(pid_t pid) const { return has_new_code_.contains(pid); }
+  // Returns the processes in which a thread other than the main one has executed a program since
+  // the last call.
+  struct Replaced {
+    pid_t pid = 0;
+    std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
+  };
+  std::vector<Replaced> take_replaced() { return std::exchange(replaced_, {}); }
   // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
   // processes.
   std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;
@@ -54,7 +67,9 @@ private:
   std::optional<MappingWatch> watch_;
   std::map<pid_t, std::vector<Mapping>> mapped_; // mappings of probed files
   std::set<std::tuple<pid_t, FileIdentity, std::uint64_t, std::string>> known_mappings_;
+  std::set<pid_t> has_new_code_;
   std::unordered_map<pid_t, std::string> names_;
+  std::vector<Replaced> replaced_;
   std::deque<pid_t> ended_; // pids in names_ that have ended, the oldest first
 };
 
@@ -62,8 +77,6 @@ private:
 // seldom.
 class NamespacePids {
 public:
-  NamespacePids();
-
   // Returns the pid of a process that had an event at time_ns (CLOCK_MONOTONIC), or nullopt if it
   // ended before /proc was read for it.
   std::optional<std::uint32_t> find(std::uint32_t pid, std::uint64_t time_ns);
@@ -74,7 +87,6 @@ private:
     std::optional<std::uint32_t> own;
   };
   std::unordered_map<std::uint32_t, CachedPid> known_;
-  bool available_; // false: the pids of /proc are not the kernel's
 };
 
 // Returns what the processes map, for each point or probe. Without pids, all processes are
@@ -129,6 +141,9 @@ private:
   Time next_;
   std::map<std::size_t, std::string> reported_;
 };
+
+// "; process 4711 (app), a descendant, maps it: --follow probes it, too"; empty without children.
+std::string mention_children(std::span<const pid_t> children);
 
 // Explains in one line, without subject, why a probe that was hit has shown nothing: "called 3
 // times, but --if held for none of them". Returns an empty string if it was not hit, or if hits

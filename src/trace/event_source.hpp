@@ -22,6 +22,7 @@ struct Loss {
 namespace loss_reasons {
 constexpr std::string_view buffer_full = "ring buffer full";
 constexpr std::string_view corrupt = "record could not be decoded";
+constexpr std::string_view unsubmitted = "reserved in the ring buffer and never written";
 constexpr std::string_view over_max_events = "beyond --max-events";
 constexpr std::string_view output_blocked = "output is blocked: nothing reads it";
 constexpr std::string_view output_closed = "the reader of the output has gone";
@@ -58,6 +59,11 @@ public:
   // Returns the events since the start that were sent but not visited. A reason that was returned
   // once is returned from then on.
   virtual std::vector<Loss> losses() const = 0;
+  // True if drain() has stopped at a record that is being written.
+  virtual bool waits() const = 0;
+  // Records that were reserved in a ring buffer for long and are not written. losses() does not
+  // have them.
+  virtual std::uint64_t unsubmitted() const = 0;
   // Discards all waiting events and returns their number.
   virtual std::uint64_t discard() = 0;
   // Returns true if a hit has ended the run: nothing is sent any more.

@@ -24,13 +24,10 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by
   tree_.add(copy_);
   tree_.set_by_trampoline(by_trampoline);
   tree_.set_leaves_out(spec.entry_decides);
-  // In a pid namespace, pids of records name other processes in /proc, or none.
-  if (in_initial_pid_namespace()) {
-    tree_.set_find_area([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
-      return areas_.find(pid, address, time_ns);
-    });
-    tree_.set_is_running(is_running);
-  }
+  tree_.set_find_area([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
+    return areas_.find(pid, address, time_ns);
+  });
+  tree_.set_is_running(is_running);
   tree_.add(filter_);
   if (spec.shows_calls)
     filter_.add(writer_.emplace(

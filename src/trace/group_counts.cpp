@@ -2,6 +2,7 @@
 #include "trace/group_counts.hpp"
 
 #include "output/values.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,10 +12,6 @@
 namespace uprobectl {
 
 namespace {
-
-std::uint64_t monotonic_ns(GroupCounts::Time time) {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(time.time_since_epoch()).count());
-}
 
 // Returns a text that is equal for groups with equal values.
 std::string row_key(std::size_t probe, bool on_return, std::span<const ArgumentValue> values) {
@@ -33,7 +30,7 @@ GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
                          const TargetOptions& where, const BuiltinProgram& program,
                          std::span<const Probe> probes, Exports& exports, Decode decode)
     : spec_(spec), capture_(capture), program_(program), probes_(probes), exports_(exports),
-      decode_(std::move(decode)), since_ns_(monotonic_ns(Time::clock::now())),
+      decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
       processes_({.places = where.debug_places}, where.dex) {
   if (capture.source_lines) processes_.use_source_lines();
 }
@@ -48,7 +45,7 @@ void GroupCounts::add_stack(Row& row, const GroupCount& group, std::string& key)
     const unwind::KnownPlace hit{.pc = group.frames.front(),
                                  .file = point.binary->file,
                                  .path = point.binary->real_path,
-                                 .offset = *point.offset};
+                                 .offset = *uprobe_offset(point)};
     row.stack = processes_.make_stack(pid, 0, group.frames, &hit);
   }
   if (group.frames.size() >= MAX_FRAMES) row.completeness = StackCompleteness::truncated;
@@ -101,7 +98,7 @@ void GroupCounts::report(Time now, Output& output) {
     return std::tuple(rows[b].sums.count, a) < std::tuple(rows[a].sums.count, b);
   });
   if (spec_.top && order.size() > *spec_.top) order.resize(*spec_.top);
-  const std::uint64_t now_ns = monotonic_ns(now);
+  const std::uint64_t now_ns = to_monotonic_ns(now);
   const GroupSpec& groups = capture_.groups;
   const bool sums = groups.measured || groups.measures_latency;
   for (const std::size_t index : order) {

@@ -104,9 +104,9 @@ std::optional<ErrnoPlace> KnownFunctions::find_errno(const ProbePoint& point) {
   const auto [known, is_new] = errno_of_.try_emplace(point.binary.get());
   if (is_new) known->second = read_errno(*point.binary);
   if (!known->second) return std::nullopt;
-  return ErrnoPlace{.slot =
-                        static_cast<std::int64_t>(known->second->slot.value - point.address.value),
-                    .thread_pointer_offset = known->second->thread_pointer_offset};
+  return ErrnoPlace{
+      .slot = static_cast<std::int64_t>(known->second->slot.value - uprobe_address(point).value),
+      .thread_pointer_offset = known->second->thread_pointer_offset};
 }
 
 void KnownFunctions::add_to(std::span<CapturePoint> points) {

@@ -22,7 +22,7 @@ std::vector<ProbeSite> collect_sites(const Probes& probes) {
     for (const PlannedSite& site : probe.sites)
       sites.push_back({.file = point.binary->file->fd(),
                        // resolve_requests() rejects points without an offset
-                       .offset = site.exit ? site.exit->offset : *point.offset,
+                       .offset = site.exit ? site.exit->offset : *uprobe_offset(point),
                        .semaphore = point.semaphore,
                        .on_return = site.on_return && !site.exit,
                        .program = site.loaded,
@@ -175,6 +175,17 @@ void detach_probes(AttachedProbes& attached, Output& output) {
   const Progress progress("detaching probes", attached.attachment->detach_steps(), output);
   attached.attachment->detach([&](std::size_t done) { progress.report(done); });
   attached.attachment.reset();
+}
+
+// The former links are removed first: the programs of both would run.
+Result<void> attach_again(std::span<const pid_t> pids, Mechanism mechanism, const Probes& probes,
+                          SignalWatch& signals, AttachedProbes& attached) {
+  attached.attachment.reset();
+  auto attachment =
+      Attachment::attach(mechanism, collect_sites(probes), pids, [&] { return signals.arrived(); });
+  if (!attachment) return fail(std::move(attachment).error());
+  attached.attachment.emplace(std::move(*attachment));
+  return {};
 }
 
 Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_going,

@@ -43,6 +43,10 @@ Result<AttachedProbes> attach_probes(std::span<const pid_t> pids, bool keep_goin
                                      ResolvedProbes& resolved, SignalWatch& signals,
                                      Output& output);
 
+// Attaches the probes anew, to other tasks, with the programs that attach_probes() has loaded.
+Result<void> attach_again(std::span<const pid_t> pids, Mechanism mechanism, const Probes& probes,
+                          SignalWatch& signals, AttachedProbes& attached);
+
 // Detaches the probes. This takes long for many perf events, so progress is shown on a terminal.
 void detach_probes(AttachedProbes& attached, Output& output);
 

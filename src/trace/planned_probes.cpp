@@ -110,11 +110,12 @@ public:
   PlanFinder(const AttachPlan& plan, const std::string& target,
              std::span<const std::string> functions, const TargetOptions& where,
              const ResolveOptions& how, FunctionReaderCache& readers)
-      : target_(target), functions_(functions), where_(where), how_(how), readers_(readers) {
+      : target_(target), where_(where), how_(how), readers_(readers) {
     for (const PlannedFile& file : plan.files)
       if (file.target == target) files_.push_back(&file);
     found_.points.resize(functions.size());
     found_.errors.resize(functions.size());
+    for (std::size_t i = 0; i < functions.size(); ++i) numbers_.emplace(functions[i], i);
   }
 
   Result<PlannedPoints> find() {
@@ -151,24 +152,26 @@ private:
                       .hint("use ARCHIVE!/ENTRY"));
     add_warnings(target->warnings());
     const PlannedFile* const file = find_build(*image);
-    if (file != nullptr) return add(*target, *file);
+    if (file != nullptr) {
+      add(*target, *file);
+      return {};
+    }
     return plans::check_build(files_.front()->build, *image, to_string(target->display_path()));
   }
 
   // Uses the files that the plan is for.
   Result<void> find_in_several(const Targets& targets) {
-    Result<void> result;
     std::size_t used = 0;
     const auto visited = visit_targets(targets, where_, [&](const Target& target) {
       const elf::Image* const image = target.image();
       const PlannedFile* const file = image == nullptr ? nullptr : find_build(*image);
-      if (file == nullptr || !result) return;
+      if (file == nullptr) return;
       add_warnings(target.warnings());
-      result = add(target, *file);
+      add(target, *file);
       ++used;
     });
     if (!visited) return fail(visited.error());
-    if (used > 0 || !result) return result;
+    if (used > 0) return {};
     add_warnings(visited->warnings);
     return fail(ErrorKind::not_found,
                 fmt::format("{}: the plan is for none of its {}", targets.text,
@@ -181,27 +184,52 @@ private:
     return found == files_.end() ? nullptr : *found;
   }
 
-  Result<void> add(const Target& target, const PlannedFile& file) {
+  void add(const Target& target, const PlannedFile& file) {
     const auto binary = std::make_shared<const ProbedBinary>(target.binary());
     readers_.set_strings(binary, file.strings);
+    CodeIndex code(*target.image());
     for (const PlannedProbe& probe : file.probes) {
-      const auto function = std::ranges::find(functions_, probe.place.request);
-      if (function == functions_.end()) continue;
-      const auto index = static_cast<std::size_t>(function - functions_.begin());
-      auto point = find_point(binary, *target.image(), probe.place, how_);
+      const auto function = numbers_.find(probe.place.request);
+      if (function == numbers_.end()) continue;
+      const std::size_t index = function->second;
+      auto point = find_point(binary, code, probe.place, how_);
       if (!point) {
-        if (!found_.errors[index]) found_.errors[index] = std::move(point).error();
+        add_error(index, std::move(point).error());
         continue;
       }
       if (probe.exits) {
-        auto returns = plans::to_returns(*probe.exits, *target.image());
-        if (!returns)
-          return fail(std::move(returns).error().within(to_string(target.display_path())));
+        auto returns = find_exits(target, binary, code, *probe.exits);
+        if (!returns) {
+          add_error(index, std::move(returns).error());
+          continue;
+        }
         readers_.set_returns(*point, std::move(*returns));
       }
       found_.points[index].push_back(std::move(*point));
     }
-    return {};
+  }
+
+  void add_error(std::size_t function, Error error) {
+    if (!found_.errors[function]) found_.errors[function] = std::move(error);
+  }
+
+  Result<FunctionReturns> find_exits(const Target& target,
+                                     const std::shared_ptr<const ProbedBinary>& binary,
+                                     CodeIndex& code, const plans::PlannedExits& exits) const {
+    if (auto wrong = find_wrong_exit(binary, code, exits)) return fail(std::move(*wrong));
+    auto returns = plans::to_returns(exits, *target.image());
+    if (!returns) return fail(std::move(returns).error().within(to_string(target.display_path())));
+    return returns;
+  }
+
+  // Returns why one of the exits cannot be probed.
+  std::optional<Error> find_wrong_exit(const std::shared_ptr<const ProbedBinary>& binary,
+                                       CodeIndex& code, const plans::PlannedExits& exits) const {
+    for (const VirtualAddress address : exits.returns)
+      if (auto wrong = exit_error(binary, code, address, how_)) return wrong;
+    for (const plans::PlannedExits::TailCall& call : exits.tail_calls)
+      if (auto wrong = exit_error(binary, code, call.address, how_)) return wrong;
+    return std::nullopt;
   }
 
   void add_warnings(const std::vector<std::string>& warnings) {
@@ -209,7 +237,7 @@ private:
   }
 
   const std::string& target_;
-  std::span<const std::string> functions_;
+  std::map<std::string_view, std::size_t> numbers_; // of the functions
   const TargetOptions& where_;
   const ResolveOptions& how_;
   FunctionReaderCache& readers_;

@@ -67,6 +67,8 @@ public:
   virtual std::optional<std::uint64_t> open_calls() const { return std::nullopt; }
   // The number of hits in reported stack counts whose stack the kernel could not store.
   virtual std::uint64_t without_stack() const { return 0; }
+  // The number of hits that were left out because their process is outside of this pid namespace.
+  virtual std::uint64_t invisible_hits() const { return 0; }
   // Prints the requested maps at the end of the run.
   virtual void show_maps() const = 0;
 };

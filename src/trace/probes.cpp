@@ -3,6 +3,7 @@
 
 #include "resolve/instructions.hpp"
 #include "trace/planned_probes.hpp"
+#include "trace/skipped_probes.hpp"
 #include "uprobectl/symbols.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -61,15 +62,6 @@ void add_up_hits(std::span<Probe> probes) {
   }
 }
 
-ProbeEffect exit_effect(const ProbePoint& point, FileOffset place) {
-  const auto arch = code_arch(point.binary->machine);
-  const Bytes file = point.binary->file->bytes();
-  if (!arch || place.value >= file.size()) return {};
-  const Bytes rest = file.subspan(place.value);
-  return probe_effect(*arch, rest.first(std::min<std::uint64_t>(rest.size(), max_instruction_size)),
-                      0, CodeExtent::part);
-}
-
 namespace {
 
 // `attach` never inflates files, so this is an internal safeguard.
@@ -116,6 +108,7 @@ public:
         excluded_(selection.excluded), plan_(selection.plan.get()), readers_(readers),
         output_(output) {
     resolve_options_.to_probe = true;
+    resolved_.replaced_nops = resolve_options_.replaced_nops;
   }
 
   Result<void> resolve(const ProbeRequest& probe_request) {
@@ -203,7 +196,7 @@ private:
 
   // Skips probes with all their places if the kernel cannot increment their semaphore.
   Result<std::vector<ProbePoint>> static_places(const Target& target, const std::string& text) {
-    auto points = target.static_probes(text);
+    auto points = target.static_probes(text, resolve_options_);
     if (!points) return points;
     std::set<std::string> skipped;
     for (const ProbePoint& point : *points)
@@ -297,8 +290,12 @@ private:
                   Error(ErrorKind::not_found, "'" + function + "': all matches are excluded"));
     output_.gather_warnings(points);
     for (ProbePoint& point : points) {
+      if (point.passed_nops > 0)
+        output_.detail(fmt::format("'{}' is probed {} bytes later, behind a nop that this kernel "
+                                   "replaces by a call",
+                                   display_name(point), point.passed_nops));
       const auto [known, is_new] =
-          probed_.emplace(std::tuple(point.binary->file->identity(), point.offset->value,
+          probed_.emplace(std::tuple(point.binary->file->identity(), uprobe_offset(point)->value,
                                      point.static_probe ? *point.symbol : std::string()),
                           resolved_.probes.size());
       if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
@@ -350,29 +347,31 @@ private:
 // Returns true if the site is an exit but not also the function's first instruction.
 bool is_exit_only(const PlannedSite& site) { return site.on_return && site.exit; }
 
-// Returns the reason why a site cannot be probed, or nullopt.
-std::optional<Error> find_site_problem(const PlannedSite& site, const ProbePoint& point) {
-  if (!is_exit_only(site)) return probe_error(point);
-  const ProbeEffect effect = exit_effect(point, site.exit->offset);
+// Returns the problem of probing the instruction at the site.
+std::optional<SiteProblem> find_unprobeable(const Probe& probe, const PlannedSite& site) {
+  const ProbePoint& point = probe.point;
+  if (!is_exit_only(site)) {
+    auto error = probe_error(point);
+    if (!error) return std::nullopt;
+    return SiteProblem{std::move(*error), std::string(point.effect.reason)};
+  }
+  const ProbeEffect& effect = site.exit->effect;
   if (effect.kind == ProbeEffect::Kind::safe) return std::nullopt;
-  return Error{ErrorKind::unsupported,
-               fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
-                           to_string(point.binary->path), display_name(point),
-                           site.exit->offset.value, effect.reason)};
-}
-
-std::string_view find_reason(const PlannedSite& site, const ProbePoint& point) {
-  return is_exit_only(site) ? exit_effect(point, site.exit->offset).reason : point.effect.reason;
+  return SiteProblem{
+      {ErrorKind::unsupported, fmt::format("{}: '{}' cannot be probed at its exit at {:#x}: {}",
+                                           to_string(point.binary->path), display_name(point),
+                                           site.exit->offset.value, effect.reason)},
+      std::string(effect.reason)};
 }
 
 // TARGET and FUNCTION of a pattern, as typed.
 using PatternKey = std::pair<std::string, std::string>;
 
-// Removes the probes that cannot be probed, and reports them.
+// Removes the probes with a problem, and reports them.
 class UnprobeableFilter {
 public:
-  UnprobeableFilter(ResolvedProbes& resolved, Output& output)
-      : resolved_(resolved), output_(output) {}
+  UnprobeableFilter(ResolvedProbes& resolved, const FindSiteProblem& find_problem, Output& output)
+      : resolved_(resolved), find_problem_(find_problem), output_(output) {}
 
   void run() {
     find();
@@ -383,18 +382,12 @@ public:
   }
 
 private:
-  struct SkippedProbe {
-    Error error;
-    std::string_view reason;
-  };
-
   void find() {
     for (const Probe& probe : resolved_.probes)
       for (const PlannedSite& site : probe.sites) {
         if (skipped_.contains(probe.first)) break;
-        if (auto error = find_site_problem(site, probe.point))
-          skipped_.emplace(probe.first,
-                           SkippedProbe{std::move(*error), find_reason(site, probe.point)});
+        if (auto problem = find_problem_(probe, site))
+          skipped_.emplace(probe.first, std::move(*problem));
       }
   }
 
@@ -447,10 +440,38 @@ private:
   }
 
   ResolvedProbes& resolved_;
+  const FindSiteProblem& find_problem_;
   Output& output_;
-  std::map<std::size_t, SkippedProbe> skipped_; // by Probe::first
+  std::map<std::size_t, SiteProblem> skipped_; // by Probe::first
   std::map<PatternKey, std::size_t> matched_;
 };
+
+} // namespace
+
+namespace {
+
+// Says which functions of a plan's probes nothing asks for: a plan may be damaged, and an option of
+// the command line may replace a function of the plan.
+void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest> probe_requests,
+                    Output& output) {
+  std::set<std::pair<std::string_view, std::string_view>> asked;
+  for (const ProbeRequest& each : probe_requests)
+    for (const std::string& function : each.functions) asked.emplace(each.target, function);
+  std::uint64_t places = 0;
+  std::set<std::string_view> unused;
+  for (const plans::PlannedFile& file : plan.files)
+    for (const plans::PlannedProbe& probe : file.probes) {
+      if (asked.contains({file.target, probe.place.request})) continue;
+      ++places;
+      unused.insert(probe.place.request);
+    }
+  if (unused.empty()) return;
+  const std::string others =
+      unused.size() > 1 ? " and " + counted(unused.size() - 1, "other", "others") : "";
+  output.warn(fmt::format("{} of the plan {} not probed: '{}'{} not among its functions",
+                          counted(places, "place", "places"), places == 1 ? "is" : "are",
+                          *unused.begin(), others + (unused.size() > 1 ? " are" : " is")));
+}
 
 } // namespace
 
@@ -462,6 +483,7 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
   Result<void> result;
   for (const ProbeRequest& probe_request : probe_requests)
     if (result = resolver.resolve(probe_request); !result) break;
+  if (selection.plan) warn_of_unused(*selection.plan, probe_requests, output);
   output.report_repeated();
   if (!result) return fail(std::move(result).error());
   return std::move(resolver).take_result();
@@ -496,8 +518,12 @@ bool is_pattern_match(const ProbePoint& point) {
   return function && is_name_pattern(function->name);
 }
 
+void skip_probes(ResolvedProbes& resolved, const FindSiteProblem& find_problem, Output& output) {
+  UnprobeableFilter(resolved, find_problem, output).run();
+}
+
 void skip_unprobeable(ResolvedProbes& resolved, Output& output) {
-  UnprobeableFilter(resolved, output).run();
+  skip_probes(resolved, find_unprobeable, output);
 }
 
 } // namespace uprobectl

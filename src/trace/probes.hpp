@@ -35,7 +35,8 @@ struct ProbeRequest {
 // An instruction that can leave a function.
 struct PlannedExit {
   FileOffset offset;
-  std::uint32_t rule = 0; // index into ResolvedProbes::exit_rules
+  std::uint32_t rule = 0;  // index into ResolvedProbes::exit_rules
+  ProbeEffect effect = {}; // of a probe there
 };
 
 // One uprobe of a probe.
@@ -89,7 +90,7 @@ struct Probe {
   std::optional<std::uint64_t> total_hits = {}; // sum over all places; set in the first place only
   LeftOut left_out = {};
   std::uint64_t excluded = 0;     // hits, by a filter
-  std::string hidden_reason = {}; // why hits were counted but not shown; or empty
+  std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
   MappingSurvey survey = {};      // the processes that map the place, or did so during the run
   UnhitFacts facts = {};
 
@@ -143,6 +144,7 @@ struct ResolvedProbes {
   Probes probes;
   std::vector<exit_rule> exit_rules; // the first rule is that of return instructions
   std::vector<ProbeFailure> failures;
+  OptimizedNops replaced_nops = {}; // by this kernel
 };
 
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
@@ -158,9 +160,6 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
 // each was reported.
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,
                             const ResolvedProbes& resolved, Output& output);
-
-// Returns the effect of a probe on an exit instruction of the function.
-ProbeEffect exit_effect(const ProbePoint& point, FileOffset place);
 
 // Returns true if the point was selected by a pattern or a provider, not by its own name.
 bool is_pattern_match(const ProbePoint& point);

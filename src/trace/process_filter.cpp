@@ -139,26 +139,16 @@ Result<ProcessWatch> ProcessWatch::start(std::span<const pid_t> pids) {
       return fail(ErrorKind::not_found, "no process with pid " + std::to_string(pid));
     }
     if (error != 0) return fail(system_error(error, "cannot watch process " + std::to_string(pid)));
-    std::string text = "process " + std::to_string(pid);
-    if (const auto name = read_comm(pid)) text += " (" + *name + ")";
-    watch.running_.push_back({.name = std::move(text), .process = std::move(process)});
+    watch.running_.push_back({.name = describe_process(pid), .process = std::move(process)});
     watch.watches_ = true;
   }
   return watch;
 }
 
-std::vector<std::string> ProcessWatch::take_outlived() {
-  std::vector<std::string> outlived;
-  const auto now = std::chrono::steady_clock::now();
-  if (now < next_look_) return outlived;
-  next_look_ = now + end_check_interval;
-  for (Running& running : running_) {
-    const pid_t pid = running.process.pid();
-    if (running.is_outlived || !has_thread_ended(pid, pid) || !find_other_thread(pid)) continue;
-    running.is_outlived = true;
-    outlived.push_back(running.name);
-  }
-  return outlived;
+bool ProcessWatch::is_running(pid_t pid) const {
+  return std::ranges::any_of(running_, [&](const Running& each) {
+    return each.process.pid() == pid && !each.process.has_ended();
+  });
 }
 
 bool ProcessWatch::all_gone() {
@@ -284,12 +274,12 @@ Result<FilteredProcesses> FilteredProcesses::start(const ProcessFilter& filter,
       chosen.ends_with_members_ = ends;
       if (auto watched = chosen.watch(output); !watched) return fail(std::move(watched).error());
     } else {
-      chosen.link_pids_ = filter.pids;
+      chosen.pids_ = filter.pids;
       if (ends) chosen.running_ = std::move(running);
     }
   }
   chosen.initial_pids_ = chosen.known_pids();
-  if (chosen.filter().filters != 0 && chosen.link_pids_.empty())
+  if (chosen.filter().filters != 0 && chosen.pids_.empty())
     output.status(
         "processes are filtered in the BPF program: calls in other processes also stop at "
         "the probes, but are not shown");
@@ -319,11 +309,6 @@ Result<void> FilteredProcesses::find_user(Output& output) {
 }
 
 Result<void> FilteredProcesses::watch(Output& output) {
-  if (!in_initial_pid_namespace())
-    return fail(
-        Error{ErrorKind::unsupported, "-p NAME and --follow are not supported in a container"}.hint(
-            "the container has its own pid namespace: run uprobectl on the host, or "
-            "give pids with -p and without --follow"));
   auto set = ProcessSet::start({.names = filter_->names, .follow = filter_->follow});
   if (!set) return fail(std::move(set).error());
   set_ = std::move(*set);
@@ -344,8 +329,43 @@ Result<void> FilteredProcesses::watch(Output& output) {
   return {};
 }
 
+std::span<const pid_t> FilteredProcesses::link_pids() const {
+  return program_pids_ ? std::span<const pid_t>() : pids_;
+}
+
+Result<void> FilteredProcesses::filter_in_program() {
+  auto map = create_pid_map(pids_);
+  if (!map) return fail(std::move(map).error());
+  program_pids_ = std::move(*map);
+  return {};
+}
+
+std::vector<pid_t> FilteredProcesses::choose_link_tasks() {
+  link_tasks_.clear();
+  std::vector<pid_t> tasks;
+  for (const pid_t pid : link_pids())
+    if (!running_ || running_->is_running(pid))
+      link_tasks_.emplace_back(pid, tasks.emplace_back(find_live_thread(pid)));
+  return tasks;
+}
+
+std::vector<std::string> FilteredProcesses::find_lost_tasks() {
+  std::vector<std::string> lost;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_task_check_) return lost;
+  next_task_check_ = now + task_check_interval;
+  for (const auto& [pid, task] : link_tasks_)
+    if (has_thread_ended(pid, task) && !has_thread_ended(pid, find_live_thread(pid)))
+      lost.push_back(describe_process(pid));
+  return lost;
+}
+
 ProgramFilter FilteredProcesses::filter() const {
   ProgramFilter filter;
+  if (program_pids_) {
+    filter.filters |= FILTER_BY_PROCESS;
+    filter.processes = program_pids_.get();
+  }
   if (set_) {
     filter.filters |= FILTER_BY_PROCESS;
     filter.processes = set_->map_fd();
@@ -403,22 +423,16 @@ std::vector<std::string> FilteredProcesses::take_ended() {
   return running_ ? running_->take_ended() : std::vector<std::string>();
 }
 
-std::vector<std::string> FilteredProcesses::take_outlived() {
-  return running_ ? running_->take_outlived() : std::vector<std::string>();
-}
-
 void FilteredProcesses::add_to(std::vector<pollfd>& polled) const {
   if (running_) running_->add_to(polled);
   if (name_watch_) polled.push_back({.fd = set_->poll_fd(), .events = POLLIN, .revents = 0});
 }
 
-bool FilteredProcesses::is_system_wide() const {
-  return link_pids_.empty() && filter().filters == 0;
-}
+bool FilteredProcesses::is_system_wide() const { return pids_.empty() && filter().filters == 0; }
 
 std::vector<pid_t> FilteredProcesses::known_pids() const {
   std::optional<std::vector<pid_t>> now;
-  if (!link_pids_.empty()) intersect(now, link_pids_);
+  if (!pids_.empty()) intersect(now, pids_);
   if (set_) intersect(now, set_->members());
   if (user_) intersect(now, find_user_processes(*user_));
   if (group_) intersect(now, group_->processes());
@@ -429,7 +443,7 @@ std::vector<pid_t> FilteredProcesses::known_pids() const {
 }
 
 bool FilteredProcesses::excludes_children() const {
-  return !filter_->follow && !user_ && !group_ && (!link_pids_.empty() || set_);
+  return !filter_->follow && !user_ && !group_ && (!pids_.empty() || set_);
 }
 
 std::string FilteredProcesses::explain_no_process() const {

@@ -27,20 +27,16 @@ public:
   void add_to(std::vector<pollfd>& polled) const;
   // Returns the processes that all_gone() found ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended() { return std::exchange(ended_, {}); }
-  // Returns those whose main thread has ended before the others, each once. Looks at most every
-  // half a second.
-  std::vector<std::string> take_outlived();
+  bool is_running(pid_t pid) const; // of these processes
 
 private:
   struct Running {
     std::string name;
     ProcessHandle process;
-    bool is_outlived = false;
   };
   bool watches_ = false;
   std::vector<Running> running_;
   std::vector<std::string> ended_;
-  std::chrono::steady_clock::time_point next_look_; // of take_outlived()
 };
 
 // The message while no process has the name.
@@ -114,7 +110,18 @@ public:
                                          ProcessWatch running, Output& output);
 
   // The pids that the links filter by; empty: system-wide links.
-  const std::vector<pid_t>& link_pids() const { return link_pids_; }
+  std::span<const pid_t> link_pids() const;
+  // Lets the BPF program filter by these pids instead of the links. The kernel's filter selects the
+  // memory of one task: it loses a process whose main thread ends, or in which another thread
+  // executes a program. But then calls in other processes stop at the probes as well.
+  Result<void> filter_in_program();
+  // Returns the tasks that links of mechanisms other than multi are to be created for: the main
+  // threads of the running processes among link_pids(), or other threads if those have ended.
+  std::vector<pid_t> choose_link_tasks();
+  // Returns the processes that go on although the task chosen for them has ended. Does not look
+  // more often than at this interval.
+  std::vector<std::string> find_lost_tasks();
+  static constexpr std::chrono::nanoseconds task_check_interval = std::chrono::milliseconds(500);
   ProgramFilter filter() const;
 
   bool look(Time now) override;
@@ -123,8 +130,6 @@ public:
   void add_to(std::vector<pollfd>& polled) const override;
   // Returns the pids of the filter that ended since the last call: "process 4711 (app)".
   std::vector<std::string> take_ended();
-  // Same for those that go on although their main thread has ended.
-  std::vector<std::string> take_outlived();
 
   bool is_system_wide() const; // no filter applies
   // Returns the matching processes, now and at the start; empty if system-wide.
@@ -143,7 +148,10 @@ private:
 
   const ProcessFilter* filter_;
   const std::optional<std::string>* app_package_;
-  std::vector<pid_t> link_pids_;
+  std::vector<pid_t> pids_; // those of the filter, if no set selects processes
+  UniqueFd program_pids_;   // a map with them, if the BPF program filters
+  std::vector<std::pair<pid_t, pid_t>> link_tasks_; // of each process
+  Time next_task_check_{};
   std::optional<ProcessWatch> running_; // set if the run ends with these pids
   std::optional<ProcessSet> set_;
   std::optional<NameWatch> name_watch_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/report.hpp"
 
+#include "trace/anonymous_copies.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/probes.hpp"
 #include "util/text.hpp"
@@ -105,6 +106,7 @@ void complete_diagnosis_facts(const RunEnd& end) {
     if (!probe.survey.executable.empty() || probe.facts.file_was_hit) uncalled.push_back(&probe);
   }
   if (!any_unhit) return;
+  explain_anonymous_copies(probes, end.pids);
   find_inlined(uncalled, end.debug_places);
   if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }
@@ -248,7 +250,9 @@ SummaryRecord begin_summary(const RunEnd& end) {
 // Returns why the place was not hit, and warns once for each probe.
 std::string report_unhit(const Probe& probe, const RunEnd& end, Output& output) {
   const bool is_explained = probe.hidden_reason.empty() && end.no_process_reason.empty();
-  const std::string reason = !probe.hidden_reason.empty() ? probe.hidden_reason
+  // Without a hit that a condition has excluded, all hits may have been those of children.
+  const std::string children = probe.excluded == 0 ? mention_children(probe.facts.children) : "";
+  const std::string reason = !probe.hidden_reason.empty() ? probe.hidden_reason + children
                              : !is_explained              ? end.no_process_reason
                                              : diagnose(probe.survey, end.pids, probe.facts);
   if (!probe.is_first()) return reason;
@@ -294,6 +298,8 @@ void report_probe(const Probe& probe, const RunEnd& end, SummaryRecord& summary,
     if (probe.is_first()) ++summary.probes_silent;
     record.reason = report_unhit(probe, end, output);
   }
+  if (const auto found = end.incomplete.find(probe.number); found != end.incomplete.end())
+    record.reason = record.reason ? *record.reason + "; " + found->second : found->second;
   output.write(record);
 }
 
@@ -402,6 +408,13 @@ void report_without_stack(std::uint64_t hits, Output& output) {
   if (hits == 0) return;
   output.warn(fmt::format("{} counted without a stack: the kernel could not store it "
                           "(--count --stack stores stacks in uprobectl)",
+                          counted(hits, "hit", "hits")));
+}
+
+void report_invisible(std::uint64_t hits, Output& output) {
+  if (hits == 0) return;
+  output.warn(fmt::format("{} left out: their processes are outside of this container, whose pid "
+                          "namespace does not show them",
                           counted(hits, "hit", "hits")));
 }
 

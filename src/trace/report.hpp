@@ -9,6 +9,8 @@
 #include "trace/run_loop.hpp"
 #include "uprobectl/process.hpp"
 
+#include <map>
+
 namespace uprobectl {
 
 // "probing 3 functions in 2 processes for 10s (ctrl-c ends earlier, -d forever)"
@@ -34,10 +36,11 @@ struct RunEnd {
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
   std::optional<ChildEnd> command_end = {};
-  bool follows_children = false;                  // descendants of the pids are probed, too
-  std::span<const std::string> debug_places = {}; // --debug-dir
-  std::optional<std::uint64_t> open_calls = {};   // if calls are paired
-  bool has_started = true;                        // false if --start-on was not hit
+  bool follows_children = false;                      // descendants of the pids are probed, too
+  std::span<const std::string> debug_places = {};     // --debug-dir
+  std::optional<std::uint64_t> open_calls = {};       // if calls are paired
+  bool has_started = true;                            // false if --start-on was not hit
+  std::map<std::size_t, std::string> incomplete = {}; // why hits may be missing, by probe
   EventLimits limits = {};
   std::optional<HitCost> cost = {};
   const StackTotals* stacks = nullptr; // null if no stacks were requested
@@ -57,6 +60,9 @@ void report_stacks(const StackTotals& totals, const CaptureSpec& capture,
 
 // Reports hits that the kernel counted but whose stack it could not store. Prints nothing for 0.
 void report_without_stack(std::uint64_t hits, Output& output);
+
+// Reports hits in processes outside of this pid namespace. Prints nothing for 0.
+void report_invisible(std::uint64_t hits, Output& output);
 
 // Returns the line below a flame graph's title: "10s, 4711 stacks, 2 of them truncated". `totals`
 // is null if the kernel counted the stacks.

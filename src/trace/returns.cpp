@@ -174,8 +174,10 @@ bool may_be_java(const ProbePoint& point) {
 
 class ReturnPlanner {
 public:
-  ReturnPlanner(ReturnAt return_at, bool checks_exits, FunctionReaderCache& readers)
-      : return_at_(return_at), checks_exits_(checks_exits), readers_(readers) {}
+  ReturnPlanner(ReturnAt return_at, bool checks_exits, OptimizedNops replaced,
+                FunctionReaderCache& readers)
+      : return_at_(return_at), checks_exits_(checks_exits), replaced_(replaced), readers_(readers) {
+  }
 
   // Returns the exits to probe, or nullopt to use the kernel's return probe. An empty list means
   // that the function never returns.
@@ -192,6 +194,13 @@ public:
                         display_name(point) + ": ART reads the return addresses on the stack, and "
                                               "aborts the app if a probe replaced one"}
                       .hint("probe its return instructions: --return-at ret"));
+    if (trampoline && reader && !is_named_by_symbol(point) &&
+        (*reader)->is_inside_code(point.address))
+      return fail(Error{ErrorKind::unsupported,
+                        fmt::format("'{}' is inside a function: a return probe of the kernel there "
+                                    "would change what is on the stack",
+                                    display_name(point))}
+                      .hint("give the start of the function"));
     if (trampoline) return std::nullopt;
     auto exits = plan(point);
     if (exits) return std::move(*exits);
@@ -209,12 +218,22 @@ public:
   std::size_t tail_call_functions() const { return tail_call_functions_; }
 
 private:
+  // Whether a symbol of the file is at the point, which begins a function. A number and a plan only
+  // say so.
+  bool is_named_by_symbol(const ProbePoint& point) const {
+    return point.table && !readers_.has_plan(point.binary);
+  }
+
   Result<std::vector<PlannedExit>> plan(const ProbePoint& point) {
     const auto found = readers_.find_returns(point);
     if (!found) return fail(found.error());
     std::vector<PlannedExit> exits;
+    const auto reader = readers_.find_reader(point);
+    if (!reader) return fail(reader.error());
     for (const FileOffset offset : found->returns)
-      exits.push_back({.offset = offset, .rule = ExitRules::return_rule});
+      exits.push_back({.offset = offset,
+                       .rule = ExitRules::return_rule,
+                       .effect = (*reader)->effect_at(offset, replaced_)});
     for (const FunctionReturns::TailCall& call : found->tail_calls) {
       if (!checks_exits_ && !is_always_taken(call))
         return fail(conditional_exit_error(point, call));
@@ -223,7 +242,9 @@ private:
         return fail(ErrorKind::unsupported,
                     fmt::format("'{}': its exits cannot all be probed: its code is in {} pieces",
                                 display_name(point), found->code.size()));
-      exits.push_back({.offset = call.offset, .rule = *rule});
+      exits.push_back({.offset = call.offset,
+                       .rule = *rule,
+                       .effect = (*reader)->effect_at(call.offset, replaced_)});
     }
     if (!checks_exits_ && !found->tail_calls.empty()) ++tail_call_functions_;
     return exits;
@@ -231,6 +252,7 @@ private:
 
   ReturnAt return_at_;
   bool checks_exits_;
+  OptimizedNops replaced_;
   FunctionReaderCache& readers_;
   ExitRules rules_;
   std::size_t tail_call_functions_ = 0;
@@ -370,7 +392,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
     return;
-  ReturnPlanner planner(selection.return_at, checks_exits, readers);
+  ReturnPlanner planner(selection.return_at, checks_exits, resolved.replaced_nops, readers);
   SkippedReturns skipped(resolved, output);
   std::size_t replaced = 0;
   for (Probe& probe : resolved.probes) {
@@ -392,7 +414,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
         for (const PlannedExit& exit : **exits) {
           PlannedSite planned = site;
           planned.exit = exit;
-          if (checks_exits && join_entry(sites, planned, *probe.point.offset)) continue;
+          if (checks_exits && join_entry(sites, planned, *uprobe_offset(probe.point))) continue;
           sites.push_back(planned);
         }
       }
@@ -410,9 +432,9 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                               counted(replaced, "function", "functions")));
 }
 
-bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes) {
-  ReturnPlanner planner(ReturnAt::exits, true, readers);
-  return std::ranges::all_of(probes, [&](const Probe& probe) {
+bool can_plan_exits(FunctionReaderCache& readers, const ResolvedProbes& resolved) {
+  ReturnPlanner planner(ReturnAt::exits, true, resolved.replaced_nops, readers);
+  return std::ranges::all_of(resolved.probes, [&](const Probe& probe) {
     const ProbePoint& point = probe.point;
     const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&
                              point.inlined_into == nullptr && !point.static_probe;
@@ -420,7 +442,7 @@ bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes) {
     const auto exits = planner.plan_exits({}, point);
     return exits && *exits && !(*exits)->empty() &&
            std::ranges::all_of(**exits, [&](const PlannedExit& exit) {
-             return exit_effect(point, exit.offset).kind == ProbeEffect::Kind::safe;
+             return exit.effect.kind == ProbeEffect::Kind::safe;
            });
   });
 }

@@ -36,6 +36,10 @@ public:
   // Sets what a plan knows, which is then not read from the code.
   void set_returns(const ProbePoint& point, FunctionReturns returns);
   void set_strings(const std::shared_ptr<const ProbedBinary>& binary, StringLayout strings);
+  // Whether the binary's points are those of a plan.
+  bool has_plan(const std::shared_ptr<const ProbedBinary>& binary) const {
+    return planned_strings_.contains(binary);
+  }
 
   // Returns the calling convention and string layout of the point's code, and the host's convention
   // if they are unknown. `strings`: also determine the std::string layout, which may read all
@@ -62,7 +66,7 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                   FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output);
 
 // Returns true if all probed functions return, and all their exits can be probed.
-bool can_plan_exits(FunctionReaderCache& readers, const Probes& probes);
+bool can_plan_exits(FunctionReaderCache& readers, const ResolvedProbes& resolved);
 
 // Returns a warning about the side effects of the kernel's return probes, or nullopt if none is
 // used. Print it before they are attached. sees_entries: the built-in program also runs at the

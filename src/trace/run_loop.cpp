@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/run_loop.hpp"
 
+#include "bpf/ring.hpp"
 #include "util/clock.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <fmt/format.h>
 #include <sys/signalfd.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -20,6 +23,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t max_pending_output = 4U << 20;
 // After this time, a status message reports what the end of the run waits for.
 constexpr std::chrono::seconds slow_flush_timeout{2};
+// At the end of the run, reserved records are awaited for this time: it is long enough to find that
+// they are never submitted.
+constexpr std::chrono::milliseconds max_submit_time = 2 * reserved_record_timeout;
+constexpr std::chrono::milliseconds unsubmitted_interval{10};
 
 sigset_t watched_signals() {
   sigset_t set;
@@ -180,6 +187,7 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     const bool gone = processes_.all_gone();
     const bool more = drain();
     report_losses();
+    warn_of_unsubmitted();
     for (EventSink* const sink : sinks_) sink->advance(clock_ns(CLOCK_MONOTONIC));
     out_.flush_some();
     output_.flush_copy();
@@ -208,8 +216,40 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
   }
 }
 
-// Returns the reason why remaining events cannot be written; empty if all were.
-std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
+void RunLoop::warn_of_unsubmitted() {
+  if (source_.unsubmitted() > 0)
+    output_.warn_once("a record in the ring buffer is reserved and not written: its program was "
+                      "stopped in the middle, and the buffer fills up behind it");
+}
+
+// Once no probe is attached, no program goes on writing.
+void RunLoop::report_unsubmitted() {
+  const std::uint64_t count = source_.unsubmitted();
+  if (count == 0) return;
+  report_loss({.reason = loss_reasons::unsubmitted, .count = count});
+  output_.fail(
+      Error{ErrorKind::corrupt,
+            fmt::format("{} reserved in the ring buffer and never written",
+                        count == 1 ? "1 record was" : fmt::format("{} records were", count))}
+          .hint("the kernel has killed a thread while a BPF program ran: see dmesg"));
+}
+
+// Waits a moment, unless nothing is being written or the time is over.
+bool RunLoop::waits_for_record(Time until) const {
+  if (!source_.waits() || Clock::now() >= until) return false;
+  std::this_thread::sleep_for(unsubmitted_interval);
+  return true;
+}
+
+std::uint64_t RunLoop::discard_rest(Time until) {
+  std::uint64_t count = source_.discard();
+  while (waits_for_record(until)) count += source_.discard();
+  return count;
+}
+
+// Returns the reason why remaining events cannot be written; empty if all were. Waits until `until`
+// for records that are being written.
+std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time until) {
   const std::uint64_t signals_before = signals_.count();
   const auto begin = Clock::now();
   bool notified = false;
@@ -232,18 +272,20 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout) {
     if (out_.closed()) return loss_reasons::output_closed;
     if (out_.error()) return loss_reasons::output_failed;
     if (is_full()) return loss_reasons::over_max_events;
-    if (!more && !was_blocked) return {};
+    if (!more && !was_blocked && !waits_for_record(until)) return {};
   }
 }
 
 void RunLoop::finish(std::chrono::milliseconds timeout) {
-  const std::string_view reason = write_rest(timeout);
-  const std::uint64_t unread = reason.empty() ? 0 : source_.discard();
+  const auto until = Clock::now() + max_submit_time;
+  const std::string_view reason = write_rest(timeout, until);
+  const std::uint64_t unread = reason.empty() ? 0 : discard_rest(until);
   const std::uint64_t unwritten = out_.unwritten_events();
   if (reason == loss_reasons::interrupted || reason == loss_reasons::output_blocked) out_.abandon();
   totals_.events -= std::min(totals_.events, unwritten);
   report_losses();
   report_loss({.reason = reason, .count = unread + unwritten});
+  report_unsubmitted();
   // Only the small `lost` record is left to write; after abandon(), nothing is.
   out_.flush_within(timeout);
 }

@@ -123,7 +123,11 @@ private:
   bool drain(); // returns true if more may wait
   void report_losses();
   void report_loss(const Loss& loss);
-  std::string_view write_rest(std::chrono::milliseconds timeout);
+  void warn_of_unsubmitted();
+  void report_unsubmitted();
+  bool waits_for_record(Time until) const;
+  std::string_view write_rest(std::chrono::milliseconds timeout, Time until);
+  std::uint64_t discard_rest(Time until);
   void wait(std::chrono::milliseconds timeout);
 
   EventSource& source_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/stack_areas.hpp"
 
+#include "util/clock.hpp"
+
 #include <algorithm>
 
 namespace uprobectl {
@@ -26,7 +28,7 @@ std::optional<StackArea> find_stack_area(std::span<const Mapping> mappings, std:
 std::optional<StackArea> StackAreas::find(std::uint32_t pid, std::uint64_t address,
                                           std::uint64_t used_ns) {
   const auto now = std::chrono::steady_clock::now();
-  const std::chrono::steady_clock::time_point used{std::chrono::nanoseconds(used_ns)};
+  const std::chrono::steady_clock::time_point used = from_monotonic_ns(used_ns);
   auto known = processes_.find(pid);
   if (known != processes_.end() && now - known->second.read_at < std::chrono::seconds(1)) {
     const auto area = find_stack_area(known->second.mappings, address);

@@ -37,7 +37,7 @@ Result<CommandStdout> CommandStdout::open(const CommandOutput& request, int reco
   CommandStdout output;
   if (request.destination == CommandOutput::Destination::file) {
     output.file =
-        open_user_file(request.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+        open_user_file(request.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
     if (!output.file) return fail(system_error(errno, "cannot write " + request.path));
   }
   output.is_stderr = request.destination == CommandOutput::Destination::automatic &&

@@ -149,7 +149,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   const auto described = dwarf::describe_function(*file.debug, code);
   if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "none covers this code"});
   const dwarf::FunctionInfo& info = *described;
-  TypedPlace place{.function = &info, .address = point.address};
+  TypedPlace place{.function = &info, .address = uprobe_address(point)};
   place.at_entry = point.inlined_into == nullptr && info.entry == point.address;
   place.is_inlined_call = point.inlined_into != nullptr;
   place.moments = moments_;

@@ -171,12 +171,22 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   return {};
 }
 
+void warn_of_private_stacks(const BpfObject& object, std::string_view path, Output& output) {
+  for (const ObjectProgram& program : object.programs())
+    if (program.has_private_stack)
+      output.warn(
+          fmt::format("{}: program '{}': threads of one CPU overwrite its local variables on "
+                      "this kernel: a tail call in it prevents this (docs/bpf-programs.md)",
+                      path, program.name));
+}
+
 Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
   if (!object_ || std::exchange(loaded_, true)) return {};
   ObjectLoading loading{.kind = program_kind(mechanism), .only = selected_};
   loading.only.insert(loading.only.end(), other_programs_.begin(), other_programs_.end());
   auto loaded = object_->load(loading);
   if (!object_->verifier_log().empty()) output.detail(object_->verifier_log());
+  if (loaded) warn_of_private_stacks(*object_, path(), output);
   return loaded;
 }
 
@@ -238,7 +248,8 @@ Result<void> UserStaticProbes::add(std::span<Probe> probes, std::uint64_t cookie
   for (Probe& probe : probes) {
     const ProbePoint& point = probe.point;
     if (!point.static_probe) continue;
-    const StaticProbeLocation place{.probe = point.static_probe.get(), .address = point.address};
+    const StaticProbeLocation place{.probe = point.static_probe.get(),
+                                    .address = uprobe_address(point)};
     const bool is_64bit = point.binary->machine.is_64bit;
     const auto [entry, is_new] = known.try_emplace((is_64bit ? "64 " : "32 ") + reading_key(place));
     if (is_new) {

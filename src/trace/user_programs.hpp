@@ -10,6 +10,9 @@
 
 namespace uprobectl {
 
+// Warns of each program whose stack this kernel shares between threads.
+void warn_of_private_stacks(const BpfObject& object, std::string_view path, Output& output);
+
 // The selected programs of an object file, or one pinned program.
 class UserPrograms {
 public:

@@ -144,6 +144,8 @@ public:
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
     return streams_->drain(one);
   }
+  bool waits() const override { return streams_->waits(); }
+  std::uint64_t unsubmitted() const override { return streams_->unsubmitted(); }
   // Records that cannot be decoded are shown raw.
   std::uint64_t corrupt() const override { return decoder_ ? decoder_->unknown_layouts() : 0; }
   std::vector<Loss> losses() const override {

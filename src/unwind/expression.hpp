@@ -17,7 +17,7 @@ public:
   std::optional<std::uint64_t> read(std::uint64_t address, unsigned size = 8) const {
     address &= mask_;
     for (const MemoryPiece& piece : pieces_) {
-      const std::uint64_t offset = address - piece.address; // wraps around if it is below
+      const std::uint64_t offset = address - (piece.address & mask_); // wraps around if it is below
       if (offset > piece.bytes.size() || size > piece.bytes.size() - offset) continue;
       std::uint64_t value = 0;  // every supported host is little-endian
       if (size == sizeof value) // the usual case, one instruction

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/jit_code.hpp"
 
+#include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
-#include "symbolize/mapping_kind.hpp"
 #include "util/clock.hpp"
 #include "util/rooted_path.hpp"
 
@@ -52,7 +52,7 @@ void JitCode::read_process(std::span<const Mapping> mappings) {
   bool has_code = false;
   for (const Mapping& mapping : mappings) {
     if (!mapping.executable) continue;
-    has_code |= symbolize::is_anonymous(mapping) || symbolize::is_named_memory(mapping);
+    has_code |= is_anonymous(mapping) || is_named_memory(mapping);
     if (!symbolize::is_jitdump_path(mapping.path) || dumps.size() == max_dumps) continue;
     const auto known = std::ranges::find_if(
         dumps_, [&](const Dump& dump) { return dump.mapping.identity == mapping.identity; });
@@ -65,7 +65,7 @@ void JitCode::read_process(std::span<const Mapping> mappings) {
   own_pid_ = parse_innermost_pid(*status);
   // A process names the file by its pid in its own namespace, and writes it to its own /tmp.
   const std::string name = fmt::format("/perf-{}.map", own_pid_.value_or(pid_));
-  const RootedPath folder{.root = fmt::format("/proc/{}/root", pid_), .path = "/tmp"};
+  const RootedPath folder{.root = live_path(pid_, "root"), .path = "/tmp"};
   map_paths_ = {real_path_in_root(folder).value_or(folder.root + folder.path) + name};
   if (shares_mount_namespace(pid_).value_or(false)) map_paths_.push_back("/tmp" + name);
   if (has_code) read_files();

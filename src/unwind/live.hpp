@@ -21,7 +21,7 @@ namespace uprobectl::unwind {
 
 // The state of a thread at a probe hit.
 struct Sample {
-  pid_t pid = 0;             // thread group, initial pid namespace
+  pid_t pid = 0;             // thread group, pid namespace of uprobectl
   pid_t tid = 0;             // for collect() only
   std::uint64_t time_ns = 0; // CLOCK_MONOTONIC; 0: the present
   Registers registers;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/live_process.hpp"
 
+#include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/elf.hpp"
 #include "util/mapped_file.hpp"
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/magic.h>
 #include <set>
 #include <sys/stat.h>
@@ -42,7 +42,7 @@ MappedObject make_object(std::vector<std::byte> bytes) {
 }
 
 std::optional<MappedObject> read_memory(pid_t pid, std::uint64_t start, std::uint64_t size) {
-  const UniqueFd memory{::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC)};
+  const UniqueFd memory{::open(live_path(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC)};
   std::vector<std::byte> bytes(size);
   if (!memory || ::pread(memory.get(), bytes.data(), size, static_cast<off_t>(start)) !=
                      static_cast<ssize_t>(size))
@@ -140,6 +140,7 @@ bool LiveProcess::read(std::uint64_t now) {
   auto mappings = read_all_mappings(pid_);
   if (!mappings || mappings->empty() || runs_new_program()) return false;
   std::ranges::sort(*mappings, {}, &Mapping::start);
+  restore_replaced_code(*mappings);
   drop_unneeded(*mappings);
   start_time_ = *started;
   read_at_ = now;
@@ -225,6 +226,7 @@ void LiveProcess::insert_mapping(const Mapping& mapping) {
   std::ranges::sort(pieces, {}, &Mapping::start);
   const auto at = mappings_.erase(first, last);
   mappings_.insert(at, pieces.begin(), pieces.end());
+  if (is_anonymous(mapping)) restore_replaced_code(mappings_);
 }
 
 void LiveProcess::prefetch_file(const Mapping& mapping) {

@@ -171,7 +171,8 @@ Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
   const auto at = registers.frame_pointer();
   if (!at || *at == 0 || *at % 8 != 0) return std::unexpected(NoCaller{});
   // A record below the stack pointer belongs to a frame that has returned.
-  if (const auto top = registers.stack_pointer(); top && *at < *top)
+  const std::uint64_t mask = info.address_mask;
+  if (const auto top = registers.stack_pointer(); top && (*at & mask) < (*top & mask))
     return std::unexpected(NoCaller{});
   const auto previous = memory.read(*at);
   const auto back = memory.read(*at + 8);
@@ -183,7 +184,8 @@ Caller by_frame_pointer(const Registers& registers, const Memory& memory) {
     caller.set(info.stack_pointer, *at + 16);
   else // the record may be anywhere in its frame
     caller.forget(info.stack_pointer);
-  if (*previous <= *at) caller.forget(info.frame_pointer); // stacks grow downwards
+  // Stacks grow downwards.
+  if ((*previous & mask) <= (*at & mask)) caller.forget(info.frame_pointer);
   return caller;
 }
 
@@ -254,7 +256,7 @@ private:
     if (!top) return false;
     const std::uint64_t at_entry = has_link_register() ? *top : *top - 8;
     const auto known = std::ranges::find_if(limits_.known_returns, [&](const KnownReturn& each) {
-      return each.stack_pointer == at_entry &&
+      return (each.stack_pointer & info().address_mask) == (at_entry & info().address_mask) &&
              !space_.is_return_trampoline(each.address & code_mask_);
     });
     if (known == limits_.known_returns.end()) return false;

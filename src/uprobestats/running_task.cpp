@@ -3,6 +3,7 @@
 
 #include "trace/diagnosis.hpp"
 #include "trace/placing.hpp"
+#include "trace/process_code.hpp"
 #include "trace/report.hpp"
 #include "uprobestats/task_processes.hpp"
 #include "util/clock.hpp"
@@ -155,8 +156,9 @@ bool RunningTask::attach_probe(Probe& probe, std::size_t point, pid_t pid, Signa
   };
   if (auto checked = check_unmodified(*place.binary->file); !checked)
     return report_refused(checked.error());
+  if (const auto changed = find_changed_code(place, pid, output_)) return report_refused(*changed);
   const ProbeSite site{.file = place.binary->file->fd(),
-                       .offset = *place.offset,
+                       .offset = *uprobe_offset(place),
                        .program = probe.program->pinned.program(),
                        .label = to_string(place.binary->path) + ": " + display_name(place)};
   auto attachment = Attachment::attach(probe.program->mechanism, std::span(&site, 1),

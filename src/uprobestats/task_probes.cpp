@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "uprobestats/task_probes.hpp"
 
+#include "bpf/bpf.hpp"
 #include "events/java_method.hpp"
 #include "events/readings.hpp"
 #include "resolve/android.hpp"
@@ -242,6 +243,7 @@ Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
   if (!probe.file_paths.empty()) output_.warn_once(target->warnings());
   ResolveOptions how{.aliases = request_.aliases,
                      .to_probe = true,
+                     .replaced_nops = probe_optimized_nops(),
                      .instructions = request_.instructions,
                      .thorough = true,
                      .other_spellings = false}; // UprobeStats accepts none

@@ -69,7 +69,6 @@ bool has_run_time_code(pid_t pid) {
 
 TaskProcesses::TaskProcesses(std::vector<std::string> names, bool any_app)
     : app_index_(names.size()), names_(with_apps(std::move(names), any_app), is_wanted) {
-  if (!in_initial_pid_namespace()) return; // the kernel reports renames by initial-namespace pids
   if (auto renames = ProcessSet::start({})) renames_ = std::move(*renames);
 }
 

@@ -272,6 +272,17 @@ bool TaskRecords::drain(const Visit& visit) {
   return more;
 }
 
+bool TaskRecords::waits() const {
+  return !closed_ && std::ranges::any_of(
+                         streams_, [](const Stream& stream) { return stream.records->waits(); });
+}
+
+std::uint64_t TaskRecords::unsubmitted() const {
+  std::uint64_t sum = 0;
+  for (const Stream& stream : streams_) sum += stream.records->unsubmitted();
+  return sum;
+}
+
 std::vector<Loss> TaskRecords::losses() const {
   std::uint64_t lost = programs_.lost();
   for (const Stream& stream : streams_) lost += stream.records->lost() + stream.damaged;

@@ -92,6 +92,8 @@ public:
 
   void add_to(std::vector<pollfd>& polled) const override;
   bool drain(const Visit& visit) override;
+  bool waits() const override;
+  std::uint64_t unsubmitted() const override;
   std::vector<Loss> losses() const override;
   std::uint64_t discard() override;
 

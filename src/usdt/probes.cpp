@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns the notes of an image into probes. A malformed note is skipped; the others are still read.
+#include "elf/sections.hpp"
 #include "usdt/operands.hpp"
 #include "util/pages.hpp"
 
@@ -56,7 +57,11 @@ struct SkippedNotes {
 class StaticNoteReader {
 public:
   explicit StaticNoteReader(const elf::Image& image)
-      : image_(image), base_(image.section_address(".stapsdt.base")), symbols_(image) {}
+      : image_(image), base_(image.section_address(".stapsdt.base")), symbols_(image) {
+    if (const auto layout = elf::read_layout(image.bytes()))
+      if (const auto section = elf::find_section(*layout, ".probes"))
+        semaphores_ = elf::AddressRange{section->address, section->bytes.size()};
+  }
 
   void add(const elf::NoteRecord& note) {
     if (note.owner != "stapsdt") return;
@@ -73,7 +78,7 @@ public:
   }
 
   Result<StaticProbes> finish(const elf::NoteStatistics& read) && {
-    for (const SkippedNotes& skipped : {other_type_, malformed_, without_code_}) {
+    for (const SkippedNotes& skipped : {other_type_, malformed_, without_code_, no_semaphore_}) {
       if (skipped.count == 0) continue;
       result_.skipped_notes += skipped.count;
       result_.warnings.push_back(fmt::format("skipped {} of static probes: {} (the first: {})",
@@ -125,6 +130,16 @@ private:
     return std::nullopt;
   }
 
+  // The kernel adds to the two bytes there, whatever they are. All that make notes keep semaphores
+  // in the section .probes (sys/sdt.h: SEMAPHORE). Files without this section are believed.
+  bool may_be_semaphore(VirtualAddress address) const {
+    constexpr std::uint64_t size = 2; // bytes
+    if (address.value % size != 0) return false;
+    if (!semaphores_) return true;
+    const std::uint64_t within = address.value - semaphores_->address.value;
+    return within < semaphores_->size && semaphores_->size - within >= size;
+  }
+
   void add(const NoteDescriptor& note) {
     StaticProbe probe;
     probe.address = {relocated(note.location, note.base)};
@@ -140,6 +155,11 @@ private:
     probe.offset = *offset;
     if (note.semaphore != 0) {
       probe.semaphore = {relocated(note.semaphore, note.base)};
+      if (!may_be_semaphore(*probe.semaphore)) {
+        skip(no_semaphore_,
+             fmt::format("{}:{} at {:#x}", note.provider, note.name, probe.semaphore->value));
+        return;
+      }
       probe.semaphore_offset = find_semaphore_offset(*probe.semaphore);
     }
     probe.provider = note.provider;
@@ -151,12 +171,16 @@ private:
 
   const elf::Image& image_;
   std::optional<VirtualAddress> base_;
+  std::optional<elf::AddressRange> semaphores_; // the section .probes
   SymbolAddresses symbols_;
   StaticProbes result_;
   SkippedNotes other_type_{"unknown note type"};
   SkippedNotes malformed_{"malformed note, expected three addresses and three strings"};
   SkippedNotes without_code_{
       "the file has no code at the probe's address, the linker may have discarded it"};
+  SkippedNotes no_semaphore_{
+      "the semaphore is not in the section of semaphores (.probes), and a probe would change other "
+      "data"};
 };
 
 } // namespace

@@ -26,10 +26,12 @@ struct GuardedMapping {
   std::atomic<bool> in_use = false;
   std::atomic<bool> tolerated = false;
   std::atomic<bool> shrunk = false; // a part of it was replaced by zeros
+  std::atomic<std::uint64_t> number = 0;
   GuardedMapping* next = nullptr;
 };
 
 constinit std::atomic<GuardedMapping*> guarded = nullptr;
+constinit std::atomic<std::uint64_t> last_number = 0;
 constinit std::atomic<bool> any_shrunk = false;
 constinit std::atomic<bool> all_tolerated = false;
 constinit std::atomic<std::uintptr_t> page_size = 4096;
@@ -97,6 +99,7 @@ void guard_mapping(Bytes bytes) {
   GuardedMapping& mapping = unused_mapping();
   mapping.tolerated.store(false);
   mapping.shrunk.store(false);
+  mapping.number.store(last_number.fetch_add(1));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
   mapping.begin.store(begin);
   mapping.end.store(begin + bytes.size());
@@ -130,6 +133,13 @@ bool has_shrunk(Bytes part) {
   for (const GuardedMapping* mapping = guarded.load(); mapping != nullptr; mapping = mapping->next)
     if (contains(*mapping, address)) return mapping->shrunk.load();
   return false;
+}
+
+std::optional<std::uint64_t> mapping_number(Bytes part) {
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  for (const GuardedMapping* mapping = guarded.load(); mapping != nullptr; mapping = mapping->next)
+    if (contains(*mapping, address)) return mapping->number.load();
+  return std::nullopt;
 }
 
 Result<void> check_size(const MappedFile& file) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handles files that shrink while they are mapped: an access beyond the new end raises SIGBUS
-// (mmap(2)). All functions are thread-safe.
+// (mmap(2)), and tells mapped files apart. All functions are thread-safe.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -20,6 +20,9 @@ void tolerate_all_shrinking();
 bool has_shrunk(const MappedFile& file);
 // The same for a part of a mapped file. False for all other bytes.
 bool has_shrunk(Bytes part);
+// Returns a number for the mapped file that the bytes are a part of. No other mapping gets it, also
+// not a later one at the same address. Returns nullopt for all other bytes.
+std::optional<std::uint64_t> mapping_number(Bytes part);
 // Fails with io if the file has shrunk.
 Result<void> check_size(const MappedFile& file);
 

@@ -50,6 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint64_t place = read_at<std::uint16_t>(all, 1).value_or(0);
   const Bytes function = all.subspan(header);
 
+  if (const auto nop = optimized_nop(arch, function))
+    require(instruction_size(arch, function) == (*nop == OptimizedNop::five_bytes ? 5 : 10));
   const auto around = instruction_around(arch, function, place);
   const auto boundary = boundary_at(arch, function, place);
   if (around) {

@@ -5,8 +5,12 @@
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
 #
 # SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
-# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns. All of it
-# takes an emulated machine too long; this one runs it (run_native_suite.py).
+# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns, SCOPE=returns
+# what probed returns do to programs; several may be named. All of it takes an emulated machine too long;
+# this one runs it (run_native_suite.py).
+#
+# A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
+# kernel_is_at_least.
 #
 # Needs root, and puts probes on the machine it runs on: meant for a guest (run_guest_suite.py).
 
@@ -19,6 +23,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/end_scenarios.sh"
 # shellcheck source=tests/guest/refusal_scenarios.sh
 . "$folder/refusal_scenarios.sh"
+# shellcheck source=tests/guest/code_scenarios.sh
+. "$folder/code_scenarios.sh"
 # shellcheck source=tests/guest/mechanism_scenarios.sh
 . "$folder/mechanism_scenarios.sh"
 # shellcheck source=tests/guest/private_stack_scenarios.sh
@@ -39,6 +45,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/exit_scenarios.sh"
 # shellcheck source=tests/guest/instruction_scenarios.sh
 . "$folder/instruction_scenarios.sh"
+# shellcheck source=tests/guest/nop_scenarios.sh
+. "$folder/nop_scenarios.sh"
 # shellcheck source=tests/guest/return_scenarios.sh
 . "$folder/return_scenarios.sh"
 # shellcheck source=tests/guest/graph_scenarios.sh
@@ -75,6 +83,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/task_scenarios.sh"
 # shellcheck source=tests/guest/docs_scenarios.sh
 . "$folder/docs_scenarios.sh"
+# shellcheck source=tests/guest/phone_scenarios.sh
+. "$folder/phone_scenarios.sh"
 # shellcheck source=tests/guest/cookbook_scenarios.sh
 . "$folder/cookbook_scenarios.sh"
 
@@ -84,15 +94,6 @@ case $(uname -m) in
   aarch64) library=lib/arm64-v8a ;;
   *) echo "1..0 # SKIP no fixtures for $(uname -m)" && exit 0 ;;
 esac
-
-# Linux 6.6 brought uprobe_multi links.
-kernel_has_multi() {
-  release=$(uname -r)
-  major=${release%%.*}
-  minor=${release#*.}
-  minor=${minor%%[!0-9]*}
-  [ "$major" -gt 6 ] || { [ "$major" -eq 6 ] && [ "$minor" -ge 6 ]; }
-}
 
 # What the emulated processor was asked to have: without it the suite would prove nothing new.
 has_features() {
@@ -111,34 +112,48 @@ if [ -n "${CPU_FEATURES:-}" ]; then
   scenario "the processor has $CPU_FEATURES" has_features
   case " $CPU_FEATURES " in *' bti '*) scenario 'a library with landing pads is guarded' is_guarded ;; esac
 fi
+is_guest() { [ -n "${THROWAWAY_KERNEL:-}" ]; }
+
 in_scope() { # SCOPE…
-  for one; do [ "$scope" != "$one" ] || return 0; done
-  [ "$scope" = all ]
+  for one in all "$@"; do
+    case " $scope " in *" $one "*) return 0 ;; esac
+  done
+  return 1
 }
 
 if in_scope kernel processor; then
-  for mechanism in perf multi; do
+  for mechanism in $(mechanisms perf multi); do
     hit_scenarios "$mechanism"
     more_hit_scenarios "$mechanism"
   done
   stack_scenarios
 fi
+if in_scope processor; then saved_stack_scenarios; fi
 if in_scope kernel; then
   for mechanism in perf-ioctl tracefs; do
-    hit_scenarios "$mechanism"
+    [ "$mechanism" = "$perf" ] || hit_scenarios "$mechanism"
   done
   private_stack_scenarios
   mechanism_scenarios
-  matrix_scenarios
+  if in_scope; then
+    crowd_scenarios 'crowd_*' 10000 'crowd_12[0-4]*' 50
+    matrix_scenarios 'plain pid' 'plain all' 'archive pid' 'archive all'
+  else
+    crowd_scenarios 'crowd_1*' 1000 'crowd_123*' 10
+    matrix_scenarios 'plain all' 'archive pid'
+  fi
+  nop_scenarios
+  namespace_scenarios
 fi
 if in_scope kernel architecture; then
   instruction_scenarios
   memory_scenarios
-  java_scenarios
 fi
-if in_scope kernel processor; then return_scenarios; fi
-# Only in a guest: they are hard on the machine.
-[ "$scope" != kernel ] || trampoline_scenarios
+if in_scope architecture; then java_scenarios; fi
+if in_scope returns processor; then return_scenarios; fi
+# They are hard on the machine.
+if is_guest && in_scope returns; then trampoline_scenarios; fi
+if is_guest && in_scope kernel; then nop_trampoline_scenarios; fi
 if in_scope architecture processor; then
   latency_scenarios
   exit_scenarios
@@ -155,6 +170,7 @@ if in_scope; then
   limit_scenarios
 fi
 if in_scope architecture; then graph_scenarios; fi
+if in_scope kernel; then code_scenarios; fi
 if in_scope; then
   process_scenarios
   refusal_scenarios
@@ -182,7 +198,10 @@ if in_scope; then
   docs_scenarios
   cookbook_scenarios
 fi
-[ "$scope" != kernel ] || lockdown_scenario
+if is_guest && in_scope kernel; then
+  phone_scenarios
+  lockdown_scenario
+fi
 # Those that the command line's cases do not have.
 [ -z "${RECORD_SCHEMA:-}" ] || scenario 'every record is as the JSON Schema has it' records_are_valid \
   attached call_edge call_end call_summary count error event histogram installed_probe lost map_entry pinned probe summary

@@ -395,7 +395,7 @@ explains_differently() {
 start_others() {
   start_workload others --calls 1
   workload_pid=$started_pid
-  for mechanism in perf perf-ioctl tracefs auto; do
+  for mechanism in $(mechanisms perf perf-ioctl tracefs auto); do
     start_stranger "$UPROBECTL" attach -d 120 -p "$started_pid" --mechanism "$mechanism" "$FIXTURES/workload" work_six
     wait_until 60 file_says "stranger.$stranger" '^probing ' || fail "$mechanism: $(cat "stranger.$stranger")"
   done
@@ -431,7 +431,7 @@ ignores_others() {
 
 sees_what_is_left() {
   start_others
-  for mechanism in perf tracefs auto; do
+  for mechanism in $(mechanisms perf tracefs auto); do
     "$FIXTURES/bpf-census" >earlier
     start_attach -d 120 -p "$started_pid" --mechanism "$mechanism" "$FIXTURES/workload" work_silent
     ! wait_until 2 nothing_is_left earlier "left.$mechanism" || fail "$mechanism: a run that goes on is not seen"

@@ -4,7 +4,7 @@
 # what is called how often.
 
 exit_scenarios() {
-  for mechanism in multi perf tracefs; do
+  for mechanism in $(mechanisms multi perf tracefs); do
     scenario "$mechanism: returns and tail calls are told apart, taken or not" tells_tail_calls "$mechanism"
   done
   scenario 'code is read correctly under breakpoints of another run' reads_code_under_probes

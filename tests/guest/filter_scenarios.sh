@@ -26,7 +26,7 @@ filter_scenarios() {
     scenario 'filters of callers outlast the main thread of a process' filters_callers_of_threads
   scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
   scenario 'filters of callers say what cannot be known' filters_callers_refused
-  for mechanism in multi perf perf-ioctl tracefs; do
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: filters of numbers and texts" filters_by_mechanism "$mechanism"
   done
 }
@@ -246,8 +246,8 @@ filters_callers_of_returns() {
   expect_called 'n < 10 || n == 1000' --return --if 'caller == callers_first'
   expect_called 'n >= 300 && n < 1000' --return --return-at trampoline --if 'caller == main'
   called_args=
-  needs perf
-  expect_called 'n < 10 || n == 1000' --mechanism perf --buffer perf --if 'caller == callers_first'
+  needs "$perf"
+  expect_called 'n < 10 || n == 1000' --mechanism "$perf" --buffer perf --if 'caller == callers_first'
 }
 
 filters_callers_in_archive() {

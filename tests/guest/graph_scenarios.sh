@@ -16,7 +16,7 @@ graph_scenarios() {
   scenario 'graph: calls of a thread that changes its name have their return' keeps_renamed_threads
   scenario 'graph: records are those of entries and returns, with their depth' writes_graph_records
   scenario 'graph: more functions than the limit are refused, which can be raised' limits_graph
-  scenario 'graph: through perf buffers the order is kept' nests_jumps --mechanism perf --buffer perf
+  scenario 'graph: through perf buffers the order is kept' nests_jumps --mechanism "$perf" --buffer perf
 }
 
 # The tree of a mode without arguments and results in the file `tree`.

@@ -88,6 +88,38 @@ finish_suite() {
   [ "$failed_tests" -eq 0 ]
 }
 
+# --- the kernel ----------------------------------------------------------------------------------
+
+kernel_is_at_least() { # MAJOR.MINOR
+  release=$(uname -r)
+  major=${release%%.*}
+  minor=${release#*.}
+  minor=${minor%%[!0-9]*}
+  [ "$major" -gt "${1%.*}" ] || { [ "$major" -eq "${1%.*}" ] && [ "$minor" -ge "${1#*.}" ]; }
+}
+
+kernel_has_multi() { kernel_is_at_least 6.6; }
+kernel_has_perf_links() { kernel_is_at_least 5.15; } # and cookies
+
+# A scenario that has nothing to test on an older kernel.
+needs_kernel() { # MAJOR.MINOR
+  kernel_is_at_least "$1" || skip "Linux $(uname -r) is older than $1"
+}
+
+# Probes by perf events: before links on them there is only perf-ioctl.
+perf=perf
+kernel_has_perf_links || perf=perf-ioctl
+
+# These mechanisms, each once, as this kernel has them.
+mechanisms() { # MECHANISM…
+  there=
+  for one; do
+    [ "$one" != perf ] || one=$perf
+    case " $there " in *" $one "*) ;; *) there="$there $one" ;; esac
+  done
+  echo "$there"
+}
+
 # --- what may be left ----------------------------------------------------------------------------
 
 # Compares with what bpf-census found before. Other tracers come and go on a machine that is not a guest, and

@@ -12,6 +12,7 @@ inspection_scenarios() {
   scenario '--max-string is the most that is shown of a string' limits_strings
   scenario 'a string has at most as many bytes as another argument says, unless it is negative' limits_strings_by_arguments
   scenario 'buffers are as long as another argument says, up to the limit' shows_buffers
+  scenario 'a buffer that ends beyond the memory of the process is not called not resident' shows_half_buffers
   scenario 'a buffer whose length cannot be read is an error' shows_buffers_without_length
   scenario 'values behind a pointer, text inside a structure' shows_memory
   scenario 'a std::string, in the object or on the heap' shows_cxx_strings
@@ -153,7 +154,10 @@ shares_a_program() {
     --args 'take_text=key:s64,text:str' --args 'take_buffer=key:s64@arg1,data:buf[key]@arg0' \
     --args 'take_s64=a:s64,b:s64,key:s64' --args 'give_int=key:s32' --args 'give_long=key:s64,low:x16@arg0' \
     --if 'key==3' --max-string 8
-  wait_until 30 has_programs 1 || fail "programs: $(cat census)"
+  # Without cookies each probe has a copy besides.
+  programs=1
+  kernel_has_perf_links || programs=6
+  wait_until 30 has_programs "$programs" || fail "programs: $(cat census)"
   let_it_call target "$started_pid"
   stop_attach
   printf '%s\n' '3 "xxxxxxxx"...' | expect_values take_text
@@ -234,6 +238,13 @@ END
     "$FIXTURES/filtered" filtered_take -- "$FIXTURES/filtered" >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'values' 'number=-8 text="abab"
 number=-7 text="aabab"' "$(cut -f 6 out)"
+}
+
+# No program waits for memory here.
+shows_half_buffers() {
+  watch_values take_buffer --no-fault --args 'data:buf[size]@arg0,size:s64@arg1'
+  expect_equal 'the half buffer' 'null "memory at 0x... cannot be read" 8' \
+    "$(values_of take_buffer | without_addresses | sed -n 4p)"
 }
 
 shows_buffers() {

@@ -1,16 +1,26 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # uprobe_events: set by the harness
-# Functions that begin with an instruction which the kernel does not run correctly under a probe.
-# fixtures/workload/mistaken.cpp says what it prints, unprobed.
+# Functions that begin with an instruction which the kernel does not run correctly under a probe, and
+# places that notes, debug information and plans put where no instruction begins.
+# fixtures/workload/mistaken.cpp, misplaced.c and sequences.c say what they print, unprobed.
 
 instruction_scenarios() {
+  scenario 'a probe by force inside an instruction or in data changes a program' misplaces_by_force
+  scenario 'static probes inside an instruction or in data are refused, or left out of a pattern' \
+    refuses_misplaced_notes
+  scenario 'inlined functions inside an instruction are refused, or left out of a pattern' \
+    refuses_misplaced_inlined
+  scenario 'a semaphore that is other data stays as it is' spares_other_data
+  scenario 'a probe by force in a restartable sequence loses increments' loses_increments_by_force
+  scenario 'a restartable sequence counts right while all that can be probed in it is probed' \
+    keeps_increments
   # arm64's kernel refuses such instructions; tests/native/instruction_forms_arm64.cpp runs them.
   [ "$(uname -m)" = x86_64 ] || return 0
   scenario 'functions that begin with AVX instructions: a probe by force changes what they return' \
     changes_results_by_force
   scenario 'functions that begin with AVX instructions are refused, with --unsafe too' refuses_mistaken
-  for mechanism in multi perf tracefs; do
+  for mechanism in $(mechanisms multi perf tracefs); do
     scenario "$mechanism: a pattern leaves out functions that a probe would change" \
       leaves_out_mistaken "$mechanism"
     scenario "$mechanism: a pattern that has exp of libm leaves its result alone" spares_exp "$mechanism"
@@ -91,4 +101,107 @@ probes_their_returns() { # MECHANISM
   for function in mistaken_or mistaken_upper mistaken_flag __ieee754_exp_fma; do
     expect_equal "returns of $function" 1 "$(count_records event "symbol=$function")"
   done
+}
+
+# --- places where no instruction begins ----------------------------------------------------------
+
+# One probe by tracefs, which checks nothing, while the command runs. What it prints is in NAME.out.
+probe_by_force() { # NAME OFFSET COMMAND…
+  event=forced_$$_$1
+  echo "p:$event/probe $3:$2" >>"$uprobe_events" || fail "the kernel refuses $2 of $3"
+  echo 1 >"/sys/kernel/tracing/events/$event/probe/enable"
+  name=$1
+  shift 2
+  "$@" >"$name.out" 2>&1
+  forced_status=$?
+  echo 0 >"/sys/kernel/tracing/events/$event/probe/enable"
+  echo "-:$event/probe" >>"$uprobe_events"
+}
+
+# The offset in the file of a static probe's place, which must not be probed.
+offset_of_note() { # PROBE
+  "$UPROBECTL" usdt list -q "$FIXTURES/misplaced" "$1" | cut -f 1
+}
+
+# Without this the scenarios below could pass with a program that nothing changes.
+misplaces_by_force() {
+  "$FIXTURES/misplaced" >expected
+  case $(uname -m) in aarch64) places='data' ;; *) places='inside data' ;; esac # 4 bytes, aligned
+  for place in $places; do
+    probe_by_force "$place" "$(offset_of_note "misplaced:$place")" "$FIXTURES/misplaced"
+    ! cmp -s expected "$place.out" || fail "misplaced:$place: nothing changes"
+  done
+}
+
+run_misplaced() { # WHAT ARGUMENT…
+  what=$1
+  shift
+  # shellcheck disable=SC2086 # two words, some of them
+  "$UPROBECTL" $attach_command -d 60 --command-output inherit --forward-exit -o events "$@" -- \
+    "$FIXTURES/misplaced" >out 2>err
+  expect_equal "$what: exit status" 4 "$?"
+  expect_equal "$what: what the program prints" "$("$FIXTURES/misplaced")" "$(cat out)"
+}
+
+refuses_misplaced_notes() {
+  for name in inside data; do
+    "$UPROBECTL" usdt attach -d 5 "$FIXTURES/misplaced" "misplaced:$name" -- "$FIXTURES/misplaced" >out 2>err
+    expect_equal "$name: exit status" 1 "$?"
+    expect_match "$name" "misplaced:$name' cannot be probed .*no instruction begins there" "$(cat err)"
+    ! file_says err '^probing ' || fail "misplaced:$name is probed"
+  done
+  attach_command='usdt attach'
+  run_misplaced 'a pattern' "$FIXTURES/misplaced" 'misplaced:*'
+  expect_match 'what is left out' "2 of 4 matches of 'misplaced:\*' are skipped" "$(cat err)"
+  expect_equal 'events' 10 "$(grep -c 'misplaced:[rc]' events)"
+}
+
+refuses_misplaced_inlined() {
+  attach_fails_with 1 -d 5 --inlined "$FIXTURES/misplaced" misplaced_inlined -- "$FIXTURES/misplaced"
+  expect_match 'a name' "misplaced_inlined .*' cannot be probed .*no instruction begins there" "$(cat err)"
+  attach_command=attach
+  run_misplaced 'a pattern' --inlined "$FIXTURES/misplaced" 'misplaced_[it]*'
+  expect_match 'what is left out' "misplaced_inlined .*is skipped" "$(cat err)"
+  expect_equal 'events' 5 "$(grep -c misplaced_twice events)"
+}
+
+# The kernel would add 1 to the number that the program prints.
+spares_other_data() {
+  attach_command='usdt attach'
+  run_misplaced 'a real semaphore' "$FIXTURES/misplaced" misplaced:counted
+  "$UPROBECTL" usdt attach -d 5 "$FIXTURES/misplaced" misplaced:other -- "$FIXTURES/misplaced" >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'the reason' "no static probe 'misplaced:other'" "$(cat err)"
+}
+
+# --- restartable sequences -----------------------------------------------------------------------
+
+needs_rseq() {
+  "$FIXTURES/sequences" 10 >said
+  [ $? -ne 77 ] || skip "$(cat said)"
+}
+
+loses_increments_by_force() {
+  needs_rseq
+  offset=$("$UPROBECTL" resolve -q --offset-only "$FIXTURES/sequences" sequence_middle 2>/dev/null)
+  for increments in 2000 20000 100000; do
+    probe_by_force middle "$offset" "$FIXTURES/sequences" "$increments"
+    [ "$forced_status" -eq 0 ] || return 0
+  done
+  fail "all increments are counted: $(cat middle.out)"
+}
+
+keeps_increments() {
+  needs_rseq
+  for place in sequence_begin sequence_middle sequence_commit; do
+    attach_fails_with 1 -d 5 "$FIXTURES/sequences" "$place" -- "$FIXTURES/sequences" 10
+    expect_match "$place" "'$place'.*restartable sequence" "$(cat err)"
+  done
+  "$UPROBECTL" usdt attach -d 5 "$FIXTURES/sequences" sequences:middle -- "$FIXTURES/sequences" 10 >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'a static probe' "sequences:middle.*restartable sequence" "$(cat err)"
+  "$UPROBECTL" attach -q -d 120 --count --command-output inherit --forward-exit -o counts \
+    "$FIXTURES/sequences" sequence_add sequence_nop sequence_end -- "$FIXTURES/sequences" 5000 >out 2>err
+  expect_equal 'exit status' 0 "$?"
+  expect_equal 'what the program counts' 'made 30000, counted 30000' "$(cat out)"
 }

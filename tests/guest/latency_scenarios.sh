@@ -5,12 +5,12 @@
 # throws.cpp say what is called.
 
 latency_scenarios() {
-  for mechanism in multi perf perf-ioctl tracefs; do
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     for at in trampoline ret; do
       scenario "$mechanism, $at: of a recursion each level is a pair, the inner within the outer" pairs_recursion "$mechanism" "$at"
     done
   done
-  scenario 'pairs through a perf buffer' pairs_recursion perf ret --buffer perf
+  scenario 'pairs through a perf buffer' pairs_recursion "$perf" ret --buffer perf
   for at in trampoline ret; do
     scenario "$at: threads at full rate are paired call by call" pairs_threads "$at"
     scenario "$at: calls that longjmp leaves make no pair, not even a wrong one" pairs_jumps "$at"

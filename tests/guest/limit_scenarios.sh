@@ -18,7 +18,7 @@ limit_scenarios() {
   scenario 'it is said that --start-on was not hit' tells_unstarted
   scenario 'a function of --start-on that cannot be probed is an error' refuses_bounds
   scenario 'the end tells what the hits have cost' tells_cost
-  for mechanism in multi perf perf-ioctl tracefs; do
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: sample, rate, start and stop" limits_by_mechanism "$mechanism"
   done
 }

@@ -4,37 +4,45 @@
 # Every way to place a probe with every kind of program: entries and returns, in a plain file and in
 # an archive, of one process and of all. Hit counts are exact.
 
-matrix_scenarios() {
-  for mechanism in multi perf perf-ioctl tracefs; do
+matrix_scenarios() { # 'PLACE FILTER'…
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     for program in builtin object pinned; do
-      scenario "matrix: $mechanism, $program" fills_matrix "$mechanism" "$program"
+      scenario "matrix: $mechanism, $program" fills_matrix "$mechanism" "$program" "$@"
     done
   done
 }
 
 fills_matrix() { with_pins fills_matrix_there "$@"; }
-fills_matrix_there() { # MECHANISM PROGRAM
+fills_matrix_there() { # MECHANISM PROGRAM 'PLACE FILTER'…
   needs "$1"
-  case $1-$2 in
-    *-builtin) set -- "$1" ;;
-    perf-ioctl-pinned) # whoever loaded it may have meant it for something else
-      load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
-      attach_fails_with 1 -d 1 --mechanism perf-ioctl --program pins/c/count_plain "$FIXTURES/workload" work_six
-      load --unpin pins/c
-      return
+  mechanism=$1
+  program=$2
+  shift 2
+  for cell; do printf '%s\n' "$cell"; done >cells
+  set -- "$mechanism"
+  case $mechanism-$program in
+    *-builtin) ;;
+    perf-ioctl-pinned)
+      ! kernel_has_perf_links || { refuses_ioctl_for_pins && return; }
+      set -- "$1" --program pins/c/count_plain --map calls
       ;;
     *-object) set -- "$1" --object "$FIXTURES/calls.bpf.o" --program-name count_plain --map calls ;;
     multi-pinned) set -- "$1" --program pins/c/count_multi --map calls ;;
     *-pinned) set -- "$1" --program pins/c/count_plain --map calls ;;
   esac
-  for place in plain archive; do
-    for filter in pid all; do
-      rm -rf pins/c
-      case "$*" in *pins/c*) load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)" ;; esac
-      fill_cell "$place" "$filter" "$@"
-      [ ! -e pins/c ] || load --unpin pins/c || fail "unpin: $(cat err)"
-    done
-  done
+  while read -r place filter; do
+    rm -rf pins/c
+    case "$*" in *pins/c*) load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)" ;; esac
+    fill_cell "$place" "$filter" "$@" </dev/null
+    [ ! -e pins/c ] || load --unpin pins/c || fail "unpin: $(cat err)"
+  done <cells
+}
+
+# Whoever loaded the program may have meant it for something else.
+refuses_ioctl_for_pins() {
+  load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
+  attach_fails_with 1 -d 1 --mechanism perf-ioctl --program pins/c/count_plain "$FIXTURES/workload" work_six
+  load --unpin pins/c
 }
 
 start_caller() { # NAME PLACE CALLS

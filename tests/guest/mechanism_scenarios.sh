@@ -4,17 +4,19 @@
 # What mechanisms and buffers have to bear: many probes, a full buffer, a killed run, users who may
 # not do everything.
 
-mechanism_scenarios() {
-  scenario 'multi: ten thousand functions of one file' probes_crowd multi 'crowd_*' 10000
-  for mechanism in perf perf-ioctl tracefs; do
-    scenario "$mechanism: fifty functions of one file" probes_crowd "$mechanism" 'crowd_12[0-4]*' 50
+# Many functions for multi, some for what attaches them one by one.
+crowd_scenarios() { # PATTERN COUNT PATTERN COUNT
+  scenario "multi: $2 functions of one file" probes_crowd multi "$1" "$2"
+  for mechanism in $(mechanisms perf perf-ioctl tracefs); do
+    scenario "$mechanism: $4 functions of one file" probes_crowd "$mechanism" "$3" "$4"
   done
+}
+
+mechanism_scenarios() {
   scenario 'tracefs: returns of functions that share no event' probes_crowd tracefs 'crowd_123*' 10 --return
   scenario 'auto: many probes are detached quickly' detaches_fast
-  scenario 'the expected time to attach many probes one by one is printed' tells_expected_time
-  scenario 'many probes of perf events are warned of' warns_of_slow_detach
   scenario 'perf: calls after the end of the main thread are not reported, and this is said' warns_of_ended_main_thread
-  for mechanism in multi perf perf-ioctl; do
+  for mechanism in $(mechanisms multi perf perf-ioctl); do
     scenario "perf buffer by $mechanism: all events, in order" orders_perf_buffer "$mechanism"
   done
   scenario 'tracefs: events of a killed run are listed and removed by the next run' cleans_leftovers
@@ -22,10 +24,14 @@ mechanism_scenarios() {
   scenario 'attach names the missing capabilities' refuses_user
   scenario 'CAP_BPF and CAP_PERFMON do for multi' serves_capable_user
   scenario 'the error for perf events names CAP_SYS_ADMIN' refuses_perf_of_user
+  scenario 'a limit of locked memory shrinks buffers, or is named, where it counts for BPF' keeps_memory_limit
+  scenario 'a program with a helper that the kernel does not have is refused by its name' names_missing_helper
 }
 
-# Filling a buffer takes an emulated machine half a minute.
+# Filling a buffer takes an emulated machine half a minute, and many perf events as much.
 overflow_scenarios() {
+  scenario 'the expected time to attach many probes one by one is printed' tells_expected_time
+  scenario 'many probes of perf events are warned of' warns_of_slow_detach
   for buffer in ring perf; do
     scenario "$buffer buffer: what finds it full is counted exactly" counts_overflow "$buffer"
   done
@@ -76,14 +82,14 @@ tells_expected_time() {
 }
 
 warns_of_slow_detach() {
-  start_attach -d 1 --mechanism perf "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
+  start_attach -d 1 --mechanism "$perf" "$FIXTURES/crowd" 'crowd_12[0-4]*' crowd_1250
   attach_ends_with 0 180
   expect_match 'message' 'detaching 51 perf events may take 2 to 25 s' "$(cat err)"
 }
 
 warns_of_ended_main_thread() {
   start_program callers "$FIXTURES/callers" outlive
-  start_attach -j -d 60 --mechanism perf -p "$started_pid" "$FIXTURES/callers" callers_take
+  start_attach -j -d 60 --mechanism "$perf" -p "$started_pid" "$FIXTURES/callers" callers_take
   let_it_call callers "$started_pid"
   attach_ends_with 0
   [ "$(count_records event)" = 31 ] || expect_match 'warning' "warning: the main thread of process $started_pid .* has ended" "$(cat err)"
@@ -172,6 +178,7 @@ probes_odd_name() {
 }
 
 # Numbers of linux/capability.h.
+cap_sys_admin=21
 cap_perfmon=38
 cap_bpf=39
 
@@ -204,8 +211,45 @@ serves_capable_user() {
   expect_closing_records 4
 }
 
+# Without CAP_SYS_RESOURCE, with the limit that systemd sets and with one that is too small for anything.
+# Linux counted BPF memory as locked memory before 5.11.
+keeps_memory_limit() {
+  for more in '' '--latency' '--stack' '--count --by arg0'; do
+    # shellcheck disable=SC2086 # options
+    (ulimit -l 8192 && "$FIXTURES/as-user" 1000 "$cap_sys_admin" "$UPROBECTL" attach -j -d 60 $more \
+      "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 3 >out 2>err)
+    expect_equal "exit status with 8 MiB ($more)" 0 "$?"
+    expect_equal "hits ($more)" 3 "$(records probe | field hits)"
+    if kernel_is_at_least 5.11; then
+      ! file_says err RLIMIT_MEMLOCK || fail "a limit is named: $(cat err)"
+    else
+      expect_match 'warning' 'RLIMIT_MEMLOCK limits BPF memory .* KiB instead of' "$(cat err)"
+    fi
+  done
+  ! kernel_is_at_least 5.11 || return 0
+  (ulimit -l 64 && "$FIXTURES/as-user" 1000 "$cap_sys_admin" "$UPROBECTL" attach -d 1s "$FIXTURES/workload" work_six >out 2>err)
+  expect_equal 'exit status with 64 KiB' 1 "$?"
+  expect_match 'message' 'BPF memory exceeds the limit of locked memory, RLIMIT_MEMLOCK, of 65536 bytes' "$(cat err)"
+  (ulimit -l 64 && "$FIXTURES/as-user" 1000 "$cap_sys_admin" "$UPROBECTL" doctor >doctor)
+  expect_match 'doctor' '^attach.no.*RLIMIT_MEMLOCK' "$(grep ^attach doctor)"
+}
+
+# bpf_get_attach_cookie came with Linux 5.15.
+names_missing_helper() { with_pins names_missing_helper_there; }
+names_missing_helper_there() {
+  status=0
+  load "$FIXTURES/messages.bpf.o" --pin pins/m || status=$?
+  if kernel_is_at_least 5.15; then
+    expect_equal 'exit status' 0 "$status"
+    load --unpin pins/m
+  else
+    expect_equal 'exit status' 1 "$status"
+    expect_match 'hint' 'this kernel does not have the helper bpf_get_attach_cookie' "$(cat err)"
+  fi
+}
+
 refuses_perf_of_user() {
-  for mechanism in perf perf-ioctl; do
+  for mechanism in $(mechanisms perf perf-ioctl); do
     attach_as_user "$cap_perfmon,$cap_bpf" -d 10ms --mechanism "$mechanism" "$FIXTURES/workload" work_six
     expect_equal "exit status by $mechanism" 1 "$?"
     expect_match 'hint' 'needs CAP_SYS_ADMIN' "$(cat err)"

@@ -21,9 +21,247 @@ process_scenarios() {
   scenario 'a call that has not returned is reported' explains_unreturned
   scenario '-v reports unhit probes during the run' tells_silence_early
   scenario 'the pid in its own namespace is shown' shows_own_pid
+  scenario 'in a time namespace all times are those of the kernel' converts_times
   scenario 'counts close with hits, not events' closes_with_hits
   scenario 'list-probes reads symbols from files of other mount namespaces' lists_foreign_file
   scenario 'list-probes prints no symbol if mount namespaces have different files at a path' lists_ambiguous_file
+  scenario 'a library that is only in anonymous memory is named as such' names_anonymous_copy
+  scenario 'code in a memfd can be probed' probes_memfd
+}
+
+probes_memfd() {
+  start_program target "$FIXTURES/from-memfd" "$FIXTURES/workload" --wait --hold --calls 5
+  start_attach -j -d 120 -p "$started_pid" memfd:generated work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_closing_records 5
+}
+
+# As Android loads a library that is aligned to 4 KiB where pages have 16 KiB: no uprobe can fire.
+names_anonymous_copy() {
+  start_program target "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 20 \
+    --wait --hold --compat
+  start_attach -j -d 120 -p "$started_pid" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add
+  copy="process $started_pid has a copy of this file in anonymous memory, which cannot be probed"
+  expect_match 'warning' "warning: .*libgreet.so: $copy" "$(cat err)"
+  let_it_call target "$started_pid"
+  expect_equal 'the last result' 'last result 135' "$(grep '^last result' target)"
+  stop_attach
+  expect_equal 'events' 0 "$(count_records event)"
+  expect_match 'reason' "\"reason\":\"$copy" "$(records probe)"
+}
+
+# What depends on the kernel: which task is a process, and in which pid and time namespace.
+namespace_scenarios() {
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
+    scenario "$mechanism: a thread of a command executes the program again" follows_exec_of_command "$mechanism"
+    scenario "$mechanism: a thread of a process executes the program again" follows_exec_of_pid "$mechanism"
+    scenario "$mechanism: the kernel's filter is renewed if a thread executes a program" renews_filter "$mechanism"
+    scenario "$mechanism: a process whose main thread has ended has whole stacks" probes_outlived "$mechanism"
+  done
+  scenario 'a program of the user stays with a process whose thread executes a program' renews_filter_of_object
+  scenario 'a process whose main thread has ended, of a file that others map' probes_outlived_of_many
+  scenario 'in a container its processes have stacks, callers, names and their ids' works_in_container
+  scenario 'in a container children are followed, pids compared and calls drawn' follows_in_container
+}
+
+# Each of the four images calls it ten times.
+follows_exec_of_command() { # MECHANISM
+  needs "$1"
+  cp "$FIXTURES/tasks" tasks
+  "$UPROBECTL" attach --count --mechanism "$1" ./tasks grind -- ./tasks executes 3 0 >out 2>err ||
+    fail 'attach fails'
+  file_says err '^done 40 calls' || fail 'the program has not counted 40 calls'
+  expect_equal 'count' '40	grind' "$(cat out)"
+}
+
+follows_exec_of_pid() { # MECHANISM
+  needs "$1"
+  cp "$FIXTURES/tasks" tasks
+  start_program target ./tasks executes 3 0 --wait
+  start_attach -j -d 120 -p "$started_pid" --mechanism "$1" ./tasks grind
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  expect_equal 'calls' 'done 40 calls' "$(grep '^done' target)"
+  expect_closing_records 40
+}
+
+# Another process maps the file, so it is the kernel that filters. The images pause before they call.
+start_pausing() {
+  cp "$FIXTURES/tasks" tasks
+  start_program other ./tasks executes 0 0 --wait
+  other_pid=$started_pid
+  # An emulated machine needs seconds to attach the probes again.
+  pause=1500
+  [ -z "${THROWAWAY_KERNEL:-}" ] || pause=5000
+  start_program target ./tasks executes 2 "$pause" --wait
+}
+
+renews_filter() { # MECHANISM
+  needs "$1"
+  start_pausing
+  start_attach -j -d 120 -p "$started_pid" --mechanism "$1" ./tasks grind
+  let_it_call target "$started_pid"
+  let_it_call other "$other_pid"
+  attach_ends_with 0
+  expect_equal 'warnings' 2 "$(grep -c 'has executed a program: the probes were attached again' err)"
+  expect_closing_records 30
+  expect_equal 'processes' "$started_pid" "$(records event | field pid | sort -u)"
+}
+
+renews_filter_of_object() {
+  start_pausing
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/calls.bpf.o" --program-name count_plain \
+    --map calls ./tasks grind
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  expect_equal 'calls' 30 "$(records map_entry | field value)"
+}
+
+expect_whole_stacks() { # COUNT
+  expect_equal 'events' "$1" "$(count_records event "pid=$started_pid")"
+  records event | grep '"symbol": *"mill"' >through
+  expect_equal 'whole stacks' "$1" "$(grep -c '"symbol": *"outlive"' through)"
+}
+
+probes_outlived() { # MECHANISM
+  needs "$1"
+  cp "$FIXTURES/tasks" tasks
+  start_program target ./tasks outlives 20 --wait
+  [ -z "$(cat "/proc/$started_pid/maps")" ] || fail 'the main thread has not ended'
+  start_attach -j -d 120 --stack -p "$started_pid" --mechanism "$1" ./tasks grind
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  expect_closing_records 20
+  expect_whole_stacks 20
+}
+
+# Then the kernel selects the process by a thread that is left.
+probes_outlived_of_many() {
+  cp "$FIXTURES/tasks" tasks
+  start_program other ./tasks outlives 5 --wait
+  other_pid=$started_pid
+  start_program target ./tasks outlives 20 --wait
+  if kernel_has_multi; then
+    attach_fails_with 1 --mechanism multi -p "$started_pid" -d 1 ./tasks grind
+    expect_match 'error' 'the main thread of the process has ended' "$(cat err)"
+  fi
+  start_attach -j -d 120 --stack -p "$started_pid" ./tasks grind
+  let_it_call other "$other_pid"
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  expect_equal 'events of the other' 0 "$(count_records event "pid=$other_pid")"
+  expect_whole_stacks 20
+}
+
+# Runs a script in a pid namespace of its own. The script is the first process there: all others end
+# with it.
+in_container() { # SCRIPT
+  cat - "$1" >whole.sh <<'EOF'
+says() { # FILE REGEX
+  polls=1200
+  until grep -q -- "$2" "$1" 2>/dev/null; do
+    polls=$((polls - 1))
+    [ "$polls" -gt 0 ] || exit 1
+    sleep 0.05
+  done
+}
+EOF
+  unshare -pf --mount-proc sh ./whole.sh
+}
+
+works_in_container() {
+  needs_types
+  unshare -pf --mount-proc true 2>/dev/null || skip 'no unshare'
+  copy_workload inside
+  cat >script.sh <<'EOF'
+"$UPROBECTL" attach -j --stack ./inside work_six -- ./inside --calls 3 >out 2>err || exit 1
+"$UPROBECTL" attach -j -d 120 -p inside --caller ./inside work_six >named 2>named.err &
+attach=$!
+says named.err '^probing '
+./inside --calls 4 >four
+unshare -pf ./inside --calls 2 >nested
+: >go
+says outside '^done'
+kill -TERM "$attach"
+wait "$attach"
+EOF
+  in_container script.sh >container.err 2>&1 &
+  container=$!
+  echo "$container" >>"$scratch/pids"
+  wait_until 60 test -e go || fail "the container is not ready: $(cat container.err named.err)"
+  ./inside --calls 5 </dev/null >outside
+  wait "$container" || fail "the container fails: $(cat container.err)"
+  pid=$(sed -n 's/^ready //p' err)
+  expect_equal 'events of the command' 3 "$(count_records event "pid=$pid")"
+  expect_equal 'own pids' "$pid" "$(records event | field ns_pid | sort -u)"
+  expect_equal 'whole stacks' 3 "$(records event | grep -c '"symbol": *"main"')"
+  cp named out
+  pid=$(sed -n 's/^ready //p' four)
+  expect_equal 'events of the name' 6 "$(count_records event)"
+  expect_equal 'events of its first process' 4 "$(count_records event "pid=$pid")"
+  expect_equal 'callers' 6 "$(records event | grep -c '"caller": *{[^}]*"symbol": *"make_calls')"
+  file_says named.err 'warning: 5 hits left out: their processes are outside of this container' ||
+    fail "no word of the hits outside: $(cat named.err)"
+}
+
+follows_in_container() {
+  needs_types
+  unshare -pf --mount-proc true 2>/dev/null || skip 'no unshare'
+  copy_workload inside
+  cat >script.sh <<'EOF'
+"$UPROBECTL" attach -j --follow ./inside work_six -- sh -c './inside --calls 2; ./inside --calls 3; true' \
+  >out 2>err || exit 1
+./inside --wait --calls 4 </dev/null >one 2>&1 &
+one=$!
+./inside --wait --calls 6 </dev/null >other 2>&1 &
+other=$!
+says one '^ready'
+says other '^ready'
+"$UPROBECTL" attach -j -d 120 --if "pid == $one && caller == make_calls" ./inside work_six \
+  >compared 2>compared.err &
+attach=$!
+says compared.err '^probing '
+kill -USR1 "$one" "$other"
+says one '^done'
+says other '^done'
+kill -TERM "$attach"
+wait "$attach" || exit 1
+"$UPROBECTL" attach --graph ./inside work_six work_count -- ./inside --calls 2 >graph 2>graph.err
+EOF
+  in_container script.sh >container.err 2>&1 || fail "the container fails: $(cat container.err)"
+  expect_equal 'events of the children' 5 "$(count_records event)"
+  cp compared out
+  expect_equal 'events of the compared pid' 4 "$(count_records event)"
+  expect_equal 'calls in the graph' 4 "$(grep -c 'work_' graph)"
+}
+
+# The offsets are far above what a run takes.
+converts_times() {
+  needs_types
+  shift_clocks='unshare -T --monotonic 50000 --boottime 70000 -f'
+  $shift_clocks true 2>/dev/null || skip 'no unshare of time namespaces'
+  copy_workload timed
+  before=$(seconds_up)
+  day=$(date +%s)
+  $shift_clocks "$UPROBECTL" attach -j --stack -p timed -d 120 -n 3 ./timed work_six >out 2>err &
+  echo $! >>"$scratch/pids"
+  wait_until 60 file_says err '^probing ' || fail "attach does not start: $(cat err)"
+  run_as timed 3
+  wait_until 60 file_says out '"summary"' || fail 'attach does not end'
+  after=$(($(seconds_up) + 1))
+  monotonic=$(value_in monotonic "$(records attached)")
+  boottime=$(value_in boottime "$(records attached)")
+  realtime=$(value_in realtime "$(records attached)")
+  # /proc/uptime has CLOCK_BOOTTIME (proc_uptime(5)).
+  [ $((boottime / 1000000000)) -ge "$before" ] && [ $((boottime / 1000000000)) -le "$after" ] ||
+    fail "boottime $boottime is not between $before and $after seconds"
+  [ $((realtime / 1000000000)) -ge "$day" ] || fail "realtime $realtime is before $day"
+  for time in $(records event | field time_ns); do
+    [ "$time" -ge "$monotonic" ] && [ $((time / 1000000000)) -le "$after" ] ||
+      fail "event at $time, clock $monotonic, $after seconds at the end"
+  done
+  expect_equal 'stacks' 3 "$(records event | grep -c '"symbol": *"main"')"
 }
 
 # Copies under names of their own, of one file: comm is what a program is executed as.

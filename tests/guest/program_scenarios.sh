@@ -8,7 +8,7 @@ program_scenarios() {
   scenario 'pinned: only hits of this run are counted' counts_hits_of_the_run
   scenario 'object: records of a ring buffer and a perf buffer, read by their types' reads_records
   scenario 'object: --record names the type, --map the buffer' names_type_and_map
-  scenario 'object: the cookie reaches the program' passes_cookie perf
+  scenario 'object: the cookie reaches the program' passes_cookie "$perf"
   scenario 'object: the cookie reaches the program by multi' passes_cookie multi
   scenario 'object: records lost by a full ring buffer are counted' counts_lost
   scenario 'object: records lost by a full perf event array are counted, including the last ones' counts_lost_of_array plain
@@ -200,13 +200,13 @@ refuses_deadly_mechanism() { with_pins refuses_deadly_mechanism_there; }
 refuses_deadly_mechanism_there() {
   needs multi
   load "$FIXTURES/messages.bpf.o" --pin pins/m || fail "load: $(cat err)"
-  for mechanism in perf perf-ioctl tracefs; do
+  for mechanism in $(mechanisms perf perf-ioctl tracefs); do
     attach_fails_with 1 -d 1 --mechanism "$mechanism" --program pins/m/tell_archive "$FIXTURES/workload" work_six
     expect_match 'message' 'loaded for uprobe_multi' "$(cat err)"
   done
   load --unpin pins/m
   start_workload target --calls 2
-  start_attach -j -d 120 -p "$started_pid" --mechanism perf "$FIXTURES/workload" work_six
+  start_attach -j -d 120 -p "$started_pid" --mechanism "$perf" "$FIXTURES/workload" work_six
   let_it_call target "$started_pid"
   stop_attach
   expect_equal 'events afterwards' 2 "$(count_records event)"

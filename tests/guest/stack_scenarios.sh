@@ -4,10 +4,10 @@
 # User stacks of hits: function by function, as fixtures/stacks/depths.c calls them.
 
 stack_scenarios() {
-  for mechanism in multi perf perf-ioctl tracefs; do
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: --stack unwinds code without frame pointers" unwinds_plain "$mechanism"
   done
-  scenario '--stack through a perf buffer' unwinds_plain perf --buffer perf
+  scenario '--stack through a perf buffer' unwinds_plain "$perf" --buffer perf
   scenario '--stack with --latency is the stack of the entry' unwinds_calls
   scenario '--stack with --latency through a perf buffer' unwinds_calls --buffer perf
   scenario '--stack at a return is the stack of the caller' unwinds_returns
@@ -17,7 +17,6 @@ stack_scenarios() {
   scenario '--caller of a static probe' names_callers_of_static_probe
   scenario '--stack of a deep recursion' unwinds_recursion
   scenario '--stack of the handler of a signal' unwinds_signal
-  scenario 'truncating a mapped file loses its frames, not the run' loses_truncated
   scenario 'a stack of Go ends where its goroutine begins, and no warning says otherwise' unwinds_goroutines
   scenario 'a stack of the program before an exec is of that one' unwinds_before_exec
   scenario 'with --follow children that run already are watched, too' watches_children
@@ -27,19 +26,26 @@ stack_scenarios() {
   scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
   scenario '--stack=fp of a program has the direct caller at a function, too' \
     walks_ways --object "$FIXTURES/stacks.bpf.o" --program-name plain
-  scenario '--stack is refused where pids are not those of the kernel' refuses_other_pids
   scenario 'a library mapped from an archive is unwound and named' unwinds_archive
-  for mechanism in multi perf tracefs; do
+  for mechanism in $(mechanisms multi perf tracefs); do
     scenario "$mechanism: --stack goes beyond functions with return probes" unwinds_nested_returns "$mechanism"
   done
-  scenario '--stack continues beyond nested return probes with a perf buffer' unwinds_nested_returns perf --buffer perf
+  scenario '--stack continues beyond nested return probes with a perf buffer' unwinds_nested_returns "$perf" --buffer perf
   scenario '--stack with --latency continues beyond nested return probes' unwinds_nested_calls
   scenario '--stack with --latency continues beyond nested return probes with a perf buffer' unwinds_nested_calls --buffer perf
   scenario '--stack continues beyond functions that end by a jump' unwinds_jumps
   scenario '--stack continues beyond the maximum number of return probes' unwinds_deep_returns
   scenario '--stack continues beyond a return probe of another tool' unwinds_beyond_another
-  scenario '--keep-stacks restores return addresses replaced by return probes' keeps_replaced_returns
   scenario 'a stack that ends at a return probe of another tool says so' names_return_probe
+  scenario 'a perf event array of a program has stacks with --stack' adds_stacks events plain --stack
+  scenario 'records of a map named _with_stack have stacks' adds_stacks events_with_stack with_stack
+  scenario '--stack with a ring buffer names perf event arrays' refuses_ring
+}
+
+# What becomes of stacks, whatever the kernel.
+saved_stack_scenarios() {
+  scenario 'truncating a mapped file loses its frames, not the run' loses_truncated
+  scenario '--keep-stacks restores return addresses replaced by return probes' keeps_replaced_returns
   scenario '--count --stack counts unwound stacks, --folded writes them' counts_unwound
   scenario 'a stack that is cut off has no other beginning where stacks are counted' counts_cut_off
   scenario 'a flame graph has the command for its title' draws_flame_graph
@@ -48,9 +54,6 @@ stack_scenarios() {
   scenario 'debug-unwind unwinds stacks of --keep-stacks' keeps_stacks
   scenario 'stacks that cannot be saved are warned of once, with their number' counts_unsaved_stacks
   scenario 'on a full disk no half of a stack is left, and one warning says why' leaves_no_half_stacks
-  scenario 'a perf event array of a program has stacks with --stack' adds_stacks events plain --stack
-  scenario 'records of a map named _with_stack have stacks' adds_stacks events_with_stack with_stack
-  scenario '--stack with a ring buffer names perf event arrays' refuses_ring
   scenario 'the installed program reports opens and connects with their stacks' tells_opens_and_connects
 }
 
@@ -189,17 +192,6 @@ walks_ways() { # OPTION…
   expect_chains '1 ways_leaf<ways_left<main
 3 ways_leaf<ways_left<ways_both<main
 3 ways_leaf<ways_right<ways_both<main'
-}
-
-refuses_other_pids() {
-  unshare -pf true 2>/dev/null || skip 'no unshare'
-  for option in --stack --stack=fp '--count --stack=fp'; do
-    # shellcheck disable=SC2086 # several words
-    unshare -pf --mount-proc "$UPROBECTL" attach -d 5 $option "$FIXTURES/depths" depth_leaf -- \
-      "$FIXTURES/depths" plain 1 0 >out 2>err && fail "$option is taken"
-    expect_match "$option" 'stacks are not supported in a container' "$(cat err)"
-    expect_match "$option" 'docker run --pid=host' "$(cat err)"
-  done
 }
 
 unwinds_archive() {

@@ -6,7 +6,7 @@
 
 sum_scenarios() {
   scenario 'all of libc is counted, with one line for each kind of trouble' counts_all_of_libc
-  for mechanism in multi perf perf-ioctl tracefs; do
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: --count is exact for a hundred threads at full rate" counts_threads "$mechanism"
   done
   scenario '--per-process counts three processes for themselves' counts_processes
@@ -20,10 +20,10 @@ sum_scenarios() {
   scenario '--if at entry and at return, with --latency' holds_for_pairs
   scenario 'a condition that never held is the reason for silence' explains_condition
   scenario '--expect is met, or the run fails' meets_expectation
-  for mechanism in multi perf perf-ioctl tracefs; do
+  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: --stack fp counts each way to a function for itself" counts_ways "$mechanism"
   done
-  scenario '--stack fp through a perf buffer' counts_ways perf --buffer perf
+  scenario '--stack fp through a perf buffer' counts_ways "$perf" --buffer perf
   scenario '--stack=fp inside a function does not report data on the stack as a caller' counts_ways_to_inside
   scenario '--per-process has the names of processes, not of threads or parents' names_processes
   scenario 'ways are counted process by process with --per-process' counts_ways_of_processes

@@ -6,6 +6,8 @@ Usage: costly_files.py UPROBECTL [FIXTURES]; prints TAP.
 Each is compared with a file that has as many symbols, of different names and at different places.
 """
 
+import io
+import platform
 import resource
 import signal
 import struct
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -78,16 +81,16 @@ QUESTIONS = {
 }
 
 
-def ask(uprobectl, words, file):
+def ask(uprobectl, words, file, memory=MEMORY, stdout=subprocess.DEVNULL):
     """Seconds of processor time, and the exit status or what it was killed by."""
     def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run([uprobectl, *(file if word == "FILE" else word for word in words)],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                           stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
                            preexec_fn=limit, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -148,6 +151,84 @@ def check_long_names(tap, uprobectl, folder):
         tap.check(f"{name}: demangling", found)
 
 
+def zip_of(count, name, content):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for i in range(count):
+            archive.writestr(name.format(i), content)
+    return made.getvalue()
+
+
+def check_archives(tap, uprobectl, folder):
+    """Twice the entries take twice the time, and not four times."""
+    inner = zip_of(1, "lib/x86_64/libz.so", b"\x7fELF")
+    for what, count, name, content, words in (
+            ("APKs in an archive", 10_000, "a{}.apk", inner, ["list-symbols", "FILE"]),
+            ("libraries that match a pattern", 20_000, "lib/x86_64/lib{}.so", b"",
+             ["list-symbols", "-q", "FILE!/lib/*/lib*.so"])):
+        times = []
+        for factor in (1, 2):
+            file = folder / f"{what.replace(' ', '-')}-{factor}.zip"
+            file.write_bytes(zip_of(factor * count, name, content))
+            seconds, status, said = ask(uprobectl, [word.replace("FILE", str(file)) for word in words], file)
+            times.append(seconds)
+            if status not in (0, 1):
+                said = f"status {status}: {said[:300]}"
+        found = [] if status in (0, 1) else [said]
+        # Time squared takes half a minute.
+        if times[1] > 6 or times[1] > 1 + 3 * times[0]:
+            found.append(f"{count} entries: {times[0]:.1f} s, {2 * count}: {times[1]:.1f} s")
+        tap.check(f"many {what}", found)
+
+
+def check_plan(tap, uprobectl, folder):
+    """19 MB of plan."""
+    probe = '{"function":"*","address":"0x15b0","symbol":"a%d","size":4,"kind":"function","table":"symtab"}'
+    plan = folder / "plan"
+    plan.write_text('{"format":"uprobectl-plan","version":1,"program":"x","target":"/none","functions":["*"],"options":[],'
+                    '"files":[{"target":"/none","machine":"x86-64","build_id":"00","probes":['
+                    + ",".join(probe % i for i in range(200_000)) + "]}]}")
+    seconds, status, said = ask(uprobectl, ["attach", "--dry-run", "--plan", "FILE"], plan, memory=400 << 20)
+    found = [] if status == 1 and "/none" in said else [f"status {status}: {said[:300]}"]
+    if seconds > 10:
+        found.append(f"{seconds:.1f} s")
+    tap.check("a plan of 200,000 places", found)
+
+
+def check_mapping(tap, uprobectl, folder):
+    """All lines of a method are one frame, inlined 100,000 deep; a report asks for it again and again."""
+    mapping = folder / "mapping"
+    mapping.write_text("org.shop.T -> a.b:\n" + "".join(f"    1:65535:void m{i}():{i}:{i} -> a\n" for i in range(100_000)))
+    for what, line in (("line", lambda i: 3), ("lines", lambda i: i % 65000 + 1)):
+        report = folder / "report"
+        report.write_text("java.lang.RuntimeException\n"
+                          + "".join(f"\tat a.b.a(SourceFile:{line(i)})\n" for i in range(3000)))
+        out = folder / "output"
+        with out.open("wb") as stdout:
+            seconds, status, said = ask(uprobectl, ["symbolize", "--mapping", str(mapping), "FILE"], report, stdout=stdout)
+        found = [] if status == 0 and "inlined frames of the mapping are not shown" in said else [f"status {status}: {said[:300]}"]
+        if seconds > 20:
+            found.append(f"{seconds:.1f} s")
+        if out.stat().st_size > 40 << 20:
+            found.append(f"{out.stat().st_size} bytes of output")
+        tap.check(f"a mapping with one deep frame: a report of 3,000 times its {what}", found)
+
+
+def check_line(tap, uprobectl, folder):
+    """Each of a line's 12,500 pieces is checked from the start of the same function."""
+    pieces = 12_500
+    (folder / "line.s").write_text(
+        '.file "big.c"\n.text\n.globl main\n.type main,@function\nmain:\n.file 1 "big.c"\n'
+        + ".loc 1 7 0\nmovl $1,%eax\n.loc 1 8 0\nmovl $2,%eax\n" * pieces
+        + 'ret\n.size main,.-main\n.section .note.GNU-stack,"",@progbits\n')
+    subprocess.run(["gcc", "-g", "-no-pie", "line.s", "-o", "line"], cwd=folder, check=True)
+    seconds, status, said = ask(uprobectl, ["resolve", "FILE", "big.c:7"], folder / "line")
+    found = [] if status == 0 else [f"status {status}: {said[:300]}"]
+    if seconds > 3:
+        found.append(f"{seconds:.1f} s")
+    tap.check(f"FILE:LINE of a line with {pieces:,} pieces of code", found)
+
+
 def catches(pid, number):
     """Whether the process has a handler for the signal."""
     try:
@@ -184,6 +265,11 @@ def main():
         check_times(tap, sys.argv[1], Path(folder))
         check_overlap(tap, sys.argv[1], Path(folder))
         check_long_names(tap, sys.argv[1], Path(folder))
+        check_archives(tap, sys.argv[1], Path(folder))
+        if platform.machine() == "x86_64":
+            check_line(tap, sys.argv[1], Path(folder))
+        check_plan(tap, sys.argv[1], Path(folder))
+        check_mapping(tap, sys.argv[1], Path(folder))
         check_signals(tap, sys.argv[1], Path(folder))
     tap.done()
 

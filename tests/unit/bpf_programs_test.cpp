@@ -2,6 +2,7 @@
 // What the embedded programs ask of the kernel: helpers, instructions and maps that an old one does
 // not have keep it from loading the program.
 #include "bpf/embedded.hpp"
+#include "bpf/thread_stack.hpp"
 
 #include <algorithm>
 #include <bpf/bpf.h>
@@ -92,9 +93,10 @@ const std::set<int> old_maps = {
     BPF_MAP_TYPE_CGROUP_ARRAY,
     BPF_MAP_TYPE_PERF_EVENT_ARRAY,
 };
-const std::set<int> ring_helpers = {BPF_FUNC_ringbuf_output, BPF_FUNC_ringbuf_reserve,
-                                    BPF_FUNC_ringbuf_submit, BPF_FUNC_ringbuf_discard,
-                                    BPF_FUNC_ringbuf_query}; // Linux 5.8
+const std::set<int> ring_helpers = {
+    BPF_FUNC_ringbuf_output, BPF_FUNC_ringbuf_reserve,
+    BPF_FUNC_ringbuf_submit, BPF_FUNC_ringbuf_discard,
+    BPF_FUNC_ringbuf_query,  BPF_FUNC_get_ns_current_pid_tgid}; // Linux 5.7, others 5.8
 
 // The elements that are not in the other sets.
 std::set<int> newer(std::set<int> all, const std::set<int>& known, const std::set<int>& more = {}) {
@@ -132,6 +134,35 @@ TEST_CASE("programs with cookies add what Linux 5.15 has") {
 }
 
 // So that no kernel runs them on a stack of the CPU (programs/thread_stack.h).
+TEST_CASE("programs of more than 48 bytes of stack without a tail call get a private stack") {
+  const auto stores = [](std::uint8_t base, int offset) {
+    return bpf_insn{.code = BPF_STX | BPF_MEM | BPF_DW,
+                    .dst_reg = base,
+                    .src_reg = BPF_REG_1,
+                    .off = static_cast<__s16>(offset),
+                    .imm = 0};
+  };
+  const bpf_insn copies_frame_pointer{.code = BPF_ALU64 | BPF_MOV | BPF_X,
+                                      .dst_reg = BPF_REG_2,
+                                      .src_reg = BPF_REG_10,
+                                      .off = 0,
+                                      .imm = 0};
+  const auto adds = [](std::uint8_t to, int number) {
+    return bpf_insn{
+        .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = to, .src_reg = 0, .off = 0, .imm = number};
+  };
+  const bpf_insn tail_call{
+      .code = BPF_JMP | BPF_CALL, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = BPF_FUNC_tail_call};
+  const auto wants = [](std::vector<bpf_insn> code) { return wants_private_stack(code); };
+  CHECK_FALSE(wants({}));
+  CHECK_FALSE(wants({stores(BPF_REG_10, -48)}));
+  CHECK(wants({stores(BPF_REG_10, -56)}));
+  CHECK_FALSE(wants({stores(BPF_REG_10, -56), tail_call}));
+  CHECK(wants({copies_frame_pointer, adds(BPF_REG_2, -200)}));
+  CHECK_FALSE(wants({copies_frame_pointer, adds(BPF_REG_3, -200)}));
+  CHECK_FALSE(wants({stores(BPF_REG_7, -200)}));
+}
+
 TEST_CASE("each program contains a tail call") {
   for (const Bytes object : {builtin_ring_cookie(), builtin_ring_number(), builtin_ring_sleepable(),
                              builtin_perf_cookie(), builtin_perf_number(), processes_object()}) {

@@ -10,59 +10,59 @@ using namespace uprobectl::test;
 
 namespace {
 
-struct Data {
+struct LineData {
   std::string bytes;
 
-  Data& number(unsigned size, std::uint64_t value) {
+  LineData& number(unsigned size, std::uint64_t value) {
     for (unsigned i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
     return *this;
   }
-  Data& text(std::string_view value) {
+  LineData& text(std::string_view value) {
     bytes += value;
     bytes += '\0';
     return *this;
   }
   // Opcodes and LEB128 numbers of one byte.
-  Data& codes(std::initializer_list<int> values) {
+  LineData& codes(std::initializer_list<int> values) {
     for (const int value : values) bytes += static_cast<char>(value);
     return *this;
   }
-  Data& set_address(std::uint64_t address) { return codes({0, 9, 2}).number(8, address); }
-  Data& end() { return codes({0, 1, 1}); }
+  LineData& set_address(std::uint64_t address) { return codes({0, 9, 2}).number(8, address); }
+  LineData& end() { return codes({0, 1, 1}); }
 };
 
-std::string sized(const Data& content) {
-  return Data().number(4, content.bytes.size()).bytes + content.bytes;
+std::string sized(const LineData& content) {
+  return LineData().number(4, content.bytes.size()).bytes + content.bytes;
 }
 
 // A header with line_base 0, line_range 1 and opcode_base 13: a special opcode N advances the line
 // by 0 and the address by N - 13.
-Data header_rest(const Data& files) {
-  Data rest;
+LineData header_rest(const LineData& files) {
+  LineData rest;
   rest.codes({1, 1, 1, 0, 1, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1});
   rest.bytes += files.bytes;
   return rest;
 }
 
-std::string table_4(const Data& files, const Data& program) {
-  const Data rest = header_rest(files);
-  Data table;
+std::string table_4(const LineData& files, const LineData& program) {
+  const LineData rest = header_rest(files);
+  LineData table;
   table.number(2, 4).number(4, rest.bytes.size());
   table.bytes += rest.bytes + program.bytes;
   return sized(table);
 }
 
-std::string table_5(const Data& files, const Data& program) {
-  const Data rest = header_rest(files);
-  Data table;
+std::string table_5(const LineData& files, const LineData& program) {
+  const LineData rest = header_rest(files);
+  LineData table;
   table.number(2, 5).number(1, 8).number(1, 0).number(4, rest.bytes.size());
   table.bytes += rest.bytes + program.bytes;
   return sized(table);
 }
 
 // Folder 1 is "src"; file 1 is src/a.c, file 2 /other/a.c.
-Data two_files() {
-  Data files;
+LineData two_files() {
+  LineData files;
   files.text("src").number(1, 0);
   files.text("a.c").codes({1, 0, 0}).text("/other/a.c").codes({0, 0, 0}).number(1, 0);
   return files;
@@ -76,9 +76,9 @@ std::string hex_of(std::string_view bytes) {
 
 // One unit without functions, in the folder /build/../home.
 std::string image_with(const std::string& line_table) {
-  Data abbrev;
+  LineData abbrev;
   abbrev.codes({1, 0x11, 0, 0x10, 0x17, 0x1b, 0x08, 0, 0, 0});
-  Data unit;
+  LineData unit;
   unit.number(2, 4).number(4, 0).number(1, 8).codes({1}).number(4, 0).text("/build/../home");
   return elf_from_yaml(fmt::format(R"yaml(--- !ELF
 FileHeader: {{ Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }}
@@ -109,7 +109,7 @@ using Addresses = std::vector<std::uint64_t>;
 } // namespace
 
 TEST_CASE("a line begins at the first statement of each run of its rows") {
-  Data program;
+  LineData program;
   program.set_address(0x1000).codes({3, 9, 1});   // line 10 at 0x1000
   program.codes({13 + 4, 13 + 4});                // 0x1004, 0x1008: the same run
   program.codes({3, 1, 13 + 8});                  // line 11 at 0x1010
@@ -122,7 +122,7 @@ TEST_CASE("a line begins at the first statement of each run of its rows") {
 }
 
 TEST_CASE("code that the linker has removed has no lines") {
-  Data program;
+  LineData program;
   for (const std::uint64_t address :
        {std::uint64_t{0}, UINT64_MAX, UINT64_MAX - 1, std::uint64_t{0x2000}})
     program.set_address(address).codes({3, 4, 1, 2, 4}).end();
@@ -130,7 +130,7 @@ TEST_CASE("code that the linker has removed has no lines") {
 }
 
 TEST_CASE("two files with code are ambiguous by their common name, not by their path") {
-  Data program;
+  LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 4, 2, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_4(two_files(), program));
   const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
@@ -145,7 +145,7 @@ TEST_CASE("two files with code are ambiguous by their common name, not by their 
 }
 
 TEST_CASE("a line without code is answered with the nearest ones") {
-  Data program;
+  LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 3, 5, 13 + 4, 3, 0x7e, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_4(two_files(), program)); // lines 5, 10 and 8
   const auto debug = dwarf::DebugInfo::parse(as_bytes(image));
@@ -161,11 +161,11 @@ TEST_CASE("a line without code is answered with the nearest ones") {
 }
 
 TEST_CASE("a table of version 5 has its own folders, and file 0") {
-  Data files;
+  LineData files;
   files.codes({1, 1, 8, 2}).text("/src").text("lib");        // directories: path as string
   files.codes({2, 1, 8, 2, 0x0b, 2}).text("m.c").codes({0}); // files: path, index as data1
   files.text("x.h").codes({1});
-  Data program;
+  LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 4, 0, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_5(files, program));
   CHECK(places(image, "/src/lib/x.h", 5) == Addresses{0x1000});
@@ -173,16 +173,16 @@ TEST_CASE("a table of version 5 has its own folders, and file 0") {
 }
 
 TEST_CASE("counts that a table of version 5 does not have end with the table") {
-  Data endless; // 2^28 files without content
+  LineData endless; // 2^28 files without content
   endless.codes({1, 1, 8, 1}).text("/src").codes({0, 0xff, 0xff, 0xff, 0x7f});
   CHECK(places(image_with(table_5(endless, {})), "a.c", 5).empty());
-  Data too_many; // 2^28 files with a name
+  LineData too_many; // 2^28 files with a name
   too_many.codes({1, 1, 8, 1}).text("/src").codes({1, 1, 8, 0xff, 0xff, 0xff, 0x7f}).text("a.c");
   CHECK(places(image_with(table_5(too_many, {})), "a.c", 5).empty());
 }
 
 TEST_CASE("a damaged line table is reported and does not end the search") {
-  Data program;
+  LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 2, 4}).end();
   const std::string whole = table_4(two_files(), program);
   for (std::size_t size = 1; size < whole.size(); ++size) {

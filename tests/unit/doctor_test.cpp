@@ -202,12 +202,29 @@ TEST_CASE("doctor: sleepable programs are reported if they were tried") {
   CHECK(check_of(checks, "attach").ok);
 }
 
+TEST_CASE("doctor: a limit of BPF memory is reported where the kernel has one") {
+  SystemFacts facts = root_on_linux();
+  const KernelFeatures features = everything();
+  CHECK(check_of(check_system(facts, features), "memlock").ok);
+  facts.memlock_limit = 8U << 20;
+  auto checks = check_system(facts, features);
+  CHECK_FALSE(check_of(checks, "memlock").ok);
+  CHECK(check_of(checks, "attach").ok);
+  facts.memlock_limit = 64U << 10;
+  checks = check_system(facts, features);
+  CHECK_FALSE(check_of(checks, "attach").ok);
+  CHECK(check_of(checks, "attach").reason == "BPF memory is limited by RLIMIT_MEMLOCK");
+}
+
 TEST_CASE("doctor: Android's build type and hardening are reported on Android only") {
   SystemFacts facts = root_on_linux();
   const auto names_it = [](const Check& check) { return check.name == "android_build"; };
   CHECK(std::ranges::none_of(check_system(facts, everything()), names_it));
   facts.android = {
       .build_type = "user", .perf_harden = "1", .has_uprobestats = true, .uprobestats_pins = 3};
+  CHECK(check_of(check_system(facts, everything()), "android_build").ok); // rooted
+  facts.is_root = false;
+  facts.capabilities = 0;
   const auto checks = check_system(facts, everything());
   CHECK(!check_of(checks, "android_build").ok);
   CHECK(check_of(checks, "perf_harden").fix == "setprop security.perf_harden 0");

@@ -158,6 +158,23 @@ TEST_CASE("a file is replaced at the end, and keeps its content until then") {
   CHECK(folder.files() == 1);
 }
 
+TEST_CASE("a new file is readable by its owner only, whatever the umask, also through a link") {
+  const Folder folder;
+  const mode_t before = ::umask(0);
+  const std::string path = folder.file("new.svg");
+  const auto file = ReplacedFile::open(path);
+  REQUIRE(file);
+  REQUIRE(file->write("content"));
+  CHECK(mode_of(path) == 0600);
+  const std::string link = folder.file("link.svg");
+  REQUIRE(::symlink(folder.file("target.svg").c_str(), link.c_str()) == 0);
+  const auto linked = ReplacedFile::open(link);
+  REQUIRE(linked);
+  REQUIRE(linked->write("content"));
+  CHECK(mode_of(folder.file("target.svg")) == 0600);
+  ::umask(before);
+}
+
 TEST_CASE("a file that cannot be created fails before the run") {
   const Folder folder;
   const std::string path = folder.file("none/out.svg");

@@ -3,6 +3,7 @@
 #include "art/frame_mapping.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace uprobectl;
 using art::FileFrame;
@@ -198,4 +199,47 @@ TEST_CASE("comments that are not valid change nothing") {
                 "# {\"id\":\"sourceFile\",\"fileName\n# {\"id\n# {{{{[[[\"'\n");
   mapped.begin_stack("a");
   CHECK(mapped.frames("a.b", "a", 1) == Texts{"org.shop.Till.sell(Till.java:98)"});
+}
+
+TEST_CASE("of a very deep frame the innermost and the outermost methods are shown") {
+  std::string text = "org.shop.T -> a.b:\n";
+  for (int i = 0; i < 1000; ++i) text += "    1:9:void m" + std::to_string(i) + "():1:1 -> a\n";
+  Mapped mapped(text);
+  const auto answer =
+      mapped.mapping().translate({.class_name = "a.b", .method = "a", .source = "", .line = 3});
+  REQUIRE(answer.alternatives.size() == 1);
+  const FrameMapping::Stack& stack = answer.alternatives.front();
+  REQUIRE(stack.size() == 64);
+  CHECK(stack.front().method.name == "m0");
+  CHECK(stack[62].method.name == "m62");
+  CHECK(stack[62].inlined);
+  CHECK(stack.back().method.name == "m999");
+  CHECK_FALSE(stack.back().inlined);
+  CHECK(answer.omitted_frames == 936);
+}
+
+TEST_CASE("alternatives have at most 64 frames together") {
+  std::string text = "org.shop.T -> a.b:\n";
+  for (int method = 0; method < 10; ++method)
+    for (int i = 0; i < 20; ++i)
+      text += fmt::format("    1:{}:void m{}_{}():1:1 -> a\n", 9 + method, i, method);
+  Mapped mapped(text);
+  const auto answer =
+      mapped.mapping().translate({.class_name = "a.b", .method = "a", .source = "", .line = 3});
+  std::size_t frames = 0;
+  for (const FrameMapping::Stack& stack : answer.alternatives) frames += stack.size();
+  CHECK(frames <= 64);
+  CHECK(answer.alternatives.size() == 3);
+  CHECK(answer.left_out == 7);
+}
+
+TEST_CASE("a frame that was translated before has the same answer") {
+  Mapped mapped(till);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(mapped.frames("a.b", "i", 8) == Texts{"org.shop.Till.outline(Till.kt) synthesized"});
+    CHECK(mapped.frames("a.b", "j", 27) == Texts{"org.shop.Till.sell(Till.kt:100)"});
+    mapped.begin_stack("java.lang.NullPointerException");
+    CHECK(mapped.frames("a.b", "g", 2) == Texts{"org.shop.Till.caller(Till.kt:7)"});
+    CHECK(mapped.frames("a.b", "g", 2).size() == 2);
+  }
 }

@@ -110,10 +110,10 @@ OpenLibrary::OpenLibrary(const std::string& bytes, const std::string& name,
   target_.emplace(std::move(*target));
 }
 
-ProbePoint OpenLibrary::point(std::string_view function) const {
+ProbePoint OpenLibrary::point(std::string_view function, const ResolveOptions& options) const {
   const auto spec = parse_function(function);
   REQUIRE(spec);
-  const auto points = target_->resolve(*spec);
+  const auto points = target_->resolve(*spec, options);
   INFO((points ? "" : points.error().message));
   REQUIRE(points);
   return points->front();

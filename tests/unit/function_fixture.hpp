@@ -31,7 +31,7 @@ public:
   // entry: the path inside it ("!/lib/libf.so") for an archive.
   OpenLibrary(const std::string& bytes, const std::string& name, const std::string& entry);
 
-  ProbePoint point(std::string_view function) const;
+  ProbePoint point(std::string_view function, const ResolveOptions& options = {}) const;
   FunctionReader reader() const;
   // Offsets in the file, "0x1008 0x1082"; or the error's code and reason.
   std::string returns(std::string_view function) const;

@@ -6,7 +6,9 @@
 #include "host/kept_parts.hpp"
 #include "saved/fields.hpp"
 #include "saved/format.hpp"
+#include "temporary_folder.hpp"
 #include "util/made_inputs.hpp"
+#include "util/sha256.hpp"
 
 #include <array>
 #include <atomic>
@@ -24,6 +26,7 @@
 using namespace uprobectl;
 using namespace uprobectl::host;
 using namespace std::string_literals;
+using test::TemporaryFolder;
 
 namespace {
 
@@ -32,28 +35,6 @@ std::string read_file(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
-}
-
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = std::filesystem::temp_directory_path() / "host-test-XXXXXX";
-    path = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-};
-
-// What is written to a sink with marked lines.
-std::string marked(LineMark mark, const std::string& serial,
-                   const std::vector<std::string>& parts) {
-  const UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
-  Sink sink(file.get());
-  MarkedLines lines(sink, mark, serial);
-  for (const std::string& part : parts) REQUIRE(lines.add(part));
-  lines.finish();
-  std::array<char, 4096> text{};
-  const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
-  return {text.data(), static_cast<std::size_t>(size)};
 }
 
 } // namespace
@@ -219,7 +200,7 @@ TEST_CASE("an updated file is replaced when the run has ended, or not at all") {
 
 TEST_CASE("output that is kept in memory is bounded") {
   Sink sink(Sink::InMemory{1 << 20});
-  MarkedLines lines(sink, LineMark::none, "s");
+  MarkedLines lines(sink, LineMark::none, "s", StreamContent::bytes);
   const std::string half(1 << 19, 'x');
   REQUIRE(lines.add(half));
   REQUIRE(lines.add(half));
@@ -276,18 +257,10 @@ TEST_CASE("an output of several devices has the serial number in its name") {
   CHECK(with_suffix(".hidden", "x/../y") == ".hidden.x_.._y");
 }
 
-TEST_CASE("lines of devices are marked whole, however they arrive") {
-  CHECK(marked(LineMark::none, "s", {"a", "b\n"}) == "ab\n");
-  CHECK(marked(LineMark::column, "s", {"a", "b\nc", "d"}) == "s\tab\ns\tcd\n");
-  CHECK(marked(LineMark::prefix, "s", {"a\n\n"}) == "s: a\ns: \n");
-  CHECK(marked(LineMark::device, "s\"1", {"{\"type\":\"lost\",", "\"count\":1}\nno record\n"}) ==
-        "{\"type\":\"lost\",\"count\":1,\"device\":\"s\\\"1\"}\nno record\n");
-}
-
 TEST_CASE("a summary of a device that is nested too deeply for the parser is not counted") {
   const UniqueFd file(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   Sink sink(file.get());
-  MarkedLines lines(sink, LineMark::device, "s");
+  MarkedLines lines(sink, LineMark::device, "s", StreamContent::json);
   REQUIRE(lines.add(R"({"type":"summary","events":7,"x":)" + std::string(1 << 20, '[') + "}\n"));
   CHECK_FALSE(lines.totals().any);
   REQUIRE(lines.add("{\"type\":\"summary\",\"events\":7,\"lost\":2}\n"));
@@ -597,4 +570,21 @@ TEST_CASE("what is not a saved run, or is cut off, is passed on as it is") {
     PartTransfer parts(cache);
     CHECK(passed(parts, text, 3) == text);
   }
+}
+
+TEST_CASE("parts that a run asks for and does not use take at most 256 MiB", "[large]") {
+  const CacheFolder folder;
+  const Cache cache = folder.open(std::uint64_t{1} << 30);
+  std::vector<std::string> sums;
+  for (const char letter : {'a', 'b', 'c'}) {
+    std::string content(100 << 20, letter);
+    const std::string sum = sha256_of(as_bytes(content));
+    cache.write("parts-" + sum, {.content = std::move(content), .sha256 = sum});
+    sums.push_back(sum);
+  }
+  PartTransfer parts(cache);
+  CHECK(parts.find(sums[0]).errnum == 0);
+  CHECK(parts.find(sums[0]).errnum == 0);
+  CHECK(parts.find(sums[1]).errnum == 0);
+  CHECK(parts.find(sums[2]).errnum == ENOENT);
 }

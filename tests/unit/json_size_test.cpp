@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 using namespace uprobectl;
 
@@ -34,4 +35,33 @@ TEST_CASE("a record of 256 levels can be parsed, a deeper one cannot") {
   CHECK_FALSE(is_parsable_record(nested(257)));
   CHECK(is_parsable_record("[" + std::string((1 << 20) - 1, ',')));
   CHECK_FALSE(is_parsable_record("[" + std::string(1 << 20, ',')));
+}
+
+TEST_CASE("an object of JSON is counted for each brace that opens outside of strings") {
+  CHECK(measure_json(R"([{"a":{}},"{{",{}])").objects == 3);
+}
+
+TEST_CASE("a record of more than 16,384 objects cannot be parsed") {
+  std::string record = "[{}";
+  for (std::size_t i = 1; i < 16'384; ++i) record += ",{}";
+  CHECK(is_parsable_record(record + "]"));
+  CHECK_FALSE(is_parsable_record(record + ",{}]"));
+}
+
+TEST_CASE("objects of the lists of one depth are taken out of JSON") {
+  const auto parts = split_json(R"([{"a":1}, {"b":[{"c":"}"}]}])", 1);
+  REQUIRE(parts);
+  CHECK(parts->rest == "[0, 1]");
+  CHECK(parts->objects == std::vector<std::string_view>{R"({"a":1})", R"({"b":[{"c":"}"}]})"});
+  const auto deeper = split_json(R"({"x":[{"y":1}],"z":{"y":{"w":2}}})", 2);
+  REQUIRE(deeper);
+  CHECK(deeper->rest == R"({"x":[0],"z":{"y":{"w":2}}})");
+  CHECK(deeper->objects == std::vector<std::string_view>{R"({"y":1})"});
+}
+
+TEST_CASE("a list of objects and others is not taken apart, nor an object without an end") {
+  for (const auto* const text : {"[{},1]", "[[]]", "[\"{}\"]", "[null,{}]", "[{}, {"}) {
+    CAPTURE(text);
+    CHECK_FALSE(split_json(text, 1));
+  }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture_points.hpp"
 #include "events/plan.hpp"
+#include "events/plan_layout.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -255,4 +256,43 @@ TEST_CASE("what would not fit into one record is refused") {
                                   "k:buf[4096],l:buf[4096],m:buf[4096],n:buf[4096],o:buf[4096]"});
   CHECK(error_of(inspection) ==
         "f: the arguments take up to 61744 bytes per event, the maximum is 60000");
+}
+
+TEST_CASE("a run reads memory if a value or a condition is behind an address") {
+  const auto points = points_named({"f"});
+  const auto reads = [&](const CaptureSpec& capture) {
+    const auto plan = plan_of(capture, points);
+    REQUIRE(plan);
+    return reads_memory(plan->settings(), plan->plans(), plan->filters().filters);
+  };
+  CHECK_FALSE(reads({}));
+  CHECK_FALSE(reads(typed({"a:s32,b:u64"})));
+  CHECK(reads(typed({"a:s32@arg0+0"})));
+  CHECK(reads(typed({"text:str"})));
+  CHECK(reads(typed({"data:buf[8]"})));
+  CaptureSpec counts = typed({"a:s32@arg0+0"});
+  counts.send_events = false;
+  CHECK_FALSE(reads(counts)); // hits are only counted
+  counts.measured = typed({"a:s32@arg0+0"}).arguments[0].arguments[0].source;
+  CHECK(reads(counts));
+  counts.measured = typed({"a:s32"}).arguments[0].arguments[0].source;
+  CHECK_FALSE(reads(counts));
+  counts.filter = *parse_filter("a==1");
+  CHECK(reads(counts));
+  for (const char* const condition : {"arg0==1", "tid==1 && cpu==2", "comm==x"}) {
+    CaptureSpec filtered;
+    filtered.filter = *parse_filter(condition);
+    CHECK_FALSE(reads(filtered));
+  }
+  for (const char* const condition : {R"(arg0:str=="x")", R"(arg0==1 || arg1:str!="x")"}) {
+    CaptureSpec filtered;
+    filtered.filter = *parse_filter(condition);
+    CHECK(reads(filtered));
+  }
+  CaptureSpec stacks;
+  stacks.stack = StackWalk::frame_data;
+  stacks.stack_bytes = 4096;
+  CHECK(reads(stacks));
+  stacks.stack = StackWalk::caller; // the call has just stored the return address
+  CHECK_FALSE(reads(stacks));
 }

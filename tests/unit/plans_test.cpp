@@ -2,8 +2,10 @@
 // Plans of attach as JSON.
 #include "plans/attach_plan.hpp"
 #include "trace/planned_probes.hpp"
+#include "util/json_size.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace uprobectl;
 using namespace uprobectl::plans;
@@ -195,6 +197,47 @@ TEST_CASE("the first mistake in a plan is named with its place") {
         "or 8");
   CHECK(problem_of(replaced("\"symbol\": \"_ZN2ns3Foo3barEi\",", "")) ==
         "not a valid plan: files[0].probes[0].symbol: expected text");
+}
+
+TEST_CASE("a plan has at least one function") {
+  CHECK(problem_of(replaced("\"functions\": [\n    \"ns::Foo::bar\"\n  ]", "\"functions\": []")) ==
+        "not a valid plan: functions: expected at least one");
+}
+
+TEST_CASE("a mistake in one of many probes is named with its place") {
+  const std::string probe = R"({"function": "f", "address": "0x10"})";
+  const auto with = [&](std::string_view other) {
+    return fmt::format(
+        R"({{"format": "uprobectl-plan", "version": 1, "program": "p", "target": "t",
+             "functions": ["f"], "options": [],
+             "files": [{{"target": "t", "machine": "arm64", "build_id": "00", "probes": [{0}, {0}]}},
+                       {{"target": "t", "machine": "arm64", "build_id": "01",
+                         "probes": [{0}, {1}]}}]}})",
+        probe, other);
+  };
+  const auto plan = read_plan(with(probe));
+  REQUIRE(plan);
+  CHECK(plan->files[0].probes.size() == 2);
+  CHECK(plan->files[1].probes.size() == 2);
+  CHECK(problem_of(with(R"({"function": "f", "address": 16})"))
+            .starts_with("not a valid plan: files[1].probes[1].address: expected a hexadecimal"));
+  CHECK(problem_of(with(R"({"function" "f"})"))
+            .starts_with("not a valid plan: files[1].probes[1]: not JSON: "));
+  for (const auto* const other : {"0", "\"x\"", "null", "[]", "[{}]"}) {
+    CAPTURE(other);
+    CHECK(problem_of(with(other)) == "not a valid plan: expected objects as the probes of a file");
+  }
+}
+
+TEST_CASE("a plan of many objects takes some times its size in memory") {
+  std::string calls = R"({"address": "0x1"})";
+  for (std::size_t i = 0; i < max_json_objects; ++i) calls += R"(,{"address": "0x1"})";
+  const std::string exits = R"("exits": {"returns": [], "code": [], "tail_calls": [)" + calls +
+                            "]}, \"address\": \"0x1a20\"";
+  CHECK(problem_of(replaced("\"address\": \"0x1a20\"", exits)) ==
+        "not a valid plan: files[0].probes[0]: more than 16384 objects");
+  CHECK(problem_of(replaced("\"options\": [", "\"options\": [" + calls + ",")) ==
+        "not a valid plan: more than 16384 objects");
 }
 
 TEST_CASE("a plan of another version is not used") {

@@ -89,17 +89,42 @@ TEST_CASE("instructions that the kernel refuses are known") {
   CHECK(arm64_effect({0xc85f7c20}) == Kind::refused); // ldxr x0, [x1]
 }
 
-TEST_CASE("a nop that becomes a call is harmful where a leaf function has a red zone") {
-  // mov %rdi,-8(%rsp); nopl 0(%rax,%rax); mov -8(%rsp),%rax; ret
-  CHECK(x64_effect({0x48, 0x89, 0x7c, 0x24, 0xf8, 0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x8b, 0x44, 0x24,
-                    0xf8, 0xc3},
-                   5) == Kind::unsafe);
-  CHECK(x64_effect({0x0f, 0x1f, 0x44, 0, 0, 0xc3}) == Kind::safe);
-  CHECK(x64_effect({0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0xc3}, 4) == Kind::safe);
-  // push %rbx; nopl 0(%rax,%rax); call; pop %rbx; ret
-  CHECK(x64_effect({0x53, 0x0f, 0x1f, 0x44, 0, 0, 0xe8, 0, 0, 0, 0, 0x5b, 0xc3}, 1) == Kind::safe);
-  const auto alone = code({0x0f, 0x1f, 0x44, 0, 0});
-  CHECK(probe_effect(Arch::x86_64, alone, 0, CodeExtent::part).kind == Kind::unsafe);
+// Which of these Linux 6.18, 7.0 and 7.3 replace was found by probing them through tracefs.
+TEST_CASE("nops that a kernel replaces by a call are distinguished from others") {
+  using enum OptimizedNop;
+  const auto nop = [](std::initializer_list<int> bytes) {
+    return optimized_nop(Arch::x86_64, code(bytes));
+  };
+  CHECK(nop({0x0f, 0x1f, 0x44, 0, 0}) == five_bytes);       // nopl 0(%rax,%rax)
+  CHECK(nop({0x0f, 0x1f, 0x44, 0, 8}) == five_bytes);       // nopl 8(%rax,%rax)
+  CHECK(nop({0x66, 0x0f, 0x1f, 0x40, 0}) == five_bytes);    // nopw 0(%rax)
+  CHECK(nop({0x66, 0x66, 0x66, 0x66, 0x90}) == five_bytes); // nop
+  CHECK(nop({0x48, 0x8d, 0x64, 0x24, 0}) == five_bytes);    // lea 0(%rsp),%rsp
+  CHECK(nop({0x66, 0x66, 0x48, 0x89, 0xff}) == five_bytes); // mov %rdi,%rdi
+  CHECK(nop({0xe9, 0, 0, 0, 0}) == five_bytes);             // jmp .+5
+  CHECK(nop({0xf2, 0xf2, 0xf2, 0xeb, 0}) == five_bytes);    // bnd jmp .+5
+  CHECK(nop({0x0f, 0x1f, 0x44, 0, 0, 0x55}) == five_bytes); // more code
+  CHECK(nop({0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}) == ten_bytes);
+  CHECK(nop({0x66, 0x2e, 0x0f, 0x1f, 0x84, 0xe8, 1, 2, 3, 4}) == ten_bytes); // once replaced
+
+  CHECK_FALSE(nop({0x90, 0x90, 0x90, 0x90, 0x90}));
+  CHECK_FALSE(nop({0x0f, 0x1f, 0x40, 0, 0}));       // nopl 0(%rax), four bytes
+  CHECK_FALSE(nop({0x66, 0x0f, 0x1f, 0x44, 0, 0})); // six bytes
+  CHECK_FALSE(nop({0xf3, 0x66, 0x66, 0x66, 0x90})); // pause
+  CHECK_FALSE(nop({0x66, 0x66, 0x66, 0x41, 0x90})); // xchg %r8w,%ax
+  CHECK_FALSE(nop({0x48, 0x8d, 0x64, 0x24, 8}));    // lea 8(%rsp),%rsp
+  CHECK_FALSE(nop({0x48, 0x8d, 0x44, 0x24, 0}));    // lea 0(%rsp),%rax
+  CHECK_FALSE(nop({0x66, 0x66, 0x48, 0x89, 0xf7})); // mov %rsi,%rdi
+  CHECK_FALSE(nop({0x66, 0x66, 0x66, 0x89, 0xff})); // mov %di,%di
+  CHECK_FALSE(nop({0xe9, 1, 0, 0, 0}));             // jmp .+6
+  CHECK_FALSE(nop({0xe8, 0, 0, 0, 0}));             // call .+5
+  CHECK_FALSE(nop({0x2e, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}));
+  CHECK_FALSE(nop({0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0})); // nine bytes
+  CHECK_FALSE(nop({0x0f, 0x1f, 0x44, 0}));                   // truncated
+  CHECK_FALSE(nop({0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0}));
+  CHECK_FALSE(nop({}));
+  CHECK_FALSE(optimized_nop(Arch::i386, code({0x0f, 0x1f, 0x44, 0, 0})));
+  CHECK_FALSE(optimized_nop(Arch::arm64, words({0xd503201f, 0xd503201f})));
 }
 
 TEST_CASE("between an exclusive load and its store a probe is harmful, around them it is not") {

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "uprobectl/process.hpp"
+#include "process/proc.hpp"
+#include "process/survey.hpp"
 
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace uprobectl;
@@ -116,4 +121,59 @@ TEST_CASE("the own process is among all processes and has a name") {
   CHECK(std::find(everyone.begin(), everyone.end(), getpid()) != everyone.end());
   CHECK(read_comm(getpid()) == "unit-tests");
   CHECK_FALSE(read_comm(0x7ffffffe));
+}
+
+namespace {
+
+// A copy of this process whose main thread ends while another one goes on.
+struct OutlivedProcess {
+  OutlivedProcess() {
+    pid = ::fork();
+    if (pid == 0) {
+      pthread_t other;
+      ::pthread_create(&other, nullptr, wait_forever, nullptr);
+      ::syscall(SYS_exit, 0); // this thread alone; pthread_exit() would unwind the test
+    }
+    REQUIRE(pid > 0);
+    for (int i = 0; i < 1000 && !has_thread_ended(pid, pid); ++i) ::usleep(10'000);
+    REQUIRE(has_thread_ended(pid, pid));
+  }
+  OutlivedProcess(const OutlivedProcess&) = delete;
+  OutlivedProcess& operator=(const OutlivedProcess&) = delete;
+  ~OutlivedProcess() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  static void* wait_forever(void*) {
+    for (;;) ::pause();
+  }
+  pid_t pid = 0;
+};
+
+} // namespace
+
+TEST_CASE("a process whose main thread has ended is read by another thread") {
+  const OutlivedProcess process;
+  CHECK(find_live_thread(::getpid()) == ::getpid());
+  CHECK(find_live_thread(process.pid) != process.pid);
+  const auto mappings = read_mappings(process.pid);
+  REQUIRE(mappings);
+  CHECK_FALSE(mappings->empty());
+  CHECK(process_executable(process.pid) == process_executable(::getpid()));
+  CHECK(read_mount_namespace(process.pid) == read_mount_namespace(::getpid()));
+  CHECK(::access(live_path(process.pid, "root").c_str(), X_OK) == 0);
+}
+
+TEST_CASE("a file is known to be mapped by others than the given processes") {
+  using namespace std::chrono_literals;
+  const MappedPage page;
+  const auto file = MappedFile::open(page.path);
+  REQUIRE(file);
+  const ProbedFile probed[] = {
+      {.real_path = page.path, .identity = file->identity(), .offset = {4096}}};
+  const pid_t self[] = {::getpid()};
+  CHECK_FALSE(is_mapped_by_others(probed, self, 60s));
+  CHECK(is_mapped_by_others(probed, {}, 60s));
+  const OutlivedProcess child; // has the mappings of its parent
+  CHECK(is_mapped_by_others(probed, self, 60s));
 }

@@ -28,17 +28,25 @@ public:
       --waiting_;
       if (!visit(event_)) return true;
     }
+    is_given_up_ = unsubmitted_ > 0 && (is_given_up_ || --drains_until_given_up_ == 0);
     return false;
   }
   std::vector<Loss> losses() const override { return {{loss_reasons::buffer_full, full_}}; }
   std::uint64_t discard() override { return std::exchange(waiting_, 0); }
   void lose(std::uint64_t count) { full_ += count; }
+  bool waits() const override { return !is_given_up_ && unsubmitted_ > 0; }
+  std::uint64_t unsubmitted() const override { return is_given_up_ ? unsubmitted_ : 0; }
+  // So many records are reserved for ever, which is known at the third drain().
+  void reserve(std::uint64_t count) { unsubmitted_ = count; }
 
   void add_to(std::vector<pollfd>& /*polled*/) const override {}
 
 private:
   std::uint64_t waiting_;
   std::uint64_t full_ = 0;
+  std::uint64_t unsubmitted_ = 0;
+  int drains_until_given_up_ = 3;
+  bool is_given_up_ = false;
   Event event_;
 };
 
@@ -187,4 +195,21 @@ TEST_CASE("losses are reported once, by reason") {
   CHECK(loop.totals().losses[0].reason == loss_reasons::buffer_full);
   CHECK(loop.totals().losses[0].count == 4);
   CHECK(loop.totals().losses[1].count == 2);
+}
+
+TEST_CASE("a record that is never submitted is counted as lost, and the run fails") {
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  FakeSource source(5);
+  source.reserve(1);
+  Output output(null.get(), {.json = true, .messages = -1});
+  NoProcesses processes;
+  RunLoop loop(source, processes, *signals, output, {});
+  loop.finish();
+  CHECK(loop.totals().events == 5);
+  REQUIRE(loop.totals().losses.size() == 1);
+  CHECK(loop.totals().losses[0].reason == loss_reasons::unsubmitted);
+  CHECK(loop.totals().losses[0].count == 1);
+  CHECK(output.has_failed());
 }

@@ -43,6 +43,21 @@ TEST_CASE("after the prologue the caller is read from the stack without signatur
   CHECK(stack.end == End::outermost);
 }
 
+TEST_CASE("a stack in memory whose addresses have a tag is unwound") {
+  constexpr std::uint64_t tagged = 0xb4ULL << 56 | top;
+  Process process;
+  process.stack(tagged, {tagged + 0x20, work + 8, 0, 0, 0, start + 8, 0, 0});
+  CHECK(names_of(process.unwind({{"pc", work + 12}, {"sp", tagged}})) ==
+        "work+0xc work+0x4 start+0x4");
+  // The frame pointer has no tag, or another one.
+  for (const std::uint64_t tag : {0x00ULL, 0x12ULL}) {
+    const std::uint64_t record = tag << 56 | top;
+    const Stack stack = process.unwind({{"pc", bare + 8}, {"sp", tagged}, {"x29", record}});
+    CHECK(names_of(stack) == "bare+0x8 work+0x4 start+0x4");
+    CHECK(stack.frames.at(1).found_by == FoundBy::frame_pointer);
+  }
+}
+
 TEST_CASE("without unwind data the link register is used for the innermost frame only") {
   Process process;
   const Stack stack = process.unwind({{"pc", bare + 8}, {"sp", top}, {"lr", start + 8}});

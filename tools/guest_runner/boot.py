@@ -2,6 +2,7 @@
 """Packs an initramfs, boots QEMU with a time limit, and says how the command ended."""
 
 import os
+import resource
 import secrets
 import selectors
 import shlex
@@ -55,9 +56,9 @@ def run_guest(run: GuestRun, sink: BinaryIO) -> int:
     console = Console(token, sink)
     with tempfile.TemporaryDirectory(prefix="guest-") as scratch_name:
         scratch = Path(scratch_name)
-        initrd = scratch / "initramfs.gz"
+        initrd = scratch / "initramfs.cpio"
         initrd.write_bytes(_pack(run, token))
-        started = time.monotonic()
+        started, cpu_before = time.monotonic(), seconds_of_cpu()
         in_time, said = _boot(_qemu_command(run, machine, initrd), run, console, scratch)
         took = time.monotonic() - started
     if run.console_log:
@@ -65,10 +66,17 @@ def run_guest(run: GuestRun, sink: BinaryIO) -> int:
     if console.boot_seconds is not None:
         print(
             f"guest: {run.arch} {run.kernel.parent.name}: command started"
-            f" {console.boot_seconds:.2f} s after the kernel, {took:.2f} s in all",
+            f" {console.boot_seconds:.2f} s after the kernel, {took:.2f} s in all,"
+            f" {seconds_of_cpu() - cpu_before:.2f} s of CPU time",
             file=sys.stderr,
         )
     return _verdict(run, console, in_time, said)
+
+
+def seconds_of_cpu() -> float:
+    """What the programs that this one has run and waited for have taken."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _verdict(run: GuestRun, console: Console, in_time: bool, qemu_said: str) -> int:

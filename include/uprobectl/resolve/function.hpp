@@ -79,6 +79,15 @@ public:
   //   such marks.
   Result<FunctionReturns> returns(const ProbePoint& point) const;
 
+  // Returns the effect of a probe on an exit of a function of the binary. The code around it
+  // decides, too. `replaced`: the nops that this kernel replaces; a tail call to the function that
+  // follows can be one of them.
+  ProbeEffect effect_at(FileOffset place, OptimizedNops replaced) const;
+
+  // Whether unwind data or symbols say that the address is in code that begins elsewhere, so that
+  // no return address is on top of the stack there.
+  bool is_inside_code(VirtualAddress address) const;
+
   // java: the file is an OAT file. go: the file has Go's tables, and the function is not C code
   // linked to it. For points without a symbol, the language of the file.
   CodeLanguage language_of(const ProbePoint& point) const;

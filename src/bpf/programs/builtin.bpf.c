@@ -7,6 +7,7 @@
 // program is compiled five times, because a kernel rejects unknown helpers even in code that never
 // runs: WITHOUT_COOKIE for Linux before 5.15 and for mechanisms without cookies, WITHOUT_RING for
 // Linux before 5.8, SLEEPABLE for runs that read memory which may not be resident (user_memory.h).
+#include "calls.h"
 #include "exits.h"
 #include "groups.h"
 #include "limits.h"
@@ -22,13 +23,24 @@ static __always_inline int passes_filters(void) {
   if ((settings.flags & FILTER_BY_USER) && (__u32)bpf_get_current_uid_gid() != settings.user)
     return 0;
   if (settings.flags & FILTER_BY_PROCESS) {
-    __u32 process = bpf_get_current_pid_tgid() >> 32;
+    __u32 process = current_ids() >> 32;
     if (!bpf_map_lookup_elem(&processes, &process)) return 0;
   }
 #ifndef SLEEPABLE // its kind of map is not for sleepable programs
   if ((settings.flags & FILTER_BY_CGROUP) && bpf_current_task_under_cgroup(&cgroups, 0) != 1)
     return 0;
 #endif
+  return 1;
+}
+
+/* Counts a hit in a process that is not to be traced, and returns whether it is one. */
+static __always_inline int is_of_others(__u64 number) {
+  if (settings.ids.inode && current_ids() == 0) {
+    count(number, COUNTED_INVISIBLE);
+    return 1;
+  }
+  if (passes_filters()) return 0;
+  count(number, COUNTED_FILTERED);
   return 1;
 }
 
@@ -55,7 +67,7 @@ static __always_inline __u64 probe_number(struct registers* regs) {
 
 static __always_inline void fill_header(struct probe_record* record, __u64 number, __u32 kind,
                                         __u32 left_by) {
-  __u64 pid_tgid = bpf_get_current_pid_tgid();
+  __u64 pid_tgid = current_ids();
   record->cookie = number;
   record->pid = pid_tgid >> 32;
   record->tid = (__u32)pid_tgid;
@@ -272,10 +284,7 @@ static __always_inline void end_call(struct registers* regs, const struct captur
 }
 
 static __always_inline int at_entry(struct registers* regs, __u64 number) {
-  if (!passes_filters()) {
-    count(number, COUNTED_FILTERED);
-    return 0;
-  }
+  if (is_of_others(number)) return 0;
   if (!is_within_bounds(number, MOMENT_ENTRY)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
@@ -312,10 +321,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
 // caller.
 static __always_inline int at_return(struct registers* regs, __u64 number, int has_run,
                                      __u32 left_by) {
-  if (!passes_filters()) {
-    count(number, COUNTED_FILTERED);
-    return 0;
-  }
+  if (is_of_others(number)) return 0;
   if (!is_within_bounds(number, MOMENT_RETURN)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible

@@ -63,7 +63,7 @@ static __always_inline long read_tested(struct registers* regs, struct exit_rule
     value += reading->base_offset + reading->offsets[0];
     if (reading->pointer_size == 4) value = (__u32)value; /* wraps around */
     __u64 word = 0;
-    long error = read_user(&word, reading->pointer_size == 4 ? 4 : 8, (const void*)value);
+    long error = read_user(&word, reading->pointer_size == 4 ? 4 : 8, value);
     if (error) return error;
     value = word;
   }

@@ -89,7 +89,7 @@ static __always_inline int compare_number(const struct filter_term* term, __u64 
 
 /* Compares a return address, which is behind the call, with the code of the process. */
 static __noinline __u32 compare_caller(const struct filter_term* term, __u64 address) {
-  __u32 process = bpf_get_current_pid_tgid() >> 32;
+  __u32 process = current_ids() >> 32;
   const struct caller_map* code = bpf_map_lookup_elem(&callers, &process);
   if (!code) return TERM_UNMAPPED;
   __u64 key = ((address & CODE_ADDRESS_BITS) - 1) << 8 | 0xff;
@@ -197,7 +197,7 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
     HIDE_VALUE(size);
     if (size > TEXT_CHUNK) return TERM_UNREAD; /* impossible */
     HIDE_VALUE(size);
-    if (read_user(chunk, size, (const void*)match->address) != 0) return TERM_UNREAD;
+    if (read_user(chunk, size, match->address) != 0) return TERM_UNREAD;
     match->left = left - size;
   }
   match->state = next_state(term, match->state, text);
@@ -247,7 +247,7 @@ static __always_inline int differs_at_once(const struct filter_term* term,
                                            const struct text_match* match) {
   if (term->head_mask[0] == 0) return 0;
   __u64 words[2] = {};
-  if (bpf_probe_read_user(words, sizeof(words), (const void*)match->address) != 0) return 0;
+  if (read_resident(words, sizeof(words), match->address) != 0) return 0;
   __u64 left = match->left;
   if (left < 8) {
     words[0] &= ~(~0ULL << left * 8);
@@ -276,9 +276,9 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
       return decision == TERM_IN_TEXT && differs_at_once(term, match) ? TERM_FALSE : decision;
     }
   } else if (filters_compare(COMPARE_THREAD_ID) && subject == COMPARE_THREAD_ID) {
-    value = (__u32)bpf_get_current_pid_tgid();
+    value = (__u32)current_ids();
   } else if (filters_compare(COMPARE_PROCESS_ID) && subject == COMPARE_PROCESS_ID) {
-    value = bpf_get_current_pid_tgid() >> 32;
+    value = current_ids() >> 32;
   } else if (filters_compare(COMPARE_CPU) && subject == COMPARE_CPU) {
     value = bpf_get_smp_processor_id();
   } else if (filters_compare(COMPARE_USER) && subject == COMPARE_USER) {

@@ -34,7 +34,7 @@ static __always_inline void make_group_values(struct probe_record* record,
 static __always_inline __u32 make_group_head(struct group_head* head, struct registers* regs,
                                              const struct capture_plan* plan, __u64 number,
                                              __u32 kind, __u32 left_by) {
-  __u64 pid_tgid = bpf_get_current_pid_tgid();
+  __u64 pid_tgid = current_ids();
   __u32 process = pid_tgid >> 32;
   __builtin_memset(head, 0, sizeof(*head));
   head->probe = number;

@@ -25,7 +25,7 @@ static __always_inline int increment(void* counts, const void* key) {
 
 static __always_inline void count_process(__u64 number) {
   if (!(settings.flags & COUNT_BY_PROCESS)) return;
-  struct process_probe key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
+  struct process_probe key = {.process = current_ids() >> 32, .probe = (__u32)number};
   increment(&process_counts, &key);
 }
 
@@ -34,9 +34,9 @@ static __always_inline __u64 return_address(struct registers* regs,
 #ifdef RETURN_ADDRESS_ON_STACK
   __u64 address = 0;
   if (has(plan, POINTERS_32))
-    read_user(&address, 4, (const void*)STACK_POINTER(regs));
+    read_user(&address, 4, STACK_POINTER(regs));
   else
-    read_user(&address, 8, (const void*)STACK_POINTER(regs));
+    read_user(&address, 8, STACK_POINTER(regs));
   return address;
 #else
   (void)plan;
@@ -70,7 +70,7 @@ static __always_inline void count_stack(struct registers* regs, const struct cap
   (void)regs, (void)plan, (void)number, (void)moment, (void)left_by;
 #else
   if (!(settings.flags & COUNT_STACKS)) return;
-  struct stack_key key = {.process = bpf_get_current_pid_tgid() >> 32, .probe = (__u32)number};
+  struct stack_key key = {.process = current_ids() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
   if (has_return_address(plan, moment, left_by)) key.caller = return_address(regs, plan);
   if (increment(&stack_counts, &key)) report_new_stack(regs, key.process);

@@ -29,7 +29,7 @@ struct task_struct {
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, MAX_PROCESSES);
-  __type(key, __u32);   // tgid, initial pid namespace
+  __type(key, __u32);   // tgid, pid namespace of uprobectl
   __type(value, __u32); // MEMBER_…
 } processes SEC(".maps");
 
@@ -40,6 +40,8 @@ struct {
 } renames SEC(".maps");
 
 const volatile struct process_settings settings = {};
+#include "namespace_ids.h"
+
 volatile __u32 missed = 0; // renames lost because the buffer was full
 
 static __always_inline int matches_name(const union process_name* name) {
@@ -49,6 +51,13 @@ static __always_inline int matches_name(const union process_name* name) {
       return 1;
   }
   return 0;
+}
+
+static __noinline __u32 find_process_id(__u64 task) { return find_ids(task) >> 32; }
+
+// Returns the thread group id of a task in uprobectl's pid namespace; 0 if it is not visible there.
+static __always_inline __u32 process_id(struct task_struct* task) {
+  return settings.ids.inode ? find_process_id((__u64)task) : BPF_CORE_READ(task, tgid);
 }
 
 static __always_inline __u32 membership(__u32 tgid) {
@@ -82,8 +91,10 @@ SEC("raw_tp/task_rename")
 int on_rename(struct bpf_raw_tracepoint_args* arguments) {
   stay_on_thread_stack();
   struct task_struct* task = (struct task_struct*)arguments->args[0];
-  __u32 tgid = BPF_CORE_READ(task, tgid);
-  if (BPF_CORE_READ(task, pid) != (int)tgid) return 0; // only the leader's comm is the process's
+  // Only the leader's comm is the process's.
+  if (BPF_CORE_READ(task, pid) != BPF_CORE_READ(task, tgid)) return 0;
+  __u32 tgid = process_id(task);
+  if (tgid == 0) return 0;
 
   union process_name name = {};
   bpf_probe_read_kernel_str(name.text, sizeof(name.text), (void*)arguments->args[1]);
@@ -105,14 +116,14 @@ int on_fork(struct bpf_raw_tracepoint_args* arguments) {
   stay_on_thread_stack();
   struct task_struct* parent = (struct task_struct*)arguments->args[0];
   struct task_struct* child = (struct task_struct*)arguments->args[1];
-  __u32 parent_tgid = BPF_CORE_READ(parent, tgid);
-  __u32 tgid = BPF_CORE_READ(child, tgid);
-  if (parent_tgid == tgid) return 0; // a thread
+  if (BPF_CORE_READ(parent, tgid) == BPF_CORE_READ(child, tgid)) return 0; // a thread
+  __u32 tgid = process_id(child);
+  if (tgid == 0) return 0;
 
   union process_name name = {};
   BPF_CORE_READ_STR_INTO(&name.text, child, comm);
-  __u32 inherited = membership(parent_tgid);
-  __u32 now = inherited & MEMBER_WHILE_NAMED; // its arguments are the parent's as well
+  __u32 inherited = membership(process_id(parent)); // 0 for a parent that is not visible
+  __u32 now = inherited & MEMBER_WHILE_NAMED;       // its arguments are the parent's as well
   if (matches_name(&name)) now |= MEMBER_BY_COMM;
   if (settings.follow && inherited) now |= MEMBER_UNTIL_EXIT;
   // Not a member before, unless user space has added a process with this pid that had just ended.
@@ -126,7 +137,7 @@ int on_exit(struct bpf_raw_tracepoint_args* arguments) {
   stay_on_thread_stack();
   struct task_struct* task = (struct task_struct*)arguments->args[0];
   if (BPF_CORE_READ(task, signal, live.counter) != 0) return 0;
-  __u32 tgid = BPF_CORE_READ(task, tgid);
+  __u32 tgid = process_id(task);
   bpf_map_delete_elem(&processes, &tgid);
   return 0;
 }

@@ -71,7 +71,7 @@ static __noinline long read_number(const struct reading* reading, struct registe
     value += reading->offsets[step];
     if ((settings.flags & POINTERS_32) && reading->pointer_size == 4)
       value = (__u32)value; /* wraps around */
-    const void* from = (const void*)value;
+    __u64 from = value;
     __u64 next = 0;
     __u64 size = step + 1 < steps ? reading->pointer_size : reading->size;
     HIDE_VALUE(size);
@@ -79,7 +79,7 @@ static __noinline long read_number(const struct reading* reading, struct registe
     HIDE_VALUE(size);
     long error = read_user(&next, size, from);
     if (error) {
-      *number = (__u64)from;
+      *number = from;
       return error;
     }
     value = next;
@@ -97,7 +97,7 @@ static __always_inline long read_bytes(void* into, __u64 capacity, __u64 length,
   HIDE_VALUE(length);
   if (length > settings.max_capacity) return INVALID_ARGUMENT;
   HIDE_VALUE(length);
-  long error = read_user(into, length, (const void*)from);
+  long error = read_user(into, length, from);
   return error ? error : (long)length;
 }
 
@@ -111,7 +111,7 @@ struct text_place {
 /* Source: libstdc++ bits/basic_string.h (_M_dataplus, _M_string_length), C++11 ABI. */
 static __always_inline long find_libstdcxx_text(__u64 from, struct text_place* text) {
   __u64 parts[2];
-  long error = read_user(parts, sizeof(parts), (const void*)from);
+  long error = read_user(parts, sizeof(parts), from);
   if (error) return error;
   text->address = parts[0];
   text->bytes = text->length = parts[1];
@@ -122,7 +122,7 @@ static __always_inline long find_libstdcxx_text(__u64 from, struct text_place* t
  * LAYOUT): bit 0 of the first byte is set if the characters are not inside the string object. */
 static __always_inline long find_libcxx_text(__u64 from, struct text_place* text) {
   __u64 parts[3];
-  long error = read_user(parts, sizeof(parts), (const void*)from);
+  long error = read_user(parts, sizeof(parts), from);
   if (error) return error;
   int is_long = parts[0] & 1;
   text->address = is_long ? parts[2] : from + 1;
@@ -133,7 +133,7 @@ static __always_inline long find_libcxx_text(__u64 from, struct text_place* text
 /* The characters as they are stored; user space converts them. */
 static __always_inline long find_java_text(__u64 from, struct text_place* text) {
   __u32 count = 0;
-  long error = read_user(&count, sizeof(count), (const void*)from + JAVA_STRING_COUNT_OFFSET);
+  long error = read_user(&count, sizeof(count), from + JAVA_STRING_COUNT_OFFSET);
   if (error) return error;
   text->address = from + JAVA_STRING_CHARACTERS_OFFSET;
   text->bytes = (__u64)(count >> 1) << (count & JAVA_STRING_IS_UTF_16);

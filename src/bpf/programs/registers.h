@@ -26,6 +26,9 @@
 #define POPPED_BY_RETURN(pointer_size) (pointer_size)
 #define RETURN_ADDRESS_ON_STACK 1
 #define CODE_ADDRESS_BITS ((1UL << 56) - 1)
+/* Addresses have tags only in processes that have asked for Linear Address Masking; then this
+ * processor drops them in the kernel, too. In others such an address is not valid. */
+#define ADDRESS_BITS (~0UL)
 /* Go's src/cmd/compile/abi-internal.md: the current goroutine. */
 #define GOROUTINE_REGISTER X86_64_R14
 #elif defined(TARGET_AARCH64)
@@ -46,6 +49,9 @@
 /* Without a signature, which a return address has before `retaa`. mmap() gives addresses of 48 bits
  * unless it is asked for others (Linux Documentation/arch/arm64/memory.rst). */
 #define CODE_ADDRESS_BITS ((1UL << 48) - 1)
+/* The processor ignores the top byte of addresses (Linux Documentation/arch/arm64/
+ * tagged-pointers.rst). Android's allocator puts a tag there. */
+#define ADDRESS_BITS ((1UL << 56) - 1)
 #define GOROUTINE_REGISTER ARM64_X28
 #else
 #error "no register layout for this architecture"

@@ -75,14 +75,14 @@ static __always_inline void load_stack(struct registers* regs, const struct capt
 #pragma clang loop unroll(disable)
   for (__u32 page = 0; page <= MAX_STACK_BYTES / SMALLEST_PAGE + 1; page++) {
     char byte;
-    if (at >= end || read_user(&byte, 1, (const void*)at) != 0) break;
+    if (at >= end || read_user(&byte, 1, at) != 0) break;
     at = (at | (SMALLEST_PAGE - 1)) + 1;
   }
 }
 #endif
 
 #ifndef WITHOUT_RING
-/* Copies page by page, because bpf_probe_read_user() copies all or nothing; at the end of the stack
+/* Copies page by page, because read_resident() copies all or nothing; at the end of the stack
  * one call fails. Nothing faults here: a record is reserved, and load_stack() has loaded the pages.
  * The last part is copied in decreasing powers of two. Sizes are constants, and `copied` is
  * compared with each, because the verifier does not derive that the sum is bounded. */
@@ -90,8 +90,7 @@ static __always_inline void load_stack(struct registers* regs, const struct capt
   if ((part) <= settings.stack_size) {                                                             \
     asm volatile("" : "+r"(copied));                                                               \
     if (copied <= settings.stack_size - (part)) {                                                  \
-      if (bpf_probe_read_user(to + copied, part, (const void*)(from + copied)) != 0)               \
-        return copied;                                                                             \
+      if (read_resident(to + copied, part, from + copied) != 0) return copied;                     \
       copied += (part);                                                                            \
     }                                                                                              \
   }
@@ -101,7 +100,7 @@ static __always_inline __u32 copy_user(void* to, __u64 from) {
   asm volatile("" : "+r"(copied));
   if (copied > SMALLEST_PAGE) return 0; /* impossible; for the verifier */
   if (copied > settings.stack_size) copied = settings.stack_size;
-  if (bpf_probe_read_user(to, copied, (const void*)from) != 0) return 0;
+  if (read_resident(to, copied, from) != 0) return 0;
 #pragma unroll
   for (__u32 page = 1; page <= MAX_STACK_BYTES / SMALLEST_PAGE; ++page)
     if (page * SMALLEST_PAGE <= settings.stack_size) COPY_PART(SMALLEST_PAGE)

@@ -23,14 +23,44 @@
 
 #define SMALLEST_PAGE 4096
 
+/* The helpers that do not fault reject addresses with a tag (Linux commit d319f344561d, "mm: Fix
+ * copy_from_user_nofault()", v6.4 and stable kernels), and so do the others if the process has not
+ * asked for the tagged address ABI. So addresses are read without their tag. Memory that has tags
+ * itself (MTE) is then read with it by the program that waits. */
+#define HAS_TAG(address) (((address) & ~ADDRESS_BITS) != 0)
+
+/* By shifts: a mask takes a register, so that the compiler would store a size on the stack before
+ * it is compared with its limit (HIDE_VALUE). */
+static __always_inline __u64 without_tag(__u64 address) {
+#ifdef TARGET_AARCH64
+  asm("%0 <<= 8\n%0 >>= 8" : "+r"(address));
+#endif
+  return address;
+}
+
+/* Reads all or nothing, without a fault. Returns 0 or a negative errno. */
+static __always_inline long read_resident(void* into, __u64 size, __u64 from) {
+  return bpf_probe_read_user(into, size, (const void*)without_tag(from));
+}
+
 /* Reads all or nothing. Returns 0 or a negative errno. */
-static __always_inline long read_user(void* into, __u64 size, const void* from) {
-  long error = bpf_probe_read_user(into, size, from);
+static __always_inline long read_user(void* into, __u64 size, __u64 from) {
+  long error = read_resident(into, size, from);
 #ifdef SLEEPABLE
-  if (error) error = bpf_copy_from_user(into, size, from);
+  if (error) error = bpf_copy_from_user(into, size, (const void*)without_tag(from));
+  if (error && HAS_TAG(from)) error = bpf_copy_from_user(into, size, (const void*)from);
 #endif
   return error;
 }
+
+/* Reads up to the NUL, or capacity - 1 characters and a NUL, without a fault. Returns the number of
+ * bytes with the NUL, or a negative errno. */
+static __always_inline long read_resident_string(void* into, __u64 capacity, __u64 from) {
+  return bpf_probe_read_user_str(into, capacity, (const void*)without_tag(from));
+}
+
+/* Other functions read through these. */
+#pragma GCC poison bpf_probe_read_user bpf_probe_read_user_str bpf_copy_from_user
 
 /* The pages that a string of the largest capacity may lie in. */
 #define MAX_STRING_PAGES 3
@@ -44,17 +74,17 @@ static __noinline long read_string_pages(void* into, __u64 capacity, __u64 from)
   for (__u32 page = 0; page < MAX_STRING_PAGES; page++) {
 #ifdef SLEEPABLE
     /* Loads the page. Pages behind the string's end are not touched. */
-    if (bpf_copy_from_user(into, 1, (const void*)(from + readable)) != 0) break;
+    if (read_user(into, 1, from + readable) != 0) break;
     HIDE_VALUE(capacity);
     if (capacity > settings.max_capacity) return INVALID_ARGUMENT;
     HIDE_VALUE(capacity);
-    long size = bpf_probe_read_user_str(into, capacity, (const void*)from);
+    long size = read_resident_string(into, capacity, from);
     if (size >= 0) return size;
 #endif
     HIDE_VALUE(end);
     if (end >= capacity || end > settings.max_capacity) break;
     HIDE_VALUE(end);
-    if (bpf_probe_read_user(into, end, (const void*)from) != 0) break;
+    if (read_resident(into, end, from) != 0) break;
     readable = end;
     end += SMALLEST_PAGE;
   }
@@ -62,26 +92,25 @@ static __noinline long read_string_pages(void* into, __u64 capacity, __u64 from)
   if (readable == 0 || readable > settings.max_capacity) return BAD_ADDRESS;
   HIDE_VALUE(readable);
   /* The last read, which failed, has overwritten it. */
-  long error = bpf_probe_read_user(into, readable, (const void*)from);
+  long error = read_resident(into, readable, from);
   return error ? error : (long)(readable | STRING_IS_CUT);
 }
 
 /* Reads a string. Returns what reading_result::status documents. */
 static __always_inline long read_user_string(void* into, __u64 capacity, __u64 from) {
-  long size = bpf_probe_read_user_str(into, capacity, (const void*)from);
+  long size = read_resident_string(into, capacity, from);
   return size >= 0 ? size : read_string_pages(into, capacity, from);
 }
 
 /* Reads a piece of a string: up to its NUL, or size - 1 characters and a NUL. `size` is less than a
  * page. Returns the number of bytes with the NUL, or a negative errno. */
 static __always_inline long read_user_piece(void* into, __u64 size, __u64 from) {
-  long read = bpf_probe_read_user_str(into, size, (const void*)from);
+  long read = read_resident_string(into, size, from);
 #ifdef SLEEPABLE
   /* The piece may lie in two pages; the second is only touched if it is needed. */
-  if (read < 0 && bpf_copy_from_user(into, 1, (const void*)from) == 0)
-    read = bpf_probe_read_user_str(into, size, (const void*)from);
-  if (read < 0 && bpf_copy_from_user(into, 1, (const void*)(from + size - 1)) == 0)
-    read = bpf_probe_read_user_str(into, size, (const void*)from);
+  if (read < 0 && read_user(into, 1, from) == 0) read = read_resident_string(into, size, from);
+  if (read < 0 && read_user(into, 1, from + size - 1) == 0)
+    read = read_resident_string(into, size, from);
 #endif
   return read;
 }

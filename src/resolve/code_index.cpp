@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resolve/code_index.hpp"
+
+#include "elf/sections.hpp"
+#include "symbols/classify.hpp"
+
+#include <algorithm>
+
+namespace uprobectl {
+
+CodeMarks::CodeMarks(const elf::Image& image) {
+  const auto read = [&](const elf::SymbolTable& table) {
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      const auto symbol = table.at(index);
+      if (symbol && symbol->defined && is_mapping_symbol(*symbol, image.machine()))
+        marks_.push_back({.address = symbol->address, .data = symbol->name[1] == 'd'});
+    }
+  };
+  if (const auto table = image.full_symbols()) read(*table);
+  for (const elf::SymbolTable& table : image.debug_symbols()) read(table);
+  std::ranges::sort(marks_, {}, &Mark::address);
+}
+
+std::optional<CodeMarks::Mark> CodeMarks::last_at_or_before(VirtualAddress address) const {
+  const auto after = std::ranges::upper_bound(marks_, address, {}, &Mark::address);
+  if (after == marks_.begin()) return std::nullopt;
+  return *std::prev(after);
+}
+
+Bytes code_bytes(const elf::Image& image, VirtualAddress address, std::uint64_t most) {
+  const elf::Segment* const segment = image.find_segment(address);
+  if (segment == nullptr || !segment->executable) return {};
+  const std::uint64_t into = address.value - segment->address.value;
+  const auto code = slice(image.bytes(), segment->offset.value + into, segment->file_size - into);
+  return code ? code->first(std::min<std::uint64_t>(code->size(), most)) : Bytes();
+}
+
+AddressSet::AddressSet(std::vector<elf::AddressRange> ranges) {
+  std::ranges::sort(ranges, {}, &elf::AddressRange::address);
+  for (const elf::AddressRange& range : ranges) {
+    const auto end = checked_add(range.address.value, range.size);
+    if (!end || range.size == 0) continue;
+    if (ranges_.empty() || range.address.value - ranges_.back().address.value > ranges_.back().size)
+      ranges_.push_back(range);
+    else
+      ranges_.back().size = std::max(ranges_.back().size, *end - ranges_.back().address.value);
+  }
+}
+
+bool AddressSet::contains(VirtualAddress address) const {
+  const auto after = std::ranges::upper_bound(ranges_, address, {}, &elf::AddressRange::address);
+  if (after == ranges_.begin()) return false;
+  const elf::AddressRange& last = *std::prev(after);
+  return address.value - last.address.value < last.size;
+}
+
+const FrameTable& CodeIndex::frames() {
+  if (!frames_) frames_.emplace(image_);
+  return *frames_;
+}
+
+const CodeMarks& CodeIndex::marks() {
+  if (!marks_) marks_.emplace(image_);
+  return *marks_;
+}
+
+NopPasser& CodeIndex::nop_passer() {
+  if (!nop_passer_) nop_passer_.emplace(*this);
+  return *nop_passer_;
+}
+
+std::optional<CoveringCode> CodeIndex::code_at(VirtualAddress address) {
+  // 32-bit ARM has other unwind data.
+  const bool has_frames = !image_.machine().info().thumb_bit;
+  // A description that begins outside of the segment is not one of this code.
+  if (const auto piece = has_frames ? frames().piece_at(address) : std::nullopt;
+      piece && image_.find_segment(piece->range.address) == image_.find_segment(address)) {
+    CoveringCode code{.is_frame = true, .inside_frame = piece->inside_frame};
+    code.symbol.address = piece->range.address;
+    code.symbol.size = piece->range.size;
+    return code;
+  }
+  const auto symbol = symbol_at(address);
+  return symbol ? std::optional(CoveringCode{.symbol = *symbol}) : std::nullopt;
+}
+
+std::optional<elf::Symbol> CodeIndex::symbol_at(VirtualAddress address) {
+  if (!symbols_) symbols_.emplace(image_);
+  const auto found = symbols_->at(address);
+  return found ? std::optional(found->symbol) : std::nullopt;
+}
+
+bool CodeIndex::is_data(VirtualAddress address) {
+  if (data_) return data_->contains(address);
+  std::vector<elf::AddressRange> all;
+  const auto add_objects = [&](const elf::SymbolTable& table) {
+    for (std::uint32_t index = 1; index < table.size(); ++index)
+      if (const auto symbol = table.at(index);
+          symbol && symbol->defined && symbol->type == elf::SymbolType::object)
+        all.push_back({symbol->address, symbol->size});
+  };
+  if (const auto table = image_.full_symbols()) add_objects(*table);
+  if (const auto table = image_.dynamic_symbols()) add_objects(*table);
+  for (const elf::SymbolTable& table : image_.debug_symbols()) add_objects(table);
+  if (const auto layout = elf::read_layout(image_.bytes()))
+    for (const elf::SectionExtent& section : elf::sections_of(*layout))
+      if (const auto start = image_.to_address(ImageOffset{section.offset});
+          start && section.is_loaded && !section.is_code)
+        all.push_back({*start, section.size});
+  return data_.emplace(std::move(all)).contains(address);
+}
+
+Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAddress place) {
+  const std::uint64_t offset = place.value - start.value;
+  const std::uint64_t fixed_size = arch_info(arch).instruction_size;
+  const Bytes code = code_bytes(image_, start, offset + max_instruction_size);
+  if (offset >= code.size()) return Boundary::no;
+  if (fixed_size != 0) return offset % fixed_size == 0 ? Boundary::yes : Boundary::no;
+  constexpr std::uint64_t times = 8;
+  constexpr std::uint64_t small = 1U << 20U; // bytes
+  Decoded& known = decoded_[start.value];
+  while (known.begins.size() <= offset && !known.is_complete) {
+    const std::uint64_t at = known.begins.size();
+    const auto size = decoded_bytes_ / times <= image_.bytes().size() + small
+                          ? instruction_size(arch, code.subspan(at))
+                          : std::nullopt;
+    known.is_complete = !size;
+    if (!size) break;
+    decoded_bytes_ += *size;
+    known.begins.resize(at + *size);
+    known.begins[at] = true;
+  }
+  if (known.begins.size() <= offset) return Boundary::unknown;
+  return known.begins[offset] ? Boundary::yes : Boundary::no;
+}
+
+std::optional<Instruction> CodeIndex::instruction_around(Arch arch, VirtualAddress start,
+                                                         VirtualAddress place) const {
+  const std::uint64_t offset = place.value - start.value;
+  const std::uint64_t fixed_size = arch_info(arch).instruction_size;
+  std::uint64_t begin = fixed_size == 0 ? offset : offset - offset % fixed_size;
+  if (fixed_size == 0) {
+    const auto known = decoded_.find(start.value);
+    if (known == decoded_.end() || offset >= known->second.begins.size()) return std::nullopt;
+    while (begin > 0 && !known->second.begins[begin]) --begin;
+  }
+  const auto size =
+      instruction_size(arch, code_bytes(image_, {start.value + begin}, max_instruction_size));
+  if (!size) return std::nullopt;
+  return Instruction{.offset = begin, .size = *size};
+}
+
+void CodeIndex::read_sequences() {
+  std::vector<elf::AddressRange> code;
+  std::vector<elf::AddressRange> signatures;
+  for (const elf::RestartableSequence& each : elf::restartable_sequences(image_)) {
+    code.push_back(each.code);
+    signatures.push_back({{each.abort.value - elf::rseq_signature_size}, elf::rseq_signature_size});
+  }
+  sequences_.emplace(std::move(code));
+  signatures_.emplace(std::move(signatures));
+}
+
+bool CodeIndex::is_in_sequence(VirtualAddress address) {
+  if (!sequences_) read_sequences();
+  return sequences_->contains(address);
+}
+
+bool CodeIndex::is_in_signature(VirtualAddress address) {
+  if (!signatures_) read_sequences();
+  return signatures_->contains(address);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device sends during a run. Nothing of it reaches a terminal as a control character, and
+// the answers that wait are bounded. The first byte chooses the sizes of the pieces that arrive.
+#include "host/host_session.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+using namespace uprobectl;
+using namespace uprobectl::host;
+
+namespace {
+
+// Whether the text has a control character besides those that messages may have.
+bool has_control_character(std::string text) {
+  for (const std::string_view allowed :
+       {"\x1b[K", "\x1b[0m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[31m", "\x1b[32m", "\x1b[33m",
+        "\x1b[34m", "\x1b[35m", "\x1b[36m", "\r", "\n", "\t"})
+    for (auto at = text.find(allowed); at != std::string::npos; at = text.find(allowed, at))
+      text.replace(at, allowed.size(), "x");
+  return !is_printable_text(text);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr std::size_t max_kept = 16 << 20;
+  if (size == 0) return 0;
+  const std::size_t step = std::size_t{1} << (data[0] & 15U);
+  const bool is_json = (data[0] & 16U) != 0;
+  std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  std::string mark(agent_mark);
+  append_hello(mark, "0.9");
+
+  const InputFiles inputs{{"in", {.content = std::string(100'000, 'i')}}};
+  RecordFiles record_files({"/dev/null"}, LineMark::device, StreamContent::json);
+  // The folder is there and nothing can be made in it.
+  HostFiles files({.inputs = {"in"}, .outputs = {"/dev/null"}, .folders = {"/proc/self/net"}},
+                  inputs, record_files, {}, "s", true);
+  Sink records{Sink::InMemory{max_kept}};
+  Sink messages{Sink::InMemory{max_kept}};
+  AgentStreams streams{MarkedLines(records, is_json ? LineMark::device : LineMark::none, "s",
+                                   is_json ? StreamContent::json : StreamContent::text),
+                       MarkedLines(messages, LineMark::prefix, "s", StreamContent::messages)};
+  HostSession session("0.9", files, streams);
+  if (!session.add(mark)) std::abort();
+  while (!rest.empty()) {
+    const std::string_view part = rest.substr(0, step);
+    if (!session.add(part)) break;
+    session.add_content();
+    // An answer is not larger than the request.
+    if (session.outgoing().size() > HostSession::max_content + (64 << 10) + size) std::abort();
+    if (session.is_flooded()) session.outgoing().clear();
+    rest.remove_prefix(part.size());
+  }
+  streams.records.finish();
+  streams.messages.finish();
+  if (has_control_character(records.content()) || has_control_character(messages.content()))
+    std::abort();
+  return 0;
+}
