@@ -397,7 +397,8 @@ private:
                       describe_process(replaced.pid)));
     }
     // Links to perf events end with the task's memory: Linux kernel/trace/trace_uprobe.c,
-    // __uprobe_perf_filter(). Those of uprobe_multi stay where they are.
+    // __uprobe_perf_filter(). Those of uprobe_multi stay. Linux 6.10 and 6.11 report no more of
+    // their hits (since commit 46ba0e49b642, until 900f362e2062).
     if (mechanism_ != Mechanism::multi && mechanism_ != Mechanism::session)
       for (const std::string& process : processes.find_lost_tasks()) {
         since = std::min(

@@ -9,7 +9,7 @@ code_scenarios() {
   scenario 'a hooked function is refused, and the hook goes on' refuses_hooked
   scenario 'a function that is hooked while it is probed ends its process, which is explained' explains_hooking
   scenario 'a breakpoint of a debugger is refused, and stays' refuses_breakpoint
-  scenario 'a breakpoint of another uprobe is no obstacle' shares_breakpoint
+  scenario 'code with a breakpoint of another uprobe is probed' shares_breakpoint
   scenario 'code that was replaced by anonymous memory is refused' refuses_copied
   scenario 'a program that copies its code ends by a copied breakpoint, which is explained' explains_copying
   scenario 'frames in replaced code keep their names and callers' names_copied

@@ -38,7 +38,7 @@ fills_matrix_there() { # MECHANISM PROGRAM 'PLACE FILTER'…
   done <cells
 }
 
-# Whoever loaded the program may have meant it for something else.
+# The program may have been loaded for another use.
 refuses_ioctl_for_pins() {
   load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
   attach_fails_with 1 -d 1 --mechanism perf-ioctl --program pins/c/count_plain "$FIXTURES/workload" work_six

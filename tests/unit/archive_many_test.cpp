@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mapped archives with so many entries that lookups sort the hashes of the names first.
+// Mapped archives with many entries: a lookup sorts the hashes of the names first.
 #include "archive/nested.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/mapped_file.hpp"

@@ -73,7 +73,7 @@ TEST_CASE("anonymous memory between two pieces of a file is what it replaced") {
   CHECK(whole->start == 0x401000);
   CHECK(whole->executable);
 
-  // Only some pages, in two pieces of which one has a name.
+  // Only some pages, in two pieces. One has a name.
   const std::string_view pieces = "400000-402000 r-xp 00001000 08:01 7      /bin/p\n"
                                   "402000-403000 r-xp 00000000 00:00 0 \n"
                                   "403000-405000 r-xp 00000000 00:00 0      [anon:text]\n"

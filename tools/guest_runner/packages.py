@@ -45,7 +45,7 @@ class Apt:
         """Kernels with Debian's usual configuration, oldest first: numbers, and the name that uname prints."""
         listing = self._ask("search", "--names-only", rf"^linux-image-[0-9.+deb-]+-{arch}$")
         names = [line.split()[0].removeprefix("linux-image-") for line in listing.splitlines()]
-        # "6.12-amd64" is no kernel, but depends on the newest one.
+        # "6.12-amd64" has no kernel of its own, it depends on the newest one.
         return sorted((_numbers(name), name) for name in names if re.match(r"\d+\.\d+\.", name))
 
     def dependencies(self, package: str) -> list[str]:
