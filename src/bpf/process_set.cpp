@@ -109,8 +109,6 @@ ProcessSet::~ProcessSet() = default;
 bool ProcessSet::is_supported() { return ::access(kernel_types_path, R_OK) == 0; }
 
 Result<ProcessSet> ProcessSet::start(const Settings& settings) {
-  const auto encoded = encode(settings);
-  if (!encoded) return fail(encoded.error());
   if (::access("/sys/kernel", F_OK) != 0)
     return fail(Error{ErrorKind::not_found, "cannot track processes: /sys is not mounted"}.hint(
         "mount -t sysfs sysfs /sys"));
@@ -121,6 +119,8 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
             .hint(std::string("needs a kernel with CONFIG_DEBUG_INFO_BTF, which provides ") +
                   kernel_types_path)
             .hint("to trace running processes, name their pids with -p"));
+  const auto encoded = encode(settings);
+  if (!encoded) return fail(encoded.error());
   auto state = std::make_unique<State>();
   if (auto loaded = state->load(*encoded); !loaded) return fail(std::move(loaded).error());
   auto reader =

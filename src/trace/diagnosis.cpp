@@ -197,6 +197,10 @@ void ProcessHistory::update() {
   if (watch_) watch_->drain([this](const MappingEvent& event) { add(event); });
 }
 
+bool ProcessHistory::is_replaced(pid_t pid) const {
+  return std::ranges::find(replaced_, pid, &Replaced::pid) != replaced_.end();
+}
+
 void ProcessHistory::add(const MappingEvent& event) {
   switch (event.kind) {
   case MappingEvent::Kind::mapped:

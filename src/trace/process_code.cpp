@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/process_code.hpp"
 
+#include "bpf/pid_namespace.hpp"
 #include "inventory/inventory.hpp"
 #include "process/child.hpp"
 #include "process/proc.hpp"
@@ -330,6 +331,9 @@ private:
 } // namespace
 
 void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids, Output& output) {
+  if (pids.empty() && read_pid_namespace())
+    output.warn("the code of processes outside of this container cannot be compared with the file: "
+                "one that has changed it would be harmed");
   const SiteCode sites(resolved.probes);
   const CodeComparison comparison(sites, pids);
   comparison.warn(output);
@@ -378,12 +382,31 @@ std::vector<pid_t> CodeWatch::pids() const {
 
 void CodeWatch::look(Time now) {
   if (now < next_) return;
-  report(find_changes(pids()));
+  Changes changes = find_changes(pids());
+  postpone_new(changes);
+  report(changes);
   const auto end = Clock::now();
   next_ = end + std::max<Clock::duration>(look_interval, (end - now) * max_look_share);
 }
 
-void CodeWatch::look_at_end() { report(find_changes(pids())); }
+// A process may have executed a program by another thread: its breakpoints are gone until the
+// probes are attached again, which is done between two looks.
+void CodeWatch::postpone_new(Changes& changes) {
+  std::set<std::tuple<Change, std::size_t, pid_t>> dropped;
+  for (const auto& [key, what] : changes)
+    if (std::get<Change>(key) == Change::dropped) dropped.insert(key);
+  std::erase_if(changes, [&](const auto& each) {
+    return dropped.contains(each.first) && !postponed_.contains(each.first);
+  });
+  postponed_ = std::move(dropped);
+}
+
+void CodeWatch::look_at_end(const std::function<bool(pid_t)>& is_replaced) {
+  Changes changes = find_changes(pids());
+  std::erase_if(changes,
+                [&](const auto& each) { return is_replaced(std::get<pid_t>(each.first)); });
+  report(changes);
+}
 
 CodeWatch::Changes CodeWatch::find_changes(std::span<const pid_t> looked_at) {
   const auto survey = [&](std::span<const pid_t> pids, std::set<pid_t>& found) {
