@@ -301,7 +301,9 @@ void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys
 std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
                      const UnhitFacts& facts) {
   std::string text;
-  if (!survey.executable.empty())
+  if (!facts.without_breakpoint.empty())
+    text = facts.without_breakpoint;
+  else if (!survey.executable.empty())
     text = fmt::format("mapped by {}, but not called while it was probed",
                        survey.executable.size() == 1
                            ? describe_process(survey.executable.front())
@@ -314,6 +316,7 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
     text = explain_other_inode(survey, facts);
   else
     text = explain_unmapped(survey, pids);
+  if (!facts.other_definition.empty()) text += "; " + facts.other_definition;
   return text + mention_copy(survey, !pids.empty()) + mention_children(facts.children);
 }
 

@@ -461,19 +461,17 @@ std::string CodeWatch::describe(Change change, pid_t pid, const std::string& wha
                        "the copied breakpoint ends it by SIGTRAP",
                        process, what);
   case Change::dropped:
-    return fmt::format("the count is incomplete: the breakpoint is gone from the memory of {}, as "
-                       "after madvise(MADV_DONTNEED)",
+    return fmt::format("the breakpoint is not in the memory of {}, as after "
+                       "madvise(MADV_DONTNEED), or where overlayfs has copied the file up",
                        process);
   case Change::writable:
-    return fmt::format("the count is incomplete: {} {}", process,
-                       describe_obstacle(MappingObstacle::writable));
+    return fmt::format("{} {}", process, describe_obstacle(MappingObstacle::writable));
   case Change::shared:
-    return fmt::format("the count is incomplete: {} {}", process,
-                       describe_obstacle(MappingObstacle::shared));
+    return fmt::format("{} {}", process, describe_obstacle(MappingObstacle::shared));
   case Change::replaced:
     break;
   }
-  return fmt::format("the count is incomplete: {} {}, and where the copy has a breakpoint, it ends "
+  return fmt::format("{} {}, and where the copy has a breakpoint, it ends "
                      "the process by SIGTRAP",
                      process, describe_obstacle(MappingObstacle::replaced));
 }
@@ -488,7 +486,8 @@ void CodeWatch::report(const Changes& changes) {
     const Probe& probe = probes_[number];
     if (!incomplete_.contains(number)) incomplete_[number] = describe(change, pid, what);
     if (output_.is_verbose())
-      output_.warn(fmt::format("{}: {}", display_name(probe.point), describe(change, pid, what)));
+      output_.warn(fmt::format("{}: the count is incomplete: {}", display_name(probe.point),
+                               describe(change, pid, what)));
     numbers.push_back(number);
   }
   if (output_.is_verbose()) return;
@@ -505,7 +504,7 @@ void CodeWatch::report(const Changes& changes) {
     const std::string others =
         numbers.size() > 1 ? fmt::format(" and {}", counted(numbers.size() - 1, "other", "others"))
                            : "";
-    output_.warn(fmt::format("{}{}: {}", name, others,
+    output_.warn(fmt::format("{}{}: the count is incomplete: {}", name, others,
                              describe(change, pid, changes.at({change, numbers.front(), pid}))));
   }
 }

@@ -3,6 +3,7 @@
 
 #include "trace/anonymous_copies.hpp"
 #include "trace/diagnosis.hpp"
+#include "trace/other_definitions.hpp"
 #include "trace/probes.hpp"
 #include "util/text.hpp"
 
@@ -103,10 +104,13 @@ void complete_diagnosis_facts(const RunEnd& end) {
     if (probe.hits != 0) continue;
     any_unhit = true;
     probe.facts.change = file.change();
+    if (const auto found = end.incomplete.find(probe.number); found != end.incomplete.end())
+      probe.facts.without_breakpoint = found->second;
     if (!probe.survey.executable.empty() || probe.facts.file_was_hit) uncalled.push_back(&probe);
   }
   if (!any_unhit) return;
   explain_anonymous_copies(probes, end.pids);
+  find_other_definitions(uncalled, end.pids);
   find_inlined(uncalled, end.debug_places);
   if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }
@@ -298,8 +302,11 @@ void report_probe(const Probe& probe, const RunEnd& end, SummaryRecord& summary,
     if (probe.is_first()) ++summary.probes_silent;
     record.reason = report_unhit(probe, end, output);
   }
-  if (const auto found = end.incomplete.find(probe.number); found != end.incomplete.end())
-    record.reason = record.reason ? *record.reason + "; " + found->second : found->second;
+  if (const auto found = end.incomplete.find(probe.number);
+      found != end.incomplete.end() && probe.hits != 0) {
+    const std::string incomplete = "the count is incomplete: " + found->second;
+    record.reason = record.reason ? *record.reason + "; " + incomplete : incomplete;
+  }
   output.write(record);
 }
 
