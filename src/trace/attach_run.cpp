@@ -655,6 +655,9 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
              "the entry, latencies are known at the return";
   }
+  if (request.limits.max_events && !capture.send_events && !request.program)
+    return "-n stops after N events, and --count and --histogram show none: end the run with -d or "
+           "--stop-on";
   const bool by_stack = capture.groups.has(BY_STACK);
   if (!capture.groups.by.empty() && (capture.stack != StackWalk::none || capture.count_stacks))
     return "--by cannot be combined with --stack: add stack to the values, as in --by stack";

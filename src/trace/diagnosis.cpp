@@ -65,9 +65,13 @@ std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& f
     return fmt::format("{} maps the new file at this path: the probed file was replaced, run the "
                        "command again",
                        describe_process(*here));
-  return fmt::format("{} maps another file that had this path: it was replaced, restart the "
-                     "process to probe it",
-                     describe_process(*here));
+  const std::string way = facts.takes_pids
+                              ? fmt::format("name the file without its folder to probe that one, "
+                                            "with -p {}",
+                                            *here)
+                              : std::string("restart the process to probe it");
+  return fmt::format("{} maps another file that had this path: it was replaced, {}",
+                     describe_process(*here), way);
 }
 
 std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t> pids) {

@@ -56,8 +56,8 @@ TEST_CASE("an unhit probe is explained by the strongest fact of the mappings") {
   MappingSurvey survey{
       .executable = {}, .other_inode = {nobody}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}) ==
-        "process 2147483646 maps another file that had this path: it was replaced, restart the "
-        "process to probe it");
+        "process 2147483646 maps another file that had this path: it was replaced, name the file "
+        "without its folder to probe that one, with -p 2147483646");
   survey.executable = {nobody};
   CHECK(diagnose(survey, {}) == "mapped by process 2147483646, but not called while it was probed");
   survey.executable = {nobody - 1, nobody};
