@@ -482,7 +482,7 @@ struct stack_head {
   record_u32 has_caller; /* the copy starts with `caller`, which the return has popped */
   record_u64 caller;     /* the return address, at a function's entry */
 };
-#define MIN_STACK_BYTES 256    /* also the granularity of a copy at the end of the stack */
+#define MIN_STACK_BYTES 256
 #define MAX_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
 
 #define RECORD_VALUES 6 /* integer arguments, recorded if there are no readings */
