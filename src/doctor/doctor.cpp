@@ -2,6 +2,7 @@
 #include "doctor/doctor.hpp"
 
 #include "bpf/load_error.hpp"
+#include "bpf/tracefs.hpp"
 #include "process/command.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/arch.hpp"
@@ -288,6 +289,11 @@ private:
               ? "can be written"
               : fmt::format("{}/uprobe_events is missing or not writable", *facts_.tracefs),
           permission_fix(true));
+    if (facts_.tracefs)
+      add("tracing_on", !facts_.tracing_off,
+          facts_.tracing_off ? "0, as after a kernel oops: bpf_printk prints nothing"
+                             : "bpf_printk is not switched off",
+          fmt::format("echo 1 >{}/tracing_on", *facts_.tracefs));
   }
 
   void android(const SystemFacts::Android& android) {
@@ -363,6 +369,7 @@ SystemFacts read_system_facts(const std::string& root) {
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
   facts.uprobe_events_writable =
       facts.tracefs && ::access((root + *facts.tracefs + "/uprobe_events").c_str(), W_OK) == 0;
+  facts.tracing_off = facts.tracefs && is_switched_off(root + *facts.tracefs + "/tracing_on");
   facts.memlock_limit = bpf_memory_limit();
   if (const std::string type = android_property("ro.build.type"); !type.empty())
     facts.android = {.build_type = type,

@@ -16,7 +16,8 @@ program_scenarios() {
   scenario 'object: -v explains silence while the run goes on' explains_silence_of_object
   scenario 'object: sections say where, in archives too' attaches_by_sections
   scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint
-  scenario 'object: bpf_printk is shown on stderr' shows_printk
+  scenario 'object: bpf_printk is shown on stderr' with_tracing_on shows_printk
+  scenario 'object: --printk and doctor say that tracing is switched off, and how to switch it on' names_silence
   scenario 'object: session programs need session links' runs_sessions
   scenario 'pinned: a multi program never reaches a perf event' refuses_deadly_mechanism
   scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
@@ -169,6 +170,37 @@ attaches_tracepoint() {
   stop_attach
   grep -q "\"record\":{\"pid\":$(cat shell.pid)}" out || fail "no open of $(cat shell.pid): $(head -n 5 out)"
   expect_equal 'mechanism' null "$(records attached | field mechanism)"
+}
+
+# A kernel oops clears it. The machine gets back what it had.
+with_tracing_on() { # FUNCTION
+  tracing_on=/sys/kernel/tracing/tracing_on
+  if [ "$(cat $tracing_on)" = 0 ]; then
+    trap 'echo 0 >$tracing_on' EXIT
+    echo 1 >$tracing_on
+  fi
+  "$1"
+}
+
+# For this process and its children other files lie over those of tracefs.
+names_silence() {
+  unshare -m true 2>/dev/null || skip 'no unshare'
+  echo 0 >zero
+  for file in tracing_on events/bpf_trace/bpf_trace_printk/enable; do
+    path=/sys/kernel/tracing/$file
+    [ -e "$path" ] || continue # before Linux 5.9 there is no such event
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare -m sh -c 'mount --bind zero "$1" && shift && exec "$@"' sh "$path" \
+      "$UPROBECTL" attach -q -d 60 --printk --object "$FIXTURES/opens.bpf.o" -- true >out 2>err
+    expect_equal "$file: exit status" 0 "$?"
+    expect_equal "$file" \
+      "uprobectl: warning: --printk: bpf_printk prints nothing: $path is 0" \
+      "$(grep printk err | sed 's/, as after a kernel oops//; s/ (echo 1 >.*)$//')"
+    expect_match "$file: what to do" "\(echo 1 >$path\)$" "$(cat err)"
+  done
+  # shellcheck disable=SC2016
+  unshare -m sh -c 'mount --bind zero /sys/kernel/tracing/tracing_on && exec "$@"' sh "$UPROBECTL" doctor >out
+  expect_match 'doctor' '^tracing_on	no	0, as after.*	echo 1 >/sys/kernel/tracing/tracing_on$' "$(grep ^tracing_on out)"
 }
 
 shows_printk() {

@@ -77,6 +77,18 @@ TEST_CASE("doctor: a kernel with all features needs no fix") {
   }
 }
 
+TEST_CASE("doctor: tracing that an oops has switched off is named with what switches it on") {
+  const Tree tree;
+  tree.put("/proc/self/mounts", "tracefs /tracing tracefs rw 0 0\n");
+  tree.put("/tracing/tracing_on", "1\n");
+  CHECK(check_of(check_system(read_system_facts(tree.root()), everything()), "tracing_on").ok);
+  tree.put("/tracing/tracing_on", "0\n");
+  const Check check =
+      check_of(check_system(read_system_facts(tree.root()), everything()), "tracing_on");
+  CHECK(!check.ok);
+  CHECK(check.fix == "echo 1 >/tracing/tracing_on");
+}
+
 TEST_CASE("doctor: without capabilities attach is refused with a fix") {
   SystemFacts facts = root_on_linux();
   facts.is_root = false;
