@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# `uprobectl attach` on a real kernel: what it counts, what it tells, what it leaves. TAP on stdout.
+#
+#     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
+#
+# SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
+# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns, SCOPE=returns
+# what probed returns do to programs; several may be named. All of it takes an emulated machine too long;
+# this one runs it (run_native_suite.py).
+#
+# A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
+# kernel_is_at_least.
+#
+# Needs root, and puts probes on the machine it runs on: meant for a guest (run_guest_suite.py).
+
+folder=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/guest/harness.sh
+. "$folder/harness.sh"
+# shellcheck source=tests/guest/hit_scenarios.sh
+. "$folder/hit_scenarios.sh"
+# shellcheck source=tests/guest/end_scenarios.sh
+. "$folder/end_scenarios.sh"
+# shellcheck source=tests/guest/refusal_scenarios.sh
+. "$folder/refusal_scenarios.sh"
+# shellcheck source=tests/guest/code_scenarios.sh
+. "$folder/code_scenarios.sh"
+# shellcheck source=tests/guest/mechanism_scenarios.sh
+. "$folder/mechanism_scenarios.sh"
+# shellcheck source=tests/guest/private_stack_scenarios.sh
+. "$folder/private_stack_scenarios.sh"
+# shellcheck source=tests/guest/load_scenarios.sh
+. "$folder/load_scenarios.sh"
+# shellcheck source=tests/guest/program_scenarios.sh
+. "$folder/program_scenarios.sh"
+# shellcheck source=tests/guest/process_scenarios.sh
+. "$folder/process_scenarios.sh"
+# shellcheck source=tests/guest/matrix_scenarios.sh
+. "$folder/matrix_scenarios.sh"
+# shellcheck source=tests/guest/inspection_scenarios.sh
+. "$folder/inspection_scenarios.sh"
+# shellcheck source=tests/guest/latency_scenarios.sh
+. "$folder/latency_scenarios.sh"
+# shellcheck source=tests/guest/exit_scenarios.sh
+. "$folder/exit_scenarios.sh"
+# shellcheck source=tests/guest/instruction_scenarios.sh
+. "$folder/instruction_scenarios.sh"
+# shellcheck source=tests/guest/nop_scenarios.sh
+. "$folder/nop_scenarios.sh"
+# shellcheck source=tests/guest/return_scenarios.sh
+. "$folder/return_scenarios.sh"
+# shellcheck source=tests/guest/graph_scenarios.sh
+. "$folder/graph_scenarios.sh"
+# shellcheck source=tests/guest/sum_scenarios.sh
+. "$folder/sum_scenarios.sh"
+# shellcheck source=tests/guest/group_scenarios.sh
+. "$folder/group_scenarios.sh"
+# shellcheck source=tests/guest/inlined_scenarios.sh
+. "$folder/inlined_scenarios.sh"
+# shellcheck source=tests/guest/typed_scenarios.sh
+. "$folder/typed_scenarios.sh"
+# shellcheck source=tests/guest/known_scenarios.sh
+. "$folder/known_scenarios.sh"
+# shellcheck source=tests/guest/filter_scenarios.sh
+. "$folder/filter_scenarios.sh"
+# shellcheck source=tests/guest/limit_scenarios.sh
+. "$folder/limit_scenarios.sh"
+# shellcheck source=tests/guest/stack_scenarios.sh
+. "$folder/stack_scenarios.sh"
+# shellcheck source=tests/guest/export_scenarios.sh
+. "$folder/export_scenarios.sh"
+# shellcheck source=tests/guest/saved_scenarios.sh
+. "$folder/saved_scenarios.sh"
+# shellcheck source=tests/guest/plan_scenarios.sh
+. "$folder/plan_scenarios.sh"
+# shellcheck source=tests/guest/memory_scenarios.sh
+. "$folder/memory_scenarios.sh"
+# shellcheck source=tests/guest/usdt_scenarios.sh
+. "$folder/usdt_scenarios.sh"
+# shellcheck source=tests/guest/java_scenarios.sh
+. "$folder/java_scenarios.sh"
+# shellcheck source=tests/guest/task_scenarios.sh
+. "$folder/task_scenarios.sh"
+# shellcheck source=tests/guest/docs_scenarios.sh
+. "$folder/docs_scenarios.sh"
+# shellcheck source=tests/guest/phone_scenarios.sh
+. "$folder/phone_scenarios.sh"
+# shellcheck source=tests/guest/cookbook_scenarios.sh
+. "$folder/cookbook_scenarios.sh"
+
+scope=${SCOPE:-all}
+case $(uname -m) in
+  x86_64) library=lib/x86_64 ;;
+  aarch64) library=lib/arm64-v8a ;;
+  *) echo "1..0 # SKIP no fixtures for $(uname -m)" && exit 0 ;;
+esac
+
+# What the emulated processor was asked to have: without it the suite would prove nothing new.
+has_features() {
+  for feature in $CPU_FEATURES; do
+    grep -qw "$feature" /proc/cpuinfo || fail "no '$feature' in /proc/cpuinfo"
+  done
+}
+
+# Landing pads are in force where a library asks for them.
+is_guarded() {
+  start_program target "$FIXTURES/apk-host" "$FIXTURES/greet.apk!/$library/libgreet.so" greet_add 1 --hold
+  grep -q '^VmFlags:.* bt' "/proc/$started_pid/smaps" || fail 'no guarded page is mapped'
+}
+
+is_guest() { [ -n "${THROWAWAY_KERNEL:-}" ]; }
+in_scope() { return 0; }
+nop_scenarios
+finish_suite
