@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <linux/bpf.h>
 #include <map>
 #include <vector>
@@ -265,6 +266,45 @@ struct CallKey {
   std::uint32_t process = 0;
   std::uint32_t probe = 0;
 };
+
+// Visits the entries of the map of groups, many with each call where the kernel can do that: Linux
+// commit 05799638011f ("bpf: Add batch ops to all htab bpf map") in v5.6.
+void read_groups(int map, std::size_t key_size,
+                 const std::function<void(std::string& key, const group_sums& sums)>& visit) {
+  std::string key(key_size, '\0');
+  std::uint32_t most = 4096;
+  std::vector<char> keys;
+  std::vector<group_sums> sums;
+  std::uint32_t at = 0; // where the next batch begins: the number of a bucket
+  for (bool is_first = true;; is_first = false) {
+    keys.resize(std::size_t{most} * key_size);
+    sums.resize(most);
+    std::uint32_t count = most;
+    const int error = bpf_map_lookup_batch(map, is_first ? nullptr : &at, &at, keys.data(),
+                                           sums.data(), &count, nullptr);
+    if (error == -ENOSPC && most < (1U << 20)) { // one bucket has more
+      most *= 2;
+      continue;
+    }
+    if (error != 0 && error != -ENOENT) { // not supported
+      if (!is_first) return;
+      break;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      key.assign(keys.data() + std::size_t{i} * key_size, key_size);
+      visit(key, sums[i]);
+    }
+    if (error == -ENOENT) return; // these were the last
+  }
+  std::string previous;
+  for (const void* from = nullptr; bpf_map_get_next_key(map, from, key.data()) == 0;
+       from = previous.data()) {
+    previous = key;
+    group_sums found{};
+    std::string visited = key;
+    if (bpf_map_lookup_elem(map, key.data(), &found) == 0) visit(visited, found);
+  }
+}
 
 } // namespace
 
@@ -606,20 +646,19 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
   return result;
 }
 
-std::vector<GroupCount> BuiltinProgram::group_counts() const {
-  const int groups = state_->object.map("groups");
+std::vector<GroupCount> BuiltinProgram::group_counts(const GroupChoice& is_wanted) const {
   const int stacks = state_->object.map("stacks");
   const builtin_settings& run = state_->settings.run;
   std::vector<GroupCount> result;
-  std::vector<std::byte> key(run.kept_size);
-  const std::byte* previous = nullptr;
-  for (; bpf_map_get_next_key(groups, previous, key.data()) == 0; previous = key.data()) {
+  const auto add = [&](std::string& key, const group_sums& sums) {
+    if (!is_wanted(key, sums)) return;
+    const Bytes bytes = as_bytes(key);
     GroupCount group;
-    group.key.assign(reinterpret_cast<const char*>(key.data()), key.size());
-    group.record = key;
-    if (bpf_map_lookup_elem(groups, key.data(), &group.sums) != 0) continue;
+    group.record.assign(bytes.begin(), bytes.end());
+    group.sums = sums;
     group_head head{};
     std::memcpy(&head, key.data(), sizeof(head));
+    group.key = std::move(key);
     probe_record record{};
     record.cookie = head.probe;
     if ((run.group_by & BY_PROCESS_ID) != 0) record.pid = head.process;
@@ -635,7 +674,8 @@ std::vector<GroupCount> BuiltinProgram::group_counts() const {
         bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
       group.frames = walked_frames(frames, head.caller);
     result.push_back(std::move(group));
-  }
+  };
+  read_groups(state_->object.map("groups"), run.kept_size, add);
   return result;
 }
 

@@ -181,7 +181,9 @@ public:
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
   std::vector<StackCount> stack_counts() const;     // with COUNT_STACKS
   Histogram histogram(std::uint32_t probe) const;   // with MEASURE_…
-  std::vector<GroupCount> group_counts() const;     // with builtin_settings::group_by
+  // With builtin_settings::group_by: the groups that `is_wanted` takes by their key and sums.
+  using GroupChoice = std::function<bool(const std::string& key, const group_sums& sums)>;
+  std::vector<GroupCount> group_counts(const GroupChoice& is_wanted) const;
 
 private:
   struct State;

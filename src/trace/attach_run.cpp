@@ -430,6 +430,15 @@ private:
                                format_duration(std::chrono::ceil<std::chrono::milliseconds>(gap))));
   }
 
+  // What stacks lack is counted at the end.
+  void warn_about_stacks() const {
+    const StackTotals* const stacks = program_.stacks();
+    if (stacks != nullptr && stacks->lost_mappings > 0)
+      output_.warn_once("mapping records are lost: frames may have no names or outdated ones");
+    if (program_.without_stack() > 0)
+      output_.warn_once("hits are counted without a stack: the kernel could not store it");
+  }
+
   // Reports processes that ended, but not the end of a command, which is expected.
   void report_ended(FilteredProcesses& processes, Clock::time_point now) const {
     for (const std::string& process : processes.take_ended())
@@ -476,8 +485,8 @@ private:
     CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
-      if (const auto clocks = exports_.update())
-        output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
+      exports_.flush();
+      warn_about_stacks();
       follow_processes(processes, attached, signals);
       report_ended(processes, now);
       unhit_reporter.report(now);
@@ -555,6 +564,7 @@ private:
                .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
                .only_counted = !request_.program && !request_.capture.send_events,
                .totals = totals,
+               .uncounted_losses = program_.uncounted_losses(),
                .corrupt = program_.corrupt(),
                .duration = stop.duration,
                .detached_cleanly = stop.cleanly,

@@ -227,6 +227,12 @@ public:
         {loss_reasons::entry_unseen, entry_unseen - std::min(entry_unseen, passed_over)});
     return losses;
   }
+  std::uint64_t rate_limited() const override {
+    if (!request_.capture.limits.max_rate) return 0;
+    std::uint64_t hits = 0;
+    for (const ProbeCounts& counted : program_->counts()) hits += counted.rate_limited;
+    return hits;
+  }
   std::uint64_t discard() override {
     std::uint64_t events = 0;
     const auto count = [&](Bytes record) {

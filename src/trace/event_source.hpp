@@ -6,6 +6,7 @@
 #include "events/events.hpp"
 #include "output/output.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <poll.h>
@@ -23,7 +24,7 @@ namespace loss_reasons {
 constexpr std::string_view buffer_full = "ring buffer full";
 constexpr std::string_view corrupt = "record could not be decoded";
 constexpr std::string_view unsubmitted = "reserved in the ring buffer and never written";
-constexpr std::string_view over_max_events = "beyond --max-events";
+constexpr std::string_view over_max_events = over_max_events_reason;
 constexpr std::string_view output_blocked = "output is blocked: nothing reads it";
 constexpr std::string_view output_closed = "the reader of the output has gone";
 constexpr std::string_view output_failed = "the output could not be written";
@@ -38,7 +39,12 @@ constexpr std::string_view unmapped =
     "--if compares the caller, and where its code lies was not known yet";
 constexpr std::string_view interrupted = "interrupted again while the rest was written";
 
+constexpr std::string_view rate_limited = "more hits per second than --max-rate";
+
 constexpr std::string_view unpaired[] = {nested, calls_full, no_return, entry_unseen};
+constexpr bool is_unpaired(std::string_view reason) {
+  return std::ranges::find(unpaired, reason) != std::end(unpaired);
+}
 } // namespace loss_reasons
 
 // Sends the events of a run, and reports what was lost.
@@ -68,6 +74,8 @@ public:
   virtual std::uint64_t discard() = 0;
   // Returns true if a hit has ended the run: nothing is sent any more.
   virtual bool has_stopped() const { return false; }
+  // Returns the hits since the start that --max-rate left out. They are not lost.
+  virtual std::uint64_t rate_limited() const { return 0; }
   // Reports the requested aggregates.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };

@@ -54,13 +54,16 @@ void GroupCounts::add_stack(Row& row, const GroupCount& group, std::string& key)
 
 std::vector<GroupCounts::Row> GroupCounts::take_new_rows(Output& output) {
   std::map<std::string, Row> rows;
-  for (const GroupCount& group : program_.group_counts()) {
+  const auto is_fresh = [&](const std::string& key, const group_sums& sums) {
+    const auto known = reported_.find(key);
+    return known == reported_.end() || known->second.count != sums.count;
+  };
+  for (const GroupCount& group : program_.group_counts(is_fresh)) {
     group_sums& before = reported_[group.key];
     const group_sums fresh{.count = group.sums.count - before.count,
                            .measured = group.sums.measured - before.measured,
                            .sum = group.sums.sum - before.sum};
     before = group.sums;
-    if (fresh.count == 0) continue;
     auto event = decode_(group.record);
     if (!event || event->probe >= probes_.size()) continue; // impossible
     Row row{.probe = probes_[event->probe].first,

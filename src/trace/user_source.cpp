@@ -151,6 +151,7 @@ public:
   std::vector<Loss> losses() const override {
     return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
   }
+  std::string uncounted_losses() const override { return explain_uncounted_losses(maps_, lost_); }
   std::uint64_t discard() override {
     std::uint64_t events = 0;
     const auto count = [&](std::size_t /*map*/, Bytes /*sent*/) {
@@ -179,7 +180,11 @@ private:
   }
   bool take(std::size_t map, Bytes sent, const Visit& visit);
   Result<void> open_streams();
-  std::uint64_t program_lost_count() const { return lost_ ? read_lost_count(*lost_) : 0; }
+  std::uint64_t program_lost_count() const {
+    std::uint64_t sum = 0;
+    for (const UserMap& map : lost_) sum += read_lost_count(map);
+    return sum;
+  }
   // The kernel counts records that perf buffers lose; the program counts those it could not send.
   // Without a ring buffer both count the same records.
   std::uint64_t lost_in_buffers() const {
@@ -201,7 +206,7 @@ private:
   std::vector<UserMap> spec_table_; // the specification map of usdt.bpf.h; empty if there is none
   UserStaticProbes static_probes_;  // destroyed before spec_table_
   std::vector<UserMap> maps_;       // selected maps
-  std::optional<UserMap> lost_;     // the program's count of records that it could not send
+  std::vector<UserMap> lost_;       // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserRecordDecoder> decoder_;
   std::optional<RecordStreams> streams_;
@@ -284,7 +289,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
 
 Result<void> UserSource::open_maps() {
   auto known = programs_.maps();
-  if (known) lost_ = find_lost_map(*known);
+  if (known) lost_ = find_lost_maps(*known);
   if (known) spec_table_ = find_spec_table(*known);
   if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
         return name.find('/') == std::string::npos;

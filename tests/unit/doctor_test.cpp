@@ -190,6 +190,24 @@ TEST_CASE("doctor: missing kernel features are not reported as missing capabilit
   CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("needs another kernel"));
 }
 
+TEST_CASE("doctor: without /sys the mount is missing, not the kernel's version") {
+  KernelFeatures features = everything();
+  features.sysfs = false;
+  features.perf_uprobe = features.perf_permitted = features.semaphores = false;
+  features.uprobe_multi = false;
+  SystemFacts facts = root_on_linux();
+  facts.bpffs.reset();
+  facts.tracefs.reset();
+  const auto checks = check_system(facts, features);
+  CHECK(check_of(checks, "sysfs").reason == "/sys is not mounted");
+  for (const std::string_view name : {"sysfs", "perf_uprobe", "semaphores", "kernel_btf",
+                                      "mechanism_perf", "mechanism_perf-ioctl"}) {
+    CAPTURE(name);
+    CHECK(check_of(checks, name).fix == "mount -t sysfs sysfs /sys");
+  }
+  CHECK(check_of(checks, "bpffs").fix == "mount -t sysfs sysfs /sys; mount -t bpf bpf /sys/fs/bpf");
+}
+
 TEST_CASE("doctor: sleepable programs are reported if they were tried") {
   KernelFeatures features = everything();
   const auto names_it = [](const Check& check) { return check.name == "sleepable"; };
