@@ -38,7 +38,7 @@ public:
   // For a run that must not block on its reader: append() no longer writes. flush_some() writes
   // what the descriptor accepts without blocking. flush_within() blocks until all is written; it
   // returns false if nothing could be written for `stall_timeout`, or if `is_cancelled`, called
-  // about every 50 ms, returns true. Both also wait for room in a full file system; only flush()
+  // about every 50 ms, returns true. Both also wait for space in a full file system; only flush()
   // gives up.
   void disable_auto_flush();
   void flush_some();

@@ -25,7 +25,7 @@ constexpr std::uint32_t max_chunk_bytes = 16U << 20;
 
 // The reason of a `lost` chunk in place of what was left out because there was no room for the
 // file. Calls that began or ended there are not in later chunks as the tree of calls has them.
-constexpr std::string_view gap_reason = "there was no room to save the run";
+constexpr std::string_view gap_reason = "there was no space to save the run";
 
 // Chunks that others refer to by number have their own numbering from 0, in their order.
 enum class ChunkKind : std::uint32_t {

@@ -333,7 +333,7 @@ private:
   std::uint64_t last_ns_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t shown_ = 0;
-  std::uint64_t unsaved_ = 0; // left out where there was no room to save the run
+  std::uint64_t unsaved_ = 0; // left out where there was no space to save the run
   bool has_latencies_ = false;
   EventTotals totals_;
   CallTotals totals_of_calls_;

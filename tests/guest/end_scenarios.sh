@@ -268,7 +268,7 @@ saves_around_gap_there() {
   events=$(count_records event)
   rm out
   "$UPROBECTL" report -j disk/run >out 2>err || fail "report fails: $(cat err)"
-  missing=$(records lost | grep 'there was no room to save the run' | field count | awk '{ n += $1 } END { print n + 0 }')
+  missing=$(records lost | grep 'there was no space to save the run' | field count | awk '{ n += $1 } END { print n + 0 }')
   expect_equal 'saved and missing' "$events" "$(($(count_records event) + missing))"
   [ "$missing" -gt 0 ] || fail 'there is no gap'
 }

@@ -224,7 +224,7 @@ TEST_CASE("a run goes on while its disk is full, and writes all when there is ro
   }
   CHECK(whole_events(content_of(path)) == 1000);
   CHECK(content_of(said) == "uprobectl: warning: cannot write the output: file too large: events "
-                            "wait for room, and are lost when the buffers are full\n"
+                            "wait for space, and are lost when the buffers are full\n"
                             "uprobectl: warning: the output is written again\n");
 }
 

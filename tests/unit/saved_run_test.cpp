@@ -629,7 +629,7 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
   CHECK(reading.has_ended);
   CHECK(reading.events == 5001);
   CHECK(reading.lost ==
-        std::vector<std::string>{"300 there was no room to save the run before event 5000"});
+        std::vector<std::string>{"300 there was no space to save the run before event 5000"});
 }
 
 TEST_CASE("calls of which a saved run has only one end because of a gap are no damage") {
