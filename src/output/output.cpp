@@ -271,9 +271,10 @@ void Output::report_shortage() {
   const Error* const shortage = buffer_.find_shortage();
   if ((shortage != nullptr) == has_reported_shortage_) return;
   has_reported_shortage_ = shortage != nullptr;
-  warn(has_reported_shortage_ ? shortage->message + ": events wait for space, and are lost when the "
-                                                    "buffers are full"
-                              : "the output is written again");
+  warn(has_reported_shortage_
+           ? shortage->message + ": events wait for space, and are lost when the "
+                                 "buffers are full"
+           : "the output is written again");
 }
 
 void Output::flush_rows() {
