@@ -282,7 +282,7 @@ reopens_output() {
   start_workload second --calls 5
   start_attach -j -d 120 --append -o events "$FIXTURES/workload" work_six
   let_it_call first "$first_pid"
-  wait_until 60 has_lines 9 events # with the line from before, and that of the start
+  wait_until 60 has_row_count 9 events # with the line from before, and that of the start
   mv events events.1
   kill -USR1 "$(cat attach.pid)"
   wait_until 60 test -e events || fail 'there is no new file'
@@ -295,7 +295,7 @@ reopens_output() {
   expect_equal 'summary' 12 "$(records summary | field events)"
 }
 
-has_lines() { [ "$(wc -l <"$2")" -ge "$1" ]; }
+has_row_count() { [ "$(wc -l <"$2")" -ge "$1" ]; }
 
 follows_truncation() {
   start_workload first --calls 7
@@ -303,7 +303,7 @@ follows_truncation() {
   start_workload second --calls 5
   start_attach -j -d 120 -o events "$FIXTURES/workload" work_six
   let_it_call first "$first_pid"
-  wait_until 60 has_lines 8 events
+  wait_until 60 has_row_count 8 events
   : >events
   let_it_call second "$started_pid"
   stop_attach
@@ -327,7 +327,7 @@ follows_clock() {
   start_workload second --calls 2
   start_attach -d 120 --save run "$FIXTURES/workload" work_six
   let_it_call first "$first_pid"
-  wait_until 60 has_lines 2 out
+  wait_until 60 has_row_count 2 out
   set_clock 7200
   wait_until 60 file_says err 'warning: the clock was set forward by 2h 0m: .* became ' || fail "not told: $(cat err)"
   let_it_call second "$started_pid"
