@@ -100,16 +100,19 @@ std::string bound(const HistogramRecord& record, std::uint64_t number) {
   return text;
 }
 
-// Appends a duration of up to days: "1h 30m", "12.4s".
+// Appends a duration of up to days, rounded to the second of its two units: "1h 30m", "12.4s".
 void append_long_duration(std::string& out, std::uint64_t nanoseconds) {
-  const std::uint64_t seconds = nanoseconds / 1'000'000'000;
-  if (seconds < 60) return append_short_duration(out, nanoseconds);
-  if (seconds < 3600)
+  const std::uint64_t seconds = (nanoseconds + 500'000'000) / 1'000'000'000;
+  const std::uint64_t minutes = (seconds + 30) / 60;
+  const std::uint64_t hours = (minutes + 30) / 60;
+  if (seconds < 60)
+    append_short_duration(out, nanoseconds);
+  else if (minutes < 60)
     out += fmt::format("{}m {}s", seconds / 60, seconds % 60);
-  else if (seconds < 86400)
-    out += fmt::format("{}h {}m", seconds / 3600, seconds / 60 % 60);
+  else if (hours < 24)
+    out += fmt::format("{}h {}m", minutes / 60, minutes % 60);
   else
-    out += fmt::format("{}d {}h", seconds / 86400, seconds / 3600 % 24);
+    out += fmt::format("{}d {}h", hours / 24, hours % 24);
 }
 
 } // namespace

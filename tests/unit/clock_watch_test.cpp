@@ -143,6 +143,9 @@ TEST_CASE("a jump is described with both times") {
   Clocks clocks;
   CHECK(describe_jump({.realtime_ns = static_cast<std::int64_t>(hour)}, clocks.now) ==
         "the clock was set forward by 1h 0m: 2026-11-27 22:00:00 became 2026-11-27 23:00:00");
+  CHECK_THAT(
+      describe_jump({.realtime_ns = static_cast<std::int64_t>(2 * hour - second)}, clocks.now),
+      Catch::StartsWith("the clock was set forward by 2h 0m: "));
   CHECK(describe_jump({.realtime_ns = -static_cast<std::int64_t>(2 * hour)}, clocks.now) ==
         "the clock was set back by 2h 0m: 2026-11-28 01:00:00 became 2026-11-27 23:00:00");
   CHECK(
