@@ -29,7 +29,7 @@ from scenarios import SCENARIOS, Findings
 from tap import Tap
 
 SECONDS_LEFT_TO_CLEAN_UP = 20
-# Of a scenario: the least to load the machine, and what it takes besides.
+# The least that a scenario loads the machine, and what it takes besides.
 LEAST_SECONDS, SECONDS_AROUND = 3, 1.7
 
 
