@@ -14,10 +14,12 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from argparse import Namespace
 from pathlib import Path
 
@@ -86,8 +88,10 @@ def run_scenario(scenario, place, seconds, leftovers):
     findings = Findings()
     try:
         scenario(place, seconds, findings)
-    except (Problem, subprocess.TimeoutExpired) as problem:
+    except Problem as problem:
         findings.problems.append(str(problem))
+    except Exception:  # the others run all the same
+        findings.problems.append(traceback.format_exc())
     finally:
         place.end_started()
     findings.problems += leftovers.problems() + listed_probes(place) + place.left_files()
@@ -98,7 +102,7 @@ def table_of(rows):
     """The figures, as docs/design/soak.md has them."""
     def row(name, hits, lost, memory, descriptors, cpu):
         return "| " + " | ".join([
-            name, f"{hits:,}", "" if lost is None else f"{lost:,}", f"{cpu / hits * 1e6:.0f}" if hits else "",
+            name, f"{hits:,}", "" if lost is None else f"{lost:,}", f"{cpu / hits * 1e6:.1f}" if hits else "",
             "" if memory is None else f"{memory / (1 << 20):.0f}", "" if descriptors is None else str(descriptors)]) + " |"
     return "\n".join(["| run | hits | lost | CPU, us a hit | memory, MiB | descriptors |", "|---|---|---|---|---|---|",
                       *(row(*each) for each in rows)])
@@ -120,6 +124,7 @@ def main():
         print(f"1..0 # SKIP machine uprobes unusable: {reason}")
         return
     mount_for_ourselves()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # nothing that was started is left
     chosen = [each for each in SCENARIOS if not options.only or each.__name__ in options.only.split(",")]
     programs = [fixtures / "libsoak.so", *sorted(fixtures.glob("soak-*"))]
     tap, rows = Tap(), []

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 # A busy machine is slow: only a run that hangs takes so long to begin or to end.
-PATIENCE = 180
+PATIENCE = 180 * float(os.environ.get("UPROBECTL_PATIENCE", "1"))
 # What a run may take more in the second half of its time than in the first. Of an output that is blocked 4 MiB
 # wait, in a buffer that doubles as it grows.
-MEMORY_TOLERANCE, MEMORY_SHARE = 12 << 20, 0.1
+MEMORY_TOLERANCE = 12 << 20
 DESCRIPTOR_TOLERANCE = 16
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -91,17 +91,21 @@ class Records:
 
 
 class Lines:
-    """Text of a run: events are lines with a time, the rest is kept."""
+    """Text of a run: lines of events, and those that say what happened between them (<lost>)."""
 
     def __init__(self):
         self.events = 0
-        self.rest = []
+        self.missing = 0
+        self.others = []
 
     def take(self, line):
-        if re.match(rb"\d\d:\d\d:\d\d\.", line):
-            self.events += 1
+        columns = line.rstrip(b"\n").split(b"\t")
+        if len(columns) < 6 or columns[4].startswith(b"<"):
+            self.others.append(line.decode(errors="replace"))
         else:
-            self.rest.append(line.decode(errors="replace"))
+            self.events += 1
+        if len(columns) > 5 and columns[4] == b"<lost>":
+            self.missing += int(columns[5].split()[0])
 
 
 class Attach:
@@ -203,7 +207,7 @@ class Attach:
     def descriptors(self):
         return max((count for _, _, count, _ in self.samples), default=0)
 
-    def growth_problems(self, until=None):
+    def growth_problems(self, until=None, memory_tolerance=MEMORY_TOLERANCE):
         """A plateau: in the second half of its time a run takes no more than it did before. until: the end of that
         time, if the run is to sum up after it."""
         samples = [sample for sample in self.samples if until is None or sample[0] <= until]
@@ -214,7 +218,7 @@ class Attach:
         after = samples[len(before):]
         found = []
         memory, later = max(s[1] for s in before), max(s[1] for s in after)
-        if later > memory + max(MEMORY_TOLERANCE, MEMORY_SHARE * memory):
+        if later > memory + memory_tolerance:
             found.append(f"memory grows from {memory >> 10} to {later >> 10} KiB")
         descriptors, later = max(s[2] for s in before), max(s[2] for s in after)
         if later > descriptors + DESCRIPTOR_TOLERANCE:

@@ -29,8 +29,11 @@ PENDING = {"files", "names", "latency", "text", "clock", "disk"}
 
 # No run takes more, also not while it prints a full table.
 MOST_MEMORY = 192 << 20
-# Deleted files that a run keeps open for the names of its stacks (docs/stacks.md).
-MOST_DELETED_FILES = 80
+# A table is in memory as a whole while it is read and printed, which takes one moment of many.
+TABLE_TOLERANCE = 64 << 20
+# Deleted files that a run keeps open for the names of its stacks: 8 that no process maps, and those of 16 processes
+# that run, until the run looks again.
+MOST_DELETED_FILES = 32
 
 
 @dataclass
@@ -50,13 +53,13 @@ class Findings:
         """Checks what may be pending."""
         (self.pending if word in PENDING else self.problems).extend(problems)
 
-    def measure(self, name, run, hits, growth=None, until=None, lost=None):
+    def measure(self, name, run, hits, growth=None, lost=None, **plateau):
         """Takes a run into the table of figures, and checks that it has reached a plateau (Attach.growth_problems).
         growth: the word that says that this may be pending."""
         if lost is None:
             lost = sum(run.reader.lost.values())
         self.rows.append((name, hits, lost, run.peak(), run.descriptors(), run.cpu))
-        found = [f"{name}: {each}" for each in run.growth_problems(until)]
+        found = [f"{name}: {each}" for each in run.growth_problems(**plateau)]
         if run.peak() > MOST_MEMORY:
             found.append(f"{name}: {run.peak() >> 20} MiB of memory")
         if growth:
@@ -198,12 +201,18 @@ def deep_stacks(place, seconds, findings):
 
 def leaving_threads(place, seconds, findings):
     """More fibers and threads leave calls without a return than can be remembered."""
-    run, records, counts = watch_command(place, seconds, ["--latency"], ("./soak-leave", "soak_request"),
-                                         ["./soak-leave", seconds, 2000, 70000])
+    returned = []
+    run, records, counts = watch_command(
+        place, seconds, ["--latency", "--args", "id:s64"], ("./soak-leave", "soak_request"),
+        ["./soak-leave", seconds, 2000, 70000],
+        Records(lambda line: returned.append(int(re.search(rb'"name":"id","type":"s64","value":(\d+)', line)[1]))))
     summary = records.one("summary")
     findings.expect_complete(records, counts["calls"], also=summary["open"])
-    findings.demand("latency", [] if records.events == counts["returned"] else
-                    [f"{counts['returned']} calls returned, {records.events} are events; {records.lost}"])
+    # Room is made in the table while the run goes on; every second thread returns.
+    late = range((counts["started"] * 3 // 4 + 1) // 2 * 2, counts["started"], 2)
+    missing = len({*late} - {*returned})
+    findings.demand("latency", [f"of the last {len(late)} calls that returned {missing} are not events: {records.lost}"]
+                    if missing else [])
     findings.measure("threads that end inside a call, `--latency`", run, records.hits)
     findings.notes.append(f"{counts['calls'] - counts['returned']} calls without a return, {counts['started']} threads")
 
@@ -239,7 +248,7 @@ def slow_readers(place, seconds, findings):
         if not over:
             time.sleep(0.002)
 
-    workload = Workload(place, "soak-calls", "distinct", seconds, 0)
+    workload = Workload(place, "soak-calls", "distinct", seconds, 0, 1, 80000)
     json_run = Attach(place, "-j", *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, pause=pause)
     text_run = Attach(place, *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=Lines(), pause=pause)
     for run in (json_run, text_run):
@@ -256,12 +265,10 @@ def slow_readers(place, seconds, findings):
     events, lost = next((int(found[1]), int(found[2])) for found in closing if found)
     findings.expect("lines of text", events, lines.events)
     findings.expect("events + lost of text", counts["calls"], events + lost)
-    missing = sum(int(found[1]) for found in (re.search(r"(\d+) events? (?:are |is )?(?:lost|missing)", line)
-                                              for line in lines.rest) if found)
     warned = [text for moment, text in text_run.said if moment < ended and "lost" in text]
     findings.demand("text", [
-        *([] if missing == lost else [f"{lost} events were lost, lines of the text say {missing}"]),
-        *([] if warned else ["no warning before the end of the run"]),
+        *([] if lines.missing == lost else [f"{lost} events were lost, lines of the text say {lines.missing}"]),
+        *([] if warned or not lost else ["no warning before the end of the run"]),
         *([f"{len(warned)} warnings in {seconds} s"] if len(warned) > 2 + seconds / 60 else [])])
     findings.measure("readers that are too slow, JSON", json_run, records.hits)
     findings.measure("readers that are too slow, text", text_run, events + lost, lost=lost)
@@ -330,9 +337,10 @@ def full_table(place, seconds, findings):
     for each in (records, tables):
         findings.expect("hits", calls, each.hits)
     findings.expect("counted + lost", calls, tables.total + sum(tables.lost.values()))
-    findings.demand("disk", [] if len(records.times) >= seconds / 2 else
+    findings.demand("disk", [] if len(records.times) >= max(2, seconds / 4) else
                     [f"{len(records.times)} tables in {seconds} s with --interval 1s"])
-    findings.measure("keys that are always new, `--by --interval --top`", run, records.hits, until=until)
+    findings.measure("keys that are always new, `--by --interval --top`", run, records.hits, until=until,
+                     memory_tolerance=TABLE_TOLERANCE)
     findings.measure("keys that are always new, `--by`", whole, tables.hits, until=until)
     findings.notes.append(f"{tables.rows} rows of {calls} keys; {sum(tables.lost.values())} lost")
 
@@ -359,6 +367,7 @@ def instances(place, seconds, findings):
         staying["events"].signal(signal.SIGSTOP)
         next(ends)(place, workload, findings)
         staying["events"].signal(signal.SIGCONT)
+        time.sleep(0.2)
         gone += 1
     counts = workload.counts(seconds)
     for name, run in staying.items():
@@ -572,7 +581,7 @@ def clock(place, seconds, findings):
     findings.problems += [f"a difference of {each:.3f} s" for each in middle if abs(each) > 0.05][:3]
     findings.demand("clock", [] if records.others.get("clocks") else ["no record of type 'clocks'"])
     findings.measure("100 events a second, text", text, calls, lost=calls - lines.events)
-    findings.notes.append(f"TIME is {statistics.median(differences) * 1e6:.0f} us behind the program's own reading")
+    findings.notes.append(f"TIME is {statistics.median(differences) * 1e6:.0f} us after the program's own reading")
 
 
 # Each takes a share of the time.
