@@ -137,10 +137,8 @@ def main():
             findings = run_scenario(scenario, place, max(LEAST_SECONDS, left - SECONDS_AROUND), leftovers)
             said = scenario.__doc__.strip().rstrip(".")
             tap.check(said, findings.problems)
-            for note in findings.notes:
-                print(f"# {note}")
-            for problem in findings.pending:
-                print(f"# pending: {problem}")
+            for text in [*findings.notes, *(f"pending: {problem}" for problem in findings.pending)]:
+                print("# " + text.replace("\n", "\n#   "), flush=True)
             rows += findings.rows
             shutil.rmtree(place.folder)
     tap.done()

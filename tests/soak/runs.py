@@ -158,7 +158,10 @@ class Attach:
                     deleted = sum(link.endswith(" (deleted)") for link in links)
                     self.samples.append((time.monotonic(), pages * PAGE, len(links), deleted))
             # Its statistics are there until it is waited for.
-            ended = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            try:
+                ended = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:  # the scenario was given up
+                return
             if ended is not None:
                 fields = Path(f"{status}/stat").read_text().rpartition(") ")[2].split()
                 self.cpu = (int(fields[11]) + int(fields[12])) / TICK
