@@ -23,7 +23,7 @@ LIMIT = ("-d", "forever")
 #   names    stacks are not named by libraries that were loaded later
 #   latency  calls that do not return give way to later ones
 #   text     text says where events are missing, and warns during the run
-#   clock    the time of day follows the clock, and `clocks` records say how
+#   clock    the time of day follows the clock
 #   disk     a full disk does not end a run, -o appends and is opened again, full tables print what they have
 PENDING = {"files", "names", "latency", "text", "clock", "disk"}
 
@@ -113,7 +113,7 @@ class Owners:
             self.wrong.append(f"the pid is not {text[2].decode()}: {line[:300]}")
         foreign = [each for each in symbols if self.others.match(each) and not each.startswith(self.own[caller][1])]
         if foreign:
-            self.wrong.append(f"a stack of '{caller}' has {foreign}")
+            self.wrong.append(f"the stack of '{text[0][-60:].decode()}' has {foreign}")
         (self.named if self.own[caller][0] in symbols else self.unnamed)[caller] += 1
 
     def problems(self, run):
@@ -546,7 +546,7 @@ def full_disk_in(disk, place, seconds, findings):
                 records.take(line)
         judged = Findings()
         judged.expect_complete(records, calls)
-        found = judged.problems + ([] if records.lost else ["nothing was lost on the full disk"])
+        found = judged.problems
     except (Problem, OSError) as problem:
         found = [str(problem)]
     findings.demand("disk", found)
@@ -555,8 +555,21 @@ def full_disk_in(disk, place, seconds, findings):
 
 
 def clock(place, seconds, findings):
-    """The time of day in text is that of the program, to the end."""
-    differences = []
+    """The times of events in text and JSON are those of the program, to the end."""
+    differences, json_differences = [], []
+
+    class JsonClocks(Records):
+        def take(self, line):
+            if line.startswith((b'{"type":"attached"', b'{"type":"clocks"')):
+                read = json.loads(line)["clocks"]
+                self.offset = read["realtime"] - read["monotonic"]
+            super().take(line)
+
+    def take_json(line):
+        there = int(re.search(rb'"type":"str","value":"(\d+)"', line)[1]) * 1000
+        json_differences.append((int(re.search(rb'"time_ns":(\d+)', line)[1]) + json_clocks.offset - there) / 1e9)
+
+    json_clocks = JsonClocks(take_json)
 
     class Clocks(Lines):
         def take(self, line):
@@ -571,7 +584,7 @@ def clock(place, seconds, findings):
 
     workload = Workload(place, "soak-calls", "clock", seconds, 100)
     text = Attach(place, *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=Clocks())
-    other = Attach(place, "-j", *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL)
+    other = Attach(place, "-j", *LIMIT, "-p", workload.pid, *ARGUMENTS, *CALL, reader=json_clocks)
     text.wait_attached()
     other.wait_attached()
     workload.begin()
@@ -579,9 +592,10 @@ def clock(place, seconds, findings):
     lines, records = text.end(), other.end()
     findings.expect("lines", calls, lines.events)
     findings.expect_complete(records, calls)
-    middle = [statistics.median(differences[at:at + 100]) for at in range(0, len(differences) - 99, 100)]
-    findings.problems += [f"a difference of {each:.3f} s" for each in middle if abs(each) > 0.05][:3]
-    findings.demand("clock", [] if records.others.get("clocks") else ["no record of type 'clocks'"])
+    for found in (differences, json_differences):
+        findings.expect("times", calls, len(found))
+        middle = [statistics.median(found[at:at + 100]) for at in range(0, len(found) - 99, 100)]
+        findings.demand("clock", [f"a difference of {each:.3f} s" for each in middle if abs(each) > 0.05][:3])
     findings.measure("100 events a second, text", text, calls, lost=calls - lines.events)
     findings.notes.append(f"TIME is {statistics.median(differences) * 1e6:.0f} us after the program's own reading")
 
