@@ -31,9 +31,9 @@ PENDING = {"files", "names", "latency", "text", "clock", "disk"}
 MOST_MEMORY = 192 << 20
 # A table is in memory as a whole while it is read and printed, which takes one moment of many.
 TABLE_TOLERANCE = 64 << 20
-# Deleted files that a run keeps open for the names of its stacks: 8 that no process maps, and those of 16 processes
-# that run, until the run looks again.
-MOST_DELETED_FILES = 32
+# Deleted files that a run keeps open for the names of its stacks: 8 that no process maps, and 30 a second until it
+# looks again: for 2 s it waits for late stacks of a process, and it looks once a second.
+MOST_DELETED_FILES = 8 + 3 * 30
 
 
 @dataclass
