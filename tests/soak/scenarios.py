@@ -339,7 +339,7 @@ def full_table(place, seconds, findings):
     for each in (records, tables):
         findings.expect("hits", calls, each.hits)
     findings.expect("counted + lost", calls, tables.total + sum(tables.lost.values()))
-    findings.demand("disk", [] if len(records.times) >= max(2, seconds / 4) else
+    findings.demand("disk", [] if len(records.times) >= max(2, seconds / 20) else
                     [f"{len(records.times)} tables in {seconds} s with --interval 1s"])
     findings.measure("keys that are always new, `--by --interval --top`", run, records.hits, until=until,
                      memory_tolerance=TABLE_TOLERANCE)
