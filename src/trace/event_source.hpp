@@ -30,7 +30,11 @@ constexpr std::string_view output_failed = "the output could not be written";
 constexpr std::string_view table_full = "more processes, stacks or values than can be counted";
 constexpr std::string_view nested =
     "nested deeper than the 64 calls whose returns the kernel probes";
-constexpr std::string_view calls_full = "more calls were under way than can be remembered";
+constexpr std::string_view calls_full =
+    "the table of open calls was full of calls that have not returned";
+constexpr std::string_view gave_way =
+    "given up for newer calls when the table of open calls was full";
+constexpr std::string_view hits_at_once = "more hits at the same time than can be recorded";
 constexpr std::string_view no_return = "left without a return";
 constexpr std::string_view entry_unseen = "returned from a call whose entry was not seen";
 constexpr std::string_view undecided = "a value that --if compares could not be read";
@@ -38,7 +42,7 @@ constexpr std::string_view unmapped =
     "--if compares the caller, and where its code lies was not known yet";
 constexpr std::string_view interrupted = "interrupted again while the rest was written";
 
-constexpr std::string_view unpaired[] = {nested, calls_full, no_return, entry_unseen};
+constexpr std::string_view unpaired[] = {nested, calls_full, gave_way, no_return, entry_unseen};
 } // namespace loss_reasons
 
 // Sends the events of a run, and reports what was lost.

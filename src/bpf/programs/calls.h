@@ -66,6 +66,20 @@ static __always_inline struct probe_record* open_call(struct call_key* key, int*
   return bpf_map_lookup_elem(&calls, key);
 }
 
+/* Describes the call whose entry is complete. The time is last, so that the latency excludes this
+ * program. */
+static __always_inline void complete_call(struct probe_record* record, struct call_key* key) {
+  record->tid = (__u32)current_ids();
+  record->return_value = key->stack_pointer;
+  record->time_ns = bpf_ktime_get_ns();
+}
+
+/* Whether the entry has what was stored for this call. Memory of an entry that user space has
+ * removed while another program wrote to it may have the values of two calls. */
+static __always_inline int is_valid_call(struct probe_record* record, struct call_key* key) {
+  return record->time_ns >= run_state.given_up_before && record->return_value == key->stack_pointer;
+}
+
 static __always_inline int close_call(struct call_key* key) {
   return bpf_map_delete_elem(&calls, key) == 0;
 }
