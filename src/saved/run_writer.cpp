@@ -68,7 +68,7 @@ std::uint32_t RunWriter::number_probe(const ProbePoint* point) {
 
 std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
   const auto [known, is_new] =
-      modules_.try_emplace(&module, static_cast<std::uint32_t>(modules_.size() + 1));
+      modules_.try_emplace(module.serial(), static_cast<std::uint32_t>(modules_.size() + 1));
   if (is_new)
     write_chunk(ChunkKind::module,
                 symbolize::Module::Recorded{.path = module.path(),
@@ -81,16 +81,17 @@ std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
 
 std::size_t RunWriter::PlaceHash::operator()(const PlaceKey& key) const {
   constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15; // 2^64 / the golden ratio
-  const std::uint64_t module = std::hash<const void*>()(key.module);
   const std::uint64_t compiled = std::hash<std::string>()(key.compiled) + key.compiled_offset;
-  return static_cast<std::size_t>((key.address ^ module << 20U ^ compiled) * golden_ratio >> 16U);
+  return static_cast<std::size_t>((key.address ^ key.module << 40U ^ compiled) * golden_ratio >>
+                                  16U);
 }
 
 std::uint32_t RunWriter::number_place(const unwind::Frame& frame) {
   if (!frame.place) return 0;
   const unwind::ModuleAddress& place = *frame.place;
   const auto [known, is_new] =
-      places_.try_emplace({place.module, place.address.value, place.offset.value, place.mapping,
+      places_.try_emplace({place.module != nullptr ? place.module->serial() : 0,
+                           place.address.value, place.offset.value, std::string(place.mapping),
                            frame.jit ? frame.jit->symbol : "", frame.jit ? frame.jit->offset : 0},
                           static_cast<std::uint32_t>(places_.size() + 1));
   if (!is_new) return known->second;

@@ -42,10 +42,10 @@ public:
 private:
   // A place in code, as it is numbered in the file.
   struct PlaceKey {
-    const symbolize::Module* module = nullptr;
+    std::uint64_t module = 0; // its serial number; 0: none
     std::uint64_t address = 0;
     std::uint64_t offset = 0;
-    std::string_view mapping;
+    std::string mapping;
     // Of code that was compiled at run time: its function, and the offset in it.
     std::string compiled;
     std::uint64_t compiled_offset = 0;
@@ -72,7 +72,7 @@ private:
   bool flushes_buffer_;
   std::unordered_map<const ProbedBinary*, std::uint32_t> files_;
   std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
-  std::unordered_map<const symbolize::Module*, std::uint32_t> modules_;
+  std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
   std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
   using MappedFileKey = std::tuple<FileIdentity, std::string, bool>;
   std::map<MappedFileKey, std::uint32_t> mapped_files_;

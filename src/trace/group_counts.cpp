@@ -32,6 +32,7 @@ GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
     : spec_(spec), capture_(capture), program_(program), probes_(probes), exports_(exports),
       decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
       processes_({.places = where.debug_places}, where.dex) {
+  processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
 }
 
@@ -119,6 +120,7 @@ void GroupCounts::report(Time now, Output& output) {
     output.write(record);
   }
   output.flush_rows();
+  processes_.make_room();
   since_ns_ = now_ns;
 }
 

@@ -4,10 +4,12 @@
 #include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/elf.hpp"
+#include "uprobectl/path.hpp"
 #include "util/mapped_file.hpp"
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -29,6 +31,19 @@ bool is_on_huge_pages(const std::string& path) {
   const auto fd = open_path(path);
   struct statfs status{};
   return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
+}
+
+// Whether a link of /proc/PID/map_files leads to another file, which was deleted like the mapped one
+// before it, and has got its inode.
+bool is_other_deleted_file(const std::string& link, const Mapping& mapping) {
+  constexpr std::string_view gone = " (deleted)";
+  std::array<char, 4096> target{};
+  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+  if (size <= 0) return false;
+  std::string_view path(target.data(), static_cast<std::size_t>(size));
+  if (!path.ends_with(gone)) return false;
+  path.remove_suffix(gone.size());
+  return file_name_of(path) != file_name_of(mapping.path);
 }
 
 MappedObject make_object(MappedFile file) {
@@ -78,6 +93,10 @@ constexpr std::uint64_t max_wait = 10'000'000'000; // ns
 // Maximum of records kept between two readings; programs that compile at run time map more.
 constexpr std::size_t max_recorded = 4096;
 constexpr std::uint64_t check_interval = 1'000'000'000; // ns
+// How long mappings are kept that a process does not have any more, and how many: stacks arrive
+// about 100 ms late.
+constexpr std::uint64_t gone_time = 1'000'000'000; // ns
+constexpr std::size_t max_gone = 256;
 
 // Keeps the mappings that unwinding needs: code; other mappings of the same files, where an image
 // may begin; and the highest, from which code_mask() is derived. An app has thousands of others.
@@ -114,9 +133,11 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   const auto here = std::ranges::find(ways, mapping.path, &PathCandidate::path);
   std::rotate(ways.begin(), here, here + 1);
   const auto vague = std::ranges::find(ways, FileMatch::inode, &PathCandidate::min_match);
-  ways.insert(vague, {map_files_path(pid_, mapping), FileMatch::inode});
+  const std::string link = map_files_path(pid_, mapping);
+  ways.insert(vague, {link, FileMatch::inode});
   for (const PathCandidate& way : ways) {
     if (match_file_at(way.path, mapping) < way.min_match) continue;
+    if (way.path == link && is_other_deleted_file(link, mapping)) continue;
     if (is_on_huge_pages(way.path))
       return fail(ErrorKind::not_elf, "files on hugetlbfs are not read");
     auto file = MappedFile::open(way.path);
@@ -145,14 +166,48 @@ bool LiveProcess::read(std::uint64_t now) {
   start_time_ = *started;
   read_at_ = now;
   next_check_ = now + check_interval;
-  const bool has_changed = !std::ranges::equal(mappings_, *mappings, is_same);
-  mappings_ = std::move(*mappings);
+  const auto later = find_later_ ? find_later_(pid_) : std::vector<Mapping>();
+  std::vector<Mapping> before = std::exchange(mappings_, {});
+  keep_past(find_past_mappings(before, std::move(*mappings), later), now);
+  const bool has_changed = !std::ranges::equal(before, mappings_, is_same);
   recorded_.clear();
   space_.reset();
   if (has_changed) mappings_changed();
   for (const Mapping& mapping : mappings_) prefetch_file(mapping);
   jit_.read_process(mappings_);
   return true;
+}
+
+// Without records, stacks have no time: what replaced another mapping stays unclear, and what is
+// gone stays.
+void LiveProcess::keep_past(PastMappings past, std::uint64_t now) {
+  mappings_ = std::move(past.mappings);
+  for (const RecordedMapping& each : unclear_)
+    cut_range(mappings_, each.mapping.start, each.mapping.end);
+  std::vector<RecordedMapping> gone;
+  for (const Mapping& each : past.gone) {
+    const auto known = std::ranges::find_if(
+        gone_, [&](const RecordedMapping& other) { return is_same(each, other.mapping); });
+    const std::uint64_t since = known == gone_.end() ? now : known->time;
+    if (gone.size() < max_gone && (!find_later_ || now - since < gone_time))
+      gone.push_back({since, each});
+    else
+      cut_range(mappings_, each.start, each.end);
+  }
+  gone_ = std::move(gone);
+  constexpr std::uint64_t never = ~std::uint64_t{0};
+  for (Mapping& each : past.unclear)
+    unclear_.push_back({find_later_ ? now : never, std::move(each)});
+}
+
+void LiveProcess::advance(std::uint64_t time) {
+  if (unclear_.empty()) return;
+  const auto known = std::ranges::stable_partition(
+      unclear_, [&](const RecordedMapping& each) { return each.time > time; });
+  if (known.empty()) return;
+  for (const RecordedMapping& each : known) insert_mapping(mappings_, each.mapping);
+  unclear_.erase(known.begin(), known.end());
+  mappings_changed();
 }
 
 void LiveProcess::mappings_changed() {
@@ -181,10 +236,13 @@ bool LiveProcess::is_check_due(std::uint64_t time) {
 }
 
 void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
-  if (time <= read_at_ || time < since_) return;
+  // With records, those of before the reading that are told now are of after the last stack.
+  if ((!find_later_ && time <= read_at_) || time < since_) return;
   if (recorded_.size() == max_recorded) recorded_.clear();
   recorded_.push_back({time, mapping});
-  insert_mapping(mapping);
+  advance(time);
+  insert_mapping(mappings_, mapping);
+  if (is_anonymous(mapping)) restore_replaced_code(mappings_);
   mappings_changed();
   prefetch_file(mapping);
 }
@@ -204,29 +262,6 @@ void LiveProcess::inherit(const LiveProcess& other) {
 void LiveProcess::copy_mappings_since(const LiveProcess& other, std::uint64_t time) {
   for (const RecordedMapping& each : other.recorded_)
     if (each.time > time) map(each.mapping, each.time);
-}
-
-// Replaces the mappings that overlap the new one; keeps the rest of partly covered mappings.
-void LiveProcess::insert_mapping(const Mapping& mapping) {
-  std::vector<Mapping> pieces;
-  const auto first = std::ranges::upper_bound(mappings_, mapping.start, {}, &Mapping::end);
-  auto last = first;
-  for (; last != mappings_.end() && last->start < mapping.end; ++last) {
-    if (last->start < mapping.start) {
-      pieces.push_back(*last);
-      pieces.back().end = mapping.start;
-    }
-    if (last->end > mapping.end) {
-      pieces.push_back(*last);
-      pieces.back().start = mapping.end;
-      pieces.back().offset.value += mapping.end - last->start;
-    }
-  }
-  pieces.push_back(mapping);
-  std::ranges::sort(pieces, {}, &Mapping::start);
-  const auto at = mappings_.erase(first, last);
-  mappings_.insert(at, pieces.begin(), pieces.end());
-  if (is_anonymous(mapping)) restore_replaced_code(mappings_);
 }
 
 void LiveProcess::prefetch_file(const Mapping& mapping) {
