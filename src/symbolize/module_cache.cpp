@@ -8,8 +8,6 @@
 #include "util/mapped_file.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -67,14 +65,9 @@ Result<ModuleCache::ImageRange> ModuleCache::find_image(const MappedObject& obje
 
 namespace {
 
-constexpr std::size_t min_files = 16;              // even if few descriptors are permitted
+constexpr std::size_t min_files = 4;               // even if few descriptors are permitted
 constexpr std::size_t max_reachable = 4096;        // that are remembered
 constexpr std::size_t max_mapping_names = 1 << 14; // likewise
-
-bool are_descriptors_used_up() {
-  const UniqueFd any{::open("/", O_PATH | O_CLOEXEC)};
-  return !any && (errno == EMFILE || errno == ENFILE);
-}
 
 bool is_deleted(const MappedObject& object) {
   struct stat status{};
@@ -132,7 +125,9 @@ void ModuleCache::preopen(const Mapping& mapping, FileSource& files) {
   if (is_anonymous(mapping)) return;
   FileKey key{mapping.identity, mapping.path};
   if (objects_.contains(key) || reachable_.contains(key)) return;
-  if (objects_.size() >= limits().files) return;
+  // The files of ended processes cannot be opened later, so up to half of the descriptors are used
+  // until make_room().
+  if (objects_.size() >= 2 * limits().files) return;
   if (reachable_.size() >= max_reachable) reachable_.clear();
   if (is_reachable_by_path(mapping))
     reachable_.insert(std::move(key));

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolize/open_files.hpp"
 
+#include "uprobectl/util.hpp"
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
 #include <numeric>
 #include <tuple>
 
@@ -39,6 +44,15 @@ std::vector<std::size_t> choose_files_to_close(std::span<const OpenFile> files,
     if (file.is_deleted) ++deleted;
   }
   return closed;
+}
+
+bool are_descriptors_used_up() {
+  std::array<UniqueFd, 4> needed; // to open a file takes several
+  for (UniqueFd& each : needed) {
+    each = UniqueFd{::open("/", O_PATH | O_CLOEXEC)};
+    if (!each) return errno == EMFILE || errno == ENFILE;
+  }
+  return false;
 }
 
 } // namespace uprobectl::symbolize

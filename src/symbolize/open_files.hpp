@@ -30,4 +30,7 @@ struct OpenFileLimits {
 std::vector<std::size_t> choose_files_to_close(std::span<const OpenFile> files,
                                                const OpenFileLimits& limits);
 
+// Whether hardly any further file can be opened, by this program or on this machine.
+bool are_descriptors_used_up();
+
 } // namespace uprobectl::symbolize

@@ -3,6 +3,7 @@
 
 #include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
+#include "symbolize/open_files.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/path.hpp"
 #include "util/mapped_file.hpp"
@@ -145,6 +146,7 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
     tolerate_shrinking(*file);
     return make_object(std::move(*file));
   }
+  if (symbolize::are_descriptors_used_up()) return fail(system_error(EMFILE, mapping.path));
   if (mapping.deleted) return fail(ErrorKind::not_found, "the file has been deleted");
   struct stat status{};
   if (::stat(mapping.path.c_str(), &status) == 0)
