@@ -34,8 +34,8 @@ bool is_on_huge_pages(const std::string& path) {
   return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
 }
 
-// Whether a link of /proc/PID/map_files leads to another file, which was deleted like the mapped one
-// before it, and has got its inode.
+// Whether a link of /proc/PID/map_files leads to another file, which was deleted like the mapped
+// one before it, and has got its inode.
 bool is_other_deleted_file(const std::string& link, const Mapping& mapping) {
   constexpr std::string_view gone = " (deleted)";
   std::array<char, 4096> target{};
@@ -238,7 +238,7 @@ bool LiveProcess::is_check_due(std::uint64_t time) {
 }
 
 void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
-  // With records, those of before the reading that are told now are of after the last stack.
+  // If mappings are recorded, a record that comes now is newer than the last stack.
   if ((!find_later_ && time <= read_at_) || time < since_) return;
   if (recorded_.size() == max_recorded) recorded_.clear();
   recorded_.push_back({time, mapping});
