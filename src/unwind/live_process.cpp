@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <ctime>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <set>
 #include <sys/stat.h>
@@ -34,17 +36,30 @@ bool is_on_huge_pages(const std::string& path) {
   return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
 }
 
-// Whether a link of /proc/PID/map_files leads to another file, which was deleted like the mapped
-// one before it, and has got its inode.
-bool is_other_deleted_file(const std::string& link, const Mapping& mapping) {
+// How late the file of a stack is opened at most: one that is as young may have come after the hit.
+constexpr std::time_t new_file_age = 10; // s
+
+// Also true if the file system does not record when files were created.
+bool is_new_file(int fd) {
+  struct statx status{};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &status) != 0) return true;
+  return (status.stx_mask & STATX_BTIME) == 0 ||
+         status.stx_btime.tv_sec > std::time(nullptr) - new_file_age;
+}
+
+// Whether an open file has only got the inode of the mapped one, after that was deleted. A file of
+// another name that was not deleted may also be the mapped one, renamed.
+bool is_other_file(int fd, const Mapping& mapping) {
   constexpr std::string_view gone = " (deleted)";
   std::array<char, 4096> target{};
+  const std::string link = fmt::format("/proc/self/fd/{}", fd);
   const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
-  if (size <= 0) return false;
+  if (size <= 0) return true;
   std::string_view path(target.data(), static_cast<std::size_t>(size));
-  if (!path.ends_with(gone)) return false;
-  path.remove_suffix(gone.size());
-  return file_name_of(path) != file_name_of(mapping.path);
+  const bool is_deleted = path.ends_with(gone);
+  if (is_deleted) path.remove_suffix(gone.size());
+  if (file_name_of(path) == file_name_of(mapping.path)) return false;
+  return is_deleted || is_new_file(fd);
 }
 
 MappedObject make_object(MappedFile file) {
@@ -138,11 +153,11 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   ways.insert(vague, {link, FileMatch::inode});
   for (const PathCandidate& way : ways) {
     if (match_file_at(way.path, mapping) < way.min_match) continue;
-    if (way.path == link && is_other_deleted_file(link, mapping)) continue;
     if (is_on_huge_pages(way.path))
       return fail(ErrorKind::not_elf, "files on hugetlbfs are not read");
     auto file = MappedFile::open(way.path);
     if (!file || match_file(file->identity(), mapping) < way.min_match) continue;
+    if (way.path == link && is_other_file(file->fd(), mapping)) continue;
     tolerate_shrinking(*file);
     return make_object(std::move(*file));
   }
