@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Seconds on two cores, per group of phases.
-BUDGETS = {"install": 200, "builds": 540, "unit": 240, "tidy": 180, "fuzz": 180, "guests": 600}
+BUDGETS = {"install": 200, "builds": 540, "unit": 240, "tidy": 180, "fuzz": 180, "guests": 600, "soak": 180}
 TITLES = {"unit": "unit and sanitizers"}
 # Of each failing case: enough to see the cause, not so much that the rest is lost.
 MOST_LINES, MOST_FAILURES = 60, 40

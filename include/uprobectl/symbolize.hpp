@@ -15,6 +15,7 @@
 #include "uprobectl/process.hpp"
 #include "uprobectl/symbolize/address_table.hpp"
 
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -143,6 +144,14 @@ public:
   void add_frame(Frame frame);
   void forget_frames() { recorded_frames_.clear(); } // all that were added
 
+  // Differs from that of every other module of this program, also of those that are gone.
+  std::uint64_t serial() const { return serial_; }
+  // Keeps the module, and its frame at this address, as long as the ModuleCache.
+  void keep_frame(VirtualAddress address);
+  bool has_kept_frames() const { return has_kept_frames_; }
+  // Frees all but the frames that are kept: the image, its symbols, debug info and unwind tables.
+  void close();
+
   // The unwind tables of the image, which the unwinder reads and owns (unwind/unwind_data.hpp).
   std::shared_ptr<unwind::UnwindData> unwind_data;
 
@@ -167,11 +176,15 @@ private:
   bool searched_debug_info_ = false;
   std::unique_ptr<dwarf::DebugInfo> debug_info_; // null if there is none, or before the search
   AddressTable<std::shared_ptr<const Frame>> frames_;
+  const std::uint64_t serial_ = next_serial();
+  static std::uint64_t next_serial();
+  bool has_kept_frames_ = false;
   bool recorded_image_ = false;
   std::unordered_map<std::uint64_t, std::shared_ptr<const Frame>> recorded_frames_; // by address
 };
 
 struct ModuleAddress;
+struct OpenFileLimits;
 
 // Caches modules by file and offset. All processes that map a file share its modules.
 class ModuleCache {
@@ -200,12 +213,30 @@ public:
   std::optional<ModuleAddress> find(const std::shared_ptr<const MappedFile>& file,
                                     const std::string& path, FileOffset offset);
 
-  // Returns a copy of a mapping's name that is valid as long as the cache. A ModuleAddress may
-  // outlive its AddressSpace.
+  // Returns a copy of a mapping's name that is valid until make_room(). A ModuleAddress may outlive
+  // its AddressSpace.
   std::string_view intern(std::string_view name) { return *mapping_names_.emplace(name).first; }
 
-private:
   using FileKey = std::pair<FileIdentity, std::string>;
+  // Files that are open, or could not be opened.
+  std::size_t size() const { return objects_.size(); }
+  // Whether a file was not opened because no descriptor was left, since the last make_room().
+  bool lacks_descriptors() const { return lacks_descriptors_; }
+  // Keeps files that no process maps: the stacks of a run are named at its end.
+  void keep_unmapped() { keeps_unmapped_ = true; }
+  // Whether make_room() would close files if no process mapped them.
+  bool is_crowded() const;
+  // Closes files beyond the limits of symbolize/open_files.hpp; at most a quarter of the permitted
+  // descriptors stay in use. Returns false if there was nothing to do. Otherwise all
+  // ModuleAddresses and AddressSpaces become invalid, except those of kept frames, whose mapping
+  // has no name then.
+  bool make_room(const std::function<bool(const FileKey&)>& is_mapped);
+
+private:
+  struct CachedObject {
+    Result<MappedObject> object;
+    std::uint64_t last_use = 0;
+  };
   struct ImageRange { // in a file
     FileOffset begin;
     std::uint64_t size = 0; // bytes
@@ -215,19 +246,27 @@ private:
                                        FileOffset offset, std::span<const Mapping> earlier);
 
   Result<MappedObject>& object_at(const FileKey& key, const Mapping& mapping, FileSource& files);
+  Result<MappedObject> open(const Mapping& mapping, FileSource& files);
+  OpenFileLimits limits() const;
   void retire(const FileKey& key);
 
   NameSources names_;
-  std::map<FileKey, Result<MappedObject>> objects_;
-  std::set<FileKey> reachable_; // files that can be opened after the process has ended
+  std::map<FileKey, CachedObject> objects_;
+  std::uint64_t uses_ = 0;
+  bool lacks_descriptors_ = false;
+  bool keeps_unmapped_ = false;
+  std::size_t max_files_ = ~std::size_t{0}; // fewer after descriptors were used up
+  std::set<FileKey> reachable_;             // files that can be opened after the process has ended
   std::map<std::pair<FileKey, std::uint64_t>, std::unique_ptr<Module>>
       modules_; // by file and begin
-  // Modules of files that were written to later. A ModuleAddress may still refer to them.
+  // Modules of files that were written to later or are closed, until make_room(). A ModuleAddress
+  // may still refer to them.
   std::vector<std::unique_ptr<Module>> retired_;
+  std::vector<std::unique_ptr<Module>> kept_;        // of them, those with kept frames; closed
   std::set<std::string, std::less<>> mapping_names_; // see intern()
 };
 
-// A run-time address, translated to an address in a module. Valid as long as the ModuleCache.
+// A run-time address, translated to an address in a module. Valid until ModuleCache::make_room().
 // Module::frame() symbolizes it.
 struct ModuleAddress {
   Module* module = nullptr; // null for memory without a file

@@ -12,6 +12,7 @@ struct KernelFeatures {
   bool uprobe_multi = false;          // BPF_TRACE_UPROBE_MULTI links
   bool multi_pid_filter = false;      // ... whose pid selects the process, not one thread
   bool uprobe_session = false;        // BPF_TRACE_UPROBE_SESSION links
+  bool sysfs = true;                  // /sys is mounted, without which some of these are unknown
   bool perf_uprobe = false;           // the "uprobe" perf event source
   bool perf_permitted = false;        // ... and this user may open its events
   bool perf_link = false;             // BPF links on perf events, with a cookie

@@ -6,6 +6,7 @@
 #include "bpf/load_error.hpp"
 #include "bpf/record_reader.hpp"
 #include "bpf/thread_stack.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <linux/bpf.h>
 #include <map>
 #include <vector>
@@ -69,7 +71,8 @@ class BuiltinObject {
 public:
   static Result<BuiltinObject> load(const BuiltinProgram::Settings& settings);
 
-  int map(const char* name) const; // its descriptor, owned by the object
+  int map(const char* name) const;               // its descriptor, owned by the object
+  std::uint32_t entries(const char* name) const; // the most that the map holds
   const bpf_program* program(ProbeRole role) const {
     return programs_[static_cast<std::size_t>(role)];
   }
@@ -245,6 +248,11 @@ int BuiltinObject::map(const char* name) const {
   return bpf_map__fd(bpf_object__find_map_by_name(object_.get(), name));
 }
 
+std::uint32_t BuiltinObject::entries(const char* name) const {
+  const bpf_map* const map = bpf_object__find_map_by_name(object_.get(), name);
+  return map != nullptr ? bpf_map__max_entries(map) : 0;
+}
+
 Result<void> BuiltinObject::make_copy(ProbeRole role, std::uint64_t cookie) {
   auto& copies = copies_[static_cast<std::size_t>(role)];
   if (copies.contains(cookie)) return {};
@@ -258,13 +266,44 @@ int BuiltinObject::copy(ProbeRole role, std::uint64_t cookie) const {
   return copies_[static_cast<std::size_t>(role)].at(cookie).get();
 }
 
-// call_key of programs/maps.h.
-struct CallKey {
-  std::uint64_t stack_pointer = 0;
-  std::uint64_t goroutine = 0;
-  std::uint32_t process = 0;
-  std::uint32_t probe = 0;
-};
+// Visits the entries of the map of groups, many with each call where the kernel can do that: Linux
+// commit 05799638011f ("bpf: Add batch ops to all htab bpf map") in v5.6.
+void read_groups(int map, std::size_t key_size,
+                 const std::function<void(std::string& key, const group_sums& sums)>& visit) {
+  std::string key(key_size, '\0');
+  std::uint32_t most = 4096;
+  std::vector<char> keys;
+  std::vector<group_sums> sums;
+  std::uint32_t at = 0; // where the next batch begins: the number of a bucket
+  for (bool is_first = true;; is_first = false) {
+    keys.resize(std::size_t{most} * key_size);
+    sums.resize(most);
+    std::uint32_t count = most;
+    const int error = bpf_map_lookup_batch(map, is_first ? nullptr : &at, &at, keys.data(),
+                                           sums.data(), &count, nullptr);
+    if (error == -ENOSPC && most < (1U << 20)) { // one bucket has more
+      most *= 2;
+      continue;
+    }
+    if (error != 0 && error != -ENOENT) { // not supported
+      if (!is_first) return;
+      break;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      key.assign(keys.data() + std::size_t{i} * key_size, key_size);
+      visit(key, sums[i]);
+    }
+    if (error == -ENOENT) return; // these were the last
+  }
+  std::string previous;
+  for (const void* from = nullptr; bpf_map_get_next_key(map, from, key.data()) == 0;
+       from = previous.data()) {
+    previous = key;
+    group_sums found{};
+    std::string visited = key;
+    if (bpf_map_lookup_elem(map, key.data(), &found) == 0) visit(visited, found);
+  }
+}
 
 } // namespace
 
@@ -274,6 +313,8 @@ struct BuiltinProgram::State {
   std::unique_ptr<RecordReader> reader;
   std::vector<std::uint64_t> entry_cookies; // by probe
   std::size_t cpus = 1;                     // possible ones
+  run_state state{};                        // as the program has it
+  std::optional<CallRoom> room;             // with PAIR_CALLS
 
   Result<void> make_copies() {
     raise_descriptor_limit();
@@ -401,7 +442,20 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  std::vector<CallKey> calls() const;
+  // Stores the program's writable data, which is the whole .bss.
+  Result<void> store_state(const run_state& wanted) {
+    const std::uint32_t index = 0;
+    if (const int error = bpf_map_update_elem(object.map(".bss"), &index, &wanted, BPF_ANY);
+        error != 0)
+      return fail(system_error(-error, "cannot arm the BPF program"));
+    state = wanted;
+    return {};
+  }
+
+  std::vector<CallKey> call_keys() const;
+  std::optional<CallEntry> read_call(const CallKey& key) const;
+  std::vector<CallEntry> calls() const;
+  std::uint64_t remove_calls(std::span<const CallEntry> calls) const;
 
   // The values of an entry for all CPUs.
   template <typename Value>
@@ -485,12 +539,9 @@ Result<void> BuiltinProgram::rearm_for(std::uint32_t pid) const {
 int BuiltinProgram::poll_fd() const { return state_->reader->poll_fd(); }
 
 Result<void> BuiltinProgram::arm(bool on) const {
-  const std::uint32_t index = 0;
-  const std::uint32_t value = on ? 1 : 0; // .bss holds only `armed`
-  const int map = state_->object.map(".bss");
-  if (const int error = bpf_map_update_elem(map, &index, &value, BPF_ANY); error != 0)
-    return fail(system_error(-error, "cannot arm the BPF program"));
-  return {};
+  run_state wanted = state_->state;
+  wanted.armed = on ? 1 : 0;
+  return state_->store_state(wanted);
 }
 
 Result<void> BuiltinProgram::set_callers(std::uint32_t process, const caller_map& code) {
@@ -518,7 +569,7 @@ std::uint64_t BuiltinProgram::lost(lost_reason reason) const {
   return sum;
 }
 
-std::vector<CallKey> BuiltinProgram::State::calls() const {
+std::vector<CallKey> BuiltinProgram::State::call_keys() const {
   const int map = object.map("calls");
   std::vector<CallKey> keys;
   CallKey key;
@@ -530,18 +581,75 @@ std::vector<CallKey> BuiltinProgram::State::calls() const {
   return keys;
 }
 
-std::uint64_t BuiltinProgram::open_calls() const { return state_->calls().size(); }
+namespace {
 
-std::uint64_t
-BuiltinProgram::forget_calls(const std::function<bool(std::uint32_t pid)>& has_ended) {
-  const int map = state_->object.map("calls");
-  std::map<std::uint32_t, bool> ended;
-  std::uint64_t forgotten = 0;
-  for (const CallKey& key : state_->calls()) {
-    const auto [known, is_new] = ended.try_emplace(key.process);
-    if (is_new) known->second = has_ended(key.process);
-    if (known->second && bpf_map_delete_elem(map, &key) == 0) ++forgotten;
+CallEntry make_call_entry(const CallKey& key, const std::byte* kept) {
+  probe_record record{};
+  std::memcpy(&record, kept, sizeof(record));
+  return {.key = key, .thread = record.tid, .began_ns = record.time_ns};
+}
+
+} // namespace
+
+std::optional<CallEntry> BuiltinProgram::State::read_call(const CallKey& key) const {
+  std::vector<std::byte> kept(settings.run.kept_size);
+  if (bpf_map_lookup_elem(object.map("calls"), &key, kept.data()) != 0) return std::nullopt;
+  return make_call_entry(key, kept.data());
+}
+
+// Many entries at once since Linux 5.6 (057996380a42), which is ten times as fast.
+std::vector<CallEntry> BuiltinProgram::State::calls() const {
+  constexpr std::uint32_t max_batch = 4096;
+  constexpr std::uint32_t max_batch_bytes = 4U << 20;
+  constexpr std::uint32_t min_batch = 64; // more than there are in one bucket
+  const std::uint32_t kept_size = settings.run.kept_size;
+  const std::uint32_t batch = std::clamp(max_batch_bytes / kept_size, min_batch, max_batch);
+  std::vector<CallKey> keys(batch);
+  std::vector<std::byte> kept(std::size_t{batch} * kept_size);
+  std::vector<CallEntry> calls;
+  std::uint32_t position = 0;
+  for (bool first = true; calls.size() < max_calls; first = false) {
+    std::uint32_t count = batch;
+    const int error = bpf_map_lookup_batch(object.map("calls"), first ? nullptr : &position,
+                                           &position, keys.data(), kept.data(), &count, nullptr);
+    if (error != 0 && error != -ENOENT) break;
+    for (std::uint32_t i = 0; i < count; ++i)
+      calls.push_back(make_call_entry(keys[i], kept.data() + std::size_t{i} * kept_size));
+    if (error != 0) return calls; // the end
   }
+  if (!calls.empty()) return calls;
+  for (const CallKey& key : call_keys())
+    if (const auto call = read_call(key)) calls.push_back(*call);
+  return calls;
+}
+
+// Not those that the program has replaced by another call of the same key.
+std::uint64_t BuiltinProgram::State::remove_calls(std::span<const CallEntry> calls) const {
+  const int map = object.map("calls");
+  std::uint64_t removed = 0;
+  for (const CallEntry& call : calls) {
+    const auto now = read_call(call.key);
+    if (now && now->began_ns == call.began_ns && now->thread == call.thread &&
+        bpf_map_delete_elem(map, &call.key) == 0)
+      ++removed;
+  }
+  return removed;
+}
+
+std::uint64_t BuiltinProgram::open_calls() const { return state_->call_keys().size(); }
+
+// The calls that are given up are removed by the next call of this function: programs that have
+// found their entries before have ended by then.
+BuiltinProgram::ForgottenCalls BuiltinProgram::forget_calls(const CallRoom::HasEnded& has_ended) {
+  if (!state_->room) state_->room.emplace(state_->object.entries("calls"));
+  const auto choice = state_->room->choose(state_->calls(), lost(LOST_CALLS_FULL) > 0,
+                                           clock_ns(CLOCK_MONOTONIC), has_ended);
+  ForgottenCalls forgotten{.ended = state_->remove_calls(choice.ended),
+                           .given_up = state_->remove_calls(choice.given_up)};
+  if (choice.given_up_before == state_->state.given_up_before) return forgotten;
+  run_state wanted = state_->state;
+  wanted.given_up_before = choice.given_up_before;
+  if (state_->store_state(wanted)) forgotten.next_given_up = choice.next;
   return forgotten;
 }
 
@@ -606,20 +714,19 @@ std::vector<StackCount> BuiltinProgram::stack_counts() const {
   return result;
 }
 
-std::vector<GroupCount> BuiltinProgram::group_counts() const {
-  const int groups = state_->object.map("groups");
+std::vector<GroupCount> BuiltinProgram::group_counts(const GroupChoice& is_wanted) const {
   const int stacks = state_->object.map("stacks");
   const builtin_settings& run = state_->settings.run;
   std::vector<GroupCount> result;
-  std::vector<std::byte> key(run.kept_size);
-  const std::byte* previous = nullptr;
-  for (; bpf_map_get_next_key(groups, previous, key.data()) == 0; previous = key.data()) {
+  const auto add = [&](std::string& key, const group_sums& sums) {
+    if (!is_wanted(key, sums)) return;
+    const Bytes bytes = as_bytes(key);
     GroupCount group;
-    group.key.assign(reinterpret_cast<const char*>(key.data()), key.size());
-    group.record = key;
-    if (bpf_map_lookup_elem(groups, key.data(), &group.sums) != 0) continue;
+    group.record.assign(bytes.begin(), bytes.end());
+    group.sums = sums;
     group_head head{};
     std::memcpy(&head, key.data(), sizeof(head));
+    group.key = std::move(key);
     probe_record record{};
     record.cookie = head.probe;
     if ((run.group_by & BY_PROCESS_ID) != 0) record.pid = head.process;
@@ -635,7 +742,8 @@ std::vector<GroupCount> BuiltinProgram::group_counts() const {
         bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
       group.frames = walked_frames(frames, head.caller);
     result.push_back(std::move(group));
-  }
+  };
+  read_groups(state_->object.map("groups"), run.kept_size, add);
   return result;
 }
 

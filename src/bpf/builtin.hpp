@@ -4,6 +4,7 @@
 #pragma once
 
 #include "bpf/bpf.hpp"
+#include "bpf/open_calls.hpp"
 #include "bpf/record.h"
 
 #include <array>
@@ -173,15 +174,25 @@ public:
   std::uint64_t lost(lost_reason reason) const; // since load
   // Calls that were entered and have not returned.
   std::uint64_t open_calls() const;
-  // Removes the open calls of processes that have ended, and returns their number.
-  std::uint64_t forget_calls(const std::function<bool(std::uint32_t pid)>& has_ended);
+  // Open calls that were removed from the table, which holds a limited number of them.
+  struct ForgottenCalls {
+    std::uint64_t ended = 0;    // of processes and threads that have ended
+    std::uint64_t given_up = 0; // in favour of newer ones
+    // Given up by this call, and removed by the next one. Their returns are counted as
+    // LOST_NO_ENTRY, like those of the others that are given up.
+    std::uint64_t next_given_up = 0;
+  };
+  // Makes room for new calls, see CallRoom. Takes a millisecond for some ten thousand open calls.
+  ForgottenCalls forget_calls(const CallRoom::HasEnded& has_ended);
   bool recording_has_started() const; // false only before a hit of a probe with STARTS_RECORDING
   bool recording_has_stopped() const;
   std::vector<ProbeCounts> counts() const;          // by number
   std::vector<ProcessCount> process_counts() const; // with COUNT_BY_PROCESS
   std::vector<StackCount> stack_counts() const;     // with COUNT_STACKS
   Histogram histogram(std::uint32_t probe) const;   // with MEASURE_…
-  std::vector<GroupCount> group_counts() const;     // with builtin_settings::group_by
+  // With builtin_settings::group_by: the groups that `is_wanted` takes by their key and sums.
+  using GroupChoice = std::function<bool(const std::string& key, const group_sums& sums)>;
+  std::vector<GroupCount> group_counts(const GroupChoice& is_wanted) const;
 
 private:
   struct State;

@@ -196,6 +196,7 @@ Result<KernelFeatures> probe_kernel_features() {
         has_uprobe_multi(session->get(), 0, EBADF, attach_type_uprobe_session);
   // Linux commit e12f03d7031a ("perf/core: Implement the 'perf_kprobe' PMU") and its uprobe twin
   // 33ea4b24277b, in v4.17.
+  features.sysfs = ::access("/sys/kernel", F_OK) == 0;
   const auto source = read_uprobe_event_source();
   features.perf_uprobe = source.has_value();
   features.perf_permitted = source && may_open_perf_uprobe(*source);

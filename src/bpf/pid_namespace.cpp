@@ -2,9 +2,11 @@
 #include "bpf/pid_namespace.hpp"
 
 #include "bpf/kernel_types.hpp"
+#include "bpf/load_error.hpp"
 
 #include <array>
 #include <bpf/bpf.h>
+#include <cerrno>
 #include <linux/bpf.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -15,8 +17,8 @@ namespace uprobectl {
 namespace {
 
 // Linux commit b4490c5c4e02 ("bpf: Added new helper bpf_get_ns_current_pid_tgid") in v5.7: whether
-// a program that calls it can be loaded.
-bool has_id_helper() {
+// a program that calls it can be loaded. Fails if the kernel loads no program of this user.
+Result<bool> has_id_helper() {
   const auto move = [](std::uint8_t to, std::int32_t value) {
     return bpf_insn{
         .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = to, .src_reg = 0, .off = 0, .imm = value};
@@ -46,6 +48,9 @@ bool has_id_helper() {
   };
   const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
                                        std::size(code), nullptr)};
+  const int errnum = errno;
+  if (!program && (errnum == EPERM || errnum == EACCES || is_shortage(errnum)))
+    return fail(bpf_load_error(errnum, "a program that asks for process ids of a pid namespace"));
   return static_cast<bool>(program);
 }
 
@@ -71,7 +76,9 @@ Result<id_namespace> find_id_namespace() {
   if (!own) return id_namespace{};
   id_namespace ids = find_id_layout().value_or(id_namespace{});
   ids.inode = own->inode;
-  if (has_id_helper()) ids.device = own->device;
+  const auto has_helper = has_id_helper();
+  if (!has_helper) return fail(has_helper.error());
+  if (*has_helper) ids.device = own->device;
   if (ids.device != 0 || ids.thread_pid != 0) return ids;
   return fail(
       Error{ErrorKind::unsupported, "this kernel does not report process ids of a pid namespace"}

@@ -22,7 +22,8 @@ std::optional<PidNamespace> read_pid_namespace(const std::string& process = "/pr
 
 // Returns what programs need to report ids of this process's namespace. Fails with unsupported if
 // it is not the initial one, and this kernel lets programs translate ids in neither of two ways: by
-// a helper (Linux 5.7), or by the layout of its structures, which BTF describes.
+// a helper (Linux 5.7), or by the layout of its structures, which BTF describes. Call it after
+// prepare_limits(). Errors: also those of loading a program.
 Result<id_namespace> find_id_namespace();
 
 } // namespace uprobectl

@@ -28,6 +28,7 @@ constexpr std::string_view list_name = "uprobectl_pins";
 struct PlannedPin {
   Pin pin;
   int fd = -1;
+  std::uint32_t flags = 0; // see ListedPin
 };
 
 Result<void> check_file_system(const std::string& folder) {
@@ -61,19 +62,32 @@ std::string pin_name(std::string_view text) {
   return name;
 }
 
+// What the list has of a pin, besides its name. Lists of earlier versions have only the first.
+enum ListedFlag : std::uint32_t {
+  LISTED_MAP = 1,       // otherwise a program
+  LISTED_DIRECTION = 2, // its section is one of uprobes
+  LISTED_RETURN = 4,    // ... and for returns
+};
+
+std::uint32_t direction_flags(const ObjectProgram& program) {
+  if (program.kind == SectionKind::other) return 0;
+  return LISTED_DIRECTION | (program.on_return ? LISTED_RETURN : 0U);
+}
+
 std::vector<PlannedPin> plan_pins(const BpfObject& object, const PinRequest& request) {
   const bool android = request.naming == PinNaming::uprobestats;
   std::vector<PlannedPin> pins;
   const auto add = [&](std::string_view kind, const std::string& name, const std::string& pinned,
-                       int fd) {
-    pins.push_back({{std::string(kind), name, request.folder + "/" + pin_name(pinned)}, fd});
+                       int fd, std::uint32_t flags) {
+    pins.push_back({{std::string(kind), name, request.folder + "/" + pin_name(pinned)}, fd, flags});
   };
   for (const ObjectProgram& program : object.programs())
     add("program", program.name,
-        android ? "prog_" + object.name() + "_" + program.section : program.name,
-        program.loaded.fd);
+        android ? "prog_" + object.name() + "_" + program.section : program.name, program.loaded.fd,
+        direction_flags(program));
   for (const ObjectMap& map : object.maps())
-    add("map", map.name, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd);
+    add("map", map.name, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd,
+        LISTED_MAP);
   return pins;
 }
 
@@ -151,7 +165,7 @@ std::string file_name(const std::string& path) { return path.substr(path.rfind('
 // One entry of the list of pins.
 struct ListedPin {
   PinName name{};
-  std::uint32_t is_map = 0;
+  std::uint32_t flags = 0; // ListedFlag
 };
 
 constexpr std::size_t max_listed = 4096;
@@ -168,7 +182,7 @@ Result<void> replace_list(int list, const std::string& path) {
   return fail(std::move(error));
 }
 
-// The list of pins: a hash map from the name to 0 for a program, 1 for a map. `listed`: pins of
+// The list of pins: a hash map from the name to flags. `listed`: pins of
 // objects that were pinned in the folder before.
 Result<UniqueFd> make_list(std::span<const PlannedPin> pins, std::span<const ListedPin> listed) {
   UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), max_name, 4,
@@ -181,13 +195,12 @@ Result<UniqueFd> make_list(std::span<const PlannedPin> pins, std::span<const Lis
       return fail(ErrorKind::unsupported,
                   fmt::format("{}: the name is longer than {} bytes", name, max_name - 1));
     std::ranges::copy(name, key.begin());
-    const std::uint32_t value = pinned.pin.kind == "map" ? 1 : 0;
-    if (::bpf_map_update_elem(list.get(), key.data(), &value, BPF_NOEXIST) != 0)
+    if (::bpf_map_update_elem(list.get(), key.data(), &pinned.flags, BPF_NOEXIST) != 0)
       return fail(ErrorKind::duplicated,
                   fmt::format("two programs or maps would be pinned as '{}'", name));
   }
   for (const ListedPin& pinned : listed)
-    if (::bpf_map_update_elem(list.get(), pinned.name.data(), &pinned.is_map, BPF_ANY) != 0)
+    if (::bpf_map_update_elem(list.get(), pinned.name.data(), &pinned.flags, BPF_ANY) != 0)
       return fail(bpf_load_error(errno, "cannot copy the list of pins"));
   return list;
 }
@@ -210,7 +223,7 @@ std::vector<ListedPin> read_list(int list) {
   ListedPin next;
   const void* from = nullptr;
   while (pins.size() < max_listed && ::bpf_map_get_next_key(list, from, next.name.data()) == 0) {
-    ::bpf_map_lookup_elem(list, next.name.data(), &next.is_map);
+    ::bpf_map_lookup_elem(list, next.name.data(), &next.flags);
     pins.push_back(next);
     from = pins.back().name.data();
   }
@@ -326,7 +339,7 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
       return fail(ErrorKind::not_permitted, path + ": another user has pinned it");
     }
     if (::unlinkat(opened->get(), name.data(), 0) == 0)
-      removed.push_back({pinned.is_map != 0 ? "map" : "program", name.data(), path});
+      removed.push_back({(pinned.flags & LISTED_MAP) != 0 ? "map" : "program", name.data(), path});
     else if (errno != ENOENT)
       return fail(system_error(errno, path + ": cannot be removed"));
   }
@@ -352,6 +365,23 @@ Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   if ((what == "map" && !is_map) || (what == "program" && !is_program))
     return fail(ErrorKind::unsupported, path + ": this pin is not a " + std::string(what));
   return fd;
+}
+
+std::optional<bool> find_pinned_direction(const std::string& path) {
+  const std::string name = file_name(path);
+  const auto list = open_list(parent_folder(path) + "/" + std::string(list_name));
+  PinName key{};
+  if (list && *list && name.size() < key.size()) {
+    std::ranges::copy(name, key.begin());
+    std::uint32_t flags = 0;
+    if (::bpf_map_lookup_elem(list->get(), key.data(), &flags) == 0 &&
+        (flags & LISTED_DIRECTION) != 0)
+      return (flags & LISTED_RETURN) != 0;
+  }
+  if (!name.starts_with("prog_")) return std::nullopt;
+  if (name.contains("_uretprobe")) return true;
+  if (name.contains("_uprobe")) return false;
+  return std::nullopt;
 }
 
 Result<PinnedProgram> PinnedProgram::open(const std::string& path, const KernelFeatures& features) {

@@ -38,6 +38,11 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request)
 // there are none.
 Result<std::vector<Pin>> unpin(const std::string& folder);
 
+// Returns whether the section of a pinned program is one for returns ("uretprobe…"), as pin() has
+// recorded in the list of its folder, or as the pin's name says that Android's loader and
+// PinNaming::uprobestats give. nullopt if that is not known: the kernel does not keep it.
+std::optional<bool> find_pinned_direction(const std::string& path);
+
 // A program that was loaded and pinned before this run.
 class PinnedProgram {
 public:

@@ -30,18 +30,11 @@ struct DestroyLink {
   void operator()(bpf_link* link) const { bpf_link__destroy(link); }
 };
 
-Result<process_settings> encode(const ProcessSet::Settings& settings) {
-  process_settings encoded{};
-  const auto ids = find_id_namespace();
-  if (!ids) return fail(ids.error());
-  encoded.ids = *ids;
-  encoded.follow = settings.follow ? 1 : 0;
+std::vector<process_name> encode_names(const ProcessSet::Settings& settings) {
+  std::vector<process_name> encoded;
   for (const std::string& name : settings.names) {
     if (name.empty() || name.size() >= COMM_BYTES) continue; // longer than any comm
-    if (encoded.names == MAX_NAMES)
-      return fail(ErrorKind::out_of_range,
-                  "too many process names (expected at most " + std::to_string(MAX_NAMES) + ")");
-    std::ranges::copy(name, std::begin(encoded.name[encoded.names++].text));
+    std::ranges::copy(name, std::begin(encoded.emplace_back().text));
   }
   return encoded;
 }
@@ -65,7 +58,7 @@ struct ProcessSet::State {
     return bpf_map_lookup_elem(processes, &tgid, &value) == 0 ? value : 0;
   }
 
-  Result<void> load(const process_settings& settings) {
+  Result<void> load(const process_settings& settings, std::span<const process_name> names) {
     const LibbpfLog libbpf_log;
     std::string log(64U << 10, '\0');
     LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "uprobectl",
@@ -78,10 +71,18 @@ struct ProcessSet::State {
     if (const int error = bpf_map__set_initial_value(constants, &settings, sizeof(settings));
         error != 0)
       return fail(system_error(-error, "cannot set the names of processes"));
+    bpf_map* const name_map = bpf_object__find_map_by_name(object.get(), "names");
+    bpf_map__set_max_entries(name_map, static_cast<std::uint32_t>(names.size() + 1));
     adapt_tail_calls(object.get());
     if (const int error = bpf_object__load(object.get()); error != 0) {
       return fail(bpf_load_error(-error, "cannot load the BPF program that tracks processes",
                                  log.c_str(), libbpf_log.cause()));
+    }
+    for (const process_name& name : names) {
+      const std::uint32_t value = 1;
+      if (const int error = bpf_map_update_elem(bpf_map__fd(name_map), &name, &value, BPF_ANY);
+          error != 0)
+        return fail(system_error(-error, "cannot set the names of processes"));
     }
     processes = bpf_map__fd(bpf_object__find_map_by_name(object.get(), "processes"));
     missed = bpf_map__fd(bpf_object__find_map_by_name(object.get(), ".bss"));
@@ -109,8 +110,6 @@ ProcessSet::~ProcessSet() = default;
 bool ProcessSet::is_supported() { return ::access(kernel_types_path, R_OK) == 0; }
 
 Result<ProcessSet> ProcessSet::start(const Settings& settings) {
-  const auto encoded = encode(settings);
-  if (!encoded) return fail(encoded.error());
   if (::access("/sys/kernel", F_OK) != 0)
     return fail(Error{ErrorKind::not_found, "cannot track processes: /sys is not mounted"}.hint(
         "mount -t sysfs sysfs /sys"));
@@ -121,8 +120,16 @@ Result<ProcessSet> ProcessSet::start(const Settings& settings) {
             .hint(std::string("needs a kernel with CONFIG_DEBUG_INFO_BTF, which provides ") +
                   kernel_types_path)
             .hint("to trace running processes, name their pids with -p"));
+  const auto ids = find_id_namespace();
+  if (!ids) return fail(ids.error());
+  const std::vector<process_name> names = encode_names(settings);
   auto state = std::make_unique<State>();
-  if (auto loaded = state->load(*encoded); !loaded) return fail(std::move(loaded).error());
+  if (auto loaded = state->load({.names = static_cast<unsigned int>(names.size()),
+                                 .follow = settings.follow ? 1U : 0U,
+                                 .ids = *ids},
+                                names);
+      !loaded)
+    return fail(std::move(loaded).error());
   auto reader =
       open_ring_reader(bpf_map__fd(bpf_object__find_map_by_name(state->object.get(), "renames")));
   if (!reader) return fail(std::move(reader).error());

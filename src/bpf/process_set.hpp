@@ -21,7 +21,7 @@ namespace uprobectl {
 class ProcessSet {
 public:
   struct Settings {
-    std::vector<std::string> names = {}; // at most 32; ignores those longer than a comm, 15 bytes
+    std::vector<std::string> names = {}; // ignores those longer than a comm, 15 bytes
     bool follow = false;
   };
 
@@ -40,7 +40,7 @@ public:
   static bool is_supported();
 
   // Tracks all processes that start or change from now on. Running ones must be added afterwards.
-  // Fails with unsupported, not_permitted, or out_of_range for too many names.
+  // Fails with unsupported or not_permitted.
   static Result<ProcessSet> start(const Settings& settings);
 
   ProcessSet(ProcessSet&&) noexcept;

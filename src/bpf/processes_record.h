@@ -10,7 +10,6 @@ namespace uprobectl {
 #endif
 
 #define COMM_BYTES 16 /* with the NUL: TASK_COMM_LEN of include/linux/sched.h */
-#define MAX_NAMES 32
 #define MAX_PROCESSES 16384
 
 /* Why a process is in the set. A map value is a nonempty combination of these. */
@@ -24,9 +23,8 @@ union process_name {
 };
 
 struct process_settings {
-  unsigned int names;  /* used elements of `name` */
+  unsigned int names;  /* of the map of that name; 0: none is looked up */
   unsigned int follow; /* children of members become members, whatever their names */
-  union process_name name[MAX_NAMES];
   struct id_namespace ids;
 };
 
@@ -37,7 +35,7 @@ struct rename_record {
 };
 
 #ifdef __cplusplus
-static_assert(sizeof(process_settings) == 48 + MAX_NAMES * COMM_BYTES);
+static_assert(sizeof(process_settings) == 48);
 static_assert(sizeof(rename_record) == 24);
 } // namespace uprobectl
 #endif

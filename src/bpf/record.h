@@ -358,6 +358,17 @@ struct builtin_settings {
   struct id_namespace ids;
 };
 
+/* The program's writable data. */
+struct run_state {
+  /* Hits count only while this is set: after the last probe is attached and before the first is
+   * detached, so that all probes count for the same time. */
+  record_u32 armed;
+  record_u32 unused;
+  /* CLOCK_MONOTONIC in ns. Calls that began earlier are given up: user space removes their entries
+   * of `calls`, whose memory is then used again at once. */
+  record_u64 given_up_before;
+};
+
 /* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */
 enum bound_flag {
   STARTS_RECORDING = 1,
@@ -437,11 +448,11 @@ struct probe_record {
   record_u32 pid;     /* thread group, pid namespace of uprobectl */
   record_u32 tid;
   record_u32 cpu;
-  record_u16 kind;    /* enum record_kind */
-  record_u16 left_by; /* enum left_by; 0 for an entry */
-  char comm[16];      /* NUL-terminated */
-  record_u64 return_value;
-  record_u64 latency_ns; /* RECORD_CALL */
+  record_u16 kind;         /* enum record_kind */
+  record_u16 left_by;      /* enum left_by; 0 for an entry */
+  char comm[16];           /* NUL-terminated */
+  record_u64 return_value; /* while it is kept in `calls`: call_key::stack_pointer */
+  record_u64 latency_ns;   /* RECORD_CALL */
 };
 
 /* What user space needs to nest the calls of a thread. */
@@ -482,7 +493,7 @@ struct stack_head {
   record_u32 has_caller; /* the copy starts with `caller`, which the return has popped */
   record_u64 caller;     /* the return address, at a function's entry */
 };
-#define MIN_STACK_BYTES 256    /* also the granularity of a copy at the end of the stack */
+#define MIN_STACK_BYTES 256
 #define MAX_STACK_BYTES 65528U /* as in perf_event_attr.sample_stack_user */
 
 #define RECORD_VALUES 6 /* integer arguments, recorded if there are no readings */

@@ -69,6 +69,11 @@ bool take_underscore(std::string_view& text) {
 
 } // namespace
 
+bool is_switched_off(const std::string& path) {
+  std::ifstream file(path);
+  return file.get() == '0';
+}
+
 std::optional<std::string> find_tracefs() {
   for (const std::string folder : {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"})
     if (has_uprobe_events(folder)) return folder;

@@ -11,6 +11,10 @@ namespace uprobectl {
 // Returns the folder that contains uprobe_events; nullopt if tracefs is not mounted.
 std::optional<std::string> find_tracefs();
 
+// Whether a file of tracefs contains 0, for example tracing_on after a kernel oops. Returns false
+// if the file cannot be read.
+bool is_switched_off(const std::string& path);
+
 // The process that created an event, encoded in the event's group: uprobe_events itself does not
 // show it. A pid alone could be reused, or be that of another pid namespace.
 struct EventOwner {

@@ -55,6 +55,7 @@ void bind_common_options(OptionParser& parser, CommonOptions& options) {
   if (options.takes_exports) {
     parser.bind("--output", options.outputs);
     parser.bind("--format", options.format);
+    parser.bind("--append", options.append);
   } else {
     parser.bind("--output", options.output);
   }
@@ -147,10 +148,13 @@ Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextSt
   OutputOptions made = output_options(options);
   made.only_copied = only_copied;
   UniqueFd file;
+  std::function<UniqueFd()> reopen; // on a device only the first time
   if (options.output) {
-    constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+    // O_APPEND: if the file is truncated meanwhile, as by logrotate, it has no hole.
+    constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
     const mode_t mode = options.private_output ? 0600 : 0666;
-    file = open_user_file(*options.output, flags, mode);
+    file = open_user_file(*options.output, options.append ? flags : flags | O_TRUNC, mode);
+    reopen = [path = *options.output, mode] { return open_user_file(path, flags, mode); };
     if (!file) return fail(system_error(errno, "cannot write " + *options.output));
   } else if (is_closed(STDOUT_FILENO)) {
     return fail(Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
@@ -160,8 +164,10 @@ Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextSt
   style.header = options.header;
   style.verbose = options.verbose;
   made.style = style;
-  return file ? std::make_unique<Output>(std::move(file), made)
-              : std::make_unique<Output>(STDOUT_FILENO, made);
+  if (!file) return std::make_unique<Output>(STDOUT_FILENO, made);
+  auto output = std::make_unique<Output>(std::move(file), made);
+  if (workstation_with(*options.output) == nullptr) output->set_reopening(std::move(reopen));
+  return output;
 }
 
 ExitCode finish(Output& output) {

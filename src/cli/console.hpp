@@ -34,6 +34,7 @@ struct CommonOptions {
   std::vector<std::string> outputs = {};
   std::optional<std::string> format = {};
   std::vector<ExportRequest> exports = {};
+  bool append = false; // to the file of -o, instead of replacing its content
   bool quiet = false;
   bool verbose = false;
   bool header = false;

@@ -2,7 +2,9 @@
 #include "console.hpp"
 #include "device_options.hpp"
 #include "host/agent.hpp"
+#include "util/habits.hpp"
 #include "util/mapped_file.hpp"
+#include "util/shell_words.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
@@ -84,12 +86,20 @@ ExitCode run_without_command(std::string_view group, std::span<const std::string
   return finish_with(parser.usage_error("a subcommand is missing"), options);
 }
 
-ExitCode reject_command(std::string_view name) {
+// `all`: the arguments of the program.
+ExitCode reject_command(std::string_view name, std::span<const std::string_view> all) {
   std::vector<std::string> names;
   for (const Command& command : all_commands) names.emplace_back(command.name);
   Error error{ErrorKind::usage, "unknown subcommand '" + std::string(name) + "'"};
-  const auto near = nearest(name, names);
-  if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+  if (const auto meant = subcommand_habit(name)) {
+    error = std::move(error).hint(did_you_mean({std::string(*meant)}));
+  } else if (const auto near = nearest(name, names); !near.empty()) {
+    error = std::move(error).hint(did_you_mean(near));
+  } else if (!all.front().empty() && all.front().front() == '-') {
+    std::string line = "did you mean: uprobectl attach";
+    for (const std::string_view word : all) line.append(" ").append(shell_word(word));
+    error = std::move(error).hint(std::move(line));
+  }
   return finish_with(std::move(error).hint("try 'uprobectl --help'"), {});
 }
 
@@ -116,7 +126,7 @@ ExitCode dispatch(std::vector<std::string_view> arguments, Place place) {
     arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(second));
   }
   const auto command = std::ranges::find(all_commands, name, &Command::name);
-  if (command == all_commands.end()) return reject_command(name);
+  if (command == all_commands.end()) return reject_command(name, all);
   if (may_be_elsewhere)
     if (const auto done = run_on_devices(name, all, arguments)) return *done;
   return command->run(arguments);

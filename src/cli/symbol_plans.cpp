@@ -23,7 +23,7 @@ std::optional<std::string> find_symbol_file(const std::vector<std::string>& plac
   for (const std::string& place : places)
     if (!search.done()) search.look_in(place);
   for (const std::string& warning : search.warnings()) output.warn(warning);
-  if (!search.done()) return std::nullopt;
+  if (!search.found()) return std::nullopt;
   return search.found()->source;
 }
 

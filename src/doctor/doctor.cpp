@@ -2,6 +2,7 @@
 #include "doctor/doctor.hpp"
 
 #include "bpf/load_error.hpp"
+#include "bpf/tracefs.hpp"
 #include "process/command.hpp"
 #include "process/proc.hpp"
 #include "uprobectl/arch.hpp"
@@ -86,6 +87,7 @@ std::string android_property(const std::string& name) {
   return std::move(result->output);
 }
 
+constexpr std::string_view mount_sysfs = "mount -t sysfs sysfs /sys";
 constexpr std::string_view needs_other_kernel =
     "needs another kernel version or kernel configuration";
 
@@ -185,6 +187,14 @@ private:
     }
     add("bpf", true, "programs for probes can be loaded");
     const KernelFeatures& features = *features_;
+    if (!features.sysfs) add("sysfs", false, "/sys is not mounted", mount_sysfs);
+    // Of what /sys describes.
+    const auto described = [&](std::string_view name, bool there, std::string_view what) {
+      if (there || features.sysfs)
+        add(name, there, fmt::format("{}{}", there ? "" : "missing: ", what), needs_other_kernel);
+      else
+        add(name, false, fmt::format("not known without /sys: {}", what), mount_sysfs);
+    };
     const auto feature = [&](std::string_view name, bool there, std::string_view what) {
       add(name, there, fmt::format("{}{}", there ? "" : "missing: ", what), needs_other_kernel);
     };
@@ -194,13 +204,13 @@ private:
             "uprobe_multi probes of one process (Linux 6.10)");
     feature("uprobe_session", features.uprobe_session,
             "one program at entry and return (Linux 6.13)");
-    feature("perf_uprobe", features.perf_uprobe, "probes as perf events (Linux 4.17)");
+    described("perf_uprobe", features.perf_uprobe, "probes as perf events (Linux 4.17)");
     feature("perf_link", features.perf_link,
             "BPF links on perf events, with a cookie (Linux 5.15)");
     feature("attach_cookie", features.attach_cookie,
             "cookies for programs (Linux 5.15); without them each probe has a copy of its program");
-    feature("semaphores", features.uprobe_multi || features.semaphores,
-            "semaphores of static probes (Linux 4.20)");
+    described("semaphores", features.uprobe_multi || features.semaphores,
+              "semaphores of static probes (Linux 4.20)");
     feature("ring_buffer", features.ring_buffer, "BPF ring buffers (Linux 5.8)");
     if (features.sleepable)
       feature("sleepable", *features.sleepable,
@@ -210,8 +220,8 @@ private:
     else
       add("perf_buffer", false, "this user may not open perf event arrays (Linux 4.4)",
           permission_fix(true));
-    feature("kernel_btf", facts_.kernel_btf,
-            "types of the kernel (BTF), for programs that read kernel data");
+    described("kernel_btf", facts_.kernel_btf,
+              "types of the kernel (BTF), for programs that read kernel data");
     mechanisms(features);
     if (features.perf_uprobe)
       add("perf_event_open", features.perf_permitted,
@@ -278,16 +288,22 @@ private:
   }
 
   void mounts() {
+    const std::string first = features_ && !features_->sysfs ? std::string(mount_sysfs) + "; " : "";
     add("bpffs", facts_.bpffs.has_value(), facts_.bpffs.value_or("no bpf file system is mounted"),
-        "mount -t bpf bpf /sys/fs/bpf");
+        first + "mount -t bpf bpf /sys/fs/bpf");
     add("tracefs", facts_.tracefs.has_value(), facts_.tracefs.value_or("no tracefs is mounted"),
-        "mount -t tracefs tracefs /sys/kernel/tracing");
+        first + "mount -t tracefs tracefs /sys/kernel/tracing");
     if (facts_.tracefs)
       add("uprobe_events", facts_.uprobe_events_writable,
           facts_.uprobe_events_writable
               ? "can be written"
               : fmt::format("{}/uprobe_events is missing or not writable", *facts_.tracefs),
           permission_fix(true));
+    if (facts_.tracefs)
+      add("tracing_on", !facts_.tracing_off,
+          facts_.tracing_off ? "0, as after a kernel oops: bpf_printk prints nothing"
+                             : "bpf_printk is not switched off",
+          fmt::format("echo 1 >{}/tracing_on", *facts_.tracefs));
   }
 
   void android(const SystemFacts::Android& android) {
@@ -363,6 +379,7 @@ SystemFacts read_system_facts(const std::string& root) {
   facts.kernel_btf = exists(root + "/sys/kernel/btf/vmlinux");
   facts.uprobe_events_writable =
       facts.tracefs && ::access((root + *facts.tracefs + "/uprobe_events").c_str(), W_OK) == 0;
+  facts.tracing_off = facts.tracefs && is_switched_off(root + *facts.tracefs + "/tracing_on");
   facts.memlock_limit = bpf_memory_limit();
   if (const std::string type = android_property("ro.build.type"); !type.empty())
     facts.android = {.build_type = type,

@@ -25,6 +25,7 @@ struct SystemFacts {
   std::optional<std::string> tracefs;
   bool kernel_btf = false;
   bool uprobe_events_writable = false;        // in `tracefs`
+  bool tracing_off = false;                   // `tracing_on` in it is 0
   std::optional<std::uint64_t> memlock_limit; // bytes for BPF; nullopt: no limit
 
   struct Android {

@@ -33,12 +33,17 @@ inline std::optional<std::uint64_t> language_of(const Die& die) {
   return unsigned_constant(die.getDwarfUnit()->getUnitDIE(), llvm::dwarf::DW_AT_language);
 }
 
-// Returns the ranges of addresses of the entry's code, not sorted; empty if they are damaged.
-inline llvm::DWARFAddressRangesVector address_ranges(const Die& die) {
+// Returns the ranges of addresses of the entry's code, not sorted, without those that the linker
+// has removed; empty if they are damaged.
+inline llvm::DWARFAddressRangesVector address_ranges(const Context& context, const Die& die) {
   auto ranges = die.getAddressRanges();
-  if (ranges) return std::move(*ranges);
-  llvm::consumeError(ranges.takeError());
-  return {};
+  if (!ranges) {
+    llvm::consumeError(ranges.takeError());
+    return {};
+  }
+  std::erase_if(
+      *ranges, [&](const llvm::DWARFAddressRange& range) { return !context.is_code(range.LowPC); });
+  return std::move(*ranges);
 }
 
 // Returns DW_AT_entry_pc: an address, or an offset from the start of the entry's code (DWARF 5,
@@ -55,12 +60,18 @@ inline std::optional<std::uint64_t> entry_pc(const Die& die,
   return *base + *offset;
 }
 
-// Returns the address of the first instruction of a function or inlined copy: DW_AT_entry_pc, else
-// the start of its first range.
-inline std::optional<std::uint64_t> entry_address(const Die& die,
+// Returns the address of the first instruction of a function or inlined copy: DW_AT_entry_pc; for a
+// function in several pieces its symbol's address, because a cold piece may come first; else the
+// start of its first range.
+inline std::optional<std::uint64_t> entry_address(Context& context, const Die& die,
                                                   const llvm::DWARFAddressRangesVector& ranges) {
-  if (const auto entry = entry_pc(die, ranges)) return entry;
   if (ranges.empty()) return std::nullopt;
+  if (const auto entry = entry_pc(die, ranges)) return entry;
+  if (ranges.size() > 1 && die.isSubprogramDIE()) {
+    std::vector<std::uint64_t> begins;
+    for (const llvm::DWARFAddressRange& range : ranges) begins.push_back(range.LowPC);
+    if (const auto entry = context.entry_by_symbol(die, begins)) return entry;
+  }
   return ranges.front().LowPC;
 }
 
@@ -74,7 +85,7 @@ public:
   // As address_ranges(); empty, with a warning, if there are too many.
   llvm::DWARFAddressRangesVector of(const Die& die) {
     if (is_full_) return {};
-    llvm::DWARFAddressRangesVector ranges = address_ranges(die);
+    llvm::DWARFAddressRangesVector ranges = address_ranges(context_, die);
     is_full_ = ranges.size() > left_;
     if (is_full_) {
       context_.warn("there are too many ranges of addresses: some functions are not read");
@@ -83,7 +94,9 @@ public:
     left_ -= ranges.size();
     return ranges;
   }
-  std::optional<std::uint64_t> entry_of(const Die& die) { return entry_address(die, of(die)); }
+  std::optional<std::uint64_t> entry_of(const Die& die) {
+    return entry_address(context_, die, of(die));
+  }
 
 private:
   Context& context_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/context.hpp"
 
+#include "dwarf/attributes.hpp"
 #include "dwarf/debug_sections.hpp"
 #include "dwarf/line_table.hpp"
 #include "dwarf/type_table.hpp"
@@ -113,6 +114,54 @@ void Context::warn(std::string message) {
 }
 
 void Context::warn(llvm::Error error) { warn(llvm::toString(std::move(error))); }
+
+bool Context::is_code(std::uint64_t address) const {
+  const std::uint64_t last = layout_.machine.is_64bit ? UINT64_MAX : UINT32_MAX;
+  if (code_.empty()) return address > 1 && address < last - 1;
+  return std::ranges::any_of(code_, [&](const elf::AddressRange& range) {
+    return address - range.address.value < range.size;
+  });
+}
+
+bool Context::is_live(const Die& function) {
+  const auto [known, is_new] =
+      live_functions_.try_emplace({function.getDwarfUnit(), function.getOffset()}, true);
+  if (!is_new) return known->second;
+  using namespace llvm::dwarf;
+  if (!function.find({DW_AT_low_pc, DW_AT_ranges})) return true;
+  return known->second = !address_ranges(*this, function).empty();
+}
+
+std::optional<std::uint64_t> Context::entry_by_symbol(const Die& function,
+                                                      std::span<const std::uint64_t> addresses) {
+  if (!functions_by_address_) {
+    functions_by_address_.emplace();
+    if (const auto file = elf::SymbolFile::read(layout_.bytes))
+      if (auto table = file->symbols(elf::Table::symtab)) symbols_ = std::move(*table);
+    for (std::uint32_t index = 1; index < symbols_.size(); ++index)
+      if (const auto symbol = symbols_.at(index);
+          symbol && symbol->defined && symbol->type == elf::SymbolType::function)
+        functions_by_address_->emplace_back(symbol->address.value, index);
+    std::ranges::sort(*functions_by_address_);
+  }
+  const auto wanted = linkage_name(function);
+  if (!wanted || wanted->empty()) return std::nullopt;
+  // A part has the name of what it was split from, and a suffix.
+  std::optional<std::uint64_t> entry;
+  std::size_t shortest = SIZE_MAX;
+  for (const std::uint64_t address : addresses) {
+    const auto address_of = [](const auto& each) { return each.first; };
+    const auto there = std::ranges::equal_range(*functions_by_address_, address, {}, address_of);
+    for (const auto& [begin, index] : there) {
+      const std::string_view name = symbols_.name(index).value_or(std::string_view());
+      if (!name.starts_with(*wanted) || name.size() >= shortest) continue;
+      if (name.size() > wanted->size() && name[wanted->size()] != '.') continue;
+      shortest = name.size();
+      entry = address;
+    }
+  }
+  return entry;
+}
 
 llvm::DWARFUnit* Context::unit_at(VirtualAddress address) {
   if (!units_) units_.emplace(*this);

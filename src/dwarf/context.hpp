@@ -51,6 +51,8 @@ public:
     std::string alternate;            // of .gnu_debugaltlink; empty if it was not found
   };
   void set_other_files(OtherFiles files) { files_ = std::move(files); }
+  // The code of the image that this describes: what can be loaded and executed.
+  void set_code(std::vector<elf::AddressRange> code) { code_ = std::move(code); }
 
   llvm::DWARFContext& dwarf();
   const elf::Layout& layout() const { return layout_; }
@@ -67,6 +69,15 @@ public:
   // when it reads the first entry of a unit. Returns false, with a warning, if they are damaged.
   bool read_location_lists();
 
+  // Whether code that begins at the address is in the image. Linkers keep the debug information of
+  // code that they remove. They put it at address 0, 1, -1 or -2 (LLD's -z dead-reloc-in-nonalloc).
+  bool is_code(std::uint64_t address) const;
+  // Same for a function: one of its ranges is in the image, or it has none.
+  bool is_live(const Die& function);
+  // Returns which of the addresses is the function's entry, by the names of symbols; nullopt if no
+  // symbol there has its name.
+  std::optional<std::uint64_t> entry_by_symbol(const Die& function,
+                                               std::span<const std::uint64_t> addresses);
   // Returns the compile unit whose code covers the address; null if there is none, or, with a
   // warning, if its first entry is damaged.
   llvm::DWARFUnit* unit_at(VirtualAddress address);
@@ -132,6 +143,11 @@ private:
   std::shared_ptr<const void> owner_;
   std::string source_;
   OtherFiles files_;
+  std::vector<elf::AddressRange> code_; // empty: unknown
+  elf::SymbolTable symbols_;            // of the file
+  // The symbols of functions: address and index, sorted.
+  std::optional<std::vector<std::pair<std::uint64_t, std::uint32_t>>> functions_by_address_;
+  std::map<std::pair<const llvm::DWARFUnit*, std::uint64_t>, bool> live_functions_; // cache
   std::vector<std::string> warnings_;
   std::unique_ptr<llvm::DWARFContext> dwarf_;
   DebugSections* sections_ = nullptr;                               // of dwarf_

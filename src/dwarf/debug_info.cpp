@@ -76,6 +76,21 @@ Context::OtherFiles find_other_files(const Context& context, const std::string& 
   return files;
 }
 
+// Without the file header: an address in it means code that the linker has removed. A debug file
+// has no bytes of its segments.
+std::vector<elf::AddressRange> code_of(const elf::Image& image) {
+  const std::uint64_t header_size = image.machine().is_64bit ? 64 : 52; // Elf64_Ehdr, Elf32_Ehdr
+  std::vector<elf::AddressRange> code;
+  for (const elf::Segment& segment : image.segments()) {
+    if (!segment.executable) continue;
+    const std::uint64_t begin = std::min(segment.offset.value, header_size);
+    const std::uint64_t skipped = std::min(header_size - begin, segment.file_size);
+    const std::uint64_t size = std::max(segment.file_size, segment.memory_size);
+    code.push_back({{segment.address.value + skipped}, size - skipped});
+  }
+  return code;
+}
+
 } // namespace
 
 DebugInfo::DebugInfo(std::unique_ptr<Context> context) : context_(std::move(context)) {}
@@ -95,6 +110,7 @@ Result<DebugInfo> DebugInfo::open(const elf::Image& image, const elf::DebugSearc
   }
   if (!context) return fail(std::move(context).error());
   const std::string path = image.path().entry ? std::string() : image.path().file;
+  (*context)->set_code(code_of(image));
   (*context)->set_other_files(find_other_files(**context, path, where));
   return DebugInfo(std::move(*context));
 }

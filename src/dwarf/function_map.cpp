@@ -5,14 +5,27 @@
 
 namespace uprobectl::dwarf {
 
+namespace {
+
+bool is_in_removed(Context& context, llvm::DWARFDie die) {
+  while (die && !die.isSubprogramDIE()) die = die.getParent();
+  return die && !context.is_live(die);
+}
+
+} // namespace
+
 // Entries are in preorder: a function precedes what is inlined into it.
 FunctionMap::FunctionMap(Context& context, llvm::DWARFUnit& unit) {
   RangeReader reader(context);
+  bool has_removed = false;
   for (const llvm::DWARFDebugInfoEntry& entry : unit.dies()) {
     const llvm::DWARFDie die(&unit, &entry);
     if (!die.isSubroutineDIE()) continue;
+    // What is inlined into removed code may have ranges that overlap the code that is left.
+    if (has_removed && !die.isSubprogramDIE() && is_in_removed(context, die)) continue;
     const llvm::DWARFAddressRangesVector ranges = reader.of(die);
     if (reader.is_full()) return;
+    has_removed = has_removed || (ranges.empty() && die.isSubprogramDIE() && !context.is_live(die));
     for (const llvm::DWARFAddressRange& range : ranges)
       if (range.LowPC < range.HighPC) add(range.LowPC, range.HighPC, die);
   }

@@ -68,7 +68,7 @@ public:
         arch_(context.layout().machine.info()), passing_(passing_of(function)) {}
 
   std::optional<FunctionInfo> read() {
-    const auto entry = entry_address(function_, address_ranges(function_));
+    const auto entry = entry_address(context_, function_, address_ranges(context_, function_));
     if (!entry) return std::nullopt;
     info_.entry = {*entry};
     at_entry_ = point_.address.value == *entry;
@@ -357,7 +357,7 @@ private:
   }
 
   bool covers_point(const Die& scope) {
-    const llvm::DWARFAddressRangesVector ranges = address_ranges(scope);
+    const llvm::DWARFAddressRangesVector ranges = address_ranges(context_, scope);
     if (ranges.size() > ranges_left_) {
       context_.warn(fmt::format("{} has too many ranges: not all variables are shown", info_.name));
       ranges_left_ = 0;
@@ -399,7 +399,7 @@ private:
     Die scope = call.getParent();
     while (scope && scope != function_) scope = scope.getParent();
     if (!scope) return;
-    if (entry_address(call, address_ranges(call)) == point_.address.value)
+    if (entry_address(context_, call, address_ranges(context_, call)) == point_.address.value)
       entry_view_ = unsigned_constant(call, DW_AT_GNU_entry_view).value_or(0);
     has_views_ = call.find(DW_AT_GNU_entry_view).has_value();
     in_probed_call_ = true;

@@ -22,11 +22,11 @@ struct Variable {
 };
 
 struct FunctionInfo {
-  std::string name;         // with its scopes: "shop::Store::add"
-  std::string linkage_name; // as in symbol tables
-  VirtualAddress entry;     // of the first instruction: DW_AT_entry_pc, else of the first range
-  std::string file;         // of the declaration, absolute; empty if unknown
-  std::uint32_t line = 0;   // of the declaration; 0: unknown
+  std::string name;                // with its scopes: "shop::Store::add"
+  std::string linkage_name;        // as in symbol tables
+  VirtualAddress entry;            // of the first instruction
+  std::string file;                // of the declaration, absolute; empty if unknown
+  std::uint32_t line = 0;          // of the declaration; 0: unknown
   std::vector<Variable> variables; // parameters first, in the order of the source
   bool is_variadic = false;
   const Type* result = nullptr; // never null; kind none for void

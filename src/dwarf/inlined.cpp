@@ -103,8 +103,13 @@ public:
       walk_.for_each_entry(entries, [&](const Die& die, std::uint16_t tag, std::size_t depth) {
         while (!scopes_.empty() && scopes_.back().depth >= depth) scopes_.pop_back();
         if (is_scope(tag)) scopes_.push_back({depth, *die.getDebugInfoEntry()});
-        if (tag == llvm::dwarf::DW_TAG_subprogram) return add_function(die, depth);
-        if (tag == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die)) add_copy(die, unit);
+        while (!callers_.empty() && callers_.back().depth >= depth) callers_.pop_back();
+        if (tag == llvm::dwarf::DW_TAG_subprogram) {
+          callers_.push_back({.depth = depth, .entry = *die.getDebugInfoEntry()});
+          return add_function(die, depth);
+        }
+        if (tag == llvm::dwarf::DW_TAG_inlined_subroutine && has_code(die) && is_in_live(entries))
+          add_copy(die, unit);
         return true;
       });
       end_unit();
@@ -132,6 +137,7 @@ private:
     file_ = &entries.getContext();
     known_functions_ = functions_.size();
     leads_outside_ = false;
+    callers_.clear();
     unit_references_.clear();
     unit_copies_.clear();
   }
@@ -207,6 +213,18 @@ private:
     return find_name_(*kept);
   }
 
+  // Whether the function around the entry has code in the image.
+  bool is_in_live(llvm::DWARFUnit& entries) {
+    if (callers_.empty()) return true;
+    Caller& caller = callers_.back();
+    if (!caller.is_live) {
+      const Die die(&entries, &caller.entry);
+      caller.is_live = !die.find({llvm::dwarf::DW_AT_low_pc, llvm::dwarf::DW_AT_ranges}) ||
+                       !address_ranges(context_, die).empty();
+    }
+    return *caller.is_live;
+  }
+
   // A copy without code belongs to the abstract instance of another function.
   void add_copy(const Die& die, llvm::DWARFUnit& unit) {
     if (const auto origin = reference(die, llvm::dwarf::DW_AT_abstract_origin))
@@ -268,6 +286,12 @@ private:
     llvm::DWARFDebugInfoEntry entry;
   };
   std::vector<Scope> scopes_; // that the entry is in, the innermost last
+  struct Caller {
+    std::size_t depth = 0;
+    llvm::DWARFDebugInfoEntry entry;
+    std::optional<bool> is_live = {}; // nullopt: not known yet
+  };
+  std::vector<Caller> callers_; // functions that the entry is in, the innermost last
   const llvm::DWARFContext* file_ = nullptr;
   std::uint64_t unit_begin_ = 0;
   std::uint64_t unit_end_ = 0;
@@ -292,9 +316,12 @@ std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& cop
   llvm::DWARFUnit* const entries = context.with_entries(copy.unit);
   const Die die = entries->getDIEForOffset(copy.offset);
   const std::vector<Die> chain = inline_chain(die);
-  if (chain.empty() || !chain.back().isSubprogramDIE()) return std::nullopt;
+  if (chain.empty() || !chain.back().isSubprogramDIE() || !context.is_live(chain.back()))
+    return std::nullopt;
   const Positions positions(context, *copy.unit);
   const llvm::DWARFAddressRangesVector ranges = reader.of(die);
+  if (ranges.empty() && die.find({llvm::dwarf::DW_AT_low_pc, llvm::dwarf::DW_AT_ranges}))
+    return std::nullopt; // the linker has removed it
   auto entry = entry_pc(die, ranges);
   const bool is_told = entry || ranges.size() == 1;
   if (!entry && !ranges.empty())

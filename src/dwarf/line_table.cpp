@@ -136,7 +136,7 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& unit
   if (!begin) return std::nullopt;
   llvm::DWARFUnit* const linked = unit.getLinkedUnit();
   llvm::DWARFUnit& owner = linked != nullptr ? *linked : unit;
-  auto table = parse(bytes_of(owner.getLineSection().Data), *begin,
+  auto table = parse(context, bytes_of(owner.getLineSection().Data), *begin,
                      owner.isLittleEndian() ? ByteOrder::little : ByteOrder::big,
                      owner.getContext().getDWARFObj());
   if (!table) {
@@ -149,24 +149,24 @@ std::optional<LineTable> LineTable::read(Context& context, llvm::DWARFUnit& unit
 
 std::expected<LineTable, std::string> LineTable::read_at(Context& context, std::uint64_t offset) {
   const llvm::DWARFObject& object = context.dwarf().getDWARFObj();
-  return parse(bytes_of(object.getLineSection().Data), offset,
+  return parse(context, bytes_of(object.getLineSection().Data), offset,
                object.isLittleEndian() ? ByteOrder::little : ByteOrder::big, object);
 }
 
 void LineTable::set_unit(Context& context, llvm::DWARFUnit& unit) {
-  if (address_size_ == 0) address_size_ = unit.getAddressByteSize();
   if (!has_no_folder_) return;
   folders_[0] = context.text(unit.getUnitDIE(), llvm::dwarf::DW_AT_comp_dir).value_or("");
   has_no_folder_ = false;
 }
 
-std::expected<LineTable, std::string> LineTable::parse(Bytes section, std::uint64_t offset,
-                                                       ByteOrder order,
+std::expected<LineTable, std::string> LineTable::parse(const Context& context, Bytes section,
+                                                       std::uint64_t offset, ByteOrder order,
                                                        const llvm::DWARFObject& object) {
   const auto damaged = [](std::string what) { return std::unexpected(std::move(what)); };
   if (offset >= section.size()) return damaged("is outside .debug_line");
 
   LineTable table;
+  table.context_ = &context;
   table.order_ = order;
   Reader lengths(section.subspan(offset), order, object);
   std::uint64_t size = lengths.cursor.number(4);
@@ -185,8 +185,7 @@ std::expected<LineTable, std::string> LineTable::parse(Bytes section, std::uint6
   if (version < 2 || version > 5)
     return damaged(fmt::format("has the unknown version {}", version));
   if (version == 5) {
-    table.address_size_ = static_cast<std::uint8_t>(cursor.number(1));
-    cursor.skip(1); // size of a segment selector, always 0
+    cursor.skip(2); // sizes of an address and of a segment selector
   }
   const std::uint64_t header_length = reader.offset();
   const auto program_begin = checked_add(cursor.at(), header_length);
@@ -264,13 +263,10 @@ struct LineTable::Machine {
   }
 
   void emit() {
-    if (row.begins_sequence)
-      is_removed = row.address == 0 || row.address >= last_address() - max_tombstone;
+    if (row.begins_sequence) is_removed = !table.context_->is_code(row.address);
     if (!is_removed) visit(row);
     row.begins_sequence = false;
   }
-
-  std::uint64_t last_address() const { return table.address_size_ == 4 ? UINT32_MAX : UINT64_MAX; }
 
   void special(std::uint64_t opcode) {
     const std::uint64_t adjusted = opcode - table.opcode_base_;
@@ -328,9 +324,6 @@ struct LineTable::Machine {
       for (unsigned i = 0; i < table.opcode_lengths_[opcode - 1]; ++i) cursor.skip_leb();
     }
   }
-
-  // Linkers write the last two addresses for code that they have removed.
-  static constexpr std::uint64_t max_tombstone = 1;
 
   const LineTable& table;
   const std::function<void(const LineRow&)>& visit;

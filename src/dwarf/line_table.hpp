@@ -50,8 +50,8 @@ public:
   // Size of the table, bytes.
   std::uint64_t size() const { return size_; }
 
-  // Calls visit for each row, except in sequences that the linker has removed (at address 0 or at
-  // the end of the address space).
+  // Calls visit for each row, except in sequences that the linker has removed (see
+  // Context::is_code).
   void visit_rows(const std::function<void(const LineRow&)>& visit) const;
   // Same, and calls `end` with the address behind each of these sequences.
   void visit_rows(const std::function<void(const LineRow&)>& visit,
@@ -60,9 +60,11 @@ public:
 private:
   struct Reader;
   struct Machine;
-  static std::expected<LineTable, std::string>
-  parse(Bytes section, std::uint64_t offset, ByteOrder order, const llvm::DWARFObject& object);
+  static std::expected<LineTable, std::string> parse(const Context& context, Bytes section,
+                                                     std::uint64_t offset, ByteOrder order,
+                                                     const llvm::DWARFObject& object);
 
+  const Context* context_ = nullptr;
   std::vector<std::string_view> folders_; // 0: the unit's folder
   bool has_no_folder_ = false;            // folder 0 is that of set_unit()
   std::vector<File> files_;
@@ -70,7 +72,6 @@ private:
   Bytes program_;
   std::uint64_t size_ = 0;
   ByteOrder order_ = ByteOrder::little;
-  std::uint8_t address_size_ = 0; // 0: that of set_unit()
   std::uint8_t min_instruction_size_ = 1;
   std::uint8_t max_operations_ = 1;
   bool default_is_statement_ = true;

@@ -44,6 +44,12 @@ public:
 private:
   using Key = std::pair<const llvm::DWARFUnit*, std::uint64_t>;
 
+  // Returns "<int, 3>" for a template whose name lacks its arguments (clang's
+  // -gsimple-template-names); empty for others.
+  std::string missing_arguments(const Die& die, std::string_view name);
+  void add_arguments(const Die& parent, std::string& text);
+  std::string value_argument(const Die& parameter);
+
   std::unique_ptr<Type> read(const Die& die);
   void read_core(Type& type, const Die& die);
   void read_base_type(Type& type, const Die& die);

@@ -393,9 +393,92 @@ std::string TypeTable::qualified_name(const Die& die) {
   int scopes = 0;
   for (Die scope = named; scope && scopes < max_type_depth; scope = scope.getParent(), ++scopes) {
     if (scope != named && !is_scope(tag_of(scope))) break;
+    const std::string_view own = context_.text(scope, DW_AT_name).value_or("");
+    std::string arguments = missing_arguments(scope, own);
+    if (arguments.empty() && scope == named && named != die)
+      arguments = missing_arguments(die, own);
+    if (arguments.empty()) {
+      add_scope(scope, full);
+      continue;
+    }
+    std::string rest = std::move(full);
+    full.clear();
     add_scope(scope, full);
+    full += arguments;
+    if (!rest.empty() && full.size() < max_type_name) full += "::" + rest;
   }
   return full;
+}
+
+std::string TypeTable::missing_arguments(const Die& die, std::string_view name) {
+  const std::uint16_t tag = tag_of(die);
+  if (tag != DW_TAG_structure_type && tag != DW_TAG_class_type && tag != DW_TAG_union_type &&
+      tag != DW_TAG_subprogram)
+    return {};
+  if (name.empty() || name.contains('<') || name.starts_with("operator")) return {};
+  const auto language = language_of(die);
+  if (!language || !llvm::dwarf::isCPlusPlus(static_cast<SourceLanguage>(*language))) return {};
+  std::string text;
+  add_arguments(die, text);
+  // As clang writes it where it does not leave them out: "a<b<int> >".
+  return text.empty() ? text : fmt::format("<{}{}>", text, text.ends_with('>') ? " " : "");
+}
+
+void TypeTable::add_arguments(const Die& parent, std::string& text) {
+  std::size_t seen = 0;
+  for (const Die& child : parent.children()) {
+    if (++seen > max_members || text.size() >= max_type_name) return;
+    std::string argument;
+    switch (tag_of(child)) {
+    case DW_TAG_template_type_parameter: {
+      // The arguments in names are types, not their typedefs.
+      Die type = context_.referenced(child, DW_AT_type);
+      for (int i = 0; type && i < max_type_depth && type.getTag() == DW_TAG_typedef; ++i)
+        type = context_.referenced(type, DW_AT_type);
+      argument = type ? get(type)->name() : nothing_.name();
+      // clang writes "char *".
+      if (const std::size_t last = argument.find_last_not_of("*&");
+          last != std::string::npos && last + 1 < argument.size())
+        argument.insert(last + 1, " ");
+      break;
+    }
+    case DW_TAG_template_value_parameter:
+      argument = value_argument(child);
+      break;
+    case DW_TAG_GNU_template_template_param:
+      argument = context_.text(child, DW_AT_GNU_template_name).value_or("");
+      break;
+    case DW_TAG_GNU_template_parameter_pack:
+      if (parent.getTag() != DW_TAG_GNU_template_parameter_pack) add_arguments(child, text);
+      continue;
+    default:
+      continue;
+    }
+    if (!text.empty()) text += ", ";
+    text += argument.substr(0, max_type_name);
+  }
+}
+
+// As clang prints it: "3", "3U", "true", "(short)3", "(ns::Enumeration)3".
+std::string TypeTable::value_argument(const Die& parameter) {
+  const Type& type = *type_of(parameter);
+  const auto value = parameter.find(DW_AT_const_value);
+  const auto number = value ? constant(parameter, DW_AT_const_value) : std::nullopt;
+  if (!number) return "?";
+  const std::int64_t narrow = narrowed(*number, type.size(), type.is_signed());
+  const std::string text = type.is_signed() ? std::to_string(narrow)
+                                            : std::to_string(static_cast<std::uint64_t>(narrow));
+  if (type.kind() == TypeKind::boolean) return narrow != 0 ? "true" : "false";
+  if (type.kind() == TypeKind::character && narrow >= ' ' && narrow < '\x7f')
+    return fmt::format("'{}'", static_cast<char>(narrow));
+  const std::string& name = type.name();
+  if (name == "int") return text;
+  if (name == "unsigned int") return text + "U";
+  if (name == "long") return text + "L";
+  if (name == "unsigned long") return text + "UL";
+  if (name == "long long") return text + "LL";
+  if (name == "unsigned long long") return text + "ULL";
+  return fmt::format("({}){}", name, text);
 }
 
 void TypeTable::add_scope(const Die& scope, std::string& name) {

@@ -78,7 +78,7 @@ private:
       is_full_ = true;
       return context_.warn(fmt::format("the units have more than {} ranges", max_count_));
     }
-    if (begin >= end) return;
+    if (begin >= end || !context_.is_code(begin)) return;
     ends_.push_back({begin, unit, true});
     ends_.push_back({end, unit, false});
   }

@@ -104,6 +104,30 @@ constexpr std::uint64_t head_size = 64 << 10;       // bytes, enough for a build
 constexpr std::uint64_t max_entry_size = 512 << 20; // bytes, inflated
 constexpr std::size_t max_others = 1000;            // entries with other names to try
 
+// Returns the code that the file has in its executable segments, without the file header, which
+// strip(1) changes.
+std::vector<std::pair<VirtualAddress, Bytes>> code_in(const Layout& layout) {
+  const std::uint64_t header_size = layout.machine.is_64bit ? 64 : 52; // Elf64_Ehdr, Elf32_Ehdr
+  std::vector<std::pair<VirtualAddress, Bytes>> code;
+  for (const Segment& segment : layout.segments) {
+    const std::uint64_t begin = std::max(segment.offset.value, header_size);
+    const std::uint64_t skipped = begin - segment.offset.value;
+    if (!segment.executable || skipped >= segment.file_size) continue;
+    if (const auto bytes = slice(layout.bytes, begin, segment.file_size - skipped))
+      code.emplace_back(VirtualAddress{segment.address.value + skipped}, *bytes);
+  }
+  return code;
+}
+
+// Whether the file has code, and it is that of the image.
+bool has_same_code(const DebugFileCriteria& image, Bytes file) {
+  const auto layout = read_layout(file);
+  if (!layout || image.code.empty()) return false;
+  return std::ranges::equal(code_in(*layout), image.code, [](const auto& a, const auto& b) {
+    return a.first == b.first && std::ranges::equal(a.second, b.second);
+  });
+}
+
 } // namespace
 
 DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& path,
@@ -113,7 +137,8 @@ DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& pa
           .build_id = read_build_id(layout),
           .link = read_debug_link(layout),
           .base_name = std::string(name.substr(name.rfind('/') + 1)),
-          .folder = file != nullptr ? find_folder(*file) : std::string()};
+          .folder = file != nullptr ? find_folder(*file) : std::string(),
+          .code = code_in(layout)};
 }
 
 void set_debug_fetcher(DebugFetcher fetcher) { debug_fetcher() = std::move(fetcher); }
@@ -158,7 +183,18 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
     if (expected != Expected::maybe) warn_unused(source, file.error().message);
     return;
   }
-  const BuildMatch match = match_build(criteria_.machine, criteria_.build_id, *file);
+  BuildMatch match = match_build(criteria_.machine, criteria_.build_id, *file);
+  // Without build ids, the CRC of .gnu_debuglink decides, unless the file is an unstripped copy.
+  if (match.answer == BuildMatch::Answer::unknown && criteria_.link &&
+      expected != Expected::maybe) {
+    const std::uint32_t crc = crc32_of(bytes);
+    if (crc == criteria_.link->crc32 || has_same_code(criteria_, bytes))
+      match = {BuildMatch::Answer::same, {}};
+    else
+      match = {BuildMatch::Answer::different,
+               fmt::format("its CRC is {:#010x}, .gnu_debuglink says {:#010x}", crc,
+                           criteria_.link->crc32)};
+  }
   if (match.answer == BuildMatch::Answer::different ||
       (match.answer == BuildMatch::Answer::unknown && expected == Expected::maybe)) {
     if (expected != Expected::maybe) warn_unused(source, match.reason);
@@ -172,7 +208,14 @@ void DebugFileSearch::try_bytes(Bytes bytes, std::shared_ptr<const void> owner,
   }
   if (match.answer == BuildMatch::Answer::unknown)
     warnings_.push_back(fmt::format("{} may be of another build: {}", source, match.reason));
-  found_ = FoundSymbols{std::move(*table), std::move(owner), source, bytes};
+  keep({std::move(*table), std::move(owner), source, bytes});
+}
+
+void DebugFileSearch::keep(FoundSymbols found) {
+  const auto layout = read_sections_only(found.bytes);
+  found.has_debug_info =
+      layout && (find_section(*layout, ".debug_info") || find_section(*layout, ".zdebug_info"));
+  if (!found_ || (found.has_debug_info && !found_->has_debug_info)) found_ = std::move(found);
 }
 
 void DebugFileSearch::try_file(const std::string& path, Expected expected) {
@@ -196,7 +239,7 @@ void DebugFileSearch::look_in(const std::string& place) {
   } else {
     try_file(place, Expected::named);
   }
-  if (done() || warnings_.size() != warning_count) return;
+  if (found_ || warnings_.size() != warning_count) return;
   warnings_.push_back(
       criteria_.build_id
           ? fmt::format("{} has no symbol file with build id {}", place, *criteria_.build_id)
@@ -252,7 +295,7 @@ void DebugFileSearch::try_link(const std::string& path) {
   auto table = symbols->symbols(Table::debug_file, criteria_.versions);
   if (!table) return warn_unused(path, table.error().message);
   if (table->size() == 0) return warn_unused(path, "it has no .symtab");
-  found_ = FoundSymbols{std::move(*table), std::move(file), path, bytes};
+  keep({std::move(*table), std::move(file), path, bytes});
 }
 
 void DebugFileSearch::look_by_link(const std::string& system_folder) {

@@ -57,6 +57,9 @@ struct DebugFileCriteria {
   std::string base_name; // of the file or entry
   std::string folder;    // of the file, "" for bytes without a file
   KnownVersions versions = {};
+  // The file bytes of the executable segments, by address; without the file header. Valid as long
+  // as the image.
+  std::vector<std::pair<VirtualAddress, Bytes>> code = {};
 
   // Whether a symbol file of the image may have this name: the image's name, also with ".debug",
   // ".dbg" or ".sym" appended, or the name in .gnu_debuglink.
@@ -67,12 +70,14 @@ struct DebugFileCriteria {
 struct FoundSymbols {
   SymbolTable table;
   std::shared_ptr<const void> owner;
-  std::string source; // the file, or "ARCHIVE!/ENTRY"
-  Bytes bytes = {};   // of the whole symbol file, valid as long as the owner
+  std::string source;          // the file, or "ARCHIVE!/ENTRY"
+  Bytes bytes = {};            // of the whole symbol file, valid as long as the owner
+  bool has_debug_info = false; // besides symbols
 };
 
 // Searches for the symbol file of one image. Uses the first candidate that belongs to the image and
-// has a .symtab. Warns about candidates that should belong to the image but do not.
+// has a .symtab and debug information; without one the first that has a .symtab. Warns about
+// candidates that should belong to the image but do not.
 class DebugFileSearch {
 public:
   explicit DebugFileSearch(DebugFileCriteria criteria) : criteria_(std::move(criteria)) {}
@@ -86,7 +91,8 @@ public:
   // The name in .gnu_debuglink: next to the image, in its .debug folder, in the system folder.
   void look_by_link(const std::string& system_folder);
 
-  bool done() const { return found_.has_value(); }
+  // Whether a file with debug information was found.
+  bool done() const { return found_ && found_->has_debug_info; }
   std::optional<FoundSymbols>& found() { return found_; }
   std::vector<std::string>& warnings() { return warnings_; }
 
@@ -101,6 +107,8 @@ private:
                  Expected expected);
   void look_in_folder(const std::string& folder);
   void look_in_archive(const std::shared_ptr<const MappedFile>& file, const std::string& path);
+  // Uses the file, unless an earlier one has as much.
+  void keep(FoundSymbols found);
   void warn_unused(const std::string& source, const std::string& reason);
 
   DebugFileCriteria criteria_;

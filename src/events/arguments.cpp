@@ -4,6 +4,7 @@
 #include "events/readings.hpp"
 #include "symbols/typedefs.hpp"
 #include "symbols/written_name.hpp"
+#include "util/habits.hpp"
 #include "util/numbers.hpp"
 #include "util/spelling.hpp"
 #include "util/text.hpp"
@@ -121,6 +122,8 @@ Error unknown_type(std::string_view name) {
         .hint("read integers and pointers instead, or the number in memory: x:double@arg0+8; arg0, "
               "arg1, … do not count floating-point arguments");
   Error error = usage("unknown type " + in_single_quotes(name));
+  if (const auto meant = type_habit(name))
+    return std::move(error).hint(did_you_mean({std::string(*meant)}));
   std::vector<std::string> names;
   names.reserve(argument_types.size());
   for (const TypeName& each : argument_types) names.emplace_back(each.name);
@@ -331,8 +334,11 @@ Result<ArgumentSpec> parse_argument(std::string_view text, std::uint32_t& positi
                                     std::vector<std::string>& warnings, std::string_view& part) {
   ArgumentSpec spec;
   const auto colon = text.find(':');
-  if (colon == std::string_view::npos)
-    return fail(usage(in_single_quotes(text) + ": missing type (expected for example fd:s32)"));
+  if (colon == std::string_view::npos) {
+    Error error = usage(in_single_quotes(text) + ": missing type (expected for example fd:s32)");
+    if (auto hint = value_habit(text)) error = std::move(error).hint(std::move(*hint));
+    return fail(std::move(error));
+  }
   spec.name = text.substr(0, colon);
   const auto numbered = parse_source_name("arg" + spec.name);
   if (!numbered && !is_identifier(spec.name))

@@ -2,6 +2,7 @@
 #include "events/filter.hpp"
 
 #include "uprobectl/resolve.hpp"
+#include "util/habits.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
@@ -215,7 +216,10 @@ private:
       if (is_text_fact(term.fact)) return wrong(at_, "expected an operator");
       term.comparison = Comparison::not_equal;
     } else if (auto compared = parse_operator(term, node.negated); !compared) {
-      return fail(std::move(compared).error());
+      Error error = std::move(compared).error();
+      if (auto hint = value_habit(text_.substr(start)))
+        error.hints.insert(error.hints.begin(), std::move(*hint));
+      return fail(std::move(error));
     }
     term.text = trimmed(text_.substr(start, at_ - start), filter_blanks);
     filter_.terms.push_back(std::move(term));

@@ -123,7 +123,12 @@ Result<ArgumentList> implied_arguments(const GroupSpec& groups) {
       spec.name = name;
       spec.source = *parse_source_name(name);
     }
-  if (all_places &&
+  // A parameter may have the name of a register, and the result has a type.
+  const bool may_be_typed = std::ranges::any_of(names, [](const auto& name) {
+    const auto source = parse_source_name(name);
+    return source && source->kind == ArgumentSource::Kind::machine_register;
+  });
+  if (all_places && !may_be_typed &&
       std::ranges::any_of(names, [](const auto& name) { return name != result_name; }))
     return list;
   for (const std::string& name : names) {

@@ -311,14 +311,6 @@ private:
     return {};
   }
 
-  // A known function's parameters have names. What has none is compared as at any other function.
-  static std::span<const PlannedArgument> condition_arguments(const RecordFormat& format,
-                                                              const ConditionSpec& spec) {
-    const bool has_name = spec.name && !parse_source_name(*spec.name);
-    if (format.known != nullptr && !has_name) return {};
-    return format.arguments;
-  }
-
   Result<void> add_filters(const ReadingBuilder& builder, const RecordFormat& format,
                            const CapturePoint& probed, capture_plan& plan,
                            FilterCompiler& filters) const {
@@ -328,8 +320,7 @@ private:
           probed.prepared->conditions[i]) {
         terms.push_back(*probed.prepared->conditions[i]);
       } else {
-        auto made = builder.build_condition(capture_.filter.terms[i],
-                                            condition_arguments(format, capture_.filter.terms[i]));
+        auto made = builder.build_condition(capture_.filter.terms[i], format.arguments);
         if (!made) return fail(std::move(made).error());
         terms.push_back(std::move(*made));
       }

@@ -4,6 +4,7 @@
 #include "events/library_types.hpp"
 #include "events/readings.hpp"
 #include "uprobectl/arch.hpp"
+#include "util/habits.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
@@ -324,6 +325,7 @@ private:
         fmt::format("{} has no parameter or variable '{}'", where_.function->name, path.variable));
     if (const auto near = nearest(path.variable, names); !near.empty())
       return std::move(error).hint(did_you_mean(near));
+    if (auto hint = value_habit(path.variable)) return std::move(error).hint(std::move(*hint));
     return std::move(error).hint("list them with: uprobectl list-args TARGET FUNCTION");
   }
 

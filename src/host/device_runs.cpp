@@ -273,14 +273,19 @@ void Runs::report(const std::string& serial, const Error& error) {
 
 void Runs::write_summary(const std::vector<Outcome>& outcomes) {
   DevicesSummaryRecord summary{.devices = outcomes.size()};
+  bool is_lost_known = true;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].status != 0) summary.failed.push_back(client_.devices[i].serial);
     if (!outcomes[i].totals.any) continue;
     summary.events = summary.events.value_or(0) + outcomes[i].totals.events;
     summary.lost = summary.lost.value_or(0) + outcomes[i].totals.lost;
+    is_lost_known &= outcomes[i].totals.is_lost_known;
   }
+  if (!is_lost_known) summary.lost.reset();
   std::string text = fmt::format("{} devices", summary.devices);
-  if (summary.events) text += fmt::format(", {} events, {} lost", *summary.events, *summary.lost);
+  if (summary.events)
+    text += fmt::format(", {} events, {}", *summary.events,
+                        summary.lost ? fmt::format("{} lost", *summary.lost) : "lost: not known");
   if (!summary.failed.empty())
     text +=
         fmt::format("; failed on {}: {}", summary.failed.size(), fmt::join(summary.failed, ", "));

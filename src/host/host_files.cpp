@@ -180,7 +180,7 @@ bool HostFiles::is_in_new_folder(std::string_view place) const {
 
 int HostFiles::open_output(const FileRequest& request) {
   if (open_.size() >= max_open) return EMFILE;
-  constexpr std::uint32_t passed_on = O_TRUNC | O_EXCL | O_NOFOLLOW;
+  constexpr std::uint32_t passed_on = O_TRUNC | O_APPEND | O_EXCL | O_NOFOLLOW;
   int flags = O_CREAT | static_cast<int>(request.flags & passed_on);
   std::string place(request.path);
   std::shared_ptr<Sink> sink;
@@ -199,7 +199,8 @@ int HostFiles::open_output(const FileRequest& request) {
     }
     UniqueFd file = open_for_writing(place, flags);
     if (file && ::isatty(file.get()) == 1) content = StreamContent::text;
-    if (file) sink = std::make_shared<Sink>(std::move(file), (request.flags & O_TRUNC) == 0);
+    if (file)
+      sink = std::make_shared<Sink>(std::move(file), (request.flags & (O_TRUNC | O_APPEND)) == 0);
   }
   if (!sink) return errno;
   MarkedLines lines(*sink, mark, serial_, content);

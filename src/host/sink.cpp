@@ -201,7 +201,9 @@ void MarkedLines::add_line(std::string& out, std::string_view line) {
     } else if (const auto* const object = record->getAsObject()) {
       totals_.any = true;
       totals_.events += static_cast<std::uint64_t>(object->getInteger("events").value_or(0));
-      totals_.lost += static_cast<std::uint64_t>(object->getInteger("lost").value_or(0));
+      const auto lost = object->getInteger("lost");
+      totals_.lost += static_cast<std::uint64_t>(lost.value_or(0));
+      totals_.is_lost_known &= lost.has_value();
     }
   }
   out.append(line.substr(0, line.size() - 1)).append(label_) += "}\n";

@@ -90,6 +90,7 @@ public:
   struct Totals {
     std::uint64_t events = 0;
     std::uint64_t lost = 0;
+    bool is_lost_known = true;
     bool any = false;
   };
   const Totals& totals() const { return totals_; }

@@ -21,6 +21,8 @@ public:
   virtual bool leaves_out() const { return false; }
   // Events were lost since the last call.
   virtual void take(const LostRecord& lost) = 0;
+  // The clocks were read: about once per second, and after each jump.
+  virtual void note_clocks(const ClockReading& /*clocks*/) {}
   // Called at least each poll_timeout while the run lasts. `now_ns`: CLOCK_MONOTONIC.
   virtual void advance(std::uint64_t /*now_ns*/) {}
 };

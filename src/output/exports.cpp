@@ -28,8 +28,6 @@ constexpr FormatName format_names[] = {
     {ExportFormat::flame_graph, "flamegraph", ".svg", open_flame_graph},
 };
 
-constexpr std::uint64_t clock_interval_ns = 1'000'000'000;
-
 // Returns nullopt if the path is not a regular file: pipes and devices can receive several outputs.
 std::optional<FileIdentity> find_regular_file(const std::string& path) {
   struct stat status{};
@@ -76,10 +74,24 @@ Result<void> check_different_files(std::span<const ExportRequest> requests) {
   return {};
 }
 
+// The clocks cannot be read at once. If another thread runs between the readings, they are
+// repeated.
 ClockReading ClockReading::now() {
-  return {.monotonic_ns = clock_ns(CLOCK_MONOTONIC),
-          .boottime_ns = clock_ns(CLOCK_BOOTTIME),
-          .realtime_ns = clock_ns(CLOCK_REALTIME)};
+  constexpr std::uint64_t close_ns = 20'000;
+  constexpr int max_readings = 5;
+  ClockReading closest;
+  std::uint64_t apart_ns = UINT64_MAX;
+  for (int i = 0; i < max_readings && apart_ns > close_ns; ++i) {
+    const std::uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+    const ClockReading reading{.monotonic_ns = begin_ns,
+                               .boottime_ns = clock_ns(CLOCK_BOOTTIME),
+                               .realtime_ns = clock_ns(CLOCK_REALTIME)};
+    const std::uint64_t passed_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
+    if (passed_ns >= apart_ns) continue;
+    apart_ns = passed_ns;
+    closest = reading;
+  }
+  return closest;
 }
 
 std::string_view module_name(const ProbePoint& point) {
@@ -117,7 +129,6 @@ Result<std::unique_ptr<Exports>> Exports::open(std::span<const ExportRequest> re
 
 void Exports::begin(ExportedRun run) {
   run_ = std::move(run);
-  last_clocks_ns_ = run_.start.monotonic_ns;
   for (const auto& each : exports_) each->begin(run_);
 }
 
@@ -152,19 +163,12 @@ void Exports::take(const HistogramRecord& histogram) {
   for (const auto& each : exports_) each->add_histogram(histogram);
 }
 
-void Exports::take(const ClockReading& clocks) {
-  last_clocks_ns_ = clocks.monotonic_ns;
+void Exports::note_clocks(const ClockReading& clocks) {
   for (const auto& each : exports_) each->add_clocks(clocks);
 }
 
-std::optional<ClockReading> Exports::update() {
-  std::optional<ClockReading> clocks;
-  if (clock_ns(CLOCK_MONOTONIC) - last_clocks_ns_ >= clock_interval_ns) {
-    clocks = ClockReading::now();
-    take(*clocks);
-  }
+void Exports::flush() {
   for (const auto& each : exports_) each->flush();
-  return clocks;
 }
 
 std::vector<Error> Exports::finish(ExportedEnd end) {

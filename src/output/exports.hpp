@@ -104,11 +104,8 @@ public:
   // Counted or measured since the last call.
   void take(const CountRecord& count);
   void take(const HistogramRecord& histogram);
-  // About once per second.
-  void take(const ClockReading& clocks);
-  // Call it often: writes what is ready without waiting for a reader, and reads the clocks every
-  // second. Returns them then, also if there are no exports.
-  std::optional<ClockReading> update();
+  void note_clocks(const ClockReading& clocks) override;
+  void flush(); // call it often: writes what is ready without waiting for a reader
   // Writes the rest. Returns the errors of all files, or not_found if no hit had the value that
   // stacks weigh.
   std::vector<Error> finish(ExportedEnd end);
@@ -116,7 +113,6 @@ public:
 private:
   std::vector<std::unique_ptr<Export>> exports_;
   ExportedRun run_;
-  std::uint64_t last_clocks_ns_ = 0; // CLOCK_MONOTONIC
   bool need_stacks_ = false;
   std::uint64_t hits_ = 0;      // with stacks
   std::uint64_t unweighed_ = 0; // of them, without the value that stacks weigh

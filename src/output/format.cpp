@@ -100,6 +100,21 @@ std::string bound(const HistogramRecord& record, std::uint64_t number) {
   return text;
 }
 
+// Appends a duration of up to days, rounded to the second of its two units: "1h 30m", "12.4s".
+void append_long_duration(std::string& out, std::uint64_t nanoseconds) {
+  const std::uint64_t seconds = (nanoseconds + 500'000'000) / 1'000'000'000;
+  const std::uint64_t minutes = (seconds + 30) / 60;
+  const std::uint64_t hours = (minutes + 30) / 60;
+  if (seconds < 60)
+    append_short_duration(out, nanoseconds);
+  else if (minutes < 60)
+    out += fmt::format("{}m {}s", seconds / 60, seconds % 60);
+  else if (hours < 24)
+    out += fmt::format("{}h {}m", minutes / 60, minutes % 60);
+  else
+    out += fmt::format("{}d {}h", hours / 24, hours % 24);
+}
+
 } // namespace
 
 void append_printable(std::string& out, std::string_view text) {
@@ -188,22 +203,76 @@ void append_short_duration(std::string& out, std::uint64_t nanoseconds) {
   out += units[unit];
 }
 
+void WallClock::set(std::uint64_t monotonic_ns, std::uint64_t realtime_ns) {
+  constexpr std::int64_t max_ignored_ns = 1'000'000;
+  // Events of earlier times may still wait in buffers.
+  constexpr std::size_t max_readings = 64;
+  const std::uint64_t difference = realtime_ns - monotonic_ns;
+  const auto change = static_cast<std::int64_t>(difference - readings_.back().difference);
+  if (change < max_ignored_ns && change > -max_ignored_ns) return;
+  if (readings_.size() == max_readings) readings_.erase(readings_.begin());
+  readings_.push_back({.since_ns = monotonic_ns, .difference = difference});
+}
+
+// Returns CLOCK_REALTIME, and sets text_ and day_. Conversion to local time is expensive, and many
+// events are in the same second.
+std::uint64_t WallClock::find_time(std::uint64_t monotonic_ns) {
+  constexpr std::uint64_t second_ns = 1'000'000'000;
+  auto reading = readings_.end() - 1;
+  while (reading != readings_.begin() && reading->since_ns > monotonic_ns) --reading;
+  const std::uint64_t wall = monotonic_ns + reading->difference;
+  if (wall / second_ns == second_) return wall;
+  second_ = wall / second_ns;
+  const auto seconds = static_cast<std::time_t>(second_);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  std::strftime(text_, sizeof(text_), "%H:%M:%S", &local);
+  day_ = static_cast<std::uint32_t>((local.tm_year + 1900) * 10000 + (local.tm_mon + 1) * 100 +
+                                    local.tm_mday);
+  return wall;
+}
+
+std::uint32_t WallClock::day(std::uint64_t monotonic_ns) {
+  find_time(monotonic_ns);
+  return day_;
+}
+
 void WallClock::append_time(std::string& out, std::uint64_t monotonic_ns) {
   constexpr std::uint64_t second_ns = 1'000'000'000;
-  const std::uint64_t wall = monotonic_ns + difference_;
-  // Conversion to local time is expensive, and many events are in the same second.
-  if (wall / second_ns != second_) {
-    second_ = wall / second_ns;
-    const auto seconds = static_cast<std::time_t>(second_);
-    std::tm local{};
-    localtime_r(&seconds, &local);
-    std::strftime(text_, sizeof(text_), "%H:%M:%S", &local);
-  }
+  const std::string micros = std::to_string(find_time(monotonic_ns) % second_ns / 1000);
   out += text_;
-  const std::string micros = std::to_string(wall % second_ns / 1000);
   out += '.';
   out.append(6 - micros.size(), '0');
   out += micros;
+}
+
+std::string describe_jump(const ClockJump& jump, const ClockReading& clocks) {
+  const auto time_of_day = [&](std::uint64_t realtime_ns) {
+    const auto seconds = static_cast<std::time_t>(realtime_ns / 1'000'000'000);
+    std::tm local{};
+    localtime_r(&seconds, &local);
+    char text[32] = {};
+    std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &local);
+    return std::string(text);
+  };
+  const auto size = static_cast<std::uint64_t>(std::abs(jump.realtime_ns));
+  const std::uint64_t set_ns =
+      static_cast<std::uint64_t>(jump.realtime_ns) - jump.suspended_ns; // modulo 2^64
+  std::string text;
+  if (jump.suspended_ns != 0) {
+    text = "the machine was suspended for ";
+    append_long_duration(text, jump.suspended_ns);
+    // Both happen at once if the clock was wrong meanwhile.
+    constexpr std::uint64_t second_ns = 1'000'000'000;
+    if (set_ns + second_ns > 2 * second_ns) text += ", and the clock was set";
+  } else {
+    text = jump.realtime_ns < 0 ? "the clock was set back by " : "the clock was set forward by ";
+    append_long_duration(text, size);
+  }
+  return text +
+         fmt::format(": {} became {}",
+                     time_of_day(clocks.realtime_ns - static_cast<std::uint64_t>(jump.realtime_ns)),
+                     time_of_day(clocks.realtime_ns));
 }
 
 std::string format_in_unit(const HistogramRecord& record, std::int64_t number) {

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace uprobectl {
 
+struct ClockJump;
+struct ClockReading;
 struct Histogram;
 struct HistogramRecord;
 
@@ -29,21 +32,37 @@ void append_decimal(std::string& out, std::uint64_t value); // 42
 // Appends a duration with at most three significant digits: "830ns", "12.4us", "3.05ms", "1.2s".
 void append_short_duration(std::string& out, std::uint64_t nanoseconds);
 
-// Converts CLOCK_MONOTONIC times to the time of day.
+// Converts CLOCK_MONOTONIC times to the time of day. Each time is converted by the clocks of its
+// own instant: times before a later set() keep their time of day.
 class WallClock {
 public:
-  // The arguments are two clocks read at the same instant.
+  // The arguments are two clocks read at the same instant, here and in set().
   WallClock(std::uint64_t monotonic_ns, std::uint64_t realtime_ns)
-      : difference_(realtime_ns - monotonic_ns) {}
+      : readings_{{.since_ns = 0, .difference = realtime_ns - monotonic_ns}} {}
+
+  // The clocks were read again. A difference below a millisecond changes nothing.
+  void set(std::uint64_t monotonic_ns, std::uint64_t realtime_ns);
 
   // Appends local "HH:MM:SS.uuuuuu".
   void append_time(std::string& out, std::uint64_t monotonic_ns);
+  // Returns the local day as the number 20261127.
+  std::uint32_t day(std::uint64_t monotonic_ns);
 
 private:
-  std::uint64_t difference_;          // modulo 2^64
-  std::uint64_t second_ = UINT64_MAX; // the second that text_ shows
+  struct Reading {
+    std::uint64_t since_ns = 0;   // CLOCK_MONOTONIC
+    std::uint64_t difference = 0; // from then on, modulo 2^64
+  };
+  std::uint64_t find_time(std::uint64_t monotonic_ns);
+
+  std::vector<Reading> readings_;     // the newest is the last
+  std::uint64_t second_ = UINT64_MAX; // the second that text_ and day_ show
+  std::uint32_t day_ = 0;
   char text_[16] = {};
 };
+
+// "the clock was set forward by 1h: 01:40:02 became 02:40:02". `clocks` were read after the jump.
+std::string describe_jump(const ClockJump& jump, const ClockReading& clocks);
 
 // Appends a line with the totals, then a bar for each power of two.
 void draw_histogram(std::string& out, std::string_view name, const HistogramRecord& record);

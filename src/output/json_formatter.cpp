@@ -241,17 +241,32 @@ public:
   }
 
   void write(const AttachedRecord& attached) override {
+    clocks_ = {.monotonic_ns = attached.monotonic_ns,
+               .boottime_ns = attached.boottime_ns,
+               .realtime_ns = attached.realtime_ns};
     JsonRecord record(line_, "attached");
     record.field("mechanism", attached.mechanism);
     record.field("probes", static_cast<std::uint64_t>(attached.probes));
     record.field("program", attached.program);
-    line_ += ",\"clocks\":{\"monotonic\":";
-    append_decimal(line_, attached.monotonic_ns);
-    line_ += ",\"boottime\":";
-    append_decimal(line_, attached.boottime_ns);
-    line_ += ",\"realtime\":";
-    append_decimal(line_, attached.realtime_ns);
-    line_ += '}';
+    append_clocks(clocks_);
+    finish(record);
+  }
+
+  // Only where the clocks went on differently from each other since the previous ones.
+  void write(const ClockRecord& read) override {
+    if (!read.jump && !differ(read.clocks)) return;
+    clocks_ = read.clocks;
+    JsonRecord record(line_, "clocks");
+    append_clocks(clocks_);
+    std::optional<std::uint64_t> suspended_ns;
+    std::string& jump = record.begin_field("jump_ns");
+    if (read.jump) {
+      suspended_ns = read.jump->suspended_ns;
+      jump += std::to_string(read.jump->realtime_ns);
+    } else {
+      jump += "null";
+    }
+    record.field("suspended_ns", suspended_ns);
     finish(record);
   }
 
@@ -409,6 +424,8 @@ public:
     JsonRecord record(line_, "lost");
     record.field("count", lost.count);
     record.field("reason", lost.reason);
+    record.field("since_ns", lost.since_ns);
+    record.field("time_ns", lost.time_ns);
     finish(record);
   }
 
@@ -573,13 +590,32 @@ private:
     add_source(record, point);
   }
 
+  void append_clocks(const ClockReading& clocks) {
+    line_ += ",\"clocks\":{\"monotonic\":";
+    append_decimal(line_, clocks.monotonic_ns);
+    line_ += ",\"boottime\":";
+    append_decimal(line_, clocks.boottime_ns);
+    line_ += ",\"realtime\":";
+    append_decimal(line_, clocks.realtime_ns);
+    line_ += '}';
+  }
+
+  // Whether the time of day differs from what the last written clocks let expect.
+  bool differ(const ClockReading& clocks) const {
+    constexpr std::int64_t max_ignored_ns = 1'000'000;
+    const auto change = static_cast<std::int64_t>(clocks.realtime_ns - clocks_.realtime_ns -
+                                                  (clocks.monotonic_ns - clocks_.monotonic_ns));
+    return change >= max_ignored_ns || change <= -max_ignored_ns;
+  }
+
   void finish(JsonRecord& record) {
     record.end();
     out_.commit();
   }
 
   OutputBuffer& out_;
-  std::string& line_; // the draft of out_
+  std::string& line_;   // the draft of out_
+  ClockReading clocks_; // the last that were written
 };
 
 } // namespace

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -19,6 +22,12 @@ constexpr std::size_t flush_size = 64 * 1024;
 
 // How often flush_within() calls is_cancelled.
 constexpr std::chrono::milliseconds cancel_check_interval{50};
+
+// How often a write is tried again while there is no room.
+constexpr std::chrono::milliseconds room_check_interval{100};
+
+// EFBIG: RLIMIT_FSIZE, or the largest file of the file system.
+bool is_shortage_of_room(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 enum class Writability { blocked, ready, closed };
 
@@ -76,7 +85,14 @@ void OutputBuffer::append(std::string_view text) {
   commit();
 }
 
+void OutputBuffer::disable_auto_flush() {
+  auto_flush_ = false;
+  whole_end_ = before_pending_ + written_;
+  if (pending() > 0) record_ends_.push_back(before_pending_ + pending_.size());
+}
+
 void OutputBuffer::commit() {
+  if (!auto_flush_) record_ends_.push_back(before_pending_ + pending_.size());
   if (closed_ || error_)
     drop_pending();
   else if (auto_flush_ && pending() >= flush_size)
@@ -91,21 +107,48 @@ void OutputBuffer::write_once(std::size_t max_bytes) {
   const ssize_t size = ::write(fd_, rest.data(), rest.size());
   if (size >= 0) {
     written_ += static_cast<std::size_t>(size);
+    shortage_.reset();
   } else if (errno == EPIPE) {
     closed_ = true;
   } else if (errno == EAGAIN) {
     // The parent has set O_NONBLOCK: wait until the descriptor is writable.
     static_cast<void>(poll_writable(fd_, -1));
+  } else if (!auto_flush_ && is_shortage_of_room(errno)) {
+    shortage_ = system_error(errno, "cannot write the output");
+    next_try_ = std::chrono::steady_clock::now() + room_check_interval;
   } else if (errno != EINTR) {
     error_ = system_error(errno, "cannot write the output");
+  }
+  while (!record_ends_.empty() && record_ends_.front() <= before_pending_ + written_) {
+    whole_end_ = record_ends_.front();
+    record_ends_.pop_front();
   }
   while (!event_ends_.empty() && event_ends_.front() <= before_pending_ + written_)
     event_ends_.pop_front();
   if (written_ == pending_.size() || closed_ || error_) drop_pending();
 }
 
+// Removes a record that was written in part from the end of the file. Returns whether that was
+// possible: someone else may have written there.
+bool OutputBuffer::take_back_part() {
+  const std::uint64_t part = before_pending_ + written_ - whole_end_;
+  struct stat status{};
+  if (auto_flush_ || part == 0 || part > written_ || ::fstat(fd_, &status) != 0 ||
+      !S_ISREG(status.st_mode))
+    return false;
+  const off_t end = ::lseek(fd_, 0, SEEK_CUR);
+  const auto begin = end - static_cast<off_t>(part);
+  if (end != status.st_size || begin < 0 || ::ftruncate(fd_, begin) != 0) return false;
+  ::lseek(fd_, begin, SEEK_SET);
+  written_ -= part;
+  return true;
+}
+
 // Counts the events that end in the pending text as dropped.
 void OutputBuffer::drop_pending() {
+  if (pending() > 0) take_back_part();
+  record_ends_.clear();
+  whole_end_ = before_pending_ + pending_.size();
   before_pending_ += pending_.size();
   pending_.clear();
   written_ = 0;
@@ -117,7 +160,7 @@ void OutputBuffer::end_event() {
   if (closed_ || error_)
     ++dropped_events_;
   else if (pending() > 0) // otherwise append() has written it
-    event_ends_.push_back(before_pending_ + pending());
+    event_ends_.push_back(before_pending_ + pending_.size());
 }
 
 void OutputBuffer::abandon() {
@@ -125,21 +168,42 @@ void OutputBuffer::abandon() {
   drop_pending();
 }
 
+void OutputBuffer::give_up_waiting() {
+  if (!shortage_) return;
+  error_ = std::exchange(shortage_, std::nullopt);
+  drop_pending();
+}
+
+void OutputBuffer::continue_in(int fd) {
+  take_back_part();
+  shortage_.reset();
+  ::dup3(fd, fd_, O_CLOEXEC);
+}
+
+bool OutputBuffer::is_waiting_for_room() const {
+  return shortage_ && std::chrono::steady_clock::now() < next_try_;
+}
+
 void OutputBuffer::flush() {
-  while (pending() > 0) write_once(pending());
+  while (pending() > 0) {
+    write_once(pending());
+    give_up_waiting();
+  }
 }
 
 void OutputBuffer::flush_some() {
-  while (pending() > 0) {
+  while (pending() > 0 && !is_waiting_for_room()) {
     const Writability state = poll_writable(fd_, 0);
     if (state == Writability::closed) return abandon();
     if (state == Writability::blocked) break;
     write_once(safe_write_size);
   }
-  if (written_ > pending_.size() / 2) {
-    pending_.erase(0, written_);
-    before_pending_ += written_;
-    written_ = 0;
+  // A record that was written in part is kept whole, for continue_in().
+  const auto whole = static_cast<std::size_t>(whole_end_ - std::min(whole_end_, before_pending_));
+  if (whole > pending_.size() / 2) {
+    pending_.erase(0, whole);
+    before_pending_ += whole;
+    written_ -= whole;
   }
 }
 
@@ -148,19 +212,23 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
   std::chrono::milliseconds waited{0};
   while (pending() > 0) {
     if (is_cancelled && is_cancelled()) return false;
-    const auto slice =
-        is_cancelled ? std::min(stall_timeout - waited, cancel_check_interval) : stall_timeout;
-    const Writability state = poll_writable(fd_, static_cast<int>(slice.count()));
+    const bool has_room = !is_waiting_for_room();
+    const auto slice = is_cancelled || !has_room
+                           ? std::min(stall_timeout - waited, cancel_check_interval)
+                           : stall_timeout;
+    if (!has_room) std::this_thread::sleep_for(slice);
+    const Writability state =
+        has_room ? poll_writable(fd_, static_cast<int>(slice.count())) : Writability::blocked;
     if (state == Writability::blocked) {
       waited += slice;
       if (waited >= stall_timeout) return false;
       continue;
     }
-    waited = {};
     if (state == Writability::closed)
       abandon();
     else
       write_once(safe_write_size);
+    if (!shortage_) waited = {};
   }
   return true;
 }
@@ -189,6 +257,26 @@ void Output::fail_uncopied(const Error& error) {
   message(error);
 }
 
+void Output::reopen() {
+  if (!open_again_) return warn("SIGUSR1: there is no file of -o to open again");
+  const UniqueFd file = open_again_();
+  if (!file)
+    return warn(system_error(errno, "the file of -o cannot be opened again").message +
+                ": the records go on in the one that is open");
+  buffer_.flush_some();
+  buffer_.continue_in(file.get());
+}
+
+void Output::report_shortage() {
+  const Error* const shortage = buffer_.find_shortage();
+  if ((shortage != nullptr) == has_reported_shortage_) return;
+  has_reported_shortage_ = shortage != nullptr;
+  warn(has_reported_shortage_
+           ? shortage->message + ": events wait for space, and are lost when the "
+                                 "buffers are full"
+           : "the output is written again");
+}
+
 void Output::flush_rows() {
   if (formatter_) formatter_->flush_rows();
   if (copy_ != nullptr) copy_->flush_rows();
@@ -196,7 +284,10 @@ void Output::flush_rows() {
 
 void Output::flush_copy() {
   if (copy_ == nullptr) return;
-  if (auto flushed = copy_->flush(); !flushed) {
+  auto flushed = copy_->flush();
+  if (level_ != Level::quiet)
+    for (const std::string& text : copy_->take_warnings()) write_notice(text);
+  if (!flushed) {
     copy_ = nullptr;
     fail(flushed.error());
   }

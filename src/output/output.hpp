@@ -38,8 +38,9 @@ public:
   // For a run that must not block on its reader: append() no longer writes. flush_some() writes
   // what the descriptor accepts without blocking. flush_within() blocks until all is written; it
   // returns false if nothing could be written for `stall_timeout`, or if `is_cancelled`, called
-  // about every 50 ms, returns true.
-  void disable_auto_flush() { auto_flush_ = false; }
+  // about every 50 ms, returns true. Both also wait for space in a full file system; only flush()
+  // gives up.
+  void disable_auto_flush();
   void flush_some();
   bool flush_within(std::chrono::milliseconds stall_timeout,
                     const std::function<bool()>& is_cancelled = {});
@@ -49,8 +50,16 @@ public:
   void end_event();
   std::uint64_t unwritten_events() const { return dropped_events_ + event_ends_.size(); }
 
-  std::size_t pending() const { return pending_.size(); }      // bytes
-  bool closed() const { return closed_; }                      // the reader is gone
+  // Why there is no room: a full file system, a quota, a limit of the file's size. Null if there
+  // is.
+  const Error* find_shortage() const { return shortage_ ? &*shortage_ : nullptr; }
+  // Ends the waiting for room: it becomes the error of a write.
+  void give_up_waiting();
+  // Goes on in another file, whose descriptor it duplicates, with a whole record.
+  void continue_in(int fd);
+
+  std::size_t pending() const { return pending_.size() - written_; } // bytes
+  bool closed() const { return closed_; }                            // the reader is gone
   void abandon();                                              // drops pending and all further text
   const std::optional<Error>& error() const { return error_; } // of a write, such as a full disk
   int fd() const { return fd_; }
@@ -58,16 +67,24 @@ public:
 private:
   void write_once(std::size_t max_bytes);
   void drop_pending();
+  bool is_waiting_for_room() const;
+  bool take_back_part();
 
   int fd_;
   std::string pending_;
-  std::size_t written_ = 0;              // of pending_
+  std::size_t written_ = 0; // of pending_
+  // Output positions: the end of the last record that was written whole, and the ends of those
+  // after it. Kept for runs only.
+  std::uint64_t whole_end_ = 0;
+  std::deque<std::uint64_t> record_ends_;
   std::uint64_t before_pending_ = 0;     // bytes of output before pending_
   std::deque<std::uint64_t> event_ends_; // output positions of unwritten events
   std::uint64_t dropped_events_ = 0;
   bool auto_flush_ = true;
   bool closed_ = false;
   std::optional<Error> error_;
+  std::optional<Error> shortage_;
+  std::chrono::steady_clock::time_point next_try_; // while there is no room
 };
 
 struct OutputOptions {
@@ -112,6 +129,12 @@ public:
   void flush_rows();
   void flush(); // blocks until all is written
   OutputBuffer& buffer() { return buffer_; }
+  // Sets how the file of the records is opened again by its name.
+  void set_reopening(std::function<UniqueFd()> open) { open_again_ = std::move(open); }
+  // Opens it again and goes on there: it may have been renamed. A failure is only reported.
+  void reopen();
+  // Reports once when there is no room for the records, and once when there is again.
+  void report_shortage();
 
   // Reports a failure: "uprobectl: error: …" with its hints below, and an `error` record.
   void fail(const Error& error, std::optional<std::string> target = std::nullopt,
@@ -164,6 +187,8 @@ private:
   bool copy_message(MessageRecord::Kind kind, std::string_view text);
 
   UniqueFd file_;
+  std::function<UniqueFd()> open_again_; // may be empty
+  bool has_reported_shortage_ = false;
   OutputBuffer buffer_;
   std::unique_ptr<RecordFormatter> formatter_; // null if records are only copied
   RunRecordCopy* copy_ = nullptr;

@@ -173,15 +173,42 @@ struct CallEdgeRecord {
   const CallEdge* edge = nullptr;
   bool is_first = false;
 };
+// Three clocks, read at the same instant.
+struct ClockReading {
+  std::uint64_t monotonic_ns = 0;
+  std::uint64_t boottime_ns = 0;
+  std::uint64_t realtime_ns = 0;
+
+  static ClockReading now();
+};
+
+// How CLOCK_REALTIME went on against CLOCK_MONOTONIC when it was set, or the machine was suspended.
+struct ClockJump {
+  std::int64_t realtime_ns = 0;   // negative: it was set back
+  std::uint64_t suspended_ns = 0; // CLOCK_MONOTONIC stands still meanwhile; 0: not suspended
+};
+
+// The clocks during a run (`clocks`): about every second, and after each jump.
+struct ClockRecord {
+  ClockReading clocks;
+  bool at_end = false;                // of the run, otherwise while it goes on
+  std::optional<ClockJump> jump = {}; // since the previous record
+};
+
+// Events that were requested with --max-events to be left out.
+constexpr std::string_view over_max_events_reason = "beyond --max-events";
 // Lost events (`lost`).
 struct LostRecord {
   std::uint64_t count = 0; // since the previous record
   std::string_view reason;
+  // CLOCK_MONOTONIC: the last time at which none of them was lost, and when they were counted.
+  std::uint64_t since_ns = 0;
+  std::uint64_t time_ns = 0;
 };
 // Totals at the end of a run (`summary`).
 struct SummaryRecord {
   std::uint64_t events = 0;
-  std::uint64_t lost = 0;
+  std::optional<std::uint64_t> lost = 0; // nullopt: the user's program does not count them
   std::uint64_t duration_ns = 0;
   std::size_t probes_hit = 0;
   std::size_t probes_silent = 0;
@@ -292,21 +319,6 @@ struct ProcessNameRecord {
   std::string name;
 };
 
-// Three clocks, read at the same instant.
-struct ClockReading {
-  std::uint64_t monotonic_ns = 0;
-  std::uint64_t boottime_ns = 0;
-  std::uint64_t realtime_ns = 0;
-
-  static ClockReading now();
-};
-
-// Clocks that exports have been given.
-struct ClockRecord {
-  ClockReading clocks;
-  bool at_end = false; // of the run, otherwise while it goes on
-};
-
 // What CallTree has made of the next event, or of the end of the run.
 struct CallChange {
   enum class Kind : std::uint8_t {
@@ -339,6 +351,7 @@ public:
   virtual void write(const MapEntryRecord& record) = 0;
   virtual void write(const ProbeRecord& record) = 0;
   virtual void write(const LostRecord& record) = 0;
+  virtual void write(const ClockRecord& record) = 0;
   virtual void write(const SummaryRecord& record) = 0;
   virtual void write(const ErrorRecord& record) = 0;
   // Writes rows that were held back for alignment.
@@ -358,14 +371,15 @@ public:
   virtual void write(const MessageRecord& message) = 0;
   virtual void write(const CallChange& change) = 0;
   virtual void write(const ProcessNameRecord& record) = 0;
-  virtual void write(const ClockRecord& record) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
+  // Returns what is to be said of the copy, since the last call.
+  virtual std::vector<std::string> take_warnings() { return {}; }
   // The run is over.
   virtual void end() = 0;
 };
 
-// Writes records as text or JSON. The text formatter ignores `probe`, `lost`, `summary` and `error`
+// Writes records as text or JSON. The text formatter ignores `probe`, `summary` and `error`
 // records, because messages on stderr report them.
 class RecordFormatter : public RunRecordReceiver {
 public:

@@ -3,6 +3,7 @@
 #include "output/format.hpp"
 #include "output/function_arguments.hpp"
 #include "output/output.hpp"
+#include "output/text_table.hpp"
 #include "output/values.hpp"
 
 #include <algorithm>
@@ -36,143 +37,6 @@ std::string joined_names(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     text += (text.empty() ? "" : " = ") + demangle(name).value_or(name);
   return text;
-}
-
-// Returns the terminal columns of printable UTF-8 text, counting one for each character.
-std::size_t display_width(std::string_view text) {
-  // Skip continuation bytes.
-  return static_cast<std::size_t>(std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-// Writes rows of columns: tab-separated at once, or held back and padded for a terminal.
-class TextTable {
-public:
-  TextTable(OutputBuffer& out, bool aligned) : out_(out), aligned_(aligned) {}
-  TextTable(const TextTable&) = delete;
-  TextTable& operator=(const TextTable&) = delete;
-  ~TextTable() { flush(); }
-
-  // Escapes the cells. Empty cells at the end are omitted.
-  void row(std::span<const std::string_view> cells);
-  void row(std::initializer_list<std::string_view> cells) { row({cells.begin(), cells.size()}); }
-  // Writes rows that were held back.
-  void flush();
-
-private:
-  OutputBuffer& out_;
-  bool aligned_;
-  std::vector<std::vector<std::string>> held_;
-};
-
-// Writes static probes for a terminal: a line for each probe, followed by its locations.
-class StaticProbeGroups {
-public:
-  explicit StaticProbeGroups(OutputBuffer& out) : out_(out) {}
-  StaticProbeGroups(const StaticProbeGroups&) = delete;
-  StaticProbeGroups& operator=(const StaticProbeGroups&) = delete;
-  ~StaticProbeGroups() { write(); }
-
-  void add(const StaticProbeRecord& record, bool verbose);
-  void write(); // all added probes
-
-private:
-  struct Place {
-    std::string offset;
-    std::string semaphore;
-    std::string arguments;
-    std::string parsed; // empty unless verbose
-  };
-  struct Group {
-    std::string heading; // "shop:open  base.apk!/lib/x.so"
-    std::vector<Place> places;
-  };
-
-  OutputBuffer& out_;
-  std::vector<Group> groups_; // in the order of their first locations
-  std::map<std::pair<std::string, std::string>, std::size_t>
-      known_; // indexes of groups_ by probe and file
-};
-
-void TextTable::row(std::span<const std::string_view> cells) {
-  auto count = cells.size();
-  while (count > 0 && cells[count - 1].empty()) --count;
-  if (aligned_) {
-    auto& held = held_.emplace_back(count);
-    for (std::size_t i = 0; i < count; ++i) append_printable(held[i], cells[i]);
-    return;
-  }
-  std::string& line = out_.draft();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i != 0) line += '\t';
-    append_printable(line, cells[i]);
-  }
-  line += '\n';
-  out_.commit();
-}
-
-void TextTable::flush() {
-  std::vector<std::size_t> widths;
-  for (const auto& row : held_) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], display_width(row[i]));
-  }
-  for (const auto& row : held_) {
-    std::string& line = out_.draft();
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      // The last column is not padded.
-      if (i + 1 < row.size()) line.append(widths[i] - display_width(row[i]) + 2, ' ');
-    }
-    line += '\n';
-    out_.commit();
-  }
-  held_.clear();
-}
-
-std::string padded(const std::string& text, std::size_t width) {
-  return text + std::string(width - std::min(width, display_width(text)), ' ');
-}
-
-void StaticProbeGroups::add(const StaticProbeRecord& record, bool verbose) {
-  const ProbePoint& point = *record.point;
-  const auto [at, is_new] =
-      known_.try_emplace({*point.symbol, std::string(record.target)}, groups_.size());
-  if (is_new) {
-    std::string heading = printable(*point.symbol);
-    if (!record.target.empty()) heading += "  " + printable(record.target);
-    groups_.push_back({.heading = std::move(heading), .places = {}});
-  }
-  groups_[at->second].places.push_back(
-      {.offset = fmt::format("{:#x}", display_offset(point)),
-       .semaphore = semaphore_text(point),
-       .arguments = printable(marked_arguments(point)),
-       .parsed =
-           verbose ? printable(parsed_arguments(point.static_probe->arguments)) : std::string()});
-}
-
-void StaticProbeGroups::write() {
-  std::size_t offset = 0;
-  std::size_t semaphore = 0;
-  for (const Group& group : groups_)
-    for (const Place& place : group.places) {
-      offset = std::max(offset, place.offset.size());
-      semaphore = std::max(semaphore, place.semaphore.size());
-    }
-  for (const Group& group : groups_) {
-    const std::size_t count = group.places.size();
-    out_.append(fmt::format("{}  {} {}\n", group.heading, count, count == 1 ? "place" : "places"));
-    for (const Place& place : group.places) {
-      std::string line = "  " + padded(place.offset, offset) + "  " +
-                         padded(place.semaphore, semaphore) + "  " + place.arguments;
-      line.erase(line.find_last_not_of(' ') + 1);
-      out_.append(line + "\n");
-      if (!place.parsed.empty()) out_.append("      " + place.parsed + "\n");
-    }
-  }
-  groups_.clear();
-  known_.clear();
 }
 
 constexpr std::size_t tab_width = 8; // of source text
@@ -320,6 +184,30 @@ public:
 
   void write(const AttachedRecord& record) override {
     clock_ = WallClock(record.monotonic_ns, record.realtime_ns);
+    shown_day_ = clock_.day(record.monotonic_ns);
+  }
+
+  void write(const ClockRecord& record) override {
+    const ClockReading& clocks = record.clocks;
+    if (record.jump) {
+      day_may_go_back_ = true;
+      add_remark({.time_ns = clocks.monotonic_ns,
+                  .kind = "<clock>",
+                  .text = describe_jump(*record.jump, clocks)});
+    }
+    clock_.set(clocks.monotonic_ns, clocks.realtime_ns);
+  }
+
+  void write(const LostRecord& record) override {
+    if (record.reason == over_max_events_reason) return;
+    const auto known = std::ranges::find(remarks_, record.reason, &Remark::text);
+    if (known != remarks_.end())
+      known->lost += record.count;
+    else
+      add_remark({.time_ns = record.since_ns,
+                  .kind = "<lost>",
+                  .text = std::string(record.reason),
+                  .lost = record.count});
   }
 
   void write(const Event& event) override {
@@ -327,6 +215,7 @@ public:
       out_.append(style_.aligned ? "TIME             PID      TID      COMM             FUNCTION"
                                    "                  ARGUMENTS\n"
                                  : "TIME\tPID\tTID\tCOMM\tFUNCTION\tARGUMENTS\n");
+    write_remarks(event.time_ns, false);
     line_.clear();
     if (event.kind == EventKind::record) {
       user_record(event);
@@ -370,10 +259,12 @@ public:
                                  : "TIME\tPID\tTID\tCOMM\tDURATION\tCALLS\n");
     const Event* const event = record.exit != nullptr ? record.exit : record.entry;
     const std::uint32_t tid = event != nullptr ? event->tid : record.call->tid;
+    const std::uint64_t time_ns = record.kind == CallRecord::Kind::opened ? record.call->begin_ns
+                                  : record.call != nullptr                ? record.end_ns
+                                                                          : event->time_ns;
+    write_remarks(time_ns, true);
     line_.clear();
-    clock_.append_time(line_, record.kind == CallRecord::Kind::opened ? record.call->begin_ns
-                              : record.call != nullptr                ? record.end_ns
-                                                                      : event->time_ns);
+    clock_.append_time(line_, time_ns);
     std::size_t width = 15;
     if (!style_.aligned) {
       cell(std::to_string(event != nullptr ? event->pid : record.call->pid), 15, line_.size());
@@ -434,6 +325,7 @@ public:
   }
 
   void write(const CountRecord& record) override {
+    shows_counts_ = true;
     begin_interval(record.time_ns, record.is_interval);
     if (record.by != nullptr) {
       write_group(record);
@@ -517,10 +409,18 @@ public:
                 bucket_list(histogram)});
   }
 
-  void flush_rows() override { table_.flush(); }
+  // What a table of counts lacks has a row of it.
+  void flush_rows() override {
+    if (shows_counts_)
+      for (const Remark& remark : remarks_)
+        if (remark.lost > 0) table_.row({std::to_string(remark.lost), remark.kind, remark.text});
+    if (shows_counts_) remarks_.clear();
+    table_.flush();
+  }
   void write(const ProbeRecord&) override {}
-  void write(const LostRecord&) override {}
-  void write(const SummaryRecord&) override {}
+  void write(const SummaryRecord&) override {
+    if (has_events_) write_remarks(UINT64_MAX, shows_calls_);
+  }
   void write(const ErrorRecord&) override {}
   void write(const DevicesSummaryRecord&) override {}
 
@@ -533,6 +433,70 @@ public:
   }
 
 private:
+  // A line about what happened between events: <lost>, <clock>.
+  struct Remark {
+    std::uint64_t time_ns = 0; // CLOCK_MONOTONIC: it precedes the first event from then on
+    std::string_view kind;
+    std::string text;
+    std::uint64_t lost = 0; // events; then the text is the reason
+  };
+
+  void add_remark(Remark remark) {
+    constexpr std::size_t max_remarks = 64; // without an event between them
+    if (remarks_.size() < max_remarks) remarks_.push_back(std::move(remark));
+  }
+
+  // Writes the remarks that precede an event, and the date if its day is another one than that of
+  // the line before. Records of users' programs may have no time.
+  void write_remarks(std::uint64_t time_ns, bool shows_calls) {
+    shows_calls_ = shows_calls;
+    has_events_ = true;
+    const auto is_later = [&](const Remark& remark) {
+      return time_ns != 0 && remark.time_ns > time_ns;
+    };
+    for (const Remark& remark : remarks_)
+      if (!is_later(remark))
+        write_remark(std::max(remark.time_ns, last_event_ns_), remark.kind,
+                     remark.lost == 0
+                         ? remark.text
+                         : fmt::format("{} {}: {}", remark.lost,
+                                       remark.lost == 1 ? "event" : "events", remark.text));
+    std::erase_if(remarks_, [&](const Remark& remark) { return !is_later(remark); });
+    if (time_ns == 0 || time_ns == UINT64_MAX) return;
+    last_event_ns_ = std::max(last_event_ns_, time_ns);
+    const std::uint32_t day = clock_.day(time_ns);
+    // Events of several CPUs are not in order.
+    if (day == shown_day_ || (day < shown_day_ && !day_may_go_back_)) return;
+    day_may_go_back_ = false;
+    shown_day_ = day;
+    write_remark(time_ns, "<date>",
+                 fmt::format("{}-{:02}-{:02}", day / 10000, day / 100 % 100, day % 100));
+  }
+
+  void write_remark(std::uint64_t time_ns, std::string_view kind, std::string_view text) {
+    line_.clear();
+    clock_.append_time(line_, time_ns);
+    if (shows_calls_) {
+      std::size_t width = 15;
+      if (!style_.aligned) {
+        cell("-", 15, line_.size());
+        width = 7;
+      }
+      cell("-", width, line_.size());
+      cell("-", 7, last_width_);
+      cell("", 15, last_width_);
+      cell(fmt::format("{} {}", kind, text), 8, last_width_);
+    } else {
+      cell("-", 15, line_.size());
+      cell("-", 7, last_width_);
+      cell("-", 7, last_width_);
+      cell(kind, 15, last_width_);
+      cell(text, 24, last_width_);
+    }
+    line_ += '\n';
+    out_.append(line_);
+  }
+
   // Deeper calls are not indented further.
   static constexpr std::uint32_t max_indent = 64;
 
@@ -758,6 +722,13 @@ private:
   WallClock clock_{0, 0};
   bool header_written_ = false;
   std::uint64_t interval_end_ = 0; // of the previous counts
+  std::vector<Remark> remarks_;
+  std::uint64_t last_event_ns_ = 0;
+  std::uint32_t shown_day_ = 0; // as WallClock::day()
+  bool day_may_go_back_ = false;
+  bool shows_calls_ = false;
+  bool shows_counts_ = false;
+  bool has_events_ = false;
   std::size_t last_width_ = 0;
   std::string line_;
   std::unordered_map<const ProbePoint*, std::string> names_;

@@ -96,6 +96,10 @@ Result<void> check_session(const KernelFeatures& features, const MechanismNeeds&
 }
 
 Result<void> check_perf_events(const KernelFeatures& features) {
+  if (!features.sysfs)
+    return fail(Error{ErrorKind::unsupported,
+                      "uprobe perf events are described in /sys, which is not mounted"}
+                    .hint("mount -t sysfs sysfs /sys"));
   if (!features.perf_uprobe)
     return fail(Error{ErrorKind::unsupported, "this kernel has no uprobe perf events"}.hint(
         "needs Linux 4.17 with CONFIG_UPROBE_EVENTS, and a mounted /sys"));

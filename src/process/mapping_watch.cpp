@@ -2,11 +2,13 @@
 #include "process/mapping_watch.hpp"
 
 #include "process/proc.hpp"
+#include "util/clock.hpp"
 #include "util/numbers.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <iterator>
 #include <linux/perf_event.h>
 #include <map>
 #include <set>
@@ -237,54 +239,113 @@ void visit_records(Bytes ring, std::uint64_t tail, std::uint64_t head,
   }
 }
 
+MappingEventQueue::MappingEventQueue(std::span<const pid_t> pids, HasOtherThread has_other_thread)
+    : has_other_thread_(std::move(has_other_thread)), follows_all_(pids.empty()),
+      followed_(pids.begin(), pids.end()) {}
+
+void MappingEventQueue::follow(pid_t pid) {
+  if (!follows_all_) followed_.insert(pid);
+}
+
+void MappingEventQueue::add(Bytes record) {
+  lost_ += lost_records(record);
+  if (auto event = parse_mapping_record(record)) {
+    waiting_.push_back({.event = std::move(*event), .ended_thread = {}, .number = read_++});
+  } else if (const auto end = parse_thread_end(record)) {
+    MappingEvent made;
+    made.kind = MappingEvent::Kind::ended;
+    made.pid = end->pid;
+    made.time_ns = end->time_ns;
+    waiting_.push_back({.event = std::move(made), .ended_thread = end->tid, .number = read_++});
+  }
+}
+
+void MappingEventQueue::take(std::uint64_t until_ns,
+                             const std::function<void(const MappingEvent&)>& visit) {
+  std::ranges::sort(waiting_, {}, [](const Recorded& each) {
+    return std::pair(each.event.time_ns, each.number);
+  });
+  std::vector<Recorded> later;
+  const auto first_later = std::ranges::find_if(
+      waiting_, [&](const Recorded& each) { return each.event.time_ns > until_ns; });
+  std::move(first_later, waiting_.end(), std::back_inserter(later));
+  waiting_.erase(first_later, waiting_.end());
+  const std::vector<Recorded> events = std::exchange(waiting_, std::move(later));
+
+  std::set<pid_t> ended_threads;
+  for (const Recorded& each : events)
+    if (each.ended_thread) ended_threads.insert(*each.ended_thread);
+  std::map<pid_t, std::uint64_t> executed; // by pid: when, for the last time
+  for (const Recorded& each : events)
+    if (each.event.kind == MappingEvent::Kind::executed)
+      executed[each.event.pid] = each.event.time_ns;
+  for (const Recorded& each : events) {
+    MappingEvent event = each.event;
+    if (!is_followed(event)) continue;
+    complete(event);
+    if (event.kind == MappingEvent::Kind::ended) {
+      if (!each.ended_thread) without_main_thread_.insert(event.pid);
+      const auto later_program = executed.find(event.pid);
+      const bool goes_on =
+          later_program != executed.end() && later_program->second >= event.time_ns;
+      if (goes_on || !ends_process(each, ended_threads)) continue;
+    }
+    visit(event);
+  }
+}
+
+bool MappingEventQueue::is_followed(const MappingEvent& event) {
+  if (follows_all_) return true;
+  // Events are sorted by time, so a fork precedes the events of the child.
+  if (event.kind == MappingEvent::Kind::forked) {
+    if (followed_.contains(event.parent))
+      followed_.insert(event.pid);
+    else
+      followed_.erase(event.pid); // another process had this pid
+  }
+  return followed_.contains(event.pid);
+}
+
+// Sets what is known from earlier events of the process.
+void MappingEventQueue::complete(MappingEvent& event) {
+  if (event.kind == MappingEvent::Kind::executed)
+    event.by_other_thread = without_main_thread_.contains(event.pid);
+  if (event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked) {
+    without_main_thread_.erase(event.pid);
+    outlived_.erase(event.pid);
+    std::erase(ended_, event.pid);
+  }
+}
+
+// Whether the end of this thread ends its process. `threads`: those whose end was recorded in the
+// same time.
+bool MappingEventQueue::ends_process(const Recorded& recorded, const std::set<pid_t>& threads) {
+  const pid_t pid = recorded.event.pid;
+  if (recorded.ended_thread && !outlived_.contains(pid)) return false;
+  if (has_other_thread_(pid, threads)) {
+    outlived_.insert(pid);
+    return false;
+  }
+  outlived_.erase(pid);
+  forget_later(pid);
+  return true;
+}
+
+// A thread that executes a program has the pid of its process before the kernel reports the
+// program: until then the process seems to have ended.
+void MappingEventQueue::forget_later(pid_t pid) {
+  constexpr std::size_t max_ended = 1024;
+  ended_.push_back(pid);
+  if (ended_.size() <= max_ended) return;
+  followed_.erase(ended_.front());
+  without_main_thread_.erase(ended_.front());
+  ended_.pop_front();
+}
+
 struct MappingWatch::State {
   std::vector<CpuRing> rings;
   UniqueFd epoll;
-  std::set<pid_t> followed; // the watched processes; empty for all
-  std::set<pid_t> outlived; // processes that go on although their main thread has ended
-  // Processes whose main thread has ended and that may yet execute a program: execve() by another
-  // thread ends the main one before (Linux fs/exec.c, de_thread()).
-  std::set<pid_t> without_main_thread;
-  std::uint64_t lost = 0;
-
-  struct Recorded {
-    MappingEvent event;
-    bool is_other_thread = false; // `ended` is that of a thread other than the main thread
-  };
-  // Events are sorted by time, so a fork precedes the events of the child.
-  bool is_followed(const MappingEvent& event) {
-    if (followed.empty()) return true;
-    if (event.kind == MappingEvent::Kind::forked && followed.contains(event.parent))
-      followed.insert(event.pid);
-    return followed.contains(event.pid);
-  }
-
-  // Sets what is known from earlier events of the process.
-  void complete(MappingEvent& event) {
-    if (event.kind == MappingEvent::Kind::executed)
-      event.by_other_thread = without_main_thread.contains(event.pid);
-    if (event.kind == MappingEvent::Kind::executed || event.kind == MappingEvent::Kind::forked) {
-      without_main_thread.erase(event.pid);
-      outlived.erase(event.pid);
-    }
-  }
-
-  // Whether the end of this thread ends its process. `threads`: those whose end was recorded in the
-  // same time; they may still be listed as running. `goes_on`: it executes a program afterwards.
-  bool ends_process(const Recorded& recorded, const std::set<pid_t>& threads, bool goes_on) {
-    const pid_t pid = recorded.event.pid;
-    if (!recorded.is_other_thread) without_main_thread.insert(pid);
-    if (goes_on) return false;
-    if (recorded.is_other_thread && !outlived.contains(pid)) return false;
-    if (find_other_thread(pid, [&](pid_t thread) { return threads.contains(thread); })) {
-      outlived.insert(pid);
-      return false;
-    }
-    outlived.erase(pid);
-    without_main_thread.erase(pid);
-    if (followed.size() > 1) followed.erase(pid);
-    return true;
-  }
+  MappingEventQueue events;
 };
 
 MappingWatch::MappingWatch(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -293,8 +354,10 @@ MappingWatch& MappingWatch::operator=(MappingWatch&&) noexcept = default;
 MappingWatch::~MappingWatch() = default;
 
 Result<MappingWatch> MappingWatch::start(std::span<const pid_t> pids, bool wakes_at_once) {
-  auto state = std::make_unique<State>();
-  state->followed.insert(pids.begin(), pids.end());
+  const auto has_other_thread = [](pid_t pid, const std::set<pid_t>& ended) {
+    return find_other_thread(pid, [&](pid_t thread) { return ended.contains(thread); }).has_value();
+  };
+  auto state = std::make_unique<State>(State{{}, {}, MappingEventQueue(pids, has_other_thread)});
   state->epoll = UniqueFd{::epoll_create1(EPOLL_CLOEXEC)};
   if (!state->epoll) return fail(system_error(errno, "epoll"));
   const auto online = read_pseudo_file("/sys/devices/system/cpu/online");
@@ -312,48 +375,18 @@ Result<MappingWatch> MappingWatch::start(std::span<const pid_t> pids, bool wakes
   return MappingWatch(std::move(state));
 }
 
-void MappingWatch::follow(pid_t pid) {
-  if (!state_->followed.empty()) state_->followed.insert(pid);
-}
+void MappingWatch::follow(pid_t pid) { state_->events.follow(pid); }
 
 int MappingWatch::fd() const { return state_->epoll.get(); }
-std::uint64_t MappingWatch::lost() const { return state_->lost; }
+std::uint64_t MappingWatch::lost() const { return state_->events.lost(); }
 
 void MappingWatch::drain(const std::function<void(const MappingEvent&)>& visit) {
-  std::vector<State::Recorded> events;
-  std::set<pid_t> ended_threads;
-  for (CpuRing& ring : state_->rings)
-    ring.drain([&](Bytes record) {
-      state_->lost += lost_records(record);
-      if (auto event = parse_mapping_record(record)) {
-        events.push_back({.event = std::move(*event)});
-      } else if (const auto end = parse_thread_end(record)) {
-        ended_threads.insert(end->tid);
-        MappingEvent made;
-        made.kind = MappingEvent::Kind::ended;
-        made.pid = end->pid;
-        made.time_ns = end->time_ns;
-        events.push_back({.event = std::move(made), .is_other_thread = true});
-      }
-    });
-  std::vector<std::size_t> order(events.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  // Events with equal times stay in the order of reading, which is that of each CPU.
-  std::ranges::sort(order, {},
-                    [&](std::size_t i) { return std::pair(events[i].event.time_ns, i); });
-  std::map<pid_t, std::uint64_t> executed; // by pid: when, for the last time
-  for (const State::Recorded& each : events)
-    if (each.event.kind == MappingEvent::Kind::executed)
-      executed[each.event.pid] = std::max(executed[each.event.pid], each.event.time_ns);
-  for (const std::size_t i : order) {
-    MappingEvent& event = events[i].event;
-    if (!state_->is_followed(event)) continue;
-    state_->complete(event);
-    const auto later = executed.find(event.pid);
-    const bool goes_on = later != executed.end() && later->second >= event.time_ns;
-    if (event.kind != MappingEvent::Kind::ended ||
-        state_->ends_process(events[i], ended_threads, goes_on))
-      visit(event);
+  // What is recorded meanwhile is taken at once: nothing wakes the caller for it again.
+  for (int round = 0; round == 0 || (round < 3 && state_->events.is_waiting()); ++round) {
+    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    for (CpuRing& ring : state_->rings)
+      ring.drain([&](Bytes record) { state_->events.add(record); });
+    state_->events.take(now, visit);
   }
 }
 

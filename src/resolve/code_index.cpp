@@ -118,17 +118,16 @@ Boundary CodeIndex::boundary_at(Arch arch, VirtualAddress start, VirtualAddress 
   if (fixed_size != 0) return offset % fixed_size == 0 ? Boundary::yes : Boundary::no;
   constexpr std::uint64_t times = 8;
   constexpr std::uint64_t small = 1U << 20U; // bytes
+  const std::uint64_t most = times * (image_.bytes().size() + small);
   Decoded& known = decoded_[start.value];
   while (known.begins.size() <= offset && !known.is_complete) {
-    const std::uint64_t at = known.begins.size();
-    const auto size = decoded_bytes_ / times <= image_.bytes().size() + small
-                          ? instruction_size(arch, code.subspan(at))
-                          : std::nullopt;
+    const Bytes rest = code.subspan(known.begins.size());
+    const auto size = decoded_bytes_ <= most ? instruction_size(arch, rest) : std::nullopt;
     known.is_complete = !size;
     if (!size) break;
     decoded_bytes_ += *size;
-    known.begins.resize(at + *size);
-    known.begins[at] = true;
+    known.begins.push_back(true); // several times as quick as resize() for so few bits
+    for (std::uint32_t i = 1; i < *size; ++i) known.begins.push_back(false);
   }
   if (known.begins.size() <= offset) return Boundary::unknown;
   return known.begins[offset] ? Boundary::yes : Boundary::no;

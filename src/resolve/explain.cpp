@@ -4,6 +4,7 @@
 #include "art/name_mapping.hpp"
 #include "resolve/methods.hpp"
 #include "resolve/names.hpp"
+#include "util/habits.hpp"
 #include "util/numbers.hpp"
 #include "util/shell_words.hpp"
 #include "util/spelling.hpp"
@@ -178,6 +179,7 @@ Error add_suggestions(Error error, const Query& query) {
                     "file-offset:{0:#x} (an offset in the file)",
                     *number));
   if (auto hint = static_probe_hint(query)) return std::move(error).hint(std::move(*hint));
+  if (auto hint = function_habit(name)) return std::move(error).hint(std::move(*hint));
   if (query.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(query.image))
     return std::move(error).hint(std::string(method_name_hint));
   if (const auto variable = find_variable(query.image, name)) return not_code(query, *variable);

@@ -25,11 +25,11 @@ Error outside_code(const Query& query, std::string_view what) {
   return error;
 }
 
-Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, VirtualAddress address,
-                            ImageOffset offset) {
+// Sets where the point is.
+Result<void> place_point(const Query& query, ProbePoint& point, const elf::Segment& segment,
+                         VirtualAddress address, ImageOffset offset) {
   const elf::Image& image = query.image;
   const std::uint64_t alignment = image.machine().info().instruction_alignment;
-  ProbePoint point;
   point.binary = query.binary;
   point.request = query.function.request;
   point.image_offset = offset;
@@ -53,7 +53,7 @@ Result<ProbePoint> point_in(const Query& query, const elf::Segment& segment, Vir
         "{}: the entry's data is at {:#x}, not on a page boundary: no loader can map it from the "
         "archive, so the probe will not fire unless the library is aligned with zipalign -p 4",
         query.subject(), query.binary->entry_data.value));
-  return point;
+  return {};
 }
 
 Result<VirtualAddress> address_of_offset(const Query& query, ImageOffset offset) {
@@ -143,13 +143,14 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
   const auto offset = query.image.to_image(address);
   if (segment == nullptr || !offset || !segment->executable)
     return fail(outside_code(query, fmt::format("address {:#x}", address.value)));
-  auto point = point_in(query, *segment, address, *offset);
-  if (!point) return fail(std::move(point).error());
-  CheckedPoint made{.point = std::move(*point)};
-  made.misplaced = check_place(query, made.point, known, found);
-  if (!made.misplaced && !is_aligned(query, address))
-    made.misplaced = reject_misaligned(query, made.point);
-  if (made.misplaced) made.point.effect = misplaced_effect;
+  Result<CheckedPoint> made; // returned as it is: patterns make thousands, whose moves take time
+  ProbePoint& point = made->point;
+  auto placed = place_point(query, point, *segment, address, *offset);
+  if (!placed) return fail(std::move(placed).error());
+  made->misplaced = check_place(query, point, known, found);
+  if (!made->misplaced && !is_aligned(query, address))
+    made->misplaced = reject_misaligned(query, point);
+  if (made->misplaced) point.effect = misplaced_effect;
   return made;
 }
 

@@ -193,11 +193,16 @@ void describe(auto& io, Described<ProbeRecord> auto& record) {
   io(record.hits, record.processes_mapping, record.reason, record.task, record.sampled_out,
      record.rate_limited);
 }
-void describe(auto& io, Described<LostRecord> auto& record) { io(record.count, record.reason); }
+void describe(auto& io, Described<LostRecord> auto& record) {
+  io(record.count, record.reason, record.since_ns, record.time_ns);
+}
 void describe(auto& io, Described<ProcessNameRecord> auto& record) { io(record.pid, record.name); }
+void describe(auto& io, Described<ClockJump> auto& jump) {
+  io(jump.realtime_ns, jump.suspended_ns);
+}
 void describe(auto& io, Described<ClockRecord> auto& record) {
   io(record.clocks.monotonic_ns, record.clocks.boottime_ns, record.clocks.realtime_ns,
-     record.at_end);
+     record.at_end, record.jump);
 }
 void describe(auto& io, Described<SummaryRecord> auto& record) {
   io(record.events, record.lost, record.duration_ns, record.probes_hit, record.probes_silent,

@@ -16,12 +16,16 @@ namespace uprobectl::saved {
 // The head is `magic` and the version, 4 bytes. The version rises with each change: older programs
 // reject newer files.
 constexpr std::string_view magic = "uprobrun";
-constexpr std::uint32_t format_version = 4;
+constexpr std::uint32_t format_version = 5;
 constexpr std::size_t head_bytes = magic.size() + 4;
 
 // A chunk is its kind and the length of its content, 4 bytes each, and the content.
 constexpr std::size_t chunk_head_bytes = 8;
 constexpr std::uint32_t max_chunk_bytes = 16U << 20;
+
+// The reason of a `lost` chunk in place of what was left out because there was no room for the
+// file. Calls that began or ended there are not in later chunks as the tree of calls has them.
+constexpr std::string_view gap_reason = "there was no space to save the run";
 
 // Chunks that others refer to by number have their own numbering from 0, in their order.
 enum class ChunkKind : std::uint32_t {

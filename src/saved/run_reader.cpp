@@ -129,7 +129,7 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
   case ChunkKind::probe_end:
     return replay_probe_end(content);
   case ChunkKind::lost:
-    return replay_record<LostRecord>(content);
+    return replay_lost(content);
   case ChunkKind::summary:
     return replay_record<SummaryRecord>(content);
   case ChunkKind::error:
@@ -167,6 +167,16 @@ bool RunReader::replay_record(Bytes content) {
   FieldReader fields(content);
   fields(record);
   if (!fields.is_complete()) return false;
+  replay_.write(record);
+  return true;
+}
+
+bool RunReader::replay_lost(Bytes content) {
+  LostRecord record;
+  FieldReader fields(content);
+  fields(record);
+  if (!fields.is_complete()) return false;
+  has_gap_ |= record.reason == gap_reason;
   replay_.write(record);
   return true;
 }
@@ -357,15 +367,15 @@ bool RunReader::replay_call(Bytes content) {
   if (has_call != (change.call.point != nullptr)) return false;
   switch (change.kind) {
   case CallChange::Kind::opened:
-    if (change.call.parent && !open_calls_.contains(*change.call.parent)) return false;
+    if (change.call.parent && !open_calls_.contains(*change.call.parent)) return has_gap_;
     if (!change.has_event || open_calls_.size() > max_open_calls) return false;
     if (!open_calls_.try_emplace(change.call.id, change.call.probe, change.call.point).second)
       return false;
     break;
   case CallChange::Kind::closed:
-    if (const auto open = open_calls_.find(change.call.id);
-        open == open_calls_.end() ||
-        open->second != std::pair(change.call.probe, change.call.point))
+    if (const auto open = open_calls_.find(change.call.id); open == open_calls_.end())
+      return has_gap_;
+    else if (open->second != std::pair(change.call.probe, change.call.point))
       return false;
     open_calls_.erase(change.call.id);
     break;

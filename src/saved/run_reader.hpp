@@ -58,6 +58,7 @@ private:
   bool read_probe(class FieldReader& fields, const ProbePoint*& point);
   template <typename Record>
   bool replay_record(Bytes content);
+  bool replay_lost(Bytes content);
   bool replay_event(Bytes content);
   bool replay_count(Bytes content);
   bool replay_call(Bytes content);
@@ -92,6 +93,7 @@ private:
   unwind::Stack stack_;                                              // of the last stack chunk
   // By id: the number of the probe and its point, which the end of the call must have, too.
   std::map<std::uint64_t, std::pair<std::uint32_t, const ProbePoint*>> open_calls_;
+  bool has_gap_ = false;   // some calls began or ended where the run could not be saved
   bool needs_hit_ = false; // the next event must be that of a probe
 };
 

@@ -2,8 +2,10 @@
 #include "saved/run_writer.hpp"
 
 #include "saved/descriptions.hpp"
+#include "util/clock.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 namespace uprobectl::saved {
 
@@ -12,6 +14,14 @@ namespace {
 // Bounds the memory of a long run with code that is made at run time.
 constexpr std::size_t max_numbered_places = 1U << 18;
 
+// What waits for room in a full file system.
+constexpr std::size_t max_waiting = 4U << 20;
+
+bool is_regular_file(int fd) {
+  struct stat status{};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 void append_word(std::string& out, std::uint32_t value) {
   for (unsigned shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift & 0xffU);
 }
@@ -19,7 +29,10 @@ void append_word(std::string& out, std::uint32_t value) {
 } // namespace
 
 RunWriter::RunWriter(OutputBuffer& out, bool flushes_buffer, const RunQuestion& question)
-    : out_(out), flushes_buffer_(flushes_buffer) {
+    : out_(out), flushes_buffer_(flushes_buffer),
+      // A copied stack has only what changed since the one before.
+      may_leave_out_(flushes_buffer && is_regular_file(out.fd()) && !question.raw_stacks) {
+  if (may_leave_out_) out_.disable_auto_flush();
   out_.draft() += magic;
   append_word(out_.draft(), format_version);
   write_chunk(ChunkKind::question, question);
@@ -68,7 +81,7 @@ std::uint32_t RunWriter::number_probe(const ProbePoint* point) {
 
 std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
   const auto [known, is_new] =
-      modules_.try_emplace(&module, static_cast<std::uint32_t>(modules_.size() + 1));
+      modules_.try_emplace(module.serial(), static_cast<std::uint32_t>(modules_.size() + 1));
   if (is_new)
     write_chunk(ChunkKind::module,
                 symbolize::Module::Recorded{.path = module.path(),
@@ -81,16 +94,17 @@ std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
 
 std::size_t RunWriter::PlaceHash::operator()(const PlaceKey& key) const {
   constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15; // 2^64 / the golden ratio
-  const std::uint64_t module = std::hash<const void*>()(key.module);
   const std::uint64_t compiled = std::hash<std::string>()(key.compiled) + key.compiled_offset;
-  return static_cast<std::size_t>((key.address ^ module << 20U ^ compiled) * golden_ratio >> 16U);
+  return static_cast<std::size_t>((key.address ^ key.module << 40U ^ compiled) * golden_ratio >>
+                                  16U);
 }
 
 std::uint32_t RunWriter::number_place(const unwind::Frame& frame) {
   if (!frame.place) return 0;
   const unwind::ModuleAddress& place = *frame.place;
   const auto [known, is_new] =
-      places_.try_emplace({place.module, place.address.value, place.offset.value, place.mapping,
+      places_.try_emplace({place.module != nullptr ? place.module->serial() : 0,
+                           place.address.value, place.offset.value, std::string(place.mapping),
                            frame.jit ? frame.jit->symbol : "", frame.jit ? frame.jit->offset : 0},
                           static_cast<std::uint32_t>(places_.size() + 1));
   if (!is_new) return known->second;
@@ -132,6 +146,7 @@ void RunWriter::write_frames(const unwind::Stack& stack) {
 }
 
 void RunWriter::write(const StackSample& sample) {
+  if (gap_) return;
   number_places(*sample.stack);
   const std::size_t begin = begin_chunk(ChunkKind::stack);
   write_frames(*sample.stack);
@@ -191,6 +206,10 @@ void RunWriter::write(const RawStackSample& sample) {
 }
 
 void RunWriter::write(const Event& event) {
+  if (gap_) {
+    ++gap_->count;
+    return;
+  }
   const std::uint32_t probe = number_probe(event.point);
   const std::uint32_t caller = event.caller != nullptr ? number_place(*event.caller) : 0;
   const std::size_t begin = begin_chunk(ChunkKind::event);
@@ -202,6 +221,7 @@ void RunWriter::write(const Event& event) {
 }
 
 void RunWriter::write(const CountRecord& record) {
+  if (gap_ && record.is_interval) return;
   const std::uint32_t probe = number_probe(record.point);
   if (record.stack != nullptr) number_places(*record.stack);
   const std::size_t begin = begin_chunk(ChunkKind::count);
@@ -213,6 +233,7 @@ void RunWriter::write(const CountRecord& record) {
 }
 
 void RunWriter::write(const HistogramRecord& record) {
+  if (gap_ && record.is_interval) return;
   write_chunk(ChunkKind::histogram, number_probe(record.point), record);
 }
 
@@ -222,21 +243,55 @@ void RunWriter::write(const ProbeRecord& record) {
 
 void RunWriter::write(const AttachedRecord& record) { write_chunk(ChunkKind::attached, record); }
 void RunWriter::write(const MapEntryRecord& record) { write_chunk(ChunkKind::map_entry, record); }
-void RunWriter::write(const LostRecord& record) { write_chunk(ChunkKind::lost, record); }
+void RunWriter::write(const LostRecord& record) {
+  if (!gap_) write_chunk(ChunkKind::lost, record);
+}
 void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
 void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
-void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
+void RunWriter::write(const MessageRecord& message) {
+  if (!gap_) write_chunk(ChunkKind::message, message);
+}
 void RunWriter::write(const CallChange& change) {
-  write_chunk(ChunkKind::call, number_probe(change.call.point), change);
+  if (!gap_) write_chunk(ChunkKind::call, number_probe(change.call.point), change);
 }
 void RunWriter::write(const ProcessNameRecord& record) {
   write_chunk(ChunkKind::process_name, record);
 }
-void RunWriter::write(const ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
+void RunWriter::write(const ClockRecord& record) {
+  if (!gap_) write_chunk(ChunkKind::clocks, record);
+}
 void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
 
+void RunWriter::end_gap() {
+  if (!gap_) return;
+  LostRecord lost = *std::exchange(gap_, std::nullopt);
+  lost.time_ns = clock_ns(CLOCK_MONOTONIC);
+  write_chunk(ChunkKind::lost, lost);
+  warnings_.push_back(
+      fmt::format("the run is saved again: {} events are missing in it", lost.count));
+}
+
+// Called between two events: what belongs together is left out together.
+void RunWriter::follow_room() {
+  const Error* const shortage = out_.find_shortage();
+  if (shortage != nullptr && !std::exchange(has_reported_shortage_, true))
+    warnings_.push_back("the run cannot be saved for now: " + shortage->message);
+  if (shortage == nullptr && out_.pending() == 0) {
+    const bool was_short = std::exchange(has_reported_shortage_, false);
+    if (was_short && !gap_) warnings_.push_back("the run is saved again: nothing is missing in it");
+    end_gap();
+  } else if (!gap_ && out_.pending() > max_waiting) {
+    gap_ = LostRecord{.reason = gap_reason, .since_ns = clock_ns(CLOCK_MONOTONIC)};
+  }
+}
+
 Result<void> RunWriter::flush() {
-  if (flushes_buffer_) out_.flush();
+  if (may_leave_out_ && !has_ended_) {
+    out_.flush_some();
+    follow_room();
+  } else if (flushes_buffer_) {
+    out_.flush();
+  }
   if (too_large_ > 0)
     return fail(ErrorKind::unsupported,
                 fmt::format("the run cannot be saved: a record is larger than {} MiB",
@@ -246,6 +301,10 @@ Result<void> RunWriter::flush() {
   return {};
 }
 
-void RunWriter::end() { write_chunk(ChunkKind::end); }
+void RunWriter::end() {
+  end_gap();
+  write_chunk(ChunkKind::end);
+  has_ended_ = true;
+}
 
 } // namespace uprobectl::saved

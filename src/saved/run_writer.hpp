@@ -13,8 +13,9 @@ namespace uprobectl::saved {
 // Whatever ends the program, the file is valid up to its last whole chunk. Not thread-safe.
 class RunWriter final : public RunRecordCopy {
 public:
-  // Writes the head and the question. Borrows the buffer. `flushes_buffer`: flush() writes it all,
-  // even if that blocks; otherwise the owner of the buffer writes it.
+  // Writes the head and the question. Borrows the buffer. `flushes_buffer`: flush() writes it;
+  // otherwise the owner of the buffer does. While there is no room for a regular file, events wait,
+  // and are left out above a limit (gap_reason); anything else blocks flush().
   RunWriter(OutputBuffer& out, bool flushes_buffer, const RunQuestion& question);
 
   void write(const AttachedRecord& record) override;
@@ -37,15 +38,16 @@ public:
   void write(const ClockRecord& record) override;
   void flush_rows() override;
   Result<void> flush() override;
+  std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
   void end() override;
 
 private:
   // A place in code, as it is numbered in the file.
   struct PlaceKey {
-    const symbolize::Module* module = nullptr;
+    std::uint64_t module = 0; // its serial number; 0: none
     std::uint64_t address = 0;
     std::uint64_t offset = 0;
-    std::string_view mapping;
+    std::string mapping;
     // Of code that was compiled at run time: its function, and the offset in it.
     std::string compiled;
     std::uint64_t compiled_offset = 0;
@@ -68,11 +70,19 @@ private:
   void write_frame(const unwind::Frame& frame, std::uint32_t place);
   void write_frames(const unwind::Stack& stack);
 
+  void follow_room();
+  void end_gap();
+
   OutputBuffer& out_;
   bool flushes_buffer_;
+  bool may_leave_out_ = false;
+  std::optional<LostRecord> gap_; // what is left out at present
+  bool has_reported_shortage_ = false;
+  bool has_ended_ = false;
+  std::vector<std::string> warnings_;
   std::unordered_map<const ProbedBinary*, std::uint32_t> files_;
   std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
-  std::unordered_map<const symbolize::Module*, std::uint32_t> modules_;
+  std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
   std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
   using MappedFileKey = std::tuple<FileIdentity, std::string, bool>;
   std::map<MappedFileKey, std::uint32_t> mapped_files_;

@@ -4,6 +4,7 @@
 #include "uprobectl/path.hpp"
 #include "util/mapped_file.hpp"
 
+#include <atomic>
 #include <fmt/format.h>
 
 namespace uprobectl::symbolize {
@@ -86,6 +87,27 @@ std::unique_ptr<Module> Module::recorded(Recorded known) {
   module->build_id_ = std::move(known.build_id);
   module->recorded_image_ = known.has_image;
   return module;
+}
+
+std::uint64_t Module::next_serial() {
+  static std::atomic<std::uint64_t> last = 0;
+  return ++last;
+}
+
+void Module::keep_frame(VirtualAddress address) {
+  has_kept_frames_ = true;
+  recorded_frames_.try_emplace(address.value, frame(address));
+}
+
+void Module::close() {
+  recorded_image_ = has_addresses();
+  unwind_data.reset();
+  debug_info_.reset();
+  symbolizer_.reset();
+  methods_.reset();
+  image_.reset();
+  owner_.reset();
+  frames_ = {};
 }
 
 void Module::add_frame(Frame frame) {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
+#include "symbolize/open_files.hpp"
 #include "uprobectl/archive.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/symbolize.hpp"
 #include "util/mapped_file.hpp"
+
+#include <algorithm>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 namespace uprobectl::symbolize {
 
@@ -60,8 +65,14 @@ Result<ModuleCache::ImageRange> ModuleCache::find_image(const MappedObject& obje
 
 namespace {
 
-// Each open file uses a descriptor.
-constexpr std::size_t max_preopened = 256;
+constexpr std::size_t min_files = 4;               // even if few descriptors are permitted
+constexpr std::size_t max_reachable = 4096;        // that are remembered
+constexpr std::size_t max_mapping_names = 1 << 14; // likewise
+
+bool is_deleted(const MappedObject& object) {
+  struct stat status{};
+  return object.file != nullptr && ::fstat(object.file->fd(), &status) == 0 && status.st_nlink == 0;
+}
 
 // Rejects named memory without an ELF image: keeping it open would keep memory with code that was
 // compiled at run time after its process has ended.
@@ -85,27 +96,39 @@ void ModuleCache::retire(const FileKey& key) {
   modules_.erase(first, last);
 }
 
+Result<MappedObject> ModuleCache::open(const Mapping& mapping, FileSource& files) {
+  auto opened = open_for_code(mapping, files);
+  if (!opened && are_descriptors_used_up()) lacks_descriptors_ = true;
+  return opened;
+}
+
 // Retries files that could not be opened, because another process may give access to them. Opens a
 // file again that was written to, but keeps the old content if that fails: the process through
 // which it was opened may have ended.
 Result<MappedObject>& ModuleCache::object_at(const FileKey& key, const Mapping& mapping,
                                              FileSource& files) {
-  auto object = objects_.find(key);
-  if (object == objects_.end())
-    return objects_.emplace(key, open_for_code(mapping, files)).first->second;
-  const bool is_written = object->second && object->second->file != nullptr &&
-                          object->second->file->change() == FileChange::written;
-  if (object->second && !is_written) return object->second;
-  auto opened = open_for_code(mapping, files);
+  auto known = objects_.find(key);
+  if (known == objects_.end())
+    known = objects_.emplace(key, CachedObject{.object = open(mapping, files)}).first;
+  known->second.last_use = ++uses_;
+  Result<MappedObject>& object = known->second.object;
+  const bool is_written =
+      object && object->file != nullptr && object->file->change() == FileChange::written;
+  if (object && !is_written) return object;
+  auto opened = open(mapping, files);
   if (is_written && opened) retire(key);
-  if (!is_written || opened) object->second = std::move(opened);
-  return object->second;
+  if (!is_written || opened) object = std::move(opened);
+  return object;
 }
 
 void ModuleCache::preopen(const Mapping& mapping, FileSource& files) {
-  if (is_anonymous(mapping) || objects_.size() >= max_preopened) return;
+  if (is_anonymous(mapping)) return;
   FileKey key{mapping.identity, mapping.path};
   if (objects_.contains(key) || reachable_.contains(key)) return;
+  // The files of ended processes cannot be opened later, so up to half of the descriptors are used
+  // until make_room().
+  if (objects_.size() >= 2 * limits().files) return;
+  if (reachable_.size() >= max_reachable) reachable_.clear();
   if (is_reachable_by_path(mapping))
     reachable_.insert(std::move(key));
   else
@@ -114,7 +137,62 @@ void ModuleCache::preopen(const Mapping& mapping, FileSource& files) {
 
 const MappedObject* ModuleCache::opened(const Mapping& mapping) const {
   const auto object = objects_.find({mapping.identity, mapping.path});
-  return object != objects_.end() && object->second ? &*object->second : nullptr;
+  return object != objects_.end() && object->second.object ? &*object->second.object : nullptr;
+}
+
+OpenFileLimits ModuleCache::limits() const {
+  OpenFileLimits limits;
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+    limits.files = std::min<std::size_t>(limits.files, descriptors.rlim_cur / 4);
+  limits.files = std::max(std::min(limits.files, max_files_), min_files);
+  if (keeps_unmapped_) {
+    limits.unmapped = limits.deleted = limits.files;
+    limits.unmapped_bytes = ~std::uint64_t{0};
+  }
+  limits.unmapped = std::min(limits.unmapped, limits.files);
+  return limits;
+}
+
+bool ModuleCache::is_crowded() const {
+  const OpenFileLimits most = limits();
+  if (lacks_descriptors_ || objects_.size() > most.unmapped ||
+      mapping_names_.size() > max_mapping_names || !retired_.empty())
+    return true;
+  std::uint64_t bytes = 0;
+  std::size_t deleted = 0;
+  for (const auto& [key, cached] : objects_) {
+    if (!cached.object) continue;
+    bytes += cached.object->bytes.size();
+    if (objects_.size() > most.deleted && is_deleted(*cached.object)) ++deleted;
+  }
+  return bytes > most.unmapped_bytes || deleted > most.deleted;
+}
+
+bool ModuleCache::make_room(const std::function<bool(const FileKey&)>& is_mapped) {
+  if (std::exchange(lacks_descriptors_, false)) max_files_ = objects_.size() / 2;
+  std::vector<OpenFile> files;
+  std::vector<FileKey> keys;
+  for (const auto& [key, cached] : objects_) {
+    keys.push_back(key);
+    files.push_back({.is_mapped = is_mapped(key),
+                     .is_deleted = cached.object && is_deleted(*cached.object),
+                     .last_use = cached.last_use,
+                     .size = cached.object ? cached.object->bytes.size() : 0});
+  }
+  const std::vector<std::size_t> closed = choose_files_to_close(files, limits());
+  const bool forgets_names = mapping_names_.size() > max_mapping_names;
+  if (closed.empty() && !forgets_names && retired_.empty()) return false;
+  for (const std::size_t index : closed) {
+    retire(keys[index]);
+    objects_.erase(keys[index]);
+  }
+  std::erase_if(retired_, [](const auto& module) { return !module->has_kept_frames(); });
+  for (auto& module : retired_) kept_.push_back(std::move(module));
+  retired_.clear();
+  for (auto& module : kept_) module->close();
+  if (forgets_names) mapping_names_.clear();
+  return true;
 }
 
 Module* ModuleCache::module_at(const Mapping& mapping, FileOffset offset,

@@ -30,6 +30,7 @@ KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec&
     : spec_(spec), capture_(capture), program_(program), exports_(exports), probes_(probes),
       since_ns_(to_monotonic_ns(Time::clock::now())), reported_(probes.size()),
       processes_({.places = where.debug_places}, where.dex), find_name_(std::move(find_name)) {
+  processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
 }
 
@@ -210,6 +211,7 @@ void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output)
                              .since_ns = since_ns_,
                              .time_ns = now_ns,
                              .is_interval = spec_.interval.has_value()});
+  processes_.make_room();
 }
 
 UnwoundCounts::UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& capture,
@@ -237,6 +239,11 @@ bool UnwoundCounts::can_store(const unwind::Stack& stack) {
 const unwind::Stack* UnwoundCounts::store(const unwind::Stack& stack) {
   unwind::Stack& kept = stacks_.emplace_back(stack);
   kept.frames.shrink_to_fit();
+  for (unwind::Frame& frame : kept.frames) {
+    if (!frame.place) continue;
+    frame.place->mapping = *mapping_names_.emplace(frame.place->mapping).first;
+    if (frame.place->module != nullptr) frame.place->module->keep_frame(frame.place->address);
+  }
   frames_ += kept.frames.size();
   return &kept;
 }

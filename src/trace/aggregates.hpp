@@ -10,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <set>
 
 namespace uprobectl {
 
@@ -115,7 +116,8 @@ private:
   ProcessNameLookup find_name_;
   std::map<Key, StackTally, Order> tallies_;
   std::deque<unwind::Stack> stacks_;
-  std::size_t frames_ = 0; // of all of them
+  std::set<std::string, std::less<>> mapping_names_; // of their frames
+  std::size_t frames_ = 0;                           // of all of them
   std::uint64_t since_ns_;
 };
 

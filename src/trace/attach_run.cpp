@@ -385,10 +385,11 @@ private:
   // FilteredProcesses::filter_in_program()).
   void follow_processes(FilteredProcesses& processes, AttachedProbes& attached,
                         SignalWatch& signals) {
+    const std::vector<ProcessHistory::Replaced> replaced_processes = history_->take_replaced();
     if (processes.link_pids().empty()) return;
     std::vector<std::string> lost;
     std::uint64_t since = clock_ns(CLOCK_MONOTONIC);
-    for (const ProcessHistory::Replaced& replaced : history_->take_replaced()) {
+    for (const ProcessHistory::Replaced& replaced : replaced_processes) {
       if (std::ranges::find(processes.link_pids(), replaced.pid) == processes.link_pids().end())
         continue;
       since = std::min(since, replaced.time_ns);
@@ -428,6 +429,15 @@ private:
       output_.warn(fmt::format("{}: the probes were attached again, calls of {} may be missing",
                                reason,
                                format_duration(std::chrono::ceil<std::chrono::milliseconds>(gap))));
+  }
+
+  // What stacks lack is counted at the end.
+  void warn_about_stacks() const {
+    const StackTotals* const stacks = program_.stacks();
+    if (stacks != nullptr && stacks->lost_mappings > 0)
+      output_.warn_once("mapping records are lost: frames may have no names or outdated ones");
+    if (program_.without_stack() > 0)
+      output_.warn_once("hits are counted without a stack: the kernel could not store it");
   }
 
   // Reports processes that ended, but not the end of a command, which is expected.
@@ -476,8 +486,8 @@ private:
     CodeWatch code_watch(probes, processes, output_, start_);
     outcome.ending = loop.run(start_, [&](Clock::time_point now) {
       history_->update();
-      if (const auto clocks = exports_.update())
-        output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
+      exports_.flush();
+      warn_about_stacks();
       follow_processes(processes, attached, signals);
       report_ended(processes, now);
       unhit_reporter.report(now);
@@ -494,7 +504,9 @@ private:
     // Stop counting before detaching: probes are detached one after the other, and those that stay
     // longer must not have higher counts.
     const bool stopped = program_.stop().has_value();
-    if (attached.attachment) code_watch.look_at_end();
+    history_->update();
+    if (attached.attachment)
+      code_watch.look_at_end([&](pid_t pid) { return history_->is_replaced(pid); });
     detach_probes(attached, output_);
     loop.finish();
     if (graph) graph->finish(clock_ns(CLOCK_MONOTONIC));
@@ -555,6 +567,7 @@ private:
                .no_process_reason = no_process ? processes.explain_no_process() : std::string(),
                .only_counted = !request_.program && !request_.capture.send_events,
                .totals = totals,
+               .uncounted_losses = program_.uncounted_losses(),
                .corrupt = program_.corrupt(),
                .duration = stop.duration,
                .detached_cleanly = stop.cleanly,
@@ -653,6 +666,9 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
              "the entry, latencies are known at the return";
   }
+  if (request.limits.max_events && !capture.send_events && !request.program)
+    return "-n stops after N events, and --count and --histogram show none: end the run with -d or "
+           "--stop-on";
   const bool by_stack = capture.groups.has(BY_STACK);
   if (!capture.groups.by.empty() && (capture.stack != StackWalk::none || capture.count_stacks))
     return "--by cannot be combined with --stack: add stack to the values, as in --by stack";

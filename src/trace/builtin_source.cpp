@@ -201,7 +201,7 @@ public:
     if (sleepable_test_ && sleepable_test_->has_ended()) sleepable_test_.reset();
     if (stacks_) stacks_->read_mapping_events();
     if (callers_) callers_->update();
-    if (request_.capture.pair_calls) forget_calls_of_ended();
+    if (request_.capture.pair_calls) forget_calls();
     return program_->drain([&](Bytes record) { return take(record, visit); });
   }
   bool waits() const override { return program_->waits(); }
@@ -216,16 +216,23 @@ public:
     if (request_.capture.count_by_process || request_.capture.count_stacks || by_values)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
     if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
-    if (!request_.capture.pair_calls && !builds_in_calls_ && !by_values) return losses;
-    // Returns of calls that were skipped at their entry are not missed. Some of these calls have
-    // not returned, so this may hide other missed returns.
-    const std::uint64_t entry_unseen = program_->lost(LOST_NO_ENTRY);
-    const std::uint64_t passed_over = program_->lost(SKIPPED_CALLS);
+    if (!request_.capture.pair_calls) {
+      if (builds_in_calls_ || by_values)
+        losses.push_back({loss_reasons::hits_at_once, program_->lost(LOST_CALLS_FULL)});
+      return losses;
+    }
     losses.push_back({loss_reasons::calls_full, program_->lost(LOST_CALLS_FULL)});
     losses.push_back({loss_reasons::no_return, program_->lost(LOST_NO_RETURN)});
-    losses.push_back(
-        {loss_reasons::entry_unseen, entry_unseen - std::min(entry_unseen, passed_over)});
+    const std::uint64_t missed = missed_entries();
+    losses.push_back({loss_reasons::gave_way, late_of(missed)});
+    losses.push_back({loss_reasons::entry_unseen, missed - late_of(missed)});
     return losses;
+  }
+  std::uint64_t rate_limited() const override {
+    if (!request_.capture.limits.max_rate) return 0;
+    std::uint64_t hits = 0;
+    for (const ProbeCounts& counted : program_->counts()) hits += counted.rate_limited;
+    return hits;
   }
   std::uint64_t discard() override {
     std::uint64_t events = 0;
@@ -302,7 +309,7 @@ public:
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   std::optional<std::uint64_t> open_calls() const override {
     if (!request_.capture.pair_calls) return std::nullopt;
-    return program_->open_calls() + forgotten_calls_;
+    return program_->open_calls() + ended_calls_ + given_up_calls_ - late_of(missed_entries());
   }
   std::uint64_t without_stack() const override {
     if (groups_) return groups_->without_stack();
@@ -441,17 +448,40 @@ private:
            (capture.on_return || capture.pair_calls);
   }
 
-  // Removes open calls of processes that have ended. This takes a system call for each open call,
-  // so it is done for at most 1 % of the time.
-  void forget_calls_of_ended() {
+  // Removes open calls that will not return, or that newer ones need the room of. This reads the
+  // whole table, so it is done for at most 1 % of the time, and 10 % while calls are lost.
+  void forget_calls() {
     const auto now = std::chrono::steady_clock::now();
-    if (now < next_ended_check_) return;
-    forgotten_calls_ += program_->forget_calls([](std::uint32_t pid) {
-      return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+    const std::uint64_t lost = program_->lost(LOST_CALLS_FULL);
+    const bool is_urgent = lost > lost_calls_ || next_given_up_ > 0;
+    if (now < (is_urgent ? next_urgent_look_ : next_look_)) return;
+    const auto forgotten = program_->forget_calls([](std::uint32_t process, std::uint32_t thread) {
+      const auto pid = static_cast<pid_t>(process);
+      return (thread == 0 ? ::kill(pid, 0) : ::tgkill(pid, static_cast<pid_t>(thread), 0)) != 0 &&
+             errno == ESRCH;
     });
+    lost_calls_ = lost;
+    ended_calls_ += forgotten.ended;
+    given_up_calls_ += forgotten.given_up;
+    next_given_up_ = forgotten.next_given_up;
+    if (!missed_before_ && given_up_calls_ + next_given_up_ > 0) missed_before_ = missed_entries();
     const auto end = std::chrono::steady_clock::now();
-    next_ended_check_ =
+    next_look_ =
         end + std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 100 * (end - now));
+    next_urgent_look_ =
+        end + std::max<std::chrono::nanoseconds>(std::chrono::milliseconds(100), 10 * (end - now));
+  }
+
+  // Returns whose entry was not seen, without those of calls that were skipped at their entry. Some
+  // of these have not returned, so this may hide other missed returns.
+  std::uint64_t missed_entries() const {
+    const std::uint64_t unseen = program_->lost(LOST_NO_ENTRY);
+    return unseen - std::min(unseen, program_->lost(SKIPPED_CALLS));
+  }
+  // Of them, those of calls that were given up.
+  std::uint64_t late_of(std::uint64_t missed) const {
+    const std::uint64_t before = missed_before_.value_or(missed);
+    return std::min(missed - std::min(missed, before), given_up_calls_ + next_given_up_);
   }
 
   bool take(Bytes record, const Visit& visit) {
@@ -579,8 +609,14 @@ private:
   std::optional<process_name_layout> process_name_; // if it is compared
   id_namespace ids_{};
   std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
-  std::uint64_t forgotten_calls_ = 0;     // open calls of processes that have ended
-  std::chrono::steady_clock::time_point next_ended_check_;
+  // Open calls that were removed: of processes and threads that have ended, and given up.
+  std::uint64_t ended_calls_ = 0;
+  std::uint64_t given_up_calls_ = 0;
+  std::uint64_t next_given_up_ = 0;            // still in the table
+  std::optional<std::uint64_t> missed_before_; // missed_entries(), when calls were first given up
+  std::uint64_t lost_calls_ = 0;               // at the last look
+  std::chrono::steady_clock::time_point next_look_;
+  std::chrono::steady_clock::time_point next_urgent_look_;
   std::uint64_t corrupt_ = 0;
   std::unique_ptr<CallerCode> callers_;      // if the filter compares callers
   std::optional<HitStacks> stacks_;          // if requested

@@ -19,6 +19,7 @@ namespace uprobectl {
 
 namespace {
 
+constexpr std::size_t max_seen = 65536;                       // mapped files
 constexpr std::uint64_t address_end = std::uint64_t{1} << 56; // of what a boundary can hold
 
 bool has_ended(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
@@ -185,6 +186,11 @@ void CallerCode::describe(pid_t pid) {
   // A return address in "[uprobes]" is one that a uretprobe has replaced.
   std::erase_if(*read,
                 [](const Mapping& each) { return !each.executable || each.path == "[uprobes]"; });
+  if (seen_.size() >= max_seen) {
+    seen_.clear();
+    searched_.clear();
+    files_.clear();
+  }
   std::vector<std::pair<FileKey, std::uint64_t>> added;
   for (const Mapping& each : *read)
     if (std::pair key(FileKey(each.identity, each.path), each.offset.value);

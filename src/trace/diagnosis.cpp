@@ -65,9 +65,12 @@ std::string explain_other_inode(const MappingSurvey& survey, const UnhitFacts& f
     return fmt::format("{} maps the new file at this path: the probed file was replaced, run the "
                        "command again",
                        describe_process(*here));
-  return fmt::format("{} maps another file that had this path: it was replaced, restart the "
-                     "process to probe it",
-                     describe_process(*here));
+  const std::string way = facts.takes_pids
+                              ? std::string("with -p, name the file without its folder to probe "
+                                            "that one")
+                              : std::string("restart the process to probe it");
+  return fmt::format("{} maps another file that had this path: it was replaced, {}",
+                     describe_process(*here), way);
 }
 
 std::string explain_unmapped(const MappingSurvey& survey, std::span<const pid_t> pids) {
@@ -197,6 +200,10 @@ void ProcessHistory::update() {
   if (watch_) watch_->drain([this](const MappingEvent& event) { add(event); });
 }
 
+bool ProcessHistory::is_replaced(pid_t pid) const {
+  return std::ranges::find(replaced_, pid, &Replaced::pid) != replaced_.end();
+}
+
 void ProcessHistory::add(const MappingEvent& event) {
   switch (event.kind) {
   case MappingEvent::Kind::mapped:
@@ -297,7 +304,9 @@ void add_surveys(std::span<Probe> probes, std::span<const MappingSurvey> surveys
 std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
                      const UnhitFacts& facts) {
   std::string text;
-  if (!survey.executable.empty())
+  if (!facts.without_breakpoint.empty())
+    text = facts.without_breakpoint;
+  else if (!survey.executable.empty())
     text = fmt::format("mapped by {}, but not called while it was probed",
                        survey.executable.size() == 1
                            ? describe_process(survey.executable.front())
@@ -310,6 +319,7 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
     text = explain_other_inode(survey, facts);
   else
     text = explain_unmapped(survey, pids);
+  if (!facts.other_definition.empty()) text += "; " + facts.other_definition;
   return text + mention_copy(survey, !pids.empty()) + mention_children(facts.children);
 }
 

@@ -52,6 +52,7 @@ public:
     std::uint64_t time_ns = 0; // CLOCK_MONOTONIC
   };
   std::vector<Replaced> take_replaced() { return std::exchange(replaced_, {}); }
+  bool is_replaced(pid_t pid) const; // whether take_replaced() would return it
   // Returns for each probe the recorded mappings of `pids` or, with `others`, of all other recorded
   // processes.
   std::vector<MappingSurvey> surveys(std::span<const pid_t> pids, bool others) const;

@@ -6,6 +6,7 @@
 #include "events/events.hpp"
 #include "output/output.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <poll.h>
@@ -23,14 +24,18 @@ namespace loss_reasons {
 constexpr std::string_view buffer_full = "ring buffer full";
 constexpr std::string_view corrupt = "record could not be decoded";
 constexpr std::string_view unsubmitted = "reserved in the ring buffer and never written";
-constexpr std::string_view over_max_events = "beyond --max-events";
+constexpr std::string_view over_max_events = over_max_events_reason;
 constexpr std::string_view output_blocked = "output is blocked: nothing reads it";
 constexpr std::string_view output_closed = "the reader of the output has gone";
 constexpr std::string_view output_failed = "the output could not be written";
 constexpr std::string_view table_full = "more processes, stacks or values than can be counted";
 constexpr std::string_view nested =
     "nested deeper than the 64 calls whose returns the kernel probes";
-constexpr std::string_view calls_full = "more calls were under way than can be remembered";
+constexpr std::string_view calls_full =
+    "the table of open calls was full of calls that have not returned";
+constexpr std::string_view gave_way =
+    "given up for newer calls when the table of open calls was full";
+constexpr std::string_view hits_at_once = "more hits at the same time than can be recorded";
 constexpr std::string_view no_return = "left without a return";
 constexpr std::string_view entry_unseen = "returned from a call whose entry was not seen";
 constexpr std::string_view undecided = "a value that --if compares could not be read";
@@ -38,7 +43,12 @@ constexpr std::string_view unmapped =
     "--if compares the caller, and where its code lies was not known yet";
 constexpr std::string_view interrupted = "interrupted again while the rest was written";
 
-constexpr std::string_view unpaired[] = {nested, calls_full, no_return, entry_unseen};
+constexpr std::string_view rate_limited = "more hits per second than --max-rate";
+
+constexpr std::string_view unpaired[] = {nested, calls_full, gave_way, no_return, entry_unseen};
+constexpr bool is_unpaired(std::string_view reason) {
+  return std::ranges::find(unpaired, reason) != std::end(unpaired);
+}
 } // namespace loss_reasons
 
 // Sends the events of a run, and reports what was lost.
@@ -68,6 +78,8 @@ public:
   virtual std::uint64_t discard() = 0;
   // Returns true if a hit has ended the run: nothing is sent any more.
   virtual bool has_stopped() const { return false; }
+  // Returns the hits since the start that --max-rate left out. They are not lost.
+  virtual std::uint64_t rate_limited() const { return 0; }
   // Reports the requested aggregates.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };

@@ -32,6 +32,7 @@ GroupCounts::GroupCounts(const AggregateSpec& spec, const CaptureSpec& capture,
     : spec_(spec), capture_(capture), program_(program), probes_(probes), exports_(exports),
       decode_(std::move(decode)), since_ns_(to_monotonic_ns(Time::clock::now())),
       processes_({.places = where.debug_places}, where.dex) {
+  processes_.keep_unmapped_files();
   if (capture.source_lines) processes_.use_source_lines();
 }
 
@@ -54,13 +55,17 @@ void GroupCounts::add_stack(Row& row, const GroupCount& group, std::string& key)
 
 std::vector<GroupCounts::Row> GroupCounts::take_new_rows(Output& output) {
   std::map<std::string, Row> rows;
-  for (const GroupCount& group : program_.group_counts()) {
+  const auto is_fresh = [&](const std::string& key, const group_sums& sums) {
+    if (sums.count == 0) return false; // the kernel counts after it has made the entry
+    const auto known = reported_.find(key);
+    return known == reported_.end() || known->second.count != sums.count;
+  };
+  for (const GroupCount& group : program_.group_counts(is_fresh)) {
     group_sums& before = reported_[group.key];
     const group_sums fresh{.count = group.sums.count - before.count,
                            .measured = group.sums.measured - before.measured,
                            .sum = group.sums.sum - before.sum};
     before = group.sums;
-    if (fresh.count == 0) continue;
     auto event = decode_(group.record);
     if (!event || event->probe >= probes_.size()) continue; // impossible
     Row row{.probe = probes_[event->probe].first,
@@ -119,6 +124,7 @@ void GroupCounts::report(Time now, Output& output) {
     output.write(record);
   }
   output.flush_rows();
+  processes_.make_room();
   since_ns_ = now_ns;
 }
 

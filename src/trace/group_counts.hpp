@@ -4,6 +4,8 @@
 
 #include "trace/aggregates.hpp"
 
+#include <unordered_map>
+
 namespace uprobectl {
 
 class GroupCounts {
@@ -44,7 +46,7 @@ private:
   Exports& exports_; // receives the stacks
   Decode decode_;
   std::uint64_t since_ns_ = 0;
-  std::map<std::string, group_sums> reported_; // the sums at the last report, by key
+  std::unordered_map<std::string, group_sums> reported_; // the sums at the last report, by key
   std::uint64_t without_stack_ = 0;
   unwind::LiveProcesses processes_;
 };

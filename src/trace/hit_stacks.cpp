@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/hit_stacks.hpp"
 
+#include "bpf/load_error.hpp"
 #include "output/stack_copy.hpp"
 #include "util/clock.hpp"
 #include "util/made_inputs.hpp"
@@ -144,8 +145,11 @@ HitStacks::HitStacks(const CaptureSpec& capture, const StackOutputs& outputs,
                      const TargetOptions& where, const HitProcesses& who, Exports& exports,
                      Output& output)
     : capture_(capture), outputs_(outputs), exports_(exports), output_(output),
-      processes_({.places = where.debug_places}, where.dex,
-                 [this](pid_t pid) { return has_newer_program(pid); }) {
+      processes_(
+          {.places = where.debug_places}, where.dex,
+          [this](pid_t pid) { return has_newer_program(pid); },
+          [this](pid_t pid) { return find_later_mappings(pid); }) {
+  raise_descriptor_limit();
   if (capture.source_lines) processes_.use_source_lines();
   const std::vector<pid_t> first = who.include_others ? std::vector<pid_t>() : who.running();
   auto watch = MappingWatch::start(first);
@@ -180,6 +184,10 @@ void HitStacks::read_mapping_events() {
   // Limits the queue if there are no hits for long.
   while (waiting_.size() > max_waiting) apply_first_event();
   reread_after_loss();
+  processes_.make_room();
+  if (processes_.has_lacked_descriptors())
+    output_.warn_once("stacks lack names: files could not be opened, because all permitted "
+                      "descriptors are in use (ulimit -n)");
 }
 
 // Rereads the maps if mapping events were lost: an address may belong to another file by now.
@@ -212,6 +220,15 @@ void HitStacks::apply_events_until(std::uint64_t time_ns) {
 bool HitStacks::has_newer_program(pid_t pid) {
   queue_mapping_events();
   return program_starts_.contains(pid);
+}
+
+std::vector<Mapping> HitStacks::find_later_mappings(pid_t pid) {
+  queue_mapping_events();
+  std::vector<Mapping> mappings;
+  for (const MappingEvent& event : waiting_)
+    if (event.pid == pid && event.kind == MappingEvent::Kind::mapped)
+      mappings.push_back(event.mapping);
+  return mappings;
 }
 
 unwind::Registers HitStacks::make_registers(const CapturedStack& captured) const {

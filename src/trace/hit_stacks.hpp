@@ -68,6 +68,7 @@ private:
   void apply_first_event();
   void apply_events_until(std::uint64_t time_ns);
   bool has_newer_program(pid_t pid);
+  std::vector<Mapping> find_later_mappings(pid_t pid);
   unwind::Registers make_registers(const CapturedStack& captured) const;
   unwind::Stack symbolize_walked(pid_t pid, std::uint64_t time_ns, const CapturedStack& captured);
   void count_end(const CapturedStack& captured, const unwind::Sample& sample);

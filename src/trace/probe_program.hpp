@@ -47,6 +47,8 @@ public:
   virtual Result<void> start(const HitProcesses& who) = 0;
   virtual Result<void> stop() = 0; // called before the first probe is detached
 
+  // Returns why more events may be lost than losses() has; empty if it has all. Valid after load().
+  virtual std::string uncounted_losses() const { return {}; }
   virtual std::uint64_t corrupt() const = 0; // records of an unexpected size; they are shown raw
   // Sets the hits of each probe so far, and Probe::hidden_reason.
   virtual void count_hits(std::span<Probe> probes) const = 0;

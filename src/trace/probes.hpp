@@ -59,6 +59,11 @@ struct UnhitFacts {
   // Number of places where the function is inlined; nullopt without debug info.
   std::optional<std::uint64_t> inlined = {};
   bool file_was_hit = false; // another probe in the file was hit, so some process maps it
+  // Why a process that maps the file has no breakpoint there; empty if none is known.
+  std::string without_breakpoint = {};
+  // Another file of a process that defines a function of this name: "process 4711 (app) maps
+  // another 'malloc', too: /usr/lib/libjemalloc.so.2".
+  std::string other_definition = {};
 };
 
 // The cost of a run for the probed processes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/process_code.hpp"
 
+#include "bpf/pid_namespace.hpp"
 #include "inventory/inventory.hpp"
 #include "process/child.hpp"
 #include "process/proc.hpp"
@@ -330,6 +331,9 @@ private:
 } // namespace
 
 void skip_changed_code(ResolvedProbes& resolved, std::span<const pid_t> pids, Output& output) {
+  if (pids.empty() && read_pid_namespace())
+    output.warn("the code of processes outside of this container cannot be compared with the file: "
+                "one that has changed it would be harmed");
   const SiteCode sites(resolved.probes);
   const CodeComparison comparison(sites, pids);
   comparison.warn(output);
@@ -378,12 +382,33 @@ std::vector<pid_t> CodeWatch::pids() const {
 
 void CodeWatch::look(Time now) {
   if (now < next_) return;
-  report(find_changes(pids()));
+  Changes changes = find_changes(pids());
+  postpone_new(changes);
+  report(changes);
   const auto end = Clock::now();
   next_ = end + std::max<Clock::duration>(look_interval, (end - now) * max_look_share);
 }
 
-void CodeWatch::look_at_end() { report(find_changes(pids())); }
+// A process may have executed a program by another thread: its breakpoints are gone until the
+// probes are attached again, which is done between two looks.
+void CodeWatch::postpone_new(Changes& changes) {
+  std::set<std::tuple<Change, std::size_t, pid_t>> dropped;
+  for (const auto& [key, what] : changes)
+    if (std::get<Change>(key) == Change::dropped) dropped.insert(key);
+  std::erase_if(changes, [&](const auto& each) {
+    return dropped.contains(each.first) && !postponed_.contains(each.first);
+  });
+  postponed_ = std::move(dropped);
+}
+
+void CodeWatch::look_at_end(const std::function<bool(pid_t)>& is_replaced) {
+  Changes changes = find_changes(pids());
+  std::erase_if(changes, [&](const auto& each) {
+    return std::get<Change>(each.first) == Change::dropped &&
+           is_replaced(std::get<pid_t>(each.first));
+  });
+  report(changes);
+}
 
 CodeWatch::Changes CodeWatch::find_changes(std::span<const pid_t> looked_at) {
   const auto survey = [&](std::span<const pid_t> pids, std::set<pid_t>& found) {
@@ -438,19 +463,17 @@ std::string CodeWatch::describe(Change change, pid_t pid, const std::string& wha
                        "the copied breakpoint ends it by SIGTRAP",
                        process, what);
   case Change::dropped:
-    return fmt::format("the count is incomplete: the breakpoint is gone from the memory of {}, as "
-                       "after madvise(MADV_DONTNEED)",
+    return fmt::format("the breakpoint is not in the memory of {}, as after "
+                       "madvise(MADV_DONTNEED), or where overlayfs has copied the file up",
                        process);
   case Change::writable:
-    return fmt::format("the count is incomplete: {} {}", process,
-                       describe_obstacle(MappingObstacle::writable));
+    return fmt::format("{} {}", process, describe_obstacle(MappingObstacle::writable));
   case Change::shared:
-    return fmt::format("the count is incomplete: {} {}", process,
-                       describe_obstacle(MappingObstacle::shared));
+    return fmt::format("{} {}", process, describe_obstacle(MappingObstacle::shared));
   case Change::replaced:
     break;
   }
-  return fmt::format("the count is incomplete: {} {}, and where the copy has a breakpoint, it ends "
+  return fmt::format("{} {}, and where the copy has a breakpoint, it ends "
                      "the process by SIGTRAP",
                      process, describe_obstacle(MappingObstacle::replaced));
 }
@@ -465,7 +488,8 @@ void CodeWatch::report(const Changes& changes) {
     const Probe& probe = probes_[number];
     if (!incomplete_.contains(number)) incomplete_[number] = describe(change, pid, what);
     if (output_.is_verbose())
-      output_.warn(fmt::format("{}: {}", display_name(probe.point), describe(change, pid, what)));
+      output_.warn(fmt::format("{}: the count is incomplete: {}", display_name(probe.point),
+                               describe(change, pid, what)));
     numbers.push_back(number);
   }
   if (output_.is_verbose()) return;
@@ -482,7 +506,7 @@ void CodeWatch::report(const Changes& changes) {
     const std::string others =
         numbers.size() > 1 ? fmt::format(" and {}", counted(numbers.size() - 1, "other", "others"))
                            : "";
-    output_.warn(fmt::format("{}{}: {}", name, others,
+    output_.warn(fmt::format("{}{}: the count is incomplete: {}", name, others,
                              describe(change, pid, changes.at({change, numbers.front(), pid}))));
   }
 }

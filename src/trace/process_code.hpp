@@ -12,6 +12,7 @@
 #include "trace/process_filter.hpp"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -53,8 +54,9 @@ public:
 
   // Looks at the processes if it is time to.
   void look(Time now);
-  // Looks at all of them. Call it while the probes are attached.
-  void look_at_end();
+  // Looks at all of them. Call it while the probes are attached. `is_replaced`: whether the process
+  // has executed a program that its probes do not follow yet.
+  void look_at_end(const std::function<bool(pid_t)>& is_replaced);
   // Why hits may be missing from the counts, by probe.
   const std::map<std::size_t, std::string>& incomplete() const { return incomplete_; }
   // Whether the process was seen to have a copy of a breakpoint, because it has changed or copied
@@ -71,6 +73,7 @@ private:
   using Changes = std::map<std::tuple<Change, std::size_t, pid_t>, std::string>; // probe; details
 
   std::vector<pid_t> pids() const;
+  void postpone_new(Changes& changes);
   Changes find_changes(std::span<const pid_t> looked_at);
   std::string describe(Change change, pid_t pid, const std::string& what) const;
   void report(const Changes& changes);
@@ -82,6 +85,7 @@ private:
   Output& output_;
   Time next_;
   std::set<std::tuple<Change, std::size_t, pid_t>> reported_;
+  std::set<std::tuple<Change, std::size_t, pid_t>> postponed_; // at the last look
   std::map<std::size_t, std::string> incomplete_;
   std::set<pid_t> copied_;
   bool reported_limits_ = false;

@@ -3,6 +3,7 @@
 
 #include "trace/anonymous_copies.hpp"
 #include "trace/diagnosis.hpp"
+#include "trace/other_definitions.hpp"
 #include "trace/probes.hpp"
 #include "util/text.hpp"
 
@@ -103,10 +104,13 @@ void complete_diagnosis_facts(const RunEnd& end) {
     if (probe.hits != 0) continue;
     any_unhit = true;
     probe.facts.change = file.change();
+    if (const auto found = end.incomplete.find(probe.number); found != end.incomplete.end())
+      probe.facts.without_breakpoint = found->second;
     if (!probe.survey.executable.empty() || probe.facts.file_was_hit) uncalled.push_back(&probe);
   }
   if (!any_unhit) return;
   explain_anonymous_copies(probes, end.pids);
+  find_other_definitions(uncalled, end.pids);
   find_inlined(uncalled, end.debug_places);
   if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }
@@ -118,14 +122,10 @@ std::uint64_t count_over_max_events(const RunTotals& totals) {
   return beyond == totals.losses.end() ? 0 : beyond->count;
 }
 
-bool is_unpaired(std::string_view reason) {
-  return std::ranges::find(loss_reasons::unpaired, reason) != std::end(loss_reasons::unpaired);
-}
-
 std::uint64_t unpaired_calls(const RunTotals& totals) {
   std::uint64_t sum = 0;
   for (const auto& [reason, count] : totals.losses)
-    if (is_unpaired(reason)) sum += count;
+    if (loss_reasons::is_unpaired(reason)) sum += count;
   return sum;
 }
 
@@ -144,7 +144,7 @@ void warn_about_losses(const RunEnd& end, Output& output) {
       output.detail(fmt::format("{} {}", counted(count, "event", "events"), reason));
       continue;
     }
-    if (is_unpaired(reason)) {
+    if (loss_reasons::is_unpaired(reason)) {
       output.warn(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
                               explain_unpaired(reason)));
       continue;
@@ -180,8 +180,9 @@ std::string describe_open_calls(const RunEnd& end) {
 std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
   const std::string time = format_duration(rounded(end.duration));
   if (!end.only_counted)
-    return fmt::format("{} in {}, {} lost", counted(summary.events, "event", "events"), time,
-                       summary.lost - count_over_max_events(end.totals));
+    return fmt::format(
+        "{} in {}, {}", counted(summary.events, "event", "events"), time,
+        describe_lost(end.totals.lost() - count_over_max_events(end.totals), end.uncounted_losses));
   std::uint64_t hits = 0;
   for (const Probe& probe : end.probes)
     if (probe.is_recorded) hits += probe.hits.value_or(0);
@@ -219,7 +220,8 @@ void report_unhit_bound(const Probe& probe, const RunEnd& end, Output& output) {
 // The summary before the probes are counted.
 SummaryRecord begin_summary(const RunEnd& end) {
   SummaryRecord summary{.events = end.totals.events,
-                        .lost = end.totals.lost(),
+                        .lost = end.uncounted_losses.empty() ? std::optional(end.totals.lost())
+                                                             : std::nullopt,
                         .duration_ns = static_cast<std::uint64_t>(end.duration.count()),
                         .probes_hit = 0,
                         .probes_silent = 0,
@@ -298,8 +300,11 @@ void report_probe(const Probe& probe, const RunEnd& end, SummaryRecord& summary,
     if (probe.is_first()) ++summary.probes_silent;
     record.reason = report_unhit(probe, end, output);
   }
-  if (const auto found = end.incomplete.find(probe.number); found != end.incomplete.end())
-    record.reason = record.reason ? *record.reason + "; " + found->second : found->second;
+  if (const auto found = end.incomplete.find(probe.number);
+      found != end.incomplete.end() && probe.hits != 0) {
+    const std::string incomplete = "the count is incomplete: " + found->second;
+    record.reason = record.reason ? *record.reason + "; " + incomplete : incomplete;
+  }
   output.write(record);
 }
 
@@ -340,6 +345,12 @@ std::string format_duration(std::chrono::nanoseconds duration) {
   if (ns >= 1'000'000) return with_unit(1'000'000, "ms");
   if (ns >= 1000) return with_unit(1000, "us");
   return with_unit(1, "ns");
+}
+
+std::string describe_lost(std::uint64_t known, std::string_view uncounted) {
+  if (uncounted.empty()) return fmt::format("{} lost", known);
+  if (known == 0) return fmt::format("lost: not known ({})", uncounted);
+  return fmt::format("lost: {} and more, not known ({})", known, uncounted);
 }
 
 std::string start_line(const AttachRequest& request, const ProbeTotals& totals,

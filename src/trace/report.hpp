@@ -21,6 +21,10 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
 // "10s", "1.5s", "250ms", "2m": the largest unit that needs at most three decimals.
 std::string format_duration(std::chrono::nanoseconds duration);
 
+// "2 lost", "lost: not known (the program has no map 'lost' …)". `uncounted`: why more may be lost;
+// empty if not.
+std::string describe_lost(std::uint64_t known, std::string_view uncounted);
+
 // Prints the instruction at each probe that has one (--instruction).
 void show_instructions(std::span<const Probe> probes, Output& output);
 
@@ -32,7 +36,8 @@ struct RunEnd {
                                       // or if the run is system-wide
   bool only_counted = false;          // the run counts hits and sends no events
   RunTotals totals;
-  std::uint64_t corrupt = 0; // records of an odd size
+  std::string uncounted_losses = {}; // why further losses are not known; empty if they are
+  std::uint64_t corrupt = 0;         // records of an odd size
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;
   std::optional<ChildEnd> command_end = {};

@@ -2,6 +2,7 @@
 #include "trace/run_loop.hpp"
 
 #include "bpf/ring.hpp"
+#include "output/format.hpp"
 #include "util/clock.hpp"
 
 #include <algorithm>
@@ -33,6 +34,7 @@ sigset_t watched_signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
   sigaddset(&set, SIGCONT); // blocking SIGCONT does not keep it from continuing the process
   // nohup ignores SIGHUP; keep it ignored.
   struct sigaction hangup{};
@@ -78,6 +80,8 @@ void SignalWatch::read_signals() {
   while (::read(fd_.get(), &info, sizeof(info)) == sizeof(info))
     if (info.ssi_signo == SIGCONT)
       continued_ = true;
+    else if (info.ssi_signo == SIGUSR1)
+      reopens_ = true;
     else
       ++count_;
 }
@@ -92,6 +96,11 @@ std::uint64_t SignalWatch::count() {
 bool SignalWatch::continued() {
   read_signals();
   return std::exchange(continued_, false);
+}
+
+bool SignalWatch::reopens() {
+  read_signals();
+  return std::exchange(reopens_, false);
 }
 
 ExitOnSignal::ExitOnSignal() {
@@ -119,6 +128,36 @@ std::uint64_t RunTotals::lost() const {
   std::uint64_t sum = 0;
   for (const Loss& loss : losses) sum += loss.count;
   return sum;
+}
+
+std::string LossWarnings::take(std::span<const Loss> losses, Time now) {
+  constexpr std::chrono::minutes interval{1};
+  std::uint64_t all = 0;
+  for (const Loss& loss : losses) all += loss.count;
+  if (all <= reported_ || now < next_) return {};
+  reported_ = all;
+  next_ = now + interval;
+  std::string text;
+  const auto add = [&](std::string_view what, const auto& belongs) {
+    std::uint64_t count = 0;
+    std::string reasons;
+    for (const Loss& loss : losses) {
+      if (loss.count == 0 || !belongs(loss.reason)) continue;
+      count += loss.count;
+      reasons += (reasons.empty() ? "" : ", ") + std::string(loss.reason);
+    }
+    if (count == 0) return;
+    text += fmt::format("{}{} {} so far: {}", text.empty() ? "" : "; ", count, what, reasons);
+  };
+  const auto is_limited = [](std::string_view reason) {
+    return reason == loss_reasons::rate_limited;
+  };
+  add("events lost", [&](std::string_view reason) {
+    return !is_limited(reason) && !loss_reasons::is_unpaired(reason);
+  });
+  add("calls not paired", loss_reasons::is_unpaired);
+  add("events left out", is_limited);
+  return text;
 }
 
 bool RunLoop::takes_more() const {
@@ -150,8 +189,42 @@ bool RunLoop::drain_even_if_blocked() {
   });
 }
 
-void RunLoop::report_losses() {
-  for (const Loss& loss : source_.losses()) report_loss(loss);
+// Records of losses would wait behind a blocked output, so one stands for all that were lost
+// meanwhile.
+std::vector<Loss> RunLoop::report_losses() {
+  const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+  const std::vector<Loss> losses = source_.losses();
+  bool waits = false;
+  for (const Loss& loss : losses)
+    if (out_.pending() <= max_pending_output)
+      report_loss(loss);
+    else
+      waits |= loss.count > reported(loss.reason);
+  if (!waits) nothing_lost_since_ns_ = now_ns;
+  return losses;
+}
+
+std::uint64_t RunLoop::reported(std::string_view reason) const {
+  const auto known = std::ranges::find(totals_.losses, reason, &Loss::reason);
+  return known == totals_.losses.end() ? 0 : known->count;
+}
+
+void RunLoop::warn_of_losses(std::vector<Loss> losses, Time now) {
+  constexpr std::chrono::seconds interval{1}; // the counts of all probes are read
+  if (now >= next_limit_check_) {
+    next_limit_check_ = now + interval;
+    rate_limited_ = source_.rate_limited();
+  }
+  losses.push_back({.reason = loss_reasons::rate_limited, .count = rate_limited_});
+  if (const std::string text = loss_warnings_.take(losses, now); !text.empty()) output_.warn(text);
+}
+
+void RunLoop::follow_clocks() {
+  const auto record = clocks_.look();
+  if (!record) return;
+  for (EventSink* const sink : sinks_) sink->note_clocks(record->clocks);
+  output_.write(*record);
+  if (record->jump) output_.warn(describe_jump(*record->jump, record->clocks));
 }
 
 // `loss` is the total since the start; reports the increase.
@@ -161,7 +234,10 @@ void RunLoop::report_loss(const Loss& loss) {
   if (loss.count <= before) return;
   if (known == totals_.losses.end())
     known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
-  const LostRecord lost{.count = loss.count - before, .reason = loss.reason};
+  const LostRecord lost{.count = loss.count - before,
+                        .reason = loss.reason,
+                        .since_ns = nothing_lost_since_ns_,
+                        .time_ns = clock_ns(CLOCK_MONOTONIC)};
   for (EventSink* const sink : sinks_) sink->take(lost);
   output_.write(lost);
   known->count = loss.count;
@@ -169,7 +245,7 @@ void RunLoop::report_loss(const Loss& loss) {
 
 void RunLoop::wait(std::chrono::milliseconds timeout) {
   // poll() reports a closed reader even if no events are requested.
-  const short writable = out_.pending() > 0 ? POLLOUT : 0;
+  const short writable = out_.pending() > 0 && out_.find_shortage() == nullptr ? POLLOUT : 0;
   std::vector<pollfd> polled = {{.fd = out_.fd(), .events = writable, .revents = 0},
                                 {.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
   if (takes_more()) source_.add_to(polled);
@@ -185,14 +261,17 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
   for (;;) {
     // Check before draining, so that the events of an ended process are still written.
     const bool gone = processes_.all_gone();
+    follow_clocks(); // before the events that were hit until now
     const bool more = drain();
-    report_losses();
+    warn_of_losses(report_losses(), Clock::now());
     warn_of_unsubmitted();
     for (EventSink* const sink : sinks_) sink->advance(clock_ns(CLOCK_MONOTONIC));
     out_.flush_some();
+    output_.report_shortage();
     output_.flush_copy();
+    if (signals_.reopens()) output_.reopen();
 
-    if (out_.closed() || out_.error()) return Ending::output_closed; // a full disk, for example
+    if (out_.closed() || out_.error()) return Ending::output_closed;
     if (is_full()) return Ending::max_events;
     if (source_.has_stopped()) return Ending::stopped;
     if (signals_.arrived()) return Ending::signal;
@@ -201,7 +280,8 @@ RunLoop::Ending RunLoop::run(Time start, const std::function<void(Time)>& meanwh
     if (meanwhile) meanwhile(now);
     if (deadline && now >= *deadline) return Ending::duration;
     if (interval_ && now >= next_report) {
-      source_.report_aggregates(now);
+      // What is counted meanwhile is in the report after the next interval.
+      if (out_.pending() <= max_pending_output) source_.report_aggregates(now);
       out_.flush_some();
       next_report = std::max(next_report + *interval_, now);
     }
@@ -264,10 +344,12 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
   for (;;) {
     // While the output is blocked, drain() reads nothing: false does not mean that nothing is left.
     const bool was_blocked = out_.pending() > max_pending_output;
+    follow_clocks();
     const bool more = drain();
     output_.flush_copy();
     if (!out_.flush_within(timeout, is_cancelled))
       return signals_.count() > signals_before ? loss_reasons::interrupted
+             : out_.find_shortage() != nullptr ? loss_reasons::output_failed
                                                : loss_reasons::output_blocked;
     if (out_.closed()) return loss_reasons::output_closed;
     if (out_.error()) return loss_reasons::output_failed;
@@ -281,6 +363,7 @@ void RunLoop::finish(std::chrono::milliseconds timeout) {
   const std::string_view reason = write_rest(timeout, until);
   const std::uint64_t unread = reason.empty() ? 0 : discard_rest(until);
   const std::uint64_t unwritten = out_.unwritten_events();
+  out_.give_up_waiting();
   if (reason == loss_reasons::interrupted || reason == loss_reasons::output_blocked) out_.abandon();
   totals_.events -= std::min(totals_.events, unwritten);
   report_losses();

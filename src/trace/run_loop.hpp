@@ -4,10 +4,13 @@
 #pragma once
 
 #include "output/event_sink.hpp"
+#include "trace/clock_watch.hpp"
 #include "trace/event_source.hpp"
 #include "trace/trace.hpp"
+#include "util/clock.hpp"
 
 #include <signal.h>
+#include <span>
 
 namespace uprobectl {
 
@@ -17,7 +20,7 @@ constexpr std::chrono::milliseconds poll_timeout{40};
 // How long the end of a run waits for a reader that reads nothing.
 constexpr std::chrono::seconds flush_timeout{5};
 
-// Blocks SIGINT, SIGTERM and SIGHUP and reports them on request. Also records SIGCONT.
+// Blocks SIGINT, SIGTERM and SIGHUP and reports them on request. Also records SIGCONT and SIGUSR1.
 class SignalWatch {
 public:
   static Result<SignalWatch> start();
@@ -30,6 +33,7 @@ public:
   bool arrived();        // true once SIGINT, SIGTERM or SIGHUP has arrived
   std::uint64_t count(); // number of those signals so far
   bool continued();      // whether SIGCONT has arrived since the last call
+  bool reopens();        // the same for SIGUSR1, which asks to open the output again
   int fd() const { return fd_.get(); }
 
 private:
@@ -40,6 +44,7 @@ private:
   sigset_t previous_;
   std::uint64_t count_ = 0;
   bool continued_ = false;
+  bool reopens_ = false;
 };
 
 // While it exists, a signal of SignalWatch exits the program at once with status 130 and a message.
@@ -86,6 +91,19 @@ struct RunTotals {
   std::uint64_t lost() const;    // the sum of all losses
 };
 
+// What to say of losses while a run goes on: the first at once, then at most one warning a minute.
+class LossWarnings {
+public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // `losses` are the totals so far. Returns the text of a warning; empty if there is none now.
+  std::string take(std::span<const Loss> losses, Time now);
+
+private:
+  std::uint64_t reported_ = 0;
+  Time next_;
+};
+
 // Reads events and writes them until the run ends.
 class RunLoop {
 public:
@@ -120,9 +138,12 @@ private:
   bool is_full() const { return limits_.max_events && totals_.events >= *limits_.max_events; }
   bool takes_more() const;
   void show(const Event& event);
-  bool drain(); // returns true if more may wait
-  void report_losses();
+  bool drain();                      // returns true if more may wait
+  std::vector<Loss> report_losses(); // returns the totals
   void report_loss(const Loss& loss);
+  std::uint64_t reported(std::string_view reason) const;
+  void warn_of_losses(std::vector<Loss> losses, Time now);
+  void follow_clocks();
   void warn_of_unsubmitted();
   void report_unsubmitted();
   bool waits_for_record(Time until) const;
@@ -140,6 +161,11 @@ private:
   std::optional<std::chrono::nanoseconds> interval_;
   bool shows_events_;
   RunTotals totals_;
+  std::uint64_t nothing_lost_since_ns_ = clock_ns(CLOCK_MONOTONIC); // that was not reported
+  LossWarnings loss_warnings_;
+  std::uint64_t rate_limited_ = 0;
+  Time next_limit_check_;
+  ClockWatch clocks_;
 };
 
 } // namespace uprobectl

@@ -7,6 +7,7 @@
 #include "trace/hit_stacks.hpp"
 #include "trace/report.hpp"
 #include "trace/run_loop.hpp"
+#include "util/text.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -106,7 +107,8 @@ public:
       return;
     }
     begin_exports();
-    exports_->take(record.clocks);
+    exports_->note_clocks(record.clocks);
+    output_.write(record);
   }
 
   void write(const CallChange& change) override {
@@ -157,6 +159,8 @@ public:
     summary_ = record;
     report_totals(first_ns_ + record.duration_ns);
     SummaryRecord shown = record;
+    shown.events -= std::min(shown.events, unsaved_);
+    if (shown.lost) *shown.lost += unsaved_;
     if (is_filtered()) shown.events = shown_;
     if (raw_stacks_ && record.stacks) {
       shown.stacks_truncated = stacks_.truncated;
@@ -181,6 +185,11 @@ public:
     output_.write(record);
   }
   void write(const LostRecord& record) override {
+    if (record.reason == saved::gap_reason) {
+      unsaved_ += record.count;
+      output_.warn(fmt::format("{} missing: {}", counted(record.count, "event is", "events are"),
+                               saved::gap_reason));
+    }
     begin_exports();
     exports_->take(record);
     output_.write(record);
@@ -324,6 +333,7 @@ private:
   std::uint64_t last_ns_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t shown_ = 0;
+  std::uint64_t unsaved_ = 0; // left out where there was no space to save the run
   bool has_latencies_ = false;
   EventTotals totals_;
   CallTotals totals_of_calls_;

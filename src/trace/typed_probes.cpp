@@ -59,18 +59,43 @@ bool is_named(const dwarf::Variable& variable, std::string_view name) {
   return variable.name == name || fmt::format("::{}", variable.name) == name;
 }
 
-// Whether debug information tells what the condition compares. The name of a register means that
-// register.
-bool uses_types(const ConditionSpec& spec, const ArgumentList* list) {
-  if (!spec.path || has_argument(list, spec.name)) return false;
-  return spec.needs_types() || (spec.name && !parse_source_name(*spec.name));
+// Whether the condition compares "arg1" or "ret", whose type is that of the parameter or result.
+bool compares_place(const ConditionSpec& spec) {
+  return !spec.name && !spec.fact && !spec.type && spec.path && spec.path->steps.empty() &&
+         spec.comparison != Comparison::matches;
 }
 
-// Whether the name is that of a variable. A fact about the thread has it otherwise.
-bool names_variable(const ConditionSpec& spec, const dwarf::FunctionInfo& function) {
-  return !spec.fact || std::ranges::any_of(function.variables, [&](const dwarf::Variable& each) {
-    return each.name == spec.name;
-  });
+// Whether debug information may tell what the condition compares. A parameter may have the name of
+// a register.
+bool uses_types(const ConditionSpec& spec, const ArgumentList* list) {
+  if (!spec.path || has_argument(list, spec.name)) return false;
+  return spec.needs_types() || spec.name || compares_place(spec);
+}
+
+bool has_variable(const dwarf::FunctionInfo& function, const std::optional<std::string>& name) {
+  return std::ranges::any_of(function.variables,
+                             [&](const dwarf::Variable& each) { return each.name == name; });
+}
+
+// Whether the name is that of a variable. If the function has none, a fact about the thread, a
+// register or an argument of the known prototype has it. With a type it is a register.
+bool names_variable(const ConditionSpec& spec, const CapturePoint& probed,
+                    const dwarf::FunctionInfo& function) {
+  const bool is_register = spec.name && parse_source_name(*spec.name);
+  if (is_register && spec.type) return false;
+  if (has_variable(function, spec.name)) return true;
+  const bool is_known = probed.known != nullptr && spec.name &&
+                        std::ranges::find(probed.known->arguments, *spec.name,
+                                          &ArgumentSpec::name) != probed.known->arguments.end();
+  return !spec.fact && !is_register && !is_known;
+}
+
+// Whether the values of --by are registers: no variable has the name of one.
+bool means_registers(const ArgumentList& list, const dwarf::FunctionInfo& function) {
+  return list.is_implied && !list.arguments.empty() &&
+         std::ranges::none_of(list.paths, [&](const ValuePath& path) {
+           return path.variable == "ret" || has_variable(function, path.variable);
+         });
 }
 
 } // namespace
@@ -86,7 +111,7 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
 TypedProbes::TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
                          std::size_t functions)
     : where_{.places = std::move(debug_places)}, capture_(capture), lists_(capture.arguments),
-      moments_(moments_of(capture)) {
+      moments_(moments_of(capture)), is_only_function_(functions == 1) {
   limits_.scalars_only = functions > max_whole_functions;
   limits_.depth = capture.typed_depth;
   if (!capture.groups.by.empty()) {
@@ -172,7 +197,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   };
   if (auto added = add_conditions(probed, place, list); !added)
     return fail(std::move(added).error().within(display_name(point)));
-  if (!wants_values) return {};
+  if (!wants_values || (list != nullptr && means_registers(*list, info))) return {};
   std::optional<reading> measured;
   auto values = make_values(place, wants_paths ? list : nullptr, measured);
   if (!values) return fail(std::move(values).error().within(display_name(point)));
@@ -260,21 +285,54 @@ Result<void> TypedProbes::check(const std::vector<std::optional<Error>>& problem
 }
 
 Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace& place,
-                                         const ArgumentList* list) const {
+                                         const ArgumentList* list) {
   std::vector<std::optional<PreparedTerm>> made(capture_.filter.terms.size());
   bool any = false;
   for (std::size_t i = 0; i < made.size(); ++i) {
     const ConditionSpec& spec = capture_.filter.terms[i];
-    if (!uses_types(spec, list) || !names_variable(spec, *place.function)) continue;
-    auto condition = make_typed_condition(place, spec);
-    if (!condition) return fail(std::move(condition).error());
-    made[i] = std::move(*condition);
-    any = true;
+    if (!uses_types(spec, list)) continue;
+    if (compares_place(spec)) {
+      auto condition = compare_place(probed, place, spec);
+      if (!condition) return fail(std::move(condition).error());
+      made[i] = std::move(*condition);
+    } else if (names_variable(spec, probed, *place.function)) {
+      auto condition = make_typed_condition(place, spec);
+      if (!condition) return fail(std::move(condition).error());
+      made[i] = std::move(*condition);
+    }
+    any |= made[i].has_value();
   }
   if (!any) return {};
   if (!probed.prepared) probed.prepared = PreparedCapture{.replaces_arguments = false};
   probed.prepared->conditions = std::move(made);
   return {};
+}
+
+// Returns nullopt if the value is compared as that of a register: its type is not known, or debug
+// information does not place it.
+Result<std::optional<PreparedTerm>> TypedProbes::compare_place(const CapturePoint& probed,
+                                                               const TypedPlace& place,
+                                                               const ConditionSpec& spec) {
+  const dwarf::FunctionInfo& function = *place.function;
+  const bool is_result = spec.source.kind == ArgumentSource::Kind::returned;
+  if (!capture_.typed || (is_result ? !moments_.exit || function.has_unknown_result
+                                    : !place.at_entry && !place.is_inlined_call))
+    return std::nullopt;
+  const bool is_void = function.result->kind() == dwarf::TypeKind::none;
+  if (is_result && (is_void || function.result->kind() == dwarf::TypeKind::floating)) {
+    const std::string_view reason =
+        is_void ? "the function returns nothing"
+                : "it is a floating-point number, which cannot be compared in the kernel";
+    if (is_only_function_)
+      return fail(describe_error(spec, Error{ErrorKind::usage, std::string(reason)}));
+    warnings_.push_back(fmt::format("{}: '{}' compares what a register has: {}",
+                                    display_name(*probed.point), spec.text, reason));
+    return std::nullopt;
+  }
+  auto condition = make_typed_condition(place, spec);
+  if (condition) return std::move(*condition);
+  if (condition.error().kind == ErrorKind::usage) return fail(std::move(condition).error());
+  return std::nullopt;
 }
 
 // A probe whose function is not known: it keeps the arguments of its calling convention.

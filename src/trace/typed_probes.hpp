@@ -58,7 +58,9 @@ private:
   File& open(const std::shared_ptr<const ProbedBinary>& binary);
   const ArgumentList* find_list(const ProbePoint& point) const;
   Result<void> add_conditions(CapturePoint& probed, const TypedPlace& place,
-                              const ArgumentList* list) const;
+                              const ArgumentList* list);
+  Result<std::optional<PreparedTerm>>
+  compare_place(const CapturePoint& probed, const TypedPlace& place, const ConditionSpec& spec);
   // `measured` is set to the reading of the value that is summed, if one is asked for.
   Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list,
                                   std::optional<reading>& measured);
@@ -72,6 +74,7 @@ private:
   ArgumentListIndex lists_;
   TypedLimits limits_;
   CaptureMoments moments_;
+  bool is_only_function_;
   std::map<std::shared_ptr<const ProbedBinary>, File> files_;
   std::vector<std::optional<Function>> functions_; // by probe number
   std::vector<std::string> warnings_;

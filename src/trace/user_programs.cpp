@@ -30,6 +30,15 @@ bool is_session(const ObjectProgram& program) {
   return program.kind == SectionKind::uprobe_session;
 }
 
+// Whether the map is that of Inspektor Gadget for the ring buffer. The kernel keeps 15 bytes of the
+// name of a map.
+bool counts_losses_of(const UserMap& map, const UserMap& ring) {
+  constexpr std::size_t kept = 15;
+  const std::string name = ring.name + "_lost_samples";
+  return ring.use == MapUse::ring_buffer && map.use != MapUse::ring_buffer &&
+         (map.name == name || (map.name.size() == kept && name.starts_with(map.name)));
+}
+
 } // namespace
 
 Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
@@ -40,11 +49,20 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
     return programs;
   }
   programs.selected_ = {request.program->path};
-  programs.probe_requests_ = {{.target = request.probes.target,
-                               .functions = request.probes.functions,
-                               .static_probes = request.probes.static_probes,
-                               .on_entry = request.capture.on_entry,
-                               .on_return = request.capture.on_return}};
+  ProbeRequest probes{.target = request.probes.target,
+                      .functions = request.probes.functions,
+                      .static_probes = request.probes.static_probes,
+                      .on_entry = request.capture.on_entry,
+                      .on_return = request.capture.on_return};
+  const bool is_chosen = !request.program->direction_by_section || request.probes.static_probes;
+  programs.on_return_ = find_pinned_direction(request.program->path);
+  programs.is_guessed_ = !is_chosen && !programs.on_return_;
+  if (!is_chosen && programs.on_return_) {
+    probes.on_entry = !*programs.on_return_;
+    probes.on_return = *programs.on_return_;
+  }
+  probes.by_trampoline = programs.on_return_.value_or(false);
+  programs.probe_requests_ = {std::move(probes)};
   return programs;
 }
 
@@ -181,6 +199,11 @@ void warn_of_private_stacks(const BpfObject& object, std::string_view path, Outp
 }
 
 Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
+  if (is_guessed_ && kind_ != ProgramKind::session)
+    output.warn_once(path() +
+                     ": whether the program is for entries or returns is not known, because "
+                     "uprobectl load has not pinned it: it is attached to entries (-r: to "
+                     "returns)");
   if (!object_ || std::exchange(loaded_, true)) return {};
   ObjectLoading loading{.kind = program_kind(mechanism), .only = selected_};
   loading.only.insert(loading.only.end(), other_programs_.begin(), other_programs_.end());
@@ -285,24 +308,43 @@ void UserStaticProbes::report_cautions(Output& output) const {
   for (const Caution& caution : cautions_) output.gathered_warning(caution.problem, caution.text);
 }
 
-std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps) {
-  const auto found = std::ranges::find(maps, "lost", &UserMap::name);
-  if (found == maps.end() || found->key_size != 4 || found->value_size != 8) return std::nullopt;
-  if (found->use != MapUse::table && found->use != MapUse::per_cpu) return std::nullopt;
-  auto copy = describe_map(UniqueFd{::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0)});
-  return copy ? std::optional(std::move(*copy)) : std::nullopt;
+std::vector<UserMap> find_lost_maps(std::span<const UserMap> maps) {
+  std::vector<UserMap> found;
+  for (const UserMap& map : maps) {
+    const bool counts = map.name == "lost" || std::ranges::any_of(maps, [&](const UserMap& other) {
+                          return counts_losses_of(map, other);
+                        });
+    if (!counts || map.key_size != 4 || (map.value_size != 8 && map.value_size != 4)) continue;
+    if (map.use != MapUse::table && map.use != MapUse::per_cpu) continue;
+    auto copy = describe_map(UniqueFd{::fcntl(map.fd.get(), F_DUPFD_CLOEXEC, 0)});
+    if (!copy) continue;
+    copy->name = map.name;
+    found.push_back(std::move(*copy));
+  }
+  return found;
 }
 
 std::uint64_t read_lost_count(const UserMap& map) {
   const auto table = read_table(map, 1);
   std::uint64_t sum = 0;
   if (!table || table->entries.empty()) return 0;
-  for (const auto& value : table->entries.front().values) {
-    std::uint64_t count = 0;
-    std::memcpy(&count, value.data(), sizeof(count));
-    sum += count;
-  }
+  for (const auto& value : table->entries.front().values)
+    sum += map.value_size == 8 ? read_at<std::uint64_t>(value, 0).value_or(0)
+                               : read_at<std::uint32_t>(value, 0).value_or(0);
   return sum;
+}
+
+std::string explain_uncounted_losses(std::span<const UserMap> maps,
+                                     std::span<const UserMap> counters) {
+  for (const UserMap& map : maps) {
+    if (map.use != MapUse::ring_buffer) continue;
+    if (std::ranges::any_of(counters, [&](const UserMap& counter) {
+          return counter.name == "lost" || counts_losses_of(counter, map);
+        }))
+      continue;
+    return fmt::format("the program has no map 'lost' or '{}_lost_samples'", map.name);
+  }
+  return {};
 }
 
 } // namespace uprobectl

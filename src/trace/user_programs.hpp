@@ -51,6 +51,8 @@ private:
   std::optional<BpfObject> object_;
   std::optional<PinnedProgram> pinned_;
   std::optional<ProgramKind> kind_;
+  std::optional<bool> on_return_;           // of a pinned program, by its section
+  bool is_guessed_ = false;                 // the direction of a pinned program
   std::vector<std::string> selected_;       // names, by number
   std::vector<std::string> other_programs_; // names
   std::vector<ProbeRequest> probe_requests_;
@@ -83,10 +85,15 @@ private:
   std::vector<Caution> cautions_;
 };
 
-// Returns a duplicate of the program's map "lost", in which it counts by convention the records
-// that did not fit the ring buffer; nullopt if there is none.
-std::optional<UserMap> find_lost_map(const std::vector<UserMap>& maps);
-// Returns the value of that map, summed over all CPUs.
+// Only a program can know how many records did not fit its ring buffers. By convention it counts
+// them in the first value of a map "lost", or of a map NAME_lost_samples for the ring buffer NAME,
+// as programs of Inspektor Gadget do. Returns duplicates of these maps.
+std::vector<UserMap> find_lost_maps(std::span<const UserMap> maps);
+// Returns the value of such a map, summed over all CPUs.
 std::uint64_t read_lost_count(const UserMap& map);
+// Returns why losses are not known: the first map that is a ring buffer whose losses none of
+// `counters` counts. Empty if there is none.
+std::string explain_uncounted_losses(std::span<const UserMap> maps,
+                                     std::span<const UserMap> counters);
 
 } // namespace uprobectl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event source for a user's programs.
+#include "bpf/tracefs.hpp"
 #include "events/user_record.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/user_programs.hpp"
@@ -27,11 +28,14 @@ public:
   static Result<PrintkReader> open();
 
   int fd() const { return fd_.get(); }
+  // Why there are no lines, with a command that changes it; nullopt if nothing is known.
+  std::optional<std::string> explain_silence() const;
   // Returns the waiting lines of bpf_printk: "cat-4711 [000] …: bpf_trace_printk: hi".
   std::vector<std::string> take_lines();
 
 private:
   UniqueFd fd_;
+  std::string folder_; // with tracefs
   std::string unfinished_;
 };
 
@@ -42,9 +46,10 @@ constexpr std::size_t max_line_length = 8192;
 Result<PrintkReader> PrintkReader::open() {
   PrintkReader reader;
   int reason = ENOENT;
-  for (const char* const path :
-       {"/sys/kernel/tracing/trace_pipe", "/sys/kernel/debug/tracing/trace_pipe"}) {
-    reader.fd_ = UniqueFd{::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  for (const char* const folder : {"/sys/kernel/tracing/", "/sys/kernel/debug/tracing/"}) {
+    reader.folder_ = folder;
+    const std::string path = reader.folder_ + "trace_pipe";
+    reader.fd_ = UniqueFd{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
     if (!reader.fd_ && errno != ENOENT) reason = errno;
     if (reader.fd_) break;
   }
@@ -55,6 +60,17 @@ Result<PrintkReader> PrintkReader::open() {
   while (!reader.take_lines().empty()) {
   }
   return reader;
+}
+
+// The event exists since Linux 5.9, and loading a program that calls bpf_printk enables it (Linux
+// kernel/trace/bpf_trace.c). Tools that reset tracing disable all events.
+std::optional<std::string> PrintkReader::explain_silence() const {
+  for (const auto& [file, reason] : {std::pair("tracing_on", ", as after a kernel oops"),
+                                     std::pair("events/bpf_trace/bpf_trace_printk/enable", "")})
+    if (is_switched_off(folder_ + file))
+      return fmt::format("--printk: bpf_printk prints nothing: {0}{1} is 0{2} (echo 1 >{0}{1})",
+                         folder_, file, reason);
+  return std::nullopt;
 }
 
 std::vector<std::string> PrintkReader::take_lines() {
@@ -128,6 +144,7 @@ public:
   }
   Result<void> stop() override {
     other_links_.clear();
+    report_silence();
     return {};
   }
 
@@ -151,6 +168,7 @@ public:
   std::vector<Loss> losses() const override {
     return {{loss_reasons::buffer_full, lost_in_buffers()}, {loss_reasons::corrupt, corrupt_}};
   }
+  std::string uncounted_losses() const override { return explain_uncounted_losses(maps_, lost_); }
   std::uint64_t discard() override {
     std::uint64_t events = 0;
     const auto count = [&](std::size_t /*map*/, Bytes /*sent*/) {
@@ -177,9 +195,20 @@ private:
     const auto before = program < runs_before_.size() ? runs_before_[program] : std::nullopt;
     return now && before ? std::optional(*now - *before) : std::nullopt;
   }
+  // Both when the run begins and when it ends: the kernel may have had an oops meanwhile.
+  void report_silence() {
+    if (is_silent_ || !printk_) return;
+    const auto reason = printk_->explain_silence();
+    is_silent_ = reason.has_value();
+    if (reason) output_.notice(*reason);
+  }
   bool take(std::size_t map, Bytes sent, const Visit& visit);
   Result<void> open_streams();
-  std::uint64_t program_lost_count() const { return lost_ ? read_lost_count(*lost_) : 0; }
+  std::uint64_t program_lost_count() const {
+    std::uint64_t sum = 0;
+    for (const UserMap& map : lost_) sum += read_lost_count(map);
+    return sum;
+  }
   // The kernel counts records that perf buffers lose; the program counts those it could not send.
   // Without a ring buffer both count the same records.
   std::uint64_t lost_in_buffers() const {
@@ -201,11 +230,12 @@ private:
   std::vector<UserMap> spec_table_; // the specification map of usdt.bpf.h; empty if there is none
   UserStaticProbes static_probes_;  // destroyed before spec_table_
   std::vector<UserMap> maps_;       // selected maps
-  std::optional<UserMap> lost_;     // the program's count of records that it could not send
+  std::vector<UserMap> lost_;       // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserRecordDecoder> decoder_;
   std::optional<RecordStreams> streams_;
   std::optional<PrintkReader> printk_;
+  bool is_silent_ = false; // reported
   ProgramRunCounter counting_;
   std::vector<std::optional<std::uint64_t>> runs_before_; // by program
   std::vector<ObjectLink> other_links_;
@@ -284,7 +314,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
 
 Result<void> UserSource::open_maps() {
   auto known = programs_.maps();
-  if (known) lost_ = find_lost_map(*known);
+  if (known) lost_ = find_lost_maps(*known);
   if (known) spec_table_ = find_spec_table(*known);
   if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
         return name.find('/') == std::string::npos;
@@ -303,6 +333,7 @@ Result<void> UserSource::open_maps() {
   auto printk = PrintkReader::open();
   if (!printk) return fail(std::move(printk).error());
   printk_ = std::move(*printk);
+  report_silence();
   return {};
 }
 

@@ -32,6 +32,8 @@ public:
   // Returns the function at a run-time address; null if it has no name. At most a hundred times a
   // second reads what was added to the files, so that code is named by its last use of the memory.
   std::shared_ptr<const symbolize::Function> find(std::uint64_t address);
+  // Frees the names; find() reads them again.
+  void forget();
 
 private:
   struct Dump {
@@ -43,7 +45,6 @@ private:
   void read_perf_map();
   bool is_appended(int fd, const struct stat& now) const;
   bool read_dump(Dump& dump);
-  void forget();
 
   pid_t pid_;
   symbolize::FileSource& files_;

@@ -21,6 +21,9 @@ constexpr std::size_t max_ended = 512;
 constexpr std::size_t max_programs = 16;
 // New programs between two searches for ended processes, whose end may not have been recorded.
 constexpr std::size_t sweep_interval = 256;
+// How long the files of an ended process stay open at least.
+constexpr std::uint64_t late_stacks = 2'000'000'000;   // ns
+constexpr std::uint64_t room_interval = 1'000'000'000; // ns
 constexpr std::uint64_t start_time_grain = 20'000'000; // ns: two ticks
 // Lower addresses are never mapped (vm.mmap_min_addr); they come from calls through a null pointer.
 constexpr std::uint64_t null_page_end = 0x1000;
@@ -95,8 +98,9 @@ void add_jit_names(Stack& stack, LiveProcess& process) {
 
 // The known processes.
 struct LiveProcesses::State {
-  State(elf::DebugSearch where, art::DexSearch dex, NewProgramCheck succession)
-      : has_new_program(std::move(succession)), cache(std::move(where), std::move(dex)) {}
+  State(elf::DebugSearch where, art::DexSearch dex, NewProgramCheck succession, LaterMappings later)
+      : has_new_program(std::move(succession)), find_later(std::move(later)),
+        cache(std::move(where), std::move(dex)) {}
 
   LiveProcess& add_program(pid_t pid, std::uint64_t since);
   LiveProcess& read_process(pid_t pid);
@@ -107,6 +111,7 @@ struct LiveProcesses::State {
   void fork(pid_t pid, pid_t parent, std::uint64_t time);
   void mark_ended(pid_t pid);
   void sweep_if_due();
+  void make_room();
   bool read_again(LiveProcess& process);
   Stack unwind(const Sample& sample, LiveProcess& process);
   Result<void> save(const Sample& sample, const Stack& stack, LiveProcess& process,
@@ -116,9 +121,12 @@ struct LiveProcesses::State {
                    const KnownPlace* known);
 
   NewProgramCheck has_new_program;
+  LaterMappings find_later;
   ModuleCache cache;
   StackParts parts{cache};
   bool uses_source_lines = false;
+  std::uint64_t next_room_ns = 0; // CLOCK_MONOTONIC
+  bool has_lacked_descriptors = false;
   // By pid: one entry for each program that the process has run, by time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;
   std::deque<pid_t> ended;        // the oldest first; repeated if the pid was reused
@@ -129,7 +137,7 @@ struct LiveProcesses::State {
 LiveProcess& LiveProcesses::State::add_program(pid_t pid, std::uint64_t since) {
   ++programs_added;
   return *processes[pid].emplace_back(
-      std::make_unique<LiveProcess>(pid, since, cache, has_new_program));
+      std::make_unique<LiveProcess>(pid, since, cache, has_new_program, find_later));
 }
 
 void LiveProcesses::State::sweep_if_due() {
@@ -171,6 +179,7 @@ LiveProcess& LiveProcesses::State::find_at(pid_t pid, std::uint64_t time) {
   if (known == processes.end()) return read_process(pid);
   for (auto process = known->second.rbegin(); process != known->second.rend(); ++process) {
     if ((*process)->since() > time) continue;
+    (*process)->advance(time);
     const bool is_last = process == known->second.rbegin();
     if (is_last && !(*process)->is_read() && !(*process)->has_ended) (*process)->read(now_ns());
     if (!is_last || !(*process)->is_check_due(time)) return **process;
@@ -223,6 +232,7 @@ void LiveProcesses::State::mark_ended(pid_t pid) {
   LiveProcess* const last = find_latest(pid);
   if (last == nullptr || last->has_ended) return;
   last->has_ended = true;
+  last->ended_at_ns = now_ns();
   ended.push_back(pid);
   if (ended.size() <= max_ended) return;
   const auto oldest = processes.find(ended.front());
@@ -236,6 +246,41 @@ void LiveProcesses::State::mark_ended(pid_t pid) {
   if (programs.empty()) processes.erase(oldest);
 }
 
+void LiveProcesses::State::make_room() {
+  const std::uint64_t begin = now_ns();
+  const bool lacks = cache.lacks_descriptors();
+  has_lacked_descriptors |= lacks;
+  if (begin < next_room_ns && !lacks) return;
+  for (const auto& [pid, programs] : processes)
+    for (const auto& program : programs)
+      if (program->has_ended && begin > program->ended_at_ns + late_stacks) program->jit().forget();
+  if (cache.is_crowded()) {
+    // Unloading a library is not recorded.
+    std::vector<pid_t> gone;
+    for (const auto& [pid, programs] : processes) {
+      LiveProcess& last = *programs.back();
+      if (!last.has_ended && last.may_have_less() && !last.read(begin) && !process_start_time(pid))
+        gone.push_back(pid);
+    }
+    for (const pid_t pid : gone) mark_ended(pid);
+    std::set<ModuleCache::FileKey> mapped;
+    for (const auto& [pid, programs] : processes)
+      for (const auto& program : programs) {
+        const bool is_last = program == programs.back();
+        if (is_last ? program->has_ended && begin > program->ended_at_ns + late_stacks
+                    : begin > programs.back()->since() + late_stacks)
+          continue;
+        for (const Mapping& mapping : program->mappings())
+          if (mapping.executable) mapped.emplace(mapping.identity, mapping.path);
+      }
+    if (cache.make_room([&](const ModuleCache::FileKey& key) { return mapped.contains(key); }))
+      for (const auto& [pid, programs] : processes)
+        for (const auto& program : programs) program->forget_places();
+  }
+  const std::uint64_t end = now_ns();
+  next_room_ns = end + std::max(room_interval, 100 * (end - begin)); // at most 1 % of the time
+}
+
 // Called if an address of a stack is not in a mapping.
 bool LiveProcesses::State::read_again(LiveProcess& process) {
   // /proc may describe another process already.
@@ -244,9 +289,9 @@ bool LiveProcesses::State::read_again(LiveProcess& process) {
 }
 
 LiveProcesses::LiveProcesses(elf::DebugSearch where, art::DexSearch dex,
-                             NewProgramCheck has_new_program)
-    : state_(
-          std::make_unique<State>(std::move(where), std::move(dex), std::move(has_new_program))) {}
+                             NewProgramCheck has_new_program, LaterMappings find_later)
+    : state_(std::make_unique<State>(std::move(where), std::move(dex), std::move(has_new_program),
+                                     std::move(find_later))) {}
 LiveProcesses::~LiveProcesses() = default;
 
 void LiveProcesses::use_source_lines() {
@@ -254,6 +299,12 @@ void LiveProcesses::use_source_lines() {
   state_->parts.include_debug_info();
   state_->uses_source_lines = true;
 }
+
+void LiveProcesses::make_room() { state_->make_room(); }
+bool LiveProcesses::has_lacked_descriptors() const {
+  return state_->has_lacked_descriptors || state_->cache.lacks_descriptors();
+}
+void LiveProcesses::keep_unmapped_files() { state_->cache.keep_unmapped(); }
 
 void LiveProcesses::read_process(pid_t pid) {
   state_->sweep_if_due();

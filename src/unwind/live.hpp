@@ -48,8 +48,14 @@ public:
   // before and after /proc is read. It may drain a MappingWatch, but must not call add().
   using NewProgramCheck = std::function<bool(pid_t)>;
 
+  // Returns the executable mappings of the process that the kernel has recorded so far and that
+  // were not passed to add() yet, so they are newer than the stacks up to now. Called after /proc
+  // is read. It may drain a MappingWatch, but must not call add(). Without it, mappings that were
+  // replaced between two readings of /proc are not used at all.
+  using LaterMappings = std::function<std::vector<Mapping>(pid_t)>;
+
   explicit LiveProcesses(elf::DebugSearch where, art::DexSearch dex = {},
-                         NewProgramCheck has_new_program = {});
+                         NewProgramCheck has_new_program = {}, LaterMappings find_later = {});
   LiveProcesses(const LiveProcesses&) = delete;
   LiveProcesses& operator=(const LiveProcesses&) = delete;
   ~LiveProcesses();
@@ -65,8 +71,16 @@ public:
   void reread_processes();
   // Applies an event of a MappingWatch, of any process. Keeps the last 512 ended processes.
   void add(const MappingEvent& event);
+  // Closes files that no process maps, or that are too many (symbolize/open_files.hpp). To be
+  // called often; does something at most once a second, or as soon as no descriptor is left.
+  // Invalidates the places of all stacks, except those of frames that their modules keep.
+  void make_room();
+  // Whether files could not be opened because no descriptor was left.
+  bool has_lacked_descriptors() const;
+  // See ModuleCache.
+  void keep_unmapped_files();
   // Unwinds the stack. Reads the mappings of a process at its first sample, and again if an address
-  // is not in a mapping. The places in the result are valid during the lifetime of this object.
+  // is not in a mapping. The places in the result are valid until make_room().
   Stack unwind(const Sample& sample);
   // Returns what another machine needs to unwind the stack, and gives to the sink what it needs
   // before. Does not unwind. The result borrows from the sample.

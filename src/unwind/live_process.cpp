@@ -3,13 +3,18 @@
 
 #include "process/mapping_kind.hpp"
 #include "process/proc.hpp"
+#include "symbolize/open_files.hpp"
 #include "uprobectl/elf.hpp"
+#include "uprobectl/path.hpp"
 #include "util/mapped_file.hpp"
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <ctime>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <set>
 #include <sys/stat.h>
@@ -29,6 +34,32 @@ bool is_on_huge_pages(const std::string& path) {
   const auto fd = open_path(path);
   struct statfs status{};
   return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
+}
+
+// How late the file of a stack is opened at most: one that is as young may have come after the hit.
+constexpr std::time_t new_file_age = 10; // s
+
+// Also true if the file system does not record when files were created.
+bool is_new_file(int fd) {
+  struct statx status{};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &status) != 0) return true;
+  return (status.stx_mask & STATX_BTIME) == 0 ||
+         status.stx_btime.tv_sec > std::time(nullptr) - new_file_age;
+}
+
+// Whether an open file has only got the inode of the mapped one, after that was deleted. A file of
+// another name that was not deleted may also be the mapped one, renamed.
+bool is_other_file(int fd, const Mapping& mapping) {
+  constexpr std::string_view gone = " (deleted)";
+  std::array<char, 4096> target{};
+  const std::string link = fmt::format("/proc/self/fd/{}", fd);
+  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+  if (size <= 0) return true;
+  std::string_view path(target.data(), static_cast<std::size_t>(size));
+  const bool is_deleted = path.ends_with(gone);
+  if (is_deleted) path.remove_suffix(gone.size());
+  if (file_name_of(path) == file_name_of(mapping.path)) return false;
+  return is_deleted || is_new_file(fd);
 }
 
 MappedObject make_object(MappedFile file) {
@@ -78,6 +109,10 @@ constexpr std::uint64_t max_wait = 10'000'000'000; // ns
 // Maximum of records kept between two readings; programs that compile at run time map more.
 constexpr std::size_t max_recorded = 4096;
 constexpr std::uint64_t check_interval = 1'000'000'000; // ns
+// How long mappings are kept that a process does not have any more, and how many: stacks arrive
+// about 100 ms late.
+constexpr std::uint64_t gone_time = 1'000'000'000; // ns
+constexpr std::size_t max_gone = 256;
 
 // Keeps the mappings that unwinding needs: code; other mappings of the same files, where an image
 // may begin; and the highest, from which code_mask() is derived. An app has thousands of others.
@@ -114,16 +149,19 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   const auto here = std::ranges::find(ways, mapping.path, &PathCandidate::path);
   std::rotate(ways.begin(), here, here + 1);
   const auto vague = std::ranges::find(ways, FileMatch::inode, &PathCandidate::min_match);
-  ways.insert(vague, {map_files_path(pid_, mapping), FileMatch::inode});
+  const std::string link = map_files_path(pid_, mapping);
+  ways.insert(vague, {link, FileMatch::inode});
   for (const PathCandidate& way : ways) {
     if (match_file_at(way.path, mapping) < way.min_match) continue;
     if (is_on_huge_pages(way.path))
       return fail(ErrorKind::not_elf, "files on hugetlbfs are not read");
     auto file = MappedFile::open(way.path);
     if (!file || match_file(file->identity(), mapping) < way.min_match) continue;
+    if (way.path == link && is_other_file(file->fd(), mapping)) continue;
     tolerate_shrinking(*file);
     return make_object(std::move(*file));
   }
+  if (symbolize::are_descriptors_used_up()) return fail(system_error(EMFILE, mapping.path));
   if (mapping.deleted) return fail(ErrorKind::not_found, "the file has been deleted");
   struct stat status{};
   if (::stat(mapping.path.c_str(), &status) == 0)
@@ -145,14 +183,54 @@ bool LiveProcess::read(std::uint64_t now) {
   start_time_ = *started;
   read_at_ = now;
   next_check_ = now + check_interval;
-  const bool has_changed = !std::ranges::equal(mappings_, *mappings, is_same);
-  mappings_ = std::move(*mappings);
+  const auto later = find_later_ ? find_later_(pid_) : std::vector<Mapping>();
+  std::vector<Mapping> before = std::exchange(mappings_, {});
+  keep_past(find_past_mappings(before, std::move(*mappings), later), now);
+  const bool has_changed = !std::ranges::equal(before, mappings_, is_same);
   recorded_.clear();
   space_.reset();
   if (has_changed) mappings_changed();
   for (const Mapping& mapping : mappings_) prefetch_file(mapping);
   jit_.read_process(mappings_);
   return true;
+}
+
+// Without records, stacks have no time: what replaced another mapping stays unclear, and what is
+// gone stays.
+void LiveProcess::keep_past(PastMappings past, std::uint64_t now) {
+  mappings_ = std::move(past.mappings);
+  for (const RecordedMapping& each : unclear_)
+    cut_range(mappings_, each.mapping.start, each.mapping.end);
+  std::vector<RecordedMapping> gone;
+  for (const Mapping& each : past.gone) {
+    const auto known = std::ranges::find_if(
+        gone_, [&](const RecordedMapping& other) { return is_same(each, other.mapping); });
+    const std::uint64_t since = known == gone_.end() ? now : known->time;
+    if (gone.size() < max_gone && (!find_later_ || now - since < gone_time))
+      gone.push_back({since, each});
+    else
+      cut_range(mappings_, each.start, each.end);
+  }
+  gone_ = std::move(gone);
+  constexpr std::uint64_t never = ~std::uint64_t{0};
+  for (Mapping& each : past.unclear)
+    unclear_.push_back({find_later_ ? now : never, std::move(each)});
+}
+
+void LiveProcess::advance(std::uint64_t time) {
+  if (unclear_.empty()) return;
+  std::vector<RecordedMapping> later;
+  bool is_changed = false;
+  for (RecordedMapping& each : unclear_)
+    if (each.time > time) {
+      later.push_back(std::move(each));
+    } else {
+      insert_mapping(mappings_, std::move(each.mapping));
+      is_changed = true;
+    }
+  unclear_ = std::move(later);
+  if (!is_changed) return;
+  mappings_changed();
 }
 
 void LiveProcess::mappings_changed() {
@@ -181,10 +259,13 @@ bool LiveProcess::is_check_due(std::uint64_t time) {
 }
 
 void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
-  if (time <= read_at_ || time < since_) return;
+  // If mappings are recorded, a record that comes now is newer than the last stack.
+  if ((!find_later_ && time <= read_at_) || time < since_) return;
   if (recorded_.size() == max_recorded) recorded_.clear();
   recorded_.push_back({time, mapping});
-  insert_mapping(mapping);
+  advance(time);
+  insert_mapping(mappings_, mapping);
+  if (is_anonymous(mapping)) restore_replaced_code(mappings_);
   mappings_changed();
   prefetch_file(mapping);
 }
@@ -204,29 +285,6 @@ void LiveProcess::inherit(const LiveProcess& other) {
 void LiveProcess::copy_mappings_since(const LiveProcess& other, std::uint64_t time) {
   for (const RecordedMapping& each : other.recorded_)
     if (each.time > time) map(each.mapping, each.time);
-}
-
-// Replaces the mappings that overlap the new one; keeps the rest of partly covered mappings.
-void LiveProcess::insert_mapping(const Mapping& mapping) {
-  std::vector<Mapping> pieces;
-  const auto first = std::ranges::upper_bound(mappings_, mapping.start, {}, &Mapping::end);
-  auto last = first;
-  for (; last != mappings_.end() && last->start < mapping.end; ++last) {
-    if (last->start < mapping.start) {
-      pieces.push_back(*last);
-      pieces.back().end = mapping.start;
-    }
-    if (last->end > mapping.end) {
-      pieces.push_back(*last);
-      pieces.back().start = mapping.end;
-      pieces.back().offset.value += mapping.end - last->start;
-    }
-  }
-  pieces.push_back(mapping);
-  std::ranges::sort(pieces, {}, &Mapping::start);
-  const auto at = mappings_.erase(first, last);
-  mappings_.insert(at, pieces.begin(), pieces.end());
-  if (is_anonymous(mapping)) restore_replaced_code(mappings_);
 }
 
 void LiveProcess::prefetch_file(const Mapping& mapping) {

@@ -4,6 +4,7 @@
 
 #include "unwind/jit_code.hpp"
 #include "unwind/live.hpp"
+#include "unwind/past_mappings.hpp"
 #include "uprobectl/unwind.hpp"
 
 namespace uprobectl::unwind {
@@ -28,9 +29,10 @@ class LiveProcess {
 public:
   // since: when the process began to run this program, CLOCK_MONOTONIC in ns; 0: before any record.
   LiveProcess(pid_t pid, std::uint64_t since, ModuleCache& cache,
-              const LiveProcesses::NewProgramCheck& has_new_program)
-      : pid_(pid), since_(since), cache_(cache), has_new_program_(has_new_program), files_(pid),
-        jit_(pid, files_) {}
+              const LiveProcesses::NewProgramCheck& has_new_program,
+              const LiveProcesses::LaterMappings& find_later)
+      : pid_(pid), since_(since), cache_(cache), has_new_program_(has_new_program),
+        find_later_(find_later), files_(pid), jit_(pid, files_) {}
   LiveProcess(const LiveProcess&) = delete;
   LiveProcess& operator=(const LiveProcess&) = delete;
 
@@ -39,7 +41,11 @@ public:
   std::uint64_t start_time() const { return start_time_; } // 0: unknown
   bool is_read() const { return read_at_ != 0; }
   bool empty() const { return mappings_.empty(); }
-  bool has_ended = false; // as far as known
+  bool has_ended = false;        // as far as known
+  std::uint64_t ended_at_ns = 0; // when that became known, CLOCK_MONOTONIC
+  // Whether mappings are known that the process may not have any more.
+  bool may_have_less() const { return !recorded_.empty() || !gone_.empty(); }
+  void forget_places() { space_.reset(); } // after ModuleCache::make_room()
   // Whether to check again that the process is alive; true at most once a second.
   bool is_check_due(std::uint64_t time);
   // Changes with the mappings. No other process has the same number; never 0.
@@ -47,9 +53,11 @@ public:
   // Sorted by address, without overlaps. Contains only some of the non-executable mappings.
   const std::vector<Mapping>& mappings() const { return mappings_; }
 
-  // Reads /proc. Returns false, without changes, if the process has ended or runs another program,
-  // or if its pid was reused.
+  // Reads /proc for a stack of an earlier time, see find_past_mappings(). Returns false, without
+  // changes, if the process has ended or runs another program, or if its pid was reused.
   bool read(std::uint64_t now);
+  // Adds the mappings that replaced others at an unknown time, but before this time.
+  void advance(std::uint64_t time);
   // Reads /proc again because an address is not in a mapping. Returns true if the mappings have
   // changed. The minimum interval between readings doubles after each reading without a change.
   bool read_again(std::uint64_t now);
@@ -71,7 +79,7 @@ public:
 private:
   bool runs_new_program() const { return has_new_program_ && has_new_program_(pid_); }
   void prefetch_file(const Mapping& mapping);
-  void insert_mapping(const Mapping& mapping);
+  void keep_past(PastMappings past, std::uint64_t now);
   void mappings_changed();
   static std::uint64_t next_revision();
 
@@ -79,6 +87,7 @@ private:
   std::uint64_t since_;
   ModuleCache& cache_;
   const LiveProcesses::NewProgramCheck& has_new_program_;
+  const LiveProcesses::LaterMappings& find_later_;
   LiveFiles files_;
   JitCode jit_;
   std::vector<Mapping> mappings_;
@@ -88,6 +97,8 @@ private:
     Mapping mapping;
   };
   std::vector<RecordedMapping> recorded_; // after the last reading of /proc
+  std::vector<RecordedMapping> unclear_;  // PastMappings::unclear, with the time of the reading
+  std::vector<RecordedMapping> gone_;     // PastMappings::gone, with when that was found
   std::optional<AddressSpace> space_;
   std::uint64_t start_time_ = 0;
   std::uint64_t read_at_ = 0;

@@ -86,17 +86,26 @@ Result<TaskProgram> TaskPrograms::open_pin_of(const std::string& name) {
       {.filters_by_pid = true, .loaded_by_us = false, .kind = pinned->program().kind});
   if (!mechanism) return fail(mechanism.error());
   TaskProgram program{std::move(*pinned), *mechanism};
-  take_lost_map(program);
+  take_lost_maps(program);
   return program;
 }
 
-void TaskPrograms::take_lost_map(const TaskProgram& program) {
+void TaskPrograms::take_lost_maps(const TaskProgram& program) {
   const auto maps = find_program_maps(program.pinned.program().fd);
-  auto lost = maps ? find_lost_map(*maps) : std::nullopt;
-  if (!lost) return;
-  const std::uint32_t id = lost->id;
-  const std::uint64_t before = read_lost_count(*lost);
-  lost_.emplace(id, LostMap{std::move(*lost), before});
+  if (!maps) return;
+  for (UserMap& lost : find_lost_maps(*maps)) {
+    const std::uint32_t id = lost.id;
+    const std::uint64_t before = read_lost_count(lost);
+    lost_.emplace(id, LostMap{std::move(lost), before});
+  }
+}
+
+std::string TaskPrograms::explain_uncounted_losses(std::span<const UserMap> maps) const {
+  std::string reason = uprobectl::explain_uncounted_losses(maps, {});
+  for (const auto& [id, lost] : lost_)
+    if (!reason.empty())
+      reason = uprobectl::explain_uncounted_losses(maps, std::span(&lost.map, 1));
+  return reason;
 }
 
 std::uint64_t TaskPrograms::lost() const {
@@ -287,6 +296,13 @@ std::vector<Loss> TaskRecords::losses() const {
   std::uint64_t lost = programs_.lost();
   for (const Stream& stream : streams_) lost += stream.records->lost() + stream.damaged;
   return {{.reason = buffer_full, .count = lost}};
+}
+
+std::string TaskRecords::uncounted_losses() const {
+  for (const Stream& stream : streams_)
+    if (std::string reason = programs_.explain_uncounted_losses(stream.map); !reason.empty())
+      return reason;
+  return {};
 }
 
 std::uint64_t TaskRecords::discard() {

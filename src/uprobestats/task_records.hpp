@@ -35,6 +35,8 @@ public:
   // The number of records that were lost because a buffer was full, since the programs were opened.
   // Includes only programs that count lost records.
   std::uint64_t lost() const;
+  // Returns why this is not known for a ring buffer among the maps; empty if it is.
+  std::string explain_uncounted_losses(std::span<const UserMap> maps) const;
   // How often the program has run, or nullopt if the kernel does not count runs.
   std::optional<std::uint64_t> runs(const TaskProgram& program) const {
     return counting_.runs(program.pinned.program().fd);
@@ -46,7 +48,7 @@ private:
     std::uint64_t before = 0;
   };
   Result<TaskProgram> open_pin_of(const std::string& name);
-  void take_lost_map(const TaskProgram& program);
+  void take_lost_maps(const TaskProgram& program);
 
   std::string folder_;
   KernelFeatures features_;
@@ -96,6 +98,7 @@ public:
   std::uint64_t unsubmitted() const override;
   std::vector<Loss> losses() const override;
   std::uint64_t discard() override;
+  std::string uncounted_losses() const; // why more may be lost than losses() has; empty if not
 
   // Warns about records that were skipped or not logged.
   void report_end() const;

@@ -49,10 +49,7 @@ public:
     report_start();
     output_.buffer().disable_auto_flush();
     if (!exports_.empty()) loop_.add_sink(exports_);
-    loop_.run(start, [this](Time) {
-      if (const auto clocks = exports_.update())
-        output_.write_copy(ClockRecord{.clocks = *clocks, .at_end = false});
-    });
+    loop_.run(start, [this](Time) { exports_.flush(); });
     if (!anything_attached() && signals_.arrived())
       return fail(ErrorKind::interrupted, "interrupted before a process to probe was found");
     if (!anything_attached() && output_.buffer().closed()) return {};
@@ -300,6 +297,7 @@ private:
                                                                        : loss.reason));
     const std::uint64_t events = loop_.totals().events;
     const std::uint64_t lost = loop_.totals().lost();
+    const std::string uncounted = records_.uncounted_losses();
     std::size_t hit = 0;
     std::size_t unhit = 0;
     std::size_t unknown = 0;
@@ -310,15 +308,15 @@ private:
     }
     output_.write(SummaryRecord{
         .events = events,
-        .lost = lost,
+        .lost = uncounted.empty() ? std::optional(lost) : std::nullopt,
         .duration_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(duration).count()),
         .probes_hit = hit,
         .probes_silent = unhit,
         .detached_cleanly = true});
     output_.status(fmt::format(
-        "{} in {}, {} lost, {} hit, {} unhit{}", counted(events, "record", "records"),
-        format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)), lost,
-        counted(hit, "probe", "probes"), unhit,
+        "{} in {}, {}, {} hit, {} unhit{}", counted(events, "record", "records"),
+        format_duration(std::chrono::duration_cast<std::chrono::milliseconds>(duration)),
+        describe_lost(lost, uncounted), counted(hit, "probe", "probes"), unhit,
         unknown > 0 ? fmt::format(", {} unknown (probes share a program)", unknown) : ""));
   }
 

@@ -24,5 +24,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::abort();
   });
   if (seen > ring.size()) std::abort();
+  MappingEventQueue queue({}, [&](pid_t pid, const std::set<pid_t>&) { return pid % 2 != 0; });
+  visit_records(ring, *tail, *tail + ring.size(), [&](Bytes record) { queue.add(record); });
+  std::uint64_t last = 0;
+  for (const std::uint64_t until : {*tail, ~std::uint64_t{0}})
+    queue.take(until, [&](const MappingEvent& event) {
+      if (event.time_ns > until || event.time_ns < last) std::abort();
+      last = event.time_ns;
+    });
   return 0;
 }

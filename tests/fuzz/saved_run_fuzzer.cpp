@@ -32,7 +32,7 @@ public:
   void write(const MessageRecord&) override {}
   void write(const CallChange&) override {}
   void write(const ProcessNameRecord&) override {}
-  void write(const ClockRecord& record) override { files_.take(record.clocks); }
+  void write(const ClockRecord& record) override { files_.note_clocks(record.clocks); }
   void flush_rows() override { text_.flush_rows(); }
   Result<void> flush() override { return {}; }
   void end() override {}

@@ -14,7 +14,7 @@ sys.path[:0] = [str(TESTS.parent / "tools"), str(TESTS / "integration"), str(TES
 from adb_device_world import free_port  # noqa: E402  (the path above comes first)
 from guest_runner import GuestError  # noqa: E402
 from guest_runner.architecture import ARCHITECTURES  # noqa: E402
-from guest_runner.boot import GuestRun, run_guest  # noqa: E402
+from guest_runner.boot import GuestRun, patience, run_guest  # noqa: E402
 from guest_runner.packages import NETWORK_MODULE, fetch_busybox, fetch_kernel, fetch_packages  # noqa: E402
 
 PACKAGES = ["python3.11-minimal", "libpython3.11-minimal", "libc6", "libexpat1", "zlib1g", "mksh"]
@@ -23,7 +23,7 @@ LIBRARIES = ("libc.so.6", "libm.so.6", "libexpat.so.1", "libz.so.1")
 SHELL = "usr/lib/klibc/bin/mksh"
 LOADERS = {"amd64": ("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2"),
            "arm64": ("lib/aarch64-linux-gnu/ld-linux-aarch64.so.1", "/lib/ld-linux-aarch64.so.1")}
-BOOT_SECONDS = 120
+BOOT_SECONDS = 120 * patience()
 
 
 class Lines:
@@ -90,7 +90,7 @@ class GuestDevice:
         self.boots += 1
         started = time.monotonic()
         if not self.lines.wait_for(lambda text: text.count(b"listening on") >= self.boots, BOOT_SECONDS):
-            raise GuestError(f"{self.name}: no daemon after {BOOT_SECONDS} s: {self.error or self.lines.text}")
+            raise GuestError(f"{self.name}: no daemon after {BOOT_SECONDS:g} s: {self.error or self.lines.text}")
         return time.monotonic() - started
 
     def end(self):

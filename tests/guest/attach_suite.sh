@@ -200,6 +200,7 @@ if in_scope; then
 fi
 if is_guest && in_scope kernel; then
   phone_scenarios
+  clock_scenario
   lockdown_scenario
 fi
 # Those that the command line's cases do not have.

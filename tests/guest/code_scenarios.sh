@@ -17,6 +17,7 @@ code_scenarios() {
   scenario 'calls of a shared mapping are known to be missing' reports_shared
   scenario 'a breakpoint that was dropped from memory marks the count' reports_dropped
   scenario 'code that stays as it is causes no message' is_silent_about_code
+  scenario 'a file that overlayfs has copied up is not said to be uncalled' explains_copy_up
 }
 
 start_rewriting() { # MODE
@@ -128,7 +129,7 @@ reports_shared() {
 reports_dropped() {
   # While the run goes on.
   start_attach -j --count "$FIXTURES/rewrites" rewrites_work rewrites_outer -- "$FIXTURES/rewrites" drops now hold
-  wait_until 60 file_says err 'rewrites_work: the count is incomplete: the breakpoint is gone' ||
+  wait_until 60 file_says err 'rewrites_work: the count is incomplete: the breakpoint is not in the memory' ||
     fail 'no warning during the run'
   wait_until 60 file_says err '^done' || fail 'the program does not finish its calls'
   stop_attach
@@ -138,7 +139,7 @@ reports_dropped() {
   start_rewriting drops
   start_attach -j -d 120s --count -p "$started_pid" "$FIXTURES/rewrites" rewrites_work
   let_it_call rewrites "$started_pid"
-  expect_match 'record' 'breakpoint is gone' "$(stop_attach && records probe | field reason)"
+  expect_match 'record' 'breakpoint is not in the memory' "$(stop_attach && records probe | field reason)"
 }
 
 is_silent_about_code() {
@@ -148,4 +149,24 @@ is_silent_about_code() {
   stop_attach
   ! grep -Eq 'incomplete|changed|copied|replaced' err || fail "$(cat err)"
   expect_equal 'hits' 40 "$(records probe symbol=rewrites_work | field hits)"
+}
+
+# From then on the kernel probes the upper file. The process runs the lower one, and its mappings show
+# one inode for both.
+explains_copy_up() {
+  mkdir lower upper work merged
+  cp "$FIXTURES/workload" lower/copied-up
+  mount -t overlay overlay -o "lowerdir=$PWD/lower,upperdir=$PWD/upper,workdir=$PWD/work" merged 2>/dev/null ||
+    skip 'no overlayfs'
+  start_program target ./merged/copied-up --wait --hold --calls 5
+  touch merged/copied-up
+  start_attach -j -d 120 -p "$started_pid" ./merged/copied-up work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  kill -KILL "$started_pid"
+  umount -l merged
+  expect_equal 'hits' 0 "$(records probe | field hits)"
+  expect_match 'reason' "the breakpoint is not in the memory of process $started_pid .*overlayfs" \
+    "$(records probe | field reason)"
+  ! file_says err 'not called' || fail "$(cat err)"
 }

@@ -14,6 +14,11 @@ end_scenarios() {
   scenario 'leftovers of a run are found while other programs use BPF' sees_what_is_left
   scenario 'a reader that pauses receives all events' feeds_slow_reader
   scenario 'events are counted as lost if nothing reads the output' tells_unread
+  scenario 'a full disk does not end a run: what has no room is counted, the rest is whole' outlives_full_disk
+  scenario '--save goes on when its disk has room again, and marks the gap' saves_around_gap
+  scenario 'SIGUSR1 opens the file of -o again, --append keeps it' reopens_output
+  scenario 'a file of -o that is truncated has no hole' follows_truncation
+  scenario 'text has a line where events are missing' marks_losses
   for ending in duration INT TERM max-events command closed; do
     scenario "of a program's perf event array nothing is dropped uncounted: $ending" accounts_for_array "$ending"
   done
@@ -204,6 +209,154 @@ leaves_nothing_when_killed() {
   wait_until 30 test -s status
   wait_until 20 code_is target "$started_pid" "$code" || fail 'a breakpoint is left in the target'
   let_it_call target "$started_pid"
+}
+
+# A small file system of the scenario's own.
+with_disk() { # FUNCTION
+  mkdir disk
+  mount -t tmpfs -o size=128k tmpfs disk || skip 'tmpfs cannot be mounted'
+  ("$1")
+  verdict=$?
+  umount -l disk
+  return "$verdict"
+}
+
+outlives_full_disk() { with_disk outlives_full_disk_there; }
+outlives_full_disk_there() {
+  start_workload first --calls 1000
+  first_pid=$started_pid
+  start_workload second --calls 10
+  start_attach -j -d 120 -o disk/out "$FIXTURES/workload" work_six
+  let_it_call first "$first_pid"
+  wait_until 60 file_says err 'warning: cannot write the output: no space left on device: events wait' ||
+    fail "not told: $(cat err)"
+  [ ! -s status ] || fail 'the run has ended'
+  mount -o remount,size=16m disk
+  let_it_call second "$started_pid"
+  wait_until 60 file_says err 'the output is written again' || fail "not told: $(cat err)"
+  stop_attach
+  cp disk/out out
+  expect_equal 'events and lost' 1010 "$(($(count_records event) + $(records summary | field lost)))"
+  expect_equal 'lines that are no records' '' "$(grep -v '^{.*}$' out)"
+  expect_equal 'events of the second' 10 "$(count_records event "pid=$started_pid")"
+  rm disk/out
+  # To the end there is no room: no record is left in part, and it is a failure.
+  mount -o remount,size=128k disk
+  "$UPROBECTL" attach -j -o disk/out "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 1000 >out 2>err
+  expect_equal 'exit status' 1 "$?"
+  expect_match 'error' 'error: cannot write the output: no space left on device' "$(cat err)"
+  expect_equal 'lines that are no records' '' "$(grep -v '^{.*}$' disk/out)"
+  lost=$(sed -n 's/.* events in [^,]*, \([0-9]*\) lost.*/\1/p' err)
+  expect_equal 'written and lost' 1000 "$(($(grep -c '"type":"event"' disk/out) + lost))"
+}
+
+# 4 MiB wait: more than that is missing.
+saves_around_gap() { with_disk saves_around_gap_there; }
+saves_around_gap_there() {
+  start_workload first --calls 120000
+  first_pid=$started_pid
+  start_workload second --calls 10
+  start_attach -j -d 120 --save disk/run "$FIXTURES/workload" work_six
+  let_it_call first "$first_pid" 120
+  wait_until 60 file_says err 'the run cannot be saved for now: cannot write the output: no space left on device' ||
+    fail "not told: $(cat err)"
+  let_it_call second "$started_pid"
+  wait_until 60 has_event_of "$started_pid"
+  mount -o remount,size=64m disk
+  wait_until 60 file_says err 'the run is saved again' || fail "not told: $(cat err)"
+  stop_attach
+  events=$(count_records event)
+  rm out
+  "$UPROBECTL" report -j disk/run >out 2>err || fail "report fails: $(cat err)"
+  missing=$(records lost | grep 'there was no space to save the run' | field count | awk '{ n += $1 } END { print n + 0 }')
+  expect_equal 'saved and missing' "$events" "$(($(count_records event) + missing))"
+  [ "$missing" -gt 0 ] || fail 'there is no gap'
+}
+
+has_event_of() { grep -q "\"type\":\"event\".*\"pid\":$1," out; }
+
+reopens_output() {
+  echo before >events
+  start_workload first --calls 7
+  first_pid=$started_pid
+  start_workload second --calls 5
+  start_attach -j -d 120 --append -o events "$FIXTURES/workload" work_six
+  let_it_call first "$first_pid"
+  wait_until 60 has_row_count 9 events # with the line from before, and that of the start
+  mv events events.1
+  kill -USR1 "$(cat attach.pid)"
+  wait_until 60 test -e events || fail 'there is no new file'
+  let_it_call second "$started_pid"
+  stop_attach
+  expect_equal 'what was there' before "$(head -n 1 events.1)"
+  expect_equal 'events in the first' 7 "$(grep -c '"type":"event"' events.1)"
+  mv events out
+  expect_equal 'events in the second' 5 "$(count_records event)"
+  expect_equal 'summary' 12 "$(records summary | field events)"
+}
+
+has_row_count() { [ "$(wc -l <"$2")" -ge "$1" ]; }
+
+follows_truncation() {
+  start_workload first --calls 7
+  first_pid=$started_pid
+  start_workload second --calls 5
+  start_attach -j -d 120 -o events "$FIXTURES/workload" work_six
+  let_it_call first "$first_pid"
+  wait_until 60 has_row_count 8 events
+  : >events
+  let_it_call second "$started_pid"
+  stop_attach
+  mv events out
+  expect_equal 'lines that are no records' '' "$(grep -av '^{.*}$' out)"
+  expect_equal 'events' 5 "$(count_records event)"
+}
+
+# Sets the clock of the machine: for guests.
+clock_scenario() {
+  scenario 'TIME follows a clock that is set, and so does that of a saved run' follows_clock
+}
+
+set_clock() { # SECONDS
+  date -s "@$(($(date +%s) + $1))" >set 2>&1 || fail "the clock cannot be set: $(cat set)"
+}
+
+follows_clock() {
+  start_workload first --calls 2
+  first_pid=$started_pid
+  start_workload second --calls 2
+  start_attach -d 120 --save run "$FIXTURES/workload" work_six
+  let_it_call first "$first_pid"
+  wait_until 60 has_row_count 2 out
+  set_clock 7200
+  wait_until 60 file_says err 'warning: the clock was set forward by 2h 0m: .* became ' || fail "not told: $(cat err)"
+  let_it_call second "$started_pid"
+  stop_attach
+  set_clock -7200
+  expect_match 'where it was set' '<clock>	the clock was set forward by 2h 0m: ' "$(sed -n 3p out)"
+  hours=$(sed -n '1p;$p' out | cut -c 1-2 | tr '\n' ' ' | awk '{ print ($2 - $1 + 24) % 24 }')
+  [ "$hours" -eq 2 ] || [ "$hours" -eq 3 ] || fail "TIME went on by $hours hours: $(cat out)"
+  "$UPROBECTL" report run >again 2>err || fail "report fails: $(cat err)"
+  expect_same_lines 'the saved run' out again
+}
+
+marks_losses() {
+  start_workload first --calls 3000
+  first_pid=$started_pid
+  start_workload second --calls 1
+  start_attach -d 120 --all-processes --object "$FIXTURES/messages.bpf.o" --program-name tell_entry \
+    --map messages "$FIXTURES/workload" work_six
+  attach=$(cat attach.pid)
+  kill -STOP "$attach"
+  let_it_call first "$first_pid"
+  kill -CONT "$attach"
+  wait_until 60 file_says err 'warning: [0-9]* events lost so far: ring buffer full' || fail "not told: $(cat err)"
+  let_it_call second "$started_pid"
+  stop_attach
+  expect_equal 'lines of losses' 1 "$(grep -c '<lost>' out)"
+  lost=$(sed -n 's/.*	-	-	-	<lost>	\([0-9]*\) events: ring buffer full$/\1/p' out)
+  expect_equal 'shown and lost' 3001 "$(($(grep -c 'messages' out) + lost))"
+  expect_match 'the line before the last event' '<lost>' "$(tail -n 2 out | head -n 1)"
 }
 
 # More than what waits for a reader, less than what the kernel's buffer holds.

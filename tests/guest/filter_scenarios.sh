@@ -263,15 +263,20 @@ filters_callers_in_archive() {
 # The shell runs the program after a while: a new process, whose mappings are read when they appear.
 filters_callers_of_children() {
   "$UPROBECTL" attach -j -d 60 --follow --args 'number:s64@arg0' --if 'caller == callers_second' \
-    "$FIXTURES/callers" callers_take -- sh -c "$FIXTURES/callers wait & pid=\$!; sleep 1; kill -USR1 \$pid; wait" >out 2>err ||
+    "$FIXTURES/callers" callers_take -- \
+    sh -c "$FIXTURES/callers wait >ready & until grep -q ready ready; do sleep 0.1; done; sleep 1; kill -USR1 \$!; wait" >out 2>err ||
     fail "attach fails: $(cat err)"
   expect_equal 'calls' 20 "$(count_records event)"
 }
+
+main_thread_has_ended() { [ -z "$(cat "/proc/$1/maps")" ]; }
 
 filters_callers_of_threads() {
   start_program callers "$FIXTURES/callers" outlive
   start_attach -j -d 60 -p "$started_pid" --args 'number:s64@arg0' --if 'caller == callers_first' \
     "$FIXTURES/callers" callers_take
+  kill -USR1 "$started_pid"
+  wait_until 30 main_thread_has_ended "$started_pid" || fail 'the main thread does not end'
   let_it_call callers "$started_pid"
   attach_ends_with 0
   expect_equal 'calls' 11 "$(count_records event)"

@@ -96,6 +96,12 @@ groups_too_many() {
   expect_equal 'why' 'more processes, stacks or values than can be counted' "$(records lost | field reason | sort -u)"
   expect_equal 'hits' 140001 "$(records probe | field hits)"
   rm all
+  # With an interval what the table lacks is told while the run goes on, too.
+  "$UPROBECTL" attach -d 120 --count --by arg0 --interval 500ms "$FIXTURES/ways" ways_leaf -- "$FIXTURES/ways" 70000 \
+    >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'counted hits, with the rows of what is missing' 140001 "$(awk -F '\t' '{ sum += $1 } END { print sum }' out)"
+  expect_equal 'missing hits' 8928 "$(awk -F '\t' '$2 == "<lost>" { sum += $1 } END { print sum }' out)"
+  expect_match 'warning' 'events lost so far: more processes, stacks or values than can be counted' "$(cat err)"
 }
 
 groups_cut_strings() {

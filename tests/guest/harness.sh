@@ -144,9 +144,10 @@ end_started() {
 
 # --- waiting -------------------------------------------------------------------------------------
 
-# Polls; an emulated machine is slow, so limits are generous and never what is measured.
+# Polls; an emulated machine is slow, so limits are generous and never what is measured. UPROBECTL_PATIENCE:
+# by how much they are longer.
 wait_until() { # SECONDS COMMAND…
-  polls=$(($1 * 20))
+  polls=$(($1 * 20 * ${UPROBECTL_PATIENCE:-1}))
   shift
   until "$@"; do
     polls=$((polls - 1))

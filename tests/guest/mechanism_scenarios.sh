@@ -15,7 +15,8 @@ crowd_scenarios() { # PATTERN COUNT PATTERN COUNT
 mechanism_scenarios() {
   scenario 'tracefs: returns of functions that share no event' probes_crowd tracefs 'crowd_123*' 10 --return
   scenario 'auto: many probes are detached quickly' detaches_fast
-  scenario 'perf: calls after the end of the main thread are not reported, and this is said' warns_of_ended_main_thread
+  scenario 'perf: the probes are attached again after the end of the main thread, and this is said' \
+    goes_on_without_main_thread
   for mechanism in $(mechanisms multi perf perf-ioctl); do
     scenario "perf buffer by $mechanism: all events, in order" orders_perf_buffer "$mechanism"
   done
@@ -70,14 +71,14 @@ detaches_fast() {
   expect_equal 'events' 400 "$(count_records event)"
 }
 
-# An emulated machine takes seconds for what others do in one.
+# An emulated machine takes seconds for what others do in one, and a busy one waits meanwhile.
 tells_expected_time() {
   began=$(seconds_up)
   "$UPROBECTL" attach --count -d 1 --mechanism tracefs "$FIXTURES/crowd" 'crowd_[0-3]*' -- "$FIXTURES/crowd" \
     >out 2>err || fail "attach fails: $(cat err)"
   took=$(($(seconds_up) - began))
   said=$(sed '/^probing/q' err | grep -c 'attaching 4000 probes one by one takes about \([3-9]\|[0-9][0-9]\{1,\}\) s$')
-  [ "$took" -le 8 ] || expect_equal 'expected time before a slow start' 1 "$said"
+  [ "$took" -le 30 ] || expect_equal 'expected time before a slow start' 1 "$said"
   [ "$took" -gt 2 ] || expect_equal 'expected time before a quick start' 0 "$said"
 }
 
@@ -87,12 +88,17 @@ warns_of_slow_detach() {
   expect_match 'message' 'detaching 51 perf events may take 2 to 25 s' "$(cat err)"
 }
 
-warns_of_ended_main_thread() {
+# The other process maps the file, so the kernel selects the process by one of its threads.
+goes_on_without_main_thread() {
+  start_program other "$FIXTURES/callers" wait
   start_program callers "$FIXTURES/callers" outlive
-  start_attach -j -d 60 --mechanism "$perf" -p "$started_pid" "$FIXTURES/callers" callers_take
+  start_attach -j -d 120 --mechanism "$perf" -p "$started_pid" "$FIXTURES/callers" callers_take
+  kill -USR1 "$started_pid"
+  wait_until 60 file_says err "thread of process $started_pid .*has ended: the probes were attached again" ||
+    fail "said: $(cat err)"
   let_it_call callers "$started_pid"
   attach_ends_with 0
-  [ "$(count_records event)" = 31 ] || expect_match 'warning' "warning: the main thread of process $started_pid .* has ended" "$(cat err)"
+  expect_equal 'events' 31 "$(count_records event)"
 }
 
 # The reader is stopped, so that nobody makes room.

@@ -7,6 +7,7 @@
 process_scenarios() {
   scenario 'a process by its name, started later, is seen from its first call' probes_by_name
   scenario '-p with two names traces both and no others' probes_two_names
+  scenario '-p takes more than 32 names' probes_many_names
   scenario '-p matches argv[0], also of later processes' probes_by_argument
   scenario 'a name that runs already, and TARGET as it maps it' probes_running_name
   scenario 'children are followed through fork and exec, others are not' follows_children
@@ -309,6 +310,21 @@ probes_two_names() {
   expect_equal 'events of one' 4 "$(events_of_comm one)"
   expect_equal 'events of two' 4 "$(events_of_comm two)"
   expect_equal 'events' 8 "$(count_records event)"
+}
+
+probes_many_names() {
+  needs_types
+  copy_workload name_0 other
+  names=name_0
+  for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35; do
+    ln name_0 "name_$i"
+    names=$names,name_$i
+  done
+  start_attach -j -d 120 -p "$names" ./name_0 work_six
+  for name in name_0 name_31 name_32 name_35 other; do run_as $name 4; done
+  stop_attach
+  expect_equal 'events of the last' 4 "$(events_of_comm name_35)"
+  expect_equal 'events' 16 "$(count_records event)"
 }
 
 # Busybox has no exec -a: a symbolic link's name is argv[0], and comm, too; the comm of a program

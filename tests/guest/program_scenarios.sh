@@ -11,12 +11,16 @@ program_scenarios() {
   scenario 'object: the cookie reaches the program' passes_cookie "$perf"
   scenario 'object: the cookie reaches the program by multi' passes_cookie multi
   scenario 'object: records lost by a full ring buffer are counted' counts_lost
+  scenario 'object: records lost of a ring buffer are counted by NAME_lost_samples' counts_lost_samples
+  scenario 'object: what nothing counts as lost is not known' admits_unknown_losses
+  scenario 'a pinned program is attached to entries or returns by its section' keeps_direction_of_pin
   scenario 'object: records lost by a full perf event array are counted, including the last ones' counts_lost_of_array plain
   scenario 'object: lost records with stacks are counted' counts_lost_of_array with_stack
   scenario 'object: -v explains silence while the run goes on' explains_silence_of_object
   scenario 'object: sections say where, in archives too' attaches_by_sections
   scenario 'object: a tracepoint needs no uprobe' attaches_tracepoint
-  scenario 'object: bpf_printk is shown on stderr' shows_printk
+  scenario 'object: bpf_printk is shown on stderr' with_tracing_on shows_printk
+  scenario 'object: --printk and doctor say that tracing is switched off, and how to switch it on' names_silence
   scenario 'object: session programs need session links' runs_sessions
   scenario 'pinned: a multi program never reaches a perf event' refuses_deadly_mechanism
   scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
@@ -116,6 +120,57 @@ counts_lost() {
   expect_equal 'lost in the summary' "$lost" "$(records summary | field lost)"
 }
 
+# 64 KiB hold no 3000 records of 40 bytes.
+fill_ring() { # PROGRAM [OPTION…]
+  program=$1
+  shift
+  start_workload target --calls 3000
+  start_attach "$@" -d 120 -p "$started_pid" --object "$FIXTURES/rings.bpf.o" --program-name "$program" \
+    "$FIXTURES/workload" work_six
+  attach=$(cat attach.pid)
+  kill -STOP "$attach"
+  let_it_call target "$started_pid"
+  kill -CONT "$attach"
+  stop_attach
+}
+
+counts_lost_samples() {
+  fill_ring tell_counted -j --map counted
+  lost=$(records summary | field lost)
+  [ "$lost" -gt 0 ] || fail 'nothing was lost of 3000'
+  expect_equal 'received and lost' 3000 "$(($(count_records event) + lost))"
+  expect_match 'warning during the run' "^uprobectl: warning: $lost events lost so far: ring buffer full$" "$(cat err)"
+}
+
+admits_unknown_losses() {
+  fill_ring tell_uncounted -j
+  [ "$(count_records event)" -lt 3000 ] || fail 'nothing was lost of 3000'
+  expect_equal 'lost' null "$(records summary | field lost)"
+  expect_match 'summary' "events in .*, lost: not known \\(the program has no map 'lost' or 'uncounted_lost_samples'\\), 1 of 1" \
+    "$(cat err)"
+}
+
+keeps_direction_of_pin() { with_pins keeps_direction_of_pin_there; }
+keeps_direction_of_pin_there() {
+  load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
+  for program in count_plain:entry count_return:return; do
+    start_workload target --calls 1
+    start_attach -d 120 -p "$started_pid" --program "pins/c/${program%:*}" "$FIXTURES/workload" work_six
+    expect_equal "where ${program%:*} is" "${program#*:}" \
+      "$("$UPROBECTL" list-probes | grep -F "$FIXTURES/workload	" | cut -f 4)"
+    ! grep -q 'is not known' err || fail "it is not known: $(cat err)"
+    let_it_call target "$started_pid"
+    stop_attach
+  done
+  # Without the list that load makes.
+  rm pins/c/uprobectl_pins
+  start_workload target --calls 1
+  start_attach -d 120 -p "$started_pid" --program pins/c/count_return "$FIXTURES/workload" work_six
+  expect_match 'warning' 'count_return: whether the program is for entries or returns is not known' "$(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+}
+
 # The kernel tells of what was lost only when there is room again: here there is none until all were sent.
 counts_lost_of_array() { # PROGRAM
   kernel_counts_lost || skip 'this kernel does not count what a perf event array loses'
@@ -169,6 +224,37 @@ attaches_tracepoint() {
   stop_attach
   grep -q "\"record\":{\"pid\":$(cat shell.pid)}" out || fail "no open of $(cat shell.pid): $(head -n 5 out)"
   expect_equal 'mechanism' null "$(records attached | field mechanism)"
+}
+
+# A kernel oops clears it. The machine gets back what it had.
+with_tracing_on() { # FUNCTION
+  tracing_on=/sys/kernel/tracing/tracing_on
+  if [ "$(cat $tracing_on)" = 0 ]; then
+    trap 'echo 0 >$tracing_on' EXIT
+    echo 1 >$tracing_on
+  fi
+  "$1"
+}
+
+# For this process and its children other files lie over those of tracefs.
+names_silence() {
+  unshare -m true 2>/dev/null || skip 'no unshare'
+  echo 0 >zero
+  for file in tracing_on events/bpf_trace/bpf_trace_printk/enable; do
+    path=/sys/kernel/tracing/$file
+    [ -e "$path" ] || continue # before Linux 5.9 there is no such event
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare -m sh -c 'mount --bind zero "$1" && shift && exec "$@"' sh "$path" \
+      "$UPROBECTL" attach -q -d 60 --printk --object "$FIXTURES/opens.bpf.o" -- true >out 2>err
+    expect_equal "$file: exit status" 0 "$?"
+    expect_equal "$file" \
+      "uprobectl: warning: --printk: bpf_printk prints nothing: $path is 0" \
+      "$(grep printk err | sed 's/, as after a kernel oops//; s/ (echo 1 >.*)$//')"
+    expect_match "$file: what to do" "\(echo 1 >$path\)$" "$(cat err)"
+  done
+  # shellcheck disable=SC2016
+  unshare -m sh -c 'mount --bind zero /sys/kernel/tracing/tracing_on && exec "$@"' sh "$UPROBECTL" doctor >out
+  expect_match 'doctor' '^tracing_on	no	0, as after.*	echo 1 >/sys/kernel/tracing/tracing_on$' "$(grep ^tracing_on out)"
 }
 
 shows_printk() {

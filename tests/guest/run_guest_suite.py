@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 from guest_runner import GuestError  # noqa: E402  (the path above comes first)
 from guest_runner.architecture import ARCHITECTURES  # noqa: E402
-from guest_runner.boot import GuestRun, run_guest  # noqa: E402
+from guest_runner.boot import GuestRun, patience, run_guest  # noqa: E402
 from guest_runner.packages import SERIES, fetch_busybox, fetch_kernel  # noqa: E402
 
 # Read beside files that scenarios name, or named in variables.
@@ -64,7 +64,7 @@ def main() -> int:
         ],
         environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures", "DOCS": "/docs",
                      "CPU_FEATURES": options.features, "SCOPE": options.scope,
-                     "THROWAWAY_KERNEL": "yes"},
+                     "UPROBECTL_PATIENCE": f"{patience():g}", "THROWAWAY_KERNEL": "yes"},
         boot_arguments=f"{QUICK_DETACHING} {options.append}",
         cpu=options.cpu,
         timeout=options.timeout,

@@ -256,11 +256,15 @@ reports_cut_runs() {
   expect_match 'error' '^uprobectl: error: part: the saved run is damaged: ' "$(cat err)"
 }
 
+has_saved() { # EVENTS
+  [ "$("$UPROBECTL" report -j run 2>/dev/null | grep -c '"type":"event"')" -eq "$1" ]
+}
+
 reports_killed_run() {
   start_program target "$FIXTURES/workload" --wait --hold --calls 7
   start_attach -p "$started_pid" --save run -d 100 "$FIXTURES/workload" work_six
   let_it_call target "$started_pid"
-  sleep 0.1
+  wait_until 60 has_saved 7 || fail "7 events are not saved: $("$UPROBECTL" report -j run 2>&1)"
   kill -KILL "$(cat attach.pid)"
   "$UPROBECTL" report -j run >out 2>err || fail "report fails: $(cat err)"
   expect_equal 'events' 7 "$(count_records event)"
@@ -271,11 +275,12 @@ reports_killed_run() {
 reports_stream() {
   start_program target "$FIXTURES/workload" --wait --hold --calls 4
   pid=$started_pid
-  ("$UPROBECTL" attach --save - -p "$pid" -d 3 "$FIXTURES/workload" work_six 2>err | tee run |
+  ("$UPROBECTL" attach --save - -p "$pid" -d 120 "$FIXTURES/workload" work_six 2>err | tee run |
     "$UPROBECTL" report -j - >out 2>said; echo $? >status) &
   wait_until 30 file_says err '^probing ' || fail "attach does not start: $(cat err)"
   let_it_call target "$pid"
-  wait_until 2 file_says out '"type":"event"' || fail 'events are not reported while the run goes on'
+  wait_until 60 file_says out '"type":"event"' || fail 'events are not reported while the run goes on'
+  kill -KILL "$pid"
   attach_ends_with 0
   expect_equal 'events' 4 "$(count_records event)"
   "$UPROBECTL" report -j run >again 2>said || fail "report fails: $(cat said)"

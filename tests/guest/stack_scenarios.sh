@@ -22,6 +22,8 @@ stack_scenarios() {
   scenario 'with --follow children that run already are watched, too' watches_children
   scenario 'a stack longer than the copy is truncated and counted, and --stack-size is suggested' cuts_long_stacks
   scenario 'a larger --stack-size completes a truncated stack' takes_long_stacks
+  scenario '--stack-size bytes are copied, wherever in a page the stack begins' copies_whole_size
+  scenario 'a stack that ends before --stack-size bytes is copied to its end' copies_to_the_end
   scenario '--stack=fp has the direct caller, too' walks_ways
   scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
   scenario '--stack=fp of a program has the direct caller at a function, too' \
@@ -151,14 +153,16 @@ unwinds_before_exec() {
   expect_whole
 }
 
+has_child() { grep -qsx "PPid:[[:space:]]*$1" /proc/[0-9]*/status; }
+
 # The child makes others, which have ended when their stacks are looked at.
 watches_children() {
   needs_types
   "$FIXTURES/depths" forks 300 >target &
   target=$!
   echo "$target" >>"$scratch/pids"
-  sleep 0.3
-  "$UPROBECTL" attach -n 5 -d 30 --follow -p "$target" --stack "$FIXTURES/depths" depth_leaf >out 2>err ||
+  wait_until 30 has_child "$target" || fail 'it has no child'
+  "$UPROBECTL" attach -n 5 -d 120 --follow -p "$target" --stack "$FIXTURES/depths" depth_leaf >out 2>err ||
     fail "attach fails: $(cat err)"
   expect_chains '5 depth_leaf<depth_middle<depth_outer<depth_forks<main'
   expect_whole
@@ -179,6 +183,25 @@ cuts_long_stacks() {
   attach_depths wide 4 0 depth_leaf --stack --stack-size 16384 --json
   expect_equal 'truncated' 4 "$(records summary | field stacks_truncated)"
   expect_equal 'failed' 0 "$(records summary | field stacks_failed)"
+}
+
+# What the stacks need is less than a quarter of a page before the end of the copy: the copy has one
+# end of a page in it, or two, and its last byte is at any position of a page.
+copies_whole_size() {
+  for room in 0 5000 12000; do
+    attach_depths steps 1 "$room" depth_leaf --stack --stack-size $((room + 256))
+    expect_equal 'positions of the stack pointer in a page' 256 "$(grep -x '[0-9]*' err)"
+    expect_chains '256 depth_leaf<depth_middle<depth_roomy<depth_steps'
+  done
+}
+
+# The C library keeps some 2,500 bytes at the end of the stack.
+copies_to_the_end() {
+  for size in 4096 6000 8192 16384 65528; do
+    attach_depths threads 3 0 depth_leaf --stack --stack-size "$size"
+    expect_chains '3 depth_leaf<depth_middle<depth_outer<depth_thread'
+    ! grep -q '^    (' out || fail "a stack of $size bytes is not whole: $(grep '^    (' out)"
+  done
 }
 
 takes_long_stacks() {
@@ -267,7 +290,7 @@ start_return_probe() {
   "$FIXTURES/depths" waits 100000 >target &
   target=$!
   echo "$target" >>"$scratch/pids"
-  "$UPROBECTL" attach -d 30 -p "$target" --return --return-at trampoline "$FIXTURES/depths" depth_outer >other 2>&1 &
+  "$UPROBECTL" attach -d 120 -p "$target" --return --return-at trampoline "$FIXTURES/depths" depth_outer >other 2>&1 &
   other=$!
   echo "$other" >>"$scratch/pids"
   wait_until 30 file_says other depth_outer || fail "the other does not attach: $(cat other)"
@@ -281,7 +304,7 @@ stop_return_probe() {
 unwinds_beyond_another() {
   needs_types
   start_return_probe
-  "$UPROBECTL" attach -n 3 -d 30 -p "$target" --stack "$FIXTURES/depths" depth_leaf >out 2>err ||
+  "$UPROBECTL" attach -n 3 -d 120 -p "$target" --stack "$FIXTURES/depths" depth_leaf >out 2>err ||
     fail "attach fails: $(cat err)"
   stop_return_probe
   expect_chains '3 depth_leaf<depth_middle<depth_outer<main'
@@ -305,7 +328,7 @@ keeps_replaced_returns() {
 
 names_return_probe() {
   start_return_probe
-  "$UPROBECTL" attach -n 3 -d 30 -p "$target" --object "$FIXTURES/stacks.bpf.o" --program-name with_stack \
+  "$UPROBECTL" attach -n 3 -d 120 -p "$target" --object "$FIXTURES/stacks.bpf.o" --program-name with_stack \
     "$FIXTURES/depths" depth_leaf >out 2>err || fail "attach fails: $(cat err)"
   stop_return_probe
   expect_chains '3 depth_leaf<depth_middle<depth_outer'
@@ -415,7 +438,7 @@ tells_opens_and_connects() {
 
 unwinds_goroutines() {
   [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
-  "$UPROBECTL" attach -j -n 20 -d 100 --stack "$FIXTURES/goroutines" main.add -- "$FIXTURES/goroutines" 1 \
+  "$UPROBECTL" attach -j -n 20 -d 100 --stack "$FIXTURES/goroutines" main.add -- "$FIXTURES/goroutines" 60 \
     >out 2>err || fail 'attach ends with an error'
   expect_equal 'stacks' 20 "$(count_records event)"
   expect_equal 'how they end' 'outermost' "$(records event | field stack_end | sort -u)"

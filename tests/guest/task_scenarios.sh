@@ -280,7 +280,7 @@ tells_mapped() {
 passes_over_stale() {
   start_app app --calls 1
   app=$started_pid
-  start_attach -d 30s -p "$app" --program "pins/u/$detail" --map pins/u/map_GenericInstrumentation_lost \
+  start_attach -d 120s -p "$app" --program "pins/u/$detail" --map pins/u/map_GenericInstrumentation_lost \
     "$FIXTURES/java-app.odex" com.example.shop.Till.grade
   let_it_call app "$app"
   stop_attach

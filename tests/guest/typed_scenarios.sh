@@ -14,6 +14,8 @@ typed_scenarios() {
   scenario '--args says which name it does not know' refuses_unknown_names
   scenario '--args says which member is in a virtual base class' refuses_virtual_bases
   scenario '--if compares values by their names' compares_by_name
+  scenario 'a parameter with the name of a register is the parameter' prefers_parameters
+  scenario 'argN and ret are compared by their types' compares_by_type
   scenario 'hits of a source line have its variables' shows_variables_of_lines
   scenario 'types of libstdc++' shows_library_types types-library
   scenario 'types of libstdc++, strings of the old ABI' shows_library_types types-library-old-abi
@@ -207,6 +209,36 @@ compares_by_name() {
   expect_equal 'a char pointer' 1 "$(hits_if 'k ^= el && k != "els"' shop::many)"
   expect_equal 'a set of enumerators' 1 "$(hits_if 'color in {Color::red, blue}' shop::Store::add)"
   expect_equal 'behind a pointer' 1 "$(hits_if 'a->y == 4 && e[1] > 31' shop::pointers)"
+}
+
+registers_hits() { # OPTION… FUNCTION…
+  attach_to types-registers -q "$@"
+  wc -l <out
+}
+
+prefers_parameters() {
+  program=$FIXTURES/types/types-registers
+  for condition in 'cs == "text"' 'ip == 1' 'flags == 2' 'x0 == 3' 'lr == 4' 'flags & 2'; do
+    expect_equal "$condition" 1 "$(registers_hits --if "$condition" "$program" registers_named)"
+  done
+  expect_equal 'another number' 0 "$(registers_hits --if 'flags & 0xd' "$program" registers_named)"
+  attach_to types-registers --count --by flags,ip "$program" registers_named
+  expect_equal 'the key' '1	2	1	registers_named' "$(cat out)"
+}
+
+compares_by_type() {
+  program=$FIXTURES/types/types-registers
+  expect_equal 'parameter' 2 "$(registers_hits --if 'arg0 > 1' "$program" registers_step)"
+  expect_equal 'result' 2 "$(registers_hits -r --if 'ret > 1' "$program" registers_step)"
+  expect_equal 'result of a call' 3 "$(registers_hits --latency --if 'ret <= -1' "$program" registers_step)"
+  attach_fails_with 1 -r --if 'ret > 0' "$program" registers_half
+  expect_match 'a number that cannot be compared' "'ret': .*floating-point|ret > 0.*floating-point" "$(cat err)"
+  attach_fails_with 1 -r --if 'ret > 0' "$program" registers_named
+  expect_match 'no result' 'the function returns nothing' "$(cat err)"
+  # A pattern matches such functions, too.
+  attach_to types-registers -r --count --if 'ret > 1' "$program" 'registers_*'
+  expect_equal 'hits of the other function' '2	registers_step (return)' "$(grep registers_step out)"
+  expect_match 'warning' "registers_named: 'ret > 1' compares what a register has: the function returns nothing" "$(cat err)"
 }
 
 shows_variables_of_lines() {

@@ -123,6 +123,9 @@ void run_from(std::span<const Form> forms, int file, Shared& shared, bool is_tra
     const std::uint64_t address = code_address + shared.at * slot_size;
     const bool probed = is_breakpoint(reinterpret_cast<const std::uint8_t*>(address), form);
     run(address, outcome);
+    if (arch == uprobectl::Arch::x86_64)
+      clear_unread(form.code, outcome, data_address,
+                   {reinterpret_cast<std::uint8_t*>(data_address), data_size});
     outcome.data = hash_of_memory();
     outcome.probed = probed;
   }
@@ -318,18 +321,6 @@ ProbeEffect effect_of(const Form& form) {
       arch, {reinterpret_cast<const std::byte*>(form.code.data()), form.code.size()}, form.probed);
 }
 
-// What is the same in two runs without a probe must be so in one with a probe.
-bool is_same(const Form& form, const Outcome& one, const Outcome& other, const Outcome& probed) {
-  if (form.varies)
-    return one.ending == probed.ending && one.flags == probed.flags && one.data == probed.data;
-  const auto* const a = reinterpret_cast<const std::uint64_t*>(&one);
-  const auto* const b = reinterpret_cast<const std::uint64_t*>(&other);
-  const auto* const c = reinterpret_cast<const std::uint64_t*>(&probed);
-  for (std::size_t i = 0; i < offsetof(Outcome, probed) / 8; ++i)
-    if (a[i] == b[i] && a[i] != c[i]) return false;
-  return true;
-}
-
 // The first, which are made by hand, and evenly chosen ones.
 std::vector<Form> every_kind(const std::vector<Form>& forms, std::size_t most) {
   constexpr std::size_t by_hand = 400;
@@ -359,7 +350,7 @@ public:
     if (!probed.probed) {
       ++tally.refused;
       if (is_right) fail("the kernel refuses", form, one, probed);
-    } else if (!is_same(form, one, other, probed)) {
+    } else if (!is_same(form.varies, one, other, probed)) {
       ++tally.wrong;
       if (effect.kind == ProbeEffect::Kind::refused) note("is not refused but changed:", form);
       if (is_right) fail("the probe changes", form, one, probed);
@@ -382,8 +373,8 @@ public:
     if (of_all)
       std::printf("%sok 2 - it refuses no kind of which every form is left right\n",
                   needless ? "not " : "");
-    std::printf("1..%d\n# Linux %s %s\n# %8s %8s %8s %8s  kind\n", of_all ? 2 : 1, name.release,
-                name.machine, "forms", "refused", "wrong", "right");
+    std::printf("1..%d\n# Linux %s %s, %s\n# %8s %8s %8s %8s  kind\n", of_all ? 2 : 1, name.release,
+                name.machine, processor().c_str(), "forms", "refused", "wrong", "right");
     for (const auto& [reason, tally] : tallies_)
       std::printf("# %8zu %8zu %8zu %8zu  %s | %s\n", tally.forms, tally.refused, tally.wrong,
                   tally.right, reason.empty() ? "right" : reason.c_str(), tally.example.c_str());

@@ -2,6 +2,7 @@
 // The parts of the instruction form test that depend on the architecture.
 #pragma once
 
+#include "instruction_outcome.hpp"
 #include "uprobectl/insn.hpp"
 
 #include <cstdint>
@@ -24,8 +25,6 @@ inline std::uint64_t address_of(const char* label) {
   return reinterpret_cast<std::uint64_t>(label);
 }
 
-using Code = std::vector<std::uint8_t>;
-
 // Where things are while a form runs. Fixed, because code refers to data relative to itself.
 inline constexpr std::uint64_t code_address = 0x20000000;
 inline constexpr std::uint64_t data_address = 0x28000000;
@@ -47,18 +46,6 @@ struct Form {
   bool varies = false; // its registers are other ones each time
 };
 
-// What a form left behind.
-struct Outcome {
-  static constexpr std::size_t registers = 40;
-  std::uint64_t ending = 0; // 1: behind the code; 2: where its branch goes; 100 + a signal
-  std::uint64_t place = 0;  // of a signal
-  std::uint64_t general[registers] = {};
-  std::uint64_t flags = 0;
-  std::uint64_t vectors[64] = {}; // hashes of vector registers and the like
-  std::uint64_t data = 0;         // hash of the memory
-  std::uint64_t probed = 0;       // the kernel has put its breakpoint there
-};
-
 extern const uprobectl::Arch arch;
 
 // Those with something special about them first, then of the systematic ones every Nth: an emulated
@@ -78,6 +65,8 @@ void run(std::uint64_t address, Outcome& outcome); // memory is already as it is
 bool can_be_resumed(const Outcome& outcome);
 // Whether instructions that probe_effect() refuses for this reason can go wrong on this processor.
 bool can_go_wrong(std::string_view reason);
+// Who made the processor, as the columns of instruction_forms.md name it: "AMD", "Intel", "QEMU".
+std::string processor();
 // In the signal handler: what was interrupted, and where it goes on.
 void interrupted(int signal, ucontext_t& context);
 

@@ -4,6 +4,7 @@
 #include "instruction_forms.hpp"
 
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <sys/syscall.h>
 
@@ -274,6 +275,16 @@ void run(std::uint64_t address, Outcome& outcome) {
 
 bool can_be_resumed(const Outcome&) { return true; }
 bool can_go_wrong(std::string_view) { return true; }
+
+// QEMU's processor `max` has the implementer 0, which Arm has given to nobody.
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  constexpr std::string_view field = "CPU implementer\t: ";
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(field))
+      return line.ends_with(" 0x00") ? "QEMU" : "implementer " + line.substr(field.size());
+  return "unknown";
+}
 
 void interrupted(int signal, ucontext_t& context) {
   auto& machine = context.uc_mcontext;

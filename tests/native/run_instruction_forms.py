@@ -4,9 +4,10 @@
 
 Usage: run_instruction_forms.py PROGRAM DOCUMENT [--series 6.12 --cache DIR [--arch arm64] [--cpu MODEL]] [--every N]
 
-Each kind of instruction in the output is a row of the document's table for the architecture, each kernel a
-column. A cell has three numbers: refused, wrong, same. Where a run found some, some column must have some,
-too. Where it has as many forms as its kernel's column (the same processor, all forms) they must be equal.
+Each kind of instruction in the output is a row of the document's table for the architecture, each kernel on
+a processor a column. A cell has three numbers: refused, wrong, same. Where a run found some, some column must
+have some, too. Where it has as many forms as the column of its kernel and vendor (the same processor, all
+forms) they must be equal.
 """
 
 import argparse
@@ -24,7 +25,7 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests" / "guest")]
 
 from guest_runner import GuestError  # noqa: E402  (the path above comes first)
 from guest_runner.architecture import ARCHITECTURES  # noqa: E402
-from guest_runner.boot import GuestRun, run_guest  # noqa: E402
+from guest_runner.boot import GuestRun, patience, run_guest  # noqa: E402
 from guest_runner.packages import fetch_kernel  # noqa: E402
 from run_guest_suite import find_busybox, skip  # noqa: E402
 
@@ -41,6 +42,7 @@ Counts = tuple[int, int, int]
 class Run:
     series: str = ""
     machine: str = ""
+    processor: str = ""
     kinds: dict[str, Counts] = field(default_factory=dict)
 
 
@@ -83,7 +85,7 @@ def main() -> int:
 def here(program: Path, arguments: list[str]) -> str:
     with subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, text=True) as run:
         try:
-            return run.communicate(timeout=HERE_TIMEOUT)[0]
+            return run.communicate(timeout=HERE_TIMEOUT * patience())[0]
         except subprocess.TimeoutExpired:
             print("\n".join(f"# {line}" for line in describe_processes(run.pid)), flush=True)
             run.kill()
@@ -125,8 +127,8 @@ def in_guest(options: argparse.Namespace, arguments: list[str]) -> str | None:
 def parse_run(output: str) -> Run:
     run = Run()
     for line in output.splitlines():
-        if kernel := re.match(r"# Linux (\d+\.\d+)\S* (\S+)$", line):
-            run.series, run.machine = kernel.groups()
+        if kernel := re.match(r"# Linux (\d+\.\d+)\S* (\S+), (.+)$", line):
+            run.series, run.machine, run.processor = kernel.groups()
         if row := re.match(r"# +\d+ +(\d+) +(\d+) +(\d+)  (.*?) \| ", line):
             run.kinds[row.group(4)] = (int(row.group(1)), int(row.group(2)), int(row.group(3)))
     return run
@@ -158,8 +160,8 @@ def differences(run: Run, document: str) -> list[str]:
         faults.extend(f"'{kind}': {counts[i]} {verdict}, which the document does not know"
                       for i, verdict in enumerate(VERDICTS) if said and counts[i] > 0 and all(one[i] == 0 for one in said))
     for header, rows in columns.items():
-        same_kernel = re.match(rf"{re.escape(run.series)}\b", header) is not None
-        if not same_kernel or total(rows) != total(run.kinds):
+        same_column = re.match(rf"{re.escape(run.series)}, {re.escape(run.processor)}\b", header) is not None
+        if not same_column or total(rows) != total(run.kinds):
             continue
         faults.extend(f"'{kind}' on {header}: {counts} in the document, {run.kinds.get(kind)} found"
                       for kind, counts in rows.items() if counts != run.kinds.get(kind, (0, 0, 0)))

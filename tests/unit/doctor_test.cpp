@@ -77,6 +77,18 @@ TEST_CASE("doctor: a kernel with all features needs no fix") {
   }
 }
 
+TEST_CASE("doctor: tracing that an oops has switched off is named with what switches it on") {
+  const Tree tree;
+  tree.put("/proc/self/mounts", "tracefs /tracing tracefs rw 0 0\n");
+  tree.put("/tracing/tracing_on", "1\n");
+  CHECK(check_of(check_system(read_system_facts(tree.root()), everything()), "tracing_on").ok);
+  tree.put("/tracing/tracing_on", "0\n");
+  const Check check =
+      check_of(check_system(read_system_facts(tree.root()), everything()), "tracing_on");
+  CHECK(!check.ok);
+  CHECK(check.fix == "echo 1 >/tracing/tracing_on");
+}
+
 TEST_CASE("doctor: without capabilities attach is refused with a fix") {
   SystemFacts facts = root_on_linux();
   facts.is_root = false;
@@ -188,6 +200,24 @@ TEST_CASE("doctor: missing kernel features are not reported as missing capabilit
   const Check attach = check_of(check_system(root_on_linux(), features), "attach");
   CHECK(!attach.ok);
   CHECK_THAT(attach.fix.value_or(""), Catch::StartsWith("needs another kernel"));
+}
+
+TEST_CASE("doctor: without /sys the mount is missing, not the kernel's version") {
+  KernelFeatures features = everything();
+  features.sysfs = false;
+  features.perf_uprobe = features.perf_permitted = features.semaphores = false;
+  features.uprobe_multi = false;
+  SystemFacts facts = root_on_linux();
+  facts.bpffs.reset();
+  facts.tracefs.reset();
+  const auto checks = check_system(facts, features);
+  CHECK(check_of(checks, "sysfs").reason == "/sys is not mounted");
+  for (const std::string_view name : {"sysfs", "perf_uprobe", "semaphores", "kernel_btf",
+                                      "mechanism_perf", "mechanism_perf-ioctl"}) {
+    CAPTURE(name);
+    CHECK(check_of(checks, name).fix == "mount -t sysfs sysfs /sys");
+  }
+  CHECK(check_of(checks, "bpffs").fix == "mount -t sysfs sysfs /sys; mount -t bpf bpf /sys/fs/bpf");
 }
 
 TEST_CASE("doctor: sleepable programs are reported if they were tried") {

@@ -6,6 +6,7 @@
 #include "unwind/live_process.hpp"
 #include "unwind_fixture.hpp"
 #include "uprobectl/unwind/saved.hpp"
+#include "util/clock.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -242,6 +243,80 @@ TEST_CASE("mappings made after the first reading are found") {
   const Stack stack = live.make_stack(::getpid(), 0, work);
   CHECK(stack.end == End::unknown);
   CHECK(names_of(stack) == "work+0x10");
+  std::filesystem::remove_all(folder);
+}
+
+namespace {
+
+// Maps the file in place of the other one.
+Mapping map_over(const MappedHere& first, const std::string& path) {
+  std::ofstream(path) << arm64_library();
+  const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  REQUIRE(::mmap(first.start, first.size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED,
+                 file.get(), 0) != MAP_FAILED);
+  const auto mappings = read_all_mappings(::getpid());
+  REQUIRE(mappings);
+  const auto found = std::ranges::find(*mappings, first.address(), &Mapping::start);
+  REQUIRE(found != mappings->end());
+  return *found;
+}
+
+// The names of the file and the function; a dash for a frame in unknown memory.
+std::string file_and_name(const Stack& stack) {
+  const Frame& frame = stack.frames.at(0);
+  if (!frame.place || frame.place->module == nullptr) return "-";
+  return std::filesystem::path(frame.place->module->path()).filename().string() + " " +
+         frame.symbolized()->function->name();
+}
+
+} // namespace
+
+TEST_CASE("a library that was loaded later does not name the stack of an earlier one") {
+  const std::string folder = temporary_folder();
+  constexpr std::uint64_t nowhere = 0x1000; // to read the mappings again
+  std::vector<Mapping> waiting;
+  LiveProcesses live({}, {}, {}, [&](pid_t /*pid*/) { return waiting; });
+  LiveProcesses unread({}, {}, {}, [&](pid_t /*pid*/) { return waiting; });
+  LiveProcesses untold({}, {}, {}, [&](pid_t /*pid*/) { return std::vector<Mapping>(); });
+  LiveProcesses untimed({});
+  const MappedHere first(folder + "/first.so", arm64_library());
+  for (LiveProcesses* const each : {&live, &untold, &untimed}) each->read_process(::getpid());
+  const std::uint64_t called = clock_ns(CLOCK_MONOTONIC);
+  const Mapping second = map_over(first, folder + "/second.so");
+  const std::uint64_t loaded = clock_ns(CLOCK_MONOTONIC);
+  waiting = {second};
+  const std::uint64_t stack[] = {first.address() + 0x1010, nowhere};
+  const auto name_at = [&](LiveProcesses& processes, std::uint64_t time_ns) {
+    return file_and_name(processes.make_stack(::getpid(), time_ns, stack));
+  };
+  CHECK(name_at(live, called) == "first.so work");
+  CHECK(name_at(unread, called) == "-");
+  CHECK(name_at(untold, called) == "-"); // first.so may have been unloaded before
+  CHECK(name_at(untold, called) == "-");
+  CHECK(name_at(untimed, 0) == "-");
+  waiting.clear();
+  const MappingEvent event{.pid = ::getpid(), .time_ns = loaded, .mapping = second};
+  live.add(event);
+  unread.add(event);
+  const std::uint64_t later = clock_ns(CLOCK_MONOTONIC);
+  CHECK(name_at(live, later) == "second.so work");
+  CHECK(name_at(unread, later) == "second.so work");
+  CHECK(name_at(untold, later) == "second.so work");
+  CHECK(name_at(untimed, 0) == "-");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a library that was unloaded names the stacks of before") {
+  const std::string folder = temporary_folder();
+  LiveProcesses live({}, {}, {}, [&](pid_t /*pid*/) { return std::vector<Mapping>(); });
+  std::uint64_t stack[] = {0, 0x1000};
+  {
+    const MappedHere gone(folder + "/gone.so", arm64_library());
+    stack[0] = gone.address() + 0x1010;
+    live.read_process(::getpid());
+  }
+  const std::uint64_t called = clock_ns(CLOCK_MONOTONIC);
+  CHECK(file_and_name(live.make_stack(::getpid(), called, stack)) == "gone.so work");
   std::filesystem::remove_all(folder);
 }
 

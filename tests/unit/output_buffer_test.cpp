@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/output.hpp"
 
+#include "file_size_limit.hpp"
+#include "temporary_folder.hpp"
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,8 +15,8 @@ using namespace uprobectl;
 
 namespace {
 
-struct Pipe {
-  Pipe() {
+struct TestPipe {
+  TestPipe() {
     int ends[2];
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
     read_end = UniqueFd(ends[0]);
@@ -30,10 +34,87 @@ struct Pipe {
   UniqueFd write_end;
 };
 
+// A file for the output of a run, with 300 lines of seven bytes.
+struct RunFile {
+  RunFile() {
+    std::signal(SIGXFSZ, SIG_IGN); // as main does
+    out.disable_auto_flush();
+    for (int i = 100; i < 400; ++i) {
+      const std::string line = "no" + std::to_string(i) + ".\n";
+      all += line;
+      out.append(line);
+    }
+  }
+  std::string content(const std::string& name) const {
+    std::ifstream written(folder.path / name);
+    return {std::istreambuf_iterator<char>(written), {}};
+  }
+  UniqueFd open_file(const std::string& name) const {
+    return UniqueFd(
+        ::open((folder.path / name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  }
+  void flush_all() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (out.pending() > 0 && std::chrono::steady_clock::now() < deadline) out.flush_some();
+  }
+  test::TemporaryFolder folder;
+  UniqueFd file = open_file("one");
+  OutputBuffer out{file.get()};
+  std::string all;
+};
+
 } // namespace
 
+TEST_CASE("a run's output waits for room, and goes on where it stopped") {
+  RunFile run;
+  {
+    const test::FileSizeLimit limit(1000);
+    run.out.flush_some();
+    REQUIRE(run.out.find_shortage() != nullptr);
+    CHECK(run.out.find_shortage()->message == "cannot write the output: file too large");
+    CHECK_FALSE(run.out.flush_within(std::chrono::milliseconds(250)));
+    CHECK_FALSE(run.out.error());
+    CHECK(run.content("one") == run.all.substr(0, 1000));
+  }
+  run.flush_all();
+  CHECK(run.out.find_shortage() == nullptr);
+  CHECK(run.content("one") == run.all);
+}
+
+TEST_CASE("what was written of a record is taken back if its rest is dropped") {
+  RunFile run;
+  const test::FileSizeLimit limit(1000);
+  run.out.flush_some();
+  run.out.give_up_waiting();
+  REQUIRE(run.out.error());
+  CHECK(run.content("one") == run.all.substr(0, 994)); // 142 lines
+}
+
+TEST_CASE("a file that someone else has written to is not cut") {
+  RunFile run;
+  {
+    const test::FileSizeLimit limit(1000);
+    run.out.flush_some();
+  }
+  REQUIRE(::write(run.open_file("one").get(), "other", 5) == 5);
+  run.out.give_up_waiting();
+  CHECK(run.content("one") == run.all.substr(0, 1000) + "other");
+}
+
+TEST_CASE("after its file was opened again the output goes on there with a whole record") {
+  RunFile run;
+  {
+    const test::FileSizeLimit limit(1000);
+    run.out.flush_some();
+  }
+  run.out.continue_in(run.open_file("two").get());
+  run.flush_all();
+  CHECK(run.content("one") == run.all.substr(0, 994));
+  CHECK(run.content("two") == run.all.substr(994));
+}
+
 TEST_CASE("appended bytes are written by the flush") {
-  Pipe pipe;
+  TestPipe pipe;
   OutputBuffer out(pipe.write_end.get());
   out.append("one ");
   out.append("two");
@@ -69,7 +150,7 @@ TEST_CASE("a write ends at a line end if possible") {
 }
 
 TEST_CASE("a reader that has gone is not an error, and the rest is dropped") {
-  Pipe pipe;
+  TestPipe pipe;
   OutputBuffer out(pipe.write_end.get());
   pipe.read_end.reset();
   out.append("lost");
@@ -91,7 +172,7 @@ TEST_CASE("a device without room is an error") {
 }
 
 TEST_CASE("a stalled reader does not block and gets all output in order later") {
-  Pipe pipe;
+  TestPipe pipe;
   OutputBuffer out(pipe.write_end.get());
   out.disable_auto_flush();
   std::string sent;

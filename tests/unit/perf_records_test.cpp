@@ -43,12 +43,45 @@ std::string mmap2(std::string path, std::uint32_t protection = 5, std::uint64_t 
 
 // PERF_RECORD_FORK (7), PERF_RECORD_EXIT (4).
 std::string task(std::uint32_t type, std::uint32_t pid, std::uint32_t parent, std::uint32_t thread,
-                 std::uint32_t parent_thread) {
+                 std::uint32_t parent_thread, std::uint64_t time = 777) {
   std::string content;
   for (const std::uint32_t number : {pid, parent, thread, parent_thread}) put(content, number, 4);
   put(content, 123, 8);
-  return record(type, 0, content);
+  return record(type, 0, content, time);
 }
+
+// PERF_RECORD_EXIT of a thread.
+std::string end_of(std::uint32_t pid, std::uint32_t thread, std::uint64_t time) {
+  return task(4, pid, 1, thread, 1, time);
+}
+
+std::string fork_of(std::uint32_t parent, std::uint32_t child, std::uint64_t time) {
+  return task(7, child, parent, child, parent, time);
+}
+
+// PERF_RECORD_COMM (3) with PERF_RECORD_MISC_COMM_EXEC.
+std::string exec_of(std::uint32_t pid, std::uint64_t time) {
+  std::string content;
+  put(content, pid, 4);
+  put(content, pid, 4);
+  content += std::string("tool\0\0\0\0", 8);
+  return record(3, 0x2000, content, time);
+}
+
+// What is seen of the events that are recorded until a time: "ended 40", "executed 40 by another".
+std::vector<std::string> take(MappingEventQueue& queue, std::uint64_t until) {
+  std::vector<std::string> seen;
+  queue.take(until, [&](const MappingEvent& event) {
+    const std::string pid = std::to_string(event.pid);
+    if (event.kind == MappingEvent::Kind::ended) seen.push_back("ended " + pid);
+    if (event.kind == MappingEvent::Kind::forked) seen.push_back("forked " + pid);
+    if (event.kind == MappingEvent::Kind::executed)
+      seen.push_back("executed " + pid + (event.by_other_thread ? " by another" : ""));
+  });
+  return seen;
+}
+
+bool no_thread(pid_t /*pid*/, const std::set<pid_t>& /*ended*/) { return false; }
 
 } // namespace
 
@@ -171,4 +204,52 @@ TEST_CASE("a record without a size ends the visit") {
   int seen = 0;
   visit_records(as_bytes(ring), 0, 64, [&](Bytes) { ++seen; });
   CHECK(seen == 0);
+}
+
+TEST_CASE("a program is another thread's also if it is reported long after the main thread's end") {
+  const pid_t pids[] = {40, 60};
+  for (const auto followed : {std::span<const pid_t>(), std::span<const pid_t>(pids)}) {
+    MappingEventQueue queue(followed, no_thread);
+    queue.add(as_bytes(end_of(40, 40, 10)));
+    take(queue, 20); // by now no other thread is left: it has the pid of the main thread
+    queue.add(as_bytes(exec_of(40, 30)));
+    CHECK(take(queue, 40) == std::vector<std::string>{"executed 40 by another"});
+    queue.add(as_bytes(exec_of(40, 50)));
+    CHECK(take(queue, 60) == std::vector<std::string>{"executed 40"});
+  }
+}
+
+TEST_CASE(
+    "a program is another thread's also if its record was read before the main thread's end") {
+  MappingEventQueue queue({}, no_thread);
+  queue.add(as_bytes(exec_of(40, 12))); // from the ring of a CPU that was read later
+  CHECK(take(queue, 5).empty());
+  queue.add(as_bytes(end_of(40, 40, 10)));
+  CHECK(take(queue, 20) == std::vector<std::string>{"executed 40 by another"});
+}
+
+TEST_CASE("a pid that is used again is that of another process") {
+  const pid_t pids[] = {40};
+  MappingEventQueue queue(pids, no_thread);
+  queue.add(as_bytes(fork_of(40, 50, 1)));
+  queue.add(as_bytes(end_of(50, 50, 2)));
+  CHECK(take(queue, 3) == std::vector<std::string>{"forked 50", "ended 50"});
+  queue.add(as_bytes(fork_of(70, 50, 4)));
+  queue.add(as_bytes(exec_of(50, 5)));
+  CHECK(take(queue, 6).empty());
+  queue.add(as_bytes(fork_of(40, 50, 7)));
+  queue.add(as_bytes(exec_of(50, 8)));
+  CHECK(take(queue, 9) == std::vector<std::string>{"forked 50", "executed 50"});
+}
+
+TEST_CASE("a process ends with its last thread") {
+  bool has_thread = true;
+  MappingEventQueue queue({}, [&](pid_t /*pid*/, const std::set<pid_t>& ended) {
+    return has_thread && !ended.contains(42);
+  });
+  queue.add(as_bytes(end_of(40, 41, 9)));
+  queue.add(as_bytes(end_of(40, 40, 10)));
+  CHECK(take(queue, 20).empty());
+  queue.add(as_bytes(end_of(40, 42, 30)));
+  CHECK(take(queue, 40) == std::vector<std::string>{"ended 40"});
 }

@@ -101,6 +101,12 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   CHECK(check_request(request));
   request.probes.static_probes = true;
   CHECK(wrong(request) == "a static probe has no return value");
+  request = {};
+  request.limits.max_events = 5;
+  CHECK(check_request(request));
+  request.capture.send_events = false;
+  CHECK(
+      wrong(request).starts_with("-n stops after N events, and --count and --histogram show none"));
 }
 
 TEST_CASE("the start line says which processes are probed") {

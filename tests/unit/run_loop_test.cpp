@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/run_loop.hpp"
 
+#include "file_size_limit.hpp"
+#include "temporary_folder.hpp"
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <thread>
 #include <unistd.h>
 
@@ -33,6 +37,7 @@ public:
   }
   std::vector<Loss> losses() const override { return {{loss_reasons::buffer_full, full_}}; }
   std::uint64_t discard() override { return std::exchange(waiting_, 0); }
+  void send(std::uint64_t count) { waiting_ += count; }
   void lose(std::uint64_t count) { full_ += count; }
   bool waits() const override { return !is_given_up_ && unsubmitted_ > 0; }
   std::uint64_t unsubmitted() const override { return is_given_up_ ? unsubmitted_ : 0; }
@@ -126,6 +131,11 @@ Ended end_of(std::uint64_t sent, Reader how, std::optional<std::uint64_t> max_ev
   return ended;
 }
 
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // More text than waits for its reader at once.
 constexpr std::uint64_t many = 30'000;
 
@@ -176,9 +186,151 @@ TEST_CASE("records that a full disk rejects are lost") {
   output.buffer().disable_auto_flush();
   NoProcesses processes;
   RunLoop loop(source, processes, *signals, output, {});
-  loop.finish();
+  loop.finish(300ms);
   CHECK(loop.totals().events == 0);
   CHECK(loop.totals().lost() == 1000);
+  REQUIRE(loop.totals().losses.size() == 1);
+  CHECK(loop.totals().losses[0].reason == loss_reasons::output_failed);
+  output.finish();
+  CHECK(output.has_failed());
+}
+
+TEST_CASE("a run goes on while its disk is full, and writes all when there is room") {
+  std::signal(SIGXFSZ, SIG_IGN); // as main does
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path / "out";
+  const std::string said = folder.path / "err";
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  {
+    UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    FakeSource source(1000);
+    Output output(std::move(file), {.json = true, .messages = messages.get()});
+    output.buffer().disable_auto_flush();
+    NoProcesses processes;
+    RunLoop loop(source, processes, *signals, output, {.duration = 60s});
+    std::optional<test::FileSizeLimit> limit(100'000);
+    const auto ending = loop.run(std::chrono::steady_clock::now(), [&](RunLoop::Time) {
+      if (limit && output.buffer().find_shortage() != nullptr)
+        limit.reset();
+      else if (!limit && output.buffer().pending() == 0)
+        ::kill(::getpid(), SIGTERM); // blocked in all threads
+    });
+    CHECK(ending == AttachOutcome::Ending::signal);
+    loop.finish();
+    CHECK(loop.totals().events == 1000);
+    CHECK(loop.totals().lost() == 0);
+  }
+  CHECK(whole_events(content_of(path)) == 1000);
+  CHECK(content_of(said) == "uprobectl: warning: cannot write the output: file too large: events "
+                            "wait for space, and are lost when the buffers are full\n"
+                            "uprobectl: warning: the output is written again\n");
+}
+
+TEST_CASE("SIGUSR1 opens the output again, and ends nothing") {
+  const test::TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder.path / name).string(); };
+  const auto open = [&] {
+    return UniqueFd(::open(path("out").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  };
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  {
+    FakeSource source(10);
+    Output output(open(), {.json = true, .messages = -1});
+    output.set_reopening(open);
+    output.buffer().disable_auto_flush();
+    NoProcesses processes;
+    RunLoop loop(source, processes, *signals, output, {.duration = 60s});
+    int turn = 0;
+    bool has_sent = false;
+    loop.run(std::chrono::steady_clock::now(), [&](RunLoop::Time) {
+      if (++turn == 1) {
+        REQUIRE(::rename(path("out").c_str(), path("out.1").c_str()) == 0);
+        ::kill(::getpid(), SIGUSR1); // blocked in all threads
+      } else if (!has_sent) {
+        if (::access(path("out").c_str(), F_OK) != 0) return;
+        has_sent = true;
+        source.send(5);
+      } else if (whole_events(content_of(path("out"))) == 5) {
+        ::kill(::getpid(), SIGTERM);
+      }
+    });
+    loop.finish();
+  }
+  CHECK(whole_events(content_of(path("out.1"))) == 10);
+  CHECK(whole_events(content_of(path("out"))) == 5);
+}
+
+TEST_CASE("losses are warned of at once, and then at most once a minute") {
+  const LossWarnings::Time start{};
+  LossWarnings warnings;
+  std::vector<Loss> losses = {{loss_reasons::buffer_full, 0}, {loss_reasons::corrupt, 0}};
+  CHECK(warnings.take(losses, start).empty());
+  losses[0].count = 3;
+  CHECK(warnings.take(losses, start) == "3 events lost so far: ring buffer full");
+  losses[0].count = 7;
+  losses[1].count = 1;
+  CHECK(warnings.take(losses, start + 59s).empty());
+  CHECK(warnings.take(losses, start + 60s) ==
+        "8 events lost so far: ring buffer full, record could not be decoded");
+  CHECK(warnings.take(losses, start + 600s).empty());
+  losses.push_back({loss_reasons::no_return, 2});
+  losses.push_back({loss_reasons::rate_limited, 5});
+  CHECK(warnings.take(losses, start + 601s) ==
+        "8 events lost so far: ring buffer full, record could not be decoded; 2 calls not paired "
+        "so far: left without a return; 5 events left out so far: more hits per second than "
+        "--max-rate");
+}
+
+TEST_CASE("a run warns of losses while it goes on") {
+  const test::TemporaryFolder folder;
+  const std::string said = folder.path / "err";
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  FakeSource source(3);
+  source.lose(4);
+  Output output(null.get(), {.json = true, .messages = messages.get()});
+  NoProcesses processes;
+  RunLoop loop(source, processes, *signals, output, {.max_events = 3});
+  loop.run(std::chrono::steady_clock::now());
+  CHECK(content_of(said) == "uprobectl: warning: 4 events lost so far: ring buffer full\n");
+}
+
+TEST_CASE("a loss has the time in which it happened") {
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path / "out";
+  FakeSource source(3);
+  std::uint64_t before_ns = 0;
+  std::uint64_t after_ns = 0;
+  {
+    UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    Output output(std::move(file), {.json = true, .messages = -1});
+    NoProcesses processes;
+    RunLoop loop(source, processes, *signals, output, {.duration = 200ms});
+    bool has_lost = false;
+    loop.run(std::chrono::steady_clock::now(), [&](RunLoop::Time) {
+      if (std::exchange(has_lost, true)) return;
+      before_ns = clock_ns(CLOCK_MONOTONIC);
+      source.lose(4);
+    });
+    after_ns = clock_ns(CLOCK_MONOTONIC);
+  }
+  std::string text = content_of(path);
+  text.erase(0, text.find(R"({"type":"lost")"));
+  const auto number = [&](std::string_view key) {
+    const auto at = text.find(key);
+    REQUIRE(at != std::string::npos);
+    return std::stoull(text.substr(at + key.size()));
+  };
+  CHECK(number(R"("since_ns":)") <= before_ns);
+  CHECK(number(R"("time_ns":)") >= before_ns);
+  CHECK(number(R"("time_ns":)") <= after_ns);
 }
 
 TEST_CASE("losses are reported once, by reason") {

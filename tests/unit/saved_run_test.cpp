@@ -2,8 +2,13 @@
 #include "saved/run_reader.hpp"
 #include "saved/run_writer.hpp"
 
+#include "file_size_limit.hpp"
+#include "temporary_folder.hpp"
+
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <functional>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -53,7 +58,11 @@ public:
   void write(const HistogramRecord& record) override { json->write(record); }
   void write(const MapEntryRecord& record) override { json->write(record); }
   void write(const ProbeRecord& record) override { json->write(record); }
-  void write(const LostRecord& record) override { json->write(record); }
+  void write(const LostRecord& record) override {
+    json->write(record);
+    lost.push_back(std::to_string(record.count) + " " + std::string(record.reason) +
+                   " before event " + std::to_string(events.size()));
+  }
   void write(const SummaryRecord& record) override { json->write(record); }
   void write(const ErrorRecord& record) override { json->write(record); }
   void write(const StackSample& stack) override {
@@ -75,6 +84,7 @@ public:
   std::unique_ptr<RecordFormatter> json;
   saved::RunQuestion question;
   std::vector<Event> events;
+  std::vector<std::string> lost;
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names;
@@ -83,6 +93,8 @@ public:
 
 struct Reading {
   std::string json;
+  std::size_t events = 0;
+  std::vector<std::string> lost;
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names; // of processes
@@ -104,6 +116,8 @@ Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
       const auto taken = reader.add(std::as_bytes(std::span(file.substr(at, step))));
       if (!taken) reading.error = taken.error();
     }
+    reading.events = replay.events.size();
+    reading.lost = replay.lost;
     reading.stacks = replay.stacks;
     reading.messages = replay.messages;
     reading.names = replay.names;
@@ -138,21 +152,22 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
   return std::string{static_cast<char>(kind), 0, 0, 0} +
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
-const std::string head = "uprobrun\4\0\0\0"s;
+const std::string head = "uprobrun\5\0\0\0"s;
 // Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
 // the outermost functions down, no latencies, no stacks to be unwound.
 const std::string question = chunk(1, "\1"
                                       "9\1\1c\1\0\0\0\0\0\0\0"sv);
-const std::string lost_three = chunk(14, "\3\4full"sv);
-constexpr std::string_view lost_three_json = R"({"type":"lost","count":3,"reason":"full"})"
-                                             "\n";
+const std::string lost_three = chunk(14, "\3\4full\7\11"sv);
+constexpr std::string_view lost_three_json =
+    R"({"type":"lost","count":3,"reason":"full","since_ns":7,"time_ns":9})"
+    "\n";
 
 } // namespace
 
 TEST_CASE("the bytes of a saved run are those that its documentation describes") {
   const std::string made = save(
       [](saved::RunWriter& writer) {
-        writer.write(LostRecord{.count = 3, .reason = "full"});
+        writer.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
         writer.end();
       },
       {.version = "9", .arch = Arch::x86_64, .command = "c"});
@@ -185,7 +200,7 @@ TEST_CASE("a saved run has the clocks that its exports have") {
                              .at_end = true});
     writer.end();
   });
-  CHECK_THAT(made, Contains(chunk(22, "\1\254\2\3\1")));
+  CHECK_THAT(made, Contains(chunk(22, "\1\254\2\3\1\0"sv)));
   const std::vector<ClockRecord> clocks = read_saved(made).clocks;
   REQUIRE(clocks.size() == 1);
   CHECK(clocks[0].clocks.boottime_ns == 300);
@@ -478,7 +493,7 @@ TEST_CASE("what is not a saved run of this version is rejected") {
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
-  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 4");
+  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 5");
   CHECK(message(head + lost_three) ==
         "the saved run is damaged: it begins without its question, at byte 0xc");
   CHECK(message(head + question + question) ==
@@ -533,7 +548,7 @@ TEST_CASE("everything that an output writes goes to its copy") {
       const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
       Output output(records, {.json = true, .messages = silent.get()});
       output.copy_to(writer);
-      output.write(LostRecord{.count = 3, .reason = "full"});
+      output.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
       output.warn("careful");
       output.fail({ErrorKind::io, "no room"}, "f.so");
       output.announce("not for later");
@@ -557,7 +572,7 @@ TEST_CASE("a copy that cannot be written is an error of the run") {
     output.copy_to(writer);
     output.flush_copy();
     output.flush_copy();
-    output.write(LostRecord{.count = 3, .reason = "full"});
+    output.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
     output.finish();
     CHECK(output.has_failed());
   });
@@ -566,4 +581,68 @@ TEST_CASE("a copy that cannot be written is an error of the run") {
                 R"(device","hints":[]})"
                 "\n" +
                     std::string(lost_three_json));
+}
+
+TEST_CASE("a run whose file has no room goes on later, and says what is missing") {
+  std::signal(SIGXFSZ, SIG_IGN); // as main does
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path / "run";
+  const UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  Event event;
+  auto record = std::make_shared<UserRecord>();
+  record->map = "events";
+  record->raw.resize(1000);
+  event.kind = EventKind::record;
+  event.record = std::move(record);
+  const auto warnings = [](saved::RunWriter& writer) {
+    std::string all;
+    for (const std::string& text : writer.take_warnings()) all += text + "\n";
+    return all;
+  };
+  {
+    OutputBuffer out(file.get());
+    saved::RunWriter writer(out, true, {});
+    {
+      const test::FileSizeLimit limit(100'000);
+      for (int i = 0; i < 5000; ++i) writer.write(event);
+      REQUIRE(writer.flush()); // 5 MB wait: more than may
+      CHECK(warnings(writer) == "the run cannot be saved for now: cannot write the output: file "
+                                "too large\n");
+      for (int i = 0; i < 300; ++i) writer.write(event);
+      REQUIRE(writer.flush());
+      CHECK(warnings(writer).empty());
+    }
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    std::string said;
+    while (said.empty() && std::chrono::steady_clock::now() < deadline) {
+      REQUIRE(writer.flush());
+      said = warnings(writer);
+    }
+    CHECK(said == "the run is saved again: 300 events are missing in it\n");
+    writer.write(event);
+    writer.end();
+    REQUIRE(writer.flush());
+  }
+  std::ifstream saved(path, std::ios::binary);
+  const Reading reading = read_saved(std::string(std::istreambuf_iterator<char>(saved), {}));
+  CHECK_FALSE(reading.error);
+  CHECK(reading.has_ended);
+  CHECK(reading.events == 5001);
+  CHECK(reading.lost ==
+        std::vector<std::string>{"300 there was no space to save the run before event 5000"});
+}
+
+TEST_CASE("calls of which a saved run has only one end because of a gap are no damage") {
+  const ProbePoint probed = point();
+  const CallChange closed{.kind = CallChange::Kind::closed,
+                          .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed}};
+  const auto saved = [&](std::string_view reason) {
+    return read_saved(save([&](saved::RunWriter& writer) {
+      writer.write(LostRecord{.count = 3, .reason = reason});
+      writer.write(closed);
+      writer.end();
+    }));
+  };
+  CHECK(saved("ring buffer full").error);
+  CHECK_FALSE(saved(saved::gap_reason).error);
 }

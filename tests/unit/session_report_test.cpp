@@ -56,8 +56,8 @@ TEST_CASE("an unhit probe is explained by the strongest fact of the mappings") {
   MappingSurvey survey{
       .executable = {}, .other_inode = {nobody}, .other_mount_namespace = {}, .unreadable = 0};
   CHECK(diagnose(survey, {}) ==
-        "process 2147483646 maps another file that had this path: it was replaced, restart the "
-        "process to probe it");
+        "process 2147483646 maps another file that had this path: it was replaced, with -p, name "
+        "the file without its folder to probe that one");
   survey.executable = {nobody};
   CHECK(diagnose(survey, {}) == "mapped by process 2147483646, but not called while it was probed");
   survey.executable = {nobody - 1, nobody};
@@ -76,10 +76,9 @@ TEST_CASE("processes that map the replacing file are reported") {
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
         "process 4194304 maps the new file at this path: the probed file was replaced, run the "
         "command again");
-  CHECK(
-      diagnose(survey, {}, {.change = FileChange::none}) ==
-      "process 4194304 maps another file that had this path: it was replaced, restart the process "
-      "to probe it");
+  CHECK(diagnose(survey, {}, {.change = FileChange::none}) ==
+        "process 4194304 maps another file that had this path: it was replaced, with -p, name the "
+        "file without its folder to probe that one");
 }
 
 TEST_CASE("results of earlier surveys are kept") {

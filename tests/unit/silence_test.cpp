@@ -71,8 +71,10 @@ TEST_CASE("another file in a mount namespace is distinguished from a file that w
   survey.other_inode = {second, first};
   survey.other_mount_namespace = {second};
   CHECK(diagnose(survey, {}) ==
-        "process 2147483646 maps another file that had this path: it was replaced, restart the "
-        "process to probe it");
+        "process 2147483646 maps another file that had this path: it was replaced, with -p, name "
+        "the file without its folder to probe that one");
+  CHECK(diagnose(survey, {}, {.takes_pids = false})
+            .ends_with("it was replaced, restart the process to probe it"));
   survey.other_mount_namespace = {second, first};
   CHECK(diagnose(survey, {}, {.change = FileChange::replaced}) ==
         "process 2147483645 maps another file at this path, that of its own mount namespace: "

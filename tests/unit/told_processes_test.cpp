@@ -273,7 +273,7 @@ TEST_CASE("names of memory stay where they are when mappings are read again in v
   ::munmap(code, page);
 }
 
-TEST_CASE("lost records cause the maps to be read again") {
+TEST_CASE("lost records cause the maps to be read again: what was replaced has no name") {
   const std::string folder = temporary_folder();
   const MappedHere before(folder + "/before.so", arm64_library());
   const MappedHere after(folder + "/after.so", arm64_library());
@@ -282,7 +282,9 @@ TEST_CASE("lost records cause the maps to be read again") {
   const std::uint64_t there[] = {before.address() + 0x1010};
   const auto file = [&] {
     const Stack stack = live.make_stack(::getpid(), 0, there);
-    return std::filesystem::path(stack.frames.at(0).place->module->path()).filename().string();
+    const auto& place = stack.frames.at(0).place;
+    return place && place->module ? std::filesystem::path(place->module->path()).filename().string()
+                                  : std::string("none");
   };
   CHECK(file() == "before.so");
   const int fd = ::open(after.path.c_str(), O_RDONLY);
@@ -291,6 +293,6 @@ TEST_CASE("lost records cause the maps to be read again") {
   ::close(fd);
   CHECK(file() == "before.so");
   live.reread_processes();
-  CHECK(file() == "after.so");
+  CHECK(file() == "none"); // the stack has no time: it may be of before or after
   std::filesystem::remove_all(folder);
 }

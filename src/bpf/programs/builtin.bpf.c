@@ -228,7 +228,7 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
     init_stack(record, regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN);
     walk_stack(record, regs);
   }
-  record->time_ns = bpf_ktime_get_ns(); // last, so that the latency excludes this program
+  complete_call(record, &key);
 }
 
 // Skips a call that a filter excludes. Removes an earlier call with the same key, which ended
@@ -273,7 +273,7 @@ static __always_inline void end_call(struct registers* regs, const struct captur
                                      __u64 number, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
   struct call_key key = make_call_key(regs, plan, number, popped);
-  struct probe_record* record = bpf_map_lookup_elem(&calls, &key);
+  struct probe_record* record = find_open_call(&key);
   if (!record) {
     count(number, COUNTED_UNPAIRED);
     if (!(settings.flags & STARTS_LATER)) count_lost(LOST_NO_ENTRY);
@@ -354,7 +354,7 @@ static __always_inline int at_exit(struct registers* regs, __u64 cookie) {
 SEC("uprobe")
 int on_entry(struct registers* regs) {
   stay_on_thread_stack();
-  if (!armed) return 0;
+  if (!run_state.armed) return 0;
   return at_entry(regs, probe_number(regs));
 }
 
@@ -362,7 +362,7 @@ int on_entry(struct registers* regs) {
 SEC("uprobe")
 int on_return(struct registers* regs) {
   stay_on_thread_stack();
-  if (!armed) return 0;
+  if (!run_state.armed) return 0;
   return at_return(regs, probe_number(regs), 1, LEFT_UNKNOWN);
 }
 
@@ -370,7 +370,7 @@ int on_return(struct registers* regs) {
 SEC("uprobe")
 int on_exit(struct registers* regs) {
   stay_on_thread_stack();
-  if (!armed) return 0;
+  if (!run_state.armed) return 0;
   if (!(settings.flags & EXIT_RULES)) return at_return(regs, probe_number(regs), 0, LEFT_BY_RETURN);
   return at_exit(regs, probe_cookie(regs));
 }
@@ -379,7 +379,7 @@ int on_exit(struct registers* regs) {
 SEC("uprobe")
 int on_entry_and_exit(struct registers* regs) {
   stay_on_thread_stack();
-  if (!armed) return 0;
+  if (!run_state.armed) return 0;
   __u64 cookie = probe_cookie(regs);
   at_entry(regs, (__u32)cookie);
   return at_exit(regs, cookie);

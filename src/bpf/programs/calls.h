@@ -66,6 +66,26 @@ static __always_inline struct probe_record* open_call(struct call_key* key, int*
   return bpf_map_lookup_elem(&calls, key);
 }
 
+/* Describes the call whose entry is complete. The time is last, so that the latency excludes this
+ * program. */
+static __always_inline void complete_call(struct probe_record* record, struct call_key* key) {
+  record->tid = (__u32)current_ids();
+  record->return_value = key->stack_pointer;
+  record->time_ns = bpf_ktime_get_ns();
+}
+
+/* Returns the open call; null if its entry was not seen, was given up, or has not what was stored
+ * for this call: memory of an entry that user space has removed while another program wrote to it
+ * may have the values of two calls. A function of its own, because its callers have no stack left.
+ */
+static __noinline struct probe_record* find_open_call(struct call_key* key) {
+  struct probe_record* record = bpf_map_lookup_elem(&calls, key);
+  if (!record || record->time_ns < run_state.given_up_before ||
+      record->return_value != key->stack_pointer)
+    return 0;
+  return record;
+}
+
 static __always_inline int close_call(struct call_key* key) {
   return bpf_map_delete_elem(&calls, key) == 0;
 }

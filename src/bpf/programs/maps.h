@@ -139,10 +139,11 @@ struct call_key {
   __u32 probe;
 };
 
-/* The open calls: a partial record for each. Entries are never evicted: if the map is full, further
- * calls are counted as LOST_CALLS_FULL. A call that ended without a return stays until the next
- * call with its key, or until user space removes it after the process has ended. Preallocated,
- * because tracing programs must not allocate memory before Linux 6.1. */
+/* The open calls: a partial record for each. If the map is full, further calls are counted as
+ * LOST_CALLS_FULL. A call that ended without a return stays until the next call with its key, or
+ * until user space removes it (bpf/open_calls.hpp). No LRU map, because that evicts entries that a
+ * program is using. Preallocated, because tracing programs must not allocate memory before
+ * Linux 6.1. */
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -234,9 +235,7 @@ struct {
   __type(value, struct thread_losses_state);
 } losses_state SEC(".maps");
 
-/* Hits count only while this is set: after the last probe is attached and before the first is
- * detached, so that all probes count for the same time. */
-volatile __u32 armed = 0;
+volatile struct run_state run_state = {};
 
 /* Returns the plan of a probe; null if the run needs none, or the number is unknown. */
 static __always_inline const struct capture_plan* find_plan(__u64 number) {

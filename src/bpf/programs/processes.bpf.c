@@ -39,18 +39,21 @@ struct {
   __uint(max_entries, 64 * 1024);
 } renames SEC(".maps");
 
+// Comms of members. The value means nothing.
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, union process_name);
+  __type(value, __u32);
+} names SEC(".maps");
+
 const volatile struct process_settings settings = {};
 #include "namespace_ids.h"
 
 volatile __u32 missed = 0; // renames lost because the buffer was full
 
 static __always_inline int matches_name(const union process_name* name) {
-  for (__u32 i = 0; i < MAX_NAMES; i++) {
-    if (i >= settings.names) break;
-    if (settings.name[i].words[0] == name->words[0] && settings.name[i].words[1] == name->words[1])
-      return 1;
-  }
-  return 0;
+  return settings.names && bpf_map_lookup_elem(&names, name);
 }
 
 static __noinline __u32 find_process_id(__u64 task) { return find_ids(task) >> 32; }

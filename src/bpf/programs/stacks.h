@@ -84,18 +84,10 @@ static __always_inline void load_stack(struct registers* regs, const struct capt
 #ifndef WITHOUT_RING
 /* Copies page by page, because read_resident() copies all or nothing; at the end of the stack
  * one call fails. Nothing faults here: a record is reserved, and load_stack() has loaded the pages.
- * The last part is copied in decreasing powers of two. Sizes are constants, and `copied` is
- * compared with each, because the verifier does not derive that the sum is bounded. */
-#define COPY_PART(part)                                                                            \
-  if ((part) <= settings.stack_size) {                                                             \
-    asm volatile("" : "+r"(copied));                                                               \
-    if (copied <= settings.stack_size - (part)) {                                                  \
-      if (read_resident(to + copied, part, from + copied) != 0) return copied;                     \
-      copied += (part);                                                                            \
-    }                                                                                              \
-  }
-
-static __always_inline __u32 copy_user(void* to, __u64 from) {
+ * Sizes are constants, and `copied` is compared with each, because the verifier does not derive
+ * that the sum is bounded. So the last part, which is less than a page, is read again with what
+ * precedes it: position and size are the same for every stack. */
+static __always_inline __u64 copy_user(void* to, __u64 from) {
   __u64 copied = SMALLEST_PAGE - (from & (SMALLEST_PAGE - 1));
   asm volatile("" : "+r"(copied));
   if (copied > SMALLEST_PAGE) return 0; /* impossible; for the verifier */
@@ -103,12 +95,23 @@ static __always_inline __u32 copy_user(void* to, __u64 from) {
   if (read_resident(to, copied, from) != 0) return 0;
 #pragma unroll
   for (__u32 page = 1; page <= MAX_STACK_BYTES / SMALLEST_PAGE; ++page)
-    if (page * SMALLEST_PAGE <= settings.stack_size) COPY_PART(SMALLEST_PAGE)
-  COPY_PART(2048)
-  COPY_PART(1024)
-  COPY_PART(512)
-  COPY_PART(MIN_STACK_BYTES)
-  return copied;
+    if (page * SMALLEST_PAGE <= settings.stack_size) {
+      asm volatile("" : "+r"(copied));
+      if (copied <= settings.stack_size - SMALLEST_PAGE) {
+        if (read_resident(to + copied, SMALLEST_PAGE, from + copied) != 0) return copied;
+        copied += SMALLEST_PAGE;
+      }
+    }
+  if (copied >= settings.stack_size) return copied;
+  __u64 size = settings.stack_size < SMALLEST_PAGE ? settings.stack_size : SMALLEST_PAGE;
+  __u64 start = settings.stack_size - size;
+  if (read_resident(to + start, size, from + start) == 0) return settings.stack_size;
+  /* The stack ends before. A read that fails clears what it was to fill. */
+  __u64 cleared = copied - start;
+  HIDE_VALUE(cleared);
+  if (cleared > size) return start; /* impossible; for the verifier */
+  HIDE_VALUE(cleared);
+  return read_resident(to + start, cleared, from + start) == 0 ? copied : start;
 }
 
 /* Copies the stack into a record in the ring buffer. For perf buffers the kernel copies it. */

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/other_definitions.hpp"
+
+#include "process/proc.hpp"
+#include "resolve/in_process.hpp"
+#include "uprobectl/elf.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_searched_processes = 4; // that are searched
+constexpr std::size_t max_searched_probes = 100;  // that are searched for
+
+bool defines_function(const elf::Image& image, std::string_view name) {
+  const auto found = image.find_dynamic(name);
+  return found && std::ranges::any_of(*found, [](const elf::Symbol& symbol) {
+           return symbol.defined && (symbol.type == elf::SymbolType::function ||
+                                     symbol.type == elf::SymbolType::ifunc);
+         });
+}
+
+// Returns whether the linker may choose another function for calls of this one.
+bool is_exported(const Probe& probe) {
+  const ProbePoint& point = probe.point;
+  if (!point.symbol || point.symbol_offset != 0) return false;
+  const auto image = elf::Image::open(point.binary->file, point.binary->path);
+  return image && defines_function(*image, *point.symbol);
+}
+
+} // namespace
+
+void find_other_definitions(std::span<Probe* const> probes, std::span<const pid_t> pids) {
+  std::vector<Probe*> exported;
+  for (Probe* const probe : probes.first(std::min(probes.size(), max_searched_probes)))
+    if (is_exported(*probe)) exported.push_back(probe);
+  if (exported.empty()) return;
+  for (const pid_t pid : pids.first(std::min(pids.size(), max_searched_processes))) {
+    const auto mapped = find_all_in_processes(std::span(&pid, 1));
+    if (!mapped) continue; // it has ended
+    for (const ProcessFile& each : mapped->files) {
+      auto file = MappedFile::open(each.open_path);
+      if (!file) continue;
+      const auto image =
+          elf::Image::open(std::make_shared<const MappedFile>(std::move(*file)), each.display_path);
+      if (!image) continue;
+      for (Probe* const probe : exported) {
+        const ProbePoint& point = probe->point;
+        const bool is_same = each.identity == point.binary->file->identity() &&
+                             each.display_path.entry == point.binary->path.entry;
+        if (probe->facts.other_definition.empty() && !is_same &&
+            defines_function(*image, *point.symbol))
+          probe->facts.other_definition =
+              fmt::format("{} maps another '{}', too: {}", describe_process(pid), *point.symbol,
+                          to_string(each.display_path));
+      }
+    }
+  }
+}
+
+} // namespace uprobectl
