@@ -4,6 +4,7 @@
 #include "bpf/embedded.hpp"
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
+#include "bpf/map_entries.hpp"
 #include "bpf/record_reader.hpp"
 #include "bpf/thread_stack.hpp"
 #include "util/clock.hpp"
@@ -266,45 +267,6 @@ int BuiltinObject::copy(ProbeRole role, std::uint64_t cookie) const {
   return copies_[static_cast<std::size_t>(role)].at(cookie).get();
 }
 
-// Visits the entries of the map of groups, many with each call where the kernel can do that: Linux
-// commit 05799638011f ("bpf: Add batch ops to all htab bpf map") in v5.6.
-void read_groups(int map, std::size_t key_size,
-                 const std::function<void(std::string& key, const group_sums& sums)>& visit) {
-  std::string key(key_size, '\0');
-  std::uint32_t most = 4096;
-  std::vector<char> keys;
-  std::vector<group_sums> sums;
-  std::uint32_t at = 0; // where the next batch begins: the number of a bucket
-  for (bool is_first = true;; is_first = false) {
-    keys.resize(std::size_t{most} * key_size);
-    sums.resize(most);
-    std::uint32_t count = most;
-    const int error = bpf_map_lookup_batch(map, is_first ? nullptr : &at, &at, keys.data(),
-                                           sums.data(), &count, nullptr);
-    if (error == -ENOSPC && most < (1U << 20)) { // one bucket has more
-      most *= 2;
-      continue;
-    }
-    if (error != 0 && error != -ENOENT) { // not supported
-      if (!is_first) return;
-      break;
-    }
-    for (std::uint32_t i = 0; i < count; ++i) {
-      key.assign(keys.data() + std::size_t{i} * key_size, key_size);
-      visit(key, sums[i]);
-    }
-    if (error == -ENOENT) return; // these were the last
-  }
-  std::string previous;
-  for (const void* from = nullptr; bpf_map_get_next_key(map, from, key.data()) == 0;
-       from = previous.data()) {
-    previous = key;
-    group_sums found{};
-    std::string visited = key;
-    if (bpf_map_lookup_elem(map, key.data(), &found) == 0) visit(visited, found);
-  }
-}
-
 } // namespace
 
 struct BuiltinProgram::State {
@@ -452,7 +414,6 @@ struct BuiltinProgram::State {
     return {};
   }
 
-  std::vector<CallKey> call_keys() const;
   std::optional<CallEntry> read_call(const CallKey& key) const;
   std::vector<CallEntry> calls() const;
   std::uint64_t remove_calls(std::span<const CallEntry> calls) const;
@@ -569,18 +530,6 @@ std::uint64_t BuiltinProgram::lost(lost_reason reason) const {
   return sum;
 }
 
-std::vector<CallKey> BuiltinProgram::State::call_keys() const {
-  const int map = object.map("calls");
-  std::vector<CallKey> keys;
-  CallKey key;
-  for (const CallKey* previous = nullptr; bpf_map_get_next_key(map, previous, &key) == 0;
-       previous = &keys.back()) {
-    if (keys.size() >= max_calls) break; // the iteration restarts if a key was deleted
-    keys.push_back(key);
-  }
-  return keys;
-}
-
 namespace {
 
 CallEntry make_call_entry(const CallKey& key, const std::byte* kept) {
@@ -597,29 +546,15 @@ std::optional<CallEntry> BuiltinProgram::State::read_call(const CallKey& key) co
   return make_call_entry(key, kept.data());
 }
 
-// Many entries at once since Linux 5.6 (057996380a42), which is ten times as fast.
 std::vector<CallEntry> BuiltinProgram::State::calls() const {
-  constexpr std::uint32_t max_batch = 4096;
-  constexpr std::uint32_t max_batch_bytes = 4U << 20;
-  constexpr std::uint32_t min_batch = 64; // more than there are in one bucket
-  const std::uint32_t kept_size = settings.run.kept_size;
-  const std::uint32_t batch = std::clamp(max_batch_bytes / kept_size, min_batch, max_batch);
-  std::vector<CallKey> keys(batch);
-  std::vector<std::byte> kept(std::size_t{batch} * kept_size);
   std::vector<CallEntry> calls;
-  std::uint32_t position = 0;
-  for (bool first = true; calls.size() < max_calls; first = false) {
-    std::uint32_t count = batch;
-    const int error = bpf_map_lookup_batch(object.map("calls"), first ? nullptr : &position,
-                                           &position, keys.data(), kept.data(), &count, nullptr);
-    if (error != 0 && error != -ENOENT) break;
-    for (std::uint32_t i = 0; i < count; ++i)
-      calls.push_back(make_call_entry(keys[i], kept.data() + std::size_t{i} * kept_size));
-    if (error != 0) return calls; // the end
-  }
-  if (!calls.empty()) return calls;
-  for (const CallKey& key : call_keys())
-    if (const auto call = read_call(key)) calls.push_back(*call);
+  visit_entries(object.map("calls"), sizeof(CallKey), settings.run.kept_size,
+                [&](Bytes bytes, Bytes kept) {
+                  CallKey key;
+                  std::memcpy(&key, bytes.data(), sizeof(key));
+                  calls.push_back(make_call_entry(key, kept.data()));
+                  return calls.size() < max_calls;
+                });
   return calls;
 }
 
@@ -636,7 +571,7 @@ std::uint64_t BuiltinProgram::State::remove_calls(std::span<const CallEntry> cal
   return removed;
 }
 
-std::uint64_t BuiltinProgram::open_calls() const { return state_->call_keys().size(); }
+std::uint64_t BuiltinProgram::open_calls() const { return state_->calls().size(); }
 
 // The calls that are given up are removed by the next call of this function: programs that have
 // found their entries before have ended by then.
@@ -718,14 +653,16 @@ std::vector<GroupCount> BuiltinProgram::group_counts(const GroupChoice& is_wante
   const int stacks = state_->object.map("stacks");
   const builtin_settings& run = state_->settings.run;
   std::vector<GroupCount> result;
-  const auto add = [&](std::string& key, const group_sums& sums) {
-    if (!is_wanted(key, sums)) return;
-    const Bytes bytes = as_bytes(key);
+  const auto add = [&](Bytes bytes, Bytes value) {
+    std::string key(as_text(bytes));
+    group_sums sums{};
+    std::memcpy(&sums, value.data(), sizeof(sums));
+    if (!is_wanted(key, sums)) return true;
     GroupCount group;
     group.record.assign(bytes.begin(), bytes.end());
     group.sums = sums;
     group_head head{};
-    std::memcpy(&head, key.data(), sizeof(head));
+    std::memcpy(&head, bytes.data(), sizeof(head));
     group.key = std::move(key);
     probe_record record{};
     record.cookie = head.probe;
@@ -742,8 +679,9 @@ std::vector<GroupCount> BuiltinProgram::group_counts(const GroupChoice& is_wante
         bpf_map_lookup_elem(stacks, &number, frames.data()) == 0)
       group.frames = walked_frames(frames, head.caller);
     result.push_back(std::move(group));
+    return true;
   };
-  read_groups(state_->object.map("groups"), run.kept_size, add);
+  visit_entries(state_->object.map("groups"), run.kept_size, sizeof(group_sums), add);
   return result;
 }
 

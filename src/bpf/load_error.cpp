@@ -2,6 +2,7 @@
 #include "bpf/load_error.hpp"
 
 #include "bpf/kernel_types.hpp"
+#include "util/descriptor_io.hpp"
 
 #include <array>
 #include <bpf/bpf.h>
@@ -107,14 +108,9 @@ Result<void> prepare_limits() {
   constexpr std::size_t needed = 48; // maps, programs, links, buffers and files of a small run
   raise_descriptor_limit();
   raise_memory_limit();
-  std::array<UniqueFd, needed> taken;
-  for (UniqueFd& fd : taken) {
-    fd = UniqueFd{::open("/", O_PATH | O_CLOEXEC)};
-    if (fd) continue;
-    if (errno != EMFILE && errno != ENFILE) return {}; // not about descriptors
-    return fail(
-        system_error(errno, "BPF needs " + std::to_string(needed) + " free file descriptors"));
-  }
+  if (const auto free = check_free_descriptors(needed); !free)
+    return fail(system_error(free.error(),
+                             "BPF needs " + std::to_string(needed) + " free file descriptors"));
   return {};
 }
 

@@ -182,8 +182,8 @@ Result<void> replace_list(int list, const std::string& path) {
   return fail(std::move(error));
 }
 
-// The list of pins: a hash map from the name to flags. `listed`: pins of
-// objects that were pinned in the folder before.
+// The list of pins: a hash map from the name to flags. `listed`: pins of objects that were pinned
+// in the folder before.
 Result<UniqueFd> make_list(std::span<const PlannedPin> pins, std::span<const ListedPin> listed) {
   UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), max_name, 4,
                                  static_cast<std::uint32_t>(pins.size() + listed.size()), nullptr)};

@@ -204,12 +204,11 @@ void append_short_duration(std::string& out, std::uint64_t nanoseconds) {
 }
 
 void WallClock::set(std::uint64_t monotonic_ns, std::uint64_t realtime_ns) {
-  constexpr std::int64_t max_ignored_ns = 1'000'000;
   // Events of earlier times may still wait in buffers.
   constexpr std::size_t max_readings = 64;
   const std::uint64_t difference = realtime_ns - monotonic_ns;
   const auto change = static_cast<std::int64_t>(difference - readings_.back().difference);
-  if (change < max_ignored_ns && change > -max_ignored_ns) return;
+  if (std::abs(change) < min_drift_ns) return;
   if (readings_.size() == max_readings) readings_.erase(readings_.begin());
   readings_.push_back({.since_ns = monotonic_ns, .difference = difference});
 }

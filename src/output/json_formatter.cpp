@@ -254,7 +254,7 @@ public:
 
   // Only where the clocks went on differently from each other since the previous ones.
   void write(const ClockRecord& read) override {
-    if (!read.jump && !differ(read.clocks)) return;
+    if (!read.jump && std::abs(read.clocks.drift_since(clocks_)) < min_drift_ns) return;
     clocks_ = read.clocks;
     JsonRecord record(line_, "clocks");
     append_clocks(clocks_);
@@ -598,14 +598,6 @@ private:
     line_ += ",\"realtime\":";
     append_decimal(line_, clocks.realtime_ns);
     line_ += '}';
-  }
-
-  // Whether the time of day differs from what the last written clocks let expect.
-  bool differ(const ClockReading& clocks) const {
-    constexpr std::int64_t max_ignored_ns = 1'000'000;
-    const auto change = static_cast<std::int64_t>(clocks.realtime_ns - clocks_.realtime_ns -
-                                                  (clocks.monotonic_ns - clocks_.monotonic_ns));
-    return change >= max_ignored_ns || change <= -max_ignored_ns;
   }
 
   void finish(JsonRecord& record) {

@@ -2,6 +2,7 @@
 #include "output/output.hpp"
 
 #include "output/format.hpp"
+#include "util/descriptor_io.hpp"
 #include "util/user_files.hpp"
 
 #include <algorithm>
@@ -87,6 +88,7 @@ void OutputBuffer::append(std::string_view text) {
 
 void OutputBuffer::disable_auto_flush() {
   auto_flush_ = false;
+  if (is_regular_file(fd_)) most_at_once_ = flush_size;
   whole_end_ = before_pending_ + written_;
   if (pending() > 0) record_ends_.push_back(before_pending_ + pending_.size());
 }
@@ -133,8 +135,8 @@ void OutputBuffer::write_once(std::size_t max_bytes) {
 bool OutputBuffer::take_back_part() {
   const std::uint64_t part = before_pending_ + written_ - whole_end_;
   struct stat status{};
-  if (auto_flush_ || part == 0 || part > written_ || ::fstat(fd_, &status) != 0 ||
-      !S_ISREG(status.st_mode))
+  if (auto_flush_ || part == 0 || part > written_ || !is_regular_file(fd_) ||
+      ::fstat(fd_, &status) != 0)
     return false;
   const off_t end = ::lseek(fd_, 0, SEEK_CUR);
   const auto begin = end - static_cast<off_t>(part);
@@ -196,7 +198,7 @@ void OutputBuffer::flush_some() {
     const Writability state = poll_writable(fd_, 0);
     if (state == Writability::closed) return abandon();
     if (state == Writability::blocked) break;
-    write_once(safe_write_size);
+    write_once(most_at_once_);
   }
   // A record that was written in part is kept whole, for continue_in().
   const auto whole = static_cast<std::size_t>(whole_end_ - std::min(whole_end_, before_pending_));
@@ -227,7 +229,7 @@ bool OutputBuffer::flush_within(std::chrono::milliseconds stall_timeout,
     if (state == Writability::closed)
       abandon();
     else
-      write_once(safe_write_size);
+      write_once(most_at_once_);
     if (!shortage_) waited = {};
   }
   return true;

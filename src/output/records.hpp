@@ -180,7 +180,14 @@ struct ClockReading {
   std::uint64_t realtime_ns = 0;
 
   static ClockReading now();
+  // Returns by how much CLOCK_REALTIME has gone on differently from CLOCK_MONOTONIC since then.
+  std::int64_t drift_since(const ClockReading& before) const {
+    return static_cast<std::int64_t>((realtime_ns - before.realtime_ns) -
+                                     (monotonic_ns - before.monotonic_ns));
+  }
 };
+// Smaller ones are followed when they have added up to it: NTP changes the clock all the time.
+constexpr std::int64_t min_drift_ns = 1'000'000;
 
 // How CLOCK_REALTIME went on against CLOCK_MONOTONIC when it was set, or the machine was suspended.
 struct ClockJump {

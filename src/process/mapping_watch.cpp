@@ -69,9 +69,7 @@ std::optional<Mapping> mapping_of(Bytes record, std::uint16_t misc) {
         ::makedev(*read_at<std::uint32_t>(record, 40), *read_at<std::uint32_t>(record, 44)),
         *read_at<std::uint64_t>(record, 48)};
   std::string_view name = *path;
-  constexpr std::string_view gone = " (deleted)";
-  mapping.deleted = name.ends_with(gone);
-  if (mapping.deleted) name.remove_suffix(gone.size());
+  mapping.deleted = take_deleted_mark(name);
   // /proc/PID/maps leaves this name empty.
   if (name == "//anon") name = {};
   mapping.path = name;
@@ -266,11 +264,11 @@ void MappingEventQueue::take(std::uint64_t until_ns,
     return std::pair(each.event.time_ns, each.number);
   });
   std::vector<Recorded> later;
-  const auto first_later = std::ranges::find_if(
-      waiting_, [&](const Recorded& each) { return each.event.time_ns > until_ns; });
+  const auto first_later = std::ranges::upper_bound(
+      waiting_, until_ns, {}, [](const Recorded& each) { return each.event.time_ns; });
   std::move(first_later, waiting_.end(), std::back_inserter(later));
   waiting_.erase(first_later, waiting_.end());
-  const std::vector<Recorded> events = std::exchange(waiting_, std::move(later));
+  std::vector<Recorded> events = std::exchange(waiting_, std::move(later));
 
   std::set<pid_t> ended_threads;
   for (const Recorded& each : events)
@@ -279,8 +277,8 @@ void MappingEventQueue::take(std::uint64_t until_ns,
   for (const Recorded& each : events)
     if (each.event.kind == MappingEvent::Kind::executed)
       executed[each.event.pid] = each.event.time_ns;
-  for (const Recorded& each : events) {
-    MappingEvent event = each.event;
+  for (Recorded& each : events) {
+    MappingEvent& event = each.event;
     if (!is_followed(event)) continue;
     complete(event);
     if (event.kind == MappingEvent::Kind::ended) {

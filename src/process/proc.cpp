@@ -34,6 +34,13 @@ std::string live_path(pid_t pid, std::string_view name) {
   return proc_path(find_live_thread(pid), name);
 }
 
+bool take_deleted_mark(std::string_view& path) {
+  constexpr std::string_view mark = " (deleted)";
+  if (!path.ends_with(mark)) return false;
+  path.remove_suffix(mark.size());
+  return true;
+}
+
 Result<std::string> read_pseudo_file(const std::string& path) {
   const UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY)};
   if (!fd) return fail(system_error(errno, path));
@@ -134,9 +141,7 @@ std::optional<Mapping> parse_line(std::string_view line, MappingAccess& access) 
   if (*inode == 0 && line == "0") line = {};
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
 
-  constexpr std::string_view gone = " (deleted)";
-  mapping.deleted = line.ends_with(gone);
-  if (mapping.deleted) line.remove_suffix(gone.size());
+  mapping.deleted = take_deleted_mark(line);
   mapping.offset = {*offset};
   // st_dev in glibc's encoding, gnu_dev_makedev(3).
   mapping.identity = {((*major & 0xfffU) << 8) | ((*major & ~0xfffULL) << 32) | (*minor & 0xffU) |

@@ -23,6 +23,10 @@ pid_t find_live_thread(pid_t pid);
 // "/proc/TID/NAME" of that thread. The kernel does not list such a folder, but opens it.
 std::string live_path(pid_t pid, std::string_view name);
 
+// Removes what the kernel adds to the path of a deleted file (Linux fs/d_path.c), and returns
+// whether it was there.
+bool take_deleted_mark(std::string_view& path);
+
 // Reads the whole file. Files of /proc and /sys have no useful st_size.
 Result<std::string> read_pseudo_file(const std::string& path);
 

@@ -3,9 +3,9 @@
 
 #include "saved/descriptions.hpp"
 #include "util/clock.hpp"
+#include "util/descriptor_io.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 namespace uprobectl::saved {
 
@@ -16,11 +16,6 @@ constexpr std::size_t max_numbered_places = 1U << 18;
 
 // What waits for room in a full file system.
 constexpr std::size_t max_waiting = 4U << 20;
-
-bool is_regular_file(int fd) {
-  struct stat status{};
-  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-}
 
 void append_word(std::string& out, std::uint32_t value) {
   for (unsigned shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift & 0xffU);
@@ -267,8 +262,7 @@ void RunWriter::end_gap() {
   LostRecord lost = *std::exchange(gap_, std::nullopt);
   lost.time_ns = clock_ns(CLOCK_MONOTONIC);
   write_chunk(ChunkKind::lost, lost);
-  warnings_.push_back(
-      fmt::format("the run is saved again: {} events are missing in it", lost.count));
+  missing_ = lost.count;
 }
 
 // Called between two events: what belongs together is left out together.
@@ -298,6 +292,9 @@ Result<void> RunWriter::flush() {
                             max_chunk_bytes >> 20U));
   if (flushes_buffer_ && out_.error())
     return fail(Error(*out_.error()).within("the run cannot be saved"));
+  if (const auto missing = std::exchange(missing_, std::nullopt))
+    warnings_.push_back(
+        fmt::format("the run is saved again: {} events are missing in it", *missing));
   return {};
 }
 

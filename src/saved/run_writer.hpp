@@ -76,7 +76,8 @@ private:
   OutputBuffer& out_;
   bool flushes_buffer_;
   bool may_leave_out_ = false;
-  std::optional<LostRecord> gap_; // what is left out at present
+  std::optional<LostRecord> gap_;        // what is left out at present
+  std::optional<std::uint64_t> missing_; // events of the last gap, until that is said
   bool has_reported_shortage_ = false;
   bool has_ended_ = false;
   std::vector<std::string> warnings_;

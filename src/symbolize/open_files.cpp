@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolize/open_files.hpp"
 
-#include "uprobectl/util.hpp"
+#include "util/descriptor_io.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <fcntl.h>
 #include <numeric>
 #include <tuple>
 
@@ -47,12 +44,7 @@ std::vector<std::size_t> choose_files_to_close(std::span<const OpenFile> files,
 }
 
 bool are_descriptors_used_up() {
-  std::array<UniqueFd, 4> needed; // to open a file takes several
-  for (UniqueFd& each : needed) {
-    each = UniqueFd{::open("/", O_PATH | O_CLOEXEC)};
-    if (!each) return errno == EMFILE || errno == ENFILE;
-  }
-  return false;
+  return !check_free_descriptors(4); // to open a file takes several
 }
 
 } // namespace uprobectl::symbolize

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/clock_watch.hpp"
 
+#include <cstdlib>
+
 namespace uprobectl {
 
 // The kernel changes the speed of the clock by at most 10 % (adjtimex(2): tick), NTP by far less.
 std::optional<ClockJump> find_clock_jump(const ClockReading& before, const ClockReading& now) {
   constexpr std::int64_t reading_error_ns = 10'000'000;
   const auto passed = static_cast<std::int64_t>(now.monotonic_ns - before.monotonic_ns);
-  const auto realtime = static_cast<std::int64_t>(now.realtime_ns - before.realtime_ns) - passed;
+  const std::int64_t realtime = now.drift_since(before);
   const auto suspended = static_cast<std::int64_t>(now.boottime_ns - before.boottime_ns) - passed;
   const std::int64_t slewed = reading_error_ns + passed / 10;
   const bool was_suspended = suspended > reading_error_ns;
-  if (!was_suspended && realtime <= slewed && realtime >= -slewed) return std::nullopt;
+  if (!was_suspended && std::abs(realtime) <= slewed) return std::nullopt;
   return ClockJump{.realtime_ns = realtime,
                    .suspended_ns = was_suspended ? static_cast<std::uint64_t>(suspended) : 0};
 }

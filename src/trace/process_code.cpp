@@ -117,8 +117,7 @@ std::optional<pid_t> find_tracer(pid_t pid) {
 }
 
 std::string_view without_deleted(std::string_view path) {
-  constexpr std::string_view gone = " (deleted)";
-  if (path.ends_with(gone)) path.remove_suffix(gone.size());
+  take_deleted_mark(path);
   return path;
 }
 

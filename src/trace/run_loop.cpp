@@ -229,18 +229,18 @@ void RunLoop::follow_clocks() {
 
 // `loss` is the total since the start; reports the increase.
 void RunLoop::report_loss(const Loss& loss) {
-  auto known = std::ranges::find(totals_.losses, loss.reason, &Loss::reason);
-  const std::uint64_t before = known == totals_.losses.end() ? 0 : known->count;
+  const std::uint64_t before = reported(loss.reason);
   if (loss.count <= before) return;
-  if (known == totals_.losses.end())
-    known = totals_.losses.insert(known, {.reason = loss.reason, .count = 0});
   const LostRecord lost{.count = loss.count - before,
                         .reason = loss.reason,
                         .since_ns = nothing_lost_since_ns_,
                         .time_ns = clock_ns(CLOCK_MONOTONIC)};
   for (EventSink* const sink : sinks_) sink->take(lost);
   output_.write(lost);
-  known->count = loss.count;
+  if (before == 0)
+    totals_.losses.push_back(loss);
+  else
+    std::ranges::find(totals_.losses, loss.reason, &Loss::reason)->count = loss.count;
 }
 
 void RunLoop::wait(std::chrono::milliseconds timeout) {

@@ -10,7 +10,6 @@
 #include "util/rooted_path.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <ctime>
 #include <fcntl.h>
@@ -50,14 +49,10 @@ bool is_new_file(int fd) {
 // Whether an open file has only got the inode of the mapped one, after that was deleted. A file of
 // another name that was not deleted may also be the mapped one, renamed.
 bool is_other_file(int fd, const Mapping& mapping) {
-  constexpr std::string_view gone = " (deleted)";
-  std::array<char, 4096> target{};
-  const std::string link = fmt::format("/proc/self/fd/{}", fd);
-  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
-  if (size <= 0) return true;
-  std::string_view path(target.data(), static_cast<std::size_t>(size));
-  const bool is_deleted = path.ends_with(gone);
-  if (is_deleted) path.remove_suffix(gone.size());
+  const auto target = read_descriptor_path(fd);
+  if (!target) return true;
+  std::string_view path = *target;
+  const bool is_deleted = take_deleted_mark(path);
   if (file_name_of(path) == file_name_of(mapping.path)) return false;
   return is_deleted || is_new_file(fd);
 }
@@ -225,12 +220,11 @@ void LiveProcess::advance(std::uint64_t time) {
     if (each.time > time) {
       later.push_back(std::move(each));
     } else {
-      insert_mapping(mappings_, std::move(each.mapping));
+      insert_mapping(mappings_, each.mapping);
       is_changed = true;
     }
   unclear_ = std::move(later);
-  if (!is_changed) return;
-  mappings_changed();
+  if (is_changed) mappings_changed();
 }
 
 void LiveProcess::mappings_changed() {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 namespace uprobectl {
 
@@ -30,6 +33,22 @@ std::expected<std::string, int> read_up_to(int fd, std::size_t max_size) {
     if (errnum != 0) return std::unexpected(errnum);
     if (got == 0) return read;
   }
+}
+
+bool is_regular_file(int fd) {
+  struct stat status{};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+std::expected<void, int> check_free_descriptors(std::size_t count) {
+  std::vector<UniqueFd> taken;
+  while (taken.size() < count) {
+    UniqueFd fd{::open("/", O_PATH | O_CLOEXEC)};
+    if (!fd && (errno == EMFILE || errno == ENFILE)) return std::unexpected(errno);
+    if (!fd) return {}; // not about descriptors
+    taken.push_back(std::move(fd));
+  }
+  return {};
 }
 
 } // namespace uprobectl

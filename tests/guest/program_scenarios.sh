@@ -121,17 +121,22 @@ counts_lost() {
 }
 
 # 64 KiB hold no 3000 records of 40 bytes.
+# While the workload "target" calls, nothing is read.
+call_unread() {
+  attach=$(cat attach.pid)
+  kill -STOP "$attach"
+  let_it_call target "$started_pid"
+  kill -CONT "$attach"
+  stop_attach
+}
+
 fill_ring() { # PROGRAM [OPTION…]
   program=$1
   shift
   start_workload target --calls 3000
   start_attach "$@" -d 120 -p "$started_pid" --object "$FIXTURES/rings.bpf.o" --program-name "$program" \
     "$FIXTURES/workload" work_six
-  attach=$(cat attach.pid)
-  kill -STOP "$attach"
-  let_it_call target "$started_pid"
-  kill -CONT "$attach"
-  stop_attach
+  call_unread
 }
 
 counts_lost_samples() {
@@ -177,11 +182,7 @@ counts_lost_of_array() { # PROGRAM
   start_workload target --calls 30000
   start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/stacks.bpf.o" --program-name "$1" \
     "$FIXTURES/workload" work_six
-  attach=$(cat attach.pid)
-  kill -STOP "$attach"
-  let_it_call target "$started_pid"
-  kill -CONT "$attach"
-  stop_attach
+  call_unread
   lost=$(records summary | field lost)
   [ "$lost" -gt 0 ] || fail "nothing was lost of 30000, $(count_records event) were received"
   expect_equal 'received and lost' 30000 "$(($(count_records event) + lost))"

@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 from guest_runner import GuestError  # noqa: E402  (the path above comes first)
-from guest_runner.boot import GuestRun, run_guest  # noqa: E402
+from guest_runner.boot import GuestRun, run_suite  # noqa: E402
 from guest_runner.packages import SERIES, fetch_kernel  # noqa: E402
 
 # Of ten cases. The sections that a case of a kind damages.
@@ -158,13 +158,7 @@ def run_in_guest(options: argparse.Namespace, folder: Path) -> None:
                (HERE / "campaign_suite.sh", "/suite/campaign_suite.sh")],
         environment={"UPROBECTL": "/usr/bin/uprobectl", "FIXTURES": "/fixtures", "CAMPAIGN": "/campaign"},
         timeout=options.timeout)
-    try:
-        run_guest(run, sys.stdout.buffer)
-    except GuestError as error:
-        first, *rest = str(error).splitlines()
-        for line in rest:
-            print(f"# {line}")
-        print(f"Bail out! {first}")
+    run_suite(run)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 from guest_runner import GuestError  # noqa: E402  (the path above comes first)
 from guest_runner.architecture import ARCHITECTURES  # noqa: E402
-from guest_runner.boot import GuestRun, patience, run_guest  # noqa: E402
+from guest_runner.boot import GuestRun, patience, run_suite  # noqa: E402
 from guest_runner.packages import SERIES, fetch_busybox, fetch_kernel  # noqa: E402
 
 # Read beside files that scenarios name, or named in variables.
@@ -69,13 +69,7 @@ def main() -> int:
         cpu=options.cpu,
         timeout=options.timeout,
     )
-    try:
-        run_guest(run, sys.stdout.buffer)
-    except GuestError as error:
-        first, *rest = str(error).splitlines()
-        for line in rest:
-            print(f"# {line}")
-        print(f"Bail out! {first}")
+    run_suite(run)
     # The lines say what failed; an exit status besides would only hide them.
     return 0
 

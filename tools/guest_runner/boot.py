@@ -45,6 +45,17 @@ class GuestRun:
     stop: threading.Event = field(default_factory=threading.Event)  # set: ends the guest at once
 
 
+def run_suite(run: GuestRun) -> None:
+    """Prints the TAP of a suite in a guest; a guest that fails is a "Bail out!"."""
+    try:
+        run_guest(run, sys.stdout.buffer)
+    except GuestError as error:
+        first, *rest = str(error).splitlines()
+        for line in rest:
+            print(f"# {line}")
+        print(f"Bail out! {first}")
+
+
 def run_guest(run: GuestRun, sink: BinaryIO) -> int:
     """The command's exit status; GuestError when the guest did not get that far."""
     machine = ARCHITECTURES[run.arch]
