@@ -84,6 +84,16 @@ AttachedRecord attached_at(const ClockReading& clocks) {
           .realtime_ns = clocks.realtime_ns};
 }
 
+// What the text formatter writes after the run has begun.
+std::string text_of(const std::function<void(RecordFormatter& text, Clocks& clocks)>& write) {
+  return written([&](OutputBuffer& out) {
+    const auto text = make_text_formatter(out, {});
+    Clocks clocks;
+    text->write(attached_at(clocks.now));
+    write(*text, clocks);
+  });
+}
+
 } // namespace
 
 TEST_CASE("the clocks are returned every second") {
@@ -156,19 +166,16 @@ TEST_CASE("a jump is described with both times") {
 
 TEST_CASE("TIME follows a clock that is set, for the events after that") {
   const UtcZone utc;
-  CHECK(written([](OutputBuffer& out) {
-          const auto text = make_text_formatter(out, {});
-          Clocks clocks;
-          text->write(attached_at(clocks.now));
+  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
-          text->write(event_at(start + second));
+          text.write(event_at(start + second));
           clocks.pass(3 * second);
           clocks.set(-static_cast<std::int64_t>(2 * hour));
-          text->write(
+          text.write(
               ClockRecord{.clocks = clocks.now,
                           .jump = ClockJump{.realtime_ns = -static_cast<std::int64_t>(2 * hour)}});
-          text->write(event_at(start + 2 * second)); // waited in a buffer
-          text->write(event_at(start + 4 * second));
+          text.write(event_at(start + 2 * second)); // waited in a buffer
+          text.write(event_at(start + 4 * second));
         }) == "23:00:01.000000\t7\t8\t-\tm\t00\n"
               "23:00:02.000000\t7\t8\t-\tm\t00\n"
               "21:00:03.000000\t-\t-\t-\t<clock>\tthe clock was set back by 2h 0m: 2026-11-27 "
@@ -178,28 +185,22 @@ TEST_CASE("TIME follows a clock that is set, for the events after that") {
 
 TEST_CASE("small changes of the clock are followed silently") {
   const UtcZone utc;
-  CHECK(written([](OutputBuffer& out) {
-          const auto text = make_text_formatter(out, {});
-          Clocks clocks;
-          text->write(attached_at(clocks.now));
+  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
           clocks.pass(10 * second);
           clocks.set(5'000'000);
-          text->write(ClockRecord{.clocks = clocks.now});
-          text->write(event_at(clocks.now.monotonic_ns));
+          text.write(ClockRecord{.clocks = clocks.now});
+          text.write(event_at(clocks.now.monotonic_ns));
         }) == "23:00:10.005000\t7\t8\t-\tm\t00\n");
 }
 
 TEST_CASE("the date is shown when the day changes") {
   const UtcZone utc;
-  CHECK(written([](OutputBuffer& out) {
-          const auto text = make_text_formatter(out, {});
-          Clocks clocks;
-          text->write(attached_at(clocks.now));
+  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
-          text->write(event_at(start + hour - second));
-          text->write(event_at(start + hour));
-          text->write(event_at(start + hour - 1)); // of another CPU
-          text->write(event_at(start + hour + second));
+          text.write(event_at(start + hour - second));
+          text.write(event_at(start + hour));
+          text.write(event_at(start + hour - 1)); // of another CPU
+          text.write(event_at(start + hour + second));
         }) == "23:59:59.000000\t7\t8\t-\tm\t00\n"
               "00:00:00.000000\t-\t-\t-\t<date>\t2026-11-28\n"
               "00:00:00.000000\t7\t8\t-\tm\t00\n"
@@ -209,32 +210,29 @@ TEST_CASE("the date is shown when the day changes") {
 
 TEST_CASE("a line says where events are missing") {
   const UtcZone utc;
-  CHECK(written([](OutputBuffer& out) {
-          const auto text = make_text_formatter(out, {});
-          Clocks clocks;
-          text->write(attached_at(clocks.now));
+  CHECK(text_of([](RecordFormatter& text, Clocks& clocks) {
           const std::uint64_t start = clocks.now.monotonic_ns;
-          text->write(event_at(start + second));
+          text.write(event_at(start + second));
           // Known while earlier events still wait in the buffer.
-          text->write(LostRecord{.count = 20,
-                                 .reason = "ring buffer full",
-                                 .since_ns = start + 3 * second,
-                                 .time_ns = start + 4 * second});
-          text->write(LostRecord{.count = 2,
-                                 .reason = "ring buffer full",
-                                 .since_ns = start + 4 * second,
-                                 .time_ns = start + 5 * second});
-          text->write(event_at(start + 2 * second));
-          text->write(event_at(start + 6 * second));
-          text->write(LostRecord{.count = 1,
-                                 .reason = "record could not be decoded",
-                                 .since_ns = start + 6 * second,
-                                 .time_ns = start + 7 * second});
-          text->write(LostRecord{.count = 100,
-                                 .reason = "beyond --max-events",
-                                 .since_ns = start + 6 * second,
-                                 .time_ns = start + 7 * second});
-          text->write(SummaryRecord());
+          text.write(LostRecord{.count = 20,
+                                .reason = "ring buffer full",
+                                .since_ns = start + 3 * second,
+                                .time_ns = start + 4 * second});
+          text.write(LostRecord{.count = 2,
+                                .reason = "ring buffer full",
+                                .since_ns = start + 4 * second,
+                                .time_ns = start + 5 * second});
+          text.write(event_at(start + 2 * second));
+          text.write(event_at(start + 6 * second));
+          text.write(LostRecord{.count = 1,
+                                .reason = "record could not be decoded",
+                                .since_ns = start + 6 * second,
+                                .time_ns = start + 7 * second});
+          text.write(LostRecord{.count = 100,
+                                .reason = "beyond --max-events",
+                                .since_ns = start + 6 * second,
+                                .time_ns = start + 7 * second});
+          text.write(SummaryRecord());
         }) == "23:00:01.000000\t7\t8\t-\tm\t00\n"
               "23:00:02.000000\t7\t8\t-\tm\t00\n"
               "23:00:03.000000\t-\t-\t-\t<lost>\t22 events: ring buffer full\n"
