@@ -46,6 +46,12 @@ inline llvm::DWARFAddressRangesVector address_ranges(const Context& context, con
   return std::move(*ranges);
 }
 
+// Whether a function has code in the image, or none at all, as an abstract instance.
+inline bool is_live_function(const Context& context, const Die& function) {
+  return !function.find({llvm::dwarf::DW_AT_low_pc, llvm::dwarf::DW_AT_ranges}) ||
+         !address_ranges(context, function).empty();
+}
+
 // Returns DW_AT_entry_pc: an address, or an offset from the start of the entry's code (DWARF 5,
 // 2.18).
 inline std::optional<std::uint64_t> entry_pc(const Die& die,

@@ -126,10 +126,8 @@ bool Context::is_code(std::uint64_t address) const {
 bool Context::is_live(const Die& function) {
   const auto [known, is_new] =
       live_functions_.try_emplace({function.getDwarfUnit(), function.getOffset()}, true);
-  if (!is_new) return known->second;
-  using namespace llvm::dwarf;
-  if (!function.find({DW_AT_low_pc, DW_AT_ranges})) return true;
-  return known->second = !address_ranges(*this, function).empty();
+  if (is_new) known->second = is_live_function(*this, function);
+  return known->second;
 }
 
 std::optional<std::uint64_t> Context::entry_by_symbol(const Die& function,

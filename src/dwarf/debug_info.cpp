@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/context.hpp"
 #include "elf/debug_file.hpp"
+#include "elf/layout.hpp"
 #include "elf/sections.hpp"
 #include "util/rooted_path.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl::dwarf {
@@ -79,12 +81,10 @@ Context::OtherFiles find_other_files(const Context& context, const std::string& 
 // Without the file header: an address in it means code that the linker has removed. A debug file
 // has no bytes of its segments.
 std::vector<elf::AddressRange> code_of(const elf::Image& image) {
-  const std::uint64_t header_size = image.machine().is_64bit ? 64 : 52; // Elf64_Ehdr, Elf32_Ehdr
   std::vector<elf::AddressRange> code;
   for (const elf::Segment& segment : image.segments()) {
     if (!segment.executable) continue;
-    const std::uint64_t begin = std::min(segment.offset.value, header_size);
-    const std::uint64_t skipped = std::min(header_size - begin, segment.file_size);
+    const std::uint64_t skipped = elf::header_bytes(segment, image.machine());
     const std::uint64_t size = std::max(segment.file_size, segment.memory_size);
     code.push_back({{segment.address.value + skipped}, size - skipped});
   }

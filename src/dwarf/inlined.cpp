@@ -217,11 +217,7 @@ private:
   bool is_in_live(llvm::DWARFUnit& entries) {
     if (callers_.empty()) return true;
     Caller& caller = callers_.back();
-    if (!caller.is_live) {
-      const Die die(&entries, &caller.entry);
-      caller.is_live = !die.find({llvm::dwarf::DW_AT_low_pc, llvm::dwarf::DW_AT_ranges}) ||
-                       !address_ranges(context_, die).empty();
-    }
+    if (!caller.is_live) caller.is_live = is_live_function(context_, Die(&entries, &caller.entry));
     return *caller.is_live;
   }
 

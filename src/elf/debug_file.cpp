@@ -107,13 +107,12 @@ constexpr std::size_t max_others = 1000;            // entries with other names 
 // Returns the code that the file has in its executable segments, without the file header, which
 // strip(1) changes.
 std::vector<std::pair<VirtualAddress, Bytes>> code_in(const Layout& layout) {
-  const std::uint64_t header_size = layout.machine.is_64bit ? 64 : 52; // Elf64_Ehdr, Elf32_Ehdr
   std::vector<std::pair<VirtualAddress, Bytes>> code;
   for (const Segment& segment : layout.segments) {
-    const std::uint64_t begin = std::max(segment.offset.value, header_size);
-    const std::uint64_t skipped = begin - segment.offset.value;
+    const std::uint64_t skipped = header_bytes(segment, layout.machine);
     if (!segment.executable || skipped >= segment.file_size) continue;
-    if (const auto bytes = slice(layout.bytes, begin, segment.file_size - skipped))
+    if (const auto bytes =
+            slice(layout.bytes, segment.offset.value + skipped, segment.file_size - skipped))
       code.emplace_back(VirtualAddress{segment.address.value + skipped}, *bytes);
   }
   return code;

@@ -171,6 +171,11 @@ const Segment* find_segment(const Layout& layout, VirtualAddress address) {
   return nullptr;
 }
 
+std::uint64_t header_bytes(const Segment& segment, const Machine& machine) {
+  const std::uint64_t size = machine.is_64bit ? 64 : 52; // Elf64_Ehdr, Elf32_Ehdr
+  return std::min(size - std::min(segment.offset.value, size), segment.file_size);
+}
+
 std::optional<Bytes> bytes_from(const Layout& layout, VirtualAddress address) {
   const Segment* segment = find_segment(layout, address);
   if (segment == nullptr) return std::nullopt;

@@ -38,6 +38,9 @@ Result<Layout> read_sections_only(Bytes image);
 // Null in .bss and in gaps between segments.
 const Segment* find_segment(const Layout& layout, VirtualAddress address);
 
+// How many bytes at the start of the segment belong to the file header.
+std::uint64_t header_bytes(const Segment& segment, const Machine& machine);
+
 // The file bytes from the address to the end of its segment; nullopt in .bss and gaps.
 std::optional<Bytes> bytes_from(const Layout& layout, VirtualAddress address);
 
