@@ -571,7 +571,14 @@ std::uint64_t BuiltinProgram::State::remove_calls(std::span<const CallEntry> cal
   return removed;
 }
 
-std::uint64_t BuiltinProgram::open_calls() const { return state_->calls().size(); }
+BuiltinProgram::OpenCalls BuiltinProgram::open_calls() const {
+  OpenCalls open;
+  for (const CallEntry& call : state_->calls()) {
+    const bool is_given_up = call.began_ns != 0 && call.began_ns < state_->state.given_up_before;
+    ++(is_given_up ? open.given_up : open.waiting);
+  }
+  return open;
+}
 
 // The calls that are given up are removed by the next call of this function: programs that have
 // found their entries before have ended by then.
@@ -584,7 +591,7 @@ BuiltinProgram::ForgottenCalls BuiltinProgram::forget_calls(const CallRoom::HasE
   if (choice.given_up_before == state_->state.given_up_before) return forgotten;
   run_state wanted = state_->state;
   wanted.given_up_before = choice.given_up_before;
-  if (state_->store_state(wanted)) forgotten.next_given_up = choice.next;
+  forgotten.has_more = state_->store_state(wanted).has_value();
   return forgotten;
 }
 

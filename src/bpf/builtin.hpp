@@ -172,15 +172,18 @@ public:
   std::uint64_t unsubmitted() const;
 
   std::uint64_t lost(lost_reason reason) const; // since load
-  // Calls that were entered and have not returned.
-  std::uint64_t open_calls() const;
+  // The calls in the table: entered, and not returned.
+  struct OpenCalls {
+    std::uint64_t waiting = 0;
+    std::uint64_t given_up = 0; // their returns are counted as LOST_NO_ENTRY
+  };
+  OpenCalls open_calls() const;
   // Open calls that were removed from the table, which holds a limited number of them.
   struct ForgottenCalls {
     std::uint64_t ended = 0;    // of processes and threads that have ended
     std::uint64_t given_up = 0; // in favour of newer ones
-    // Given up by this call, and removed by the next one. Their returns are counted as
-    // LOST_NO_ENTRY, like those of the others that are given up.
-    std::uint64_t next_given_up = 0;
+    // Whether there are more that the program does not use any longer, for the next call to remove.
+    bool has_more = false;
   };
   // Makes room for new calls, see CallRoom. Takes a millisecond for some ten thousand open calls.
   ForgottenCalls forget_calls(const CallRoom::HasEnded& has_ended);

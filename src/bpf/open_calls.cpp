@@ -39,8 +39,6 @@ CallRoom::Choice CallRoom::choose(std::span<const CallEntry> calls, bool was_ful
     const auto first_kept = kept.begin() + static_cast<std::ptrdiff_t>(kept.size() - room);
     std::ranges::nth_element(kept, first_kept);
     given_up_before_ = std::max(given_up_before_, std::min(*first_kept, now_ns - min_age));
-    choice.next = static_cast<std::size_t>(
-        std::ranges::count_if(kept, [&](std::uint64_t began) { return began < given_up_before_; }));
   }
   choice.given_up_before = given_up_before_;
   return choice;

@@ -39,8 +39,8 @@ public:
     std::vector<CallEntry> ended; // their process or thread has ended
     // Calls that the last choice has given up, and that the program does not use any more.
     std::vector<CallEntry> given_up;
-    std::uint64_t given_up_before = 0; // never decreases, see run_state
-    std::size_t next = 0;              // calls that began before, for the next choice
+    // Calls that began before are for the next choice to remove. Never decreases, see run_state.
+    std::uint64_t given_up_before = 0;
   };
   // `calls`: the table. `was_full`: a call was lost for want of room since the start. Threads are
   // looked at if more than half of the table is in use, and not for goroutines, which change them.

@@ -154,6 +154,8 @@ unwind::Stack KernelAggregates::symbolize_stack(const StackCount& counted) {
 std::vector<KernelAggregates::CountedStack>
 KernelAggregates::take_new_stack_counts(Output& output) {
   std::vector<StackCount> counted = program_.stack_counts();
+  // The code at known addresses may be other code now.
+  std::set<std::uint32_t> read;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::string>, CountedStack> stacks;
   for (StackCount& each : counted) {
     if (each.probe >= probes_.size()) continue;
@@ -162,6 +164,7 @@ KernelAggregates::take_new_stack_counts(Output& output) {
     before = each.count;
     if (count == 0) continue;
     if (each.frames.empty()) without_stack_ += count;
+    if (read.insert(each.pid).second) processes_.read_process(static_cast<pid_t>(each.pid));
     unwind::Stack frames = symbolize_stack(each);
     const auto completeness = // the kernel does not report whether such a stack is complete
         each.frames.size() >= MAX_FRAMES ? StackCompleteness::truncated
@@ -211,6 +214,7 @@ void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output)
                              .since_ns = since_ns_,
                              .time_ns = now_ns,
                              .is_interval = spec_.interval.has_value()});
+  processes_.forget_past();
   processes_.make_room();
 }
 

@@ -223,9 +223,9 @@ public:
     }
     losses.push_back({loss_reasons::calls_full, program_->lost(LOST_CALLS_FULL)});
     losses.push_back({loss_reasons::no_return, program_->lost(LOST_NO_RETURN)});
-    const std::uint64_t missed = missed_entries();
-    losses.push_back({loss_reasons::gave_way, late_of(missed)});
-    losses.push_back({loss_reasons::entry_unseen, missed - late_of(missed)});
+    const std::uint64_t given_up = given_up_calls();
+    losses.push_back({loss_reasons::gave_way, given_up});
+    losses.push_back({loss_reasons::entry_unseen, missed_entries(given_up)});
     return losses;
   }
   std::uint64_t rate_limited() const override {
@@ -309,7 +309,7 @@ public:
   const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
   std::optional<std::uint64_t> open_calls() const override {
     if (!request_.capture.pair_calls) return std::nullopt;
-    return program_->open_calls() + ended_calls_ + given_up_calls_ - late_of(missed_entries());
+    return program_->open_calls().waiting + ended_calls_;
   }
   std::uint64_t without_stack() const override {
     if (groups_) return groups_->without_stack();
@@ -453,7 +453,7 @@ private:
   void forget_calls() {
     const auto now = std::chrono::steady_clock::now();
     const std::uint64_t lost = program_->lost(LOST_CALLS_FULL);
-    const bool is_urgent = lost > lost_calls_ || next_given_up_ > 0;
+    const bool is_urgent = lost > lost_calls_ || gives_up_calls_;
     if (now < (is_urgent ? next_urgent_look_ : next_look_)) return;
     const auto forgotten = program_->forget_calls([](std::uint32_t process, std::uint32_t thread) {
       const auto pid = static_cast<pid_t>(process);
@@ -462,9 +462,8 @@ private:
     });
     lost_calls_ = lost;
     ended_calls_ += forgotten.ended;
-    given_up_calls_ += forgotten.given_up;
-    next_given_up_ = forgotten.next_given_up;
-    if (!missed_before_ && given_up_calls_ + next_given_up_ > 0) missed_before_ = missed_entries();
+    removed_calls_ += forgotten.given_up;
+    gives_up_calls_ = forgotten.has_more;
     const auto end = std::chrono::steady_clock::now();
     next_look_ =
         end + std::max<std::chrono::nanoseconds>(std::chrono::seconds(1), 100 * (end - now));
@@ -472,16 +471,16 @@ private:
         end + std::max<std::chrono::nanoseconds>(std::chrono::milliseconds(100), 10 * (end - now));
   }
 
-  // Returns whose entry was not seen, without those of calls that were skipped at their entry. Some
-  // of these have not returned, so this may hide other missed returns.
-  std::uint64_t missed_entries() const {
-    const std::uint64_t unseen = program_->lost(LOST_NO_ENTRY);
-    return unseen - std::min(unseen, program_->lost(SKIPPED_CALLS));
+  // Whether they return after all is not known: nothing is left that their returns could be told by.
+  std::uint64_t given_up_calls() const {
+    return removed_calls_ + (gives_up_calls_ ? program_->open_calls().given_up : 0);
   }
-  // Of them, those of calls that were given up.
-  std::uint64_t late_of(std::uint64_t missed) const {
-    const std::uint64_t before = missed_before_.value_or(missed);
-    return std::min(missed - std::min(missed, before), given_up_calls_ + next_given_up_);
+
+  // Returns whose entry was not seen, without those of calls that were given up, or skipped at
+  // their entry. Some of these do not return, so this may hide other missed entries.
+  std::uint64_t missed_entries(std::uint64_t given_up) const {
+    const std::uint64_t unseen = program_->lost(LOST_NO_ENTRY);
+    return unseen - std::min(unseen, program_->lost(SKIPPED_CALLS) + given_up);
   }
 
   bool take(Bytes record, const Visit& visit) {
@@ -609,12 +608,10 @@ private:
   std::optional<process_name_layout> process_name_; // if it is compared
   id_namespace ids_{};
   std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
-  // Open calls that were removed: of processes and threads that have ended, and given up.
-  std::uint64_t ended_calls_ = 0;
-  std::uint64_t given_up_calls_ = 0;
-  std::uint64_t next_given_up_ = 0;            // still in the table
-  std::optional<std::uint64_t> missed_before_; // missed_entries(), when calls were first given up
-  std::uint64_t lost_calls_ = 0;               // at the last look
+  std::uint64_t ended_calls_ = 0;   // removed, with their process or thread
+  std::uint64_t removed_calls_ = 0; // given up
+  bool gives_up_calls_ = false;     // there are more in the table
+  std::uint64_t lost_calls_ = 0;    // at the last look
   std::chrono::steady_clock::time_point next_look_;
   std::chrono::steady_clock::time_point next_urgent_look_;
   std::uint64_t corrupt_ = 0;

@@ -301,6 +301,9 @@ void LiveProcesses::use_source_lines() {
 }
 
 void LiveProcesses::make_room() { state_->make_room(); }
+void LiveProcesses::forget_past() {
+  for (const auto& [pid, programs] : state_->processes) programs.back()->forget_past();
+}
 bool LiveProcesses::has_lacked_descriptors() const {
   return state_->has_lacked_descriptors || state_->cache.lacks_descriptors();
 }

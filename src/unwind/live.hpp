@@ -75,6 +75,9 @@ public:
   // called often; does something at most once a second, or as soon as no descriptor is left.
   // Invalidates the places of all stacks, except those of frames that their modules keep.
   void make_room();
+  // For stacks without a time: those that come from now on are newer than the last readings.
+  // Invalidates the places of all stacks, as make_room().
+  void forget_past();
   // Whether files could not be opened because no descriptor was left.
   bool has_lacked_descriptors() const;
   // See ModuleCache.

@@ -37,6 +37,7 @@ bool is_on_huge_pages(const std::string& path) {
 
 // How late the file of a stack is opened at most: one that is as young may have come after the hit.
 constexpr std::time_t new_file_age = 10; // s
+constexpr std::uint64_t never = ~std::uint64_t{0};
 
 // Also true if the file system does not record when files were created.
 bool is_new_file(int fd) {
@@ -190,8 +191,8 @@ bool LiveProcess::read(std::uint64_t now) {
   return true;
 }
 
-// Without records, stacks have no time: what replaced another mapping stays unclear, and what is
-// gone stays.
+// Without records, stacks have no time: what replaced another mapping is unclear, and what is gone
+// stays, until forget_past().
 void LiveProcess::keep_past(PastMappings past, std::uint64_t now) {
   mappings_ = std::move(past.mappings);
   for (const RecordedMapping& each : unclear_)
@@ -207,7 +208,6 @@ void LiveProcess::keep_past(PastMappings past, std::uint64_t now) {
       cut_range(mappings_, each.start, each.end);
   }
   gone_ = std::move(gone);
-  constexpr std::uint64_t never = ~std::uint64_t{0};
   for (Mapping& each : past.unclear)
     unclear_.push_back({find_later_ ? now : never, std::move(each)});
 }
@@ -225,6 +225,15 @@ void LiveProcess::advance(std::uint64_t time) {
     }
   unclear_ = std::move(later);
   if (is_changed) mappings_changed();
+}
+
+void LiveProcess::forget_past() {
+  advance(never);
+  if (gone_.empty()) return;
+  for (const RecordedMapping& each : gone_)
+    cut_range(mappings_, each.mapping.start, each.mapping.end);
+  gone_.clear();
+  mappings_changed();
 }
 
 void LiveProcess::mappings_changed() {

@@ -58,6 +58,8 @@ public:
   bool read(std::uint64_t now);
   // Adds the mappings that replaced others at an unknown time, but before this time.
   void advance(std::uint64_t time);
+  // Keeps only what the last reading has found: the next stacks are newer.
+  void forget_past();
   // Reads /proc again because an address is not in a mapping. Returns true if the mappings have
   // changed. The minimum interval between readings doubles after each reading without a change.
   bool read_again(std::uint64_t now);

@@ -303,6 +303,8 @@ TEST_CASE("a library that was loaded later does not name the stack of an earlier
   CHECK(name_at(unread, later) == "second.so work");
   CHECK(name_at(untold, later) == "second.so work");
   CHECK(name_at(untimed, 0) == "-");
+  untimed.forget_past();
+  CHECK(name_at(untimed, 0) == "second.so work");
   std::filesystem::remove_all(folder);
 }
 
