@@ -4,7 +4,9 @@
 #include "saved/descriptions.hpp"
 #include "util/clock.hpp"
 #include "util/descriptor_io.hpp"
+#include "util/text.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl::saved {
@@ -202,7 +204,7 @@ void RunWriter::write(const RawStackSample& sample) {
 
 void RunWriter::write(const Event& event) {
   if (gap_) {
-    ++gap_->count;
+    ++gap_->events.count;
     return;
   }
   const std::uint32_t probe = number_probe(event.point);
@@ -215,8 +217,14 @@ void RunWriter::write(const Event& event) {
   out_.end_event();
 }
 
+bool RunWriter::leaves_out(bool is_interval) {
+  if (!gap_ || !is_interval) return false;
+  ++gap_->counts;
+  return true;
+}
+
 void RunWriter::write(const CountRecord& record) {
-  if (gap_ && record.is_interval) return;
+  if (leaves_out(record.is_interval)) return;
   const std::uint32_t probe = number_probe(record.point);
   if (record.stack != nullptr) number_places(*record.stack);
   const std::size_t begin = begin_chunk(ChunkKind::count);
@@ -228,7 +236,7 @@ void RunWriter::write(const CountRecord& record) {
 }
 
 void RunWriter::write(const HistogramRecord& record) {
-  if (gap_ && record.is_interval) return;
+  if (leaves_out(record.is_interval)) return;
   write_chunk(ChunkKind::histogram, number_probe(record.point), record);
 }
 
@@ -239,30 +247,41 @@ void RunWriter::write(const ProbeRecord& record) {
 void RunWriter::write(const AttachedRecord& record) { write_chunk(ChunkKind::attached, record); }
 void RunWriter::write(const MapEntryRecord& record) { write_chunk(ChunkKind::map_entry, record); }
 void RunWriter::write(const LostRecord& record) {
-  if (!gap_) write_chunk(ChunkKind::lost, record);
+  if (!gap_) return write_chunk(ChunkKind::lost, record);
+  const auto known = std::ranges::find(gap_->losses, record.reason, &LostRecord::reason);
+  if (known == gap_->losses.end()) return gap_->losses.push_back(record);
+  known->count += record.count;
+  known->time_ns = record.time_ns;
 }
 void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
 void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
-void RunWriter::write(const MessageRecord& message) {
-  if (!gap_) write_chunk(ChunkKind::message, message);
-}
+void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
 void RunWriter::write(const CallChange& change) {
   if (!gap_) write_chunk(ChunkKind::call, number_probe(change.call.point), change);
 }
 void RunWriter::write(const ProcessNameRecord& record) {
   write_chunk(ChunkKind::process_name, record);
 }
-void RunWriter::write(const ClockRecord& record) {
-  if (!gap_) write_chunk(ChunkKind::clocks, record);
-}
+void RunWriter::write(const ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
 void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
 
 void RunWriter::end_gap() {
   if (!gap_) return;
-  LostRecord lost = *std::exchange(gap_, std::nullopt);
-  lost.time_ns = clock_ns(CLOCK_MONOTONIC);
-  write_chunk(ChunkKind::lost, lost);
-  missing_ = lost.count;
+  Gap gap = *std::exchange(gap_, std::nullopt);
+  for (const LostRecord& lost : gap.losses) write_chunk(ChunkKind::lost, lost);
+  gap.events.time_ns = clock_ns(CLOCK_MONOTONIC);
+  write_chunk(ChunkKind::lost, gap.events);
+  if (gap.counts > 0)
+    write(MessageRecord{.kind = MessageRecord::Kind::warning,
+                        .text = fmt::format("{} of intervals {} missing: {}",
+                                            counted(gap.counts, "count", "counts"),
+                                            gap.counts == 1 ? "is" : "are", gap_reason)});
+  const auto counts =
+      gap.counts > 0 ? fmt::format(" and {} of intervals", counted(gap.counts, "count", "counts"))
+                     : std::string();
+  warnings_.push_back(fmt::format("the run is saved {} {}{}",
+                                  has_ended_ ? "without" : "again, without",
+                                  counted(gap.events.count, "event", "events"), counts));
 }
 
 // Called between two events: what belongs together is left out together.
@@ -275,7 +294,7 @@ void RunWriter::follow_room() {
     if (was_short && !gap_) warnings_.push_back("the run is saved again: nothing is missing in it");
     end_gap();
   } else if (!gap_ && out_.pending() > max_waiting) {
-    gap_ = LostRecord{.reason = gap_reason, .since_ns = clock_ns(CLOCK_MONOTONIC)};
+    gap_.emplace().events = {.reason = gap_reason, .since_ns = clock_ns(CLOCK_MONOTONIC)};
   }
 }
 
@@ -292,16 +311,13 @@ Result<void> RunWriter::flush() {
                             max_chunk_bytes >> 20U));
   if (flushes_buffer_ && out_.error())
     return fail(Error(*out_.error()).within("the run cannot be saved"));
-  if (const auto missing = std::exchange(missing_, std::nullopt))
-    warnings_.push_back(
-        fmt::format("the run is saved again: {} events are missing in it", *missing));
   return {};
 }
 
 void RunWriter::end() {
+  has_ended_ = true;
   end_gap();
   write_chunk(ChunkKind::end);
-  has_ended_ = true;
 }
 
 } // namespace uprobectl::saved

@@ -70,14 +70,20 @@ private:
   void write_frame(const unwind::Frame& frame, std::uint32_t place);
   void write_frames(const unwind::Stack& stack);
 
+  // What is left out while there is no room.
+  struct Gap {
+    LostRecord events;
+    std::uint64_t counts = 0;       // and histograms, of intervals
+    std::vector<LostRecord> losses; // one for each reason, written at the end
+  };
+  bool leaves_out(bool is_interval);
   void follow_room();
   void end_gap();
 
   OutputBuffer& out_;
   bool flushes_buffer_;
   bool may_leave_out_ = false;
-  std::optional<LostRecord> gap_;        // what is left out at present
-  std::optional<std::uint64_t> missing_; // events of the last gap, until that is said
+  std::optional<Gap> gap_;
   bool has_reported_shortage_ = false;
   bool has_ended_ = false;
   std::vector<std::string> warnings_;

@@ -8,6 +8,7 @@
 #include "util/mapped_file.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -170,7 +171,12 @@ bool ModuleCache::is_crowded() const {
 }
 
 bool ModuleCache::make_room(const std::function<bool(const FileKey&)>& is_mapped) {
-  if (std::exchange(lacks_descriptors_, false)) max_files_ = objects_.size() / 2;
+  // Others may have used the descriptors up for a moment only.
+  if (std::exchange(lacks_descriptors_, false))
+    max_files_ = objects_.size() / 2;
+  else
+    max_files_ +=
+        std::min(max_files_ / 16 + 1, std::numeric_limits<std::size_t>::max() - max_files_);
   std::vector<OpenFile> files;
   std::vector<FileKey> keys;
   for (const auto& [key, cached] : objects_) {

@@ -125,7 +125,8 @@ struct LiveProcesses::State {
   ModuleCache cache;
   StackParts parts{cache};
   bool uses_source_lines = false;
-  std::uint64_t next_room_ns = 0; // CLOCK_MONOTONIC
+  std::uint64_t next_room_ns = 0;        // CLOCK_MONOTONIC
+  std::uint64_t next_urgent_room_ns = 0; // if descriptors are lacking
   bool has_lacked_descriptors = false;
   // By pid: one entry for each program that the process has run, by time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;
@@ -250,7 +251,7 @@ void LiveProcesses::State::make_room() {
   const std::uint64_t begin = now_ns();
   const bool lacks = cache.lacks_descriptors();
   has_lacked_descriptors |= lacks;
-  if (begin < next_room_ns && !lacks) return;
+  if (begin < (lacks ? next_urgent_room_ns : next_room_ns)) return;
   for (const auto& [pid, programs] : processes)
     for (const auto& program : programs)
       if (program->has_ended && begin > program->ended_at_ns + late_stacks) program->jit().forget();
@@ -278,7 +279,9 @@ void LiveProcesses::State::make_room() {
         for (const auto& program : programs) program->forget_places();
   }
   const std::uint64_t end = now_ns();
-  next_room_ns = end + std::max(room_interval, 100 * (end - begin)); // at most 1 % of the time
+  // At most 1 % of the time, and 10 % while descriptors are lacking.
+  next_room_ns = end + std::max(room_interval, 100 * (end - begin));
+  next_urgent_room_ns = end + 10 * (end - begin);
 }
 
 // Called if an address of a stack is not in a mapping.

@@ -609,6 +609,9 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
       CHECK(warnings(writer) == "the run cannot be saved for now: cannot write the output: file "
                                 "too large\n");
       for (int i = 0; i < 300; ++i) writer.write(event);
+      writer.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
+      writer.write(LostRecord{.count = 4, .reason = "full", .since_ns = 9, .time_ns = 11});
+      writer.write(CountRecord{.count = 5, .pid = {}, .comm = {}, .is_interval = true});
       REQUIRE(writer.flush());
       CHECK(warnings(writer).empty());
     }
@@ -618,7 +621,7 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
       REQUIRE(writer.flush());
       said = warnings(writer);
     }
-    CHECK(said == "the run is saved again: 300 events are missing in it\n");
+    CHECK(said == "the run is saved again, without 300 events and 1 count of intervals\n");
     writer.write(event);
     writer.end();
     REQUIRE(writer.flush());
@@ -629,7 +632,11 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
   CHECK(reading.has_ended);
   CHECK(reading.events == 5001);
   CHECK(reading.lost ==
-        std::vector<std::string>{"300 there was no space to save the run before event 5000"});
+        std::vector<std::string>{"7 full before event 5000",
+                                 "300 there was no space to save the run before event 5000"});
+  CHECK(reading.messages ==
+        std::vector<std::string>{"1 count of intervals is missing: there was no space to save "
+                                 "the run"});
 }
 
 TEST_CASE("calls of which a saved run has only one end because of a gap are no damage") {
