@@ -51,7 +51,8 @@ struct ProcessSet::State {
   std::unique_ptr<RecordReader> reader;
   std::vector<std::unique_ptr<bpf_link, DestroyLink>> links; // destroyed before the rest
   int processes = -1;
-  int missed = -1;
+  int losses = -1;
+  bool was_full = false; // for add()
 
   std::uint32_t membership(std::uint32_t tgid) const {
     std::uint32_t value = 0;
@@ -85,8 +86,16 @@ struct ProcessSet::State {
         return fail(system_error(-error, "cannot set the names of processes"));
     }
     processes = bpf_map__fd(bpf_object__find_map_by_name(object.get(), "processes"));
-    missed = bpf_map__fd(bpf_object__find_map_by_name(object.get(), ".bss"));
+    losses = bpf_map__fd(bpf_object__find_map_by_name(object.get(), ".bss"));
     return {};
+  }
+
+  // .bss holds nothing else.
+  process_losses read_losses() const {
+    const std::uint32_t index = 0;
+    process_losses value{};
+    bpf_map_lookup_elem(losses, &index, &value);
+    return value;
   }
 
   Result<void> attach() {
@@ -143,11 +152,14 @@ Result<void> ProcessSet::add(pid_t pid, Membership membership) {
   const std::uint32_t value =
       state_->membership(tgid) |
       (membership == Membership::until_exit ? MEMBER_UNTIL_EXIT : MEMBER_WHILE_NAMED);
-  if (const int error = bpf_map_update_elem(state_->processes, &tgid, &value, BPF_ANY); error != 0)
+  if (const int error = bpf_map_update_elem(state_->processes, &tgid, &value, BPF_ANY);
+      error != 0) {
+    state_->was_full |= error == -E2BIG;
     return fail(-error == E2BIG
                     ? Error{ErrorKind::out_of_range,
                             "cannot track more than " + std::to_string(max_members) + " processes"}
                     : system_error(-error, "cannot add process " + std::to_string(pid)));
+  }
   // If it had ended before, it would never be removed.
   if (::kill(pid, 0) == 0 || errno != ESRCH) return {};
   bpf_map_delete_elem(state_->processes, &tgid);
@@ -201,11 +213,10 @@ void ProcessSet::drain(const std::function<void(const Renamed&)>& visit) {
 }
 
 std::uint64_t ProcessSet::missed() const {
-  const std::uint32_t index = 0;
-  std::uint32_t value = 0; // .bss holds only `missed`
-  bpf_map_lookup_elem(state_->missed, &index, &value);
-  return value + state_->reader->unsubmitted();
+  return state_->read_losses().renames + state_->reader->unsubmitted();
 }
+
+bool ProcessSet::was_full() const { return state_->was_full || state_->read_losses().left_out > 0; }
 
 Result<UniqueFd> create_pid_map(std::span<const pid_t> pids) {
   UniqueFd map{bpf_map_create(BPF_MAP_TYPE_HASH, "uprobectl_pids", sizeof(std::uint32_t),

@@ -64,6 +64,8 @@ public:
   void drain(const std::function<void(const Renamed&)>& visit);
   // The number of renames lost because the buffer was full. If it grows, examine all processes.
   std::uint64_t missed() const;
+  // Whether a process that had to be a member is none, because there were too many.
+  bool was_full() const;
 
 private:
   struct State;

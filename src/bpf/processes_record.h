@@ -28,6 +28,12 @@ struct process_settings {
   struct id_namespace ids;
 };
 
+/* What the program could not do since it was loaded. */
+struct process_losses {
+  unsigned int renames;  /* not reported: the buffer was full */
+  unsigned int left_out; /* processes that are not in the set: it was full */
+};
+
 struct rename_record {
   unsigned int tgid;   /* pid namespace of uprobectl */
   unsigned int member; /* the map value after the rename; 0: not a member */
@@ -36,6 +42,7 @@ struct rename_record {
 
 #ifdef __cplusplus
 static_assert(sizeof(process_settings) == 48);
+static_assert(sizeof(process_losses) == 8);
 static_assert(sizeof(rename_record) == 24);
 } // namespace uprobectl
 #endif

@@ -3,6 +3,7 @@
 #include "device_options.hpp"
 #include "host/agent.hpp"
 #include "util/habits.hpp"
+#include "util/ignored_signals.hpp"
 #include "util/mapped_file.hpp"
 #include "util/shell_words.hpp"
 #include "util/spelling.hpp"
@@ -175,8 +176,7 @@ int main(int argc, char** argv) {
   using namespace uprobectl::cli;
   hold_closed_descriptors();
   uprobectl::handle_shrinking_files();
-  std::signal(SIGPIPE, SIG_IGN); // a reader that went away is seen as EPIPE
-  std::signal(SIGXFSZ, SIG_IGN); // a file beyond `ulimit -f` is seen as EFBIG
+  for (const int signal : uprobectl::ignored_signals) std::signal(signal, SIG_IGN);
   std::signal(SIGCHLD, SIG_DFL); // if it is inherited as ignored, children cannot be waited for
   if (!has_enough_stack()) return static_cast<int>(ExitCode::failed);
   keep_freed_memory();

@@ -2,6 +2,7 @@
 #include "host/adb.hpp"
 
 #include "process/child.hpp"
+#include "util/ignored_signals.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -94,9 +95,7 @@ Result<AdbProcess> AdbProcess::start(const std::vector<std::string>& words, Inhe
     ::posix_spawn_file_actions_adddup2(&files, err->write_end.get(), STDERR_FILENO);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  sigset_t defaults;
-  ::sigemptyset(&defaults);
-  ::sigaddset(&defaults, SIGPIPE); // ignored in this process
+  const sigset_t defaults = ignored_signal_set();
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
   ::posix_spawnattr_setpgroup(&attributes, 0);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);

@@ -2,6 +2,7 @@
 #include "process/command.hpp"
 
 #include "process/child.hpp"
+#include "util/ignored_signals.hpp"
 
 #include <algorithm>
 #include <array>
@@ -38,11 +39,8 @@ public:
     // Reset the signals that this process ignores or blocks. A process group of its own allows
     // killing the child together with its children.
     sigset_t none;
-    sigset_t ignored;
+    const sigset_t ignored = ignored_signal_set();
     sigemptyset(&none);
-    sigemptyset(&ignored);
-    sigaddset(&ignored, SIGPIPE);
-    sigaddset(&ignored, SIGXFSZ);
     ::posix_spawnattr_init(&attributes_);
     ::posix_spawnattr_setsigmask(&attributes_, &none);
     ::posix_spawnattr_setsigdefault(&attributes_, &ignored);

@@ -582,6 +582,10 @@ private:
                .copies_stacks = request_.capture.stack != StackWalk::frame_pointers &&
                                 request_.capture.stack != StackWalk::caller,
                .unwinds_stacks = !request_.capture.raw_stacks};
+    if (processes.were_too_many())
+      output_.warn(fmt::format("there were more than {} target processes at a time: further ones "
+                               "were not traced",
+                               ProcessSet::max_members));
     if (stop.ending != AttachOutcome::Ending::output_closed) end.cost = program_.measure_cost();
     report_end(end, output_);
   }

@@ -138,6 +138,8 @@ public:
   bool excludes_children() const;
   // Explains why known_pids() is empty: "no process named 'x' is running".
   std::string explain_no_process() const;
+  // Whether processes are not traced because there are too many, see ProcessSet.
+  bool were_too_many() const { return set_ && set_->was_full(); }
 
 private:
   FilteredProcesses(const ProcessFilter& filter, const std::optional<std::string>& app)

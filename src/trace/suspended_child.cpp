@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/suspended_child.hpp"
 
+#include "util/ignored_signals.hpp"
 #include "util/user_files.hpp"
 
 #include <cerrno>
@@ -16,9 +17,7 @@ namespace {
 [[noreturn]] void wait_and_exec(int go, int failure, std::optional<int> output,
                                 char* const* words) {
   constexpr int cannot_execute = 127;
-  // Ignored signals stay ignored across exec.
-  std::signal(SIGPIPE, SIG_DFL);
-  std::signal(SIGXFSZ, SIG_DFL);
+  for (const int signal : ignored_signals) std::signal(signal, SIG_DFL);
   if (output && ::dup2(*output, STDOUT_FILENO) < 0) ::_exit(cannot_execute);
   char byte = 0;
   ssize_t got = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/process_set.hpp"
 
+#include <bpf/bpf.h>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fcntl.h>
@@ -249,6 +250,23 @@ TEST_CASE("with follow children of added processes are members under any name") 
     CHECK(set.members().size() == (follow ? 3U : 1U));
     for (const int fd : pids) close(fd);
   }
+}
+
+TEST_CASE("a set that is full says so") {
+  NEEDS_ROOT()
+  ProcessSet set = start({}, true);
+  const Child parent([](int) { fork_and([] { prctl(PR_SET_PDEATHSIG, SIGKILL); }); });
+  REQUIRE(set.add(parent.pid()));
+  const std::uint32_t value = 1;
+  constexpr std::uint32_t no_pid = 1U << 22U; // PID_MAX_LIMIT of include/linux/threads.h
+  for (std::uint32_t i = 0; i + 1 < ProcessSet::max_members; ++i) {
+    const std::uint32_t pid = no_pid + i;
+    REQUIRE(bpf_map_update_elem(set.map_fd(), &pid, &value, BPF_NOEXIST) == 0);
+  }
+  CHECK_FALSE(set.was_full());
+  parent.step();
+  CHECK(set.was_full());
+  CHECK(set.members().size() == ProcessSet::max_members);
 }
 
 TEST_CASE("a process added by pid stays a member when renamed, until it ends") {

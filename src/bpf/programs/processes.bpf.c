@@ -50,7 +50,7 @@ struct {
 const volatile struct process_settings settings = {};
 #include "namespace_ids.h"
 
-volatile __u32 missed = 0; // renames lost because the buffer was full
+volatile struct process_losses losses = {};
 
 static __always_inline int matches_name(const union process_name* name) {
   return settings.names && bpf_map_lookup_elem(&names, name);
@@ -70,16 +70,16 @@ static __always_inline __u32 membership(__u32 tgid) {
 
 static __always_inline void set_membership(__u32 tgid, __u32 before, __u32 now) {
   if (now == before) return;
-  if (now)
-    bpf_map_update_elem(&processes, &tgid, &now, BPF_ANY);
-  else
+  if (!now)
     bpf_map_delete_elem(&processes, &tgid);
+  else if (bpf_map_update_elem(&processes, &tgid, &now, BPF_ANY) != 0)
+    __sync_fetch_and_add(&losses.left_out, 1);
 }
 
 static __always_inline void send_rename(__u32 tgid, __u32 member, const union process_name* name) {
   struct rename_record* record = bpf_ringbuf_reserve(&renames, sizeof(*record), 0);
   if (!record) {
-    __sync_fetch_and_add(&missed, 1);
+    __sync_fetch_and_add(&losses.renames, 1);
     return;
   }
   record->tgid = tgid;
