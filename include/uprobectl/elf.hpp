@@ -130,11 +130,11 @@ private:
   std::uint32_t count_ = 0;
 };
 
-// A GOT entry: a word that the loader fills with the address of a function.
+// A GOT entry: a word that the loader fills with the address of a function or variable.
 struct ImportSlot {
   VirtualAddress address;   // of the GOT entry
-  std::uint32_t symbol = 0; // index in .dynsym of the relocation's symbol: usually an import, or a
-                            // function defined here that other libraries may interpose
+  std::uint32_t symbol = 0; // index in .dynsym of the relocation's symbol: usually an import, or
+                            // what is defined here and other files may interpose
   bool for_plt = false;     // JUMP_SLOT, used by a PLT entry; else GLOB_DAT, used by any code
 };
 
@@ -257,6 +257,9 @@ public:
   // DT_REL), in their order. Each has a symbol with a name. Supports x86-64, i386, arm64 and arm;
   // empty for other machines. Ignores DT_ANDROID_REL(A), which contain no JUMP_SLOT.
   Result<std::vector<ImportSlot>> import_slots() const;
+  // The same for variables that are defined here: code of this file uses the storage that the
+  // loader has chosen, which may be in a program with a copy relocation, or in another library.
+  Result<std::vector<ImportSlot>> variable_slots() const;
   // Returns the GOT entry that the loader sets to the offset of the image's own thread-local
   // variable from the thread pointer. nullopt if there is none, and on other machines than x86-64
   // and arm64.

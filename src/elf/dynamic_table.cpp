@@ -152,8 +152,8 @@ bool may_be_function(const Symbol& symbol) {
 // Collects the GOT entries of functions from relocation tables.
 class SlotReader {
 public:
-  SlotReader(const Layout& layout, const SymbolTable& symbols)
-      : layout_(layout), arch_(layout.machine.info()), symbols_(symbols) {}
+  SlotReader(const Layout& layout, const SymbolTable& symbols, SlotKind kind)
+      : layout_(layout), arch_(layout.machine.info()), symbols_(symbols), kind_(kind) {}
 
   // Relocation: Rel or Rela of an ELFT.
   template <typename Relocation>
@@ -178,13 +178,19 @@ private:
     const std::uint32_t type = relocation.getType(is_mips64el);
     if (index == 0 || (type != arch_.jump_slot && type != arch_.glob_dat)) return;
     const auto symbol = symbols_.at(index);
-    if (!symbol || symbol->name.empty() || !may_be_function(*symbol)) return;
+    if (!symbol || symbol->name.empty() || !is_wanted(*symbol)) return;
     slots_.push_back({{relocation.r_offset}, index, type == arch_.jump_slot});
+  }
+
+  bool is_wanted(const Symbol& symbol) const {
+    if (kind_ == SlotKind::functions) return may_be_function(symbol);
+    return symbol.defined && symbol.type == SymbolType::object;
   }
 
   const Layout& layout_;
   const ArchInfo& arch_;
   const SymbolTable& symbols_;
+  SlotKind kind_;
   std::vector<ImportSlot> slots_;
 };
 
@@ -239,8 +245,8 @@ std::vector<VersionName> read_version_names(const Layout& layout, const DynamicT
   return names.take();
 }
 
-Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout,
-                                                  const SymbolTable& symbols) {
+Result<std::vector<ImportSlot>> read_slots(const Layout& layout, const SymbolTable& symbols,
+                                           SlotKind kind) {
   const auto dynamic = read_dynamic(layout);
   if (!dynamic) return fail(dynamic.error());
   if (layout.machine.info().jump_slot == 0 || !*dynamic) return std::vector<ImportSlot>();
@@ -248,7 +254,7 @@ Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout,
   return with_elf_type(layout.machine, [&]<class ELFT>() {
     using Rel = typename ELFT::Rel;
     using Rela = typename ELFT::Rela;
-    SlotReader reader(layout, symbols);
+    SlotReader reader(layout, symbols, kind);
     if (table.plt_relocation_type == raw::DT_RELA)
       reader.read<Rela>(table.plt_relocations, table.plt_relocations_size);
     else

@@ -48,8 +48,10 @@ std::vector<VersionName> read_version_names(const Layout& layout, const DynamicT
 // "f@@V" in .symtab and debug files. Null if unknown, for example without a dynamic section.
 using KnownVersions = std::shared_ptr<const std::vector<VersionName>>;
 
-// See Image::import_slots(). `symbols` is .dynsym.
-Result<std::vector<ImportSlot>> read_import_slots(const Layout& layout, const SymbolTable& symbols);
+// See Image::import_slots() and variable_slots(). `symbols` is .dynsym.
+enum class SlotKind : std::uint8_t { functions, own_variables };
+Result<std::vector<ImportSlot>> read_slots(const Layout& layout, const SymbolTable& symbols,
+                                           SlotKind kind);
 
 // See Image::thread_offset_slot(). `offset`: of the variable in the image's thread-local storage.
 std::optional<VirtualAddress> find_thread_offset_slot(const Layout& layout, std::uint64_t offset,

@@ -195,7 +195,13 @@ void Prefetch::dynamic(const Image& image, std::span<const std::string_view> nam
 Result<std::vector<ImportSlot>> Image::import_slots() const {
   const auto symbols = dynamic_symbols();
   if (!symbols) return fail(symbols.error());
-  return read_import_slots(state_->layout, *symbols);
+  return read_slots(state_->layout, *symbols, SlotKind::functions);
+}
+
+Result<std::vector<ImportSlot>> Image::variable_slots() const {
+  const auto symbols = dynamic_symbols();
+  if (!symbols) return fail(symbols.error());
+  return read_slots(state_->layout, *symbols, SlotKind::own_variables);
 }
 
 std::optional<VirtualAddress> Image::thread_offset_slot(std::string_view variable) const {

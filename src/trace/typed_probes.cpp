@@ -98,6 +98,21 @@ bool means_registers(const ArgumentList& list, const dwarf::FunctionInfo& functi
          });
 }
 
+// In a program the own storage is always the right one.
+SharedVariables find_shared_variables(const elf::Image& image) {
+  SharedVariables found;
+  const auto symbols = image.dynamic_symbols();
+  if (!symbols || image.section_address(".interp")) return found;
+  for (std::uint32_t index = 1; index < symbols->size(); ++index)
+    if (const auto symbol = symbols->at(index);
+        symbol && symbol->defined && symbol->type == elf::SymbolType::object)
+      found.try_emplace(symbol->address);
+  if (const auto slots = image.variable_slots())
+    for (const elf::ImportSlot& slot : *slots)
+      if (const auto symbol = symbols->at(slot.symbol)) found[symbol->address] = slot.address;
+  return found;
+}
+
 } // namespace
 
 dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames) {
@@ -142,6 +157,40 @@ TypedProbes::File& TypedProbes::open(const std::shared_ptr<const ProbedBinary>& 
   return file;
 }
 
+std::optional<dwarf::Variable> TypedProbes::find_global(File& file, const std::string& name,
+                                                        VirtualAddress code) {
+  auto found = dwarf::find_unit_variable(*file.debug, name, code);
+  if (found && is_named(*found, name)) return found;
+  const auto [known, is_new] = file.globals.try_emplace(name);
+  if (is_new) known->second = dwarf::find_global(*file.debug, name);
+  // The end of a name, if no variable has just this name.
+  if (found && !(known->second && is_named(*known->second, name))) return found;
+  return known->second;
+}
+
+// Debug information describes the storage in the file. A variable that others may define is
+// elsewhere if the program has a copy of it (a copy relocation), or if another file comes first.
+void TypedProbes::find_storage(File& file, dwarf::Variable& variable) {
+  if (!file.shared_variables) file.shared_variables = find_shared_variables(*file.image);
+  for (dwarf::Piece& piece : variable.location.pieces) {
+    dwarf::Formula& formula = piece.formula;
+    const bool is_storage = piece.kind == dwarf::Piece::Kind::memory && formula.loads.empty() &&
+                            formula.base == dwarf::Formula::Base::image;
+    if (!is_storage) continue;
+    const auto shared = file.shared_variables->find({static_cast<std::uint64_t>(formula.addend)});
+    if (shared == file.shared_variables->end()) continue;
+    if (shared->second) {
+      formula.loads.push_back(static_cast<std::int64_t>(shared->second->value));
+      formula.addend = 0;
+    } else if (file.warned_of.insert(variable.name).second) {
+      warnings_.push_back(fmt::format(
+          "{}: '{}' is read from the file's own storage, which no code of the file uses: a program "
+          "or library that defines it too has other values",
+          to_string(file.image->path()), variable.name));
+    }
+  }
+}
+
 const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
   const std::size_t found = lists_.find(point);
   return found < capture_.arguments.size() ? &capture_.arguments[found] : nullptr;
@@ -179,13 +228,9 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   place.is_inlined_call = point.inlined_into != nullptr;
   place.moments = moments_;
   place.find_global = [&](const std::string& name) {
-    auto found = dwarf::find_unit_variable(*file.debug, name, point.address);
-    if (found && is_named(*found, name)) return found;
-    const auto [known, is_new] = file.globals.try_emplace(name);
-    if (is_new) known->second = dwarf::find_global(*file.debug, name);
-    // The end of a name, if no variable has just this name.
-    if (found && !(known->second && is_named(*known->second, name))) return found;
-    return known->second;
+    auto found = find_global(file, name, point.address);
+    if (found) find_storage(file, *found);
+    return found;
   };
   place.find_go_types = [this, &file] {
     if (!file.go_types) {

@@ -11,12 +11,17 @@
 #include "unwind/unwind_data.hpp"
 
 #include <map>
+#include <set>
 
 namespace uprobectl {
 
 // Returns what dwarf::describe_function() needs to know about a probed place. `frames`: of the
 // image; null if it has no call frame information.
 dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames);
+
+// Variables that other files may define as well, by the address of the storage in this file; the
+// GOT entry through which code of this file finds them, nullopt if there is none.
+using SharedVariables = std::map<VirtualAddress, std::optional<VirtualAddress>>;
 
 // The typed values of the probes of a run. Owns the debug information that they refer to.
 class TypedProbes {
@@ -48,6 +53,8 @@ private:
     // Those that were asked for; nullopt if there is none. Finding one reads all units.
     std::map<std::string, std::optional<dwarf::Variable>> globals;
     std::optional<dwarf::GoTypes> go_types; // read when a value of Go needs it
+    std::optional<SharedVariables> shared_variables;
+    std::set<std::string> warned_of; // variables
   };
   struct Function {
     std::string name; // empty: the probe is not at its entry
@@ -56,6 +63,9 @@ private:
   };
 
   File& open(const std::shared_ptr<const ProbedBinary>& binary);
+  static std::optional<dwarf::Variable> find_global(File& file, const std::string& name,
+                                                    VirtualAddress code);
+  void find_storage(File& file, dwarf::Variable& variable);
   const ArgumentList* find_list(const ProbePoint& point) const;
   Result<void> add_conditions(CapturePoint& probed, const TypedPlace& place,
                               const ArgumentList* list);

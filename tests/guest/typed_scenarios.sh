@@ -16,6 +16,7 @@ typed_scenarios() {
   scenario '--if compares values by their names' compares_by_name
   scenario 'a parameter with the name of a register is the parameter' prefers_parameters
   scenario 'argN and ret are compared by their types' compares_by_type
+  scenario 'a variable that the program has a copy of is the copy' reads_copied_variables
   scenario 'hits of a source line have its variables' shows_variables_of_lines
   scenario 'types of libstdc++' shows_library_types types-library
   scenario 'types of libstdc++, strings of the old ABI' shows_library_types types-library-old-abi
@@ -224,6 +225,20 @@ prefers_parameters() {
   expect_equal 'another number' 0 "$(registers_hits --if 'flags & 0xd' "$program" registers_named)"
   attach_to types-registers --count --by flags,ip "$program" registers_named
   expect_equal 'the key' '1	2	1	registers_named' "$(cat out)"
+}
+
+# The values are what the program prints.
+reads_copied_variables() {
+  library=$FIXTURES/libshared-counts.so
+  "$FIXTURES/shared-counter" >counted 2>/dev/null || skip 'programs of guests are static'
+  "$UPROBECTL" attach -d 120 --args counted,label "$library" count_more --command-output said -- \
+    "$FIXTURES/shared-counter" >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'values' "$(cat counted)" "$(sed -n 's/.*counted=\([0-9]*\),.*/\1/p' out)"
+  expect_match 'warning' "'label' is read from the file's own storage" "$(cat err)"
+  ! file_says err "'counted'" || fail "$(cat err)"
+  "$UPROBECTL" attach -q -d 120 --count --if 'counted > 5' "$library" count_more --command-output said -- \
+    "$FIXTURES/shared-counter" >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'condition' '2	count_more' "$(cat out)"
 }
 
 compares_by_type() {
