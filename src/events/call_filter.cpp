@@ -3,8 +3,19 @@
 
 namespace uprobectl {
 
-std::optional<std::uint32_t> CallFilter::depth_of(const OpenCall& call) const {
+namespace {
+
+constexpr std::size_t max_forked = std::size_t{1} << 16; // processes that are remembered
+
+} // namespace
+
+std::optional<std::uint32_t> CallFilter::depth_of(const OpenCall& call) {
   if (roots_.empty()) return call.depth;
+  if (call.forked_in) {
+    if (forked_.size() >= max_forked) forked_.clear();
+    if (depths_.contains(*call.forked_in)) forked_.insert(call.pid);
+  }
+  if (!call.parent && forked_.contains(call.pid)) return 0;
   if (call.parent)
     if (const auto parent = depths_.find(*call.parent); parent != depths_.end())
       return parent->second + 1;
@@ -35,6 +46,7 @@ void CallFilter::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
     if (known == depths_.end()) return;
     depth = known->second;
     depths_.erase(known);
+    if (depth == 0 && exit != nullptr && exit->left_by == ExitKind::tail_call) ++tail_called_roots_;
   }
   if (!is_shown(depth)) return;
   const OpenCall passed = passed_on(call, depth);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 
 namespace uprobectl {
 
@@ -10,6 +11,11 @@ namespace {
 
 // Threads with losses that are remembered. If there are more, calls are closed that need not be.
 constexpr std::size_t max_losing_threads = std::size_t{1} << 16;
+constexpr std::size_t max_processes = std::size_t{1} << 16; // that are known
+
+// Between the stack pointers of a child's first call and the call in which it was forked, in bytes:
+// less than the kernel moves the stacks of unrelated processes apart, as a rule.
+constexpr std::uint64_t max_fork_distance = std::uint64_t{64} << 10;
 
 bool contains(const StackArea& area, std::uint64_t address) {
   return address >= area.begin && address < area.end;
@@ -118,7 +124,32 @@ bool CallTree::closes_equal(const OpenCall& call, const Event& event) const {
   return !by_trampoline_ || call.probe == event.probe;
 }
 
+// Returns the innermost call of another process that is around this one on the copied stack, if
+// this is the first call of its process.
+std::optional<std::uint64_t> CallTree::find_fork(const Event& event) {
+  if (processes_.size() >= max_processes) processes_.clear();
+  if (!processes_.insert(event.pid).second || processes_.size() == 1 || event.goroutine != 0)
+    return std::nullopt;
+  const OpenCall* around = nullptr;
+  for (const Stack& stack : stacks_) {
+    if (stack.pid == event.pid || stack.goroutine != 0) continue;
+    const auto inner =
+        std::ranges::find_if(std::views::reverse(stack.calls), [&](const OpenCall& call) {
+          return call.stack_pointer > event.stack_pointer;
+        });
+    if (inner == stack.calls.rend()) continue;
+    const std::uint64_t apart = inner->stack_pointer - event.stack_pointer;
+    if (apart <= max_fork_distance &&
+        (around == nullptr || apart < around->stack_pointer - event.stack_pointer))
+      around = &*inner;
+  }
+  if (around == nullptr) return std::nullopt;
+  const auto parent = find_parent_ ? find_parent_(event.pid) : std::nullopt;
+  return !parent || parent == around->pid ? std::optional(around->id) : std::nullopt;
+}
+
 void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit& at_hit) {
+  const auto forked_in = find_fork(event);
   if (stack != stacks_.end()) {
     const Key key = key_of(*stack);
     while (!stack->calls.empty()) {
@@ -147,6 +178,7 @@ void CallTree::enter(Stacks::iterator stack, const Event& event, const AreaAtHit
   }
   stack->calls.push_back({.id = next_id_++,
                           .parent = parent,
+                          .forked_in = forked_in,
                           .pid = event.pid,
                           .tid = event.tid,
                           .probe = event.probe,

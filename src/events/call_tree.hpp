@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <set>
 
 namespace uprobectl {
 
@@ -23,7 +24,9 @@ enum class CallEnd {
 struct OpenCall {
   std::uint64_t id = 0;                // unique in the run, ascending by entry
   std::optional<std::uint64_t> parent; // id of the call around it on its stack
-  std::uint32_t pid = 0;               // as in Event
+  // Of the first call of a process: id of the parent process's call in which it was forked.
+  std::optional<std::uint64_t> forked_in;
+  std::uint32_t pid = 0; // as in Event
   std::uint32_t tid = 0;
   std::uint32_t probe = 0;           // Event::probe
   const ProbePoint* point = nullptr; // borrowed
@@ -86,6 +89,7 @@ public:
   using FindArea = std::function<std::optional<StackArea>(std::uint32_t pid, std::uint64_t address,
                                                           std::uint64_t time_ns)>;
   using IsRunning = std::function<bool(std::uint32_t pid, std::uint32_t tid)>;
+  using FindParent = std::function<std::optional<std::uint32_t>(std::uint32_t pid)>;
 
   CallTree() = default;
   CallTree(const CallTree&) = delete;
@@ -98,6 +102,9 @@ public:
   void set_find_area(FindArea find_area) { find_area_ = std::move(find_area); }
   // Without it a thread has ended once another one uses its stack.
   void set_is_running(IsRunning is_running) { is_running_ = std::move(is_running); }
+  // Without it, or where it returns nullopt (the process has ended), only the stack pointer tells
+  // in which call a process was forked: a child has its parent's addresses.
+  void set_find_parent(FindParent find_parent) { find_parent_ = std::move(find_parent); }
   // Returns are those of uretprobes: a function that was left by a tail call returns together with
   // the called one, so calls with the same stack pointer nest.
   void set_by_trampoline(bool by_trampoline) { by_trampoline_ = by_trampoline; }
@@ -148,6 +155,7 @@ private:
   void note_losses(const Event& event);
   // Returns false if the stack is gone: its thread had ended.
   bool change_thread(Stacks::iterator stack, const Event& event);
+  std::optional<std::uint64_t> find_fork(const Event& event);
   void enter(Stacks::iterator stack, const Event& event, const AreaAtHit& at_hit);
   bool leave(Stacks::iterator stack, const Event& event); // false: no such call is open
   bool is_tail_call_of_innermost(const Stack& stack, const Event& event) const;
@@ -161,11 +169,13 @@ private:
   std::vector<CallVisitor*> visitors_;
   FindArea find_area_;
   IsRunning is_running_;
+  FindParent find_parent_;
   bool by_trampoline_ = false;
   bool leaves_out_ = false;
   Stacks stacks_;
   std::map<Key, Stacks::iterator> by_key_;
   std::map<std::uint32_t, std::uint64_t> lost_by_thread_; // those that are not 0
+  std::set<std::uint32_t> processes_;                     // with calls so far
   std::size_t open_calls_ = 0;
   std::uint64_t next_id_ = 0;
 };

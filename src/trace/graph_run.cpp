@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/graph_run.hpp"
 
+#include "process/proc.hpp"
 #include "trace/event_source.hpp"
 #include "util/clock.hpp"
+#include "util/text.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,6 +15,12 @@ namespace {
 
 bool is_running(std::uint32_t pid, std::uint32_t tid) {
   return ::access(fmt::format("/proc/{}/task/{}", pid, tid).c_str(), F_OK) == 0;
+}
+
+std::optional<std::uint32_t> find_parent(std::uint32_t pid) {
+  const auto stat = try_read_pseudo_file(fmt::format("/proc/{}/stat", pid));
+  const auto parent = stat ? parse_parent(*stat) : std::nullopt;
+  return parent ? std::optional(static_cast<std::uint32_t>(*parent)) : std::nullopt;
 }
 
 } // namespace
@@ -28,6 +36,7 @@ GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by
     return areas_.find(pid, address, time_ns);
   });
   tree_.set_is_running(is_running);
+  tree_.set_find_parent(find_parent);
   tree_.add(filter_);
   if (spec.shows_calls)
     filter_.add(writer_.emplace(
@@ -86,7 +95,13 @@ void GraphRun::CallCopy::unmatched(const Event& /*exit*/, std::uint32_t depth) {
       CallChange{.kind = CallChange::Kind::unmatched, .depth = depth, .has_event = true});
 }
 
-void GraphRun::finish(std::uint64_t now_ns) { tree_.finish(now_ns); }
+void GraphRun::finish(std::uint64_t now_ns) {
+  tree_.finish(now_ns);
+  if (const std::uint64_t roots = filter_.tail_called_roots(); roots > 0)
+    output_.warn(fmt::format("{} of --graph-root {} left by a tail call: what the next function "
+                             "calls is not shown (give it to --graph-root, too)",
+                             counted(roots, "call", "calls"), roots == 1 ? "was" : "were"));
+}
 
 void GraphRun::write_report() {
   if (!report_) return;

@@ -92,6 +92,10 @@ nests_below_root() {
   graph_flow flow-c longjmp 'longjmp_*' --graph-root longjmp_inner
   expect_equal 'lines of callers' 0 "$(lines_of longjmp_outer)"
   expect_equal 'calls of the root' 20 "$(lines_of '^longjmp_inner\(\)')"
+  # fixtures/stacks/depths.c: depth_jumps ends by a jump to depth_middle.
+  "$UPROBECTL" attach --graph --graph-root depth_jumps -d 60 "$FIXTURES/depths" 'depth_*' -- "$FIXTURES/depths" jumps 3 \
+    >out 2>err || fail "attach ends with an error: $(cat err)"
+  expect_match 'warning' '3 calls of --graph-root were left by a tail call' "$(cat err)"
 }
 
 # fixtures/flow/c_flow.c: 200 nested calls, with arguments from 199 to 0.

@@ -133,6 +133,24 @@ TEST_CASE("a filter passes on what is below a root, to a limited depth") {
   CHECK(opened.closed_calls == 2);
 }
 
+TEST_CASE("a process that was forked below a root is below it, and its siblings are not") {
+  CallTree tree;
+  tree.set_find_parent([](std::uint32_t pid) { return std::optional(pid == 9 ? 7U : 1U); });
+  CallFilter filter({0}, {});
+  Opened opened;
+  filter.add(opened);
+  tree.add(filter);
+  Thread parent(tree, 1, 1);
+  parent.enter('a', stack).enter('b', stack - 16);
+  Thread child(tree, 2, 2);
+  child.enter('c', stack - 48).enter('d', stack - 64);
+  Thread(tree, 9, 9).enter('e', stack - 48);        // of another process
+  Thread(tree, 3, 3).enter('e', stack - (1 << 20)); // with another stack
+  parent.leave('b', stack - 16).leave('a', stack);
+  child.leave('d', stack - 64).leave('c', stack - 48).enter('c', stack - 48);
+  CHECK(opened.calls == Calls{{'a', 0}, {'b', 1}, {'c', 0}, {'d', 1}, {'c', 0}});
+}
+
 TEST_CASE("a stack is alone in its mapping if it is the main thread's or has a guard below") {
   std::vector<Mapping> mappings(4);
   mappings[0] = {.start = 0x1000, .end = 0x2000};
