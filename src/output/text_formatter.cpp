@@ -155,7 +155,8 @@ public:
   void write(const DriftRecord& drift) override {
     header({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
     table_.row({to_string(drift.change), drift.recorded.value_or("-"), drift.found.value_or("-"),
-                drift.target, drift.symbol.value_or(drift.request.value_or(""))});
+                drift.image.value_or(drift.target),
+                drift.symbol.value_or(drift.request.value_or(""))});
   }
 
   void write(const InstalledProbe& probe) override {

@@ -53,8 +53,10 @@ class Tests:
         far = self.world.run(device, *arguments, "--json")
         here = self.world.run(None, *arguments, "--json")
         problems = difference(f"{arguments}: status", far.returncode, here.returncode)
-        problems += difference("stderr", far.stderr, here.stderr)
-        problems += difference("records", without_device(records_of(far.stdout)), records_of(here.stdout))
+        problems += difference("stderr", far.stderr.replace(f"uprobectl --adb={device.serial} ", "uprobectl "), here.stderr)
+        # Commands in hints are those of the workstation.
+        far_text = far.stdout.replace(f"uprobectl --adb={device.serial} ", "uprobectl ")
+        problems += difference("records", without_device(records_of(far_text)), records_of(here.stdout))
         problems += difference("devices", {record.get("device") for record in records_of(far.stdout)},
                                {device.serial} if here.stdout else set())
         return problems
