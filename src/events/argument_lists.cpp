@@ -16,7 +16,9 @@ bool is_spelled(const std::string& function, const ProbePoint& point) {
   if (is_name_pattern(function))
     return matches_pattern(function, *point.symbol) ||
            (point.demangled && matches_pattern(function, *point.demangled));
-  return matches_demangled_name(*point.symbol, function);
+  if (matches_demangled_name(*point.symbol, function)) return true;
+  const elf::Symbol symbol{.name = *point.symbol};
+  return !find_by_spelling({&symbol, 1}, function, point.binary->machine).symbols.empty();
 }
 
 } // namespace

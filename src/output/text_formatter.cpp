@@ -408,6 +408,9 @@ public:
                 std::to_string(percentile(histogram, 50)),
                 std::to_string(percentile(histogram, 99)), std::to_string(histogram.max),
                 bucket_list(histogram)});
+    line_.clear();
+    draw_histogram(line_, displayed_name(*record.point), record);
+    out_.append(line_);
   }
 
   // What a table of counts lacks has a row of it.
