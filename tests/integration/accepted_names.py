@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -127,10 +128,23 @@ def hints():
     TAP.check("names that are nearly right have hints", problems)
 
 
+def stripped_libraries():
+    Path("hidden.c").write_text("static __attribute__((noinline)) int hidden(int n) { return n * 3; }\n"
+                                "int shown(int n) { return hidden(n); }\n", encoding="ascii")
+    run("gcc", "-O1", "-fPIC", "-shared", "-s", "hidden.c", "-o", "libhidden.so")
+    with zipfile.ZipFile("two.zip", "w") as archive:
+        for abi in ("x86_64", "arm64-v8a"):
+            archive.write("libhidden.so", f"lib/{abi}/libhidden.so")
+    done = run(UPROBECTL, "resolve", "two.zip!/lib/*/libhidden.so", "hidden", check=False)
+    expected = "'hidden' is not in any of its 2 files\n  hint: none of them has a .symtab"
+    TAP.check("a pattern over stripped libraries asks for their symbols, as one of them does",
+              [] if expected in done.stderr else [done.stderr])
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for group in (modules, fortran, paths, hints):
+        for group in (modules, fortran, paths, hints, stripped_libraries):
             group()
         os.chdir("/")
     TAP.done()
