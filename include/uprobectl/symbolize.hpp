@@ -158,6 +158,7 @@ public:
 private:
   Module(std::string path, std::optional<std::string> entry);
   void find_symbols();
+  void name_frame(Frame& frame) const; // sets its text
   void add_positions(Frame& frame);
   std::optional<std::string_view> entry_name() const {
     return entry_ ? std::optional<std::string_view>(*entry_) : std::nullopt;

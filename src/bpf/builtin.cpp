@@ -612,6 +612,7 @@ std::vector<ProbeCounts> BuiltinProgram::counts() const {
       result[probe].rate_limited += counters[COUNTED_RATE_LIMITED];
       result[probe].outside += counters[COUNTED_OUTSIDE];
       result[probe].bounds += counters[COUNTED_BOUNDS];
+      result[probe].no_return += counters[COUNTED_NO_RETURN];
     }
   return result;
 }

@@ -24,8 +24,9 @@ struct ProbeCounts {
   // Entries and returns that were left out by sampling and by the rate limit.
   std::uint64_t sampled_out = 0;
   std::uint64_t rate_limited = 0;
-  std::uint64_t outside = 0; // hits before the recording started or after it stopped
-  std::uint64_t bounds = 0;  // hits of an entry that starts or stops the recording
+  std::uint64_t outside = 0;   // hits before the recording started or after it stopped
+  std::uint64_t bounds = 0;    // hits of an entry that starts or stops the recording
+  std::uint64_t no_return = 0; // calls that were left without a return
 };
 
 // The hits of one process at one probe.

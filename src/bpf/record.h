@@ -531,7 +531,8 @@ enum probe_counter {
   COUNTED_OUTSIDE = 7,   /* hits before the start or after the stop of recording */
   COUNTED_BOUNDS = 8,    /* hits of an entry that starts or stops recording */
   COUNTED_INVISIBLE = 9, /* hits in processes outside of uprobectl's pid namespace */
-  PROBE_COUNTERS = 10
+  COUNTED_NO_RETURN = 10, /* calls that were left without a return, as LOST_NO_RETURN counts them */
+  PROBE_COUNTERS = 11
 };
 struct probe_counts {
   record_u64 counters[PROBE_COUNTERS];

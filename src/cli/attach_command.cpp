@@ -258,10 +258,10 @@ bool pairs_known_calls(const AttachLine& line, const AttachRequest& request) {
   const CaptureOptions& options = line.options.capture;
   const CaptureSpec& capture = request.capture;
   return !line.common.json && !options.entry && !options.on_return && !capture.pair_calls &&
-         !request.graph && capture.typed && capture.send_events && !capture.registers &&
-         !capture.measured && capture.stack == StackWalk::none && !request.program &&
-         !request.probes.static_probes && !options.return_at && request.probes.start_on.empty() &&
-         request.probes.stop_on.empty();
+         !request.graph && capture.typed && capture.arguments.empty() && capture.send_events &&
+         !capture.registers && !capture.measured && capture.stack == StackWalk::none &&
+         !request.program && !request.probes.static_probes && !options.return_at &&
+         request.probes.start_on.empty() && request.probes.stop_on.empty();
 }
 
 Result<AttachRequest> make_attach_request(const AttachLine& line, const Arguments& arguments,
@@ -394,6 +394,10 @@ Result<AttachRequest> read_attach_request(std::span<const std::string_view> argu
   if (!parsed) return fail(parsed.error());
   if (auto split = split_outputs(line.parser, line.common); !split)
     return fail(std::move(split).error());
+  if (line.options.stack.unwind_on == "host") { // the exports are those of serve_report()
+    line.options.stack.files = {};
+    line.common.exports.clear();
+  }
   return make_attach_request(line, *parsed, nullptr);
 }
 

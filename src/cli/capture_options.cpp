@@ -141,6 +141,10 @@ private:
         return wrong_value("--args: ", std::move(checked).error());
       capture_.arguments.push_back(std::move(*list));
     }
+    // Lists for some functions leave the others as they are.
+    if (std::ranges::all_of(capture_.arguments,
+                            [](const ArgumentList& list) { return list.function.has_value(); }))
+      capture_.typed = capture_.typed || !capture_.arguments.empty();
     for (const std::string& path : options_.prototypes)
       if (auto read = read_prototypes(path); !read) return read;
     if (auto read = read_filters(); !read) return read;
@@ -253,6 +257,15 @@ private:
           std::ranges::find(capture_.filter.terms, COMPARE_THREAD_NAME, &ConditionSpec::fact) !=
               capture_.filter.terms.end();
     if (has_latency && !request_.probes.static_probes) capture_.pair_calls = true;
+    // A condition on the result of an entry is one on the call.
+    const bool has_result =
+        std::ranges::any_of(capture_.filter.terms, [&](const ConditionSpec& term) {
+          return term.name ? term.name == "ret" && !is_declared(term)
+                           : term.source.kind == ArgumentSource::Kind::returned;
+        });
+    const bool probes_entries = !options_.entry && !options_.on_return && !request_.graph;
+    if (has_result && probes_entries && !request_.probes.static_probes && !request_.program)
+      capture_.pair_calls = true;
     return {};
   }
 

@@ -187,6 +187,18 @@ Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_
   return {};
 }
 
+// Only attach reads symbol files of this machine.
+void warn_of_places_here(const CommandLine& line, const CommonOptions& common) {
+  if (line.spec().name == "attach") return;
+  Output output(-1, message_options(common));
+  for (const std::string& place : line.values("--debug-dir"))
+    if (!place.starts_with(host::device_prefix) && ::access(place.c_str(), F_OK) == 0)
+      output.warn(
+          fmt::format("--symbols {0}: with --adb {1} looks for it on the device: push it there, "
+                      "or run {1} on a copy of TARGET here",
+                      place, line.spec().name));
+}
+
 // Lets the devices ask for downloads, which need the network and the cache of the workstation.
 void serve_downloads(const CommandLine& line, const CommonOptions& common, host::DeviceRun& run) {
   if (!line.flag("--debuginfod")) return;
@@ -302,6 +314,7 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
     run.request.paths = find_user_paths(line);
     if (auto served = serve_symbols(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
+    warn_of_places_here(line, common);
     serve_downloads(line, common, run);
     if (auto served = serve_report(line, arguments, common, run); !served)
       return finish_with(served.error(), common);

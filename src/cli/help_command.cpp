@@ -29,6 +29,10 @@ ExitCode run_help(std::span<const std::string_view> arguments) {
   if (!parsed) return parsed.error();
   std::string name;
   for (const std::string& word : parsed->words()) name.append(name.empty() ? "" : " ").append(word);
+  // TARGET, as usage lines have it.
+  if (std::ranges::all_of(name, [](char letter) { return letter >= 'A' && letter <= 'Z'; }))
+    std::ranges::transform(name, name.begin(),
+                           [](char letter) { return static_cast<char>(letter - 'A' + 'a'); });
   const auto topics = help_topics();
   const auto topic = std::ranges::find(topics, name, &HelpTopic::name);
   if (topic != topics.end()) return print(topic->text, options);

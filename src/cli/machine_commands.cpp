@@ -3,11 +3,47 @@
 #include "console.hpp"
 #include "doctor/doctor.hpp"
 #include "inventory/inventory.hpp"
+#include "output/format.hpp"
 #include "probe/sleepable.hpp"
+#include "target_options.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <sys/stat.h>
 
 namespace uprobectl::cli {
 
 namespace {
+
+// Whether one of the files that a TARGET means is that of the probe.
+bool is_in_targets(const InstalledProbe& probe, const Targets& targets) {
+  struct stat probed{};
+  if (::stat(probe.file.c_str(), &probed) != 0) return false;
+  return std::ranges::any_of(targets.files, [&](const TargetFile& file) {
+    struct stat named{};
+    return ::stat(file.path.file.c_str(), &named) == 0 && named.st_dev == probed.st_dev &&
+           named.st_ino == probed.st_ino && (!file.path.entry || file.path.entry == probe.entry);
+  });
+}
+
+// Writes a line for each file and owner: COUNT FILE MECHANISM HELD_BY PROGRAM.
+void write_sums(std::span<const InstalledProbe> probes, Output& output) {
+  std::map<std::string, std::size_t> counts;
+  for (const InstalledProbe& probe : probes) {
+    std::string holders;
+    for (const ProbeHolder& holder : probe.holders)
+      holders += fmt::format("{}{}[{}]", holders.empty() ? "" : " ", holder.comm, holder.pid);
+    std::string row;
+    append_printable(row, fmt::format("{}", to_string(BinaryPath{probe.file, probe.entry})));
+    row += '\t' + probe.mechanism + '\t';
+    append_printable(row, holders.empty() ? "-" : holders);
+    row += '\t';
+    append_printable(row, probe.program.value_or("-"));
+    ++counts[row];
+  }
+  for (const auto& [row, count] : counts) output.write_text(fmt::format("{}\t{}\n", count, row));
+}
 
 // For commands without arguments. Returns the output, or the exit code if the run ends here.
 std::expected<std::unique_ptr<Output>, ExitCode>
@@ -44,14 +80,42 @@ ExitCode run_doctor(std::span<const std::string_view> arguments) {
 }
 
 ExitCode run_list_probes(std::span<const std::string_view> arguments) {
-  const auto output = open_output_without_arguments("list-probes", arguments);
-  if (!output) return output.error();
-  const auto inventory = read_inventory();
+  OptionParser parser("list-probes");
+  CommonOptions options;
+  bind_common_options(parser, options);
+  const auto parsed = parse_or_finish(parser, options, arguments);
+  if (!parsed) return parsed.error();
+  const std::vector<std::string> words = parsed->words();
+  if (words.size() > 1)
+    return finish_with(parser.usage_error("expected at most one TARGET"), options);
+  const auto output = open_output(options);
+  if (!output) return finish_with(output.error(), options);
+  std::optional<Targets> targets;
+  if (!words.empty()) {
+    auto found = find_targets(words.front(), {});
+    if (!found) {
+      (*output)->fail(found.error(), words.front());
+      return finish(**output);
+    }
+    targets = std::move(*found);
+  }
+  auto inventory = read_inventory();
   if (!inventory) {
     (*output)->fail(inventory.error());
     return finish(**output);
   }
   (*output)->warn_once(inventory->warnings);
+  if (targets)
+    std::erase_if(inventory->probes,
+                  [&](const InstalledProbe& probe) { return !is_in_targets(probe, *targets); });
+  constexpr std::size_t max_lines = 100;
+  if (!targets && !options.json && !options.verbose && inventory->probes.size() > max_lines) {
+    write_sums(inventory->probes, **output);
+    (*output)->status(
+        fmt::format("{} probes: name a TARGET for those of one file, or add --verbose",
+                    inventory->probes.size()));
+    return finish(**output);
+  }
   for (const InstalledProbe& probe : inventory->probes) (*output)->write(probe);
   return finish(**output);
 }

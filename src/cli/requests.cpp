@@ -75,6 +75,14 @@ namespace {
 // Returns a hint if the word has the syntax of bpftrace or tracefs, "[uprobe:]FILE:FUNCTION" or
 // "p:FILE:FUNCTION", else an empty string.
 std::string two_words_hint(const OptionParser& parser, std::string_view word) {
+  constexpr std::string_view usdt = "usdt:"; // of bpftrace: usdt:TARGET:PROVIDER:NAME
+  if (word.starts_with(usdt)) {
+    const std::string_view rest = word.substr(usdt.size());
+    const auto end = rest.find(':');
+    if (end == 0 || end == std::string_view::npos || end + 1 == rest.size()) return {};
+    return fmt::format("static probes are probed with: uprobectl usdt attach {} {}",
+                       shell_word(rest.substr(0, end)), shell_word(rest.substr(end + 1)));
+  }
   bool returns = false;
   for (const std::string_view prefix : {"uprobe:", "uretprobe:", "ur:", "u:", "p:", "r:"})
     if (word.starts_with(prefix)) {

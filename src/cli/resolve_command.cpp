@@ -76,7 +76,7 @@ using Change = DriftRecord::Change;
 constexpr std::array all_changes = {
     Change::gone,          Change::added,           Change::function_moved,
     Change::archive_moved, Change::semaphore_moved, Change::arguments,
-    Change::build_id};
+    Change::not_checked,   Change::build_id};
 
 std::vector<Change> parse_changes(const std::optional<std::string>& list) {
   // A rebuild always changes the build id: by default only changes of probes are failures.
@@ -127,6 +127,11 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
 
   const auto outcome = verify_matches(request, output);
   bool failed = output.has_failed();
+  if (options.update && !failed && outcome.not_checked != 0)
+    output.fail({ErrorKind::not_found, *options.record +
+                                           ": not updated: " + std::to_string(outcome.not_checked) +
+                                           " matches could not be checked"});
+  failed = output.has_failed();
   if (options.update && !failed) {
     const auto written = write_matches(*options.record, outcome.points);
     if (!written) output.fail(written.error());
@@ -138,9 +143,12 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
                return std::ranges::find(changes, change) != changes.end();
              });
   }
-  const std::size_t kept = request.recorded.size() - outcome.changed;
-  output.status(std::to_string(kept) + " of " + std::to_string(request.recorded.size()) +
-                " matches are unchanged");
+  const std::size_t kept = request.recorded.size() - outcome.changed - outcome.not_checked;
+  std::string summary = std::to_string(kept) + " of " + std::to_string(request.recorded.size()) +
+                        " matches are unchanged";
+  if (outcome.not_checked != 0)
+    summary += ", " + std::to_string(outcome.not_checked) + " could not be checked";
+  output.status(summary);
   const ExitCode code = finish(output);
   return failed ? ExitCode::failed : code;
 }

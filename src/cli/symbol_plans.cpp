@@ -7,14 +7,49 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace uprobectl::cli {
 
 namespace {
 
-// Finds the file of the build, as TARGET.
-std::optional<std::string> find_symbol_file(const std::vector<std::string>& places,
-                                            const AskedBuild& build, Output& output) {
+// A file of symbols as TARGET.
+struct SymbolTarget {
+  std::string path;
+  std::string source; // as it is named
+  UniqueFd copy;      // what the path refers to, if the source is in an archive
+};
+
+// Returns a file of its own in memory. Symbols are only read, so it does not matter how an archive
+// stores them.
+UniqueFd copy_to_memory(Bytes bytes) {
+  UniqueFd copy(::memfd_create("uprobectl symbols", MFD_CLOEXEC));
+  while (copy && !bytes.empty()) {
+    const ssize_t written = ::write(copy.get(), bytes.data(), bytes.size());
+    if (written > 0)
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    else if (errno != EINTR)
+      return {};
+  }
+  return copy;
+}
+
+// Names the source where the error names the copy.
+Error with_source(Error error, const SymbolTarget& symbols) {
+  const auto rename = [&](std::string& text) {
+    for (auto at = text.find(symbols.path); at != std::string::npos;
+         at = text.find(symbols.path, at + symbols.source.size()))
+      text.replace(at, symbols.path.size(), symbols.source);
+  };
+  rename(error.message);
+  for (std::string& hint : error.hints) rename(hint);
+  return error;
+}
+
+// Finds the file of the build.
+std::optional<SymbolTarget> find_symbol_file(const std::vector<std::string>& places,
+                                             const AskedBuild& build, Output& output) {
   elf::DebugFileSearch search({.machine = build.machine,
                                .build_id = build.build_id,
                                .link = {},
@@ -23,8 +58,14 @@ std::optional<std::string> find_symbol_file(const std::vector<std::string>& plac
   for (const std::string& place : places)
     if (!search.done()) search.look_in(place);
   for (const std::string& warning : search.warnings()) output.warn(warning);
-  if (!search.found()) return std::nullopt;
-  return search.found()->source;
+  const auto& found = search.found();
+  if (!found) return std::nullopt;
+  if (::access(found->source.c_str(), F_OK) == 0)
+    return SymbolTarget{.path = found->source, .source = found->source, .copy = {}};
+  UniqueFd copy = copy_to_memory(found->bytes);
+  if (!copy) return std::nullopt;
+  std::string path = fmt::format("/proc/self/fd/{}", copy.get());
+  return SymbolTarget{.path = std::move(path), .source = found->source, .copy = std::move(copy)};
 }
 
 } // namespace
@@ -48,9 +89,10 @@ host::InputFile SymbolPlans::make(const std::string& build) const {
                             asked->target, asked->build_id, fmt::join(places, ", ")));
     return {.errnum = ENOENT};
   }
-  const auto plan = plan_target(request_, asked->target, *file, output);
+  const auto plan = plan_target(request_, asked->target, file->path, output);
   output.report_repeated();
-  return {.content = plan ? plans::write_plan(*plan) : plans::write_plan_error(plan.error())};
+  return {.content = plan ? plans::write_plan(*plan)
+                          : plans::write_plan_error(with_source(plan.error(), *file))};
 }
 
 } // namespace uprobectl::cli

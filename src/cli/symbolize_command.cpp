@@ -138,6 +138,8 @@ private:
       return std::nullopt;
     }
     if (named->warning) output_.gathered_warning("unproved", *named->warning);
+    if (named->contradiction)
+      output_.repeated_warning("name of " + frame.module_name(), *named->contradiction);
     return std::move(*named);
   }
 

@@ -139,6 +139,8 @@ private:
     if (enough && facts_.has_seccomp_filter)
       return "start it without the seccomp filter, for containers: --security-opt seccomp=unconfined";
     if (enough) return std::string(needs_other_kernel);
+    if (!facts_.is_root && facts_.android)
+      return "run as root: --adb-root on userdebug and eng builds, or su";
     if (!facts_.is_root)
       return system_wide ? "run as root"
                          : "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl";

@@ -57,6 +57,10 @@ std::vector<SourceFrame> frames_at(const DebugInfo& debug, VirtualAddress addres
     if (i > 0) positions.set_from_call(frames[i], chain[i - 1]);
     frames[i].function = context.linkage_name(chain[i]).value_or("");
     frames[i].is_inlined = !chain[i].isSubprogramDIE();
+    if (!frames[i].is_inlined)
+      if (const auto entry = entry_address(context, chain[i], address_ranges(context, chain[i]));
+          entry && *entry <= address.value)
+        frames[i].offset = address.value - *entry;
   }
   if (chain.empty() && frames.front().file.empty()) return {};
   return frames;

@@ -15,7 +15,8 @@ struct SourceFrame {
   std::string file;       // absolute unless the unit has no folder; empty if it is unknown
   std::uint32_t line = 0; // 0: the code belongs to no line, or the line is unknown
   std::uint32_t column = 0;
-  bool is_inlined = false; // into the function of the next frame
+  bool is_inlined = false;  // into the function of the next frame
+  std::uint64_t offset = 0; // of the address from the function's entry; 0 if it is inlined
 };
 
 // Frames of one address. A chain of inlined functions that is longer is cut at its outer end.

@@ -72,7 +72,9 @@ void add_if_matching(Context& context, SourceFiles& found, std::uint64_t offset,
 } // namespace
 
 SourceFiles find_source_files(Context& context, std::string_view name) {
-  const std::string wanted = normal_path(name);
+  // A path as compilers get it, "../src/job.c", is relative to a folder that is not known here.
+  std::string wanted = normal_path(name);
+  while (wanted.starts_with("../")) wanted.erase(0, 3);
   const std::string_view last = last_component(wanted);
   SourceFiles found;
   const auto visit = [&](std::uint64_t offset, LineTable table) {

@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/argument_lists.hpp"
 
+#include "uprobectl/symbols.hpp"
+
 #include <algorithm>
 
 namespace uprobectl {
 
+namespace {
+
+// Whether FUNCTION or PROBE may select the point by a name that is not its whole name.
+bool is_spelled(const std::string& function, const ProbePoint& point) {
+  if (!point.symbol) return false;
+  if (point.static_probe) return point.symbol->ends_with(":" + without_dashes(function));
+  if (is_name_pattern(function))
+    return matches_pattern(function, *point.symbol) ||
+           (point.demangled && matches_pattern(function, *point.demangled));
+  if (matches_demangled_name(*point.symbol, function)) return true;
+  const elf::Symbol symbol{.name = *point.symbol};
+  return !find_by_spelling({&symbol, 1}, function, point.binary->machine).symbols.empty();
+}
+
+} // namespace
+
 ArgumentListIndex::ArgumentListIndex(std::span<const ArgumentList> lists)
-    : none_(lists.size()), general_(none_) {
+    : lists_(lists), none_(lists.size()), general_(none_) {
   for (std::size_t i = 0; i < lists.size(); ++i) {
     if (!lists[i].function) {
       if (general_ == none_) general_ = i;
@@ -30,6 +48,8 @@ std::size_t ArgumentListIndex::find(const ProbePoint& point) const {
     look_up(by_name_, display_name(point));
     if (point.static_probe && point.symbol) look_up(by_static_name_, *point.symbol);
   }
+  for (std::size_t i = lists_.size(); !found && i-- > 0;)
+    if (lists_[i].function && is_spelled(*lists_[i].function, point)) found = i;
   return found.value_or(general_);
 }
 
@@ -37,7 +57,8 @@ bool applies_to(const ArgumentList& list, const ProbePoint& point) {
   if (list.function && point.static_probe && without_dashes(*list.function) == point.symbol)
     return true;
   return !list.function || *list.function == point.request || *list.function == point.symbol ||
-         *list.function == point.demangled || *list.function == display_name(point);
+         *list.function == point.demangled || *list.function == display_name(point) ||
+         is_spelled(*list.function, point);
 }
 
 } // namespace uprobectl

@@ -13,6 +13,7 @@ namespace uprobectl {
 // Finds the argument list of a point by its names, as there may be a list for each of many points.
 class ArgumentListIndex {
 public:
+  // Borrows the lists.
   explicit ArgumentListIndex(std::span<const ArgumentList> lists);
 
   // Returns the index of the list for the point, the number of lists if there is none. A list for
@@ -20,6 +21,7 @@ public:
   std::size_t find(const ProbePoint& point) const;
 
 private:
+  std::span<const ArgumentList> lists_;
   std::size_t none_;
   std::size_t general_; // the list for all functions
   std::unordered_map<std::string, std::size_t> by_name_;

@@ -2,6 +2,7 @@
 #include "host/agent_files.hpp"
 
 #include "util/made_inputs.hpp"
+#include "util/shell_words.hpp"
 
 #include <array>
 #include <cerrno>
@@ -164,6 +165,16 @@ bool AgentWorkstation::remove_folder(const std::string& path) {
 bool AgentWorkstation::is_terminal(int fd) const {
   return fd == STDOUT_FILENO ? request_.stdout_is_terminal
                              : fd == STDERR_FILENO && request_.stderr_is_terminal;
+}
+
+std::string AgentWorkstation::command_options() const {
+  std::string options;
+  for (const std::string& argument : request_.arguments) {
+    if (argument == "--") break;
+    if (argument == "--adb" || argument.starts_with("--adb=") || argument == "--adb-root")
+      options += (options.empty() ? "" : " ") + shell_word(argument);
+  }
+  return options;
 }
 
 } // namespace uprobectl::host

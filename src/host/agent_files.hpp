@@ -33,6 +33,7 @@ public:
   bool exists(const std::string& path) override;
   bool remove_folder(const std::string& path) override;
   bool is_terminal(int fd) const override;
+  std::string command_options() const override;
 
 private:
   // Returns the errno value of the reply.

@@ -200,6 +200,15 @@ public:
     record.field("change", to_string(drift.change));
     record.field("recorded", drift.recorded);
     record.field("found", drift.found);
+    record.field("file", drift.file);
+    // As match records have it: the archive inside the file is apart.
+    const auto inner = drift.entry ? drift.entry->rfind("!/") : std::string::npos;
+    const bool is_nested = inner != std::string::npos;
+    record.field("entry", is_nested ? std::optional(drift.entry->substr(inner + 2)) : drift.entry);
+    record.field("container",
+                 is_nested ? std::optional(drift.entry->substr(0, inner)) : std::nullopt);
+    record.field("abi", drift.abi);
+    record.field("demangled", drift.symbol ? demangle(*drift.symbol) : std::nullopt);
     finish(record);
   }
 

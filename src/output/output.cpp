@@ -246,15 +246,35 @@ Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(),
   file_ = std::move(file);
 }
 
-void Output::fail(const Error& error, std::optional<std::string> target,
+namespace {
+
+// Over adb the command of a hint is typed on the workstation. Help is there as well.
+Error as_typed(Error error) {
+  constexpr std::string_view program = "uprobectl ";
+  const std::string options = workstation_command_options();
+  if (options.empty()) return error;
+  for (std::string& hint : error.hints) {
+    const auto at = hint.find(program);
+    if (at == std::string::npos || hint.contains("--help") || hint.contains("uprobectl help"))
+      continue;
+    hint.insert(at + program.size(), options + ' ');
+  }
+  return error;
+}
+
+} // namespace
+
+void Output::fail(const Error& given, std::optional<std::string> target,
                   std::optional<std::string> request) {
   failed_ = true;
+  const Error error = as_typed(given);
   write(ErrorRecord{std::move(target), std::move(request), error});
   if (!copies_messages_ || copy_ == nullptr) message(error);
 }
 
-void Output::fail_uncopied(const Error& error) {
+void Output::fail_uncopied(const Error& given) {
   failed_ = true;
+  const Error error = as_typed(given);
   if (formatter_) formatter_->write(ErrorRecord{{}, {}, error});
   message(error);
 }

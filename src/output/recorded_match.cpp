@@ -94,6 +94,7 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
                        .symbol_offset = number_at(*object, "symbol_offset").value_or(0),
                        .version = text_at(*object, "version"),
                        .build_id = text_at(*object, "build_id"),
+                       .table = text_at(*object, "table"),
                        .is_inlined = object->getObject("inlined_into") != nullptr};
 }
 
@@ -111,6 +112,8 @@ std::string_view to_string(DriftRecord::Change change) {
     return "semaphore_moved";
   case DriftRecord::Change::arguments:
     return "arguments";
+  case DriftRecord::Change::not_checked:
+    return "not_checked";
   case DriftRecord::Change::build_id:
     return "build_id";
   }

@@ -24,7 +24,8 @@ struct RecordedMatch {
   std::uint64_t symbol_offset = 0;
   std::optional<std::string> version;
   std::optional<std::string> build_id;
-  bool is_inlined = false; // an inlined instance of the symbol
+  std::optional<std::string> table = {}; // of symbols, which has the name: "debug_file"
+  bool is_inlined = false;               // an inlined instance of the symbol
 
   // The fields of a `usdt` record.
   struct Static {

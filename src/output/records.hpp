@@ -253,15 +253,24 @@ struct DriftRecord {
     archive_moved,
     semaphore_moved, // of a static probe; the value "none" stands for no semaphore
     arguments,       // of a static probe
+    not_checked,     // the file or the symbols of the recorded matches are missing
     build_id
   };
   Change change = Change::gone;
   std::string target;
-  std::optional<std::string> request; // nullopt for build_id, which applies to the whole image
+  // nullopt for build_id and not_checked, which apply to the whole image
+  std::optional<std::string> request;
   std::optional<std::string> symbol;
   std::optional<std::string> recorded; // nullopt for `added`
   std::optional<std::string> found;    // nullopt for `gone`
   bool continues_previous = false;     // about the same recorded match as the previous drift
+  // The file of the match that was found, of the recorded one if there is none: absolute, and the
+  // entry as in TARGET.
+  std::optional<std::string> file = {};
+  std::optional<std::string> entry = {};
+  std::optional<std::string> abi = {}; // Android's name of it
+  // TARGET in text, if it is not `target`: with the entry instead of a pattern.
+  std::optional<std::string> image = {};
 };
 std::string_view to_string(DriftRecord::Change change); // "new" for `added`
 

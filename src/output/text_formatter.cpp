@@ -155,7 +155,8 @@ public:
   void write(const DriftRecord& drift) override {
     header({"CHANGE", "RECORDED", "FOUND", "TARGET", "SYMBOL"});
     table_.row({to_string(drift.change), drift.recorded.value_or("-"), drift.found.value_or("-"),
-                drift.target, drift.symbol.value_or(drift.request.value_or(""))});
+                drift.image.value_or(drift.target),
+                drift.symbol.value_or(drift.request.value_or(""))});
   }
 
   void write(const InstalledProbe& probe) override {
@@ -407,6 +408,9 @@ public:
                 std::to_string(percentile(histogram, 50)),
                 std::to_string(percentile(histogram, 99)), std::to_string(histogram.max),
                 bucket_list(histogram)});
+    line_.clear();
+    draw_histogram(line_, displayed_name(*record.point), record);
+    out_.append(line_);
   }
 
   // What a table of counts lacks has a row of it.

@@ -6,6 +6,7 @@
 #include "util/pages.hpp"
 #include "util/shell_words.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -43,8 +44,17 @@ void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLib
     return;
   }
   library.probeable = true;
+  if (!image->machine().is_64bit) return; // no device with 16 KiB pages runs 32-bit programs
   if (data->value % large_page != 0)
     library.reason = "aligned for 4 KiB pages, not for 16 KiB (zipalign -P 16)";
+  const bool has_small_segments =
+      std::ranges::any_of(image->segments(), [](const elf::Segment& segment) {
+        return segment.memory_size != 0 && segment.alignment % large_page != 0;
+      });
+  if (!has_small_segments) return;
+  std::string before = library.reason ? *library.reason + "; " : std::string();
+  library.reason = std::move(before) + "its segments are aligned for 4 KiB pages, not for 16 KiB "
+                                       "(-Wl,-z,max-page-size=16384)";
 }
 
 ArchiveLibrary describe(const Archive& archive, const ArchiveEntry& entry) {

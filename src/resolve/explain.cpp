@@ -147,6 +147,17 @@ std::string shown_symbol(const Query& query, const elf::Symbol& symbol) {
   return display_name(symbol);
 }
 
+// Returns a name with the scopes of C++ instead of those of Java, Python or Go.
+std::string with_scopes(std::string_view name) {
+  std::string text;
+  for (const char letter : name)
+    if (letter == '.')
+      text += "::";
+    else
+      text += letter;
+  return text;
+}
+
 // "650144", "0x9eba0".
 std::optional<std::uint64_t> number_in(std::string_view text) {
   const bool hexadecimal = text.starts_with("0x");
@@ -183,7 +194,9 @@ Error add_suggestions(Error error, const Query& query) {
   if (query.function.form == FunctionSpec::Form::name && art::OatFile::is_oat(query.image))
     return std::move(error).hint(std::string(method_name_hint));
   if (const auto variable = find_variable(query.image, name)) return not_code(query, *variable);
-  const auto near = nearest_names(query.image, without_wildcards(name));
+  auto near = nearest_names(query.image, without_wildcards(name));
+  if (near.empty() && name.contains('.') && !name.contains("::")) // "Service.total"
+    near = nearest_names(query.image, with_scopes(name));
   if (near.empty() && has_no_functions(query.image)) {
     if (auto damage = query.image.symbol_damage(); !damage.empty())
       return std::move(error).hint(std::move(damage.front()));

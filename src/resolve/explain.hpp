@@ -7,6 +7,11 @@
 
 namespace uprobectl {
 
+// Of a function that is not found in a file without .symtab.
+inline constexpr std::string_view no_symtab_hint =
+    "it has no .symtab: to resolve functions that are not exported, give its symbol file or folder "
+    "with --debug-dir";
+
 // The error for a name without a function. what: "no function" or "no function matches". Has hints
 // only if the file has other versions of the function.
 Error no_function(const Query& query, std::string_view what);

@@ -316,6 +316,12 @@ Result<TargetFile> find_file(std::string_view text, const TargetOptions& options
   if (*known) return std::move(**known);
   // No process has it: use this machine's file, with a warning.
   auto found = find_on_this_machine(text);
+  if (!found && found.error().kind == ErrorKind::not_found && !is_bare_name(text)) {
+    const std::string_view name = file_name_of(text);
+    if (const auto mapped = find_in_pids(name, options.pids); mapped && *mapped)
+      return fail(std::move(found).error().hint(
+          "a process maps a file of this name: give it without its folder: " + shell_word(name)));
+  }
   if (!found || text.starts_with("/proc/") || find_mapping_process(found->path.file, options.pids))
     return found;
   if (is_bare_name(text))

@@ -172,7 +172,7 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
   if (is_cold_part(symbol.name) && symbol_offset == 0)
     point.warnings.push_back(fmt::format(
         "'{}' is a cold part split out by the compiler: it is reached by a jump, not a call",
-        symbol.name));
+        demangle(symbol.name).value_or(std::string(symbol.name))));
   if (point.kind == SymbolKind::ifunc)
     point.warnings.push_back(fmt::format(
         "'{}' is an IFUNC: this is its resolver, which runs once when the process binds the name, "

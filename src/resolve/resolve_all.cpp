@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "archive/nested.hpp"
+#include "resolve/explain.hpp"
 #include "uprobectl/resolve.hpp"
 #include "util/mapped_file.hpp"
 #include "util/spelling.hpp"
@@ -64,7 +65,7 @@ public:
   MultiFileResolver(const Targets& targets, std::span<const std::string_view> functions,
                     const TargetOptions& where, const ResolveOptions& how)
       : targets_(targets), functions_(functions), where_(where), how_(how), quick_(how),
-        importing_files_(functions.size()) {
+        importing_files_(functions.size()), stripped_files_(functions.size()) {
     quick_.suggest = false;
     quick_.other_spellings = false;
     for (const std::string_view function : functions)
@@ -165,6 +166,9 @@ private:
       result.errors.push_back(std::move(points).error());
     } else if (points.error().kind == ErrorKind::imported) {
       ++importing_files_[index];
+    } else if (std::ranges::find(points.error().hints, no_symtab_hint) !=
+               points.error().hints.end()) {
+      ++stripped_files_[index];
     }
   }
 
@@ -179,7 +183,10 @@ private:
                             results_.searched_files)};
     if (importing != 0) error.message += fmt::format(", {} import it", importing);
     const auto near = similar_names(request);
-    return near.empty() ? error : std::move(error).hint(did_you_mean(near));
+    if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
+    if (stripped_files_[index] < results_.searched_files) return error;
+    return std::move(error).hint("none of them has a .symtab: to resolve functions that are not "
+                                 "exported, give their symbol files or folder with --debug-dir");
   }
 
   // Returns the error of the only file that could be opened, with its suggestions.
@@ -218,6 +225,7 @@ private:
   ResolveResults results_;
   bool warned_misplaced_ = false;            // for the current file
   std::vector<std::size_t> importing_files_; // files, for each FUNCTION
+  std::vector<std::size_t> stripped_files_;  // files without .symtab, for each FUNCTION
 };
 
 } // namespace

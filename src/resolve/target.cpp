@@ -130,8 +130,7 @@ Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Imag
   Error error = std::move(points).error();
   if (error.hints.size() < max_hints && source.where().places.empty() &&
       image.debug_symbols().empty() && !has_symtab(image) && !art::OatFile::is_oat(image))
-    error = std::move(error).hint("it has no .symtab: to resolve functions that are not "
-                                  "exported, give its symbol file or folder with --debug-dir");
+    error = std::move(error).hint(std::string(no_symtab_hint));
   return fail(std::move(error));
 }
 

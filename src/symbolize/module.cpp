@@ -135,6 +135,16 @@ void Module::find_symbols() {
   symbolizer_->use_index();
 }
 
+void Module::name_frame(Frame& frame) const {
+  frame.text.clear();
+  if (frame.function) {
+    frame.text = frame.function->name_with_others();
+    if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);
+    frame.text += ' ';
+  }
+  append_module_offset(frame.text, path_, entry_name(), begin_, frame.address);
+}
+
 void Module::add_positions(Frame& frame) {
   if (!std::exchange(searched_debug_info_, true))
     if (auto opened = dwarf::DebugInfo::open(*image_, sources_.debug))
@@ -154,6 +164,14 @@ void Module::add_positions(Frame& frame) {
       position.text = position.inlined->name() + " [inlined] ";
       append_module_offset(position.text, path_, entry_name(), begin_, frame.address);
     } else {
+      // Without symbols the name is that of the debug information.
+      if (!frame.function && !found[i].function.empty()) {
+        frame.function = Function{.symbol = found[i].function,
+                                  .demangled = demangle(found[i].function),
+                                  .version = {},
+                                  .offset = found[i].offset};
+        name_frame(frame);
+      }
       position.text = frame.text;
     }
     if (!position.file.empty()) position.text += " at " + display_position(position);
@@ -161,6 +179,8 @@ void Module::add_positions(Frame& frame) {
 }
 
 std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
+  // Return addresses of Thumb code have bit 0 set, the addresses of functions do not.
+  if (image_ && image_->machine().info().thumb_bit) address.value &= ~std::uint64_t{1};
   if (const auto* const known = frames_.find(address.value)) return *known;
   if (!recorded_frames_.empty())
     if (const auto added = recorded_frames_.find(address.value); added != recorded_frames_.end())
@@ -170,12 +190,7 @@ std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   const auto covering = symbolizer_ ? symbolizer_->find(address) : std::nullopt;
   if (covering) frame.function = to_function(*covering);
   if (image_ && has_shrunk(image_->bytes())) frame.function.reset(); // bytes read may be zeros
-  if (frame.function) {
-    frame.text = frame.function->name_with_others();
-    if (frame.function->offset != 0) frame.text += fmt::format("+{:#x}", frame.function->offset);
-    frame.text += ' ';
-  }
-  append_module_offset(frame.text, path_, entry_name(), begin_, address);
+  name_frame(frame);
   if (sources_.source_lines && image_) add_positions(frame);
   return frames_.put(address.value, std::make_shared<const Frame>(std::move(frame)));
 }

@@ -39,6 +39,84 @@ VirtualAddress inside_call(VirtualAddress address, const elf::Machine& machine) 
   return {machine.arch == Arch::arm64 ? before & ~std::uint64_t{3} : before};
 }
 
+// Returns where the segment begins in the file. objcopy --only-keep-debug writes other offsets into
+// a debug file. Linkers put a segment at the first offset behind the one before it whose distance
+// from the address is a multiple of the alignment.
+std::uint64_t original_offset(const elf::Image& image, const elf::Segment& segment) {
+  if (!image.is_debug_file()) return segment.offset.value;
+  std::uint64_t end = 0; // in the file, of the segments before
+  for (const elf::Segment& each : image.segments()) {
+    const std::uint64_t alignment = std::max<std::uint64_t>(each.alignment, 1);
+    const std::uint64_t begin = end + (each.address.value - end) % alignment;
+    if (&each == &segment) return begin;
+    end = begin + each.memory_size;
+  }
+  return segment.offset.value;
+}
+
+// Returns the ELF address of a frame of Android 10 or older. libunwindstack took the load bias from
+// an executable segment at offset 0 only (AOSP system/core, libunwindstack/ElfInterface.cpp before
+// Android 11): for other files pc is an offset in the file. libunwind, which Android 8 and older
+// print the frames of, counts from the mapping, unless a segment begins where the mapping does;
+// "(offset 0x2000)" is then that of the mapping.
+std::optional<VirtualAddress> address_of_old_android(const elf::Image& image,
+                                                     const ReportedFrame& reported) {
+  constexpr std::uint32_t last_with_libunwind = 8;
+  const bool counts_from_mapping =
+      reported.android_version <= last_with_libunwind && reported.image_begin && !reported.entry;
+  const std::uint64_t mapped = counts_from_mapping ? reported.image_begin->value : 0;
+  const auto in_file = checked_add(reported.number, mapped);
+  if (!in_file) return std::nullopt;
+  std::optional<VirtualAddress> found;
+  for (const elf::Segment& segment : image.segments()) {
+    if (!segment.executable) continue;
+    const std::uint64_t begin = original_offset(image, segment);
+    if (begin == mapped) return VirtualAddress{reported.number};
+    if (*in_file >= begin && *in_file - begin < segment.memory_size)
+      found = VirtualAddress{segment.address.value + (*in_file - begin)};
+  }
+  return found;
+}
+
+// Whether the text has the name, not as a part of a longer one.
+bool has_whole_name(std::string_view text, std::string_view name) {
+  constexpr std::string_view letters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  const auto is_letter = [&](char letter) { return letters.contains(letter); };
+  for (auto at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const auto end = at + name.size();
+    if ((at == 0 || !is_letter(text[at - 1])) && (end == text.size() || !is_letter(text[end])))
+      return true;
+  }
+  return false;
+}
+
+// Returns the name of the found function if it is none of those that the report may mean. The
+// report may have an alias, an inlined function, a Java method without its types, or a name without
+// the suffix of a clone.
+std::optional<std::string> contradicting_name(Module& module, const Frame& frame,
+                                              std::string_view reported) {
+  if (!frame.function || reported.empty()) return std::nullopt;
+  const Function& function = *frame.function;
+  if (function.shared_with != 0) return std::nullopt;
+  const auto agrees = [&](const Function& each) {
+    return has_whole_name(each.symbol, reported) || has_whole_name(each.name(), reported) ||
+           has_whole_name(reported, each.symbol) || has_whole_name(reported, each.name()) ||
+           matches_demangled_name(each.symbol, reported);
+  };
+  if (agrees(function)) return std::nullopt;
+  for (const SourcePosition& position : frame.positions)
+    if (position.inlined && agrees(*position.inlined)) return std::nullopt;
+  auto others = find_by_name(*module.image(), reported);
+  if (!others || others->empty()) others = find_by_demangled_name(*module.image(), reported);
+  const std::uint64_t begin = frame.address.value - function.offset;
+  if (others && std::ranges::any_of(*others, [&](const elf::Symbol& symbol) {
+        return symbol.address.value == begin;
+      }))
+    return std::nullopt;
+  return function.name();
+}
+
 // Whether the function that covers the address is that of the report. perf script prints demangled
 // names without parameters and the results of templates, unless it is verbose.
 bool has_reported_name(Module& module, VirtualAddress address, std::string_view name) {
@@ -153,9 +231,16 @@ Result<NamedFrame> ReportSymbolizer::name(const ReportedFrame& reported) {
   KnownModule& known = module_of(reported);
   if (known.error) return fail(*known.error);
   Module& module = *known.module;
-  NamedFrame named{.frame = nullptr, .module = &module, .warning = {}};
+  NamedFrame named{.frame = nullptr, .module = &module};
   if (module.intact_image() == nullptr) return fail(*module.error());
   std::optional<VirtualAddress> address = VirtualAddress{reported.number};
+  constexpr std::uint32_t last_without_bias = 10;
+  const bool is_old = reported.android_version && *reported.android_version <= last_without_bias;
+  if (is_old) address = address_of_old_android(*module.image(), reported);
+  if (is_old && !address)
+    return fail(ErrorKind::no_code,
+                fmt::format("{}: {} has no code at {:#x} of the file", reported.module_name(),
+                            to_string(BinaryPath{module.path(), module.entry()}), reported.number));
   if (reported.origin == ReportedFrame::Origin::perf) address = address_of_perf(known, reported);
   if (!address)
     return fail(
@@ -169,6 +254,15 @@ Result<NamedFrame> ReportSymbolizer::name(const ReportedFrame& reported) {
     return fail(ErrorKind::no_code,
                 fmt::format("{}: {} has no function there", reported.module_name(),
                             to_string(BinaryPath{module.path(), module.entry()})));
+  if (reported.origin != ReportedFrame::Origin::perf)
+    if (const auto found = contradicting_name(module, *named.frame, reported.function))
+      named.contradiction =
+          fmt::format("{}: the report says '{}' at {:#x}, {} has '{}' there: {}",
+                      reported.module_name(), reported.function, reported.number,
+                      to_string(BinaryPath{module.path(), module.entry()}), *found,
+                      reported.build_id || reported.origin != ReportedFrame::Origin::android
+                          ? "one of the names is wrong"
+                          : "it may be of another build");
   if (std::exchange(known.is_unproved, false))
     named.warning =
         fmt::format("{}: the report has no build id, {} may be of another build",

@@ -15,7 +15,9 @@ struct NamedFrame {
   std::shared_ptr<const Frame> frame; // has a function or positions
   const Module* module = nullptr;     // of the frame; valid until the next call of name()
   // Set once for each module that was found by its name alone: it may be of another build.
-  std::optional<std::string> warning;
+  std::optional<std::string> warning = {};
+  // Set if the report has another name of the function. Says both.
+  std::optional<std::string> contradiction = {};
 };
 
 // Not thread-safe. Keeps at most max_modules open, and at most max_inflated bytes of them in

@@ -168,6 +168,20 @@ std::optional<ReportedFrame> read_perf(std::string_view line) {
   return frame;
 }
 
+// Returns the version in "Build fingerprint: 'google/walleye/walleye:8.1.0/OPM2/1:user/keys'",
+// which is that of Build.FINGERPRINT: BRAND/PRODUCT/DEVICE:VERSION/ID/…. nullopt for previews,
+// whose version is a letter.
+std::optional<std::uint32_t> read_android_version(std::string_view line) {
+  constexpr std::string_view begin = "Build fingerprint:";
+  const auto at = line.find(begin);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::string_view fingerprint = line.substr(at + begin.size());
+  const auto colon = fingerprint.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  fingerprint.remove_prefix(colon + 1);
+  return take_number<std::uint32_t>(fingerprint);
+}
+
 // Whether the function returns from a signal handler. The return address of the handler is its
 // first byte, and its caller was interrupted, not called.
 bool is_signal_return(std::string_view function) {
@@ -205,6 +219,12 @@ void ReportReader::follow_perf_stack(ReportedFrame& frame) {
   after_signal_ = returns_from_signal;
 }
 
+void ReportReader::end_perf_stack() {
+  perf_index_ = 0;
+  has_callee_ = false;
+  after_signal_ = false;
+}
+
 // "\033[0m": ECMA-48 SGR.
 std::string_view without_last_colors(std::string_view line) {
   for (;;) {
@@ -220,12 +240,16 @@ std::string_view without_last_colors(std::string_view line) {
 std::optional<ReportedFrame> ReportReader::read(std::string_view line) {
   if (line.size() > max_report_line) return std::nullopt;
   line = without_last_colors(line);
-  if (auto frame = read_numbered(line)) return frame;
+  if (auto frame = read_numbered(line)) {
+    if (frame->origin == ReportedFrame::Origin::android) frame->android_version = android_version_;
+    return frame;
+  }
+  if (line.contains("Build fingerprint:")) android_version_ = read_android_version(line);
   auto frame = read_perf(line);
   if (frame)
     follow_perf_stack(*frame);
   else if (line.empty() || !is_blank(line.front())) // source lines (-F +srcline) begin with blanks
-    *this = ReportReader();
+    end_perf_stack();
   return frame;
 }
 

@@ -25,8 +25,9 @@ struct ReportedFrame {
 
   Origin origin = Origin::android;
   std::uint64_t index = 0; // 0 is the innermost frame
-  // android, sanitizer: the ELF virtual address. perf: an offset in the file (5.12 to 6.3), or a
-  // run-time address.
+  // android: the ELF virtual address, before Android 11 often an offset in the file; see
+  // address_of_old_android(). sanitizer: the ELF virtual address. perf: an offset in the file (5.12
+  // to 6.3), or a run-time address.
   std::uint64_t number = 0;
   bool is_return_address = false;        // perf: number may be behind the call
   std::optional<std::uint64_t> pc;       // run-time address, if the report has it
@@ -40,6 +41,8 @@ struct ReportedFrame {
   std::size_t column = 0;                   // where the frame begins in the line, bytes
   std::string_view source = {};             // java: "Bar.java", as in the report
   std::optional<std::uint32_t> line = {};   // java
+  // android: the version of the last build fingerprint above the frame, such as 10.
+  std::optional<std::uint32_t> android_version = {};
 
   // Whether the path is that of a file: not memory without a name or of the kernel.
   bool names_file() const;
@@ -54,7 +57,8 @@ constexpr std::size_t max_report_line = std::size_t{64} << 10;
 // writes.
 std::string_view without_last_colors(std::string_view line);
 
-// Recognizes frames in the lines of a text. Has the state of the stack that perf prints.
+// Recognizes frames in the lines of a text. Has the state of the stack that perf prints, and the
+// version of Android that crash reports begin with.
 class ReportReader {
 public:
   // Returns the frame of a line, without its newline; nullopt if the line has none, or is longer
@@ -63,7 +67,9 @@ public:
 
 private:
   void follow_perf_stack(ReportedFrame& frame);
+  void end_perf_stack();
 
+  std::optional<std::uint32_t> android_version_;
   std::uint64_t perf_index_ = 0;
   bool has_callee_ = false; // a frame of the stack in user space was seen
   bool after_signal_ = false;

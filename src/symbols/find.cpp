@@ -179,7 +179,8 @@ public:
         requested_base_(base_name(requested_)),
         qualified_(requested_.find("::") != std::string_view::npos),
         limit_(suggestion_limit(requested_)),
-        base_limit_(std::min(limit_, suggestion_limit(requested_base_))) {}
+        base_limit_(std::min(limit_, suggestion_limit(requested_base_))),
+        identifier_limit_(qualified_ ? limit_ : base_limit_) {}
 
   void consider(std::string_view raw) {
     if (const auto rank = suggestion_rank(requested_, raw, limit_))
@@ -187,16 +188,34 @@ public:
     if (!looks_mangled(raw) || !has_similar_identifier(raw)) return;
     const auto parts = demangle_parts(raw);
     if (!parts || parts->name.empty()) return;
-    const auto rank =
-        qualified_
-            ? suggestion_rank(requested_.substr(0, requested_.find('(')), parts->name, limit_)
-            : suggestion_rank(requested_base_, base_name(parts->name), base_limit_);
-    if (rank) nearest_.offer(*rank, parts->name);
+    if (!qualified_) {
+      if (const auto rank = suggestion_rank(requested_base_, base_name(parts->name), base_limit_))
+        nearest_.offer(*rank, parts->name);
+      return;
+    }
+    const std::string_view requested = requested_.substr(0, requested_.find('('));
+    if (const auto rank = suggestion_rank(requested, parts->name, limit_))
+      nearest_.offer(*rank, parts->name);
+    else if (const auto of_end = suggestion_rank(requested, end_of(parts->name), limit_))
+      nearest_.offer(*of_end + 1, parts->name); // outer scopes may be left out
   }
 
   std::vector<std::string> take() { return std::move(nearest_).take(); }
 
 private:
+  // Returns the end of the name that has as many scopes as the requested one.
+  std::string_view end_of(std::string_view name) const {
+    constexpr std::string_view separator = "::";
+    auto begin = name.size();
+    for (auto at = requested_.find(separator); at != std::string_view::npos && begin > 0;
+         at = requested_.find(separator, at + separator.size())) {
+      const auto before = name.rfind(separator, begin - 1);
+      begin = before == std::string_view::npos ? 0 : before;
+    }
+    const auto before = begin == 0 ? std::string_view::npos : name.rfind(separator, begin - 1);
+    return before == std::string_view::npos ? name : name.substr(before + separator.size());
+  }
+
   // Whether an identifier of the mangled name ("<length><text>") is similar to the requested base
   // name. Saves demangling most names.
   bool has_similar_identifier(std::string_view raw) const {
@@ -208,7 +227,7 @@ private:
         ++at;
         continue;
       }
-      if (edit_distance(requested_base_, raw.substr(at, length), base_limit_)) return true;
+      if (edit_distance(requested_base_, raw.substr(at, length), identifier_limit_)) return true;
       at += length;
     }
     return false;
@@ -219,6 +238,7 @@ private:
   bool qualified_;
   unsigned limit_;
   unsigned base_limit_;
+  unsigned identifier_limit_; // a short name with scopes differs in part of them
   NearestNames nearest_;
 };
 

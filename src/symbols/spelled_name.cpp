@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 
 namespace uprobectl {
 
@@ -341,6 +342,40 @@ std::string plain_go_name(std::string_view name, bool& had_arguments) {
   return plain;
 }
 
+// Whether gfortran has made the name for a procedure of a module: "__farm_MOD_weigh".
+bool is_fortran_name(std::string_view raw) {
+  return raw.starts_with("__") && raw.contains("_MOD_");
+}
+
+// Returns gfortran's name for "farm::weigh" in any case; empty for other names.
+std::string to_fortran_name(std::string_view text) {
+  const auto scope = text.find("::");
+  if (scope == 0 || scope == std::string_view::npos || !is_identifier(text.substr(0, scope)) ||
+      !is_identifier(text.substr(scope + 2)))
+    return {};
+  std::string name = fmt::format("__{}_MOD_{}", text.substr(0, scope), text.substr(scope + 2));
+  for (std::size_t i = 2; i < name.size(); ++i) {
+    const bool is_mark = i > scope + 1 && i < scope + 2 + 5; // "_MOD_"
+    if (!is_mark && name[i] >= 'A' && name[i] <= 'Z')
+      name[i] = static_cast<char>(name[i] - 'A' + 'a');
+  }
+  return name;
+}
+
+// Removes the modules that C++20 attaches names to: "farm::area@geo(int, int)".
+void remove_modules(std::string& name) {
+  for (auto at = name.find('@'); at != std::string::npos; at = name.find('@', at)) {
+    auto end = at + 1;
+    while (end < name.size() && (in_ascii_identifier(name[end]) || name[end] == '.')) ++end;
+    // A partition: "@geo:shapes", not the scope behind it.
+    while (end + 1 < name.size() && name[end] == ':' && name[end + 1] != ':') {
+      ++end;
+      while (end < name.size() && (in_ascii_identifier(name[end]) || name[end] == '.')) ++end;
+    }
+    name.erase(at, end - at);
+  }
+}
+
 // A name with a package or type: "main.Cart.Add", "net/http.(*Client).Do".
 bool may_be_go_name(std::string_view text) {
   const std::size_t dot = text.find('.');
@@ -440,6 +475,7 @@ std::optional<SpelledName> SpelledName::parse(std::string_view text) {
     return is_pattern ? std::nullopt : std::optional(std::move(spelled));
   }
   if (text.contains('@')) return std::nullopt;
+  spelled.fortran_name_ = to_fortran_name(text);
   auto name = parse_written_name(text);
   if (!name) return std::nullopt;
   spelled.name_ = std::move(*name);
@@ -468,6 +504,7 @@ SpelledName SpelledName::with_types(const TypedefMap& typedefs) const {
 }
 
 bool SpelledName::may_match(std::string_view raw) const {
+  if (is_fortran_name(raw)) return true;
   return std::ranges::all_of(needed_, [&](const auto& texts) {
     return std::ranges::any_of(texts, [&](const std::string& text) { return raw.contains(text); });
   });
@@ -475,16 +512,24 @@ bool SpelledName::may_match(std::string_view raw) const {
 
 std::optional<Omissions> SpelledName::match(std::string_view raw) const {
   if (!go_name_.empty()) return match_go(raw);
+  if (is_fortran_name(raw)) return match_fortran(raw);
   if (!looks_mangled(raw) || !may_match(raw)) return std::nullopt;
   if (!rust_hash_.empty() && !raw.contains(rust_hash_)) return std::nullopt;
-  const auto demangled = demangle_parts(raw);
+  auto demangled = demangle_parts(raw);
   if (!demangled || is_clone(raw)) return std::nullopt;
+  remove_modules(demangled->whole);
+  remove_modules(demangled->name);
   // Bytes allocated for a character of the name: the parser copies types for each level of nesting.
   constexpr std::size_t parsing_cost = 8;
   if (!DemanglingBudget::for_this_thread().take(raw, parsing_cost * demangled->whole.size()))
     return std::nullopt;
   const auto name = parse_demangled_name(*demangled);
   return name ? match_name(name_, *name) : std::nullopt;
+}
+
+std::optional<Omissions> SpelledName::match_fortran(std::string_view raw) const {
+  if (!fortran_name_.empty() && raw == fortran_name_) return Omissions{0};
+  return std::nullopt;
 }
 
 std::optional<Omissions> SpelledName::match_go(std::string_view raw) const {

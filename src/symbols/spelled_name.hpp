@@ -38,13 +38,15 @@ public:
 private:
   SpelledName() = default;
 
+  std::optional<Omissions> match_fortran(std::string_view raw) const;
   std::optional<Omissions> match_go(std::string_view raw) const;
 
   WrittenName name_;
   // Each mangled form of the name contains one text of each of these lists.
   std::vector<std::vector<std::string>> needed_;
-  std::string rust_hash_; // "17h0123456789abcdefE", if the name ends with it
-  std::string go_name_;   // the text, if it can be a name of Go; else empty
+  std::string rust_hash_;    // "17h0123456789abcdefE", if the name ends with it
+  std::string fortran_name_; // "__farm_MOD_weigh", if the name can be "farm::weigh"; else empty
+  std::string go_name_;      // the text, if it can be a name of Go; else empty
 };
 
 } // namespace uprobectl

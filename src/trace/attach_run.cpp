@@ -568,6 +568,7 @@ private:
                .only_counted = !request_.program && !request_.capture.send_events,
                .totals = totals,
                .uncounted_losses = program_.uncounted_losses(),
+               .left_calls = program_.left_calls(),
                .corrupt = program_.corrupt(),
                .duration = stop.duration,
                .detached_cleanly = stop.cleanly,

@@ -234,6 +234,24 @@ public:
     for (const ProbeCounts& counted : program_->counts()) hits += counted.rate_limited;
     return hits;
   }
+  std::string left_calls() const override {
+    constexpr std::size_t max_named = 3;
+    if (!request_.capture.pair_calls || program_->lost(LOST_NO_RETURN) == 0) return {};
+    std::map<std::string, std::uint64_t> calls;
+    const std::vector<ProbeCounts> counts = program_->counts();
+    for (const Probe& probe : probes_)
+      if (const std::uint64_t left = counts[probe.number].no_return; left > 0)
+        calls[display_name(probe.point)] += left;
+    std::vector<std::pair<std::string, std::uint64_t>> most(calls.begin(), calls.end());
+    std::ranges::sort(most, [](const auto& a, const auto& b) {
+      return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
+    std::string text;
+    for (std::size_t i = 0; i < most.size() && i < max_named; ++i)
+      text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", most[i].first, most[i].second);
+    if (most.size() > max_named) text += fmt::format(" and {} more", most.size() - max_named);
+    return text;
+  }
   std::uint64_t discard() override {
     std::uint64_t events = 0;
     const auto count = [&](Bytes record) {

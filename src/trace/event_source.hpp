@@ -80,6 +80,8 @@ public:
   virtual bool has_stopped() const { return false; }
   // Returns the hits since the start that --max-rate left out. They are not lost.
   virtual std::uint64_t rate_limited() const { return 0; }
+  // Returns the functions whose calls were left without a return, with the numbers: "f (3), g (1)".
+  virtual std::string left_calls() const { return {}; }
   // Reports the requested aggregates.
   virtual void report_aggregates(std::chrono::steady_clock::time_point /*now*/) {}
 };

@@ -129,10 +129,11 @@ std::uint64_t unpaired_calls(const RunTotals& totals) {
   return sum;
 }
 
-std::string explain_unpaired(std::string_view reason) {
+std::string explain_unpaired(std::string_view reason, const std::string& left_calls) {
   if (reason == loss_reasons::nested) return fmt::format("{} (--return-at ret sees them)", reason);
   if (reason == loss_reasons::no_return)
-    return fmt::format("{} (by an exception, longjmp or the end of the thread)", reason);
+    return fmt::format("{} (by an exception, longjmp or the end of the thread){}{}", reason,
+                       left_calls.empty() ? "" : ": ", left_calls);
   if (reason == loss_reasons::entry_unseen)
     return fmt::format("{} (it began before the run, or in the process that forked)", reason);
   return std::string(reason);
@@ -146,7 +147,7 @@ void warn_about_losses(const RunEnd& end, Output& output) {
     }
     if (loss_reasons::is_unpaired(reason)) {
       output.warn(fmt::format("{} not paired: {}", counted(count, "call", "calls"),
-                              explain_unpaired(reason)));
+                              explain_unpaired(reason, end.left_calls)));
       continue;
     }
     std::string text = fmt::format("{} lost: ", counted(count, "event", "events"));

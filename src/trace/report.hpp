@@ -37,6 +37,7 @@ struct RunEnd {
   bool only_counted = false;          // the run counts hits and sends no events
   RunTotals totals;
   std::string uncounted_losses = {}; // why further losses are not known; empty if they are
+  std::string left_calls = {};       // EventSource::left_calls()
   std::uint64_t corrupt = 0;         // records of an odd size
   std::chrono::nanoseconds duration{};
   bool detached_cleanly = false;

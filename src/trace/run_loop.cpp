@@ -216,7 +216,11 @@ void RunLoop::warn_of_losses(std::vector<Loss> losses, Time now) {
     rate_limited_ = source_.rate_limited();
   }
   losses.push_back({.reason = loss_reasons::rate_limited, .count = rate_limited_});
-  if (const std::string text = loss_warnings_.take(losses, now); !text.empty()) output_.warn(text);
+  std::string text = loss_warnings_.take(losses, now);
+  if (text.empty()) return;
+  if (const std::string functions = source_.left_calls(); !functions.empty())
+    text += fmt::format("; by function: {}", functions);
+  output_.warn(text);
 }
 
 void RunLoop::follow_clocks() {

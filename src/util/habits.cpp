@@ -55,6 +55,9 @@ std::optional<std::string> value_habit(std::string_view value) {
   if (value == "retval" || value == "$retval") return "the result is called ret";
   if (value == "pid()" || value == "comm()" || value == "tid()")
     return "write it without brackets: " + std::string(value.substr(0, value.size() - 2));
+  // "c->port" without quotes: the shell writes to the file "port".
+  if (value.size() > 1 && value.ends_with('-'))
+    return "quote it: the shell takes > for a redirection: '" + std::string(value) + ">MEMBER'";
   for (const std::string_view function : {"str(", "$str(", "uptr(", "kstr("})
     if (value.starts_with(function)) {
       const std::string_view inside = value.substr(function.size());

@@ -21,6 +21,10 @@ Workstation* workstation_with(const std::string& path) {
   return the_workstation != nullptr && the_workstation->has(path) ? the_workstation : nullptr;
 }
 
+std::string workstation_command_options() {
+  return the_workstation != nullptr ? the_workstation->command_options() : std::string();
+}
+
 UniqueFd open_user_file(const std::string& path, int flags, mode_t mode) {
   if (Workstation* const there = workstation_with(path)) return there->open(path, flags, mode);
   return UniqueFd(::open(path.c_str(), flags, mode));

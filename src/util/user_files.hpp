@@ -23,12 +23,17 @@ public:
   virtual bool remove_folder(const std::string& path) = 0;
   // Whether fd, which is stdout or stderr, ends at a terminal.
   virtual bool is_terminal(int fd) const = 0;
+  // The options with which the user runs commands on this machine: "--adb=SERIAL".
+  virtual std::string command_options() const { return {}; }
 };
 
 // Called once, before the run begins. The workstation must outlive the run.
 void set_workstation(Workstation& workstation);
 // Returns the workstation if the path names one of its files, else nullptr.
 Workstation* workstation_with(const std::string& path);
+
+// Returns Workstation::command_options(); empty without a workstation.
+std::string workstation_command_options();
 
 // open(2), mkdir(2), access(2), isatty(3) and removal of a folder with its files, on the machine
 // that the path refers to. All set errno on failure.

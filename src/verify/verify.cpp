@@ -20,6 +20,37 @@ bool same_name(const RecordedMatch& recorded, const ProbePoint& current) {
          recorded.is_inlined == (current.inlined_into != nullptr);
 }
 
+// Returns Android's name of the ABI of an entry: "lib/arm64-v8a/libfoo.so".
+std::optional<std::string> abi_of(const std::optional<std::string>& entry) {
+  if (!entry) return std::nullopt;
+  for (std::string& abi : known_abis())
+    if (entry->contains("lib/" + abi + "/")) return std::move(abi);
+  return std::nullopt;
+}
+
+// Returns the file of a recorded match that is printed: that of the target, with the entry instead
+// of the pattern that matched it.
+std::string image_of(const RecordedMatch& match, const std::string& target, Pairing pairing) {
+  if (pairing == Pairing::in_one_file) return target;
+  if (!match.entry) return match.file.value_or(target);
+  for (const BinaryPath& reading : parse_candidates(target))
+    if (reading.entry && matches_pattern(*reading.entry, *match.entry))
+      return to_string(BinaryPath{reading.file, match.entry});
+  return to_string(BinaryPath{match.file.value_or(target), match.entry});
+}
+
+void set_file(DriftRecord& drift, const ProbePoint& point, Pairing pairing) {
+  const ProbedBinary& binary = *point.binary;
+  drift.file = point.offset ? std::optional(binary.real_path) : std::nullopt;
+  drift.entry = binary.path.entry;
+  drift.abi = abi_of(drift.entry);
+  if (pairing == Pairing::in_each_file) drift.image = to_string(binary.path);
+}
+
+bool is_in_full_table(const RecordedMatch& match) {
+  return match.table == "symtab" || match.table == "debug_file" || match.table == "gnu_debugdata";
+}
+
 std::string hex_text(std::uint64_t value) { return fmt::format("{:#x}", value); }
 
 // Returns for each recorded match the index of its current match, or current.size() without one. If
@@ -128,7 +159,7 @@ public:
   void verify(const std::string& target, std::span<const RecordedMatch> recorded) {
     const std::string& request = recorded.front().request;
     const Result<Targets>& targets = find(target);
-    if (!targets) return; // reported once, when they were looked for
+    if (!targets) return skip(recorded, target, Pairing::in_one_file);
     // Matches in a compressed library have no offset; they were recorded with --extracted.
     TargetOptions where = options_;
     where.extracted =
@@ -137,7 +168,7 @@ public:
         });
     const ResolveOptions how = infer_options(recorded, unsafe_);
     const Result<Target>* one = targets->several ? nullptr : &open(target, *targets, where);
-    if (one != nullptr && !*one) return;
+    if (one != nullptr && !*one) return skip(recorded, target, Pairing::in_one_file);
     auto current = recorded.front().static_probe
                        ? (one == nullptr ? resolve_static_in_several(*targets, request, where)
                                          : (*one)->static_probes(request))
@@ -148,15 +179,19 @@ public:
       with_all.all = true;
       current = resolve_in_one(**one, request, with_all);
     }
-    if (!current && !means_gone(current.error())) {
-      output_.fail(current.error(), target, request);
-      return;
-    }
-    if (!current) {
-      ++outcome_.unresolved;
-      current.emplace();
-    }
     const Pairing pairing = targets->several ? Pairing::in_each_file : Pairing::in_one_file;
+    if (!current && !means_gone(current.error())) {
+      if (failures_.emplace(target, current.error().message).second)
+        output_.fail(current.error(), target, request);
+      return skip(recorded, target, pairing);
+    }
+    const bool is_resolved = current.has_value();
+    if (!is_resolved) current.emplace();
+    const std::vector<RecordedMatch> readable =
+        skip_unreadable(recorded, *current, target, *targets, where);
+    recorded = readable;
+    if (recorded.empty() && current->empty()) return;
+    if (!is_resolved) ++outcome_.unresolved;
     compare_build_ids(target, recorded, *current, pairing);
     for (DriftRecord& drift : compare_matches(recorded, *current, target, pairing)) report(drift);
     for (ProbePoint& point : *current) outcome_.points.push_back(std::move(point));
@@ -182,6 +217,87 @@ private:
         opened_.emplace(key, Target::open(targets.files.front(), target, where)).first->second;
     if (!opened) output_.fail(opened.error(), target);
     return opened;
+  }
+
+  // Counts matches that cannot be checked, and reports each of their files once.
+  void skip(std::span<const RecordedMatch> recorded, const std::string& target, Pairing pairing) {
+    outcome_.not_checked += recorded.size();
+    for (const RecordedMatch& match : recorded) {
+      DriftRecord drift{.change = Change::not_checked,
+                        .target = target,
+                        .request = std::nullopt,
+                        .symbol = std::nullopt,
+                        .recorded = std::nullopt,
+                        .found = std::nullopt,
+                        .file = match.file,
+                        .entry = match.entry,
+                        .abi = abi_of(match.entry),
+                        .image = image_of(match, target, pairing)};
+      if (skipped_images_.insert(*drift.image).second) report(drift);
+    }
+  }
+
+  // Skips the recorded matches of files that cannot be read or lack the symbols that they had, and
+  // returns the others. Without the symbols of a debug file nothing is known of a function.
+  std::vector<RecordedMatch> skip_unreadable(std::span<const RecordedMatch> recorded,
+                                             std::span<const ProbePoint> current,
+                                             const std::string& target, const Targets& targets,
+                                             const TargetOptions& where) {
+    const Pairing pairing = targets.several ? Pairing::in_each_file : Pairing::in_one_file;
+    std::vector<RecordedMatch> readable;
+    for (const RecordedMatch& match : recorded) {
+      const bool is_found = std::ranges::any_of(current, [&](const ProbePoint& point) {
+        return same_name(match, point) && are_paired(match, point, pairing);
+      });
+      const FileState* const state = is_found ? nullptr : state_of(match, target, targets, where);
+      if (state == nullptr ||
+          (state->is_readable && !(state->is_stripped && is_in_full_table(match))))
+        readable.push_back(match);
+      else
+        skip({&match, 1}, target, pairing);
+      if (state != nullptr && state->is_readable && state->is_stripped && is_in_full_table(match))
+        report_stripped(image_of(match, target, pairing), target);
+    }
+    return readable;
+  }
+
+  void report_stripped(const std::string& image, const std::string& target) {
+    if (!stripped_images_.insert(image).second) return;
+    output_.fail(
+        Error{ErrorKind::not_found,
+              image + ": the recorded names are of .symtab or a symbol file, which is missing"}
+            .hint("give the symbol file or folder with --symbols"),
+        target);
+  }
+
+  struct FileState {
+    bool is_readable = true;
+    bool is_stripped = false; // has no other function symbols than exported ones
+  };
+  // Returns the state of the file of a recorded match; null if the target has no such file.
+  const FileState* state_of(const RecordedMatch& match, const std::string& target,
+                            const Targets& targets, const TargetOptions& where) {
+    for (const TargetFile& file : targets.files) {
+      if (targets.several && (match.entry ? file.path.entry != match.entry
+                                          : file.path.entry || file.path.file != match.file))
+        continue;
+      const auto [known, is_new] = states_.try_emplace(to_string(file.path));
+      if (is_new) known->second = examine(file, target, where);
+      return &known->second;
+    }
+    return nullptr;
+  }
+
+  static FileState examine(const TargetFile& file, const std::string& target,
+                           const TargetOptions& where) {
+    const auto opened = Target::open(file, target, where);
+    if (!opened) return {.is_readable = false};
+    const elf::Image* const image = opened->image();
+    if (image == nullptr) return {};
+    // Nobody has this name: every table is searched, that of a debug file too.
+    (void)opened->resolve(*parse_function("a function that no file has"), {.suggest = false});
+    const auto full = image->full_symbols();
+    return {.is_stripped = full && full->size() == 0 && opened->debug_notes().used.empty()};
   }
 
   static Result<std::vector<ProbePoint>>
@@ -233,20 +349,22 @@ private:
       const std::string image =
           pairing == Pairing::in_one_file ? target : to_string(point.binary->path);
       if (!other_builds_.insert(image).second) continue;
-      report({.change = DriftRecord::Change::build_id,
-              .target = image,
-              .request = std::nullopt,
-              .symbol = std::nullopt,
-              .recorded = old->build_id,
-              .found = point.binary->build_id});
+      DriftRecord drift{.change = DriftRecord::Change::build_id,
+                        .target = image,
+                        .request = std::nullopt,
+                        .symbol = std::nullopt,
+                        .recorded = old->build_id,
+                        .found = point.binary->build_id};
+      set_file(drift, point, pairing);
+      report(drift);
     }
   }
 
   void report(const DriftRecord& drift) {
     output_.write(drift);
     outcome_.changes.push_back(drift.change);
-    const bool concerns_match =
-        drift.change != DriftRecord::Change::build_id && drift.change != DriftRecord::Change::added;
+    const bool concerns_match = drift.change != Change::build_id && drift.change != Change::added &&
+                                drift.change != Change::not_checked;
     if (concerns_match && !drift.continues_previous) ++outcome_.changed;
   }
 
@@ -257,6 +375,10 @@ private:
   // Targets that are one file, by target and --extracted.
   std::map<std::pair<std::string, bool>, Result<Target>> opened_;
   std::set<std::string> other_builds_;
+  std::map<std::string, FileState> states_;                // by path
+  std::set<std::pair<std::string, std::string>> failures_; // reported: target and message
+  std::set<std::string> skipped_images_;                   // reported
+  std::set<std::string> stripped_images_;                  // reported
   VerifyOutcome outcome_;
 };
 
@@ -281,13 +403,18 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> recorded
                       .request = old.request,
                       .symbol = old.symbol,
                       .recorded = hex_text(old.offset.value_or(old.image_offset)),
-                      .found = std::nullopt};
+                      .found = std::nullopt,
+                      .file = old.file,
+                      .entry = old.entry,
+                      .abi = abi_of(old.entry)};
+    if (pairing == Pairing::in_each_file) drift.image = image_of(old, target, pairing);
     if (pairs[i] == current.size()) {
       drifts.push_back(std::move(drift));
       continue;
     }
     paired[pairs[i]] = true;
     const ProbePoint& point = current[pairs[i]];
+    set_file(drift, point, pairing);
     std::ranges::move(find_differences(old, point, drift), std::back_inserter(drifts));
   }
   for (std::size_t i = 0; i < current.size(); ++i) {
@@ -298,6 +425,7 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> recorded
                       .symbol = current[i].symbol,
                       .recorded = std::nullopt,
                       .found = hex_text(display_offset(current[i]))});
+    set_file(drifts.back(), current[i], pairing);
   }
   return drifts;
 }

@@ -23,12 +23,15 @@ struct VerifyOutcome {
   std::size_t changed = 0;                  // recorded matches with at least one change
   std::vector<ProbePoint> points;           // the current matches, in recorded order
   std::size_t unresolved = 0;               // requests that no longer match anything
+  // Recorded matches whose file cannot be read, or lacks the symbols that it had. Not in `changed`.
+  std::size_t not_checked = 0;
 };
 
 // Resolves each (target, request) of the record again, and writes a DriftRecord for each change.
 // Recorded and current matches are paired by symbol and version. A function with a different offset
 // in its image is function_moved. If only the offset of its archive entry differs, it is
-// archive_moved. If a request has no match, its recorded matches are gone.
+// archive_moved. If a request has no match, its recorded matches are gone. Matches that cannot be
+// checked are not_checked, one record for each file.
 VerifyOutcome verify_matches(const VerifyRequest& request, Output& output);
 
 // How a target selects files, which decides which matches may be paired.

@@ -37,6 +37,7 @@ end_scenarios() {
   scenario 'an unhit probe in an unmapped file is explained' explains_unmapped
   scenario 'an unhit probe of an uncalled function is explained' explains_uncalled
   scenario 'an unhit probe in a replaced file is explained' explains_replaced
+  scenario 'a removed file that a process runs is named by its base name' names_removed_file
   scenario 'an unhit probe names processes that map another copy of the file' explains_copy
   scenario 'an unhit probe suggests --follow if a child maps the file' explains_child
   scenario 'the five reasons are five' explains_differently
@@ -511,6 +512,17 @@ explains_uncalled() {
 }
 
 # A process runs on with the file it was started from; the path leads to another one.
+# The file is gone, but not for the process that runs it.
+names_removed_file() {
+  cp "$FIXTURES/workload" removed
+  start_program target ./removed --calls 1 --hold
+  rm removed
+  "$UPROBECTL" attach -d 60 -p "$started_pid" ./removed work_six >out 2>err && fail 'a missing file is probed'
+  expect_match 'hint' 'a process maps a file of this name: give it without its folder: removed$' "$(cat err)"
+  start_attach -d 60 -p "$started_pid" removed work_six
+  stop_attach
+}
+
 explains_replaced() {
   cp "$FIXTURES/workload" program
   start_program target ./program --wait --hold --calls 5

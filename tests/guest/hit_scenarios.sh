@@ -13,6 +13,7 @@ hit_scenarios() { # MECHANISM
   scenario "$1: -p leaves other processes out" filters_by_pid "$1"
   scenario "$1: without -p all processes are probed" probes_all_processes "$1"
   scenario "$1: list-probes lists the holders of probes" lists_probes "$1"
+  [ "$1" != multi ] || scenario 'list-probes sums up many probes' sums_up_probes
   scenario "$1: the target's code is as before afterwards" restores_code "$1"
 }
 
@@ -254,6 +255,21 @@ lists_probes() { # MECHANISM
     grep -Eq "/workload	work_six	$kind	$listed	.*$holder	on_$kind(	uprobectl_[0-9_]*/${kind}_[0-9]+)?\$" probes ||
       fail "no $kind probe of ours in: $(cat probes)"
   done
+  "$UPROBECTL" list-probes "$FIXTURES/workload" | grep -q "$holder" || fail 'not listed with its file'
+  ! "$UPROBECTL" list-probes "$UPROBECTL" | grep "$holder" || fail 'listed with another file'
   stop_attach
   ! "$UPROBECTL" list-probes | grep "$holder" || fail 'it is still listed'
+}
+
+# A line for each file and owner, with as many probes as --verbose lists one by one.
+sums_up_probes() {
+  needs multi
+  start_workload target --calls 1
+  start_attach -d 120 -p "$started_pid" --keep-going --count "$FIXTURES/workload" '__s*' '__m*'
+  holder="uprobectl[[]$(cat attach.pid)[]]"
+  "$UPROBECTL" list-probes >sums || fail 'list-probes fails'
+  listed=$("$UPROBECTL" list-probes -v | grep -c "$holder")
+  stop_attach
+  [ "$listed" -gt 100 ] || fail "only $listed probes"
+  expect_equal 'probes' "$listed" "$(grep "/workload	multi	$holder	" sums | cut -f 1)"
 }

@@ -317,6 +317,8 @@ survives_exceptions() {
   let_it_call target "$started_pid"
   stop_attach
   expect_equal 'pairs' 50 "$(count_records event)"
+  file_says err '50 calls not paired: left without a return (by an exception.*): pass(int) (50)$' ||
+    fail "no word of the exceptions: $(cat err)"
   for i in $(seq 2 2 100); do echo "$i $((i + 1))"; done >expected
   records event | sed 's/.*"value": *\([0-9]*\).*"return_value": *\([0-9]*\).*/\1 \2/' >actual
   cmp -s expected actual || fail "pairs: $(diff expected actual | head -n 4)"

@@ -220,6 +220,7 @@ expect_values_held() { # HITS FUNCTION OPTION…
 
 holds_for_results() {
   expect_values_held 3 give_int --return --if 'ret<0'
+  expect_values_held 3 give_int --if 'ret<0' # the call, whose result is known at its return
   expect_values_held 3 give_long --return --if 'ret<0'
   expect_values_held 1 give_int --return --if 'ret==-1'
   expect_values_held 4 give_int --return --if 'ret:s32>=0'

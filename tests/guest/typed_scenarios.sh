@@ -11,6 +11,7 @@ typed_scenarios() {
   scenario 'JSON has nested objects with the names of the source' writes_typed_json
   scenario '--args none shows registers' shows_registers_on_demand
   scenario '--args picks values as the source names them' picks_values
+  scenario '--args of a function takes its spellings, and leaves others as they are' picks_of_one
   scenario '--args says which name it does not know' refuses_unknown_names
   scenario '--args says which member is in a virtual base class' refuses_virtual_bases
   scenario '--if compares values by their names' compares_by_name
@@ -43,6 +44,14 @@ attach_to() { # PROGRAM OPTION… FUNCTION…
 # Each call as FUNCTION(PARAMETERS) RESULT, in the order of the returns.
 calls() {
   awk -F '\t' '{ print $5, $7 }' out
+}
+
+picks_of_one() {
+  for spelling in tails::make 'make(int, int)' 'tails::make(int, int)' 'tails::ma*'; do
+    attach_to types-tails --args "$spelling=y" "$FIXTURES/types/types-tails" tails::make tails::swap
+    expect_equal "calls with $spelling" 'tails::make(int, int) y=2
+tails::swap(x=2, y=3) ' "$(awk -F '\t' '{ print $5, $6 }' out)"
+  done
 }
 
 shows_tail_calls() {

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -53,8 +54,10 @@ class Tests:
         far = self.world.run(device, *arguments, "--json")
         here = self.world.run(None, *arguments, "--json")
         problems = difference(f"{arguments}: status", far.returncode, here.returncode)
-        problems += difference("stderr", far.stderr, here.stderr)
-        problems += difference("records", without_device(records_of(far.stdout)), records_of(here.stdout))
+        problems += difference("stderr", far.stderr.replace(f"uprobectl --adb={device.serial} ", "uprobectl "), here.stderr)
+        # Commands in hints are those of the workstation.
+        far_text = far.stdout.replace(f"uprobectl --adb={device.serial} ", "uprobectl ")
+        problems += difference("records", without_device(records_of(far_text)), records_of(here.stdout))
         problems += difference("devices", {record.get("device") for record in records_of(far.stdout)},
                                {device.serial} if here.stdout else set())
         return problems
@@ -66,6 +69,9 @@ class Tests:
                          ("list-symbols", apk), ("list-symbols", f"{apk}!/lib/*/libgreet.so", "greet*"),
                          ("resolve", f"{apk}!/lib/*/libgreet.so", "greet*"), ("doctor",)]:
             problems += self.check_same(device, *question)
+        done = self.world.run(device, "resolve", LIBC, "mallo")
+        if f"hint: list candidates with: uprobectl --adb={device.serial} list-symbols {LIBC} " not in done.stderr:
+            problems.append(f"a command in a hint: {done.stderr}")
         return problems
 
     def installs_once(self, device):
@@ -651,6 +657,7 @@ class EndTests:
                     for record in records_of(done.stdout) if record["type"] == "event"]
         problems = difference(f"calls ({far.stderr})", calls(far), calls(here))
         problems += difference("number of calls", len(calls(here)), 6)
+        problems += self.symbols_are_in_archives(device, shop, stripped, lambda done: calls(done) == calls(here))
         for symbols, extra, function, expected in [
                 (shop, [], "shop_baked",
                  "no function 'shop_baked'\n  hint: did you mean 'shop_bake', 'shop_take' or 'shop_boxes'?"),
@@ -659,6 +666,33 @@ class EndTests:
             done = run(device, "attach", "-d", "20s", "--symbols", symbols, *extra, stripped, function, "--", stripped)
             if done.returncode != 1 or expected not in done.stderr:
                 problems.append(f"{symbols} {function}: {done.returncode} {done.stderr}")
+        return problems
+
+    def symbols_are_in_archives(self, device, shop, stripped, has_calls):
+        """How an archive stores the symbols does not matter, nor does the same library for another ABI beside it."""
+        folder = self.world.path / "symbol-places"
+        for abi in ("arm64-v8a", "x86_64"):
+            (folder / "all" / abi).mkdir(parents=True)
+        mine, other = (folder / "all" / abi / stripped.name for abi in ("x86_64", "arm64-v8a"))
+        shutil.copy(shop, mine)
+        content = bytearray(shop.read_bytes())
+        content[18:20] = (183).to_bytes(2, "little")  # e_machine: EM_AARCH64
+        other.write_bytes(content)
+        for name, how in {"deflated.zip": zipfile.ZIP_DEFLATED, "stored.zip": zipfile.ZIP_STORED}.items():
+            with zipfile.ZipFile(folder / name, "w", how) as archive:
+                archive.write(other, f"arm64-v8a/{stripped.name}.sym")
+                archive.write(mine, f"x86_64/{stripped.name}.sym")
+        problems = []
+        for place in ("deflated.zip", "stored.zip", "all"):
+            done = self.world.run(device, "attach", "--json", "-d", "20s", "--args", "ms:u32", "--latency", "--symbols", folder / place,
+                                  stripped, "shop_bake", "--", stripped)
+            if not has_calls(done) or "warning" in done.stderr:
+                problems.append(f"{place}: {done.stdout} {done.stderr}")
+        done = self.world.run(device, "attach", "-q", "-d", "20s", "--stack", "--unwind-on", "host", "--symbols", folder / "deflated.zip",
+                              "--flamegraph", folder / "far.svg", stripped, "shop_bake", "--", stripped)
+        problems += difference(f"a flame graph ({done.stderr})", done.returncode, 0)
+        if not done.returncode and "shop_bake" not in (folder / "far.svg").read_text():
+            problems.append("the flame graph does not have the function")
         return problems
 
     def killed_host(self, device):

@@ -149,3 +149,19 @@ TEST_CASE("other lines have no frame") {
     CHECK_FALSE(read_frame(line));
   CHECK_FALSE(read_frame(std::string(symbolize::max_report_line, ' ') + "#00 pc 12  /a"));
 }
+
+TEST_CASE("frames have the version of Android of the fingerprint above them") {
+  const char* const frame = "    #00 pc 0000000000004e5c  /data/app/x/lib/arm64/libbig.so";
+  ReportReader reader;
+  CHECK_FALSE(reader.read(frame)->android_version);
+  CHECK_FALSE(
+      reader.read("Build fingerprint: 'google/walleye/walleye:8.1.0/OPM2/1:user/release-keys'"));
+  CHECK(reader.read(frame)->android_version == 8);
+  CHECK_FALSE(reader.read("ABI: 'arm64'"));
+  CHECK(reader.read(frame)->android_version == 8);
+  CHECK_FALSE(
+      reader.read("11-25 03:01:00.1  1  1 F DEBUG : Build fingerprint: 'a/b/c:11/R/2:user/keys'"));
+  CHECK(reader.read(frame)->android_version == 11);
+  CHECK_FALSE(reader.read("Build fingerprint: 'a/b/c:Baklava/B/2:user/keys'")); // a preview
+  CHECK_FALSE(reader.read(frame)->android_version);
+}

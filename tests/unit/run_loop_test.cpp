@@ -35,7 +35,13 @@ public:
     is_given_up_ = unsubmitted_ > 0 && (is_given_up_ || --drains_until_given_up_ == 0);
     return false;
   }
-  std::vector<Loss> losses() const override { return {{loss_reasons::buffer_full, full_}}; }
+  std::vector<Loss> losses() const override {
+    return {{loss_reasons::buffer_full, full_}, {loss_reasons::no_return, left_}};
+  }
+  std::string left_calls() const override {
+    return left_ == 0 ? std::string() : "f (" + std::to_string(left_) + ")";
+  }
+  void leave(std::uint64_t count) { left_ += count; }
   std::uint64_t discard() override { return std::exchange(waiting_, 0); }
   void send(std::uint64_t count) { waiting_ += count; }
   void lose(std::uint64_t count) { full_ += count; }
@@ -49,6 +55,7 @@ public:
 private:
   std::uint64_t waiting_;
   std::uint64_t full_ = 0;
+  std::uint64_t left_ = 0; // calls without a return
   std::uint64_t unsubmitted_ = 0;
   int drains_until_given_up_ = 3;
   bool is_given_up_ = false;
@@ -298,6 +305,23 @@ TEST_CASE("a run warns of losses while it goes on") {
   RunLoop loop(source, processes, *signals, output, {.max_events = 3});
   loop.run(std::chrono::steady_clock::now());
   CHECK(content_of(said) == "uprobectl: warning: 4 events lost so far: ring buffer full\n");
+}
+
+TEST_CASE("a run names the functions whose calls are left without a return while it goes on") {
+  const test::TemporaryFolder folder;
+  const std::string said = folder.path / "err";
+  auto signals = SignalWatch::start();
+  REQUIRE(signals);
+  const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+  const UniqueFd messages{::open(said.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  FakeSource source(3);
+  source.leave(2);
+  Output output(null.get(), {.json = true, .messages = messages.get()});
+  NoProcesses processes;
+  RunLoop loop(source, processes, *signals, output, {.max_events = 3});
+  loop.run(std::chrono::steady_clock::now());
+  CHECK(content_of(said) == "uprobectl: warning: 2 calls not paired so far: left without a return; "
+                            "by function: f (2)\n");
 }
 
 TEST_CASE("a loss has the time in which it happened") {

@@ -205,6 +205,11 @@ static __always_inline void count_values(struct registers* regs, const struct ca
   close_call(&key);
 }
 
+static __always_inline void count_no_return(__u64 number) {
+  count_lost(LOST_NO_RETURN);
+  count(number, COUNTED_NO_RETURN);
+}
+
 // Saves the values of an entry until its return.
 static __always_inline void begin_call(struct registers* regs, const struct capture_plan* plan,
                                        __u64 number, __u64 known) {
@@ -219,7 +224,7 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
   if (existed && is_restarted(regs, &key, record->latency_ns))
     uncount(number, COUNTED_ENTRIES);
   else if (existed)
-    count_lost(LOST_NO_RETURN);
+    count_no_return(number);
   record->latency_ns = stack_end(regs, &key);             // holds the stack end until the return
   if (filters_use(FILTERS_CALLS)) record->cookie = known; // likewise
   if ((settings.flags & SEND_RECORDS) || settings.group_by != 0) {
@@ -236,7 +241,7 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
 static __always_inline void skip_call(struct registers* regs, const struct capture_plan* plan,
                                       __u64 number) {
   struct call_key key = make_call_key(regs, plan, number, 0);
-  if (close_call(&key)) count_lost(LOST_NO_RETURN);
+  if (close_call(&key)) count_no_return(number);
   count_lost(SKIPPED_CALLS);
 }
 
