@@ -528,9 +528,9 @@ enum probe_counter {
    * among the entries and returns, too. */
   COUNTED_SAMPLED_OUT = 5,
   COUNTED_RATE_LIMITED = 6,
-  COUNTED_OUTSIDE = 7,   /* hits before the start or after the stop of recording */
-  COUNTED_BOUNDS = 8,    /* hits of an entry that starts or stops recording */
-  COUNTED_INVISIBLE = 9, /* hits in processes outside of uprobectl's pid namespace */
+  COUNTED_OUTSIDE = 7,    /* hits before the start or after the stop of recording */
+  COUNTED_BOUNDS = 8,     /* hits of an entry that starts or stops recording */
+  COUNTED_INVISIBLE = 9,  /* hits in processes outside of uprobectl's pid namespace */
   COUNTED_NO_RETURN = 10, /* calls that were left without a return, as LOST_NO_RETURN counts them */
   PROBE_COUNTERS = 11
 };

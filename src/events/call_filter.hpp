@@ -39,7 +39,7 @@ private:
   std::vector<CallVisitor*> visitors_;
   std::unordered_map<std::uint64_t, std::uint32_t> depths_; // of the open calls inside of roots
   std::uint64_t tail_called_roots_ = 0;
-  std::unordered_set<std::uint32_t> forked_;                // processes, below a root
+  std::unordered_set<std::uint32_t> forked_; // processes, below a root
 };
 
 } // namespace uprobectl

@@ -294,7 +294,7 @@ void RunWriter::follow_room() {
     if (was_short && !gap_) warnings_.push_back("the run is saved again: nothing is missing in it");
     end_gap();
   } else if (!gap_ && out_.pending() > max_waiting) {
-    gap_.emplace().events = {.reason = gap_reason, .since_ns = clock_ns(CLOCK_MONOTONIC)};
+    gap_ = Gap{.events = {.reason = gap_reason, .since_ns = clock_ns(CLOCK_MONOTONIC)}};
   }
 }
 

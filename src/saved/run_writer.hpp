@@ -73,8 +73,8 @@ private:
   // What is left out while there is no room.
   struct Gap {
     LostRecord events;
-    std::uint64_t counts = 0;       // and histograms, of intervals
-    std::vector<LostRecord> losses; // one for each reason, written at the end
+    std::uint64_t counts = 0;            // and histograms, of intervals
+    std::vector<LostRecord> losses = {}; // one for each reason, written at the end
   };
   bool leaves_out(bool is_interval);
   void follow_room();

@@ -489,7 +489,7 @@ private:
         end + std::max<std::chrono::nanoseconds>(std::chrono::milliseconds(100), 10 * (end - now));
   }
 
-  // Whether they return after all is not known: nothing is left that their returns could be told by.
+  // Whether they return after all is not known: nothing is left to recognize their returns by.
   std::uint64_t given_up_calls() const {
     return removed_calls_ + (gives_up_calls_ ? program_->open_calls().given_up : 0);
   }

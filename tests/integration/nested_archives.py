@@ -81,8 +81,9 @@ def check_bundle(tap, uprobectl, folder, apk, name, compression):
            done)
     done = run(uprobectl, "list-symbols", bundle)
     rows = [line.split("\t") for line in done.stdout.splitlines()]
+    pages = "its segments are aligned for 4 KiB pages, not for 16 KiB (-Wl,-z,max-page-size=16384)"
     expect(tap, f"the APKs and their libraries are listed ({name})",
-           [row[6:8] for row in rows] == [[SPLIT, "an APK, its libraries follow"], [f"{SPLIT}!/{LIBRARY}"],
+           [row[6:8] for row in rows] == [[SPLIT, "an APK, its libraries follow"], [f"{SPLIT}!/{LIBRARY}", pages],
                                           ["splits/base-master.apk", "an APK without libraries"]]
            and rows[1][0] == hex(begin) and rows[1][5] == "yes", done)
     listed = records(run(uprobectl, "list-symbols", "--json", bundle, f"*!/{LIBRARY}"))

@@ -205,13 +205,14 @@ TEST_CASE("events, counts and histograms have the name as people write it") {
       written(true, {}, [&](RecordFormatter& records) { records.write(event); }).contains(wanted));
 }
 
-TEST_CASE("a histogram is drawn on a terminal, one line of numbers when piped") {
+TEST_CASE("a histogram is drawn, when piped below a line of its numbers") {
   const ProbePoint point = some_point();
   const HistogramRecord record{.point = &point, .histogram = few_numbers()};
   const auto use = [&](RecordFormatter& records) { records.write(record); };
-  CHECK(written(false, {}, use) == "f\tvalue\t5\t-3\t5\t1000\t1000\t-:1,1:1,2:0,4:2,8:0,16:0,32:0,"
-                                   "64:0,128:0,256:0,512:1\n");
   const std::string drawn = written(false, {.aligned = true}, use);
+  CHECK(written(false, {}, use) == "f\tvalue\t5\t-3\t5\t1000\t1000\t-:1,1:1,2:0,4:2,8:0,16:0,32:0,"
+                                   "64:0,128:0,256:0,512:1\n" +
+                                       drawn);
   CHECK(drawn.starts_with("f: 5 values, min -3, p50 5, p99 1000, max 1000\n"
                           "                 below 0            1 |####################"));
   CHECK(drawn.find("                  [4, 8)            2 "
