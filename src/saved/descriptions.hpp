@@ -118,8 +118,8 @@ void describe(auto& io, Described<Event> auto& event) {
 
 // Without the point.
 void describe(auto& io, Described<OpenCall> auto& call) {
-  io(call.id, call.parent, call.forked_in, call.pid, call.tid, call.probe, call.begin_ns, call.stack_pointer,
-     call.depth, call.children_ns, call.children);
+  io(call.id, call.parent, call.forked_in, call.pid, call.tid, call.probe, call.begin_ns,
+     call.stack_pointer, call.depth, call.children_ns, call.children);
 }
 void describe(auto& io, Described<CallChange> auto& change) {
   io.choice(change.kind, CallChange::Kind::time);
