@@ -221,7 +221,7 @@ reports_calls() {
   "$UPROBECTL" report --count run >out 2>err || fail "report fails: $(cat err)"
   expect_equal 'counts' '20 longjmp_inner 20 longjmp_outer' "$(sort out | tr '\t\n' '  ' | sed 's/ $//')"
   "$UPROBECTL" report --histogram run >out 2>err || fail "report fails: $(cat err)"
-  expect_equal 'measured calls' 'longjmp_inner ns 10 longjmp_outer ns 10' "$(cut -f 1-3 out | sort | tr '\t\n' '  ' | sed 's/ $//')"
+  expect_equal 'measured calls' 'longjmp_inner ns 10 longjmp_outer ns 10' "$(grep '	' out | cut -f 1-3 | sort | tr '\t\n' '  ' | sed 's/ $//')"
   "$UPROBECTL" report --count --min-latency 1h run >out 2>err || fail "report fails: $(cat err)"
   expect_equal 'long calls' '' "$(cat out)"
 }

@@ -99,8 +99,7 @@ TEST_CASE("doctor: without capabilities attach is refused with a fix") {
   const Check attach = check_of(checks, "attach");
   CHECK(!attach.ok);
   CHECK(attach.fix == "run as root, or: setcap cap_bpf,cap_perfmon+ep uprobectl");
-  facts.android.emplace();
-  facts.android->build_type = "userdebug";
+  facts.android = {.build_type = "userdebug", .perf_harden = {}};
   CHECK(
       check_of(check_system(facts, fail(Error{ErrorKind::not_permitted, "cannot load"})), "attach")
           .fix == "run as root: --adb-root on userdebug and eng builds, or su");
