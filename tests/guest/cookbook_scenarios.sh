@@ -78,7 +78,7 @@ says_exactly() { # NUMBER
     fail "'$(cat "$1.command")' says '$(cat "$1.out")', as any run: $(diff "$1.lines.any" "$1.out.any")"
 }
 
-# Histograms are drawn on terminals only.
+# Where a page shows what a terminal does: without a line of numbers above a histogram.
 on_terminal() { # NUMBER
   mounted_terminals=
   if ! grep -q ' /dev/pts ' /proc/mounts; then
