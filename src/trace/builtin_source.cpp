@@ -626,10 +626,10 @@ private:
   std::optional<process_name_layout> process_name_; // if it is compared
   id_namespace ids_{};
   std::optional<nesting_layout> nesting_; // if return probes of the kernel are used
-  std::uint64_t ended_calls_ = 0;   // removed, with their process or thread
-  std::uint64_t removed_calls_ = 0; // given up
-  bool gives_up_calls_ = false;     // there are more in the table
-  std::uint64_t lost_calls_ = 0;    // at the last look
+  std::uint64_t ended_calls_ = 0;         // removed, with their process or thread
+  std::uint64_t removed_calls_ = 0;       // given up
+  bool gives_up_calls_ = false;           // there are more in the table
+  std::uint64_t lost_calls_ = 0;          // at the last look
   std::chrono::steady_clock::time_point next_look_;
   std::chrono::steady_clock::time_point next_urgent_look_;
   std::uint64_t corrupt_ = 0;
