@@ -264,19 +264,19 @@ Error as_typed(Error error) {
 
 } // namespace
 
-void Output::fail(const Error& given, std::optional<std::string> target,
+void Output::fail(const Error& error, std::optional<std::string> target,
                   std::optional<std::string> request) {
   failed_ = true;
-  const Error error = as_typed(given);
-  write(ErrorRecord{std::move(target), std::move(request), error});
-  if (!copies_messages_ || copy_ == nullptr) message(error);
+  const Error typed = as_typed(error);
+  write(ErrorRecord{std::move(target), std::move(request), typed});
+  if (!copies_messages_ || copy_ == nullptr) message(typed);
 }
 
-void Output::fail_uncopied(const Error& given) {
+void Output::fail_uncopied(const Error& error) {
   failed_ = true;
-  const Error error = as_typed(given);
-  if (formatter_) formatter_->write(ErrorRecord{{}, {}, error});
-  message(error);
+  const Error typed = as_typed(error);
+  if (formatter_) formatter_->write(ErrorRecord{{}, {}, typed});
+  message(typed);
 }
 
 void Output::reopen() {
