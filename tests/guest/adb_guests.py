@@ -166,7 +166,10 @@ class DeviceTests:
             words = [question[0], "--json", *question[1:]]
             far = self.run(*words)
             here = self.world.adb("-s", self.device.serial, "shell", shlex.join([PROGRAM, *words]))
-            far_records, here_records = (without_device(records_of(done.stdout)) for done in (far, here))
+            # Commands in hints are those of the workstation.
+            far_records, here_records = (
+                without_device(records_of(done.stdout.replace(f"uprobectl --adb={self.device.serial} ", "uprobectl ")))
+                for done in (far, here))
             problems += difference(f"{question[:3]}: status ({far.stderr})", far.returncode, here.returncode)
             problems += difference(f"{question[:3]}", comparable(far_records), comparable(here_records))
             problems += difference("devices", {record.get("device") for record in records_of(far.stdout)},
