@@ -13,9 +13,11 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -38,7 +40,9 @@ int collect(libbpf_print_level level, const char* format, va_list arguments) {
 // libbpf returns ESRCH for any error while reading the kernel's types.
 std::optional<Error> kernel_types_error(int errnum) {
   if (errnum != ESRCH) return std::nullopt;
-  if (const OwnedBtf types(btf__parse(kernel_types_path, nullptr)); types) return std::nullopt;
+  if (const OwnedBtf types(btf__parse(kernel_types_path, nullptr)); types)
+    return Error{ErrorKind::unsupported,
+                 "a program is for a function that this kernel does not have"};
   return system_error(errno, std::string("cannot read the kernel's types, ") + kernel_types_path);
 }
 
@@ -72,6 +76,23 @@ bool is_selinux_enforcing() {
   if (!file) return errno == EACCES;
   char enforces = '0';
   return ::read(file.get(), &enforces, 1) != 1 || enforces != '0';
+}
+
+// Linux security/lockdown: the mode in force is in brackets.
+bool is_locked_down() {
+  const UniqueFd file{::open("/sys/kernel/security/lockdown", O_RDONLY | O_CLOEXEC)};
+  std::array<char, 64> text{};
+  const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : 0;
+  return std::string_view(text.data(), size < 0 ? 0 : static_cast<std::size_t>(size))
+      .contains("[confidentiality]");
+}
+
+// capget(2) has no function in libc.
+bool may_administer() {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
+  return ::syscall(SYS_capget, &header, data.data()) == 0 &&
+         (data.front().effective >> CAP_SYS_ADMIN & 1U) != 0;
 }
 
 } // namespace
@@ -148,7 +169,17 @@ std::string last_lines(std::string_view log, int count) {
 
 bool is_shortage(int errnum) { return errnum == ENOMEM || errnum == EMFILE || errnum == ENFILE; }
 
+// No capability and no mount helps against lockdown, so other hints would mislead
+// (kernel_lockdown(7)).
+Error with_lockdown_hint(Error error) {
+  if (may_administer() && is_locked_down())
+    error.hints = {"the kernel is locked down, for root, too (/sys/kernel/security/lockdown): boot "
+                   "without lockdown=confidentiality"};
+  return error;
+}
+
 Error with_refusal_hints(Error error) {
+  if (may_administer() && is_locked_down()) return with_lockdown_hint(std::move(error));
   if (is_selinux_enforcing())
     error.hints.emplace_back("SELinux is enforcing (getenforce) and may deny it: look for 'avc: "
                              "denied' in: dmesg | grep avc");
@@ -180,7 +211,10 @@ Error bpf_load_error(int errnum, std::string_view what) {
 Error bpf_load_error(int errnum, std::string_view what, std::string_view verifier_log,
                      const std::string& libbpf_message) {
   if (is_shortage(errnum)) return system_error(errnum, what);
-  if (auto types = kernel_types_error(errnum)) return std::move(*types).within(what);
+  if (auto types = kernel_types_error(errnum)) {
+    Error error = std::move(*types).within(what);
+    return libbpf_message.empty() ? error : std::move(error).hint("libbpf said: " + libbpf_message);
+  }
   // Matches all names of the helper: bpf_probe_read, bpf_probe_read_kernel,
   // bpf_probe_read_kernel_str.
   for (const std::string_view rejection :

@@ -24,8 +24,13 @@ Error bpf_load_error(int errnum, std::string_view what, std::string_view verifie
                      const std::string& libbpf_message);
 
 // Adds hints to the error for EPERM or EACCES: if SELinux is enforcing, and if a seccomp filter is
-// in force. Both can refuse bpf() and perf_event_open() even to root.
+// in force. Both can refuse bpf() and perf_event_open() even to root. Lockdown can as well; then
+// its hint replaces those about capabilities.
 Error with_refusal_hints(Error error);
+
+// Replaces the hints if this user has all capabilities and the kernel is locked down for
+// confidentiality, where tracefs has no files and perf events may be refused.
+Error with_lockdown_hint(Error error);
 
 // The number of possible CPUs, which is the number of values per key of a per-CPU map. Fails with
 // unknown_cpu_count() without sysfs.

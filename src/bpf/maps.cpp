@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/maps.hpp"
 
+#include "bpf/kernel_types.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/pin.hpp"
 #include "bpf/record_reader.hpp"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
 #include <fmt/format.h>
@@ -37,6 +39,43 @@ MapUse map_use_for_type(std::uint32_t type) {
   default:
     return MapUse::other;
   }
+}
+
+// A map as its source declares it in SEC(".maps").
+struct DeclaredMap {
+  std::string name;
+  std::uint32_t type = 0; // BPF_MAP_TYPE_*; 0: unknown
+};
+
+// __uint(type, N) is a pointer to an array of N elements (libbpf, bpf_helpers.h).
+std::uint32_t declared_type(const btf* types, std::uint32_t variable) {
+  const int id = btf__resolve_type(types, variable);
+  const btf_type* const shape =
+      id < 0 ? nullptr : btf__type_by_id(types, static_cast<std::uint32_t>(id));
+  if (shape == nullptr || !btf_is_struct(shape)) return 0;
+  for (int i = 0; i < btf_vlen(shape); ++i) {
+    const btf_member& member = btf_members(shape)[i];
+    const char* const name = btf__name_by_offset(types, member.name_off);
+    if (name == nullptr || std::string_view(name) != "type") continue;
+    const btf_type* const pointer = btf__type_by_id(types, member.type);
+    const btf_type* const array =
+        pointer != nullptr && btf_is_ptr(pointer) ? btf__type_by_id(types, pointer->type) : nullptr;
+    return array != nullptr && btf_is_array(array) ? btf_array(array)->nelems : 0;
+  }
+  return 0;
+}
+
+std::vector<DeclaredMap> list_declared_maps(const btf* types, std::uint32_t section) {
+  std::vector<DeclaredMap> maps;
+  const btf_type* const list = btf__type_by_id(types, section);
+  for (int i = 0; i < btf_vlen(list); ++i) {
+    const std::uint32_t id = btf_var_secinfos(list)[i].type;
+    const btf_type* const variable = btf__type_by_id(types, id);
+    const char* const name =
+        variable == nullptr ? nullptr : btf__name_by_offset(types, variable->name_off);
+    if (name != nullptr) maps.push_back({.name = name, .type = declared_type(types, id)});
+  }
+  return maps;
 }
 
 // The kernel aligns the value of each CPU to eight bytes.
@@ -189,6 +228,25 @@ Result<std::vector<UserMap>> find_program_maps(int program) {
     maps.push_back(std::move(*map));
   }
   return maps;
+}
+
+void complete_map_names(std::span<UserMap> maps, std::uint32_t btf_id) {
+  constexpr std::size_t kept = 15; // BPF_OBJ_NAME_LEN - 1
+  const OwnedBtf types(btf__load_from_kernel_by_id(btf_id));
+  if (!types) return;
+  const int list = btf__find_by_name_kind(types.get(), ".maps", BTF_KIND_DATASEC);
+  if (list < 0) return;
+  const std::vector<DeclaredMap> declared =
+      list_declared_maps(types.get(), static_cast<std::uint32_t>(list));
+  for (UserMap& map : maps) {
+    if (map.name.size() != kept) continue;
+    std::vector<std::string_view> fitting;
+    for (const DeclaredMap& each : declared)
+      if (each.name.starts_with(map.name) &&
+          (each.type == 0 || map_use_for_type(each.type) == map.use))
+        fitting.push_back(each.name);
+    if (fitting.size() == 1) map.name = fitting.front();
+  }
 }
 
 Result<Table> read_table(const UserMap& map, std::size_t max_entries) {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace uprobectl {
 
@@ -40,6 +41,10 @@ Result<UserMap> open_pinned_map(const std::string& path);
 // Opens the maps that a loaded program uses. not_permitted names the capability that map ids
 // require.
 Result<std::vector<UserMap>> find_program_maps(int program);
+
+// Completes names that the kernel has cut to 15 bytes, by the declarations in the program's types.
+// A name that several declarations fit stays as it is.
+void complete_map_names(std::span<UserMap> maps, std::uint32_t btf_id);
 
 // A key of a map with its values.
 struct TableEntry {

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <ranges>
+#include <unistd.h>
 
 namespace uprobectl {
 
@@ -110,8 +111,42 @@ GlobalValue signed_value(std::size_t size, std::string_view text) {
   return integer_bytes(static_cast<std::uint64_t>(*value), size);
 }
 
-GlobalValue integer_value(const GlobalVariable& global, std::string_view text) {
+struct Enumerator {
+  std::string_view name;
+  std::uint64_t value = 0; // sign-extended
+};
+
+// The enumerators of an enum; none of another type.
+std::vector<Enumerator> enumerators(const btf* types, const btf_type* type) {
+  std::vector<Enumerator> found;
+  for (int i = 0; btf_is_any_enum(type) && i < btf_vlen(type); ++i) {
+    const bool wide = btf_is_enum64(type);
+    const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
+    found.push_back(
+        {.name = btf__name_by_offset(types, name),
+         .value = wide ? btf_enum64_value(btf_enum64(type) + i)
+                       : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val})});
+  }
+  return found;
+}
+
+// An enum is signed if one of its enumerators is negative. clang 15 and later say so by kind_flag;
+// earlier ones do not, and their enumerators above INT_MAX look negative, so that both are taken.
+GlobalValue enum_value(const btf* types, const GlobalVariable& global, std::string_view text) {
+  for (const Enumerator& known : enumerators(types, global.type))
+    if (known.name == text) return integer_bytes(known.value, global.size);
+  if (btf_kflag(global.type)) return signed_value(global.size, text);
+  if (auto value = unsigned_value(global.size, text)) return value;
+  const auto number = parse_integer_value<std::int64_t>(text);
+  for (const Enumerator& known : enumerators(types, global.type))
+    if (number && known.value == static_cast<std::uint64_t>(*number))
+      return signed_value(global.size, text);
+  return std::nullopt;
+}
+
+GlobalValue integer_value(const btf* types, const GlobalVariable& global, std::string_view text) {
   if (global.size > sizeof(std::uint64_t)) return std::nullopt;
+  if (btf_is_any_enum(global.type)) return enum_value(types, global, text);
   const std::uint8_t encoding = btf_is_int(global.type) ? btf_int_encoding(global.type) : 0;
   if ((encoding & BTF_INT_BOOL) != 0 && (text == "true" || text == "false"))
     return integer_bytes(text == "true" ? 1 : 0, global.size);
@@ -189,6 +224,77 @@ ProgramKind program_kind_for(SectionKind kind) {
   return ProgramKind::plain;
 }
 
+// Maps of these types have no size, or libbpf chooses it: sizes of storages of sockets, inodes,
+// tasks and control groups are 0 (Linux kernel/bpf/bpf_local_storage.c), and a perf event array has
+// one entry for each CPU.
+bool needs_size(std::uint32_t type) {
+  constexpr std::uint32_t cgrp_storage = 32; // Linux 6.2
+  constexpr std::array without = {std::uint32_t{BPF_MAP_TYPE_PERF_EVENT_ARRAY},
+                                  std::uint32_t{BPF_MAP_TYPE_CGROUP_STORAGE},
+                                  std::uint32_t{BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE},
+                                  std::uint32_t{BPF_MAP_TYPE_SK_STORAGE},
+                                  std::uint32_t{BPF_MAP_TYPE_INODE_STORAGE},
+                                  std::uint32_t{BPF_MAP_TYPE_TASK_STORAGE},
+                                  std::uint32_t{BPF_MAP_TYPE_STRUCT_OPS},
+                                  cgrp_storage};
+  return std::ranges::find(without, type) == without.end();
+}
+
+// Completes a map as the usual loaders do: those of Go need no key and value of a perf event array,
+// those of bcc's tools set the value of a stack trace map. Finds what else the kernel would refuse
+// with EINVAL.
+Result<void> complete_map(bpf_map* map, const std::string& path) {
+  if (!bpf_map__autocreate(map)) return {};
+  const std::uint32_t type = bpf_map__type(map);
+  constexpr std::uint32_t first_foreign = 1000; // Linux has some 40; bpftime's begin at 1501
+  if (type >= first_foreign)
+    return fail(ErrorKind::unsupported,
+                fmt::format("{}: map '{}' has type {}, which is not a type of Linux", path,
+                            bpf_map__name(map), type));
+  if (type == BPF_MAP_TYPE_PERF_EVENT_ARRAY) {
+    if (bpf_map__key_size(map) == 0) bpf_map__set_key_size(map, sizeof(std::uint32_t));
+    if (bpf_map__value_size(map) == 0) bpf_map__set_value_size(map, sizeof(std::uint32_t));
+  }
+  // The default of kernel.perf_event_max_stack, the kernel's limit, as bcc's tools set it.
+  constexpr std::uint32_t max_frames = 127;
+  if (type == BPF_MAP_TYPE_STACK_TRACE && bpf_map__value_size(map) == 0)
+    bpf_map__set_value_size(map, max_frames * sizeof(std::uint64_t));
+  if (!needs_size(type) || bpf_map__max_entries(map) != 0) return {};
+  return fail(Error{ErrorKind::unsupported,
+                    fmt::format("{}: map '{}' has no max_entries: the loader that the object is "
+                                "made for sets its size",
+                                path, bpf_map__name(map))}
+                  .hint(fmt::format("choose one: --map-entries {}={}", bpf_map__name(map),
+                                    type == BPF_MAP_TYPE_RINGBUF ? "262144 (bytes)" : "10240")));
+}
+
+// Keeps libbpf from making the pin of LIBBPF_PIN_BY_NAME, and returns its path. If there is a pin,
+// libbpf uses its map, and nothing is returned.
+std::string take_wanted_pin(bpf_map* map) {
+  const char* const path = bpf_map__pin_path(map);
+  if (path == nullptr || ::access(path, F_OK) == 0) return {};
+  std::string wanted = path;
+  bpf_map__set_pin_path(map, nullptr);
+  return wanted;
+}
+
+// The program types with sections that libbpf attaches by itself (libbpf.c, section_defs).
+bool has_attachable_type(const bpf_program* program) {
+  constexpr std::array types = {BPF_PROG_TYPE_KPROBE,         BPF_PROG_TYPE_TRACEPOINT,
+                                BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_RAW_TRACEPOINT_WRITABLE,
+                                BPF_PROG_TYPE_TRACING,        BPF_PROG_TYPE_LSM};
+  return std::ranges::find(types, bpf_program__type(program)) != types.end();
+}
+
+// Why libbpf cannot load a program by its section; empty if nothing is known.
+std::string find_load_problem(const bpf_program* program, const ObjectProgram& described) {
+  if (described.kind != SectionKind::other) return {};
+  if (bpf_program__type(program) == BPF_PROG_TYPE_UNSPEC) return "libbpf does not know its section";
+  if (bpf_program__type(program) == BPF_PROG_TYPE_EXT)
+    return "it replaces a function of another program";
+  return {};
+}
+
 // Sets the type of programs in multi, session and sleepable usdt sections, which Debian's
 // libbpf 1.1.2 does not know, and keeps libbpf from attaching them.
 void complete_type(bpf_program* program, ObjectProgram& described, const ObjectLoading& loading) {
@@ -213,7 +319,9 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
     kind.remove_suffix(2);
   }
   program.on_return = kind.starts_with("uretprobe");
-  if (kind == "uprobe" || kind == "uretprobe" || kind == "usdt")
+  // "….single" is a plain program, also where libbpf would choose a multi link for "uprobe".
+  if (kind == "uprobe" || kind == "uretprobe" || kind == "usdt" || kind == "uprobe.single" ||
+      kind == "uretprobe.single")
     program.kind = SectionKind::uprobe;
   else if (kind == "uprobe.multi" || kind == "uretprobe.multi")
     program.kind = SectionKind::uprobe_multi;
@@ -283,13 +391,30 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
   if (!text && !integer)
     return fail(ErrorKind::unsupported,
                 subject + ": only integers, bool, enums and char arrays can be set");
-  const GlobalValue bytes = text ? text_value(*found, value) : integer_value(*found, value);
-  if (!bytes)
-    return fail(ErrorKind::out_of_range,
+  const btf* const types = bpf_object__btf(object);
+  const GlobalValue bytes = text ? text_value(*found, value) : integer_value(types, *found, value);
+  if (!bytes) {
+    Error error{ErrorKind::out_of_range,
                 fmt::format("{}: invalid value '{}' (expected {} that fits in {} bytes)", subject,
-                            value, text ? "text" : "a number", found->size));
+                            value, text ? "text" : "a number", found->size)};
+    const auto known = text ? std::vector<Enumerator>() : enumerators(types, type);
+    if (known.empty()) return fail(std::move(error));
+    return fail(std::move(error).hint("or one of: " +
+                                      joined(known | std::views::transform(&Enumerator::name))));
+  }
   if (!store(*found, *bytes))
     return fail(ErrorKind::unsupported, subject + " cannot be set after loading");
+  return {};
+}
+
+Result<void> BpfObject::set_map_entries(std::string_view map, std::uint32_t count) {
+  bpf_map* const found =
+      bpf_object__find_map_by_name(state_->object.get(), std::string(map).c_str());
+  if (found == nullptr)
+    return fail(Error{ErrorKind::not_found, fmt::format("{}: no map '{}'", state_->path, map)}.hint(
+        "use one of: " + joined(state_->maps | std::views::transform(&ObjectMap::name))));
+  if (const int error = bpf_map__set_max_entries(found, count); error != 0)
+    return fail(system_error(-error, fmt::format("{}: map '{}'", state_->path, map)));
   return {};
 }
 
@@ -328,10 +453,17 @@ Result<BpfObject> BpfObject::open(const std::string& path) {
               .kernel_log_buf = state->log.data(), .kernel_log_size = state->log.size());
   state->object.reset(bpf_object__open_mem(bytes->data(), bytes->size(), &options));
   if (!state->object) return fail(open_error(path, errno, libbpf_log.cause()));
+  const std::vector<std::string> tail_calls = list_map_programs(*bytes);
   bpf_program* program = nullptr;
   bpf_object__for_each_program(program, state->object.get()) {
-    state->programs.push_back(
-        classify_section(bpf_program__name(program), bpf_program__section_name(program)));
+    ObjectProgram described =
+        classify_section(bpf_program__name(program), bpf_program__section_name(program));
+    described.is_optional = !bpf_program__autoload(program);
+    described.is_tail_call = std::ranges::find(tail_calls, described.name) != tail_calls.end();
+    described.can_be_attached =
+        described.kind != SectionKind::other || has_attachable_type(program);
+    described.load_problem = find_load_problem(program, described);
+    state->programs.push_back(std::move(described));
   }
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state->object.get())
@@ -349,9 +481,16 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   bpf_object__for_each_program(program, state_->object.get()) {
     ObjectProgram& described = state_->programs[index++];
     complete_type(program, described, loading);
-    if (!loading.only.empty() &&
-        std::ranges::find(loading.only, described.name) == loading.only.end())
-      bpf_program__set_autoload(program, false);
+    const bool is_named = std::ranges::find(loading.only, described.name) != loading.only.end();
+    const bool is_wanted = is_named || (loading.only.empty() && !described.is_optional &&
+                                        described.load_problem.empty());
+    bpf_program__set_autoload(program, is_wanted || described.is_tail_call);
+  }
+  index = 0;
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, state_->object.get()) {
+    if (auto complete = complete_map(map, state_->path); !complete) return complete;
+    state_->maps[index++].wanted_pin = take_wanted_pin(map);
   }
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
@@ -374,7 +513,6 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
         described.loaded.fd >= 0 && gets_private_stack(program, described);
   }
   index = 0;
-  bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_->object.get()) state_->maps[index++].fd = bpf_map__fd(map);
   return {};
 }
@@ -392,12 +530,13 @@ Result<DataTypes> BpfObject::types() const {
 
 void ObjectLink::Destroy::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 
-Result<ObjectLink> BpfObject::attach_by_section(std::string_view program) const {
+Result<std::optional<ObjectLink>> BpfObject::attach_by_section(std::string_view program) const {
   const std::string name(program);
   const LibbpfLog libbpf_log;
   bpf_link* const link =
       bpf_program__attach(bpf_object__find_program_by_name(state_->object.get(), name.c_str()));
   if (link != nullptr) return ObjectLink(link);
+  if (errno == EOPNOTSUPP) return std::nullopt;
   Error error = bpf_load_error(errno, state_->path + ": program '" + name + "' cannot be attached");
   const std::string cause = libbpf_log.cause();
   return fail(cause.empty() ? std::move(error) : std::move(error).hint("libbpf said: " + cause));

@@ -24,9 +24,14 @@ struct ObjectProgram {
   std::string name;
   std::string section; // "uprobe/libc.so.6:malloc"
   SectionKind kind = SectionKind::other;
-  bool on_return = false;    // "uretprobe…"
-  bool sleepable = false;    // "….s"
-  LoadedProgram loaded = {}; // owned by the object; fd -1 if it is not loaded
+  bool on_return = false;   // "uretprobe…"
+  bool sleepable = false;   // "….s"
+  bool is_optional = false; // SEC("?…"): loaded only if it is named
+  // In the initial values of a map of programs: libbpf loads such a map with all of them.
+  bool is_tail_call = false;
+  bool can_be_attached = true;   // false: libbpf attaches no program of its type
+  std::string load_problem = {}; // why libbpf cannot load it; empty if nothing is known
+  LoadedProgram loaded = {};     // owned by the object; fd -1 if it is not loaded
   // Set by load(): a uprobe program that this kernel runs on a stack of the CPU.
   bool has_private_stack = false;
 };
@@ -43,13 +48,17 @@ std::optional<SectionPlace> parse_section_place(const ObjectProgram& program);
 struct ObjectMap {
   std::string name; // as in the source; that of ".rodata" etc. begins with the object's name
   int fd = -1;
+  // Where LIBBPF_PIN_BY_NAME wants it, unless there was a pin, whose map is then used. load() does
+  // not pin it. Empty otherwise.
+  std::string wanted_pin = {};
 };
 
 // Which programs to load, and for which kind of link.
 struct ObjectLoading {
   // The kind of all uprobe programs except session programs; nullopt: as their sections say.
   std::optional<ProgramKind> kind = {};
-  std::vector<std::string> only = {}; // names of the programs to load; empty: all
+  std::vector<std::string> only = {}; // names of the programs to load; empty: all but
+                                      // optional ones and those with a load_problem
 };
 
 // A program that libbpf has attached. The destructor detaches it.
@@ -75,12 +84,16 @@ public:
   BpfObject& operator=(BpfObject&&) noexcept;
   ~BpfObject();
 
-  // Sets a global variable, before load(): integers (decimal, 0x…, signed), bool and char arrays.
+  // Sets a global variable, before load(): integers (decimal, 0x…, signed), bool, enums by
+  // number or enumerator, and char arrays.
   // not_found lists the variables; out_of_range if the value does not fit.
   Result<void> set_global(std::string_view name, std::string_view value);
 
-  // not_permitted names the capability. If the verifier rejects a program, the last lines of its
-  // log are a hint, and verifier_log() has all of it.
+  // Sets the size of a map, before load(). not_found lists the maps.
+  Result<void> set_map_entries(std::string_view map, std::uint32_t count);
+
+  // not_permitted names the capability. unsupported names a map without a size. If the verifier
+  // rejects a program, the last lines of its log are a hint, and verifier_log() has all of it.
   Result<void> load(const ObjectLoading& loading = {});
   const std::string& verifier_log() const;
 
@@ -89,8 +102,9 @@ public:
   std::span<const ObjectMap> maps() const;
   Result<DataTypes> types() const; // not_found if it was compiled without -g
 
-  // Attaches a loaded program that is not for uprobes, as libbpf does by its section.
-  Result<ObjectLink> attach_by_section(std::string_view program) const;
+  // Attaches a loaded program that is not for uprobes, as libbpf does by its section. nullopt if
+  // libbpf attaches no program of such a section.
+  Result<std::optional<ObjectLink>> attach_by_section(std::string_view program) const;
 
 private:
   struct State;

@@ -444,6 +444,32 @@ public:
     return check_btf_sections();
   }
 
+  // After run().
+  std::vector<std::string> map_programs() const {
+    std::vector<std::string> names;
+    for (const Section& section : sections_) {
+      const Section* const target = section_at(section.header.sh_info);
+      const Section* const symbols = section_at(section.header.sh_link);
+      if (section.header.sh_type != raw::SHT_REL || target == nullptr || target->name != ".maps" ||
+          symbols == nullptr)
+        continue;
+      const Section* const strings = section_at(symbols->header.sh_link);
+      for (std::uint64_t at = 0; at < section.bytes.size(); at += sizeof(ELFT::Rel)) {
+        const auto* const relocation = elf::view_at<ELFT::Rel>(section.bytes, at);
+        const auto* const symbol =
+            relocation == nullptr
+                ? nullptr
+                : elf::view_at<ELFT::Sym>(symbols->bytes,
+                                          std::uint64_t{relocation->getSymbol(false)} *
+                                              sizeof(ELFT::Sym));
+        if (symbol == nullptr || symbol->getType() != raw::STT_FUNC || strings == nullptr) continue;
+        if (const auto name = section_name(strings->bytes, symbol->st_name))
+          names.emplace_back(*name);
+      }
+    }
+    return names;
+  }
+
 private:
   struct Section {
     ELFT::Shdr header{};
@@ -583,5 +609,10 @@ Result<void> check_extended_types(Bytes btf_ext, const CheckedTypes& types,
 }
 
 Result<void> check_bpf_object(Bytes file) { return ObjectCheck(file).run(); }
+
+std::vector<std::string> list_map_programs(Bytes file) {
+  ObjectCheck object(file);
+  return object.run() ? object.map_programs() : std::vector<std::string>();
+}
 
 } // namespace uprobectl

@@ -7,6 +7,7 @@
 #include "uprobectl/util.hpp"
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace uprobectl {
@@ -38,5 +39,9 @@ Result<void> check_extended_types(Bytes btf_ext, const CheckedTypes& types,
 // that libbpf follows. `corrupt` names the first fault. Succeeds for files that are not 64-bit
 // little-endian ELF objects of BPF, which libbpf rejects.
 Result<void> check_bpf_object(Bytes file);
+
+// Returns the names of the functions that relocations of ".maps" refer to: programs in the initial
+// values of maps. Empty if the file is not valid.
+std::vector<std::string> list_map_programs(Bytes file);
 
 } // namespace uprobectl

@@ -67,6 +67,7 @@ enum ListedFlag : std::uint32_t {
   LISTED_MAP = 1,       // otherwise a program
   LISTED_DIRECTION = 2, // its section is one of uprobes
   LISTED_RETURN = 4,    // ... and for returns
+  LISTED_BY_NAME = 8,   // the pin of LIBBPF_PIN_BY_NAME, listed by its path
 };
 
 std::uint32_t direction_flags(const ObjectProgram& program) {
@@ -82,12 +83,16 @@ std::vector<PlannedPin> plan_pins(const BpfObject& object, const PinRequest& req
     pins.push_back({{std::string(kind), name, request.folder + "/" + pin_name(pinned)}, fd, flags});
   };
   for (const ObjectProgram& program : object.programs())
-    add("program", program.name,
-        android ? "prog_" + object.name() + "_" + program.section : program.name, program.loaded.fd,
-        direction_flags(program));
-  for (const ObjectMap& map : object.maps())
+    if (program.loaded.fd >= 0)
+      add("program", program.name,
+          android ? "prog_" + object.name() + "_" + program.section : program.name,
+          program.loaded.fd, direction_flags(program));
+  for (const ObjectMap& map : object.maps()) {
     add("map", map.name, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd,
         LISTED_MAP);
+    if (!map.wanted_pin.empty())
+      pins.push_back({{"map", map.name, map.wanted_pin}, map.fd, LISTED_MAP | LISTED_BY_NAME});
+  }
   return pins;
 }
 
@@ -160,6 +165,8 @@ private:
   std::string folder_;
 };
 
+constexpr std::string_view shared_folder = "/sys/fs/bpf/"; // of libbpf's LIBBPF_PIN_BY_NAME
+
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // One entry of the list of pins.
@@ -189,7 +196,8 @@ Result<UniqueFd> make_list(std::span<const PlannedPin> pins, std::span<const Lis
                                  static_cast<std::uint32_t>(pins.size() + listed.size()), nullptr)};
   if (!list) return fail(bpf_load_error(errno, "cannot create a BPF map"));
   for (const PlannedPin& pinned : pins) {
-    const std::string name = file_name(pinned.pin.path);
+    const bool is_shared = (pinned.flags & LISTED_BY_NAME) != 0;
+    const std::string name = is_shared ? pinned.pin.path : file_name(pinned.pin.path);
     PinName key{};
     if (name.size() >= key.size())
       return fail(ErrorKind::unsupported,
@@ -256,6 +264,39 @@ Result<UniqueFd> open_own_folder(const std::string& folder) {
     return fail(ErrorKind::not_permitted,
                 fmt::format("{}: the folder belongs to user {}", folder, status.st_uid));
   return opened;
+}
+
+std::optional<std::uint32_t> map_id(const std::string& path) {
+  const UniqueFd map{::bpf_obj_get(path.c_str())};
+  bpf_map_info info{};
+  std::uint32_t size = sizeof(info);
+  if (!map || ::bpf_obj_get_info_by_fd(map.get(), &info, &size) != 0) return std::nullopt;
+  return info.id;
+}
+
+// Removes the pins of LIBBPF_PIN_BY_NAME that are listed, and their entries from `pins`. Others may
+// have written the list: only pins of maps that are pinned in the folder, too, are removed.
+std::vector<Pin> unpin_shared(std::vector<ListedPin>& pins, const std::string& folder) {
+  std::vector<std::uint32_t> ids;
+  std::vector<Pin> removed;
+  for (ListedPin& pinned : pins) {
+    pinned.name.back() = '\0';
+    if ((pinned.flags & LISTED_BY_NAME) != 0 || !is_file_name(pinned.name.data())) continue;
+    if (const auto id = map_id(folder + "/" + pinned.name.data())) ids.push_back(*id);
+  }
+  const UniqueFd shared{
+      ::open(std::string(shared_folder).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  std::erase_if(pins, [&](const ListedPin& pinned) {
+    if ((pinned.flags & LISTED_BY_NAME) == 0) return false;
+    const std::string path = pinned.name.data();
+    const std::string name = file_name(path);
+    if (path != std::string(shared_folder) + name || !is_file_name(name)) return true;
+    const auto id = map_id(path);
+    if (!id || std::ranges::find(ids, *id) == ids.end() || !is_own_pin(shared, name)) return true;
+    if (::unlinkat(shared.get(), name.c_str(), 0) == 0) removed.push_back({"map", name, path});
+    return true;
+  });
+  return removed;
 }
 
 // A multi link to "/", which is not a regular file, fails with EBADF if the program is for such
@@ -325,8 +366,9 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
     return fail(ErrorKind::not_found, folder + ": nothing in it was pinned by uprobectl load");
   if (!is_own_pin(*opened, std::string(list_name)))
     return fail(ErrorKind::not_permitted, list_path + ": another user has pinned it");
-  std::vector<Pin> removed;
-  for (ListedPin& pinned : read_list(list->get())) {
+  std::vector<ListedPin> pins = read_list(list->get());
+  std::vector<Pin> removed = unpin_shared(pins, folder);
+  for (ListedPin& pinned : pins) {
     PinName& name = pinned.name;
     name.back() = '\0';
     if (!is_file_name(name.data()))

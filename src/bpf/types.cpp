@@ -36,8 +36,10 @@ public:
     if (resolved < 0) return std::nullopt;
     const btf_type* const type = btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));
     const std::int64_t size = btf__resolve_size(types_, static_cast<std::uint32_t>(resolved));
-    if (size < 0 || static_cast<std::size_t>(size) > bytes.size()) return std::nullopt;
-    bytes = bytes.first(static_cast<std::size_t>(size));
+    if (size < 0) return std::nullopt;
+    const bool is_cut = static_cast<std::size_t>(size) > bytes.size();
+    if (is_cut && (!can_be_cut(type) || bytes.empty())) return std::nullopt;
+    if (!is_cut) bytes = bytes.first(static_cast<std::size_t>(size));
     switch (btf_kind(type)) {
     case BTF_KIND_INT:
       return integer(type, bytes);
@@ -52,13 +54,19 @@ public:
       return array(btf_array(type), bytes, depth);
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
-      return members(type, bytes, depth);
+      return members(type, bytes, depth, is_cut);
+    case BTF_KIND_DATASEC:
+      return variables(type, bytes, depth);
     default:
       return std::nullopt;
     }
   }
 
 private:
+  static bool can_be_cut(const btf_type* type) {
+    return btf_is_composite(type) || btf_is_array(type);
+  }
+
   // At most eight bytes, in the machine's order, which is little-endian.
   static std::uint64_t load(Bytes bytes) {
     std::uint64_t value = 0;
@@ -124,27 +132,60 @@ private:
     if (btf_is_int(element) && element->size == 1 &&
         (btf_int_encoding(element) & BTF_INT_BOOL) == 0)
       return raw(bytes);
-    const std::size_t size = shape->nelems == 0 ? 0 : bytes.size() / shape->nelems;
+    const std::int64_t known_size = btf__resolve_size(types_, shape->type);
+    if (known_size < 0) return std::nullopt;
+    const auto size = static_cast<std::size_t>(known_size);
     DataValue::Array values;
     for (std::uint32_t i = 0; i < shape->nelems; ++i) {
-      auto value = decode(shape->type, bytes.subspan(i * size, size), depth + 1);
+      const Bytes rest = bytes.subspan(i * size);
+      if (rest.empty() && size != 0) break; // cut
+      if (rest.size() < size) {
+        values.push_back(raw(rest));
+        break;
+      }
+      auto value = decode(shape->type, rest.first(size), depth + 1);
       if (!value) return std::nullopt;
       values.push_back(std::move(*value));
     }
     return DataValue{std::move(values)};
   }
 
-  std::optional<DataValue> members(const btf_type* type, Bytes bytes, int depth) {
+  std::optional<DataValue> members(const btf_type* type, Bytes bytes, int depth, bool is_cut) {
     DataValue::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
       const std::uint32_t bit = btf_member_bit_offset(type, static_cast<std::uint32_t>(i));
       const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
-      if (bit / 8 > bytes.size()) return std::nullopt;
+      if (bit / 8 > bytes.size()) {
+        if (is_cut) break;
+        return std::nullopt;
+      }
       auto value = width != 0 ? bit_field(member.type, bytes, bit, width)
                               : decode(member.type, bytes.subspan(bit / 8), depth + 1);
+      if (!value && is_cut) {
+        if (bit / 8 < bytes.size() && btf_is_struct(type))
+          values.push_back({"<rest>", raw(bytes.subspan(bit / 8))});
+        if (btf_is_struct(type)) break;
+        continue;
+      }
       if (!value) return std::nullopt;
       values.push_back({std::string(name_at(types_, member.name_off)), std::move(*value)});
+    }
+    if (is_cut && values.empty()) return std::nullopt;
+    return DataValue{std::move(values)};
+  }
+
+  // The variables of a section.
+  std::optional<DataValue> variables(const btf_type* type, Bytes bytes, int depth) {
+    DataValue::Struct values;
+    for (int i = 0; i < btf_vlen(type); ++i) {
+      const btf_var_secinfo& entry = btf_var_secinfos(type)[i];
+      const btf_type* const variable = btf__type_by_id(types_, entry.type);
+      const auto part = slice(bytes, entry.offset, entry.size);
+      if (variable == nullptr || !part) return std::nullopt;
+      auto value = decode(entry.type, *part, depth + 1);
+      values.push_back({std::string(name_at(types_, variable->name_off)),
+                        value ? std::move(*value) : raw(*part)});
     }
     return DataValue{std::move(values)};
   }

@@ -74,8 +74,9 @@ public:
   Result<Type> find(std::string_view name) const;
   std::optional<Type> type(std::uint32_t id) const;
 
-  // Decodes a value of a type. Nullopt if there are fewer bytes than the type has, or if the type
-  // has no values in memory, such as a function. Ignores further bytes: records may be padded.
+  // Decodes a value of a type. If there are fewer bytes, the members and elements that are there,
+  // and in the member "<rest>" what is left. Nullopt if that is nothing. Ignores further bytes
+  // (padding).
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes) const;
 
 private:

@@ -37,8 +37,9 @@ struct ProcessOptions {
 struct ProgramOptions {
   std::optional<std::string> object;
   std::optional<std::string> pinned;
-  std::optional<std::string> name;
+  std::vector<std::string> names;
   std::vector<std::string> settings;
+  std::vector<std::string> map_entries;
   std::vector<std::string> maps;
   std::optional<std::string> record_type;
   std::optional<std::uint64_t> cookie;
@@ -115,8 +116,9 @@ Result<std::uint64_t> parse_cookie(const std::string& text) {
 void bind_program_options(OptionParser& parser, ProgramOptions& options) {
   parser.bind("--object", options.object);
   parser.bind("--program", options.pinned);
-  parser.bind("--program-name", options.name);
+  parser.bind("--program-name", options.names);
   parser.bind("--set", options.settings);
+  parser.bind("--map-entries", options.map_entries);
   parser.bind("--map", options.maps);
   parser.bind("--record", options.record_type);
   parser.bind("--cookie", options.cookie, parse_cookie);
@@ -130,13 +132,16 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   UserProgramRequest request;
   request.pinned = options.pinned.has_value();
   request.path = request.pinned ? *options.pinned : *options.object;
-  request.name = options.name;
+  request.names = options.names;
   request.maps = options.maps;
   request.record_type = options.record_type;
   request.printk = options.printk;
   auto settings = parse_settings(options.settings);
   if (!settings) return fail(parser.usage_error(std::move(settings).error().message));
   request.settings = std::move(*settings);
+  auto map_entries = parse_map_entries(options.map_entries);
+  if (!map_entries) return fail(parser.usage_error(std::move(map_entries).error().message));
+  request.map_entries = std::move(*map_entries);
   if (options.cookie) request.cookie = *options.cookie;
   return request;
 }

@@ -16,9 +16,12 @@ struct LoadOptions {
   std::optional<std::string> naming;
   std::optional<mode_t> mode;
   std::vector<std::string> settings;
+  std::vector<std::string> map_entries;
+  std::vector<std::string> programs;
 };
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
+using MapEntries = std::vector<std::pair<std::string, std::uint32_t>>;
 
 PinRequest make_pin_request(const LoadOptions& options) {
   PinRequest request{.folder = *options.pin};
@@ -39,15 +42,21 @@ Result<mode_t> parse_mode(const std::string& text) {
 }
 
 Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
-                                      const Settings& settings, Output& output) {
+                                      const Settings& settings, const MapEntries& map_entries,
+                                      const std::vector<std::string>& programs, Output& output) {
   auto object = BpfObject::open(path);
   if (!object) return fail(std::move(object).error());
   for (const auto& [name, value] : settings)
     if (auto set = object->set_global(name, value); !set) return fail(std::move(set).error());
-  auto loaded = object->load();
+  for (const auto& [map, count] : map_entries)
+    if (auto set = object->set_map_entries(map, count); !set) return fail(std::move(set).error());
+  if (auto known = check_program_names(*object, path, programs); !known)
+    return fail(std::move(known).error());
+  auto loaded = object->load({.only = programs});
   if (!object->verifier_log().empty()) output.detail(object->verifier_log());
   if (!loaded) return fail(std::move(loaded).error());
   warn_of_private_stacks(*object, path, output);
+  if (programs.empty()) warn_of_skipped_programs(*object, path, output);
   return pin(*object, request);
 }
 
@@ -73,6 +82,8 @@ ExitCode run_load(std::span<const std::string_view> arguments) {
   parser.bind("--naming", options.naming);
   parser.bind("--mode", options.mode, parse_mode);
   parser.bind("--set", options.settings);
+  parser.bind("--map-entries", options.map_entries);
+  parser.bind("--program-name", options.programs);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();
   const auto words = parsed->words();
@@ -80,12 +91,15 @@ ExitCode run_load(std::span<const std::string_view> arguments) {
     return finish_with(parser.usage_error(*wrong), common);
   const auto settings = parse_settings(options.settings);
   if (!settings) return finish_with(parser.usage_error(settings.error().message), common);
+  const auto map_entries = parse_map_entries(options.map_entries);
+  if (!map_entries) return finish_with(parser.usage_error(map_entries.error().message), common);
   std::optional<PinRequest> request;
   if (options.pin) request = make_pin_request(options);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  const auto pins =
-      request ? load_and_pin(words.front(), *request, *settings, **output) : unpin(*options.unpin);
+  const auto pins = request ? load_and_pin(words.front(), *request, *settings, *map_entries,
+                                           options.programs, **output)
+                            : unpin(*options.unpin);
   if (!pins) {
     (*output)->fail(pins.error());
     return finish(**output);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "option_values.hpp"
 
+#include "util/numbers.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
@@ -119,6 +121,22 @@ parse_settings(const std::vector<std::string>& settings) {
       return fail(ErrorKind::usage,
                   "invalid value '" + setting + "' for --set (expected NAME=VALUE)");
     result.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return result;
+}
+
+Result<std::vector<std::pair<std::string, std::uint32_t>>>
+parse_map_entries(const std::vector<std::string>& sizes) {
+  std::vector<std::pair<std::string, std::uint32_t>> result;
+  for (const std::string& size : sizes) {
+    const auto equals = size.find('=');
+    const auto count = equals == std::string::npos || equals == 0
+                           ? std::nullopt
+                           : parse_number<std::uint32_t>(std::string_view(size).substr(equals + 1));
+    if (!count.value_or(0))
+      return fail(ErrorKind::usage,
+                  "invalid value '" + size + "' for --map-entries (expected MAP=N)");
+    result.emplace_back(size.substr(0, equals), *count);
   }
   return result;
 }

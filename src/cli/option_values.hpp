@@ -50,4 +50,8 @@ struct DurationReader {
 Result<std::vector<std::pair<std::string, std::string>>>
 parse_settings(const std::vector<std::string>& settings);
 
+// Splits the values of --map-entries, MAP=N. usage if one of them is invalid.
+Result<std::vector<std::pair<std::string, std::uint32_t>>>
+parse_map_entries(const std::vector<std::string>& sizes);
+
 } // namespace uprobectl::cli

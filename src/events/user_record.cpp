@@ -239,6 +239,14 @@ bool has_size(MapUse use, std::size_t type, std::size_t record) {
   return record >= type && (record + 4) % 8 == 0 && record - type < 8;
 }
 
+// Adds the bytes behind a value that is shorter than its record.
+void add_rest(DataValue& value, const std::string& type, Bytes rest) {
+  if (!std::holds_alternative<DataValue::Struct>(value.value))
+    value = DataValue{DataValue::Struct{{type, std::move(value)}}};
+  std::get<DataValue::Struct>(value.value)
+      .push_back({"<rest>", {DataValue::Raw{{rest.begin(), rest.end()}}}});
+}
+
 // Finds the layout for the size of a record.
 const RecordLayout* find_layout(const KnownMap& map, MapUse use, std::size_t size) {
   for (const RecordLayout& layout : map.layouts)
@@ -314,6 +322,9 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   if (const DataTypes::Type* const type = find_type(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
     if (decoded->value) decoded->type = type->name;
+    if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
+        record.size() > type->size)
+      add_rest(*decoded->value, type->name, record.subspan(type->size));
   } else if (stream.known_name) {
     const auto known = find_known_map(*stream.known_name);
     const RecordLayout* const layout = find_layout(*known, stream.use, record.size());

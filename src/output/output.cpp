@@ -437,8 +437,13 @@ void Output::status(std::string_view text) {
   write_status(text);
 }
 
-void Output::write_status(std::string_view text) {
-  if (level_ == Level::quiet) return;
+void Output::requested_status(std::string_view text) {
+  if (copy_message(MessageRecord::Kind::status, text)) return;
+  write_status(text, true);
+}
+
+void Output::write_status(std::string_view text, bool even_quiet) {
+  if (level_ == Level::quiet && !even_quiet) return;
   std::string line = begin_line();
   append_message(line, text);
   write_message_text(messages_, line);

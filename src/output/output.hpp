@@ -149,7 +149,8 @@ public:
   void status(std::string_view text); // such as the summary; not when quiet
   // As status(), for what matters only while the run goes on: it is not copied.
   void announce(std::string_view text) { write_status(text); }
-  void detail(std::string_view text); // only when verbose
+  void requested_status(std::string_view text); // the same, when quiet, too
+  void detail(std::string_view text);           // only when verbose
   // Shows a line that the next message replaces, on a terminal only. An empty text removes it.
   void progress(std::string_view text);
   bool is_verbose() const { return level_ == Level::verbose; }
@@ -183,7 +184,7 @@ private:
   void message(const Error& error);
   std::string begin_line();
   void write_notice(std::string_view text);
-  void write_status(std::string_view text);
+  void write_status(std::string_view text, bool even_quiet = false);
   // Returns whether the message is only copied.
   bool copy_message(MessageRecord::Kind kind, std::string_view text);
 

@@ -131,8 +131,9 @@ Result<void> check_ioctl(const KernelFeatures& features, const MechanismNeeds& n
 
 Result<void> check_tracefs(const KernelFeatures& features) {
   if (!features.tracefs_uprobe)
-    return fail(Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
-        "mount -t tracefs tracefs /sys/kernel/tracing"));
+    return fail(with_lockdown_hint(
+        Error{ErrorKind::unsupported, "no tracefs with uprobe_events is mounted"}.hint(
+            "mount -t tracefs tracefs /sys/kernel/tracing")));
   if (!features.tracefs_permitted)
     return fail(with_refusal_hints(
         Error{ErrorKind::not_permitted, "this user may not write uprobe_events of tracefs"}.hint(

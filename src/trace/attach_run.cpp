@@ -165,10 +165,12 @@ private:
                  output_);
     skip_unprobeable(resolved_, output_);
     compare_with_processes(options.pids);
-    std::size_t function_count = 0;
+    // Several programs may ask for one function.
+    std::set<std::pair<std::string_view, std::string_view>> functions;
     for (const ProbeRequest& probe_request : probe_requests)
-      function_count += probe_request.functions.size();
-    auto checked = check_failures(function_count, request_.probes, resolved_, output_);
+      for (const std::string& function : probe_request.functions)
+        functions.emplace(probe_request.target, function);
+    auto checked = check_failures(functions.size(), request_.probes, resolved_, output_);
     return checked && request_.graph ? check_reported_function() : checked;
   }
 
@@ -665,7 +667,7 @@ std::optional<std::string> find_raw_stack_conflict(const AttachRequest& request)
 std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   if (capture.measured) {
-    const bool is_return = capture.measured->kind == ArgumentSource::Kind::returned;
+    const bool is_return = capture.measured->is_result();
     if (is_return && request.probes.static_probes) return "a static probe has no return value";
     if (!is_return && capture.pair_calls)
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "

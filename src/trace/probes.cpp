@@ -495,14 +495,19 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   const bool goes_on = selection.keep_going &&
                        std::ranges::any_of(resolved.probes, &Probe::is_recorded) &&
                        std::ranges::none_of(resolved.failures, &ProbeFailure::is_bound);
-  if (functions == 1 && resolved.failures.size() == 1 && !goes_on)
-    return fail(resolved.failures.front().error);
-  // A FUNCTION can fail in several files of a TARGET, each with its own error.
+  // A FUNCTION can fail in several files of a TARGET, each with its own error, and in the same way
+  // for several programs.
   std::set<std::pair<std::string_view, std::string_view>> failed;
+  std::set<std::string_view> errors;
   for (const ProbeFailure& failure : resolved.failures) {
     failed.emplace(failure.target, failure.function);
-    output.fail(failure.error, failure.target, failure.function);
+    errors.insert(failure.error.message);
   }
+  if (functions == 1 && errors.size() == 1 && !goes_on)
+    return fail(resolved.failures.front().error);
+  for (const ProbeFailure& failure : resolved.failures)
+    if (errors.erase(failure.error.message) > 0)
+      output.fail(failure.error, failure.target, failure.function);
   if (goes_on) return {};
   Error error{ErrorKind::not_found,
               fmt::format("{} of {} {} cannot be probed, so nothing was attached", failed.size(),

@@ -17,10 +17,11 @@ namespace uprobectl {
 
 // A user's program that runs instead of the built-in one.
 struct UserProgramRequest {
-  std::string path;                // of an object file or a pin
-  bool pinned = false;             // path is a pin
-  std::optional<std::string> name; // one of the object's programs; nullopt: the only one, or
-                                   // without a TARGET all whose sections name places
+  std::string path;               // of an object file or a pin
+  bool pinned = false;            // path is a pin
+  std::vector<std::string> names; // of the object's programs; empty: the only one, or without a
+                                  // TARGET all whose sections name places
+  std::vector<std::pair<std::string, std::uint32_t>> map_entries; // sizes of maps, by name
   std::vector<std::pair<std::string, std::string>>
       settings;                  // values of the object's globals, by name
   std::vector<std::string> maps; // names or pins of buffers to read and tables to show at the end;

@@ -30,13 +30,23 @@ bool is_session(const ObjectProgram& program) {
   return program.kind == SectionKind::uprobe_session;
 }
 
-// Whether the map is that of Inspektor Gadget for the ring buffer. The kernel keeps 15 bytes of the
-// name of a map.
+// Whether the map is that of Inspektor Gadget for the ring buffer.
 bool counts_losses_of(const UserMap& map, const UserMap& ring) {
-  constexpr std::size_t kept = 15;
-  const std::string name = ring.name + "_lost_samples";
-  return ring.use == MapUse::ring_buffer && map.use != MapUse::ring_buffer &&
-         (map.name == name || (map.name.size() == kept && name.starts_with(map.name)));
+  return ring.use == MapUse::ring_buffer && map.name == ring.name + "_lost_samples";
+}
+
+// Why a program is left out that is not named; empty if it is not.
+std::string find_skip_reason(const ObjectProgram& program) {
+  if (program.is_optional) return "its section begins with '?' (--program-name loads it)";
+  return program.load_problem;
+}
+
+constexpr std::string_view not_attached = "libbpf does not attach programs of such a section";
+
+std::string describe_skipped(std::string_view path, const ObjectProgram& program,
+                             std::string_view reason) {
+  return fmt::format("{}: program '{}' ({}) is skipped: {}", path, program.name, program.section,
+                     reason);
 }
 
 } // namespace
@@ -72,34 +82,64 @@ Result<void> UserPrograms::open_object(const AttachRequest& request) {
   object_ = std::move(*object);
   for (const auto& [name, value] : request_->settings)
     if (auto set = object_->set_global(name, value); !set) return fail(std::move(set).error());
+  for (const auto& [map, count] : request_->map_entries)
+    if (auto set = object_->set_map_entries(map, count); !set) return fail(std::move(set).error());
   if (auto selected = select_programs(request); !selected) return fail(std::move(selected).error());
   return check_kinds();
 }
 
 Result<void> UserPrograms::select_programs(const AttachRequest& request) {
+  if (auto known = check_program_names(*object_, path(), request_->names); !known) return known;
+  const bool by_sections = request.probes.target.empty();
   std::vector<const ObjectProgram*> candidates;
-  for (const ObjectProgram& program : object_->programs())
-    if (!request_->name || program.name == *request_->name) candidates.push_back(&program);
-  if (candidates.empty())
-    return fail(Error{ErrorKind::not_found,
-                      fmt::format("{}: no program '{}'", path(), request_->name.value_or(""))}
-                    .hint("use one of: " + list_programs(object_->programs())));
-  if (request.probes.target.empty()) {
-    for (const ObjectProgram* program : candidates)
-      if (auto added = add_program_by_section(*program); !added)
-        return fail(std::move(added).error());
-    return {};
+  for (const ObjectProgram& program : object_->programs()) {
+    const bool is_named = std::ranges::find(request_->names, program.name) != request_->names.end();
+    if (!request_->names.empty() && !is_named) continue;
+    const std::string reason = is_named ? program.load_problem : find_skip_reason(program);
+    if (is_named && !reason.empty())
+      return fail(ErrorKind::unsupported,
+                  fmt::format("{}: program '{}' ({}) cannot be loaded: {}", path(), program.name,
+                              program.section, reason));
+    if (!reason.empty())
+      skipped_.push_back(describe_skipped(path(), program, reason));
+    else if (is_named || !program.is_tail_call || (by_sections && parse_section_place(program)))
+      candidates.push_back(&program);
   }
+  if (by_sections) return select_by_sections(candidates);
   std::erase_if(candidates,
                 [](const ObjectProgram* program) { return program->kind == SectionKind::other; });
   if (candidates.empty())
     return fail(Error{ErrorKind::not_found, path() + ": contains no uprobe programs"}.hint(
         "without a TARGET they are attached where their sections say: " +
         list_programs(object_->programs())));
-  if (candidates.size() > 1)
+  if (candidates.size() > 1 && request_->names.empty())
     return fail(Error{ErrorKind::ambiguous, path() + ": contains several programs"}.hint(
         "name one with --program-name: " + list_programs(object_->programs())));
-  const ObjectProgram& program = *candidates.front();
+  for (const ObjectProgram* program : candidates)
+    if (auto added = add_program(*program, request); !added) return added;
+  return {};
+}
+
+// Programs without a place are left out if another one has a place, as libbpf does.
+Result<void> UserPrograms::select_by_sections(std::span<const ObjectProgram* const> candidates) {
+  std::optional<Error> problem;
+  for (const ObjectProgram* program : candidates) {
+    auto added = add_program_by_section(*program);
+    if (added) continue;
+    if (!request_->names.empty()) return added;
+    skipped_.push_back(describe_skipped(
+        path(), *program,
+        program->can_be_attached ? "its section does not name a place" : not_attached));
+    if (!problem) problem = std::move(added).error();
+  }
+  if (!probe_requests_.empty() || !other_programs_.empty()) return {};
+  if (problem) return fail(std::move(*problem));
+  return fail(
+      Error{ErrorKind::not_found, path() + ": contains no program that can be attached"}.hint(
+          "name one with --program-name: " + list_programs(object_->programs())));
+}
+
+Result<void> UserPrograms::add_program(const ObjectProgram& program, const AttachRequest& request) {
   if (is_static(program) && !request.probes.static_probes)
     return fail(Error{ErrorKind::usage, fmt::format("{}: program '{}' is for static probes ({})",
                                                     path(), program.name, program.section)}
@@ -110,6 +150,7 @@ Result<void> UserPrograms::select_programs(const AttachRequest& request) {
   ProbeRequest probe_request{.target = request.probes.target,
                              .functions = request.probes.functions,
                              .static_probes = request.probes.static_probes,
+                             .program = selected_.size(),
                              .on_entry = request.capture.on_entry,
                              .on_return = request.capture.on_return};
   if (request_->direction_by_section || is_session(program)) {
@@ -117,8 +158,8 @@ Result<void> UserPrograms::select_programs(const AttachRequest& request) {
     probe_request.on_return = program.on_return;
   }
   probe_request.by_trampoline = program.on_return;
-  selected_ = {program.name};
-  probe_requests_ = {std::move(probe_request)};
+  selected_.push_back(program.name);
+  probe_requests_.push_back(std::move(probe_request));
   return {};
 }
 
@@ -133,6 +174,11 @@ Result<void> UserPrograms::check_static_use(const ObjectProgram& program) const 
 }
 
 Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) {
+  // It is not loaded either: an older kernel may not have its type.
+  if (!program.can_be_attached)
+    return fail(ErrorKind::unsupported,
+                fmt::format("{}: program '{}' ({}) cannot be attached: {}", path(), program.name,
+                            program.section, not_attached));
   if (program.kind == SectionKind::other) {
     other_programs_.push_back(program.name);
     return {};
@@ -189,6 +235,26 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   return {};
 }
 
+Result<void> check_program_names(const BpfObject& object, std::string_view path,
+                                 std::span<const std::string> names) {
+  for (const std::string& name : names)
+    if (find_program(object, name) == nullptr)
+      return fail(Error{ErrorKind::not_found, fmt::format("{}: no program '{}'", path, name)}.hint(
+          "use one of: " + list_programs(object.programs())));
+  return {};
+}
+
+void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Output& output) {
+  for (const ObjectProgram& program : object.programs())
+    if (const std::string reason = find_skip_reason(program);
+        !reason.empty() && program.loaded.fd < 0)
+      output.warn(describe_skipped(path, program, reason));
+}
+
+void UserPrograms::report_skipped(Output& output) const {
+  for (const std::string& skipped : skipped_) output.warn(skipped);
+}
+
 void warn_of_private_stacks(const BpfObject& object, std::string_view path, Output& output) {
   for (const ObjectProgram& program : object.programs())
     if (program.has_private_stack)
@@ -218,18 +284,37 @@ LoadedProgram UserPrograms::program(std::size_t index) const {
   return find_program(*object_, selected_[index])->loaded;
 }
 
-Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs() const {
+Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& output) {
   std::vector<ObjectLink> links;
+  std::vector<std::string> attached;
   for (const std::string& name : other_programs_) {
+    const ObjectProgram& program = *find_program(*object_, name);
     auto link = object_->attach_by_section(name);
     if (!link) return fail(std::move(link).error());
-    links.push_back(std::move(*link));
+    if (*link) {
+      links.push_back(std::move(**link));
+      attached.push_back(name);
+    } else if (std::ranges::find(request_->names, name) != request_->names.end() ||
+               (selected_.empty() && other_programs_.size() == 1)) {
+      return fail(ErrorKind::unsupported,
+                  fmt::format("{}: program '{}' ({}) cannot be attached: {}", path(), name,
+                              program.section, not_attached));
+    } else if (!program.is_tail_call) {
+      output.warn(describe_skipped(path(), program, not_attached));
+    }
   }
+  if (selected_.empty() && links.empty() && !other_programs_.empty())
+    return fail(ErrorKind::unsupported, path() + ": contains no program that can be attached");
+  other_programs_ = std::move(attached);
   return links;
 }
 
 Result<std::vector<UserMap>> UserPrograms::maps() const {
-  if (pinned_) return find_program_maps(pinned_->program().fd);
+  if (pinned_) {
+    auto maps = find_program_maps(pinned_->program().fd);
+    if (maps && pinned_->btf_id() != 0) complete_map_names(*maps, pinned_->btf_id());
+    return maps;
+  }
   std::vector<UserMap> maps;
   for (const ObjectMap& map : object_->maps()) {
     auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});

@@ -13,6 +13,12 @@ namespace uprobectl {
 // Warns of each program whose stack this kernel shares between threads.
 void warn_of_private_stacks(const BpfObject& object, std::string_view path, Output& output);
 
+// Fails with not_found if one of the names is not that of a program.
+Result<void> check_program_names(const BpfObject& object, std::string_view path,
+                                 std::span<const std::string> names);
+// Warns of the programs that load() leaves out unless they are named.
+void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Output& output);
+
 // The selected programs of an object file, or one pinned program.
 class UserPrograms {
 public:
@@ -31,9 +37,14 @@ public:
   LoadedProgram program(std::size_t index) const; // as ProbeRequest::program numbers them
   std::size_t count() const { return selected_.size(); }
 
+  // Warns of the programs of the object that were not named and are not attached.
+  void report_skipped(Output& output) const;
+
   // The number of programs that are not uprobes. They are attached where their sections say.
   std::size_t other_programs() const { return other_programs_.size(); }
-  Result<std::vector<ObjectLink>> attach_other_programs() const;
+  // Leaves out those that libbpf does not attach, with a warning. Fails if nothing is attached
+  // then.
+  Result<std::vector<ObjectLink>> attach_other_programs(Output& output);
 
   // The maps of the programs, with duplicated descriptors. Call it after load().
   Result<std::vector<UserMap>> maps() const;
@@ -43,6 +54,8 @@ private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
   Result<void> open_object(const AttachRequest& request);
   Result<void> select_programs(const AttachRequest& request);
+  Result<void> select_by_sections(std::span<const ObjectProgram* const> candidates);
+  Result<void> add_program(const ObjectProgram& program, const AttachRequest& request);
   Result<void> check_static_use(const ObjectProgram& program) const;
   Result<void> add_program_by_section(const ObjectProgram& program);
   Result<void> check_kinds() const;
@@ -56,6 +69,7 @@ private:
   std::vector<std::string> selected_;       // names, by number
   std::vector<std::string> other_programs_; // names
   std::vector<ProbeRequest> probe_requests_;
+  std::vector<std::string> skipped_; // warnings
   bool loaded_ = false;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event source for a user's programs.
+#include "bpf/load_error.hpp"
 #include "bpf/tracefs.hpp"
 #include "events/user_record.hpp"
 #include "trace/hit_stacks.hpp"
@@ -54,8 +55,13 @@ Result<PrintkReader> PrintkReader::open() {
     if (reader.fd_) break;
   }
   if (!reader.fd_ && reason == ENOENT)
-    return fail(Error{ErrorKind::not_found, "--printk: trace_pipe does not exist"}.hint(
-        "mount -t tracefs tracefs /sys/kernel/tracing"));
+    return fail(
+        with_lockdown_hint(Error{ErrorKind::not_found, "--printk: trace_pipe does not exist"}.hint(
+            "mount -t tracefs tracefs /sys/kernel/tracing")));
+  if (!reader.fd_ && (reason == EPERM || reason == EACCES))
+    return fail(with_refusal_hints(
+        Error{ErrorKind::not_permitted, "--printk: this user may not read trace_pipe"}.hint(
+            "needs root, or read permission for the file")));
   if (!reader.fd_) return fail(system_error(reason, "--printk: cannot read trace_pipe"));
   while (!reader.take_lines().empty()) {
   }
@@ -137,7 +143,7 @@ public:
                       attach_request_.probes.target_options, who, exports_, output_);
     counting_ = ProgramRunCounter::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
-    auto links = programs_.attach_other_programs();
+    auto links = programs_.attach_other_programs(output_);
     if (!links) return fail(std::move(links).error());
     other_links_ = std::move(*links);
     return {};
@@ -156,7 +162,7 @@ public:
   }
   bool drain(const Visit& visit) override {
     if (printk_)
-      for (const std::string& line : printk_->take_lines()) output_.status(line);
+      for (const std::string& line : printk_->take_lines()) output_.requested_status(line);
     if (stacks_) stacks_->read_mapping_events();
     const auto one = [&](std::size_t map, Bytes sent) { return take(map, sent, visit); };
     return streams_->drain(one);
@@ -244,6 +250,18 @@ private:
   std::optional<HitStacks> stacks_; // set by start() if has_stacks_
 };
 
+// A map has these names: its whole name, the first 15 bytes that the kernel keeps, and for global
+// variables ".bss", with or without the name of the object. libbpf keeps eight bytes of that.
+bool has_name(const UserMap& map, std::string_view name) {
+  constexpr std::size_t kept = 15;
+  if (map.name == name || (name.size() == kept && map.name.starts_with(name))) return true;
+  const auto section = map.name.find('.');
+  const auto dot = name.find('.');
+  return section != std::string::npos && dot != std::string_view::npos &&
+         std::string_view(map.name).substr(section) == name.substr(dot) &&
+         (dot == 0 || name.starts_with(std::string_view(map.name).substr(0, section)));
+}
+
 // Selects the named maps, or all.
 Result<void> UserSource::select_maps(std::vector<UserMap> known) {
   if (request_.maps.empty()) {
@@ -257,7 +275,9 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
       maps_.push_back(std::move(*map));
       continue;
     }
-    const auto found = std::ranges::find(known, name, &UserMap::name);
+    auto found = std::ranges::find(known, name, &UserMap::name);
+    if (found == known.end())
+      found = std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map, name); });
     if (found == known.end()) {
       const std::string names = joined(known | std::views::transform(&UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
@@ -361,13 +381,19 @@ void UserSource::show_table(const UserMap& map, const Table& table) const {
     auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
     return value ? std::move(*value) : raw_value(bytes);
   };
+  // Maps of global variables have one value, and a key without a type (Linux commit 2824ecb7010f).
+  const bool is_globals = map.key_type == 0 && map.value_type != 0;
+  const auto decode_key = [&](const std::vector<std::byte>& key) {
+    return is_globals ? DataValue{std::uint64_t{read_at<std::uint32_t>(key, 0).value_or(0)}}
+                      : decoded(map.key_type, key);
+  };
   for (const TableEntry& entry : table.entries) {
     DataValue::Array values;
     for (const auto& value : entry.values) values.push_back(decoded(map.value_type, value));
     const bool one = map.use != MapUse::per_cpu;
     output_.write(
         MapEntryRecord{.map = map.name,
-                       .key = decoded(map.key_type, entry.key),
+                       .key = decode_key(entry.key),
                        .value = one ? std::move(values.front()) : DataValue{std::move(values)}});
   }
 }
@@ -398,6 +424,7 @@ Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& requ
                                                        Exports& exports, Output& output) {
   auto programs = UserPrograms::open(request);
   if (!programs) return fail(std::move(programs).error());
+  programs->report_skipped(output);
   return std::make_unique<UserSource>(std::move(*programs), request, exports, output);
 }
 

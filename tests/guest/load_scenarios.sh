@@ -13,6 +13,7 @@ load_scenarios() {
   scenario 'load names the missing capabilities' refuses_to_load
   scenario 'load works without sysfs, attach names what is missing' needs_sysfs
   scenario 'pins belong into a bpf file system' needs_bpf_file_system
+  scenario 'load prints and unpin removes the pin that a map asks for by its name' keeps_pins_by_name
 }
 
 # A bpf file system of the scenario's own, so that nobody else's pins are near.
@@ -168,4 +169,31 @@ needs_sysfs() {
   expect_equal 'exit status' 1 "$?"
   expect_match 'message' 'error: .*/sys' "$(cat err)"
   ! file_says err 'internal error' || fail "$(cat err)"
+}
+
+# The pin is in /sys/fs/bpf, whatever --pin says.
+keeps_pins_by_name() {
+  mounted_bpf=
+  if ! grep -q ' /sys/fs/bpf bpf ' /proc/mounts; then
+    mount -t bpf bpf /sys/fs/bpf || fail 'cannot mount a bpf file system'
+    mounted_bpf=1
+  fi
+  (with_pins keeps_pins_by_name_there)
+  verdict=$?
+  [ -z "$mounted_bpf" ] || umount /sys/fs/bpf
+  return "$verdict"
+}
+keeps_pins_by_name_there() {
+  shared=/sys/fs/bpf/uprobectl_test_shared
+  [ ! -e $shared ] || fail "there is $shared"
+  load "$FIXTURES/loaders.bpf.o" --map-entries sized_by_loader=8 --pin pins/a --mode 0640 || fail "load: $(cat err)"
+  grep -q "^map	uprobectl_test_shared	$shared$" out || fail "printed: $(cat out)"
+  expect_equal 'its mode' 640 "$(stat -c %a $shared)"
+  # Another object uses the map, so that its pin is not its own.
+  load "$FIXTURES/loaders.bpf.o" --map-entries sized_by_loader=8 --pin pins/b || fail "load: $(cat err)"
+  load --unpin pins/b || fail "unpin: $(cat err)"
+  [ -e $shared ] || fail 'the pin of another object is removed'
+  load --unpin pins/a || fail "unpin: $(cat err)"
+  [ ! -e $shared ] || fail "$shared is left"
+  [ ! -e pins/a ] || fail "left: $(ls pins/a)"
 }

@@ -26,6 +26,13 @@ program_scenarios() {
   scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
   scenario 'pinned: a pin of a map is rejected as a program' refuses_pinned_map
   scenario 'object: one program has to be chosen' asks_for_program_name
+  scenario 'object: programs that libbpf skips do not keep others from being attached' skips_programs
+  scenario 'object: several programs are attached to a function by --program-name' attaches_several_programs
+  scenario 'object: global variables are shown by name, also of a pinned program' shows_globals
+  scenario 'object: records that are longer or shorter than their type are decoded as far as they go' reads_other_sizes
+  scenario 'pinned: maps have their whole names' names_maps_of_pin
+  scenario 'object: programs of a tail-call map are loaded with the one that is named' loads_tail_calls
+  scenario 'object: --printk prints with -q, too' with_tracing_on prints_quietly
 }
 
 # The `value` of the map's only entry.
@@ -326,5 +333,105 @@ asks_for_program_name() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
   expect_match 'message' "no program 'count'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"
-  expect_match 'message' "'count_plain' does not name" "$(cat err)"
+  expect_match 'warning' "'count_plain' .*does not name a place" "$(cat err)"
+  expect_match 'message' 'some: no file, program or library of this name' "$(cat err)"
+}
+
+# The sections of sections.bpf.o name ./workload.
+start_sections() { # CALLS [OPTION…]
+  calls=$1
+  shift
+  [ -e workload ] || ln -s "$FIXTURES/workload" workload
+  start_workload target --calls "$calls"
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/sections.bpf.o" "$@"
+  let_it_call target "$started_pid"
+  stop_attach
+}
+
+# The order of variables is up to the compiler.
+expect_globals() { # CALLS SUM LARGEST
+  for variable in "\"calls\":$1," "\"sum\":$2," "\"largest\":\\[$3,0\\]"; do
+    expect_match "variable $variable" "\"map\":\"sections.bss\",\"key\":0,.*$variable" "$(records map_entry map=sections.bss)"
+  done
+}
+
+skips_programs() {
+  start_sections 3
+  expect_equal 'records of the program with a place' 6 "$(count_records event)"
+  for skipped in "'optional' .*is skipped: its section begins with '?'" "'bare' .*does not name a place" \
+    "'helper' .*libbpf does not attach programs of such a section" "'classify' .*libbpf does not attach"; do
+    expect_match 'warning' "program $skipped" "$(cat err)"
+  done
+  start_sections 2 --program-name optional --map .bss
+  expect_globals 0 2000 0
+}
+
+attaches_several_programs() {
+  start_sections 2 --program-name placed --program-name optional --map .bss ./workload work_six
+  expect_globals 2 2003 2
+  attach_fails_with 1 -d 1 --object "$FIXTURES/sections.bpf.o" --program-name placed --program-name plcaed \
+    ./workload work_six
+  expect_match 'message' "no program 'plcaed'" "$(cat err)"
+}
+
+shows_globals() {
+  start_sections 4 --map .bss --map sections.rodata
+  expect_globals 4 10 4
+  expect_match 'constants' '"map":"sections.rodata","key":0,"value":\{"color":"RED"\}' "$(records map_entry)"
+  for value in GREEN:5 -3:-3 BLUE:-3; do
+    start_sections 1 --set "color=${value%:*}" --record large
+    expect_match "color=${value%:*}" "\"more\":\\[1,2,${value#*:},0," "$(records event)"
+  done
+  attach_fails_with 1 -d 1 --object "$FIXTURES/sections.bpf.o" --set color=PINK ./workload work_six
+  expect_match 'hint' 'or one of: RED, GREEN, BLUE' "$(cat err)"
+  with_pins shows_globals_of_pin
+}
+shows_globals_of_pin() {
+  load "$FIXTURES/sections.bpf.o" --pin pins/s || fail "load: $(cat err)"
+  [ ! -e pins/s/optional ] || fail 'the optional program is pinned'
+  start_workload target --calls 3
+  start_attach -j -d 120 -p "$started_pid" --program pins/s/placed --map .bss ./workload work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_globals 3 6 3
+  load --unpin pins/s || fail "unpin: $(cat err)"
+}
+
+reads_other_sizes() {
+  start_sections 1 --record small
+  expect_match 'a longer record' '"record":\{"id":7,"<rest>":"0100000002000000(00){52}"\},"raw":null' \
+    "$(records event | head -n 1)"
+  start_sections 1 --record large
+  expect_match 'a shorter record' '"record":\{"id":7,"more":\[1,2\]\},"raw":null' "$(records event | tail -n 1)"
+}
+
+names_maps_of_pin() { with_pins names_maps_of_pin_there; }
+names_maps_of_pin_there() {
+  load "$FIXTURES/sections.bpf.o" --program-name placed --pin pins/s || fail "load: $(cat err)"
+  start_workload target --calls 1
+  start_attach -j -d 120 -p "$started_pid" --program pins/s/placed "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'name' records_of_this_program "$(records event | field map | sort -u)"
+  expect_match 'losses' "no map 'lost' or 'records_of_this_program_lost_samples'" "$(cat err)"
+  load --unpin pins/s || fail "unpin: $(cat err)"
+}
+
+loads_tail_calls() {
+  start_workload target --calls 3
+  attach_fails_with 1 -d 1 --object "$FIXTURES/loaders.bpf.o" "$FIXTURES/workload" work_six
+  expect_match 'message' "map 'sized_by_loader' has no max_entries" "$(cat err)"
+  expect_match 'hint' '--map-entries sized_by_loader=' "$(cat err)"
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/loaders.bpf.o" --map-entries sized_by_loader=8 \
+    --map uprobectl_test_shared "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'counted by both' 303 "$(value_of uprobectl_test_shared)"
+  [ ! -e /sys/fs/bpf/uprobectl_test_shared ] || fail 'attach has left a pin'
+}
+
+prints_quietly() {
+  "$UPROBECTL" attach -q -d 120 --object "$FIXTURES/messages.bpf.o" --program-name tell_entry --set says=1 --printk \
+    "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 1 >out 2>err || fail "attach: $(cat err)"
+  grep -q 'bpf_trace_printk: what 1 first 1$' err || fail "said: $(cat err)"
 }

@@ -113,13 +113,25 @@ TEST_CASE("enumerators are printed by name, unknown ones by number") {
   CHECK(json(types, "what", "\x09\x00\x00\x00"s) == "9");
 }
 
-TEST_CASE("truncated bytes give no value, bytes after the type are ignored") {
+TEST_CASE("truncated bytes give the members and elements that are there") {
   TypesBuilder builder;
   const auto u32 = builder.integer("u32", 4);
+  const auto list = builder.array(builder.integer("u16", 2), 4);
+  builder.structure("cut", 16);
+  builder.member("a", u32, 0);
+  builder.member("list", list, 32);
+  builder.member("z", u32, 96);
   builder.structure("pair", 8);
   builder.member("a", u32, 0);
   const DataTypes types = builder.build();
-  CHECK(json(types, "pair", "\x01\x00\x00\x00\x00\x00\x00"s) == "nothing");
+  CHECK(json(types, "pair", "\x01\x00\x00\x00\x00\x00\x00"s) == R"({"a":1})");
+  const std::string bytes = "\x01\0\0\0\x02\0\x03\0\xff\0\0\0\x09\0\0\0"s;
+  CHECK(json(types, "cut", bytes) == R"({"a":1,"list":[2,3,255,0],"z":9})");
+  CHECK(json(types, "cut", bytes.substr(0, 14)) == R"({"a":1,"list":[2,3,255,0],"<rest>":"0900"})");
+  CHECK(json(types, "cut", bytes.substr(0, 9)) == R"({"a":1,"list":[2,3,"ff"]})");
+  CHECK(json(types, "cut", bytes.substr(0, 4)) == R"({"a":1})");
+  CHECK(json(types, "cut", bytes.substr(0, 2)) == R"({"<rest>":"0100"})");
+  CHECK(json(types, "cut", {}) == "nothing");
   CHECK(json(types, "pair", "\x01\x00\x00\x00\x00\x00\x00\x00\xff"s) == R"({"a":1})");
 }
 
