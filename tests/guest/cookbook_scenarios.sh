@@ -91,7 +91,8 @@ on_terminal() { # NUMBER
 }
 
 # The start line says more than on a terminal, which the page shows. Times, durations, pids and addresses are of one run; registers' names are the machine's, and so are the
-# number of calls in a second and the rows that latencies fall into. What remains must be the same.
+# number of calls in a second and the rows that latencies fall into. A slow machine warns while it runs,
+# too, which the last line says again. What remains must be the same.
 as_any_run() { # FILE
   tab=$(printf '\t')
   sed -E \
@@ -100,7 +101,7 @@ as_any_run() { # FILE
     -e "s/^([0-9]+)${tab}[0-9]+${tab}shop/\\1 PID shop/" \
     -e 's/ < main\+.*/ < main/' -e 's/\+0x[0-9a-f]+ \((ways|shop)/ (\1/g' -e 's/\(shop\+0x[0-9a-f]+\)$/(shop)/' \
     -e 's/; its stdout goes to stderr$//' -e 's/process [0-9]+/process PID/g' -e 's/0x[0-9a-f]{6,}/ADDRESS/g' \
-    -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' \
+    -e '/\[[0-9.]+(ns|us|ms|s), .*\|$/d' -e '/^uprobectl: warning: .* so far: /d' \
     -e 's/pc [0-9a-f]{16}  /pc ADDRESS  /' -e 's/BuildId: [0-9a-f]+/BuildId: ID/' \
     -e 's/[0-9]+(\.[0-9]+)?(ns|us|ms|s)([^a-z]|$)/DURATION\3/g' "$1" >"$1.any"
   # "N calls" of a rate: twice or thrice in the time, and never none.
