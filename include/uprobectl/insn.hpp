@@ -115,6 +115,10 @@ struct FunctionExits {
 // callee-saved register, which a tail call cannot use (System V AMD64 3.2.1, AAPCS64 6.1.1).
 std::optional<FunctionExits> function_exits(Arch arch, Bytes function, VirtualAddress address);
 
+// Whether the code is a return thunk of x86, as GCC's -mfunction-return=thunk makes: a jump to it
+// is a return. Pass the bytes from the code's start on, 64 if there are as many.
+bool is_return_thunk(Arch arch, Bytes code);
+
 // The effect of a uprobe at an instruction on the probed program.
 struct ProbeEffect {
   enum class Kind {

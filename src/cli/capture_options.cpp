@@ -152,13 +152,13 @@ private:
     if (options_.measured && !options_.histogram)
       return wrong("--measure needs --histogram or --by");
     if (!options_.measured) return {};
-    capture_.measured = parse_source_name(*options_.measured);
-    if (!capture_.measured)
+    auto path = parse_value_path(*options_.measured);
+    if (!path)
       return wrong("invalid value '" + *options_.measured +
-                   "' for --measure (expected arg0, arg1, …, ret or a register)");
+                   "' for --measure (expected arg0, arg1, …, ret, a register or a parameter)");
+    capture_.measured = {.path = std::move(*path), .source = parse_source_name(*options_.measured)};
     // The returned value is known at the return only: probe it unless --entry is given.
-    const bool returned = capture_.measured->kind == ArgumentSource::Kind::returned;
-    if (returned && !options_.entry && !capture_.pair_calls) {
+    if (capture_.measured->is_result() && !options_.entry && !capture_.pair_calls) {
       capture_.on_return = true;
       capture_.on_entry = false;
     }

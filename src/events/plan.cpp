@@ -299,6 +299,8 @@ private:
 
   Result<void> add_readings(const ReadingBuilder& builder, const RecordFormat& format,
                             capture_plan& plan) const {
+    // Conditions use the names and types of what a known function takes, and nothing else is read.
+    if (format.known && !capture_.captures_values()) return {};
     for (const PlannedArgument& planned : format.arguments) {
       if (!planned.problem.empty()) continue;
       auto made = builder.build_argument(planned.spec, format.arguments);
@@ -453,7 +455,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     return source.kind == ArgumentSource::Kind::argument;
   };
   plan.compares_arguments_ =
-      (capture.measured && is_argument(*capture.measured)) ||
+      (capture.measured && capture.measured->source && is_argument(*capture.measured->source)) ||
       std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& condition) {
         return !condition.name && !condition.fact && is_argument(condition.source);
       });

@@ -32,6 +32,14 @@ enum class StackWalk {
 constexpr std::uint32_t default_stack_bytes = 16384; // measured in docs/stacks.md
 
 // What a run captures, counts and measures at each hit.
+// An integer whose distribution is asked for.
+struct MeasuredValue {
+  ValuePath path;                       // by debug information
+  std::optional<ArgumentSource> source; // what its name means if no variable has it
+
+  bool is_result() const { return path.variable == "ret"; }
+};
+
 struct CaptureSpec {
   bool on_entry = true;
   bool on_return = false;
@@ -41,12 +49,12 @@ struct CaptureSpec {
   // knows those of calls that were left out.
   bool entry_decides = false;
 
-  bool send_events = true;                     // if false, hits are only counted and measured
-  bool count_by_process = false;               // in addition to the counts by probe
-  bool count_stacks = false;                   // user stacks by probe
-  bool measure_latency = false;                // of paired calls
-  std::optional<ArgumentSource> measured = {}; // a value to measure instead of latencies
-  GroupSpec groups = {};                       // by which values hits are counted; else none
+  bool send_events = true;                    // if false, hits are only counted and measured
+  bool count_by_process = false;              // in addition to the counts by probe
+  bool count_stacks = false;                  // user stacks by probe
+  bool measure_latency = false;               // of paired calls
+  std::optional<MeasuredValue> measured = {}; // a value to measure instead of latencies
+  GroupSpec groups = {};                      // by which values hits are counted; else none
 
   std::vector<ArgumentList> arguments = {};
   // Without argument lists: capture parameters and results by their types, where debug information
@@ -84,6 +92,10 @@ struct CaptureSpec {
 
   // Whether arguments and results are captured, for events or to count by them.
   bool captures_values() const { return send_events || !groups.by.empty(); }
+  // Whether names and types of arguments and results matter.
+  bool uses_values() const {
+    return captures_values() || measured.has_value() || !filter.terms.empty();
+  }
 };
 
 CaptureMoments moments_of(const CaptureSpec& capture);

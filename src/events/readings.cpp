@@ -770,13 +770,21 @@ ReadingBuilder::build_term(const ConditionSpec& spec, std::span<const PlannedArg
   return made;
 }
 
-Result<reading> ReadingBuilder::build_measured(const ArgumentSource& source,
+Result<reading> ReadingBuilder::build_measured(const MeasuredValue& measured,
                                                std::span<const PlannedArgument> list) const {
+  const std::string& name = measured.path.text;
+  auto declared = find_named(list, name);
+  if (declared == list.end() && measured.source) declared = find_integer(list, *measured.source);
+  if (declared == list.end() && !measured.source)
+    return fail(unknown_name(name, list).within("--measure"));
+  const ArgumentSource& source = declared == list.end() ? *measured.source : declared->spec.source;
   const auto noted = noted_integer_type(source);
   if (!noted) return fail(Error(noted.error()).within("--measure"));
-  const auto declared = find_integer(list, source);
-  return value(source,
-               declared == list.end() ? noted->value_or(ArgumentType::s64) : declared->spec.type);
+  const ArgumentType type =
+      declared == list.end() ? noted->value_or(ArgumentType::s64) : declared->spec.type;
+  if (is_memory(type) || (declared != list.end() && declared->spec.address_from))
+    return fail(ErrorKind::usage, "--measure: '" + name + "': only integers can be measured");
+  return value(source, type);
 }
 
 } // namespace uprobectl

@@ -69,7 +69,7 @@ public:
                                  std::span<const PlannedArgument> list) const;
   Result<PreparedTerm> build_condition(const ConditionSpec& spec,
                                        std::span<const PlannedArgument> list) const;
-  Result<reading> build_measured(const ArgumentSource& source,
+  Result<reading> build_measured(const MeasuredValue& measured,
                                  std::span<const PlannedArgument> list) const;
 
 private:

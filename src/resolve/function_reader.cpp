@@ -240,6 +240,7 @@ private:
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
       if (is_inside_function(*jump.target)) return {};
+      if (returns_at(*jump.target)) return add_return(jump, place);
       if (const auto part = part_at(*jump.target)) {
         parts_.push_back(*part);
         return {};
@@ -247,6 +248,20 @@ private:
     }
     if (!jump.target && !jump.slot && stays_inside(jump, place)) return {};
     return add_tail_call(jump, place);
+  }
+
+  // Whether a jump to the target is a return. With -mfunction-return=thunk-extern another file may
+  // have the thunk.
+  bool returns_at(VirtualAddress target) const {
+    constexpr std::uint64_t enough = 64; // bytes
+    return is_return_thunk(arch_, code_bytes(state_.image, target, enough)) ||
+           state_.jump_targets().name_at(target).starts_with("__x86_return_thunk");
+  }
+
+  Result<void> add_return(const Jump& jump, VirtualAddress place) {
+    if (jump.condition.test != JumpCondition::Test::always) return add_tail_call(jump, place);
+    found_.returns.push_back(file_offset(place));
+    return {};
   }
 
   // Whether an indirect jump certainly stays in the function.

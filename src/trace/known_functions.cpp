@@ -38,7 +38,7 @@ std::optional<std::int64_t> thread_pointer_offset(const elf::Image& libc) {
 } // namespace
 
 Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes) {
-  if (!capture.captures_values() || !capture.typed) return {};
+  if (!capture.uses_values() || !capture.typed) return {};
   std::set<std::string_view> files;
   for (const Probe& each : probes)
     for (const std::string_view name : file_names(*each.point.binary)) files.insert(name);
@@ -53,7 +53,7 @@ Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe
 }
 
 const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
-  if (!capture_.captures_values() || !capture_.typed || !is_plain_function(probed)) return nullptr;
+  if (!capture_.uses_values() || !capture_.typed || !is_plain_function(probed)) return nullptr;
   const ProbePoint& point = *probed.point;
   const std::size_t list = lists_.find(point);
   if (list < capture_.arguments.size() && !capture_.arguments[list].is_implied) return nullptr;

@@ -77,6 +77,13 @@ bool has_variable(const dwarf::FunctionInfo& function, const std::optional<std::
                              [&](const dwarf::Variable& each) { return each.name == name; });
 }
 
+// Whether the name is an argument of the known prototype.
+bool names_known_argument(const CapturePoint& probed, const std::string& name) {
+  return probed.known != nullptr &&
+         std::ranges::find(probed.known->arguments, name, &ArgumentSpec::name) !=
+             probed.known->arguments.end();
+}
+
 // Whether the name is that of a variable. If the function has none, a fact about the thread, a
 // register or an argument of the known prototype has it. With a type it is a register.
 bool names_variable(const ConditionSpec& spec, const CapturePoint& probed,
@@ -84,10 +91,7 @@ bool names_variable(const ConditionSpec& spec, const CapturePoint& probed,
   const bool is_register = spec.name && parse_source_name(*spec.name);
   if (is_register && spec.type) return false;
   if (has_variable(function, spec.name)) return true;
-  const bool is_known = probed.known != nullptr && spec.name &&
-                        std::ranges::find(probed.known->arguments, *spec.name,
-                                          &ArgumentSpec::name) != probed.known->arguments.end();
-  return !spec.fact && !is_register && !is_known;
+  return !spec.fact && !is_register && !(spec.name && names_known_argument(probed, *spec.name));
 }
 
 // Whether the values of --by are registers: no variable has the name of one.
@@ -209,7 +213,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
                                                      capture_.typed && probed.known == nullptr));
   const bool wants_conditions = std::ranges::any_of(
       capture_.filter.terms, [&](const ConditionSpec& each) { return uses_types(each, list); });
-  if (!wants_values && !wants_conditions) return {};
+  if (!wants_values && !wants_conditions && !capture_.measured) return {};
   if (!can_have_types(probed))
     return add_untyped(
         probed, list,
@@ -242,6 +246,8 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   };
   if (auto added = add_conditions(probed, place, list); !added)
     return fail(std::move(added).error().within(display_name(point)));
+  if (auto added = add_measured(probed, place); !added)
+    return fail(std::move(added).error().within(display_name(point)));
   if (!wants_values || (list != nullptr && means_registers(*list, info))) return {};
   std::optional<reading> measured;
   auto values = make_values(place, wants_paths ? list : nullptr, measured);
@@ -271,7 +277,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
 }
 
 // Makes the reading of the value that is summed.
-Result<reading> TypedProbes::make_measured(const TypedPlace& place) const {
+Result<reading> TypedProbes::make_summed(const TypedPlace& place) const {
   const auto path = parse_value_path(*capture_.groups.measured);
   if (!path) return fail(path.error());
   auto measured = make_typed_number(place, *path);
@@ -291,7 +297,7 @@ Result<TypedValues> TypedProbes::make_values(const TypedPlace& place, const Argu
   std::vector<std::optional<Error>> problems;
   TypedValues values = TypedValues::make(place, limits_, paths, problems);
   if (capture_.groups.measured) {
-    auto made = make_measured(place);
+    auto made = make_summed(place);
     if (made) measured = *made;
     problems.push_back(made ? std::nullopt : std::optional(std::move(made).error()));
   }
@@ -353,31 +359,63 @@ Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace&
   return {};
 }
 
+// Whether debug information says what the argument, result or register is. Fails if it is no
+// integer.
+Result<bool> TypedProbes::knows_type(const TypedPlace& place, const ArgumentSource& source) const {
+  const dwarf::FunctionInfo& function = *place.function;
+  const bool is_result = source.kind == ArgumentSource::Kind::returned;
+  if (!capture_.typed || (is_result ? !moments_.exit || function.has_unknown_result
+                                    : !place.at_entry && !place.is_inlined_call))
+    return false;
+  if (is_result && function.result->kind() == dwarf::TypeKind::none)
+    return fail(ErrorKind::usage, "the function returns nothing");
+  if (is_result && function.result->kind() == dwarf::TypeKind::floating)
+    return fail(ErrorKind::usage, "it is a floating-point number: only integers can be compared or "
+                                  "measured in the kernel");
+  return true;
+}
+
+// A function of many that has no such value is probed all the same.
+bool TypedProbes::takes_register(const CapturePoint& probed, const std::string& text,
+                                 const Error& problem) {
+  if (is_only_function_) return false;
+  warnings_.push_back(fmt::format("{}: '{}' reads a register: {}", display_name(*probed.point),
+                                  text, problem.message));
+  return true;
+}
+
 // Returns nullopt if the value is compared as that of a register: its type is not known, or debug
 // information does not place it.
 Result<std::optional<PreparedTerm>> TypedProbes::compare_place(const CapturePoint& probed,
                                                                const TypedPlace& place,
                                                                const ConditionSpec& spec) {
-  const dwarf::FunctionInfo& function = *place.function;
-  const bool is_result = spec.source.kind == ArgumentSource::Kind::returned;
-  if (!capture_.typed || (is_result ? !moments_.exit || function.has_unknown_result
-                                    : !place.at_entry && !place.is_inlined_call))
-    return std::nullopt;
-  const bool is_void = function.result->kind() == dwarf::TypeKind::none;
-  if (is_result && (is_void || function.result->kind() == dwarf::TypeKind::floating)) {
-    const std::string_view reason =
-        is_void ? "the function returns nothing"
-                : "it is a floating-point number, which cannot be compared in the kernel";
-    if (is_only_function_)
-      return fail(describe_error(spec, Error{ErrorKind::usage, std::string(reason)}));
-    warnings_.push_back(fmt::format("{}: '{}' compares what a register has: {}",
-                                    display_name(*probed.point), spec.text, reason));
-    return std::nullopt;
-  }
+  const auto known = knows_type(place, spec.source);
+  if (!known && !takes_register(probed, spec.text, known.error()))
+    return fail(describe_error(spec, known.error()));
+  if (!known.value_or(false)) return std::nullopt;
   auto condition = make_typed_condition(place, spec);
   if (condition) return std::move(*condition);
   if (condition.error().kind == ErrorKind::usage) return fail(std::move(condition).error());
   return std::nullopt;
+}
+
+Result<void> TypedProbes::add_measured(CapturePoint& probed, const TypedPlace& place) {
+  if (!capture_.measured) return {};
+  const auto& [path, source] = *capture_.measured;
+  const bool is_variable = has_variable(*place.function, path.variable);
+  if (!is_variable && names_known_argument(probed, path.text)) return {};
+  if (!is_variable && source) {
+    const auto known = knows_type(place, *source);
+    if (!known && !takes_register(probed, path.text, known.error()))
+      return fail(Error(known.error()).within("--measure"));
+    if (!known.value_or(false)) return {};
+  }
+  auto number = make_typed_number(place, path);
+  if (!number && !is_variable && source && number.error().kind != ErrorKind::usage) return {};
+  if (!number) return fail(std::move(number).error().within("--measure"));
+  if (!probed.prepared) probed.prepared = PreparedCapture{.replaces_arguments = false};
+  probed.prepared->measured = *number;
+  return {};
 }
 
 // A probe whose function is not known: it keeps the arguments of its calling convention.
@@ -393,6 +431,9 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
   for (const ConditionSpec& each : capture_.filter.terms)
     if (each.needs_types() && uses_types(each, list))
       return fail(describe_error(each, needs("the value")).within(name));
+  if (capture_.measured && !capture_.measured->source &&
+      !names_known_argument(probed, capture_.measured->path.text))
+    return fail(needs(fmt::format("--measure {}", capture_.measured->path.text)).within(name));
   if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
   if (list->is_implied && !list->arguments.empty()) return {}; // they need no types
   std::vector<std::optional<Error>> problems;

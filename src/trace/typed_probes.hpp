@@ -74,7 +74,10 @@ private:
   // `measured` is set to the reading of the value that is summed, if one is asked for.
   Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list,
                                   std::optional<reading>& measured);
-  Result<reading> make_measured(const TypedPlace& place) const;
+  Result<reading> make_summed(const TypedPlace& place) const;
+  Result<void> add_measured(CapturePoint& probed, const TypedPlace& place);
+  Result<bool> knows_type(const TypedPlace& place, const ArgumentSource& source) const;
+  bool takes_register(const CapturePoint& probed, const std::string& text, const Error& problem);
   Result<void> check(const std::vector<std::optional<Error>>& problems) const;
   Result<void> add_untyped(CapturePoint& probed, const ArgumentList* list, const Error& problem);
   Result<void> merge_problems(const ArgumentList& list, std::vector<std::optional<Error>> problems);

@@ -49,12 +49,13 @@ tells_tail_calls() { # MECHANISM
   expect_equal 'exits_always' '4 entry null,4 return tail_call' "$(ways_out_of exits_always)"
   expect_equal 'exits_through' '8 entry null,2 return return,6 return tail_call' "$(ways_out_of exits_through)"
   expect_equal 'exits_again' '3 entry null,1 return return,2 return tail_call' "$(ways_out_of exits_again)"
+  expect_equal 'exits_negated' '4 entry null,4 return return' "$(ways_out_of exits_negated)"
   expect_equal 'exits_other' '15 entry null,15 return return' "$(ways_out_of exits_other)"
   expect_equal 'tail calls with a value' 0 \
     "$(records event left_by=tail_call | grep -vc '"return_value": *null')"
   expect_equal 'returns without a value' 0 \
     "$(records event left_by=return | grep -c '"return_value": *null')"
-  expect_equal 'what the program computes' 'sum 1580' "$(cat out err | grep '^sum')"
+  expect_equal 'what the program computes' 'sum 1570' "$(cat out err | grep '^sum')"
 }
 
 ends_at_tail_calls() {
@@ -104,6 +105,8 @@ counts_tail_calls() {
 judges_tail_calls() {
   run_exits tails -j --return --if 'ret!=8' "$FIXTURES/exits" exits_pick
   expect_equal 'exits_pick' '3 return return' "$(ways_out_of exits_pick)"
+  run_exits tails -j --return --if 'ret<=-3' "$FIXTURES/exits" exits_negated
+  expect_equal 'exits_negated' '2 return return' "$(ways_out_of exits_negated)"
 }
 
 spares_exceptions() {

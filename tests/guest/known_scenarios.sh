@@ -12,6 +12,7 @@ known_scenarios() {
   scenario 'calls of known functions have their results and errno' shows_known_calls
   scenario '--args has precedence over what is known of a function' prefers_asked_arguments
   scenario 'errno is that of the calling thread, or not shown' shows_errno_of_threads
+  scenario 'counts and histograms know the names and types of known functions' measures_known_calls
 }
 
 readonly known_functions='open read write close mkdir mmap socket connect getenv
@@ -54,6 +55,23 @@ pthread_mutex_trylock(ADDRESS)
 access("/dev", R_OK|X_OK)
 setsockopt(-1, SOL_TCP, TCP_NODELAY, 01000000, 4)
 END
+}
+
+# read() returns 3 and -1.
+measures_known_calls() {
+  needs_libc
+  for value in ret size; do
+    "$UPROBECTL" attach -q -j -d 60 --histogram --measure $value libc.so.6 read -- "$FIXTURES/calls" >out 2>err ||
+      fail "attach fails: $(cat err)"
+    records histogram | sed 's/"buckets.*//' >"$value"
+  done
+  expect_equal 'results' '2 -1 3 1' "$(field count <ret) $(field min <ret) $(field max <ret) $(field negative <ret)"
+  expect_equal 'sizes' '2 3 3' "$(field count <size) $(field min <size) $(field max <size)"
+  for condition in 'ret >= 3' 'ret < 3' 'fd == -1' 'size < 4 && fd < 0'; do
+    "$UPROBECTL" attach -q -d 60 --count --if "$condition" libc.so.6 read -- "$FIXTURES/calls" >out 2>err ||
+      fail "attach fails: $(cat err)"
+    expect_match "$condition" '^1	read' "$(cat out)"
+  done
 }
 
 # The errors are those of the manual pages.

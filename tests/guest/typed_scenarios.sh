@@ -17,6 +17,7 @@ typed_scenarios() {
   scenario '--if compares values by their names' compares_by_name
   scenario 'a parameter with the name of a register is the parameter' prefers_parameters
   scenario 'argN and ret are compared by their types' compares_by_type
+  scenario 'a histogram measures by names and types' measures_by_type
   scenario 'a variable that the program has a copy of is the copy' reads_copied_variables
   scenario 'hits of a source line have its variables' shows_variables_of_lines
   scenario 'types of libstdc++' shows_library_types types-library
@@ -262,7 +263,30 @@ compares_by_type() {
   # A pattern matches such functions, too.
   attach_to types-registers -r --count --if 'ret > 1' "$program" 'registers_*'
   expect_equal 'hits of the other function' '2	registers_step (return)' "$(grep registers_step out)"
-  expect_match 'warning' "registers_named: 'ret > 1' compares what a register has: the function returns nothing" "$(cat err)"
+  expect_match 'warning' "registers_named: 'ret > 1' reads a register: the function returns nothing" "$(cat err)"
+}
+
+# fixtures/types/registers.c: steps from -3 to 3.
+measured_of() { # OPTION… FUNCTION
+  attach_to types-registers -q -j --histogram "$@" || fail "attach fails: $(cat err)"
+  records histogram | sed 's/"buckets.*//' >histogram
+  echo "$(field count <histogram) $(field min <histogram) $(field max <histogram) $(field negative <histogram)"
+}
+
+measures_by_type() {
+  program=$FIXTURES/types/types-registers
+  for value in ret arg0 step; do
+    expect_equal "$value" '7 -3 3 3' "$(measured_of --measure $value "$program" registers_step)"
+  done
+  expect_equal 'a parameter with the name of a register' '1 2 2 0' \
+    "$(measured_of --measure flags "$program" registers_named)"
+  expect_equal 'what a pointer points to' '1 116 116 0' "$(measured_of --measure '*cs' "$program" registers_named)"
+  for refused in 'ret floating-point registers_half' 'ret nothing registers_named' 'pace pace registers_step'; do
+    # shellcheck disable=SC2086 # words
+    set -- $refused
+    attach_fails_with 1 --histogram --measure "$1" "$program" "$3"
+    expect_match "$refused" "--measure.*$2" "$(cat err)"
+  done
 }
 
 shows_variables_of_lines() {

@@ -283,3 +283,24 @@ TEST_CASE("the exits of arm and Thumb code are not known") {
   CHECK(exits(Arch::arm, words({0xe12fff1e})) == "not supported");
   CHECK(exits(Arch::thumb, code({0x70, 0x47})) == "not supported");
 }
+
+// Instructions of GCC's __x86_return_thunk: call; pause; lfence; jmp; lea 8(%rsp), %rsp; ret.
+TEST_CASE("a return thunk is told from other code that begins with a call") {
+  const auto is_thunk = [](std::initializer_list<int> bytes) {
+    return is_return_thunk(Arch::x86_64, code(bytes));
+  };
+  CHECK(is_thunk({0xe8, 7, 0, 0, 0, 0xf3, 0x90, 0x0f, 0xae, 0xe8, 0xeb, 0xf9, 0x48, 0x8d, 0x64,
+                  0x24, 0x08, 0xc3, 0xcc}));
+  const auto narrow = code(
+      {0xe8, 7, 0, 0, 0, 0xf3, 0x90, 0x0f, 0xae, 0xe8, 0xeb, 0xf9, 0x8d, 0x64, 0x24, 0x04, 0xc3});
+  CHECK(is_return_thunk(Arch::i386, narrow));
+  CHECK_FALSE(is_return_thunk(Arch::x86_64, narrow));
+  CHECK_FALSE(is_return_thunk(Arch::arm64, narrow));
+  CHECK_FALSE(
+      is_thunk({0xe8, 7, 0, 0, 0, 0xf3, 0x90, 0x0f, 0xae, 0xe8, 0xeb, 0xf9, 0x48, 0x8d})); // cut
+  CHECK_FALSE(is_thunk({0xe8, 0xff, 0xff, 0xff, 0x7f, 0xc3}));
+  CHECK_FALSE(is_thunk({0xe8, 0xfb, 0xff, 0xff, 0xff, 0xc3}));
+  CHECK_FALSE(is_thunk({0xe8, 0, 0, 0}));
+  CHECK_FALSE(is_thunk({0xc3}));
+  CHECK_FALSE(is_thunk({}));
+}

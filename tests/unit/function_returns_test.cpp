@@ -89,6 +89,20 @@ TEST_CASE("jumps to other functions are tail calls with a name") {
   CHECK(library.tail_calls("g").empty());
 }
 
+TEST_CASE("a jump to a return thunk is a return, unless it is conditional") {
+  const CodeLibrary what{.code = {{0x00, "85ff"         // f: test %edi, %edi
+                                         "0f84f8000000" // 0x02: je thunk
+                                         "e9f3000000"   // 0x08: jmp thunk
+                                         "e90e010000"}, // 0x0d: jmp thunk without a name
+                                  {0x100, "e807000000f3900faee8ebf9488d642408c3"}, // thunk
+                                  {0x120, "e807000000f3900faee8ebf9488d642408c3"}},
+                         .symbols = function_symbol("f", 0x00, 0x12) +
+                                    function_symbol("thunk", 0x100, 0x12)};
+  const OpenLibrary library(code_library(what));
+  CHECK(library.returns("f") == "0x1008 0x100d");
+  CHECK(library.tail_calls("f") == "0x1002 perhaps thunk");
+}
+
 TEST_CASE("arm64 functions: authenticated returns, switches and data among the code") {
   const OpenLibrary library(code_library(arm64_library()));
   CHECK(library.returns("f") == "0x1010 0x1080");

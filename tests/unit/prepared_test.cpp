@@ -153,7 +153,7 @@ TEST_CASE("prepared conditions and measurements are checked without readings, to
   const auto error = [&](const PreparedCapture& prepared) {
     points[0].prepared = prepared;
     CaptureSpec capture;
-    capture.measured.emplace();
+    capture.measured = MeasuredValue{.path = {}, .source = ArgumentSource{}};
     const auto plan = CapturePlan::make(capture, points);
     return plan ? "no error" : plan.error().message;
   };

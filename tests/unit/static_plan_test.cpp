@@ -242,7 +242,7 @@ TEST_CASE("floating-point arguments are neither compared nor measured by their b
         "shop:order: --if 'arg0>1': arg0 is a floating-point number: "
         "only integers can be compared or measured, at character 1, before 'arg0>1'");
   CaptureSpec measured;
-  measured.measured = parse_source_name("arg0");
+  measured.measured = {.path = {.text = "arg0"}, .source = parse_source_name("arg0")};
   CHECK(error_of(measured, points) ==
         "shop:order: --measure: arg0 is a floating-point number: only integers can be compared or "
         "measured");
