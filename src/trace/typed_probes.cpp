@@ -84,6 +84,13 @@ bool names_known_argument(const CapturePoint& probed, const std::string& name) {
              probed.known->arguments.end();
 }
 
+// Whether the prototype has all values of --by. Debug information may have other names.
+bool names_known_values(const ArgumentList& list, const CapturePoint& probed) {
+  return probed.known != nullptr && std::ranges::all_of(list.paths, [&](const ValuePath& path) {
+           return parse_source_name(path.text) || names_known_argument(probed, path.text);
+         });
+}
+
 // Whether the name is that of a variable. If the function has none, a fact about the thread, a
 // register or an argument of the known prototype has it. With a type it is a register.
 bool names_variable(const ConditionSpec& spec, const CapturePoint& probed,
@@ -206,7 +213,8 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   const ProbePoint& point = *probed.point;
   const ArgumentList* list = find_list(point);
   const bool is_implied = list != nullptr && list->is_implied;
-  if (is_implied && (probed.known != nullptr || point.static_probe || point.java)) list = nullptr;
+  if (is_implied && (names_known_values(*list, probed) || point.static_probe || point.java))
+    list = nullptr;
   const bool wants_paths = list != nullptr && !list->paths.empty();
   const bool wants_values =
       capture_.captures_values() && (wants_paths || (list == nullptr && !is_implied &&
@@ -435,7 +443,8 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
       !names_known_argument(probed, capture_.measured->path.text))
     return fail(needs(fmt::format("--measure {}", capture_.measured->path.text)).within(name));
   if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
-  if (list->is_implied && !list->arguments.empty()) return {}; // they need no types
+  // They need no types, or the prototype has other names, which the error will tell.
+  if (list->is_implied && (!list->arguments.empty() || probed.known != nullptr)) return {};
   std::vector<std::optional<Error>> problems;
   for (const ValuePath& path : list->paths) {
     const bool needs_types = !list->is_implied || !parse_source_name(path.text);

@@ -144,6 +144,16 @@ END
     -- "$FIXTURES/workload" --calls 3 >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'calls' 'work_six(one, 2) = 21 work_six(two, 3, 0x4) = 27 work_six(3, 4, 0x5) = 33 ' \
     "$(awk -F '\t' '$5 ~ /^work_six/ { printf "%s %s ", $5, $7 }' out)"
+  printf '%s\n' 'library types-registers' 'registers_step(pace:s32) = s32' >described
+  for value in pace step; do
+    "$UPROBECTL" attach -q -d 60 --prototypes described --count --by $value --if "$value > 1" \
+      "$FIXTURES/types/types-registers" registers_step -- "$FIXTURES/types/types-registers" >out 2>err ||
+      fail "attach fails: $(cat err)"
+    expect_equal "counted by $value" '1	2	registers_step,1	3	registers_step,' "$(sort out | tr '\n' ',')"
+  done
+  ! "$UPROBECTL" attach -d 1 --prototypes described --count --by pase "$FIXTURES/types/types-registers" registers_step \
+    >out 2>err || fail 'a name that nobody has is accepted'
+  expect_match 'the name' "pase" "$(cat err)"
   echo 'work_six(a:s32)' >described
   ! "$UPROBECTL" attach -d 1 --prototypes described "$FIXTURES/workload" work_six >out 2>err ||
     fail 'a table without a library is accepted'
