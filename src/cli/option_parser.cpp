@@ -243,8 +243,9 @@ Error OptionParser::usage_error(std::string message) const {
 
 namespace {
 
+// "-[Class method]" is a function of Objective-C.
 bool looks_like_option(std::string_view argument) {
-  return argument.size() >= 2 && argument[0] == '-';
+  return argument.size() >= 2 && argument[0] == '-' && argument[1] != '[';
 }
 
 // Returns the first of the trailing arguments that must be positionals: after the last option and

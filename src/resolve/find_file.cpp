@@ -50,6 +50,12 @@ Error missing_target(std::string_view text) {
   const auto all = parse_candidates(text);
   const std::string& file = all.back().file;
   struct stat status{};
+  if (text == "[vdso]" || text == "[vsyscall]") // Linux kernel/events/uprobes.c, valid_vma()
+    return Error{ErrorKind::unsupported,
+                 std::string(text) +
+                     ": it is the kernel's own code, which no file has and no uprobe "
+                     "can be on"}
+        .hint("probe the function of libc that calls it, such as clock_gettime of libc.so.6");
   if (is_bare_name(text)) {
     Error error{ErrorKind::not_found,
                 std::string(text) + ": no file, program or library of this name"};

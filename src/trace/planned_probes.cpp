@@ -2,6 +2,7 @@
 #include "trace/planned_probes.hpp"
 
 #include "trace/probe_program.hpp"
+#include "trace/typed_probes.hpp"
 #include "util/made_inputs.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
@@ -35,11 +36,29 @@ bool needs_debug_info(const CaptureSpec& capture, const ConditionSpec& term) {
   return term.needs_types() || (term.name && !parse_source_name(*term.name));
 }
 
+Error needs_debug_info_error(std::string_view what) {
+  return Error{ErrorKind::unsupported,
+               fmt::format("{} needs debug information, which a plan does not have", what)}
+      .hint(std::string(format_hint));
+}
+
+// Names that a plan takes for registers or facts, unless the function has a parameter of that name.
+std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
+  std::vector<std::string> names;
+  for (const ConditionSpec& term : capture.filter.terms)
+    if (term.name && !term.type && !is_declared(capture, term)) names.push_back(*term.name);
+  if (capture.measured) names.push_back(capture.measured->path.variable);
+  for (const GroupValue& each : capture.groups.by)
+    if (!each.fact) names.push_back(each.text);
+  return names;
+}
+
 // Collects the probes of a plan by their files.
 class PlanMaker {
 public:
   PlanMaker(const AttachRequest& request, FunctionReaderCache& readers)
-      : request_(request), readers_(readers) {}
+      : request_(request), readers_(readers), doubtful_(doubtful_names(request.capture)),
+        types_(request.probes.target_options.debug_places, request.capture, 1) {}
 
   Result<AttachPlan> make(const ResolvedProbes& resolved) {
     const ProbeSelection& selection = request_.probes;
@@ -65,6 +84,10 @@ private:
                       .hint("the device compiles it itself: resolve it there, without --plan"));
     File& file = open(point.binary);
     if (!file.image) return fail(file.image.error());
+    for (const std::string& name : doubtful_)
+      if (types_.knows_variable(point, name))
+        return fail(needs_debug_info_error(
+            fmt::format("{}: its parameter or variable '{}'", display_name(point), name)));
     PlannedProbe planned{.place = static_cast<const NamedPlace&>(point)};
     const bool at_exits = std::ranges::any_of(
         probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });
@@ -100,6 +123,8 @@ private:
 
   const AttachRequest& request_;
   FunctionReaderCache& readers_;
+  std::vector<std::string> doubtful_;
+  TypedProbes types_;
   AttachPlan plan_;
   std::map<std::shared_ptr<const ProbedBinary>, File> files_;
 };
@@ -253,17 +278,15 @@ Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes&
 }
 
 Result<void> check_plannable(const CaptureSpec& capture) {
-  const auto wrong = [](const std::string& what) {
-    return fail(
-        Error{ErrorKind::unsupported, what + " needs debug information, which a plan does not have"}
-            .hint(std::string(format_hint)));
-  };
+  const auto wrong = [](const std::string& what) { return fail(needs_debug_info_error(what)); };
   for (const ArgumentList& list : capture.arguments)
     if (!list.paths.empty() && !(list.is_implied && !list.arguments.empty()))
       return wrong(fmt::format("'{}' of {}", list.paths.front().text,
                                list.is_implied ? "--by or --measure" : "--args"));
   for (const ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term)) return wrong(fmt::format("--if '{}'", term.text));
+  if (capture.measured && !capture.measured->source)
+    return wrong(fmt::format("'{}' of --measure", capture.measured->path.text));
   return {};
 }
 

@@ -207,6 +207,17 @@ const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
   return found < capture_.arguments.size() ? &capture_.arguments[found] : nullptr;
 }
 
+bool TypedProbes::knows_variable(const ProbePoint& point, const std::string& name) {
+  if (!point.binary->machine.is_64bit || point.static_probe || point.java) return false;
+  File& file = open(point.binary);
+  if (!file.debug) return false;
+  dwarf::CodePoint code = make_code_point(point, file.frames ? &*file.frames : nullptr);
+  code.with_declaration = false;
+  if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
+  const auto function = dwarf::describe_function(*file.debug, code);
+  return function && has_variable(*function, name);
+}
+
 Result<void> TypedProbes::add(CapturePoint& probed) {
   functions_.emplace_back();
   if (!probed.is_recorded) return {};

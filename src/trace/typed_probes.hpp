@@ -37,6 +37,9 @@ public:
   // Fails if a value that was asked for by name exists at no probe.
   Result<void> check() const;
 
+  // Whether debug information has a parameter or variable of the name at the point.
+  bool knows_variable(const ProbePoint& point, const std::string& name);
+
   // Sets the typed arguments and the result of an event. `read`: the prepared values of its record.
   // Does nothing for a probe without types.
   void decode(Event& event, std::span<const PreparedValue> read) const;

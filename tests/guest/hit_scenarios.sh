@@ -247,7 +247,7 @@ lists_probes() { # MECHANISM
   needs "$1"
   start_workload target --calls 1
   start_attach -d 120 --mechanism "$1" --entry --return --return-at trampoline "$FIXTURES/workload" work_six
-  "$UPROBECTL" list-probes >probes || fail 'list-probes fails'
+  "$UPROBECTL" list-probes -v >probes || fail 'list-probes fails'
   holder="uprobectl[[]$(cat attach.pid)[]]"
   # Whether there is a link does not show where a perf event is looked at.
   listed=${1%-ioctl}
@@ -258,7 +258,7 @@ lists_probes() { # MECHANISM
   "$UPROBECTL" list-probes "$FIXTURES/workload" | grep -q "$holder" || fail 'not listed with its file'
   ! "$UPROBECTL" list-probes "$UPROBECTL" | grep "$holder" || fail 'listed with another file'
   stop_attach
-  ! "$UPROBECTL" list-probes | grep "$holder" || fail 'it is still listed'
+  ! "$UPROBECTL" list-probes -v | grep "$holder" || fail 'it is still listed'
 }
 
 # A line for each file and owner, with as many probes as --verbose lists one by one.

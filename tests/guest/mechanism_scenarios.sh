@@ -152,7 +152,7 @@ events_of_dead() { grep -c "uprobectl_[0-9]*_${dead}_" "$uprobe_events"; }
 # Somebody else's next run by tracefs takes them away as well.
 lists_leftovers() {
   leave_events
-  "$UPROBECTL" list-probes >probes || fail 'list-probes fails'
+  "$UPROBECTL" list-probes -v >probes || fail 'list-probes fails'
   "$UPROBECTL" list-probes -j >probes.json
   [ "$(events_of_dead)" -eq 4 ] || return 1
   expect_equal 'listed as left' 4 "$(grep "uprobectl_[0-9]*_${dead}_" probes | grep -c leftover)"

@@ -9,6 +9,7 @@ plan_scenarios() {
   scenario 'a plan starts and stops as its options say' plans_bounds
   scenario 'a plan of a library probes it in an APK' plans_archive_entry
   scenario 'a plan for another build attaches nothing' plans_other_build
+  scenario 'a plan takes no parameter for the register of its name' refuses_parameters
 }
 
 write_plan() { # ARGUMENT…
@@ -74,6 +75,18 @@ plans_archive_entry() {
   start_attach -j -d 120 -p "$started_pid" --plan plan libgreet.so
   stop_attach
   expect_equal 'offset by name' "$known" "$(records probe | field offset | sort -u)"
+}
+
+# A run without a plan compares the parameters of these names.
+refuses_parameters() {
+  program=$FIXTURES/types/types-registers
+  for option in '--if flags==2' '--count --by ip' '--histogram --measure flags' '--histogram --measure steps'; do
+    # shellcheck disable=SC2086 # words
+    ! "$UPROBECTL" attach -q --write-plan plan $option "$program" registers_named >out 2>err ||
+      fail "$option is in a plan: $(cat plan)"
+    expect_match "$option" "needs debug information, which a plan does not have" "$(cat err)"
+  done
+  write_plan --args none --if 'flags:u64 >= 0 && arg2 == 2' "$program" registers_named
 }
 
 plans_other_build() {

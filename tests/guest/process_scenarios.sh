@@ -70,7 +70,7 @@ namespace_scenarios() {
 follows_exec_of_command() { # MECHANISM
   needs "$1"
   cp "$FIXTURES/tasks" tasks
-  "$UPROBECTL" attach --count --mechanism "$1" ./tasks grind -- ./tasks executes 3 0 >out 2>err ||
+  "$UPROBECTL" attach --count --mechanism "$1" ./tasks grind -- ./tasks executes 3 none >out 2>err ||
     fail 'attach fails'
   file_says err '^done 40 calls' || fail 'the program has not counted 40 calls'
   expect_equal 'count' '40	grind' "$(cat out)"
@@ -79,7 +79,7 @@ follows_exec_of_command() { # MECHANISM
 follows_exec_of_pid() { # MECHANISM
   needs "$1"
   cp "$FIXTURES/tasks" tasks
-  start_program target ./tasks executes 3 0 --wait
+  start_program target ./tasks executes 3 none --wait
   start_attach -j -d 120 -p "$started_pid" --mechanism "$1" ./tasks grind
   let_it_call target "$started_pid"
   attach_ends_with 0
@@ -87,22 +87,33 @@ follows_exec_of_pid() { # MECHANISM
   expect_closing_records 40
 }
 
-# Another process maps the file, so it is the kernel that filters. The images pause before they call.
-start_pausing() {
+# Another process maps the file, so it is the kernel that filters.
+start_turns() {
   cp "$FIXTURES/tasks" tasks
-  start_program other ./tasks executes 0 0 --wait
+  start_program other ./tasks executes 0 none --wait
   other_pid=$started_pid
-  # An emulated machine needs seconds to attach the probes again.
-  pause=1500
-  [ -z "${THROWAWAY_KERNEL:-}" ] || pause=5000
-  start_program target ./tasks executes 2 "$pause" --wait
+  start_program target ./tasks executes 2 turn --wait
+}
+
+was_renewed() { # TIMES
+  [ "$(grep -c 'has executed a program: the probes were attached again' err)" -ge "$1" ]
+}
+
+# Each image makes its calls when the probes are there again.
+takes_turns() {
+  kill -USR1 "$started_pid" || fail 'the program is gone'
+  for times in 1 2; do
+    wait_until 60 was_renewed "$times" || fail "the probes are not attached again: $(cat err)"
+    : >"turn$((2 - times))"
+  done
+  wait_until 60 file_says target '^done' || fail 'the program does not finish its calls'
 }
 
 renews_filter() { # MECHANISM
   needs "$1"
-  start_pausing
+  start_turns
   start_attach -j -d 120 -p "$started_pid" --mechanism "$1" ./tasks grind
-  let_it_call target "$started_pid"
+  takes_turns
   let_it_call other "$other_pid"
   attach_ends_with 0
   expect_equal 'warnings' 2 "$(grep -c 'has executed a program: the probes were attached again' err)"
@@ -111,10 +122,10 @@ renews_filter() { # MECHANISM
 }
 
 renews_filter_of_object() {
-  start_pausing
+  start_turns
   start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/calls.bpf.o" --program-name count_plain \
     --map calls ./tasks grind
-  let_it_call target "$started_pid"
+  takes_turns
   attach_ends_with 0
   expect_equal 'calls' 30 "$(records map_entry | field value)"
 }
@@ -551,7 +562,7 @@ start_elsewhere() {
 lists_foreign_file() {
   start_elsewhere
   start_attach -d 120 -p "$started_pid" "$PWD/seen/app" work_six
-  "$UPROBECTL" list-probes >probes || fail 'list-probes fails'
+  "$UPROBECTL" list-probes -v >probes || fail 'list-probes fails'
   expect_match 'our probe' "/proc/[0-9]+/root$PWD/seen/app	work_six	entry	" "$(cat probes)"
   stop_attach
 }
@@ -563,11 +574,11 @@ lists_ambiguous_file() {
   event=uprobectl_test/ambiguous_$$
   offset=$("$UPROBECTL" resolve --offset-only "$PWD/seen/app" exits_other)
   echo "p:$event $PWD/seen/app:$offset" >>"$uprobe_events" || fail 'the kernel refuses the event'
-  "$UPROBECTL" list-probes >probes 2>told
+  "$UPROBECTL" list-probes -v >probes 2>told
   status=$?
   kill -KILL "$started_pid"
   wait_until 20 process_is_gone "$started_pid"
-  "$UPROBECTL" list-probes >later 2>later_told
+  "$UPROBECTL" list-probes -v >later 2>later_told
   echo "-:$event" >>"$uprobe_events"
   expect_equal 'exit status' 0 "$status"
   expect_match 'the event' "$PWD/seen/app	-	entry	" "$(grep "$event" probes)"

@@ -169,7 +169,7 @@ keeps_direction_of_pin_there() {
     start_workload target --calls 1
     start_attach -d 120 -p "$started_pid" --program "pins/c/${program%:*}" "$FIXTURES/workload" work_six
     expect_equal "where ${program%:*} is" "${program#*:}" \
-      "$("$UPROBECTL" list-probes | grep -F "$FIXTURES/workload	" | cut -f 4)"
+      "$("$UPROBECTL" list-probes -v | grep -F "$FIXTURES/workload	" | cut -f 4)"
     ! grep -q 'is not known' err || fail "it is not known: $(cat err)"
     let_it_call target "$started_pid"
     stop_attach

@@ -257,7 +257,7 @@ occupy_guarded() {
   echo "$occupier" >>"$scratch/pids"
   wait_until 30 occupied || fail "the place is not occupied: $(cat other.err)"
 }
-occupied() { "$UPROBECTL" list-probes 2>/dev/null | grep -F "uprobectl[$occupier]" | grep -q "$place"; }
+occupied() { "$UPROBECTL" list-probes -v 2>/dev/null | grep -F "uprobectl[$occupier]" | grep -q "$place"; }
 leave_guarded() {
   kill -TERM "$occupier"
   wait_until 30 occupier_is_gone

@@ -48,6 +48,13 @@ int main() { shop::Store s{1}; return s.add(2) + s.total(); }
 """
 
 
+# As clang names methods of Objective-C.
+METHODS = """int step(int n) __asm__("-[Shop add:to:]");
+__attribute__((noinline)) int step(int n) { return n + 1; }
+int main(void) { return step(-1); }
+"""
+
+
 def run(*command, check=True, **more):
     done = subprocess.run([str(each) for each in command], capture_output=True, text=True, timeout=120, check=False, **more)
     if check and done.returncode != 0:
@@ -68,6 +75,17 @@ def check_addresses(title, program, names):
         if found != [addresses[symbol]]:
             problems.append(f"{name}: {found}, not {addresses[symbol]:#x}")
     TAP.check(title, problems)
+
+
+def methods():
+    Path("shop.c").write_text(METHODS, encoding="ascii")
+    run("gcc", "-O1", "shop.c", "-o", "methods")
+    problems = []
+    for command in (["resolve", "-q"], ["attach", "--dry-run", "-q"]):
+        done = run(UPROBECTL, *command, "./methods", "-[Shop add:to:]", check=False)
+        if done.returncode != 0 or not done.stdout.endswith("-[Shop add:to:]\n"):
+            problems.append(f"{command[0]}: {done.stdout}{done.stderr}")
+    TAP.check("methods of Objective-C are not taken for options", problems)
 
 
 def modules():
@@ -144,7 +162,7 @@ def stripped_libraries():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for group in (modules, fortran, paths, hints, stripped_libraries):
+        for group in (methods, modules, fortran, paths, hints, stripped_libraries):
             group()
         os.chdir("/")
     TAP.done()
