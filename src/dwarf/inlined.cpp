@@ -346,9 +346,12 @@ private:
                                .caller_code = caller.code,
                                .call_file = std::move(call.file),
                                .call_line = call.line};
-      for (const std::uint64_t entry : found.addresses) {
-        instance.entry.value = entry;
-        add(number, instance);
+      for (std::size_t i = 0; i < found.addresses.size(); ++i) {
+        instance.entry.value = found.addresses[i];
+        if (i + 1 < found.addresses.size())
+          add(number, InlinedInstance(instance));
+        else
+          add(number, std::move(instance));
       }
     }
   }
@@ -445,7 +448,12 @@ count_inlined(const DebugInfo& debug, std::span<const std::string_view> names) {
   if (!found) return fail(found.error());
   std::vector<std::optional<std::uint64_t>> by_number(numbers.size());
   found->for_each_described([&](std::size_t number) { by_number[number] = 0; });
-  found->for_each_copy([&](std::size_t number, const InlinedCopy&) { ++*by_number[number]; });
+  EntryReader reader(debug.context());
+  found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
+    llvm::DWARFUnit* const entries = debug.context().with_entries(copy.unit);
+    if (entries == nullptr || !reader.is_part(entries->getDIEForOffset(copy.offset)))
+      ++*by_number[number];
+  });
   std::vector<std::optional<std::uint64_t>> counts;
   for (const std::string_view name : names) counts.push_back(by_number[numbers[name]]);
   return counts;
@@ -484,8 +492,8 @@ find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>
     found->for_each_copy(
         [&](std::size_t number, const InlinedCopy& copy) { copies.emplace_back(number, copy); });
   }
-  CopyDescriber(context).describe(copies, [&](std::size_t number, const InlinedInstance& instance) {
-    functions[number].instances.push_back(instance);
+  CopyDescriber(context).describe(copies, [&](std::size_t number, InlinedInstance instance) {
+    functions[number].instances.push_back(std::move(instance));
   });
   std::erase_if(functions, [](const InlinedFunction& one) { return one.instances.empty(); });
   for (InlinedFunction& one : functions)

@@ -68,31 +68,29 @@ void EntryReader::begin(llvm::DWARFUnit& unit, llvm::DWARFUnit& entries,
   rows_.clear();
   paths_.clear();
   marks_.clear();
-  read_rows(entries, copies);
-  if (rows_.empty()) return;
-  for (const std::uint64_t offset : copies)
-    if (auto marks = find_marks(entries.getDIEForOffset(offset)); !marks.empty())
-      marks_.emplace(offset, std::move(marks));
-}
-
-void EntryReader::read_rows(llvm::DWARFUnit& entries, std::span<const std::uint64_t> copies) {
+  std::vector<std::pair<Die, Die>> with_position; // copies and their functions
   std::unordered_set<std::uint64_t> wanted;
   for (const std::uint64_t offset : copies) {
-    const Die origin =
-        context_.referenced(entries.getDIEForOffset(offset), llvm::dwarf::DW_AT_abstract_origin);
+    const Die copy = entries.getDIEForOffset(offset);
+    const Die origin = context_.referenced(copy, llvm::dwarf::DW_AT_abstract_origin);
     if (!origin) continue;
     const Position& position = declared(origin);
-    if (position.column != 0) wanted.insert(key_of(position.line, position.column));
+    if (position.column == 0) continue;
+    wanted.insert(key_of(position.line, position.column));
+    with_position.emplace_back(copy, origin);
   }
-  if (wanted.empty()) return;
-  const LineTable* const table = context_.line_table(*unit_);
+  const LineTable* const table = wanted.empty() ? nullptr : context_.line_table(unit);
   if (table == nullptr) return;
   table->visit_rows([&](const LineRow& row) {
     if (!row.is_statement) return;
     if (const std::uint64_t key = key_of(row.line, row.column); wanted.contains(key))
       rows_.push_back({.key = key, .address = row.address, .file = row.file});
   });
+  if (rows_.empty()) return;
   std::ranges::sort(rows_, {}, [](const Row& row) { return std::pair(row.key, row.address); });
+  for (const auto& [copy, origin] : with_position)
+    if (auto marks = find_marks(copy, origin); !marks.empty())
+      marks_.emplace(copy.getOffset(), std::move(marks));
 }
 
 bool EntryReader::is_file(std::uint64_t file, const std::string& path) {
@@ -111,13 +109,9 @@ bool EntryReader::is_part(const Die& copy) {
          normal_path(referenced_file(context_, copy, DW_AT_call_file)) == position.file;
 }
 
-std::vector<std::uint64_t> EntryReader::find_marks(const Die& copy) {
-  using llvm::dwarf::DW_AT_abstract_origin;
+std::vector<std::uint64_t> EntryReader::find_marks(const Die& copy, const Die& origin) {
   std::vector<std::uint64_t> marks;
-  const Die origin = context_.referenced(copy, DW_AT_abstract_origin);
-  if (!origin) return marks;
   const Position& position = declared(origin);
-  if (position.column == 0) return marks;
   const auto rows =
       std::ranges::equal_range(rows_, key_of(position.line, position.column), {}, &Row::key);
   if (rows.empty()) return marks;
@@ -129,7 +123,7 @@ std::vector<std::uint64_t> EntryReader::find_marks(const Die& copy) {
   if (marks.empty()) return marks;
   // Rows of copies of the same function inside.
   visit_nested(copy, [&](const Die& nested) {
-    if (context_.referenced(nested, DW_AT_abstract_origin) != origin) return;
+    if (context_.referenced(nested, llvm::dwarf::DW_AT_abstract_origin) != origin) return;
     const auto inside = ranges_.of(nested);
     std::optional<std::uint64_t> last;
     std::erase_if(marks, [&](std::uint64_t mark) {

@@ -44,9 +44,8 @@ private:
     std::string file;
   };
   const Position& declared(const Die& origin);
-  void read_rows(llvm::DWARFUnit& entries, std::span<const std::uint64_t> copies);
   // Returns the addresses of the rows that mark the copy, with repetitions.
-  std::vector<std::uint64_t> find_marks(const Die& copy);
+  std::vector<std::uint64_t> find_marks(const Die& copy, const Die& origin);
   bool is_file(std::uint64_t file, const std::string& path);
 
   Context& context_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace uprobectl {
 
@@ -50,28 +51,37 @@ bool is_trap(std::string_view name) {
 // What an instruction does to the control flow, and whether it is vector arithmetic.
 enum class Effect : std::uint8_t { unknown, none, trap, vector };
 
-// Remembers the effects of instructions by their number in LLVM's tables: comparing names takes
-// longer than decoding. One for each architecture and thread, as the decoder.
-Effect effect_of(Arch arch, const Decoder& decoder, const Decoder::Decoded& decoded) {
-  thread_local std::array<std::vector<Effect>, 8> known;
-  std::vector<Effect>& effects = known[static_cast<std::size_t>(arch) % known.size()];
-  const std::size_t opcode = decoded.instruction.getOpcode();
-  if (effects.size() <= opcode) effects.resize(opcode + 1);
-  Effect& effect = effects[opcode];
-  if (effect != Effect::unknown) return effect;
-  const std::string_view name = decoder.name(decoded);
-  effect = is_trap(name)                      ? Effect::trap
-           : is_vector_arithmetic(arch, name) ? Effect::vector
-                                              : Effect::none;
-  return effect;
-}
+// The effects of instructions by their number in LLVM's tables: comparing names takes longer than
+// decoding. One for each architecture and thread, as the decoder.
+class Effects {
+public:
+  static Effects& for_arch(Arch arch) {
+    thread_local std::map<Arch, Effects> effects;
+    return effects[arch];
+  }
+
+  Effect of(Arch arch, const Decoder& decoder, const Decoder::Decoded& decoded) {
+    const std::size_t opcode = decoded.instruction.getOpcode();
+    if (known_.size() <= opcode) known_.resize(opcode + 1);
+    Effect& effect = known_[opcode];
+    if (effect != Effect::unknown) return effect;
+    const std::string_view name = decoder.name(decoded);
+    effect = is_trap(name)                      ? Effect::trap
+             : is_vector_arithmetic(arch, name) ? Effect::vector
+                                                : Effect::none;
+    return effect;
+  }
+
+private:
+  std::vector<Effect> known_;
+};
 
 } // namespace
 
 class ControlFlow::Reader {
 public:
   Reader(const Decoder& decoder, Arch arch, std::span<const Piece> pieces)
-      : decoder_(decoder), arch_(arch), pieces_(pieces) {}
+      : decoder_(decoder), arch_(arch), effects_(Effects::for_arch(arch)), pieces_(pieces) {}
 
   bool read(VirtualAddress entry, std::span<const VirtualAddress> marks, ControlFlow& flow) {
     for (const VirtualAddress mark : marks) begins_.push_back(mark.value);
@@ -113,7 +123,7 @@ private:
   void add(const Decoder::Decoded& decoded, VirtualAddress address, Jump jump, ControlFlow& flow) {
     const llvm::MCInstrDesc& description = decoder_.description(decoded);
     if (!description.isTerminator() && !description.isBranch()) {
-      const Effect effect = effect_of(arch_, decoder_, decoded);
+      const Effect effect = effects_.of(arch_, decoder_, decoded);
       if (effect == Effect::trap) jumps_.push_back(jump);
       if (effect == Effect::vector) flow.vectors_.push_back(jump.address);
       return;
@@ -195,6 +205,7 @@ private:
 
   const Decoder& decoder_;
   Arch arch_;
+  Effects& effects_;
   std::span<const Piece> pieces_;
   std::vector<std::uint64_t> begins_; // of blocks
   std::vector<Jump> jumps_;

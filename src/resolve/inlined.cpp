@@ -154,9 +154,9 @@ std::optional<std::string> demangled_name(const Query& query, std::string_view r
   return text && *text != raw ? std::optional<std::string>(*text) : std::nullopt;
 }
 
-std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFunction& function) {
+std::vector<ProbePoint> points_of(const Query& query, dwarf::InlinedFunction& function) {
   std::vector<ProbePoint> points;
-  for (const dwarf::InlinedInstance& instance : function.instances) {
+  for (dwarf::InlinedInstance& instance : function.instances) {
     auto demangled = demangled_name(query, function.name);
     auto made = make_point(query, instance.entry, nullptr, demangled ? *demangled : function.name);
     if (!made) continue;
@@ -167,7 +167,7 @@ std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFuncti
     point.inlined_into = std::make_shared<const InlinedInto>(
         InlinedInto{.function = instance.caller,
                     .demangled = demangled_name(query, instance.caller),
-                    .source = instance.call_file,
+                    .source = std::move(instance.call_file),
                     .line = instance.call_line,
                     .is_approximate = !instance.is_entry_known,
                     .debug_offset = instance.offset});
@@ -248,7 +248,7 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
   if (!query.options.inlined) return fail(only_inlined(query, *functions));
   check_entries(query.image, *functions);
   std::vector<ProbePoint> all = points ? std::move(*points) : std::vector<ProbePoint>();
-  for (const dwarf::InlinedFunction& function : *functions)
+  for (dwarf::InlinedFunction& function : *functions)
     std::ranges::move(points_of(query, function), std::back_inserter(all));
   if (all.empty()) return points;
   if (is_missing && !is_name_pattern(query.function.name)) warn_about_scope(query, all);
