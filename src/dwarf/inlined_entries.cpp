@@ -143,7 +143,7 @@ CopyEntries EntryReader::entries_of(const Die& copy, const llvm::DWARFAddressRan
   if (const auto marks = marks_.find(copy.getOffset()); marks != marks_.end()) {
     found.addresses = marks->second;
     found.are_marked = true;
-    // Two rows at one address are two calls, of which the code of one is gone.
+    // Two rows at one address are two calls. The code of one is gone.
     const auto repeated = std::ranges::unique(found.addresses);
     found.is_known = repeated.empty();
     found.addresses.erase(repeated.begin(), repeated.end());

@@ -28,7 +28,7 @@ public:
              std::span<const std::uint64_t> copies);
 
   // Whether the copy is a part of a function that gcc has split off, and inlined again into the
-  // rest of it. It is no call of its own: the call's position is that of the function's name
+  // rest of it. The call's position is that of the function's name
   // (gcc/ipa-split.cc).
   bool is_part(const Die& copy);
 
