@@ -3,7 +3,7 @@
 
 #include "dwarf/attributes.hpp"
 #include "dwarf/entry_walk.hpp"
-#include "dwarf/line_table.hpp"
+#include "dwarf/inlined_entries.hpp"
 #include "dwarf/name_index.hpp"
 #include "dwarf/positions.hpp"
 #include "dwarf/type_table.hpp"
@@ -297,48 +297,95 @@ private:
   std::vector<InlinedCopy> unit_copies_;
 };
 
-// Returns the lowest address of the ranges where a statement begins.
-std::optional<std::uint64_t> first_statement(const LineIndex& lines,
-                                             const llvm::DWARFAddressRangesVector& ranges) {
-  std::optional<std::uint64_t> first;
-  for (const llvm::DWARFAddressRange& range : ranges)
-    if (const auto address = lines.first_statement(range.LowPC, range.HighPC))
-      first = std::min(*address, first.value_or(*address));
-  return first;
-}
+// Describes copies, unit by unit.
+class CopyDescriber {
+public:
+  explicit CopyDescriber(Context& context) : context_(context), reader_(context) {}
 
-std::optional<InlinedInstance> describe(Context& context, const InlinedCopy& copy,
-                                        RangeReader& reader) {
-  llvm::DWARFUnit* const entries = context.with_entries(copy.unit);
-  const Die die = entries->getDIEForOffset(copy.offset);
-  const std::vector<Die> chain = inline_chain(die);
-  if (chain.empty() || !chain.back().isSubprogramDIE() || !context.is_live(chain.back()))
-    return std::nullopt;
-  const Positions positions(context, *copy.unit);
-  const llvm::DWARFAddressRangesVector ranges = reader.of(die);
-  if (ranges.empty() && die.find({llvm::dwarf::DW_AT_low_pc, llvm::dwarf::DW_AT_ranges}))
-    return std::nullopt; // the linker has removed it
-  auto entry = entry_pc(die, ranges);
-  const bool is_told = entry || ranges.size() == 1;
-  if (!entry && !ranges.empty())
-    if (const LineIndex* const lines = context.line_index(*copy.unit))
-      entry = first_statement(*lines, ranges);
-  if (!entry && !ranges.empty())
-    entry = std::ranges::min(ranges, {}, &llvm::DWARFAddressRange::LowPC).LowPC;
-  if (!entry) return std::nullopt;
-  const auto part = std::ranges::find_if(ranges, [&](const llvm::DWARFAddressRange& range) {
-    return *entry >= range.LowPC && *entry < range.HighPC;
-  });
-  SourceFrame call;
-  positions.set_from_call(call, die);
-  return InlinedInstance{.entry = {*entry},
-                         .end = {part == ranges.end() ? *entry : part->HighPC},
-                         .is_entry_known = is_told && part != ranges.end(),
-                         .offset = copy.offset,
-                         .caller = full_name(context, chain.back()),
-                         .call_file = std::move(call.file),
-                         .call_line = call.line};
-}
+  // Calls `add(number, instance)` for each instance. `copies`: those of a unit are next to each
+  // other.
+  template <typename Add>
+  void describe(std::span<const std::pair<std::size_t, InlinedCopy>> copies, Add add) {
+    while (!copies.empty()) {
+      llvm::DWARFUnit* const unit = copies.front().second.unit;
+      const auto other =
+          std::ranges::find_if(copies, [&](const auto& copy) { return copy.second.unit != unit; });
+      const auto count = static_cast<std::size_t>(other - copies.begin());
+      describe_unit(*unit, copies.first(count), add);
+      copies = copies.subspan(count);
+    }
+  }
+
+private:
+  template <typename Add>
+  void describe_unit(llvm::DWARFUnit& unit,
+                     std::span<const std::pair<std::size_t, InlinedCopy>> copies, Add add) {
+    llvm::DWARFUnit* const entries = context_.with_entries(&unit);
+    if (entries == nullptr) return;
+    std::vector<std::uint64_t> offsets;
+    for (const auto& [number, copy] : copies) offsets.push_back(copy.offset);
+    reader_.begin(unit, *entries, offsets);
+    callers_.clear();
+    const Positions positions(context_, unit);
+    for (const auto& [number, copy] : copies) {
+      const Die die = entries->getDIEForOffset(copy.offset);
+      const std::vector<Die> chain = inline_chain(die);
+      if (chain.empty() || !chain.back().isSubprogramDIE()) continue;
+      const Caller& caller = caller_of(chain.back());
+      if (!caller.is_live || reader_.is_part(die)) continue;
+      const llvm::DWARFAddressRangesVector ranges = reader_.ranges_of(die);
+      const CopyEntries found = reader_.entries_of(die, ranges);
+      if (found.addresses.empty()) continue;
+      SourceFrame call;
+      positions.set_from_call(call, die);
+      InlinedInstance instance{.is_entry_known = found.is_known,
+                               .is_marked = found.are_marked,
+                               .offset = copy.offset,
+                               .code = to_code(ranges),
+                               .caller = caller.name,
+                               .caller_code = caller.code,
+                               .call_file = std::move(call.file),
+                               .call_line = call.line};
+      for (std::size_t i = 0; i < found.addresses.size(); ++i) {
+        instance.entry.value = found.addresses[i];
+        if (i + 1 < found.addresses.size())
+          add(number, InlinedInstance(instance));
+        else
+          add(number, std::move(instance));
+      }
+    }
+  }
+
+  struct Caller {
+    bool is_live = false;
+    std::string name;
+    std::shared_ptr<const FunctionCode> code;
+  };
+
+  static std::vector<elf::AddressRange> to_code(const llvm::DWARFAddressRangesVector& ranges) {
+    std::vector<elf::AddressRange> code;
+    for (const llvm::DWARFAddressRange& range : ranges)
+      if (range.HighPC > range.LowPC) code.push_back({{range.LowPC}, range.HighPC - range.LowPC});
+    return code;
+  }
+
+  const Caller& caller_of(const Die& function) {
+    const auto [known, is_new] = callers_.try_emplace(function.getOffset());
+    Caller& caller = known->second;
+    if (!is_new) return caller;
+    caller.is_live = context_.is_live(function);
+    if (!caller.is_live) return caller;
+    caller.name = full_name(context_, function);
+    const llvm::DWARFAddressRangesVector ranges = reader_.ranges_of(function);
+    if (const auto entry = entry_address(context_, function, ranges))
+      caller.code = std::make_shared<const FunctionCode>(FunctionCode{{*entry}, to_code(ranges)});
+    return caller;
+  }
+
+  Context& context_;
+  EntryReader reader_;
+  std::unordered_map<std::uint64_t, Caller> callers_; // of the unit, by their offsets
+};
 
 // Finds inlined copies by the index of names, and checks them at their entries. Returns each with
 // the raw name of its function; nullopt if there is no index, or, with a warning, if it is wrong.
@@ -401,7 +448,12 @@ count_inlined(const DebugInfo& debug, std::span<const std::string_view> names) {
   if (!found) return fail(found.error());
   std::vector<std::optional<std::uint64_t>> by_number(numbers.size());
   found->for_each_described([&](std::size_t number) { by_number[number] = 0; });
-  found->for_each_copy([&](std::size_t number, const InlinedCopy&) { ++*by_number[number]; });
+  EntryReader reader(debug.context());
+  found->for_each_copy([&](std::size_t number, const InlinedCopy& copy) {
+    llvm::DWARFUnit* const entries = debug.context().with_entries(copy.unit);
+    if (entries == nullptr || !reader.is_part(entries->getDIEForOffset(copy.offset)))
+      ++*by_number[number];
+  });
   std::vector<std::optional<std::uint64_t>> counts;
   for (const std::string_view name : names) counts.push_back(by_number[numbers[name]]);
   return counts;
@@ -426,20 +478,23 @@ find_inlined(const DebugInfo& debug, const std::function<bool(std::string_view)>
   };
   Context& context = debug.context();
   if (auto checked = check_size(context); !checked) return fail(std::move(checked).error());
-  RangeReader reader(context);
-  const auto add = [&](std::size_t number, const InlinedCopy& copy) {
-    if (auto instance = describe(context, copy, reader))
-      functions[number].instances.push_back(std::move(*instance));
-  };
+  std::vector<std::pair<std::size_t, InlinedCopy>> copies;
   const auto indexed = find_by_index(context, matches);
   if (indexed) {
     for (const auto& [name, copy] : *indexed)
-      if (const auto number = find_number(name)) add(*number, copy);
+      if (const auto number = find_number(name)) copies.emplace_back(*number, copy);
+    std::ranges::sort(copies, {}, [](const auto& copy) {
+      return std::pair(copy.second.unit->getOffset(), copy.second.offset);
+    });
   } else {
     const auto found = scan(debug, find_number);
     if (!found) return fail(found.error());
-    found->for_each_copy(add);
+    found->for_each_copy(
+        [&](std::size_t number, const InlinedCopy& copy) { copies.emplace_back(number, copy); });
   }
+  CopyDescriber(context).describe(copies, [&](std::size_t number, InlinedInstance instance) {
+    functions[number].instances.push_back(std::move(instance));
+  });
   std::erase_if(functions, [](const InlinedFunction& one) { return one.instances.empty(); });
   for (InlinedFunction& one : functions)
     std::ranges::sort(one.instances, {}, [](const InlinedInstance& each) {

@@ -6,6 +6,7 @@
 #include "dwarf/dwarf.hpp"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,16 +20,26 @@ namespace uprobectl::dwarf {
 Result<std::vector<std::optional<std::uint64_t>>>
 count_inlined(const DebugInfo& debug, std::span<const std::string_view> names);
 
-// An inlined instance of a function.
-struct InlinedInstance {
-  // DW_AT_entry_pc, else the lowest address of its code where a statement begins, else the lowest.
+// The code of a function.
+struct FunctionCode {
   VirtualAddress entry;
-  VirtualAddress end; // of the part of its code that has the entry; the entry itself if none has it
-  // The entry is DW_AT_entry_pc, or the code is in one piece. False if the entry is outside of the
-  // code: gcc moves it if an optimization has moved the first instruction.
+  std::vector<elf::AddressRange> pieces; // as the debug information lists them
+};
+
+// A place where an inlined copy of a function begins. A copy begins at several if the compiler has
+// duplicated code; each call runs one of them.
+struct InlinedInstance {
+  // A place that gcc has marked, DW_AT_entry_pc, else the lowest address of the code where a
+  // statement begins, else the lowest.
+  VirtualAddress entry;
+  // The compiler has marked all entries, or the only one, or the code is in one piece. False if an
+  // entry is outside of the code: gcc moves it if an optimization has moved the first instruction.
   bool is_entry_known = false;
-  std::uint64_t offset = 0;    // of its entry in the debug information, for CodePoint::inlined_call
-  std::string caller;          // raw name of the function that has the code
+  bool is_marked = false;   // by the compiler
+  std::uint64_t offset = 0; // of its entry in the debug information, for CodePoint::inlined_call
+  std::vector<elf::AddressRange> code = {}; // of the copy; may be empty
+  std::string caller;                       // raw name of the function that has the code
+  std::shared_ptr<const FunctionCode> caller_code = {}; // null: unknown
   std::string call_file;       // where the caller, or what is inlined into it, calls the function
   std::uint32_t call_line = 0; // 0: unknown
 };

@@ -2,8 +2,10 @@
 #include "resolve/inlined.hpp"
 
 #include "dwarf/inlined.hpp"
+#include "resolve/inlined_flow.hpp"
 #include "resolve/instructions.hpp"
 #include "symbols/classify.hpp"
+#include "symbols/written_name.hpp"
 #include "util/shell_words.hpp"
 #include "util/text.hpp"
 
@@ -67,61 +69,94 @@ std::optional<std::string> demangle_function(std::string_view raw) {
   return at == std::string::npos ? parts->whole : parts->whole.substr(at);
 }
 
+// A function's name as users know it.
+std::string whole_name(std::string_view raw) {
+  return demangle_function(raw).value_or(std::string(raw));
+}
+
+// How the function with this raw name agrees with the written one, which may be mangled.
+Agreement compare_function(std::string_view written, std::string_view raw) {
+  if (written == raw) return Agreement::whole;
+  if (!looks_mangled(written)) {
+    const Agreement by_name = compare_names(written, whole_name(raw));
+    if (by_name != Agreement::none || !looks_mangled(raw)) return by_name;
+    const auto printed = demangle(raw); // with the return type
+    return printed && *printed == written ? Agreement::whole : Agreement::none;
+  }
+  const auto parts = demangle_parts(written);
+  if (!parts) return Agreement::none;
+  // Constructors have several symbols. A function of one unit has no linkage name.
+  return looks_mangled(raw)   ? demangle(raw) == parts->whole ? Agreement::whole : Agreement::none
+         : raw == parts->name ? Agreement::whole
+                              : Agreement::none;
+}
+
+// Whether the mangled name may be that of a constructor or destructor ("C1", "D2"): the debug
+// information has a name for all their symbols ("C4"), or that of another one.
+bool may_be_structor(std::string_view raw) {
+  for (std::size_t i = 0; i + 2 < raw.size(); ++i)
+    if ((raw[i] == 'C' || raw[i] == 'D') && is_ascii_digit(raw[i + 1]) &&
+        (raw[i + 2] == 'E' || raw[i + 2] == 'I'))
+      return true;
+  return false;
+}
+
 // Finds functions by raw names, those of the points that were found, or else by the written name.
 class InlinedMatch {
 public:
   InlinedMatch(const Query& query, const Result<std::vector<ProbePoint>>& points)
       : query_(query), is_pattern_(is_name_pattern(query.function.name)),
         is_special_(last_identifier(query.function.name).starts_with('~') ||
-                    last_identifier(query.function.name).starts_with("operator")) {
+                    last_identifier(query.function.name).starts_with("operator") ||
+                    looks_mangled(query.function.name)) {
     if (!points) return;
     for (const ProbePoint& point : *points) {
       if (!point.symbol || point.kind == SymbolKind::plt) continue;
       const auto clone = parse_clone_name(*point.symbol);
-      raw_names_.emplace(clone ? clone->base : std::string_view(*point.symbol));
+      const std::string_view raw = clone ? clone->base : std::string_view(*point.symbol);
+      raw_names_.emplace(raw);
+      if (is_pattern_) continue;
+      if (may_be_structor(raw))
+        if (auto text = demangle(raw)) structors_.insert(std::move(*text));
       // A function of one unit has no linkage name there, and its parameters are not compared.
       if (query.function.name.contains('(') || looks_mangled(query.function.name)) continue;
-      if (auto parts = demangle_parts(*point.symbol)) raw_names_.insert(std::move(parts->name));
+      if (auto parts = demangle_parts(raw)) raw_names_.insert(std::move(parts->name));
     }
   }
 
   bool operator()(std::string_view raw) const {
     if (raw_names_.contains(raw)) return true;
     const std::string_view name = query_.function.name;
-    if (!is_pattern_ &&
-        (!raw_names_.empty() || (!is_special_ && !raw.contains(last_identifier(name)))))
-      return false;
-    const auto demangled = demangle_function(raw);
-    if (is_pattern_)
-      return matches_pattern(name, raw) || (demangled && matches_pattern(name, *demangled));
-    return compare_names(name, demangled ? std::string_view(*demangled) : raw) != Agreement::none;
+    if (is_pattern_) {
+      if (matches_pattern(name, raw)) return true;
+      const auto demangled = demangle_function(raw);
+      return demangled && matches_pattern(name, *demangled);
+    }
+    if (!raw_names_.empty()) {
+      if (structors_.empty() || !may_be_structor(raw)) return false;
+      const auto text = demangle(raw);
+      return text && structors_.contains(*text);
+    }
+    if (!is_special_ && !raw.contains(last_identifier(name))) return false;
+    return compare_function(name, raw) != Agreement::none;
   }
 
 private:
   const Query& query_;
   bool is_pattern_;
-  bool is_special_; // a destructor or operator, which mangled names have in another form
+  bool is_special_; // a destructor, operator or mangled name, which raw names have in another form
   std::set<std::string, std::less<>> raw_names_;
+  std::set<std::string> structors_; // those of the constructors and destructors, demangled
 };
-
-// Whether the code of the instance jumps back to its entry: then a hit is a pass of the loop.
-bool has_loop(const elf::Image& image, const dwarf::InlinedInstance& instance) {
-  const auto arch = code_arch(image.machine());
-  const auto offset = image.to_image(instance.entry);
-  if (!arch || !offset) return false;
-  const auto code = slice(image.bytes(), offset->value, instance.end.value - instance.entry.value);
-  const auto exits = code ? function_exits(*arch, *code, instance.entry) : std::nullopt;
-  return exits && !exits->jumps_to_entry.empty();
-}
 
 std::optional<std::string> demangled_name(const Query& query, std::string_view raw) {
   const auto text = query.demangler.whole(raw);
   return text && *text != raw ? std::optional<std::string>(*text) : std::nullopt;
 }
 
-std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFunction& function) {
+std::vector<ProbePoint> points_of(const Query& query, dwarf::InlinedFunction& function) {
   std::vector<ProbePoint> points;
-  for (const dwarf::InlinedInstance& instance : function.instances) {
+  for (dwarf::InlinedInstance& instance : function.instances) {
     auto demangled = demangled_name(query, function.name);
     auto made = make_point(query, instance.entry, nullptr, demangled ? *demangled : function.name);
     if (!made) continue;
@@ -132,9 +167,9 @@ std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFuncti
     point.inlined_into = std::make_shared<const InlinedInto>(
         InlinedInto{.function = instance.caller,
                     .demangled = demangled_name(query, instance.caller),
-                    .source = instance.call_file,
+                    .source = std::move(instance.call_file),
                     .line = instance.call_line,
-                    .is_approximate = !instance.is_entry_known || has_loop(query.image, instance),
+                    .is_approximate = !instance.is_entry_known,
                     .debug_offset = instance.offset});
     points.push_back(std::move(point));
   }
@@ -144,15 +179,12 @@ std::vector<ProbePoint> points_of(const Query& query, const dwarf::InlinedFuncti
 
 using Functions = std::vector<dwarf::InlinedFunction>;
 
-std::string whole_name(const dwarf::InlinedFunction& function) {
-  return demangle_function(function.name).value_or(function.name);
-}
-
 Error only_inlined(const Query& query, const Functions& functions) {
   std::size_t places = 0;
   for (const dwarf::InlinedFunction& function : functions) places += function.instances.size();
-  const std::string whole = whole_name(functions.front());
-  const bool is_end = compare_names(query.function.name, whole) == Agreement::end;
+  const std::string whole = whole_name(functions.front().name);
+  const bool is_end =
+      compare_function(query.function.name, functions.front().name) == Agreement::end;
   return Error{ErrorKind::not_found,
                fmt::format("{}: the function '{}' exists only inlined, at {}", query.subject(),
                            is_end ? whole : query.function.name,
@@ -166,11 +198,11 @@ Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& 
   auto functions = dwarf::find_inlined(debug, InlinedMatch(query, {}));
   if (!functions || is_name_pattern(query.function.name)) return functions;
   const auto is_exact = [&](const dwarf::InlinedFunction& function) {
-    return compare_names(query.function.name, whole_name(function)) == Agreement::whole;
+    return compare_function(query.function.name, function.name) == Agreement::whole;
   };
   if (std::ranges::any_of(*functions, is_exact)) std::erase_if(*functions, std::not_fn(is_exact));
   std::set<std::string> names;
-  for (const dwarf::InlinedFunction& function : *functions) names.insert(whole_name(function));
+  for (const dwarf::InlinedFunction& function : *functions) names.insert(whole_name(function.name));
   if (names.size() < 2 || is_exact(functions->front())) return functions;
   constexpr std::size_t max_named = 8;
   std::vector<std::string> first;
@@ -186,9 +218,9 @@ Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& 
 
 void warn_about_scope(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
-    const std::string name = demangle_function(*point.symbol).value_or(*point.symbol);
-    if (compare_names(query.function.name, name) == Agreement::end)
-      point.warnings.push_back(fmt::format("'{}' is taken for '{}'", query.function.name, name));
+    if (compare_function(query.function.name, *point.symbol) == Agreement::end)
+      point.warnings.push_back(
+          fmt::format("'{}' is taken for '{}'", query.function.name, whole_name(*point.symbol)));
   }
 }
 
@@ -202,9 +234,9 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
   const bool suggests = query.options.suggest && !query.distance;
   if (query.options.inlined ? !points && !is_missing : !is_missing || !suggests) return points;
   const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
-  const auto functions = !opened  ? Result<Functions>(fail(opened.error()))
-                         : points ? dwarf::find_inlined(*opened, InlinedMatch(query, points))
-                                  : find_only_inlined(query, *opened);
+  auto functions = !opened  ? Result<Functions>(fail(opened.error()))
+                   : points ? dwarf::find_inlined(*opened, InlinedMatch(query, points))
+                            : find_only_inlined(query, *opened);
   if (!functions) {
     if (functions.error().kind == ErrorKind::ambiguous) return fail(functions.error());
     if (query.options.inlined && points && !points->empty())
@@ -214,8 +246,9 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
   }
   if (functions->empty()) return points;
   if (!query.options.inlined) return fail(only_inlined(query, *functions));
+  check_entries(query.image, *functions);
   std::vector<ProbePoint> all = points ? std::move(*points) : std::vector<ProbePoint>();
-  for (const dwarf::InlinedFunction& function : *functions)
+  for (dwarf::InlinedFunction& function : *functions)
     std::ranges::move(points_of(query, function), std::back_inserter(all));
   if (all.empty()) return points;
   if (is_missing && !is_name_pattern(query.function.name)) warn_about_scope(query, all);
@@ -234,7 +267,7 @@ std::optional<Error> only_inlined_error(const Query& query) {
   if (!functions) return std::nullopt;
   // Symbols whose names leave out as much are preferred.
   std::erase_if(*functions, [&](const dwarf::InlinedFunction& function) {
-    return compare_names(query.function.name, whole_name(function)) != Agreement::whole;
+    return compare_function(query.function.name, function.name) != Agreement::whole;
   });
   if (functions->empty()) return std::nullopt;
   return only_inlined(query, *functions);

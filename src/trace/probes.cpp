@@ -296,7 +296,7 @@ private:
                                    display_name(point), point.passed_nops));
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), uprobe_offset(point)->value,
-                                     point.static_probe ? *point.symbol : std::string()),
+                                     name_at_place(point)),
                           resolved_.probes.size());
       if (is_new) resolved_.probes.add(std::move(point)).is_recorded = probe_request.bounds == 0;
       Probe& probe = resolved_.probes[known->second];
@@ -312,6 +312,16 @@ private:
         std::ranges::partition(probe.sites,
                                [](const PlannedSite& site) { return !site.on_return; });
     }
+  }
+
+  // Returns what tells probes at one place apart: a static probe and each inlined call, whose code
+  // may begin where that of its caller does, are hit on their own. Empty for functions.
+  static std::string name_at_place(const ProbePoint& point) {
+    if (point.static_probe) return *point.symbol;
+    if (point.inlined_into == nullptr) return {};
+    const InlinedInto& into = *point.inlined_into;
+    return fmt::format("{} {}:{} {:#x}", *point.symbol, into.source, into.line,
+                       into.debug_offset.value_or(0));
   }
 
   // Skips duplicates: the kernel would hit twice if two FUNCTIONs name one place.
@@ -340,7 +350,7 @@ private:
   Output& output_;
   ResolvedProbes resolved_;
   std::size_t without_semaphore_ = 0; // number of skipped static probes
-  // The probe number by file, offset and static probe name. Two static probes may share a place.
+  // The probe number by file, offset and name_at_place().
   std::map<std::tuple<FileIdentity, std::uint64_t, std::string>, std::size_t> probed_;
 };
 

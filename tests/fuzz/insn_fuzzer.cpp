@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions from any bytes: the first byte picks the instruction set, the next two a place.
-#include "uprobectl/insn.hpp"
+#include "insn/control_flow.hpp"
 
 #include <algorithm>
 #include <array>
@@ -39,6 +39,21 @@ void require_exits(Arch arch, Bytes function, VirtualAddress address) {
   for (const std::uint64_t offset : exits->undecodable) require(offset < function.size());
 }
 
+// A region without code is marked by nothing, and one with a mark outside of the function is not.
+void require_flow(Arch arch, Bytes function, VirtualAddress address, std::uint64_t place) {
+  const ControlFlow::Piece piece{address, function};
+  const VirtualAddress mark{address.value + place};
+  const auto flow = ControlFlow::read(arch, std::span(&piece, 1), address, std::span(&mark, 1));
+  if (!flow) return;
+  const CodeRange region{mark, {mark.value + 1}};
+  const bool is_inside = place < function.size();
+  require(flow->is_marked({}, {}));
+  require(is_inside || !flow->is_marked(std::span(&region, 1), std::span(&mark, 1)));
+  require(is_inside || !flow->is_in_sequence(mark));
+  static_cast<void>(flow->joins(std::span(&region, 1), address));
+  static_cast<void>(flow->has_vectors(std::span(&region, 1)));
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -50,6 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint64_t place = read_at<std::uint16_t>(all, 1).value_or(0);
   const Bytes function = all.subspan(header);
 
+  require_flow(arch, function, {0x1000}, place);
   if (const auto nop = optimized_nop(arch, function))
     require(instruction_size(arch, function) == (*nop == OptimizedNop::five_bytes ? 5 : 10));
   const auto around = instruction_around(arch, function, place);

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch: set by the harness
 # Places of inlined functions, and the source lines of stacks: fixtures/workload/inlined_calls.c, which
-# counts its calls; and fixtures/workload/inlined_relations.c, whose parameters are related.
+# counts its calls; fixtures/workload/inlined_copies.c, whose calls begin at several places; and
+# fixtures/workload/inlined_relations.c, whose parameters are related.
 
 inlined_scenarios() {
   scenario 'places of inlined functions are hit as often as the functions are called' counts_inlined
+  scenario 'an inlined call whose code the compiler has copied is hit once' counts_copied_code
+  scenario 'inlined calls whose code begins at one place have a hit each' counts_two_at_one_place
   scenario 'an event says into which function and line its function is inlined' says_inlined_into
   scenario 'parameters of inlined functions have their values, in the order of the source' shows_inlined_parameters
   scenario 'parameters of inlined functions are what was passed' shows_what_was_passed
@@ -41,6 +44,31 @@ counts_inlined() {
     records count symbol=spin | grep -q '"approximate":true' || fail 'spin is not approximate'
   [ "$(counted_hits spin)" -ge "$(calls_of spin)" ] || fail 'spin is hit too rarely'
   echo "spin: $(counted_hits spin) hits, $(calls_of spin) calls"
+}
+
+counts_copied_code() {
+  for rounds in 20 ''; do
+    # shellcheck disable=SC2086 # without a number, another copy of the code is run
+    "$UPROBECTL" attach -d 60 -j --command-output said --inlined --all --count "$FIXTURES/inlined-copies" \
+      prepare early -- "$FIXTURES/inlined-copies" $rounds >out 2>err || fail "attach fails: $(cat err)"
+    for name in prepare early; do
+      # Only gcc marks where calls begin.
+      if grep -q 'GNU C' "$FIXTURES/inlined-copies" || ! records count "symbol=$name" | grep -q '"approximate":true'; then
+        expect_equal "hits of $name" "$(calls_of "$name")" "$(counted_hits "$name")"
+      fi
+    done
+    # What gcc has split off `early` is no call of it.
+    ! grep -q '"symbol":"early",.*"inlined_into":{"symbol":"early"' out || fail 'a part is taken for a call'
+  done
+}
+
+# The code of `alone` begins with that of `first`, which it calls.
+counts_two_at_one_place() {
+  "$UPROBECTL" attach -d 60 -j --command-output said --inlined --all --count "$FIXTURES/inlined-copies" \
+    alone first -- "$FIXTURES/inlined-copies" 20 >out 2>err || fail "attach fails: $(cat err)"
+  # The second record names both.
+  expect_equal 'hits of alone' 20 "$(grep '"type":"count","symbol":"alone"' out | field count)"
+  expect_equal 'hits of first' 20 "$(grep '"type":"count","symbol":"first"' out | field count)"
 }
 
 says_inlined_into() {

@@ -2,7 +2,7 @@
 // inline_counter ELF-FILE DEBUG-FOLDER NAME…
 // Writes a line `NAME COUNT`, or `NAME unknown`, for each name; or the error alone. With
 // --instances before the file: a line `NAME ENTRY CALLER FILE:LINE` for each inlined instance, with
-// `approximate` at the end if the entry is not known.
+// `approximate` at the end if the entry is not known or outside of the instance's code.
 // inlined_agreement.py knows what it must say.
 #include "dwarf/inlined.hpp"
 
@@ -29,6 +29,13 @@ int print_counts(const dwarf::DebugInfo& debug, std::span<const std::string_view
   return 0;
 }
 
+bool is_known(const dwarf::InlinedInstance& instance) {
+  return instance.is_entry_known &&
+         std::ranges::any_of(instance.code, [&](const elf::AddressRange& piece) {
+           return instance.entry.value - piece.address.value < piece.size;
+         });
+}
+
 int print_instances(const dwarf::DebugInfo& debug, std::span<const std::string_view> names) {
   const auto functions = dwarf::find_inlined(
       debug, [&](std::string_view raw) { return std::ranges::find(names, raw) != names.end(); });
@@ -37,8 +44,7 @@ int print_instances(const dwarf::DebugInfo& debug, std::span<const std::string_v
     for (const dwarf::InlinedInstance& each : function.instances)
       std::printf("%s 0x%llx %s %s:%u%s\n", function.name.c_str(),
                   static_cast<unsigned long long>(each.entry.value), each.caller.c_str(),
-                  each.call_file.c_str(), each.call_line,
-                  each.is_entry_known ? "" : " approximate");
+                  each.call_file.c_str(), each.call_line, is_known(each) ? "" : " approximate");
   return 0;
 }
 

@@ -160,6 +160,7 @@ class Entry:
         self.tag, self.parent = re.search(r"DW_TAG_\w+", text)[0], parent
         self.is_external = "DW_AT_external" in text
         self.has_code = re.search(r"DW_AT_(low_pc|ranges|entry_pc)", text) is not None
+        self.positions = dict(re.findall(r"DW_AT_((?:call|decl)_(?:file|line|column))\s*\(([^)]*)\)", text))
         self.names = {key: name for key, name in re.findall(r'DW_AT_(name|linkage_name)\s*\("([^"]*)"\)', text)}
         self.references = {key: int(offset, 16) for key, offset in re.findall(
             r"DW_AT_(abstract_origin|specification)\s*\((0x[0-9a-f]+)", text)}
@@ -192,11 +193,23 @@ def full_name(entries, entry):
     return name
 
 
+def is_part(entries, copy):
+    """Whether gcc has split the copy off its function: it is called at the function's name."""
+    place = {}
+    origin = copy
+    while origin is not None:
+        place = {key[5:]: value for key, value in origin.positions.items() if key[:5] == "decl_"} | place
+        origin = entries[next(iter(origin.references.values()))] if origin.references else None
+    return "column" in place and all(copy.positions.get(f"call_{key}") == place.get(key)
+                                     for key in ("file", "line", "column"))
+
+
 def shown_by_dwarfdump(path):
-    """Name -> how many inlined copies with code llvm-dwarfdump shows."""
+    """Name -> how many inlined calls with code llvm-dwarfdump shows."""
     entries = entries_of(path)
     return Counter(filter(None, (full_name(entries, entry) for entry in entries.values()
-                                 if entry.tag == "DW_TAG_inlined_subroutine" and entry.has_code)))
+                                 if entry.tag == "DW_TAG_inlined_subroutine" and entry.has_code
+                                 and not is_part(entries, entry))))
 
 
 def main():

@@ -258,7 +258,8 @@ TEST_CASE(
   REQUIRE((*functions)[0].instances.size() == 1);
   const dwarf::InlinedInstance& tiny = (*functions)[0].instances[0];
   CHECK(tiny.entry.value == 0x1014);
-  CHECK(tiny.end.value == 0x1018);
+  REQUIRE(tiny.code.size() == 1);
+  CHECK(tiny.code[0].address.value + tiny.code[0].size == 0x1018);
   CHECK(tiny.is_entry_known);
   CHECK(tiny.caller == "outer");
   CHECK(tiny.call_file == "/src/engine.cpp");
