@@ -15,17 +15,27 @@ constexpr int max_nesting = 16;         // of structures
 constexpr std::size_t max_leaves = 256; // of a structure that may be passed in registers
 constexpr std::size_t max_visits = 4096;
 
-// A scalar member of a structure, at an offset from its start.
+// A scalar or vector in a structure, or half of a complex number, at an offset from its start.
 struct Leaf {
   const Type* type = nullptr;
   std::uint64_t offset = 0;
+  std::uint64_t size = 0;    // bytes
   bool is_bit_field = false; // a byte of it, at any offset
+
+  bool is_floating() const { return type->kind() == TypeKind::floating || type->is_complex(); }
 };
 
 // Bytes, of a type that is not an aggregate.
 std::uint64_t scalar_alignment(const Type& type) {
   if (type.kind() == TypeKind::pointer) return word; // to a member function: two words
   return std::clamp<std::uint64_t>(type.size(), 1, 16);
+}
+
+// Of the sizes that all compilers pass in one vector register: not of those with one element, and
+// of 32 bytes only with AVX.
+bool is_usual_vector(const Type& type) {
+  return type.is_vector() && type.element_count() > 1 &&
+         (type.size() == word || type.size() == 2 * word);
 }
 
 // The scalars of a type and its alignment.
@@ -35,6 +45,8 @@ public:
 
   // False if there are too many scalars or a type is not known.
   bool is_complete() const { return is_complete_; }
+  // A vector that compilers do not pass alike.
+  bool has_other_vector() const { return has_other_vector_; }
   const std::vector<Leaf>& leaves() const { return leaves_; }
 
   // Bytes, without alignas of the type itself: the natural alignment (AAPCS64, 5.1 and 5.9.3).
@@ -66,9 +78,17 @@ private:
       return std::ranges::all_of(type.members(), [&](const Member& member) {
         return collect_member(member, offset + member.offset, depth);
       });
-    if (!type.is_scalar()) return false;
+    if (type.is_complex()) { // passed as a structure of two numbers
+      const std::uint64_t half = type.size() / 2;
+      alignment_ = std::max(alignment_, half);
+      leaves_.push_back({&type, offset, half});
+      leaves_.push_back({&type, offset + half, half});
+      return half != 0;
+    }
+    has_other_vector_ = has_other_vector_ || (type.is_vector() && !is_usual_vector(type));
+    if (!type.is_scalar() && !is_usual_vector(type)) return false;
     alignment_ = std::max(alignment_, scalar_alignment(type));
-    leaves_.push_back({&type, offset});
+    leaves_.push_back({&type, offset, type.size()});
     return true;
   }
 
@@ -78,7 +98,7 @@ private:
     alignment_ = std::max(alignment_, scalar_alignment(*member.type));
     // A packed bit-field may reach into the next eightbyte.
     for (std::uint64_t i = 0; 8 * i < member.bits->offset + member.bits->size; ++i)
-      leaves_.push_back({member.type, offset + i, true});
+      leaves_.push_back({member.type, offset + i, 1, true});
     return true;
   }
 
@@ -86,6 +106,7 @@ private:
   std::vector<Leaf> leaves_;
   std::uint64_t alignment_ = 1;
   std::size_t visits_ = 0; // types and members: bounds the work
+  bool has_other_vector_ = false;
   bool is_complete_ = false;
 };
 
@@ -108,7 +129,10 @@ public:
   std::size_t free_vectors() const { return vector_count - used_vectors_; }
 
   std::uint8_t take_register() { return dwarf(convention_.argument_registers[used_++]); }
-  std::string take_vector() { return fmt::format("{}{}", vector_prefix_, used_vectors_++); }
+  std::string take_vector() { return vector_name(used_vectors_++); }
+  std::string vector_name(std::size_t index) const {
+    return fmt::format("{}{}", vector_prefix_, index);
+  }
   void skip_registers() { used_ = convention_.argument_registers.size(); }
   void skip_vectors() { used_vectors_ = vector_count; }
   void align_registers() { used_ += used_ % 2; } // AAPCS64, C.10
@@ -126,6 +150,9 @@ public:
             .machine_register = dwarf(convention_.stack_pointer),
             .addend = static_cast<std::int64_t>(offset)};
   }
+
+  // A value without any bytes: wherever it is, it can be read.
+  Location nowhere() const { return in_memory(stack_pointer(0)); }
 
   std::uint8_t dwarf(std::uint32_t index) const { return arch_.registers[index].dwarf; }
   const CallingConvention& convention() const { return convention_; }
@@ -164,7 +191,8 @@ Piece value_piece(std::uint8_t dwarf_number, std::uint32_t size) {
 }
 
 // The class of an eightbyte (System V AMD64 psABI, 3.2.3). x87_up: the second one of a long double.
-enum class Eightbyte : std::uint8_t { none, integer, sse, x87, x87_up, memory };
+// sse_up: that of a vector.
+enum class Eightbyte : std::uint8_t { none, integer, sse, sse_up, x87, x87_up, memory };
 
 // Returns the class of an eightbyte with values of two classes.
 Eightbyte merge(Eightbyte a, Eightbyte b) {
@@ -172,11 +200,27 @@ Eightbyte merge(Eightbyte a, Eightbyte b) {
   if (a == Eightbyte::none) return b;
   for (const Eightbyte stronger : {Eightbyte::memory, Eightbyte::integer})
     if (a == stronger || b == stronger) return stronger;
-  return Eightbyte::memory; // one of them is x87 or x87_up
+  for (const Eightbyte of_x87 : {Eightbyte::x87, Eightbyte::x87_up})
+    if (a == of_x87 || b == of_x87) return Eightbyte::memory;
+  return Eightbyte::sse;
 }
 
 bool is_long_double(const Type& type) {
   return type.kind() == TypeKind::floating && type.plain_name() == "long double";
+}
+
+bool is_quad(const Type& type) {
+  return type.kind() == TypeKind::floating &&
+         (type.plain_name() == "_Float128" || type.plain_name() == "__float128");
+}
+
+// Returns the class of the first or a further eightbyte of a scalar or vector.
+Eightbyte class_of(const Leaf& leaf, bool is_first) {
+  if (leaf.type->is_vector() || is_quad(*leaf.type))
+    return is_first ? Eightbyte::sse : Eightbyte::sse_up;
+  if (!leaf.is_floating()) return Eightbyte::integer;
+  if (leaf.size <= word) return Eightbyte::sse;
+  return is_first ? Eightbyte::x87 : Eightbyte::x87_up;
 }
 
 // Returns the classes of the eightbytes; nullopt for class MEMORY.
@@ -187,22 +231,18 @@ std::optional<std::vector<Eightbyte>> classify(const Type& type) {
   if (!layout.is_complete()) return std::nullopt;
   std::vector<Eightbyte> classes(round_up(type.size(), word) / word, Eightbyte::none);
   for (const Leaf& leaf : layout.leaves()) {
-    const std::uint64_t size = leaf.is_bit_field ? 1 : leaf.type->size();
-    const bool is_float = leaf.type->kind() == TypeKind::floating;
-    if (!leaf.is_bit_field && leaf.offset % scalar_alignment(*leaf.type) != 0)
-      return std::nullopt; // packed
-    for (std::uint64_t i = leaf.offset / word; i * word < leaf.offset + size; ++i) {
+    const std::uint64_t alignment =
+        leaf.type->is_complex() ? leaf.size : scalar_alignment(*leaf.type);
+    if (!leaf.is_bit_field && leaf.offset % alignment != 0) return std::nullopt; // packed
+    for (std::uint64_t i = leaf.offset / word; i * word < leaf.offset + leaf.size; ++i) {
       if (i >= classes.size()) return std::nullopt;
-      const bool is_second = i * word > leaf.offset;
-      const Eightbyte class_of_leaf = !is_float      ? Eightbyte::integer
-                                      : size <= word ? Eightbyte::sse
-                                      : is_second    ? Eightbyte::x87_up
-                                                     : Eightbyte::x87;
-      classes[i] = merge(classes[i], class_of_leaf);
+      classes[i] = merge(classes[i], class_of(leaf, i * word <= leaf.offset));
     }
   }
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const bool follows_x87 = i > 0 && classes[i - 1] == Eightbyte::x87;
+    const bool follows_sse = i > 0 && classes[i - 1] == Eightbyte::sse;
+    if (classes[i] == Eightbyte::sse_up && !follows_sse) classes[i] = Eightbyte::sse;
     if (classes[i] == Eightbyte::memory || (classes[i] == Eightbyte::x87_up && !follows_x87))
       return std::nullopt;
   }
@@ -221,7 +261,9 @@ Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) 
   const std::uint64_t alignment = Layout(type).alignment();
   if (!classes || std::ranges::find(*classes, Eightbyte::x87) != classes->end())
     return assign.take_stack(type.size(), alignment);
-  if (classes->empty()) return unreadable(optimized_out); // an empty class in C
+  const bool is_empty =
+      std::ranges::all_of(*classes, [](Eightbyte each) { return each == Eightbyte::none; });
+  if (is_empty) return assign.nowhere();
   const auto needed = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::integer));
   const auto vectors = static_cast<std::size_t>(std::ranges::count(*classes, Eightbyte::sse));
   if (needed > assign.free_registers() || vectors > assign.free_vectors())
@@ -236,22 +278,27 @@ Location amd64_parameter(Assigner& assign, const Type& type, bool by_reference) 
     } else if ((*classes)[i] == Eightbyte::integer) {
       location.pieces.push_back(value_piece(assign.take_register(), size));
     } else {
-      location.pieces.push_back({.size = size});
+      const bool goes_on = (*classes)[i] == Eightbyte::sse_up;
+      location.pieces.push_back({.size = size, .problem = goes_on ? unread : std::string()});
     }
   }
   if (needed == 0) return unreadable(unread.empty() ? optimized_out : std::move(unread));
   return location;
 }
 
-void amd64_result(Assigner& assign, const Type& result, CallLocations& call) {
+void amd64_result(Assigner& assign, const Type& result, bool by_reference, CallLocations& call) {
   const CallingConvention& convention = assign.convention();
   const std::uint8_t first = assign.dwarf(convention.return_register);
   if (result.kind() == TypeKind::none) return;
   const auto classes = classify(result);
-  if (is_passed_by_reference(result) || !classes) {
+  if (by_reference || is_passed_by_reference(result) || !classes) {
     call.result_in_memory = true;
     call.result_address = in_register(assign.take_register());
     call.result = behind(in_register(first)); // rax has the address again
+    return;
+  }
+  if (result.is_complex() && result.plain_name() == "complex long double") {
+    call.result = unreadable(not_readable("st0"));
     return;
   }
   if (!classes->empty() && classes->front() == Eightbyte::x87) {
@@ -276,16 +323,19 @@ void amd64_result(Assigner& assign, const Type& result, CallLocations& call) {
     call.result = vectors > 0 ? unreadable(not_readable("xmm0")) : unreadable(optimized_out);
 }
 
-// Returns the number of members of a homogeneous floating-point aggregate (AAPCS64, 5.9.5.1): one
-// to four floating-point numbers of one size without padding; those of a union share their places.
+// Returns the number of members of a homogeneous aggregate (AAPCS64, 5.9.5): one to four
+// floating-point numbers or short vectors of one size without padding; those of a union share their
+// places.
 // 0 for other types.
 std::size_t homogeneous_floats(const Type& type) {
   const Layout layout(type);
   if (!layout.is_complete() || layout.leaves().empty()) return 0;
-  const std::uint64_t size = layout.leaves().front().type->size();
+  const std::uint64_t size = layout.leaves().front().size;
+  const bool are_vectors = layout.leaves().front().type->is_vector();
   std::set<std::uint64_t> offsets;
   for (const Leaf& leaf : layout.leaves()) {
-    if (leaf.type->kind() != TypeKind::floating || leaf.type->size() != size) return 0;
+    const bool is_alike = are_vectors ? leaf.type->is_vector() : leaf.is_floating();
+    if (!is_alike || leaf.is_bit_field || leaf.size != size) return 0;
     offsets.insert(leaf.offset);
   }
   return offsets.size() <= 4 && offsets.size() * size == type.size() ? offsets.size() : 0;
@@ -317,7 +367,7 @@ Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) 
     assign.skip_vectors();
     return arm64_stack(assign, type);
   }
-  if (type.size() == 0) return unreadable(optimized_out);
+  if (type.size() == 0) return assign.nowhere();
   if (Layout(type).natural_alignment() >= 2 * word) assign.align_registers();
   const std::uint64_t words = round_up(type.size(), word) / word;
   if (words <= assign.free_registers()) return arm64_registers(assign, type, words);
@@ -325,13 +375,13 @@ Location arm64_parameter(Assigner& assign, const Type& type, bool by_reference) 
   return arm64_stack(assign, type);
 }
 
-void arm64_result(Assigner& assign, const Type& result, CallLocations& call) {
+void arm64_result(Assigner& assign, const Type& result, bool by_reference, CallLocations& call) {
   if (result.kind() == TypeKind::none) return;
-  if (homogeneous_floats(result) > 0) {
+  if (!by_reference && homogeneous_floats(result) > 0) {
     call.result = unreadable(not_readable("v0"));
     return;
   }
-  if (is_passed_by_reference(result) || result.size() > 2 * word) {
+  if (by_reference || is_passed_by_reference(result) || result.size() > 2 * word) {
     constexpr std::uint8_t indirect_result = 8; // x8
     call.result_in_memory = true;
     call.result_address = in_register(indirect_result);
@@ -346,40 +396,119 @@ void arm64_result(Assigner& assign, const Type& result, CallLocations& call) {
   if (call.result.pieces.empty()) call.result = unreadable(optimized_out);
 }
 
+// Puts a piece behind the others, after the padding between them.
+void add_piece(Location& location, std::uint64_t& end, const RustScalar& scalar, Piece piece) {
+  if (scalar.offset > end)
+    location.pieces.push_back({.size = static_cast<std::uint32_t>(scalar.offset - end)});
+  piece.size = static_cast<std::uint32_t>(scalar.size);
+  location.pieces.push_back(std::move(piece));
+  end = scalar.offset + scalar.size;
+}
+
+Location with_padding(Location location, std::uint64_t end, const Type& type) {
+  if (type.size() > end)
+    location.pieces.push_back({.size = static_cast<std::uint32_t>(type.size() - end)});
+  const bool is_missing = std::ranges::all_of(
+      location.pieces, [](const Piece& piece) { return piece.kind == Piece::Kind::missing; });
+  return is_missing ? unreadable(location.pieces.front().problem) : location;
+}
+
+// nullopt: what does not fit into registers is not where all versions of LLVM agree.
+std::optional<Location> rust_parameter(Assigner& assign, const Type& type,
+                                       const RustScalars& scalars, bool aligns_pairs) {
+  if (scalars.each.empty()) return assign.nowhere();
+  const auto floats =
+      static_cast<std::size_t>(std::ranges::count_if(scalars.each, &RustScalar::is_floating));
+  if (scalars.are_together && scalars.each.size() - floats > assign.free_registers())
+    return std::nullopt;
+  Location location;
+  std::uint64_t end = 0;
+  for (const RustScalar& scalar : scalars.each) {
+    const bool is_wide = scalar.size > word;
+    if (is_wide && aligns_pairs) assign.align_registers();
+    if (is_wide && assign.free_registers() < 2) return std::nullopt;
+    if (is_wide) {
+      add_piece(location, end, {scalar.offset, word},
+                in_register(assign.take_register()).pieces[0]);
+      add_piece(location, end, {scalar.offset + word, word},
+                in_register(assign.take_register()).pieces[0]);
+    } else if (scalar.is_floating && assign.free_vectors() > 0) {
+      add_piece(location, end, scalar, {.problem = not_readable(assign.take_vector())});
+    } else if (!scalar.is_floating && assign.free_registers() > 0) {
+      add_piece(location, end, scalar, in_register(assign.take_register()).pieces[0]);
+    } else {
+      add_piece(location, end, scalar, assign.take_stack(scalar.size, word).pieces[0]);
+    }
+  }
+  return with_padding(std::move(location), end, type);
+}
+
+void rust_result(Assigner& assign, const Type& type, const RustScalars& scalars,
+                 CallLocations& call) {
+  const CallingConvention& convention = assign.convention();
+  const std::array registers = {assign.dwarf(convention.return_register),
+                                assign.dwarf(convention.second_return_register)};
+  std::size_t used = 0;
+  std::size_t vectors = 0;
+  std::uint64_t end = 0;
+  if (scalars.each.empty()) call.result = assign.nowhere();
+  if (scalars.each.empty()) return;
+  for (const RustScalar& scalar : scalars.each) {
+    for (std::uint64_t at = 0; at < scalar.size; at += word) {
+      const RustScalar part{scalar.offset + at, std::min(word, scalar.size - at)};
+      if (scalar.is_floating)
+        add_piece(call.result, end, part, {.problem = not_readable(assign.vector_name(vectors++))});
+      else
+        add_piece(call.result, end, part, in_register(registers[used++]).pieces[0]);
+    }
+  }
+  call.result = with_padding(std::move(call.result), end, type);
+}
+
 template <typename PlaceResult, typename PlaceParameter>
-CallLocations locate(Assigner assign, std::span<const Passed> parameters, const Type& result,
-                     PlaceResult place_result, PlaceParameter place_parameter) {
+CallLocations locate(Assigner assign, std::span<const Passed> parameters, const Passed& result,
+                     bool aligns_pairs, PlaceResult place_result, PlaceParameter place_parameter) {
   CallLocations call;
-  place_result(assign, result, call); // first: the address of the result may take a register
-  for (const Passed& each : parameters)
-    call.parameters.push_back(place_parameter(
-        assign, *each.type, each.by_reference || is_passed_by_reference(*each.type)));
+  // First: the address of the result may take a register.
+  if (result.scalars)
+    rust_result(assign, *result.type, *result.scalars, call);
+  else
+    place_result(assign, *result.type, result.by_reference, call);
+  for (const Passed& each : parameters) {
+    const bool by_reference = each.by_reference || is_passed_by_reference(*each.type);
+    auto location = each.scalars ? rust_parameter(assign, *each.type, *each.scalars, aligns_pairs)
+                                 : std::optional(place_parameter(assign, *each.type, by_reference));
+    if (!location) break;
+    call.parameters.push_back(std::move(*location));
+  }
   return call;
 }
 
 } // namespace
 
 bool is_completely_known(const Type& type) {
-  if (type.kind() == TypeKind::array) return false; // a vector; others are passed as pointers
-  if (type.is_aggregate() && type.size() == 0) return false;
+  if (type.kind() == TypeKind::array) return false; // arrays are passed as pointers
   if (is_passed_by_reference(type)) return true;
-  // Larger structures are in memory on both architectures, whatever their members are.
-  if (type.is_aggregate() && type.size() > 4 * word) return true;
   const Layout layout(type);
+  // Larger structures are in memory on both architectures, whatever their members are.
+  if (type.is_aggregate() && type.size() > 4 * word && !layout.has_other_vector()) return true;
+  if (type.is_aggregate() && type.size() == 0 && !layout.leaves().empty()) return false;
   return layout.is_complete() && std::ranges::all_of(layout.leaves(), [](const Leaf& leaf) {
-           return leaf.type->kind() != TypeKind::floating || leaf.type->size() <= word ||
-                  is_long_double(*leaf.type);
+           if (leaf.type->is_complex()) // not of __float128
+             return leaf.size <= word || leaf.type->plain_name() == "complex long double";
+           return leaf.type->kind() != TypeKind::floating || leaf.size <= word ||
+                  is_long_double(*leaf.type) || is_quad(*leaf.type);
          });
 }
 
 std::optional<CallLocations> locate_call(const elf::Machine& machine,
-                                         std::span<const Passed> parameters, const Type& result) {
+                                         std::span<const Passed> parameters, const Passed& result) {
   if (!machine.is_64bit || machine.order != ByteOrder::little) return std::nullopt;
   const ArchInfo& arch = machine.info();
   if (machine.arch == Arch::x86_64)
-    return locate(Assigner(arch, "xmm"), parameters, result, amd64_result, amd64_parameter);
+    return locate(Assigner(arch, "xmm"), parameters, result, false, amd64_result, amd64_parameter);
   if (machine.arch == Arch::arm64)
-    return locate(Assigner(arch, "v"), parameters, result, arm64_result, arm64_parameter);
+    return locate(Assigner(arch, "v"), parameters, result, true, arm64_result, arm64_parameter);
   return std::nullopt;
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t max_scope_ranges = std::size_t{1} << 22; // of blocks and 
 // What the parameters of a language are passed by.
 enum class Passing : std::uint8_t {
   c,       // the platform's calling convention
-  rust,    // the same for scalars, pairs of words and structures in memory only
+  rust,    // LLVM's scalars: see rust_passing.hpp
   scalars, // the same for scalars only
   unknown,
 };
@@ -45,20 +45,31 @@ Passing passing_of(const Die& function) {
   }
 }
 
-// Rust passes and returns a structure of two words, such as &str, as two numbers. Returns false for
-// other types: their layout and passing are not stable.
-bool is_pair_of_words(const Type& type) {
-  constexpr std::uint64_t word_bytes = 8;
-  return type.kind() == TypeKind::structure && type.size() == 2 * word_bytes &&
-         type.members().size() == 2 &&
-         std::ranges::all_of(type.members(), [](const Member& member) {
-           return member.type->is_scalar() && member.type->kind() != TypeKind::floating &&
-                  member.type->size() == word_bytes && !member.bits;
-         });
-}
-
-// Rust passes and returns structures of this size through memory.
+// Rust returns structures of this size through memory.
 bool is_large(const Type& type) { return type.is_aggregate() && type.size() > 16; }
+
+// How the expression of a parameter's location reads it, of code that is not optimized.
+enum class Slot : std::uint8_t {
+  none,
+  value,
+  pointer, // in the slot or a register is the address of the value
+};
+
+Slot slot_of(Bytes expression) {
+  if (expression.size() < 2) return Slot::none;
+  const auto code = std::to_integer<std::uint8_t>(expression[0]);
+  const bool is_based = code >= DW_OP_breg0 && code <= DW_OP_breg31;
+  if (!is_based && code != DW_OP_fbreg) return Slot::none;
+  std::size_t end = 1; // of the offset
+  while (end < expression.size() && (expression[end] & std::byte{0x80}) != std::byte{0}) ++end;
+  ++end;
+  if (end == expression.size()) {
+    // Memory that an argument register points to, unless it is the stack pointer.
+    return is_based && expression[1] == std::byte{0} ? Slot::pointer : Slot::value;
+  }
+  return end + 1 == expression.size() && expression[end] == std::byte{DW_OP_deref} ? Slot::pointer
+                                                                                   : Slot::none;
+}
 
 // Reads one function.
 class FunctionReader final : public ExpressionData {
@@ -304,6 +315,7 @@ private:
     variable.name = context_.name(die).value_or(other_name);
     variable.type = context_.types().type_of(die);
     variable.location = locate_variable(die);
+    slots_.push_back(passing_ == Passing::rust && at_entry_ ? slot_of(die) : Slot::none);
     fit_to_type(variable.location, *variable.type);
     variable.is_parameter = die.getTag() == DW_TAG_formal_parameter;
     const Die artificial = context_.with_attribute(die, DW_AT_artificial);
@@ -442,98 +454,172 @@ private:
     });
   }
 
-  // LLVM marks functions whose parameters it has changed with DW_CC_nocall.
-  bool has_usual_convention() const {
+  // How code that is not optimized keeps a parameter: as its location says or, where that is a
+  // list, as its first entry says, which is behind the first instructions.
+  Slot slot_of(const Die& die) const {
+    auto locations = die.getLocations(DW_AT_location);
+    if (!locations) llvm::consumeError(locations.takeError());
+    if (!locations || locations->empty()) return Slot::none;
+    const llvm::DWARFLocationExpression& first = locations->front();
+    if (!first.Range && first.Expr.size() > 0 && first.Expr[0] != DW_OP_fbreg) return Slot::none;
+    const Slot slot = dwarf::slot_of(as_bytes_of(first));
+    const bool is_stack =
+        first.Expr.size() > 0 && arch_.native != nullptr &&
+        first.Expr[0] == DW_OP_breg0 + arch_.registers[arch_.native->stack_pointer].dwarf;
+    return is_stack && slot == Slot::pointer && first.Expr.size() == 2 ? Slot::value : slot;
+  }
+
+  // The compiler describes neither the closure of a function that uses what it has captured, nor
+  // that the arguments of FnOnce::call_once, a tuple, are passed one by one.
+  bool hides_parameters() const {
+    const Die named = context_.with_attribute(function_, DW_AT_name);
+    const std::string_view name =
+        named ? context_.text(named, DW_AT_name).value_or("") : std::string_view();
+    const auto& variables = info_.variables;
+    if (name.starts_with('{'))
+      return variables.empty() || !variables.front().type->name().contains("closure_env#");
+    if (!name.starts_with("call")) return false;
+    return std::ranges::any_of(
+        variables, [](const Variable& each) { return each.type->plain_name().starts_with('('); });
+  }
+
+  // How a function of Rust takes the parameter; nullopt: not known. Only where its location shows
+  // it is a type passed by a pointer: an `extern "C"` function has large ones on the stack.
+  std::optional<Passed> passed_in_rust(const Variable& variable, Slot slot) const {
+    if (!variable.type->is_scalar() && slot == Slot::pointer) return Passed{variable.type, true};
+    auto scalars = scalars_in_rust(*variable.type);
+    if (!scalars) return std::nullopt;
+    return Passed{variable.type, false, std::move(scalars)};
+  }
+
+  // How the parameters are passed, up to the first of which it is not known.
+  std::vector<Passed> known_parameters() const {
+    std::vector<Passed> passed;
+    if (passing_ == Passing::rust && hides_parameters()) return passed;
+    if (passing_ == Passing::scalars &&
+        !std::ranges::all_of(info_.variables,
+                             [](const Variable& each) { return each.type->is_scalar(); }))
+      return passed;
+    for (std::size_t i = 0; i < info_.variables.size(); ++i) {
+      const Variable& variable = info_.variables[i];
+      if (passing_ == Passing::rust) {
+        auto known = passed_in_rust(variable, slots_[i]);
+        if (!known) return passed;
+        passed.push_back(std::move(*known));
+        continue;
+      }
+      // A slot with a pointer to the value, which the location follows.
+      const auto& pieces = variable.location.pieces;
+      const bool by_reference =
+          passing_ == Passing::c && !pieces.empty() && is_set_up_later(variable.location) &&
+          pieces.front().kind == Piece::Kind::memory && !pieces.front().formula.loads.empty();
+      if (!by_reference && !is_completely_known(*variable.type)) return passed;
+      passed.push_back({variable.type, by_reference});
+    }
+    return passed;
+  }
+
+  // How the result is passed; nullopt if that is not known. With it not the places of the
+  // parameters either: its address may take the first register.
+  std::optional<Passed> known_result() const {
+    const Type& type = *info_.result;
+    if (type.kind() == TypeKind::none) return Passed{&type};
+    if (passing_ == Passing::rust) {
+      auto scalars = scalars_in_rust(type);
+      if (scalars) return Passed{&type, false, std::move(scalars)};
+      if (is_large(type)) return Passed{&type, true};
+      return std::nullopt;
+    }
+    if (passing_ == Passing::scalars && !type.is_scalar()) return std::nullopt;
+    if (!is_completely_known(type)) return std::nullopt;
+    return Passed{&type};
+  }
+
+  bool has_known_convention() const {
+    // LLVM marks functions whose parameters it has changed with DW_CC_nocall.
     const auto convention = unsigned_constant(function_, DW_AT_calling_convention);
-    return !convention || *convention == DW_CC_normal || *convention == DW_CC_program;
+    return (!convention || *convention == DW_CC_normal || *convention == DW_CC_program) &&
+           passing_ != Passing::unknown;
+  }
+
+  bool has_plain_result() const {
+    return info_.result->kind() == TypeKind::none || info_.result->is_scalar();
   }
 
   // At -O0 a parameter's location is a slot of the stack frame, which the first instructions write:
   // at the entry it is where the calling convention has put it.
   void locate_by_convention() {
-    if (!point_.with_result &&
-        (!at_entry_ || std::ranges::none_of(info_.variables, [&](const Variable& each) {
-          return is_set_up_later(each.location);
-        })))
-      return;
-    std::vector<Passed> passed;
-    bool is_in_frame = false;
-    const bool is_rust = passing_ == Passing::rust;
-    bool all_simple = is_rust || passing_ == Passing::scalars;
-    std::size_t words = 0;
-    bool has_pairs = false;
-    for (const Variable& variable : info_.variables) {
-      const Type& type = *variable.type;
-      const auto& pieces = variable.location.pieces;
-      const bool is_later = is_set_up_later(variable.location);
-      is_in_frame = is_in_frame || is_later;
-      // A slot with a pointer to the value, which the location follows.
-      bool by_reference = !pieces.empty() && is_later &&
-                          pieces.front().kind == Piece::Kind::memory &&
-                          !pieces.front().formula.loads.empty();
-      if (passing_ != Passing::c && !type.is_scalar()) {
-        const bool is_pair = is_rust && is_pair_of_words(type);
-        by_reference = is_rust && (by_reference || is_large(type));
-        all_simple = all_simple && (is_pair || by_reference);
-        has_pairs = has_pairs || is_pair;
-      }
-      words += by_reference ? 1 : (type.size() + 7) / 8;
-      passed.push_back({variable.type, by_reference});
-    }
-    // Half of a pair may be in the last register, unlike a structure in C.
-    if (has_pairs && (arch_.native == nullptr || words > arch_.native->argument_registers.size()))
-      all_simple = false;
-    const Type& result = *info_.result;
-    const bool is_plain = result.kind() == TypeKind::none || result.is_scalar();
-    const bool is_pair_or_large = is_rust && (is_pair_of_words(result) || is_large(result));
-    // A structure that fits in a register does not take the first parameter's for its address.
-    const bool is_small = is_rust && result.size() > 0 && result.size() <= 8;
-    const bool is_usual = has_usual_convention();
-    const bool is_known =
-        (passing_ == Passing::c || (all_simple && (is_plain || is_pair_or_large || is_small))) &&
-        is_usual;
+    const bool is_in_frame = std::ranges::any_of(
+        info_.variables, [&](const Variable& each) { return is_set_up_later(each.location); });
+    if (!point_.with_result && !at_entry_) return;
+    const auto result = known_result();
+    // Rust returns those that fit into a register in registers, whichever: their address takes
+    // none.
+    const std::uint64_t result_size = info_.result->size();
+    const bool is_small = passing_ == Passing::rust && result_size > 0 && result_size <= 8;
+    const std::vector<Passed> passed = known_parameters();
+    const bool is_known = has_known_convention();
+    auto call = is_known && (result || is_small)
+                    ? locate_call(context_.layout().machine, passed,
+                                  result.value_or(Passed{info_.result, false, RustScalars{}}))
+                    : std::nullopt;
+    const bool is_another = call && is_contradicted(*call);
+    if (is_another) call.reset();
     // The optimizer changes what functions of the same unit return; LLVM 14 does not say so.
-    const bool is_known_result =
-        (passing_ == Passing::c ||
-         (passing_ != Passing::unknown && (is_plain || (is_pair_or_large && is_in_frame)))) &&
-        is_usual;
-    // A type that is not known may take any number of registers: those behind it are not known.
-    const auto unknown = std::ranges::find_if(passed, [](const Passed& each) {
-      return !each.by_reference && !is_completely_known(*each.type);
-    });
-    const bool has_known_result =
-        info_.result->kind() == TypeKind::none || is_completely_known(*info_.result);
-    passed.erase(unknown, passed.end());
-    const auto call = is_known && has_known_result
-                          ? locate_call(context_.layout().machine, passed, *info_.result)
-                          : std::nullopt;
+    const bool may_change = passing_ == Passing::rust && !is_in_frame && !has_plain_result();
     if (point_.is_clone) {
       info_.result_location = unreadable("the compiler has changed the function");
-    } else if (call && is_known_result) {
+    } else if (call && result && !may_change) {
       info_.result_location = call->result;
       info_.result_address = call->result_address;
-    } else if (const auto alone = is_known_result && has_known_result
-                                      ? locate_call(context_.layout().machine, {}, *info_.result)
-                                      : std::nullopt) {
-      info_.result_location = alone->result; // whatever the parameters are
-      info_.result_address = alone->result_address;
     } else {
-      info_.result_location = unreadable(is_known_result ? "its type is not known"
-                                                         : "the calling convention is not known");
+      info_.result_location = unreadable(passing_ == Passing::c && is_known && !is_another
+                                             ? "its type is not known"
+                                             : "the calling convention is not known");
     }
     if (!at_entry_) return;
     for (std::size_t i = 0; i < info_.variables.size(); ++i) {
       Location& location = info_.variables[i].location;
-      if (!is_set_up_later(location)) continue;
+      const bool is_later = is_set_up_later(location) ||
+                            (is_in_frame && passing_ == Passing::rust &&
+                             location.problem == optimized_out && slots_[i] == Slot::pointer);
+      if (!is_later && !is_another) continue;
       if (point_.is_clone)
         location = unreadable("the compiler has changed the function's parameters");
       else if (call && i < call->parameters.size())
         location = call->parameters[i];
-      else if (is_known)
-        location = unreadable("its type or that of another parameter is not known");
       else
-        location = unreadable("on the stack only after the function's first instructions");
+        location = unreadable(why_unknown(i, call.has_value(), call ? call->parameters.size() : 0));
     }
+  }
+
+  // Whether a parameter is in the caller's part of the stack that the convention has in registers:
+  // gcc does not say that a function has another one (`ms_abi`), whose registers are stored there.
+  bool is_contradicted(const CallLocations& call) const {
+    if (!at_entry_ || point_.is_clone || passing_ != Passing::c) return false;
+    const auto is_passed_on_stack = [&](const Location& location) {
+      return location.pieces.size() == 1 && location.pieces[0].kind == Piece::Kind::memory &&
+             location.pieces[0].formula.loads.empty() && is_on_stack(location);
+    };
+    for (std::size_t i = 0; i < call.parameters.size(); ++i) {
+      const Variable& variable = info_.variables[i];
+      if (variable.type->size() != 0 && is_passed_on_stack(variable.location) &&
+          !is_set_up_later(variable.location) && !is_passed_on_stack(call.parameters[i]))
+        return true;
+    }
+    return false;
+  }
+
+  // Why the place of a parameter at the entry is not known, if those of `known` ones are.
+  std::string why_unknown(std::size_t index, bool is_known, std::size_t known) const {
+    if (!is_known && passing_ != Passing::c)
+      return "on the stack only after the function's first instructions";
+    if (!is_known || (passing_ == Passing::rust && hides_parameters()))
+      return "the calling convention is not known";
+    if (index == known) return "how its type is passed is not known";
+    const std::string& name = info_.variables[known].name;
+    return fmt::format("how {} before it is passed is not known",
+                       name.empty() ? "a parameter" : "'" + name + "'");
   }
 
   Context& context_;
@@ -541,6 +627,7 @@ private:
   const CodePoint& point_;
   const ArchInfo& arch_;
   const Passing passing_;
+  std::vector<Slot> slots_; // of info_.variables, for Rust
   bool at_entry_ = false;
   // While the parameters of the inlined call that is probed are read.
   bool in_probed_call_ = false;

@@ -309,14 +309,17 @@ void TypeTable::read_base_type(Type& type, const Die& die) {
   case DW_ATE_float:
     type.kind_ = TypeKind::floating;
     break;
-  default: // complex and decimal numbers
+  case DW_ATE_complex_float:
+    type.is_complex_ = true;
+    break;
+  default: // decimal numbers
     break;
   }
 }
 
 void TypeTable::read_array(Type& type, const Die& die) {
-  // Vectors are passed in vector registers.
-  type.kind_ = is_set(die, DW_AT_GNU_vector) ? TypeKind::unknown : TypeKind::array;
+  type.is_vector_ = is_set(die, DW_AT_GNU_vector);
+  type.kind_ = type.is_vector_ ? TypeKind::unknown : TypeKind::array;
   const Type& element = *type_of(die);
   std::uint64_t count = 1;
   std::string dimensions;

@@ -65,6 +65,9 @@ public:
   // Bytes, by alignas of a class or typedef; 0: that of its members.
   std::uint64_t alignment() const { return alignment_; }
   bool is_scoped_enumeration() const { return is_scoped_enumeration_; } // enum class
+  // Of the kind unknown, because values of them are not shown: they are passed in vector registers.
+  bool is_complex() const { return is_complex_; } // two floating-point numbers
+  bool is_vector() const { return is_vector_; }   // of numbers (DW_AT_GNU_vector)
 
   // What a pointer or reference points to, the elements of an array, the integer type of an
   // enumeration, what a function returns. Null for other types.
@@ -104,6 +107,8 @@ private:
   std::uint64_t alignment_ = 0;
   bool is_signed_ = false;
   bool is_scoped_enumeration_ = false;
+  bool is_complex_ = false;
+  bool is_vector_ = false;
   std::optional<bool> passed_by_reference_ = {};
   std::shared_ptr<Content> content_ = {};
 };

@@ -372,6 +372,17 @@ shows_rust_types() {
   attach_to_rust types-rust-unoptimized
   expect_equal 'texts' 'values::texts(borrowed="borrowed", owned="owned", empty="")' "$(shown values::texts)"
   expect_equal 'slices' 'values::slices(numbers=[1, -2, 3], points=[{x=5, y=6}], empty=[])' "$(shown values::slices)"
+  # On x86-64 the last registers are used up: half of the text and what follows are on the stack.
+  attach_to types-rust-unoptimized -q --latency "$program" values::parts values::spilled values::packed
+  expect_equal 'types of two scalars' \
+    'values::parts(number=1, text="two", some={Some=3}, pair={__0=4, __1=5}, none=None, last=6)' "$(shown values::parts)"
+  expect_equal 'their result' '= {Some=22}' "$(result_of values::parts)"
+  expect_equal 'a text in a register and on the stack' \
+    'values::spilled(a=1, b=2, c=3, d=4, e=5, text="six", last=7)' "$(shown values::spilled)"
+  expect_equal 'what is known before a structure that C would pass in another way' \
+    "values::packed(bytes=[1, 2, 3], either={Ok=4}, point=<how its type is passed is not known>, last=<how 'point' before it is passed is not known>)" \
+    "$(shown values::packed)"
+  attach_to_rust types-rust-unoptimized
   expect_equal 'text as the result' '= "left"' "$(result_of values::first_word)"
   expect_equal 'a vector as the result' '= [1, 2, 3]' "$(result_of values::count_to)"
   expect_equal 'a string as the result' '= "LOUD"' "$(result_of values::shout)"

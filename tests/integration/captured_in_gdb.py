@@ -9,7 +9,7 @@ import struct
 import gdb
 
 # What attach says of values that it does not read.
-NO_PLACE = re.compile(r"the calling convention is not known|only after the function's first instructions"
+NO_PLACE = re.compile(r"the calling convention is not known|only after the function's first instructions|is passed is not known"
                       r"|the compiler has changed the function|left by a tail call")
 
 
@@ -81,7 +81,8 @@ class _Comparison:
         if is_missing and re.search("optimized out|only known to the caller", self.error):
             self.leaves.append("optimized out")
         elif NO_PLACE.search(self.error) or self.error.endswith("in a vector register") and has_float(value.type) \
-                or self.error.endswith("its type is not supported") and is_long_double(value.type):
+                or self.error.endswith("its type is not supported") and is_long_double(value.type) \
+                or self.error.endswith("its type is not known") and has_float(value.type):
             self.leaves.append("not readable")
         else:
             raise Mismatch(f"null ({self.error}), gdb: {value}")
@@ -230,9 +231,9 @@ def is_long_double(kind):
 def has_float(kind):
     kind = kind.strip_typedefs()
     if kind.code == gdb.TYPE_CODE_ARRAY:
-        return has_float(kind.target())
+        return "vector" in str(kind) or has_float(kind.target())
     is_structure = kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION)
-    return kind.code == gdb.TYPE_CODE_FLT or is_structure and any(has_float(f.type) for f in kind.fields())
+    return kind.code in (gdb.TYPE_CODE_FLT, gdb.TYPE_CODE_COMPLEX) or is_structure and any(has_float(f.type) for f in kind.fields())
 
 
 def plain(kind):

@@ -276,10 +276,11 @@ CALLED = {
                 "return_long_double", "return_long_double_and_more", "return_long_double_or_text",
                 "return_long_double_or_float", "return_long_double_or_int", "return_long_doubles",
                 "take_classes", "take_parts", "take_aligned", "take_stack", "take_packed",
-                "take_long_doubles", "take_floats", "take_pack"],
+                "take_long_doubles", "take_floats", "return_complex", "take_complex", "take_vectors", "take_quad",
+                "take_otherwise", "take_pack"],
     "clones": ["joined", "split"],
     "values": ["numbers", "texts", "slices", "vectors", "options", "shapes", "move_by", "first_word", "count_to",
-               "shout"],
+               "shout", "spilled"],
     "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
 }
 # Of these programs gdb evaluates expressions of C.
@@ -296,6 +297,8 @@ ARM64 = {
                    "[sp+48]", "[sp+64]"],
     "take_long_doubles": ["x0", None, "x2:8, x3:8", "x4:8, x5:8", "x6"],
     "take_floats": [None, None, "x0", "x1:8, x2:8", "x3"],
+    "take_complex": [None, "x0", None, None, "x1"],
+    "take_vectors": ["x0", None, None, "x1", None, "x2:8, x3:8", "x4"],
     "return_immovable": ["x0"],
 }
 
