@@ -52,7 +52,10 @@ enum reading_form {
   READ_BYTES = 2,            /* the address of a buffer, see length_from */
   READ_LIBSTDCXX_STRING = 3, /* the address of a std::string, libstdc++'s C++11 ABI */
   READ_LIBCXX_STRING = 4,    /* the address of a std::string, libc++'s default layout */
-  READ_JAVA_STRING = 5       /* a reference to a java.lang.String of ART */
+  READ_JAVA_STRING = 5,      /* a reference to a java.lang.String of ART */
+  /* Same as READ_LIBCXX_STRING, with _LIBCPP_ABI_ALTERNATE_STRING_LAYOUT. */
+  READ_LIBCXX_ALTERNATE_STRING = 6,
+  LAST_READING_FORM = READ_LIBCXX_ALTERNATE_STRING
 };
 
 /* How a reading takes part in counts by values: flags. */

@@ -3,6 +3,7 @@
 
 #include "dwarf/attributes.hpp"
 #include "dwarf/debug_sections.hpp"
+#include "dwarf/definitions.hpp"
 #include "dwarf/line_table.hpp"
 #include "dwarf/type_table.hpp"
 #include "dwarf/unit_check.hpp"
@@ -63,6 +64,18 @@ Context::~Context() = default;
 TypeTable& Context::types() {
   if (!types_) types_ = std::make_unique<TypeTable>(*this);
   return *types_;
+}
+
+Die Context::definition_of(const Die& declaration) {
+  if (info_size() > max_debug_info) {
+    warn("types of other units are not searched: the debug information is too large");
+    return {};
+  }
+  if (!definitions_) definitions_ = std::make_unique<TypeDefinitions>(*this);
+  Die found = definitions_->find(declaration);
+  if (Context* const other = found ? nullptr : alternate())
+    found = other->definition_of(declaration);
+  return found;
 }
 
 Result<std::unique_ptr<Context>> Context::create(Bytes file, std::shared_ptr<const void> owner,

@@ -33,6 +33,7 @@ constexpr int max_origins = 16;
 class DebugSections;
 class LineIndex;
 class LineTable;
+class TypeDefinitions;
 class TypeTable;
 struct UnitLines;
 
@@ -102,6 +103,9 @@ public:
   Die innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address);
 
   TypeTable& types();
+  // Returns the entry that defines a type which the entry declares, also in the alternate file;
+  // invalid if there is none, or if definitions differ. The first call reads all units.
+  Die definition_of(const Die& declaration);
 
   // Returns the entry that a reference attribute of the entry leads to, also in the alternate file;
   // invalid if there is none.
@@ -171,6 +175,7 @@ private:
   bool alternate_opened_ = false;
   std::unique_ptr<Context> alternate_;
   std::unique_ptr<TypeTable> types_;
+  std::unique_ptr<TypeDefinitions> definitions_;
 };
 
 } // namespace uprobectl::dwarf

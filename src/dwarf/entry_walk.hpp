@@ -23,7 +23,7 @@ public:
   void for_each_unit(Visit visit) {
     for (const auto& unit : context_.dwarf().normal_units()) {
       if (is_stopped_) return;
-      if (unit->isTypeUnit() || (only_ && !only_->contains(unit.get()))) continue;
+      if (unit->isTypeUnit() ? !has_type_units_ : only_ && !only_->contains(unit.get())) continue;
       llvm::DWARFUnit* const entries = open(*unit);
       if (entries != nullptr && !visit(*unit, *entries)) return;
     }
@@ -33,6 +33,9 @@ public:
   void keep_only(std::optional<std::set<const llvm::DWARFUnit*>> units) {
     only_ = std::move(units);
   }
+
+  // Lets for_each_unit() visit type units, too, except those of split units.
+  void include_type_units() { has_type_units_ = true; }
 
   // Returns the unit with the entries of a compile unit. Null, with a warning if something is
   // missed, if it was opened before or cannot be read.
@@ -89,6 +92,7 @@ private:
   std::uint64_t work_left_ = 0;
   std::uint64_t split_size_ = 0; // of the entries of split units, bytes
   bool is_stopped_ = false;
+  bool has_type_units_ = false;
   std::optional<std::set<const llvm::DWARFUnit*>> only_;
   std::unordered_set<const llvm::DWARFUnit*> opened_;
 };

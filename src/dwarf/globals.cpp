@@ -74,7 +74,8 @@ private:
     if (!named) return false;
     const std::string qualified = context_.types().qualified_name(named);
     const bool is_exact = qualified == name_ || fmt::format("::{}", qualified) == name_;
-    if (!is_exact && !qualified.ends_with(fmt::format("::{}", name_))) return false;
+    if (!is_exact && !qualified.ends_with(fmt::format("::{}", name_)) && !is_visible_as(named))
+      return false;
     // Each unit may have a static variable of this name.
     const Die declared = context_.with_attribute(whole, DW_AT_external);
     const bool is_visible = !all_units_ || (declared && is_set(declared, DW_AT_external));
@@ -93,6 +94,19 @@ private:
     closeness_ = closeness;
     is_ambiguous_ = false;
     return closeness == Closeness::exact;
+  }
+
+  // Whether the name, or its end, is that of the variable without the namespaces whose contents the
+  // outer one has, too: inline and anonymous ones.
+  bool is_visible_as(const Die& named) const {
+    std::string full = "::";
+    for (Die scope = named; scope && is_scope(tag_of(scope)) != (scope == named);
+         scope = scope.getParent()) {
+      const auto own = context_.text(scope, DW_AT_name);
+      const bool is_left_out = scope != named && (!own || is_set(scope, DW_AT_export_symbols));
+      if (!is_left_out && own) full.insert(0, fmt::format("::{}", *own));
+    }
+    return full.ends_with(fmt::format("::{}::", name_));
   }
 
   Variable describe(const Die& die, std::string qualified) {

@@ -34,6 +34,8 @@ public:
   // Used by Type.
   void read_members(const Type& type);
   const Type* read_target(const Type& type);
+  // Returns the definition of a declared type; the declared one if there is none.
+  const Type& definition(const Type& declared);
   const Type* read_row(const Type& type);
   bool needs_code_to_copy(const Type& type);
   // The name with its namespaces and classes. The entry must have parents.
@@ -78,13 +80,15 @@ struct Type::Content {
   Die die;
   bool has_members = false; // they have been read
   bool has_target = false;
+  bool has_definition = false; // it has been searched
+  const Type* definition = nullptr;
   const Type* target = nullptr;
   std::optional<bool> needs_code_to_copy;
   std::vector<Member> members;
   std::vector<Enumerator> enumerators;
   std::optional<Member> discriminant;
   std::vector<const Type*> virtual_bases;
-  const Type* first_type_argument = nullptr;
+  std::vector<TemplateArgument> template_arguments;
   std::vector<std::uint64_t> dimensions; // of an array; 0 if unknown
 };
 

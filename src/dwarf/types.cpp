@@ -56,6 +56,11 @@ std::optional<std::uint64_t> member_offset(const Die& die) {
   return offset;
 }
 
+// All machines that are supported are little-endian.
+bool is_big_endian(const Die& die) {
+  return unsigned_constant(die, DW_AT_endianity) == std::uint64_t{DW_END_big};
+}
+
 // Returns DW_AT_alignment, bytes; 0 if there is none.
 std::uint64_t alignment_of(const Die& die) {
   constexpr std::uint64_t max_alignment = std::uint64_t{1} << 28; // GCC's, for ELF
@@ -86,44 +91,62 @@ std::optional<std::uint64_t> dimension(const Die& range) {
       static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(first.value_or(0)), 1);
 }
 
+// Whether the elements of an array follow each other, from the array's first byte on. Packed arrays
+// of Ada have elements of a few bits, those of Fortran may be described by a descriptor.
+bool is_dense(const Die& array, const Type& element) {
+  const auto is_apart = [&](const Die& die) {
+    return die.find(DW_AT_bit_stride) ||
+           (die.find(DW_AT_byte_stride) &&
+            unsigned_constant(die, DW_AT_byte_stride) != element.size());
+  };
+  if (array.find(DW_AT_data_location) || is_apart(array)) return false;
+  for (const Die& range : array.children())
+    if (is_apart(range)) return false;
+  return true;
+}
+
 std::string function_name_of(const Type& result, std::string_view declarator) {
   return fmt::format("{} ({})(...)", result.name(), declarator);
 }
 
 } // namespace
 
+const Type& Type::defined() const {
+  return is_declared_ ? content_->table->definition(*this) : *this;
+}
+
 bool Type::is_aggregate() const {
-  return kind_ == TypeKind::structure || kind_ == TypeKind::variants || kind_ == TypeKind::array;
+  const TypeKind known = kind();
+  return known == TypeKind::structure || known == TypeKind::variants || known == TypeKind::array;
 }
 
 bool Type::is_scalar() const {
-  return !is_aggregate() && kind_ != TypeKind::unknown && kind_ != TypeKind::none &&
-         kind_ != TypeKind::function;
+  const TypeKind known = kind();
+  return !is_aggregate() && known != TypeKind::unknown && known != TypeKind::none &&
+         known != TypeKind::function;
 }
 
 const Type* Type::target() const {
-  return content_ == nullptr ? nullptr : content_->table->read_target(*this);
+  const Type& type = defined();
+  return type.content_ == nullptr ? nullptr : type.content_->table->read_target(type);
 }
 
 const std::vector<Member>& Type::members() const {
   static const std::vector<Member> none;
-  if (content_ == nullptr) return none;
-  content_->table->read_members(*this);
-  return content_->members;
+  const Content* const content = read_content();
+  return content == nullptr ? none : content->members;
 }
 
 const std::vector<Enumerator>& Type::enumerators() const {
   static const std::vector<Enumerator> none;
-  if (content_ == nullptr) return none;
-  content_->table->read_members(*this);
-  return content_->enumerators;
+  const Content* const content = read_content();
+  return content == nullptr ? none : content->enumerators;
 }
 
 const std::optional<Member>& Type::discriminant() const {
   static const std::optional<Member> none;
-  if (content_ == nullptr) return none;
-  content_->table->read_members(*this);
-  return content_->discriminant;
+  const Content* const content = read_content();
+  return content == nullptr ? none : content->discriminant;
 }
 
 const Type* Type::row() const {
@@ -139,20 +162,27 @@ std::uint64_t Type::row_count() const {
 
 const std::vector<const Type*>& Type::virtual_bases() const {
   static const std::vector<const Type*> none;
-  if (content_ == nullptr) return none;
-  content_->table->read_members(*this);
-  return content_->virtual_bases;
+  const Content* const content = read_content();
+  return content == nullptr ? none : content->virtual_bases;
 }
 
-const Type* Type::first_type_argument() const {
-  if (content_ == nullptr) return nullptr;
-  content_->table->read_members(*this);
-  return content_->first_type_argument;
+const std::vector<TemplateArgument>& Type::template_arguments() const {
+  static const std::vector<TemplateArgument> none;
+  const Content* const content = read_content();
+  return content == nullptr ? none : content->template_arguments;
+}
+
+const Type::Content* Type::read_content() const {
+  const Type& type = defined();
+  if (type.content_ != nullptr) type.content_->table->read_members(type);
+  return type.content_.get();
 }
 
 bool Type::is_passed_by_reference() const {
-  if (passed_by_reference_ || content_ == nullptr) return passed_by_reference_.value_or(false);
-  return content_->table->needs_code_to_copy(*this);
+  const Type& type = defined();
+  if (type.passed_by_reference_ || type.content_ == nullptr)
+    return type.passed_by_reference_.value_or(false);
+  return type.content_->table->needs_code_to_copy(type);
 }
 
 TypeTable::TypeTable(Context& context) : context_(context) {
@@ -164,6 +194,8 @@ TypeTable::TypeTable(Context& context) : context_(context) {
 const Type* TypeTable::type_of(const Die& die) {
   const Die with_type = context_.with_attribute(die, DW_AT_type);
   if (!with_type) return &nothing_;
+  // Compilers mark the type, not a member or variable.
+  if (is_big_endian(die)) return &unknown_;
   return get(context_.referenced(with_type, DW_AT_type));
 }
 
@@ -211,6 +243,15 @@ std::unique_ptr<Type> TypeTable::read(const Die& die) {
   return type;
 }
 
+const Type& TypeTable::definition(const Type& declared) {
+  Type::Content& content = *declared.content_;
+  if (!content.has_definition) {
+    content.has_definition = true;
+    if (const Die die = context_.definition_of(content.die)) content.definition = get(die);
+  }
+  return content.definition != nullptr ? *content.definition : declared;
+}
+
 void TypeTable::read_core(Type& type, const Die& die) {
   const std::uint64_t pointer_size = context_.layout().machine.is_64bit ? 8 : 4;
   switch (tag_of(die)) {
@@ -226,13 +267,13 @@ void TypeTable::read_core(Type& type, const Die& die) {
     const Type& target = *type_of(die);
     if (type.size_ == 0) {
       const bool is_member_function =
-          die.getTag() == DW_TAG_ptr_to_member_type && target.kind() == TypeKind::function;
+          die.getTag() == DW_TAG_ptr_to_member_type && target.kind_ == TypeKind::function;
       type.size_ = is_member_function ? 2 * pointer_size : pointer_size;
     }
     const std::string_view sign = is_pointer                              ? "*"
                                   : die.getTag() == DW_TAG_reference_type ? "&"
                                                                           : "&&";
-    type.name_ = target.kind() == TypeKind::function && target.target() != nullptr
+    type.name_ = target.kind_ == TypeKind::function && target.target() != nullptr
                      ? function_name_of(*target.target(), sign)
                      : fmt::format("{}{}", target.name(), sign);
     // Rust and Go name their pointers: "&str", "*main.T". That of a slice to its elements has none.
@@ -254,6 +295,7 @@ void TypeTable::read_core(Type& type, const Die& die) {
     type.name_ = fmt::format("{} (...)", type_of(die)->name());
     return;
   case DW_TAG_enumeration_type:
+    type.is_declared_ = is_set(die, DW_AT_declaration);
     type.kind_ = TypeKind::enumeration;
     type.is_scoped_enumeration_ = is_set(die, DW_AT_enum_class);
     type.is_signed_ = die.find(DW_AT_type) && type_of(die)->is_signed();
@@ -262,13 +304,16 @@ void TypeTable::read_core(Type& type, const Die& die) {
   case DW_TAG_structure_type:
   case DW_TAG_class_type:
   case DW_TAG_interface_type:
-    type.kind_ = is_set(die, DW_AT_declaration) ? TypeKind::unknown : TypeKind::structure;
+    type.is_declared_ = is_set(die, DW_AT_declaration);
+    type.kind_ = type.is_declared_ ? TypeKind::unknown : TypeKind::structure;
     break;
   case DW_TAG_union_type:
-    type.kind_ = is_set(die, DW_AT_declaration) ? TypeKind::unknown : TypeKind::variants;
+    type.is_declared_ = is_set(die, DW_AT_declaration);
+    type.kind_ = type.is_declared_ ? TypeKind::unknown : TypeKind::variants;
     break;
   case DW_TAG_subrange_type: // Ada, Pascal
-    type = *type_of(die);
+    // A biased number is stored as its distance from the bias.
+    if (!die.find(DW_AT_GNU_bias)) type = *type_of(die);
     return;
   default:
     break;
@@ -281,6 +326,13 @@ void TypeTable::read_core(Type& type, const Die& die) {
 
 void TypeTable::read_base_type(Type& type, const Die& die) {
   type.name_ = context_.text(die, DW_AT_name).value_or("<base type>");
+  type.is_byte_swapped_ = type.size_ > 1 && is_big_endian(die);
+  // DWARF 5, 5.1.1: the bits may be any of the bytes.
+  const std::uint64_t bits = unsigned_constant(die, DW_AT_bit_size).value_or(8 * type.size_);
+  if (bits == 0 || bits > 8 * type.size_ || die.find(DW_AT_bit_offset) ||
+      unsigned_constant(die, DW_AT_data_bit_offset).value_or(0) != 0)
+    return;
+  if (bits != 8 * type.size_) type.bits_ = bits;
   switch (unsigned_constant(die, DW_AT_encoding).value_or(0)) {
   case DW_ATE_boolean:
     type.kind_ = TypeKind::boolean;
@@ -334,8 +386,9 @@ void TypeTable::read_array(Type& type, const Die& die) {
     count = checked_mul(count, size.value_or(0)).value_or(0);
   }
   type.element_count_ = dimensions.empty() ? 0 : count;
-  if (type.size_ == 0) type.size_ = checked_mul(type.element_count_, element.size()).value_or(0);
   type.name_ = element.name() + dimensions;
+  if (!is_dense(die, element)) type.kind_ = TypeKind::unknown;
+  if (type.size_ == 0) type.size_ = checked_mul(type.element_count_, element.size()).value_or(0);
 }
 
 const Type* TypeTable::read_row(const Type& type) {
@@ -530,9 +583,11 @@ bool TypeTable::is_copy_constructor(const Die& function, const Die& class_entry)
     if (++count > 2) return false;
     if (count == 1) continue; // this
     const Type& type = *type_of(parameter);
-    const Type* const target = type.kind() == TypeKind::reference ? type.target() : nullptr;
-    has_reference =
-        target != nullptr && target->content_ != nullptr && target->content_->die == class_entry;
+    const Type* const target = type.kind_ == TypeKind::reference ? type.target() : nullptr;
+    // Functions of a class that is declared apart may refer to the declaration.
+    has_reference = target != nullptr && target->content_ != nullptr &&
+                    (target->content_->die == class_entry ||
+                     (target->is_declared_ && target->plain_name_ == qualified_name(class_entry)));
   }
   return has_reference;
 }
@@ -589,7 +644,8 @@ std::optional<Member> TypeTable::read_member(const Die& die) {
   // From the least significant bit of the structure's first byte.
   std::optional<std::uint64_t> first = unsigned_constant(die, DW_AT_data_bit_offset);
   if (const auto from_top = unsigned_constant(die, DW_AT_bit_offset); !first && from_top) {
-    // DWARF 2 and 3: from the most significant bit of the storage unit.
+    // DWARF 2 and 3: from the most significant bit of the storage unit. gcc counts in the same way
+    // where the bytes of the type are swapped.
     const std::uint64_t storage =
         unsigned_constant(die, DW_AT_byte_size).value_or(member.type->size());
     const auto bits = checked_mul(storage, 8);
@@ -647,7 +703,8 @@ void TypeTable::read_members(const Type& type) {
         content.virtual_bases.push_back(type_of(child));
       break;
     case DW_TAG_template_type_parameter:
-      if (content.first_type_argument == nullptr) content.first_type_argument = type_of(child);
+    case DW_TAG_template_value_parameter:
+      content.template_arguments.push_back({type_of(child), constant(child, DW_AT_const_value)});
       break;
     case DW_TAG_enumerator:
       if (const auto value = constant(child, DW_AT_const_value))

@@ -5,10 +5,12 @@
 
 #include "dwarf/dwarf.hpp"
 
+#include <algorithm>
+
 namespace uprobectl::dwarf {
 
 enum class TypeKind : std::uint8_t {
-  unknown, // declared only, or not supported
+  unknown, // not defined in this file, or not supported
   none,    // void
   integer,
   boolean,
@@ -25,7 +27,8 @@ enum class TypeKind : std::uint8_t {
 
 class Type;
 
-// Bits of a bit-field, counted from the least significant bit of its first byte.
+// Bits of a bit-field, counted from the least significant bit of its first byte; if the bytes of
+// its type are swapped, from the most significant one.
 struct BitRange {
   std::uint32_t offset = 0; // 0 to 7
   std::uint32_t size = 0;
@@ -48,10 +51,19 @@ struct Enumerator {
   std::int64_t value = 0; // as in a variable of the enumeration: see Type::size and is_signed
 };
 
+struct TemplateArgument {
+  const Type* type = nullptr; // of a value its type; never null
+  std::optional<std::int64_t> value = {};
+};
+
 // A type. Pointers to it stay valid as long as the DebugInfo.
+//
+// A type that its unit only declares is completed by the definition that another unit has. It is
+// searched when anything but the name is asked for, the first time in all units, so that names of
+// pointers cost nothing.
 class Type {
 public:
-  TypeKind kind() const { return kind_; }
+  TypeKind kind() const { return defined().kind_; }
   // A structure, union, enum of Rust or array.
   bool is_aggregate() const;
   // A number, boolean, character, enumeration, pointer or reference.
@@ -60,11 +72,18 @@ public:
   const std::string& name() const { return name_; }
   // The name without typedefs and qualifiers: "shop::Item", "unsigned long".
   const std::string& plain_name() const { return plain_name_; }
-  std::uint64_t size() const { return size_; }  // bytes; 0 if unknown
-  bool is_signed() const { return is_signed_; } // of a number or an enumeration
+  // Whether its unit only declares it. Does not search for the definition.
+  bool is_declared() const { return is_declared_; }
+  std::uint64_t size() const { return defined().size_; }  // bytes; 0 if unknown
+  bool is_signed() const { return defined().is_signed_; } // of a number or an enumeration
+  // The bits that count of a number: C's _BitInt may have fewer than its bytes. The rest are
+  // undefined.
+  std::uint64_t bits() const { return bits_ != 0 ? bits_ : 8 * size(); }
+  // Whether the bytes of a number are in the opposite order to the machine's (DW_AT_endianity).
+  bool is_byte_swapped() const { return is_byte_swapped_; }
   // Bytes, by alignas of a class or typedef; 0: that of its members.
-  std::uint64_t alignment() const { return alignment_; }
-  bool is_scoped_enumeration() const { return is_scoped_enumeration_; } // enum class
+  std::uint64_t alignment() const { return std::max(alignment_, defined().alignment_); }
+  bool is_scoped_enumeration() const { return defined().is_scoped_enumeration_; } // enum class
   // Of the kind unknown, because values of them are not shown: they are passed in vector registers.
   bool is_complex() const { return is_complex_; } // two floating-point numbers
   bool is_vector() const { return is_vector_; }   // of numbers (DW_AT_GNU_vector)
@@ -80,15 +99,16 @@ public:
   // other types, and if the sizes of the dimensions are not known.
   const Type* row() const;
   std::uint64_t row_count() const; // 0 if unknown
-  // Of a structure or union, in the order of the source. Empty if it is only declared.
+  // Of a structure or union, in the order of the source.
   const std::vector<Member>& members() const;
   const std::vector<Enumerator>& enumerators() const;
   // The discriminant of a Rust enum, if it has one; members() are then its variants.
   const std::optional<Member>& discriminant() const;
   // Virtual base classes. Where they are in an object is known only to the object itself.
   const std::vector<const Type*>& virtual_bases() const;
-  // The type that a template or generic type has for its first type parameter; null if none.
-  const Type* first_type_argument() const;
+  // Of a template or generic type, without those of parameter packs. Templates as arguments are
+  // left out.
+  const std::vector<TemplateArgument>& template_arguments() const;
 
   // Whether C++ passes and returns the structure by a pointer to a copy, because copying it needs
   // code (Itanium C++ ABI, 3.1.2.3). LLVM writes this (DW_AT_calling_convention). GCC does not:
@@ -98,6 +118,10 @@ public:
 private:
   friend class TypeTable;
   struct Content; // what is read later
+  // The definition of a type that is only declared here, if there is one; else the type itself.
+  const Type& defined() const;
+  // Of the definition, with its members; null for types without any.
+  const Content* read_content() const;
   TypeKind kind_ = TypeKind::unknown;
   std::string name_ = {};
   std::string plain_name_ = {};
@@ -105,6 +129,9 @@ private:
   std::uint64_t element_count_ = 0;
   std::size_t dimensions_ = 0;
   std::uint64_t alignment_ = 0;
+  std::uint64_t bits_ = 0; // 0: all of the bytes
+  bool is_byte_swapped_ = false;
+  bool is_declared_ = false;
   bool is_signed_ = false;
   bool is_scoped_enumeration_ = false;
   bool is_complex_ = false;

@@ -56,7 +56,8 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
   } else if (how.form == READ_JAVA_STRING) {
     const bool is_utf_16 = (result.value & JAVA_STRING_IS_UTF_16) != 0;
     content.is_truncated = (result.value >> 1) << (is_utf_16 ? 1 : 0) > length;
-  } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING) {
+  } else if (how.form == READ_LIBSTDCXX_STRING || how.form == READ_LIBCXX_STRING ||
+             how.form == READ_LIBCXX_ALTERNATE_STRING) {
     content.is_truncated = result.value > length;
   } else if (how.length_from > 0) {
     const reading_result wanted = read_result(record, how.length_from - 1);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/library_types.hpp"
 
-#include "util/numbers.hpp"
-#include "util/text.hpp"
-
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace uprobectl {
 
@@ -59,18 +57,31 @@ std::optional<FoundMember> find_pointer(const Type& type, std::string_view name)
       type, [&](const Member& member) { return member.name == name && is_pointer(*member.type); });
 }
 
-// Whether the name is that of an instance of the class template, also in the inline namespaces of
-// the libraries: "std::vector<", "std::__1::vector<", "std::__ndk1::vector<".
-bool is_instance(std::string_view name, std::string_view class_template) {
-  if (!name.starts_with("std::")) return false;
-  name.remove_prefix(5);
-  constexpr std::array namespaces = {"__1::", "__ndk1::", "__cxx11::", "__Cr::"};
-  for (const std::string_view inside : namespaces)
-    if (name.starts_with(inside)) {
-      name.remove_prefix(inside.size());
-      break;
-    }
-  return name.starts_with(class_template) && name.substr(class_template.size()).starts_with('<');
+// Returns the name of a class template or class of namespace std, without the inline namespaces of
+// libraries and their versions, whose names are reserved for them: "chrono::duration" for
+// "std::__1::chrono::duration<…>". Empty for other types.
+std::string standard_name(const Type& type) {
+  std::string_view rest = type.plain_name();
+  if (!rest.starts_with("std::")) return {};
+  rest.remove_prefix(5);
+  std::string name;
+  for (;;) {
+    const auto end = rest.find_first_of("<:");
+    const std::string_view part = rest.substr(0, end);
+    const bool is_scope = end != std::string_view::npos && rest.substr(end).starts_with("::");
+    if (!is_scope) return name += part;
+    if (!part.starts_with('_')) name += fmt::format("{}::", part);
+    rest.remove_prefix(end + 2);
+  }
+}
+
+const Type* first_type_argument(const Type& type) {
+  const auto& arguments = type.template_arguments();
+  return arguments.empty() ? nullptr : arguments.front().type;
+}
+
+bool is_character(const Type* type) {
+  return type != nullptr && type->kind() == TypeKind::character && type->size() == 1;
 }
 
 // The names that the members of a type have in one library.
@@ -85,6 +96,8 @@ std::optional<LibraryType> find_sequence(const Type& type, LibraryType::Kind kin
     const auto pointer = find_pointer(type, each.pointer);
     const auto length = find_named(type, each.length);
     if (!pointer || !length || length->type->size() != word_bytes) continue;
+    const std::uint64_t element = pointer->type->target()->size();
+    if (kind == LibraryType::Kind::text && element != 1) continue;
     return LibraryType{.kind = kind,
                        .type = pointer->type->target(),
                        .offset = pointer->offset,
@@ -94,22 +107,16 @@ std::optional<LibraryType> find_sequence(const Type& type, LibraryType::Kind kin
   return std::nullopt;
 }
 
-// "std::span<const int, 2ul>" -> 2
-std::optional<std::uint64_t> last_number(std::string_view name) {
-  const auto comma = name.rfind(',');
-  if (comma == std::string_view::npos) return std::nullopt;
-  const std::string_view text = trimmed(name.substr(comma + 1), " ");
-  return parse_number<std::uint64_t>(text.substr(0, text.find_first_not_of("0123456789")), 10);
-}
-
 std::optional<LibraryType> find_span(const Type& type) {
   constexpr std::array<MemberNames, 3> names = {{{.pointer = "_M_ptr", .length = "_M_extent_value"},
                                                  {.pointer = "__data_", .length = "__size_"},
                                                  {.pointer = "__data", .length = "__size"}}};
   if (auto found = find_sequence(type, LibraryType::Kind::sequence, names)) return found;
   // One with a static extent has only the pointer.
-  const auto length = last_number(type.plain_name());
-  if (!length || type.size() != word_bytes) return std::nullopt;
+  const auto& arguments = type.template_arguments();
+  if (arguments.empty() || !arguments.back().value || type.size() != word_bytes)
+    return std::nullopt;
+  const auto length = static_cast<std::uint64_t>(*arguments.back().value);
   for (const MemberNames& each : names)
     if (const auto pointer = find_pointer(type, each.pointer))
       return LibraryType{.kind = LibraryType::Kind::sequence,
@@ -138,7 +145,9 @@ std::optional<LibraryType> find_pointer_class(const Type& type,
 std::optional<LibraryType> find_unique_pointer(const Type& type) {
   constexpr std::array<std::string_view, 1> names = {"__ptr_"};
   const auto first = find_inside(type, [](const Member& member) {
-    return member.is_base && member.type->plain_name().starts_with("std::_Head_base<0");
+    return member.is_base && standard_name(*member.type) == "_Head_base" &&
+           !member.type->template_arguments().empty() &&
+           member.type->template_arguments().front().value == 0;
   });
   if (!first) return find_pointer_class(type, names);
   const auto pointer = find_pointer(*first->type, "_M_head_impl");
@@ -164,22 +173,19 @@ std::optional<LibraryType> find_optional(const Type& type) {
   return std::nullopt;
 }
 
-// "std::chrono::duration<long, std::ratio<1l, 1000l> >" -> "ms"
-std::string duration_unit(std::string_view name) {
-  const auto at = name.find("ratio<");
-  if (at == std::string_view::npos) return {};
-  const std::string_view ratio = name.substr(at + 6, name.find('>', at) - at - 6);
-  const auto read = [](std::string_view text) {
-    const auto end = text.find_first_not_of("0123456789");
-    return parse_number<std::uint64_t>(text.substr(0, end), 10).value_or(0);
-  };
-  const auto comma = ratio.find(',');
-  if (comma == std::string_view::npos) return {};
-  const auto above = read(ratio);
-  const auto below = read(trimmed(ratio.substr(comma + 1), " "));
+// Returns the unit of std::chrono::duration<long, std::ratio<1, 1000>>: "ms".
+std::string duration_unit(const Type& type) {
+  const auto& arguments = type.template_arguments();
+  if (arguments.size() < 2 || arguments[1].type == nullptr) return {};
+  const auto& ratio = arguments[1].type->template_arguments();
+  if (ratio.size() != 2 || !ratio[0].value || !ratio[1].value) return {};
+  if (*ratio[0].value <= 0 || *ratio[1].value <= 0) return {};
+  const std::int64_t divisor = std::gcd(*ratio[0].value, *ratio[1].value);
+  const std::int64_t above = *ratio[0].value / divisor;
+  const std::int64_t below = *ratio[1].value / divisor;
   struct Unit {
-    std::uint64_t above;
-    std::uint64_t below;
+    std::int64_t above;
+    std::int64_t below;
     std::string_view name;
   };
   constexpr std::array<Unit, 7> units = {{{1, 1000000000, "ns"},
@@ -191,13 +197,13 @@ std::string duration_unit(std::string_view name) {
                                           {86400, 1, "d"}}};
   for (const Unit& unit : units)
     if (unit.above == above && unit.below == below) return std::string(unit.name);
-  return below == 0 ? std::string() : fmt::format("*{}/{}s", above, below);
+  return fmt::format("*{}/{}s", above, below);
 }
 
 std::optional<LibraryType> find_duration(const Type& type) {
   for (const std::string_view name : {"__r", "__rep_"}) {
     const auto number = find_member(type, name);
-    std::string unit = duration_unit(type.plain_name());
+    std::string unit = duration_unit(type);
     if (!number || unit.empty()) continue;
     return LibraryType{.kind = LibraryType::Kind::duration,
                        .type = number->type,
@@ -216,7 +222,7 @@ std::optional<LibraryType> find_rust_vector(const Type& type) {
   const auto pointer =
       find_inside(*buffer->type, [](const Member& member) { return is_pointer(*member.type); });
   if (!pointer) return std::nullopt;
-  const Type* const element = type.first_type_argument();
+  const Type* const element = first_type_argument(type);
   if (element == nullptr) return std::nullopt;
   return LibraryType{.kind = LibraryType::Kind::sequence,
                      .type = element,
@@ -289,43 +295,81 @@ std::optional<FoundMember> find_member(const Type& type, std::string_view name) 
   return search(search, type, 0);
 }
 
-std::optional<reading_form> find_string_form(const Type& type) {
-  const std::string_view name = type.plain_name();
+namespace {
+
+// Returns the form of a complete std::string by its members. libc++ has the length, the capacity
+// and the pointer of a long string in one order or, with _LIBCPP_ABI_ALTERNATE_STRING_LAYOUT, in
+// the other; in namespaces that those who build it choose.
+std::optional<reading_form> string_form_by_members(const Type& type) {
+  const auto is_at = [](const Type& inside, std::string_view name, std::uint64_t offset) {
+    const auto member = find_named(inside, name);
+    return member && member->offset == offset && member->type->size() == word_bytes;
+  };
+  if (is_at(type, "_M_p", 0) && is_at(type, "_M_string_length", word_bytes))
+    return READ_LIBSTDCXX_STRING;
+  const auto outside = find_named(type, "__l");
+  if (!outside || outside->offset != 0 || !is_at(*outside->type, "__size_", word_bytes))
+    return std::nullopt;
+  if (is_at(*outside->type, "__data_", 2 * word_bytes)) return READ_LIBCXX_STRING;
+  if (is_at(*outside->type, "__data_", 0)) return READ_LIBCXX_ALTERNATE_STRING;
+  return std::nullopt;
+}
+
+// Returns the form of a std::string that is only declared, as clang leaves what a library has
+// instances of. The namespace of libstdc++ is that of one layout; in libc++'s it is the version of
+// the binary interface, which the alternate layout belongs to since the second one.
+std::optional<reading_form> string_form_by_namespace(std::string_view name) {
   if (name.starts_with("std::__cxx11::basic_string<char,")) return READ_LIBSTDCXX_STRING;
   if (name.starts_with("std::__1::basic_string<char,") ||
       name.starts_with("std::__ndk1::basic_string<char,"))
     return READ_LIBCXX_STRING;
+  if (name.starts_with("std::__2::basic_string<char,")) return READ_LIBCXX_ALTERNATE_STRING;
   return std::nullopt;
+}
+
+} // namespace
+
+std::optional<reading_form> find_string_form(const Type& type) {
+  if (standard_name(type) != "basic_string") return std::nullopt;
+  // Has one layout, whose definition need not be searched.
+  const auto by_namespace = string_form_by_namespace(type.plain_name());
+  if (type.is_declared() && by_namespace == READ_LIBSTDCXX_STRING) return by_namespace;
+  if (type.kind() != TypeKind::structure) return by_namespace;
+  return is_character(first_type_argument(type)) ? string_form_by_members(type) : std::nullopt;
 }
 
 std::optional<LibraryType> find_library_type(const Type& type) {
   if (type.kind() != TypeKind::structure) return std::nullopt;
-  const std::string_view name = type.plain_name();
-  constexpr std::array<MemberNames, 2> vector = {{{.pointer = "_M_start", .length = "_M_finish"},
-                                                  {.pointer = "__begin_", .length = "__end_"}}};
+  const std::string name = standard_name(type);
+  constexpr std::array<MemberNames, 3> vector = {{{.pointer = "_M_start", .length = "_M_finish"},
+                                                  {.pointer = "__begin_", .length = "__end_"},
+                                                  {.pointer = "__begin_", .length = "__size_"}}};
   constexpr std::array<MemberNames, 3> view = {{{.pointer = "_M_str", .length = "_M_len"},
                                                 {.pointer = "__data_", .length = "__size_"},
                                                 {.pointer = "__data", .length = "__size"}}};
   constexpr std::array<std::string_view, 2> shared = {"_M_ptr", "__ptr_"};
-  if (!name.starts_with("std::")) {
+  if (name.empty()) {
     if (auto rust = find_rust_type(type)) return rust;
     return find_go_type(type);
   }
-  if (is_instance(name, "vector"))
-    return !name.substr(name.find('<')).starts_with("<bool,")
-               ? find_sequence(type, LibraryType::Kind::sequence, vector)
-               : std::nullopt;
-  if (is_instance(name, "span")) return find_span(type);
-  if (is_instance(name, "basic_string_view") && name.find("<char,") != std::string_view::npos)
+  if (name == "vector") {
+    auto found = find_sequence(type, LibraryType::Kind::sequence, vector);
+    // std::vector<bool> points to words of bits.
+    const Type* const element = first_type_argument(type);
+    const bool has_elements =
+        found && element != nullptr && found->type->plain_name() == element->plain_name();
+    return has_elements ? found : std::nullopt;
+  }
+  if (name == "span") return find_span(type);
+  if (name == "basic_string_view" && is_character(first_type_argument(type)))
     return find_sequence(type, LibraryType::Kind::text, view);
-  if (is_instance(name, "unique_ptr")) return find_unique_pointer(type);
-  if (is_instance(name, "shared_ptr")) return find_pointer_class(type, shared);
-  if (is_instance(name, "optional")) return find_optional(type);
-  if (is_instance(name, "chrono::duration") || name.starts_with("std::__1::chrono::duration<") ||
-      name.starts_with("std::__ndk1::chrono::duration<"))
-    return find_duration(type);
+  if (name == "unique_ptr") return find_unique_pointer(type);
+  if (name == "shared_ptr") return find_pointer_class(type, shared);
+  if (name == "optional") return find_optional(type);
+  if (name == "chrono::duration") return find_duration(type);
   // The reference-counted string of GCC before 5, still used with _GLIBCXX_USE_CXX11_ABI=0.
-  if (name.starts_with("std::basic_string<char,"))
+  if (name == "basic_string" && is_character(first_type_argument(type)) &&
+      type.size() == word_bytes)
     if (const auto text = find_pointer(type, "_M_p"))
       return LibraryType{.kind = LibraryType::Kind::c_string,
                          .type = text->type->target(),

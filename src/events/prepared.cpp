@@ -17,7 +17,7 @@ std::string_view find_defect(const reading& each) {
   const auto is_register = [](std::uint32_t number) {
     return number < register_names().size() || number == NO_REGISTER;
   };
-  if (each.form > READ_JAVA_STRING) return "unknown form";
+  if (each.form > LAST_READING_FORM) return "unknown form";
   if (each.moment > MOMENT_RETURN) return "unknown moment";
   if (!is_register(each.base) || (each.scale > 0 && !is_register(each.index)))
     return "unknown register";

@@ -170,8 +170,6 @@ std::string unreadable_reason(const StaticArgument& argument) {
     return argument.problem;
   if (!static_argument_type(argument))
     return fmt::format("unsupported size of {} bytes", *argument.size);
-  if (argument.is_float && argument.kind != StaticArgument::Kind::in_memory)
-    return "floating-point number that is not in memory";
   return {};
 }
 

@@ -31,24 +31,41 @@ bool has_result(const TypedPlace& place) {
 } // namespace
 
 // Builds the readings and nodes of one set of values.
+constexpr std::size_t max_number_readings = 2; // of a number, which may be in two pieces
+
+bool is_plain_number(const Type& type) {
+  return is_number(type) && type.kind() != TypeKind::reference && !is_text_pointer(type);
+}
+
+// Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
+bool has_content(const Type& type, int depth = 0) {
+  constexpr int max_depth = 8;
+  if (type.kind() != TypeKind::structure || depth > max_depth) return true;
+  if (type.discriminant() || !type.virtual_bases().empty()) return true;
+  return std::ranges::any_of(type.members(), [&](const dwarf::Member& member) {
+    return has_content(*member.type, depth + 1);
+  });
+}
+
 class TypedValuesBuilder {
 public:
-  // `values`: how many will be added.
-  TypedValuesBuilder(const TypedPlace& where, const TypedLimits& limits, std::size_t values)
-      : where_(where), limits_(limits), waiting_values_(values) {}
+  // `values`: how many will be added, without the numbers.
+  TypedValuesBuilder(const TypedPlace& where, const TypedLimits& limits, std::size_t values,
+                     std::size_t numbers)
+      : where_(where), limits_(limits), waiting_values_(values), waiting_numbers_(numbers) {}
 
   void add_variable(const dwarf::Variable& variable) {
     std::string name =
         variable.name.empty() ? fmt::format("arg{}", made_.arguments_.size()) : variable.name;
     set_moment(MOMENT_ENTRY);
-    begin_value();
+    begin_value(variable.type);
     Node node = make_value(std::move(name), *variable.type, variable.location);
     node.type_name = variable.type->name();
     made_.arguments_.push_back(std::move(node));
   }
 
   void add_result(std::string name = "ret") {
-    begin_value();
+    begin_value(where_.function->result);
     Node node = make_result(std::move(name));
     node.type_name = where_.function->result->name();
     made_.results_.push_back(std::move(node));
@@ -59,7 +76,8 @@ public:
   void add_implied_result() {
     const std::size_t others = made_.readings_.size();
     add_result();
-    if (made_.readings_.size() == others) made_.results_.pop_back();
+    if (made_.readings_.size() == others && has_content(*where_.function->result))
+      made_.results_.pop_back();
   }
 
   Result<void> add_path(const ValuePath& path) {
@@ -113,13 +131,21 @@ private:
   std::uint32_t bytes_left() const { return bytes_limit_ - used_bytes_; }
   std::size_t readings_left() const { return readings_limit_ - made_.readings_.size(); }
 
-  // Gives the next value its share of what is left.
-  void begin_value() {
+  // Gives the next value its share of what is left. Numbers need hardly anything of it.
+  void begin_value(const Type* type = nullptr) {
+    const std::size_t used = made_.readings_.size();
+    if (type != nullptr && is_plain_number(*type)) {
+      if (waiting_numbers_ > 0) --waiting_numbers_;
+      bytes_limit_ = used_bytes_;
+      readings_limit_ = std::min<std::size_t>(limits_.max_readings, used + max_number_readings);
+      return;
+    }
     const std::size_t waiting = std::max<std::size_t>(waiting_values_, 1);
     bytes_limit_ =
         used_bytes_ + static_cast<std::uint32_t>((limits_.max_bytes - used_bytes_) / waiting);
-    const std::size_t used = made_.readings_.size();
-    readings_limit_ = used + (limits_.max_readings - used + waiting - 1) / waiting;
+    const std::size_t left = limits_.max_readings - used;
+    const std::size_t shared = left - std::min(waiting_numbers_, left / 2);
+    readings_limit_ = used + (shared + waiting - 1) / waiting;
     waiting_values_ = waiting - 1;
   }
 
@@ -149,6 +175,8 @@ private:
   }
 
   Node make_value(std::string name, const Type& type, const Location& location) {
+    // Compilers give what has no bytes no place.
+    if (!has_content(type)) return structure_node(std::move(name), type, 0, 0, nullptr, 0);
     if (!location.is_readable()) return problem_node(std::move(name), type, problem_of(location));
     return make_at(std::move(name), {.type = &type, .location = &location});
   }
@@ -225,6 +253,7 @@ private:
   Node in_memory(std::string name, const Type& type, const reading& address, int depth) {
     if (const auto form = find_string_form(type))
       return string_at(std::move(name), type, address, 0, *form);
+    if (!has_content(type)) return structure_node(std::move(name), type, 0, 0, nullptr, depth);
     if (is_number(type)) {
       reading number = address;
       if (!add_load(number, 0, load_size(type.size())))
@@ -541,8 +570,6 @@ private:
                       const reading* block, int depth) {
     Node node{.kind = Node::Kind::structure, .name = std::move(name), .type = &type};
     if (depth >= limits_.depth) return more_node(std::move(node.name), type);
-    if (type.members().empty() && type.size() == 0)
-      return problem_node(std::move(node.name), type, type_not_known);
     for (const Type* const base : type.virtual_bases())
       node.children.push_back(problem_node(base->plain_name(), *base, "virtual base class"));
     for (const dwarf::Member& member : type.members()) {
@@ -608,6 +635,7 @@ private:
   record_u8 moment_ = MOMENT_ENTRY;
   std::optional<std::size_t> module_reading_; // see TypedValues::Content::module
   std::size_t waiting_values_ = 0;
+  std::size_t waiting_numbers_ = 0;
   std::uint32_t waiting_strings_ = 1;
   std::uint32_t used_bytes_ = 0;
   std::uint32_t bytes_limit_ = 0; // of the value that is being made
@@ -625,7 +653,12 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
     if (place.is_inlined_call && !variable.of_probed_call) continue;
     shown.push_back(&variable);
   }
-  TypedValuesBuilder builder(place, limits, shown.size() + (has_result(place) ? 1 : 0));
+  std::vector<const Type*> types;
+  for (const dwarf::Variable* variable : shown) types.push_back(variable->type);
+  if (has_result(place)) types.push_back(place.function->result);
+  const auto numbers = static_cast<std::size_t>(
+      std::ranges::count_if(types, [](const Type* type) { return is_plain_number(*type); }));
+  TypedValuesBuilder builder(place, limits, types.size() - numbers, numbers);
   for (const dwarf::Variable* variable : shown) builder.add_variable(*variable);
   if (has_result(place)) builder.add_result();
   return builder.take();
@@ -634,7 +667,7 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
 TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits,
                               std::span<const ValuePath> paths,
                               std::vector<std::optional<Error>>& problems) {
-  TypedValuesBuilder builder(place, limits, paths.size());
+  TypedValuesBuilder builder(place, limits, paths.size(), 0);
   for (const ValuePath& path : paths) {
     auto added = builder.add_path(path);
     auto& problem = problems.emplace_back();

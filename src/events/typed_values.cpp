@@ -47,6 +47,17 @@ std::int64_t sign_extended(std::uint64_t number, std::uint64_t bits) {
   return static_cast<std::int64_t>(number << unused) >> unused;
 }
 
+// A code point beyond ASCII as UTF-8; nullopt for others, and if it is none.
+std::optional<std::string> printable_text(std::uint32_t code) {
+  const auto trail = [](std::uint32_t bits) { return static_cast<char>(0x80 | (bits & 0x3f)); };
+  if (code < 0xa0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return std::nullopt;
+  if (code < 0x800) return std::string{static_cast<char>(0xc0 | code >> 6), trail(code)};
+  if (code < 0x10000)
+    return std::string{static_cast<char>(0xe0 | code >> 12), trail(code >> 6), trail(code)};
+  return std::string{static_cast<char>(0xf0 | code >> 18), trail(code >> 12), trail(code >> 6),
+                     trail(code)};
+}
+
 // The name of a type without its namespaces.
 std::string_view short_name(const Type& type) {
   const std::string_view name = type.plain_name();
@@ -138,8 +149,11 @@ TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers)
       node.bits ? (node.bits->offset + node.bits->size + 7) / 8 : node.type->size();
   if (size == 0 || size > sizeof(std::uint64_t)) return problem("its type is not supported");
   auto number = read_bytes(node.source, node.offset, size, answers);
+  if (number && node.type->is_byte_swapped()) *number = std::byteswap(*number) >> (64 - 8 * size);
   if (!number || !node.bits) return number;
-  *number >>= node.bits->offset;
+  // Bits are numbered from the first one of the first byte, which is then the highest.
+  *number >>= node.type->is_byte_swapped() ? 8 * size - node.bits->offset - node.bits->size
+                                           : node.bits->offset;
   return node.bits->size >= 64 ? *number : *number & ((std::uint64_t{1} << node.bits->size) - 1);
 }
 
@@ -181,8 +195,14 @@ DataValue TypedValues::decode_wide(const Node& node, std::span<const PreparedVal
       return half->error().reason == beyond_limit ? DataValue{DataValue::More{}}
                                                   : DataValue{half->error()};
   __extension__ using Wide = unsigned __int128;
-  Wide magnitude = Wide{*high} << 64 | *low;
-  const bool is_negative = node.type->is_signed() && *high >> 63 != 0;
+  Wide magnitude = node.type->is_byte_swapped()
+                       ? Wide{std::byteswap(*low)} << 64 | std::byteswap(*high)
+                       : Wide{*high} << 64 | *low;
+  const std::uint64_t unused = 128 - node.type->bits();
+  magnitude <<= unused;
+  const bool is_negative = node.type->is_signed() && magnitude >> 127 != 0;
+  magnitude >>= unused;
+  if (is_negative) magnitude |= ~(~Wide{0} >> unused);
   if (is_negative) magnitude = -magnitude;
   std::string digits;
   do digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(magnitude % 10)));
@@ -197,7 +217,8 @@ DataValue TypedValues::decode_scalar(const Node& node,
   if (!number && number.error().reason == beyond_limit) return {DataValue::More{}};
   if (!number) return {std::move(number).error()};
   const Type& type = *node.type;
-  const std::uint64_t bits = node.bits ? node.bits->size : 8 * type.size();
+  const std::uint64_t bits = node.bits ? node.bits->size : type.bits();
+  if (bits < 64) *number &= (std::uint64_t{1} << bits) - 1;
   const TypeKind kind = type.kind();
   if (kind == TypeKind::boolean) return {*number != 0};
   if (kind == TypeKind::pointer || kind == TypeKind::reference)
@@ -214,7 +235,9 @@ DataValue TypedValues::decode_scalar(const Node& node,
     if (auto name = enumerator_name(type, value)) return {DataValue::Name{std::move(*name)}};
     return {value};
   }
-  // Also of Rust, where it has 4 bytes.
+  // Of Rust: a code point.
+  if (kind == TypeKind::character && type.plain_name() == "char" && type.size() == 4)
+    if (auto text = printable_text(static_cast<std::uint32_t>(*number))) return {std::move(*text)};
   if (type.plain_name() == "char" && *number >= 0x20 && *number < 0x7f)
     return {DataValue::Character{static_cast<char>(*number)}};
   if (type.is_signed()) return {sign_extended(*number, bits)};

@@ -26,7 +26,7 @@ constexpr std::size_t max_named_members = 24; // in a hint
 } // namespace
 
 bool is_character_type(const Type& type) {
-  return type.size() == 1 && (type.plain_name() == "char" || type.plain_name() == "char8_t");
+  return (type.plain_name() == "char" || type.plain_name() == "char8_t") && type.size() == 1;
 }
 
 bool is_text_pointer(const Type& type) {
@@ -611,9 +611,16 @@ ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const Cond
   if (!is_number(type))
     return fail(path_error(path, ErrorKind::usage,
                            fmt::format("only integers can be {}, this is {}", verb, type.name())));
+  if (type.is_byte_swapped())
+    return fail(path_error(
+        path, ErrorKind::usage,
+        fmt::format("a number whose bytes are in the other order cannot be {} in the kernel",
+                    verb)));
   if (use == NumberUse::summed && type.kind() == TypeKind::pointer)
     return fail(path_error(path, ErrorKind::usage, "it is an address")
                     .hint(fmt::format("name what it points to: '*{}', or a member", path.text)));
+  if (!found->bits && type.bits() < 8 * type.size())
+    found->bits = dwarf::BitRange{0, static_cast<std::uint32_t>(type.bits())};
   const std::uint64_t size =
       found->bits ? (found->bits->offset + found->bits->size + 7) / 8 : type.size();
   auto number = size <= word_size ? reader.number(*found, size) : std::nullopt;

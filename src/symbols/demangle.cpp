@@ -29,11 +29,144 @@ std::optional<unsigned> base62_digit(char c) {
   return std::nullopt;
 }
 
+// Finds where each production of a Rust v0 name ends (RFC 2603), in one pass.
+class RustProductions {
+public:
+  explicit RustProductions(std::string_view name) : name_(name), ends_(name.size()) {
+    while (at_ < name_.size() && read()) {
+    } // the path, and the crate that has the instance
+  }
+
+  // Returns 0 if none begins there, or if it has not been read to its end.
+  std::size_t end_of(std::size_t begin) const { return ends_[begin]; }
+
+private:
+  bool take(char wanted) {
+    if (at_ >= name_.size() || name_[at_] != wanted) return false;
+    ++at_;
+    return true;
+  }
+
+  bool read_number() {
+    while (at_ < name_.size() && base62_digit(name_[at_])) ++at_;
+    return take('_');
+  }
+  bool read_optional_number(char tag) { return !take(tag) || read_number(); }
+
+  bool read_identifier() {
+    if (!read_optional_number('s')) return false;
+    take('u');
+    std::size_t length = 0;
+    if (!take('0'))
+      for (; at_ < name_.size() && name_[at_] >= '0' && name_[at_] <= '9'; ++at_)
+        if ((length = 10 * length + static_cast<std::size_t>(name_[at_] - '0')) > name_.size())
+          return false;
+    take('_');
+    if (length > name_.size() - at_) return false;
+    at_ += length;
+    return true;
+  }
+
+  bool read_constant() {
+    const std::size_t begin = at_;
+    if (take('B')) return read_number();
+    if (at_ >= name_.size()) return false;
+    if (!take('p')) {
+      ++at_; // its type
+      take('n');
+      while (at_ < name_.size() && is_hex_digit(name_[at_])) ++at_;
+      if (!take('_')) return false;
+    }
+    ends_[begin] = at_;
+    return true;
+  }
+
+  bool read_until_end() {
+    while (!take('E'))
+      if (!read()) return false;
+    return true;
+  }
+
+  bool read_dyn() {
+    if (!read_optional_number('G')) return false;
+    while (!take('E')) {
+      if (!read()) return false;
+      while (take('p'))
+        if (!read_identifier() || !read()) return false;
+    }
+    return take('L') && read_number();
+  }
+
+  bool read_function() {
+    if (!read_optional_number('G')) return false;
+    take('U');
+    if (take('K') && !take('C') && !read_identifier()) return false;
+    return read_until_end() && read();
+  }
+
+  // A path, type or generic argument.
+  bool read() {
+    if (at_ >= name_.size() || depth_ >= max_depth) return false;
+    ++depth_;
+    const std::size_t begin = at_++;
+    const bool is_whole = read_after(name_[begin]);
+    --depth_;
+    if (is_whole) ends_[begin] = at_;
+    return is_whole;
+  }
+
+  bool read_after(char tag) {
+    switch (tag) {
+    case 'C':
+      return read_identifier();
+    case 'N':
+      return at_++ < name_.size() && read() && read_identifier();
+    case 'M':
+    case 'X':
+      return read_optional_number('s') && read() && read() && (tag == 'M' || read());
+    case 'Y':
+      return read() && read();
+    case 'I':
+      return read() && read_until_end();
+    case 'A':
+      return read() && read_constant();
+    case 'S':
+    case 'P':
+    case 'O':
+      return read();
+    case 'R':
+    case 'Q':
+      return read_optional_number('L') && read();
+    case 'T':
+      return read_until_end();
+    case 'F':
+      return read_function();
+    case 'D':
+      return read_dyn();
+    case 'L':
+    case 'B':
+      return read_number();
+    case 'K':
+      return read_constant();
+    default:
+      return tag >= 'a' && tag <= 'z';
+    }
+  }
+
+  static constexpr int max_depth = 500; // LLVM's
+  std::string_view name_;
+  std::vector<std::size_t> ends_; // by begin
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
 // Whether the upper bound of the demangled size of a Rust v0 name exceeds max_demangled_size.
-// cost[i] is the bound for the first i bytes: a back reference "B<base-62>_" repeats at most the
-// text between its target and itself. Other text that looks like a back reference only increases
-// the bound. LLVM's recursion limit ends references into an enclosing production.
+// cost[i] is the bound for the first i bytes: a back reference "B<base-62>_" repeats the production
+// at its target, at most the text between that and itself. Other text that looks like a back
+// reference only increases the bound. LLVM's recursion limit ends references into an enclosing
+// production.
 bool may_exceed_max_size(std::string_view name) {
+  const RustProductions productions(name);
   std::vector<std::uint64_t> cost(name.size() + 1);
   for (std::size_t i = 0; i < name.size(); ++i) {
     std::uint64_t own = 1;
@@ -47,7 +180,8 @@ bool may_exceed_max_size(std::string_view name) {
       }
       if (at > i + 1) ++target;
       const bool is_reference = at < name.size() && name[at] == '_' && target < i;
-      if (is_reference) own += cost[i] - cost[target];
+      const std::size_t end = is_reference ? productions.end_of(target) : 0;
+      if (is_reference) own += cost[end != 0 && end <= i ? end : i] - cost[target];
     }
     cost[i + 1] = cost[i] + own;
     if (cost[i + 1] > max_demangled_size) return true;

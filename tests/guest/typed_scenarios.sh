@@ -23,6 +23,9 @@ typed_scenarios() {
   scenario 'types of libstdc++' shows_library_types types-library
   scenario 'types of libstdc++, strings of the old ABI' shows_library_types types-library-old-abi
   scenario 'types of libc++' shows_library_types types-libcxx
+  scenario 'types of the standard library with other members are shown by these' shows_other_layouts
+  scenario 'classes without members have a value' shows_empty_classes
+  scenario 'variables of inline and anonymous namespaces are those of the outer one' finds_visible_variables
   scenario 'types of Rust' shows_rust_types
   scenario 'types of optimized Rust' shows_optimized_rust_types
   scenario 'slices of texts of Rust' shows_rust_texts
@@ -341,6 +344,32 @@ shows_library_types() { # PROGRAM
   expect_equal 'text behind a string view' 0 "$(count_records event)"
 }
 
+shows_other_layouts() {
+  program=$FIXTURES/types/types-layouts
+  attach_to types-layouts "$program" layouts::texts layouts::others
+  expect_equal 'texts of Chromium, one of them without its characters' \
+    'layouts::texts(inside="box", outside="a text that is allocated")
+layouts::texts(inside="box", outside=<memory at 0x10 cannot be read>)' "$(shown layouts::texts)"
+  expect_equal 'other members' \
+    'layouts::others(text={owned="own", bytes=3}, numbers={first=0x, count=2}, maybe={stored=7, is_there=true}, view={__data_=0x, __size_=3})' \
+    "$(shown layouts::others | sed 's/0x[0-9a-f]*/0x/g')"
+  attach_to types-layouts -q --count --if 'inside == "box" && outside $= "located"' "$program" layouts::texts
+  expect_equal 'texts in conditions' '1	layouts::texts
+1	<lost>	a value that --if compares could not be read' "$(sed 's/(.*//' out)"
+}
+
+shows_empty_classes() {
+  program=$FIXTURES/types/types-layouts
+  attach_to types-layouts --latency "$program" layouts::tags
+  expect_equal 'parameters' 'layouts::tags(first=1, tag={}, order={}, last=2)' "$(shown layouts::tags)"
+  expect_equal 'result' '= {}' "$(result_of layouts::tags)"
+}
+
+finds_visible_variables() {
+  attach_to types-layouts --args 'layouts::total, layouts::hidden, layouts::v2::total' "$FIXTURES/types/types-layouts" layouts::tags
+  expect_equal 'values' 'layouts::total=5, layouts::hidden=6, layouts::v2::total=5' "$(cut -f 6 out)"
+}
+
 # What both builds of the Rust program show.
 attach_to_rust() { # PROGRAM FUNCTION…
   [ -e "$FIXTURES/types/$1" ] || skip "no compiler for $1 was there when the fixtures were built"
@@ -350,7 +379,8 @@ attach_to_rust() { # PROGRAM FUNCTION…
   attach_to "$1" -j --if 'text ^= "left rightx" || text == "left"' "$FIXTURES/types/$1" values::first_word
   expect_equal 'another text' 0 "$(count_records event)"
   attach_to "$1" --latency "$FIXTURES/types/$1" values::numbers values::texts values::slices values::vectors \
-    values::options values::shapes values::move_by values::first_word values::count_to values::shout
+    values::options values::shapes values::move_by values::first_word values::count_to values::shout \
+    values::marked
   expect_equal 'numbers' "values::numbers(a=-1, b=65535, c=-100000, d=9223372036854775808, e=true, f='x')" \
     "$(shown values::numbers)"
   expect_equal 'a number as the result' '= -34344' "$(result_of values::numbers)"
@@ -363,6 +393,8 @@ attach_to_rust() { # PROGRAM FUNCTION…
 values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$(shown values::shapes)"
   expect_equal 'a structure behind a reference' 'values::move_by(point={x=3, y=4}, by=10)' "$(shown values::move_by)"
   expect_equal 'text' 'values::first_word(text="left right")' "$(shown values::first_word)"
+  expect_equal 'types without bytes, and a character beyond ASCII' \
+    'values::marked(mark={id=5, kind={}, unit={}}, letter="é")' "$(shown values::marked)"
   expect_equal 'text that is moved' 'values::shout(text="loud")' "$(shown values::shout)"
 }
 

@@ -61,6 +61,8 @@ class _Comparison:
         if value.is_optimized_out and not isinstance(ours, dict):
             raise Mismatch(f"{ours!r}, which gdb says is optimized out")
         kind = value.type.strip_typedefs()
+        if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION, gdb.TYPE_CODE_ENUM) and ours and not kind.fields():
+            raise gdb.error("gdb 13 does not find the definition, if it is in a type unit")
         if kind.code == gdb.TYPE_CODE_PTR:
             return self.pointer(ours, value, kind)
         if kind.code == gdb.TYPE_CODE_ARRAY:

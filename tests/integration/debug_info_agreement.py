@@ -44,7 +44,10 @@ QUICK = [("shop", "g++", "-O0", 5), ("shop", "g++", "-O2 -gz=zlib", 4),
          ("shop", "clang++-19", "-O0", 4), ("shop", "clang++-19", "-O2 -gz=zlib", 5),
          ("passing", "g++", "-O0 -fdebug-types-section", 4), ("passing", "g++", "-O0", 5),
          ("passing", "clang++-19", "-O0 -fdebug-types-section -gsplit-dwarf", 5),
-         ("clones", "gcc", "-O2 -gsplit-dwarf", 5),
+         ("parts", "g++", "-O2", 5), ("parts", "g++", "-O0 -fdebug-types-section", 5),
+         ("parts", "clang++-19", "-O0", 5), ("parts", "clang++-19", "-O2 -gpubnames", 5),
+         ("parts", "clang++-19", "-O0 -gsplit-dwarf", 4),
+         ("clones", "gcc", "-O2 -gsplit-dwarf", 5), ("orders", "gcc", "-O1", 4), ("orders", "gcc", "-O1", 5),
          ("values", "rustc", "-O0", 4), ("values", "rustc", "-O2", 4), ("main", "go", "", 4)]
 FULL = [("shop", compiler, level, version) for compiler in ("g++", "clang++-19")
         for level in ("-O0", "-O1", "-Og", "-O2") for version in (4, 5)]
@@ -55,6 +58,10 @@ FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "
          if (compiler, version) != ("g++", 5) or "split" not in types]
 # Of the classes of libraries, too, the names are in declarations apart from the definitions.
 FULL += [("shop", "g++", "-O1 -fdebug-types-section", 5)]
+FULL += [("parts", compiler, level + types, version) for compiler in ("g++", "clang++-19")
+         for level in ("-O0", "-O1", "-O2") for types in ("", " -fdebug-types-section") for version in (4, 5)]
+# At -O2 gdb 13 reads fewer locations of split units.
+FULL += [("parts", compiler, "-O0 -gsplit-dwarf", version) for compiler in ("g++", "clang++-19") for version in (4, 5)]
 FULL += [("clones", compiler, level, version) for compiler in ("gcc", "clang-19")
          for level in ("-O0", "-O1", "-Og", "-O2") for version in (4, 5)]
 FULL += [("clones", "gcc", "-O2 -gsplit-dwarf", version) for version in (4, 5)]
@@ -62,7 +69,7 @@ FULL += [("values", "rustc", level, 4) for level in ("-O0", "-O1", "-O2", "-Os")
 FULL += [("main", "go", "", 4)]
 # Each compiler once; the native plan has what else differs.
 QUICK_ARM64 = [("shop", "g++", "-O2", 5), ("shop", "clang++-19", "-O0", 4), ("passing", "g++", "-O0", 4),
-               ("passing", "clang++-19", "-O0", 5), ("values", "rustc", "-O2", 4), ("main", "go", "", 4)]
+               ("passing", "clang++-19", "-O0", 5), ("parts", "clang++-19", "-O2", 5), ("values", "rustc", "-O2", 4), ("main", "go", "", 4)]
 
 
 class Machine:
@@ -124,8 +131,10 @@ def compile_program(machine, folder, name, compiler, options, version, sources):
                        env={**os.environ, **machine.go, "CGO_ENABLED": "0", "GO111MODULE": "off", "GOCACHE": str(folder / "go-cache")})
         return program
     source, standard = (f"{name}.c", "-std=gnu17") if compiler in ("gcc", "clang-19") else (f"{name}.cpp", "-std=c++20")
+    # Each file of a program with several is compiled by itself, as split units have to be.
+    files = sorted((sources / name).glob("*.cpp")) or [sources / source]
     subprocess.run([*machine.cxx(compiler), standard, "-w", "-Wno-psabi", *options.split(), "-g", f"-gdwarf-{version}", "-fno-pie",
-                    "-no-pie", "-o", program, sources / source], check=True, cwd=folder)
+                    "-no-pie", "-o", program, *files], check=True, cwd=folder)
     return program
 
 
@@ -134,6 +143,7 @@ def describe(uprobectl, name, program):
                            text=True).stdout.split("\n")
     symbols = [line.split()[2] for line in names
                if re.search(rf" [TtW] _ZN{len(name)}{name}(?!.*(C[12]|D[012])E)", line) and "." not in line.split()[2]
+               or name == "orders" and re.search(r" T orders_", line)
                or name == "clones" and re.search(r" t (joined|split)(\.|$)", line)
                or name == "main" and re.search(r" [Tt] main\.[a-z]+$", line)]
     # In the order in which main calls them, which is that of the source.
@@ -142,7 +152,7 @@ def describe(uprobectl, name, program):
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.returncode == 0, result.stderr
     return [record for record in records if record["type"] == "arguments" and (record["source_line"] or name == "main")
-            and record["source_file"].endswith((f"{name}.c", f"{name}.cpp", f"{name}.hpp", "values.rs", "values.go"))]
+            and record["source_file"].endswith((f"{name}.c", f"{name}.cpp", f"{name}.hpp", "values.rs", "values.go", f"{name}/use.cpp"))]
 
 
 def last_name(function):
@@ -278,7 +288,10 @@ CALLED = {
                 "take_classes", "take_parts", "take_aligned", "take_stack", "take_packed",
                 "take_long_doubles", "take_floats", "return_complex", "take_complex", "take_vectors", "take_quad",
                 "take_otherwise", "take_pack"],
+    "parts": ["take_pieces", "take_owner", "take_references", "return_pair", "return_piece", "take_bases", "take_nested",
+              "take_boxes"],
     "clones": ["joined", "split"],
+    "orders": ["orders_take"],
     "values": ["numbers", "texts", "slices", "vectors", "options", "shapes", "move_by", "first_word", "count_to",
                "shout", "spilled"],
     "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
@@ -286,7 +299,7 @@ CALLED = {
 # Of these programs gdb evaluates expressions of C.
 LANGUAGES = {"values": "rust", "main": "go"}
 # The fewest parameters and results that must be compared.
-FEWEST = {("clones", "clang-19"): (1, 0), "shop": (40, 10), "passing": (40, 10), "clones": (4, 0), "values": (12, 3), "main": (10, 0)}
+FEWEST = {("clones", "clang-19"): (1, 0), "shop": (40, 10), "passing": (40, 10), "parts": (11, 8), "clones": (4, 0), "orders": (3, 1), "values": (12, 3), "main": (10, 0)}
 
 
 # Where AAPCS64 puts the parameters of some functions of passing.cpp: the code of g++ 12 and clang 19

@@ -136,6 +136,46 @@ std::string array_name(std::initializer_list<Bound> bounds, std::uint64_t langua
   return with_parameter(typed, at).parameter().name();
 }
 
+// What an array of int, or a subrange of it, is with one more attribute of one byte.
+uprobectl::dwarf::TypeKind kind_with(std::uint64_t tag, std::uint64_t attribute, unsigned value) {
+  enum : std::uint8_t { marked_code = first_free };
+  TypedUnit typed(DW_LANG_Ada95);
+  typed.abbrev.abbreviation(
+      marked_code, tag,
+      {{DW_AT_byte_size, DW_FORM_data1}, {attribute, DW_FORM_data1}, {DW_AT_type, DW_FORM_ref4}});
+  const std::uint64_t base = typed.add_base_type("int", 4, DW_ATE_signed);
+  const std::uint64_t at = typed.here();
+  typed.entries.leb(marked_code).number(1, 4).number(1, value).number(4, base);
+  return with_parameter(typed, at).parameter().kind();
+}
+
+// Two units that define `struct Point` with a member at these offsets, and one that declares it.
+Parsed with_definitions(unsigned first_offset, unsigned second_offset) {
+  enum : std::uint8_t { declared_code = first_free, defined_code, member_code };
+  TypedUnit typed;
+  typed.abbrev
+      .abbreviation(declared_code, DW_TAG_structure_type,
+                    {{DW_AT_name, DW_FORM_string}, {DW_AT_declaration, DW_FORM_flag_present}})
+      .abbreviation(defined_code, DW_TAG_structure_type,
+                    {{DW_AT_name, DW_FORM_string},
+                     {DW_AT_byte_size, DW_FORM_data1},
+                     {DW_AT_decl_line, DW_FORM_data1}},
+                    DW_CHILDREN_yes)
+      .abbreviation(member_code, DW_TAG_member,
+                    {{DW_AT_name, DW_FORM_string}, {DW_AT_data_member_location, DW_FORM_data1}});
+  const auto definition = [](unsigned line, unsigned offset) {
+    TypedUnit other;
+    other.entries.leb(defined_code).text("Point").number(1, 8).number(1, line);
+    other.entries.leb(member_code).text("x").number(1, offset).leb(0).leb(0);
+    return unit(5, other.entries);
+  };
+  const std::uint64_t declared = typed.here();
+  typed.entries.leb(declared_code).text("Point");
+  typed.begin_function().leb(parameter_code).text("p").number(4, declared).leb(0).leb(0);
+  return {unit(5, typed.entries) + definition(1, first_offset) + definition(2, second_offset),
+          typed.abbrev};
+}
+
 bool has_warning(const DebugInfo& info, std::string_view text) {
   for (const std::string& warning : info.warnings())
     if (warning.find(text) != std::string::npos) return true;
@@ -227,6 +267,52 @@ TEST_CASE("The first index of an array is its lower bound, or the language's") {
   CHECK(array_name({{DW_AT_lower_bound, 1}, {DW_AT_upper_bound, 0}}, DW_LANG_C99) == "int[0]");
   CHECK(array_name({{DW_AT_lower_bound, 1}, {DW_AT_count, 7}}, DW_LANG_C99) == "int[7]");
   CHECK(array_name({{DW_AT_lower_bound, 1}}, DW_LANG_C99) == "int[]");
+}
+
+TEST_CASE("Elements that do not follow each other, and biased numbers, are not shown") {
+  using uprobectl::dwarf::TypeKind;
+  CHECK(kind_with(DW_TAG_array_type, DW_AT_decl_line, 1) == TypeKind::array);
+  CHECK(kind_with(DW_TAG_array_type, DW_AT_bit_stride, 3) == TypeKind::unknown);
+  CHECK(kind_with(DW_TAG_array_type, DW_AT_byte_stride, 8) == TypeKind::unknown);
+  CHECK(kind_with(DW_TAG_array_type, DW_AT_data_location, 0) == TypeKind::unknown);
+  CHECK(kind_with(DW_TAG_subrange_type, DW_AT_decl_line, 1) == TypeKind::integer);
+  CHECK(kind_with(DW_TAG_subrange_type, DW_AT_GNU_bias, 100) == TypeKind::unknown);
+}
+
+TEST_CASE("A number has the bits that its type says, in the order that it says") {
+  enum : std::uint8_t { short_code = first_free, swapped_code };
+  TypedUnit typed;
+  for (const auto& [code, attribute] :
+       {std::pair{short_code, DW_AT_bit_size}, std::pair{swapped_code, DW_AT_endianity}})
+    typed.abbrev.abbreviation(code, DW_TAG_base_type,
+                              {{DW_AT_byte_size, DW_FORM_data1},
+                               {DW_AT_encoding, DW_FORM_data1},
+                               {attribute, DW_FORM_data1}});
+  const std::uint64_t swapped = typed.here();
+  typed.entries.leb(swapped_code).number(1, 4).number(1, DW_ATE_signed).number(1, DW_END_big);
+  const std::uint64_t bit_precise = typed.here();
+  typed.entries.leb(short_code).number(1, 4).number(1, DW_ATE_signed).number(1, 17);
+  Parsed short_number = with_parameter(typed, bit_precise);
+  CHECK(short_number.parameter().bits() == 17);
+  CHECK(!short_number.parameter().is_byte_swapped());
+  TypedUnit other;
+  other.abbrev = typed.abbrev;
+  other.entries.leb(swapped_code).number(1, 4).number(1, DW_ATE_signed).number(1, DW_END_big);
+  Parsed swapped_number = with_parameter(other, swapped);
+  CHECK(swapped_number.parameter().bits() == 32);
+  CHECK(swapped_number.parameter().is_byte_swapped());
+}
+
+TEST_CASE("A declared type is the one that other units define, if they agree") {
+  using uprobectl::dwarf::TypeKind;
+  Parsed same = with_definitions(4, 4);
+  CHECK(same.parameter().name() == "Point");
+  REQUIRE(same.parameter().members().size() == 1);
+  CHECK(same.parameter().members().front().offset == 4);
+  Parsed different = with_definitions(4, 0);
+  CHECK(different.parameter().name() == "Point");
+  CHECK(different.parameter().kind() == TypeKind::unknown);
+  CHECK(has_warning(*different, "Point is not the same in all units"));
 }
 
 TEST_CASE("Names of types do not grow without bound") {

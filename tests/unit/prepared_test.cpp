@@ -120,7 +120,8 @@ TEST_CASE("only integers are the base or the length of other readings") {
   later.base_from = 1;
   reading text = buffer(8);
   for (const reading_form form :
-       {READ_STRING, READ_BYTES, READ_LIBSTDCXX_STRING, READ_LIBCXX_STRING, READ_JAVA_STRING}) {
+       {READ_STRING, READ_BYTES, READ_LIBSTDCXX_STRING, READ_LIBCXX_STRING, READ_JAVA_STRING,
+        READ_LIBCXX_ALTERNATE_STRING}) {
     text.form = static_cast<record_u8>(form);
     CHECK(error_of({text, later}) == "value 1: uses a reading that is not an integer");
   }

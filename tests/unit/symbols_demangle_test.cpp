@@ -94,6 +94,17 @@ TEST_CASE("names that would demangle to gigabytes stay mangled") {
   CHECK_FALSE(demangle(doubling_rust(40)));
 }
 
+// Of librustc_driver; the expected name is llvm-cxxfilt's.
+TEST_CASE("names of Rust that refer back over long distances are demangled") {
+  CHECK(demangle("_RNvXsx_NtCsgEmfK2I1SDS_4core5tupleTNtNtNtCs9TyMziwztfq_15icu_locale_core7subtags"
+                 "8language8LanguageINtNtB7_6option6OptionNtNtBB_6script6ScriptEIB1z_NtNtBB_6region"
+                 "6RegionERNtNtBB_8variants8VariantsENtNtB7_3cmp3Ord3cmpBD_") ==
+        "<(icu_locale_core::subtags::language::Language, "
+        "core::option::Option<icu_locale_core::subtags::script::Script>, "
+        "core::option::Option<icu_locale_core::subtags::region::Region>, "
+        "&icu_locale_core::subtags::variants::Variants) as core::cmp::Ord>::cmp");
+}
+
 TEST_CASE("names that nest deeper than the stack stay as they are") {
   CHECK_FALSE(demangle("_Z1f" + std::string(60000, 'P') + "i"));
   CHECK_FALSE(demangle("_Z1fI" + std::string(60000, 'J')));

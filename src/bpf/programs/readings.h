@@ -130,6 +130,17 @@ static __always_inline long find_libcxx_text(__u64 from, struct text_place* text
   return 0;
 }
 
+/* Same with that layout: bit 7 of the last byte is set if the characters are not inside. */
+static __always_inline long find_alternate_libcxx_text(__u64 from, struct text_place* text) {
+  __u64 parts[3];
+  long error = read_user(parts, sizeof(parts), from);
+  if (error) return error;
+  int is_long = parts[2] >> 63;
+  text->address = is_long ? parts[0] : from;
+  text->bytes = text->length = is_long ? parts[1] : parts[2] >> 56;
+  return 0;
+}
+
 /* The characters as they are stored; user space converts them. */
 static __always_inline long find_java_text(__u64 from, struct text_place* text) {
   __u32 count = 0;
@@ -154,6 +165,8 @@ static __always_inline long find_text(__u32 form, __u64 from, struct text_place*
     return find_libstdcxx_text(from, text);
   if (reads_form(READ_LIBCXX_STRING) && form == READ_LIBCXX_STRING)
     return find_libcxx_text(from, text);
+  if (reads_form(READ_LIBCXX_ALTERNATE_STRING) && form == READ_LIBCXX_ALTERNATE_STRING)
+    return find_alternate_libcxx_text(from, text);
   return INVALID_ARGUMENT;
 }
 
@@ -182,9 +195,9 @@ static __always_inline __u64 string_capacity(const struct probe_record* record,
 }
 
 /* Reads the string or buffer at *number into the record. Returns the number of bytes or a negative
- * errno, and in *number what reading_result::value documents. */
+ * errno, and in *number what reading_result::value documents. `is_last`: it is not tried again. */
 static __always_inline long read_memory(struct probe_record* record, const struct reading* reading,
-                                        __u64* number) {
+                                        int is_last, __u64* number) {
   __u64 capacity = reading->capacity;
   __u64 offset = reading->bytes_offset;
   HIDE_VALUE(capacity);
@@ -207,8 +220,14 @@ static __always_inline long read_memory(struct probe_record* record, const struc
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
   struct text_place text = {};
   long status = find_text(form, *number, &text);
-  if (status == 0) status = read_bytes(into, capacity, text.bytes, text.address);
-  if (status >= 0) *number = text.length;
+  if (status == 0) {
+    status = read_bytes(into, capacity, text.bytes, text.address);
+    /* What could not be read are the characters, not the object. */
+    if (status >= 0)
+      *number = text.length;
+    else if (is_last)
+      *number = text.address;
+  }
   return status;
 }
 
@@ -241,7 +260,8 @@ static __always_inline void read_one(struct probe_record* record, struct registe
   else
     status = read_number(reading, regs, record, &number);
   if (settings.max_capacity > 0 && status == 0) {
-    status = read_memory(record, reading, &number);
+    int is_last = again || moment == MOMENT_RETURN || !(settings.flags & PAIR_CALLS);
+    status = read_memory(record, reading, is_last, &number);
     if (status == BAD_ADDRESS) status = MEMORY_MISSED;
   }
   result->status = status;
