@@ -63,8 +63,7 @@ Agreement compare_names(std::string_view written, std::string_view function) {
 std::optional<std::string> demangle_function(std::string_view raw) {
   auto parts = demangle_parts(raw);
   if (!parts) return std::nullopt;
-  const auto at = parts->name.empty() ? std::string::npos : parts->whole.find(parts->name);
-  return at == std::string::npos ? parts->whole : parts->whole.substr(at);
+  return parts->whole.substr(name_begin(*parts));
 }
 
 // Finds functions by raw names, those of the points that were found, or else by the written name.
@@ -77,8 +76,7 @@ public:
     if (!points) return;
     for (const ProbePoint& point : *points) {
       if (!point.symbol || point.kind == SymbolKind::plt) continue;
-      const auto clone = parse_clone_name(*point.symbol);
-      raw_names_.emplace(clone ? clone->base : std::string_view(*point.symbol));
+      raw_names_.insert(point.clone_of ? *point.clone_of : *point.symbol);
       // A function of one unit has no linkage name there, and its parameters are not compared.
       if (query.function.name.contains('(') || looks_mangled(query.function.name)) continue;
       if (auto parts = demangle_parts(*point.symbol)) raw_names_.insert(std::move(parts->name));
