@@ -122,9 +122,16 @@ public:
 
   // Whether the entry has this name, with any version. Faster than at().
   bool has_name(std::uint32_t index, std::string_view name) const;
+  // Same for this name or one that continues it behind a '.': "f", "f.cold".
+  bool has_name_or_suffix(std::uint32_t index, std::string_view name) const;
+  // Symbol::address, whatever the name is. Faster than at().
+  VirtualAddress address(std::uint32_t index) const;
+  // Whether it names a source file (STT_FILE). Faster than at().
+  bool is_file(std::uint32_t index) const;
 
 private:
   friend struct Prefetch;
+  std::optional<char> character_behind(std::uint32_t index, std::string_view name) const;
 
   Parts parts_;
   std::uint32_t count_ = 0;

@@ -43,7 +43,11 @@ struct ResolveOptions {
   // Return every place of an ambiguous name, instead of an error; every statement of a source line,
   // instead of the first of each piece of its code.
   bool all = false;
-  bool clones = false;  // include compiler clones ("f.constprop.0")
+  // Which code a name means besides the function itself. bodies: also its clones ("f.constprop.0",
+  // "f.avx2"), which are called in its place; all: also parts that are called ("f.part.0").
+  enum class Clones : std::uint8_t { bodies, all, none };
+  Clones clones = Clones::bodies;
+  bool thunks = false;  // keep bodies that only jump to another one: a call of it counts twice
   bool inlined = false; // include the places where debug information says that it is inlined
   bool aliases = false; // fill in ProbePoint::aliases
   // Accept "+N" outside the symbol and places inside an instruction, with a warning.
@@ -63,6 +67,10 @@ struct ResolveOptions {
   // Accept another spelling of a name if no function has exactly this one (find_by_spelling()).
   bool other_spellings = true;
 };
+// "bodies", "all" or "none".
+std::string_view to_string(ResolveOptions::Clones clones);
+// Returns nullopt for another text.
+std::optional<ResolveOptions::Clones> parse_clones(std::string_view text);
 
 // Parses "name", "name+0x10", "name+16", "plt:name" (or "name@plt", as it is printed), "vaddr:0x…",
 // "offset:0x…", "file-offset:0x…", "file.c:20", "name:+2". A "+" without a number after it is part
@@ -140,6 +148,10 @@ struct ProbePoint : NamedPlace {
   VirtualAddress segment_address; // p_vaddr of the PT_LOAD that contains address
   ImageOffset segment_offset;     // its p_offset
 
+  // The raw name of the function that the symbol is a clone or part of.
+  std::optional<std::string> clone_of;
+  // Which clones the name meant; nullopt for a request by number, and with thunks.
+  std::optional<ResolveOptions::Clones> clones;
   // Raw names of the other symbols at the symbol's address, if ResolveOptions::aliases.
   std::optional<std::vector<std::string>> aliases;
   // As instruction_text() in insn.hpp returns it, if ResolveOptions::instructions.
@@ -159,6 +171,10 @@ struct ProbePoint : NamedPlace {
   std::shared_ptr<const StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
 };
+
+// Whether the point is in a body of a function with this name, or that a pattern matches: a name, a
+// pattern and the functions that they exclude mean the same.
+bool is_body_of(const ProbePoint& point, const std::string& name);
 
 // Returns the name to print: "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" if
 // there is no symbol.

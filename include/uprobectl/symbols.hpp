@@ -53,8 +53,13 @@ bool is_pattern(std::string_view text);
 bool matches_pattern(std::string_view pattern, std::string_view name);
 // Removes `*`, `?`, `[` and `]`, to find similar names if a pattern matches nothing.
 std::string without_wildcards(std::string_view pattern);
-// Whether the pattern matches the raw name, the demangled name, or that without its parameters.
+// Whether the pattern matches the raw name, the demangled name without its return type, or that
+// without its parameters. Suffixes of compilers may be left out, except of cold parts.
 bool matches_name(const std::string& pattern, std::string_view raw);
+// Same for a symbol that is a body of the function with the raw name `function`. Without one it is
+// not a clone, whatever dots its name has.
+bool matches_name(const std::string& pattern, std::string_view raw,
+                  std::optional<std::string_view> function);
 
 // Finds the symbols with this raw name, and this version for `name@V` or `name@@V`. Searches
 // .dynsym by its hash table; .symtab and each debug table only if the tables before have no
@@ -62,9 +67,10 @@ bool matches_name(const std::string& pattern, std::string_view raw);
 Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::string_view name);
 
 // Finds code symbols by demangled name: `ns::Foo::bar` means all overloads, `ns::Foo::bar(int)`
-// one. The return type of a template is optional, and spaces are ignored. Scans both tables; the
-// debug tables if these have no match; imports if there is no code with that name. Demangles only
-// names that contain the last identifier.
+// one. Includes clones and parts, without cold parts unless the name has their suffix as it is
+// printed: "ns::f() (.cold)". The return type of a template is optional, and spaces are ignored.
+// Scans both tables; the debug tables if these have no match; imports if there is no code with that
+// name. Demangles only names that contain the last identifier.
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name);
 
@@ -116,17 +122,18 @@ bool matches_demangled_name(std::string_view raw, std::string_view name);
 // Other symbols for the code of some functions.
 struct RelatedSymbols {
   std::vector<elf::Symbol> aliases; // other names of their addresses, by address and name
-  std::vector<elf::Symbol> clones;  // clones and parts of them: "f.constprop.0", "f.cold"
+  std::vector<elf::Symbol> clones;  // clones and parts of them: "f.constprop.0", "f.cold"; also
+                                    // with suffixes that are not known
 };
 // Finds them in one pass over all tables.
 RelatedSymbols find_related(const elf::Image& image, std::span<const elf::Symbol> functions);
 
-// Finds the clones of the function with this raw or demangled name, even if the function itself
-// does not exist.
-std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::string_view name);
-
-// Whether the name is that of a clone or part of a function: "f.constprop.0", "f.cold".
+// Whether the name is that of a clone or part of a function: "f.constprop.0", "f.cold". False for
+// renamed functions ("f.llvm.5").
 bool is_clone(std::string_view raw);
+
+// Whether the name is that of a part which is called: "f.part.0".
+bool is_split_part(std::string_view raw);
 
 // Whether the name is that of a cold part ("f.cold"): it is reached by a jump, not called.
 bool is_cold_part(std::string_view raw);

@@ -56,6 +56,7 @@ struct AttachOptions {
   bool keep_going = false;
   bool dry_run = false;
   ResolveOptions resolve = {};
+  CloneOptions clones = {};
   bool instruction = false;
   std::vector<std::string> debug_places;
   DexArguments dex;
@@ -190,9 +191,9 @@ std::vector<std::string> places_here(const std::vector<std::string>& places) {
   return here;
 }
 
-void bind_naming_options(OptionParser& parser, ResolveOptions& resolve) {
+void bind_naming_options(OptionParser& parser, ResolveOptions& resolve, CloneOptions& clones) {
   parser.bind("--all", resolve.all);
-  parser.bind("--clones", resolve.clones);
+  bind_clone_options(parser, clones);
   parser.bind("--inlined", resolve.inlined);
   parser.bind("--unsafe", resolve.unsafe);
 }
@@ -231,7 +232,7 @@ AttachLine::AttachLine(ProbeKind kind)
   bind_program_options(parser, options.program);
   bind_debug_options(parser, options.debug_places, common);
   if (kind == ProbeKind::static_probes) return;
-  bind_naming_options(parser, options.resolve);
+  bind_naming_options(parser, options.resolve, options.clones);
   bind_plan_options(parser, options.plan);
   bind_dex_options(parser, options.dex);
   bind_oatdump_option(parser, options.oatdump);
@@ -384,6 +385,7 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
 ExitCode attach(AttachLine& line, const Arguments& parsed, std::string title,
                 PlannedArguments planned) {
   give_to_workstation(line.options, line.common);
+  line.options.resolve.clones = select_clones(line.options.clones);
   line.options.resolve.instructions = select_instructions(line.common, line.options.instruction);
   auto request = make_attach_request(line, parsed, planned.plan.get());
   if (!request) return finish_with(request.error(), line.common);

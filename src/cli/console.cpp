@@ -122,6 +122,16 @@ void bind_instruction_option(OptionParser& parser, bool& wanted) {
   parser.bind("--instruction", wanted);
 }
 
+void bind_clone_options(OptionParser& parser, CloneOptions& clones) {
+  parser.bind("--clones", clones.with_parts);
+  parser.bind("--no-clones", clones.without);
+}
+
+ResolveOptions::Clones select_clones(const CloneOptions& clones) {
+  if (clones.without) return ResolveOptions::Clones::none;
+  return clones.with_parts ? ResolveOptions::Clones::all : ResolveOptions::Clones::bodies;
+}
+
 ResolveOptions::Instructions select_instructions(const CommonOptions& options, bool wanted) {
   if (wanted) return ResolveOptions::Instructions::required;
   return options.verbose && !options.json ? ResolveOptions::Instructions::if_known

@@ -66,6 +66,14 @@ void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
 
 // --instruction.
 void bind_instruction_option(OptionParser& parser, bool& wanted);
+// Which clones the command line asks for.
+struct CloneOptions {
+  bool with_parts = false; // --clones
+  bool without = false;    // --no-clones
+};
+void bind_clone_options(OptionParser& parser, CloneOptions& clones);
+ResolveOptions::Clones select_clones(const CloneOptions& clones);
+
 ResolveOptions::Instructions select_instructions(const CommonOptions& options, bool wanted);
 
 // --extracted, for the commands that only read files.

@@ -64,7 +64,7 @@ private:
                                                  const std::string& function) {
     const auto spec = parse_function(function);
     if (!spec) return fail(spec.error());
-    return target.resolve(*spec, {.all = true, .clones = true});
+    return target.resolve(*spec, {.all = true, .clones = ResolveOptions::Clones::all});
   }
 
   void fail_all(const Error& error) {

@@ -7,6 +7,7 @@
 #include "util/numbers.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace uprobectl::cli {
 
@@ -47,6 +48,21 @@ LinesRequest parse_lines_request(std::string_view text) {
   return request;
 }
 
+// Adds the lines of a function, those of its clones to its own.
+void add_lines(std::vector<SourceLines>& found, SourceLines lines) {
+  const auto same = std::ranges::find_if(found, [&](const SourceLines& each) {
+    return each.file == lines.file && each.first == lines.first;
+  });
+  if (same == found.end()) {
+    found.push_back(std::move(lines));
+    return;
+  }
+  same->last = std::max(same->last, lines.last);
+  std::vector<std::uint32_t> all;
+  std::ranges::set_union(same->with_code, lines.with_code, std::back_inserter(all));
+  same->with_code = std::move(all);
+}
+
 // Returns the lines of each place of a function, or of a file if no function has the name.
 Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesRequest& request) {
   std::vector<SourceLines> found;
@@ -59,7 +75,7 @@ Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesReq
       for (const ProbePoint& point : *points) {
         auto lines = target.lines_of_function(point.address);
         if (!lines) return fail(std::move(lines).error());
-        found.push_back(std::move(*lines));
+        add_lines(found, std::move(*lines));
       }
       return found;
     }

@@ -286,7 +286,8 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   parser.bind("--all", how.all);
   parser.bind("--aliases", how.aliases);
   bind_instruction_option(parser, style.instruction);
-  parser.bind("--clones", how.clones);
+  CloneOptions clones;
+  bind_clone_options(parser, clones);
   parser.bind("--inlined", how.inlined);
   parser.bind("--unsafe", how.unsafe);
   parser.bind("--file", file);
@@ -309,6 +310,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
 
   style.aliases = how.aliases;
   how.thorough = options.verbose;
+  how.clones = select_clones(clones);
   verify.unsafe = how.unsafe;
   how.instructions = select_instructions(options, style.instruction);
 

@@ -75,6 +75,14 @@ bool is_data_section(Bytes sections, std::uint16_t index) {
   return index < headers.size() && (headers[index].sh_flags & raw::SHF_EXECINSTR) == 0;
 }
 
+// Whether the value of the symbol has bit 0 set for Thumb code (ARM ELF supplement, section 5.5.3).
+template <class Entry>
+bool is_thumb(const SymbolTable::Parts& parts, const Entry& entry) {
+  const std::uint8_t type = entry.getType();
+  const bool is_code = type == raw::STT_FUNC || type == raw::STT_GNU_IFUNC;
+  return parts.machine.arch == Arch::arm && is_code && (entry.st_value & 1) != 0;
+}
+
 // Reads a symbol without its version.
 template <class ELFT>
 std::optional<Symbol> read_symbol(const SymbolTable::Parts& parts, std::uint32_t index) {
@@ -90,12 +98,8 @@ std::optional<Symbol> read_symbol(const SymbolTable::Parts& parts, std::uint32_t
                 .table = parts.table,
                 .defined = section != raw::SHN_UNDEF,
                 .absolute = section == raw::SHN_ABS};
-  // ARM ELF supplement, section 5.5.3: bit 0 of a function's value means Thumb code.
-  const bool is_code = symbol.type == SymbolType::function || symbol.type == SymbolType::ifunc;
-  if (parts.machine.arch == Arch::arm && is_code && (symbol.address.value & 1) != 0) {
-    symbol.thumb = true;
-    symbol.address.value &= ~std::uint64_t{1};
-  }
+  symbol.thumb = is_thumb(parts, entry);
+  if (symbol.thumb) symbol.address.value &= ~std::uint64_t{1};
   if (symbol.type == SymbolType::none && symbol.defined)
     symbol.in_data = is_data_section<ELFT>(parts.sections, section);
   return symbol;
@@ -173,12 +177,38 @@ void Prefetch::name(const SymbolTable& table, std::uint32_t index) {
   for (std::uint64_t at = start; at < end; at += cache_line) __builtin_prefetch(&strings[at]);
 }
 
-bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
-  if (index >= count_) return false;
+// Returns the character behind the name if the name of the entry begins with it.
+std::optional<char> SymbolTable::character_behind(std::uint32_t index,
+                                                  std::string_view name) const {
+  if (index >= count_) return std::nullopt;
   const auto text = slice(parts_.strings, name_offset(parts_, index), name.size() + 1);
-  if (!text || !as_text(*text).starts_with(name)) return false;
-  const char end = as_text(*text).back();
-  return end == '\0' || (end == '@' && parts_.table != Table::dynsym);
+  if (!text || !as_text(*text).starts_with(name)) return std::nullopt;
+  return as_text(*text).back();
+}
+
+bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
+  const char behind = character_behind(index, name).value_or('.');
+  return behind == '\0' || (behind == '@' && parts_.table != Table::dynsym);
+}
+
+bool SymbolTable::has_name_or_suffix(std::uint32_t index, std::string_view name) const {
+  return has_name(index, name) || character_behind(index, name) == '.';
+}
+
+VirtualAddress SymbolTable::address(std::uint32_t index) const {
+  if (index >= count_) return {};
+  return with_elf_type(parts_.machine, [&]<class ELFT>() -> VirtualAddress {
+    const auto& entry = views_in<typename ELFT::Sym>(parts_.entries)[index];
+    const std::uint64_t value = entry.st_value;
+    return {is_thumb(parts_, entry) ? value & ~std::uint64_t{1} : value};
+  });
+}
+
+bool SymbolTable::is_file(std::uint32_t index) const {
+  if (index >= count_) return false;
+  return with_elf_type(parts_.machine, [&]<class ELFT>() {
+    return views_in<typename ELFT::Sym>(parts_.entries)[index].getType() == raw::STT_FILE;
+  });
 }
 
 } // namespace uprobectl::elf

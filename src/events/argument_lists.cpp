@@ -13,12 +13,7 @@ namespace {
 bool is_spelled(const std::string& function, const ProbePoint& point) {
   if (!point.symbol) return false;
   if (point.static_probe) return point.symbol->ends_with(":" + without_dashes(function));
-  if (is_name_pattern(function))
-    return matches_pattern(function, *point.symbol) ||
-           (point.demangled && matches_pattern(function, *point.demangled));
-  if (matches_demangled_name(*point.symbol, function)) return true;
-  const elf::Symbol symbol{.name = *point.symbol};
-  return !find_by_spelling({&symbol, 1}, function, point.binary->machine).symbols.empty();
+  return is_body_of(point, function);
 }
 
 } // namespace

@@ -102,6 +102,7 @@ public:
     record.field("machine", elf::to_string(point.binary->machine));
     record.field("build_id", point.binary->build_id);
     record.field("aliases", point.aliases);
+    if (point.clones) record.field("clones", to_string(*point.clones));
     record.field("instruction", point.instruction);
     add_inlined_into(record, point);
     add_source(record, point);

@@ -95,7 +95,8 @@ Result<std::optional<RecordedMatch>> read_match_record(std::string_view line) {
                        .version = text_at(*object, "version"),
                        .build_id = text_at(*object, "build_id"),
                        .table = text_at(*object, "table"),
-                       .is_inlined = object->getObject("inlined_into") != nullptr};
+                       .is_inlined = object->getObject("inlined_into") != nullptr,
+                       .clones = text_at(*object, "clones")};
 }
 
 std::string_view to_string(DriftRecord::Change change) {

@@ -26,6 +26,8 @@ struct RecordedMatch {
   std::optional<std::string> build_id;
   std::optional<std::string> table = {}; // of symbols, which has the name: "debug_file"
   bool is_inlined = false;               // an inlined instance of the symbol
+  // ResolveOptions::Clones as text; nullopt in records of versions before 1.1 and of numbers.
+  std::optional<std::string> clones = {};
 
   // The fields of a `usdt` record.
   struct Static {

@@ -231,7 +231,8 @@ public:
     std::string name = displayed_name(*event.point);
     std::string arguments = arguments_text(event);
     if (!event.function.empty()) { // as in the source: f(a=1, b="x")
-      name = fmt::format("{}({})", event.function, std::exchange(arguments, {}));
+      name = fmt::format("{}({}){}", event.function, std::exchange(arguments, {}),
+                         distinction(*event.point));
     }
     cell(name, 15, last_width_);
     std::size_t width = name_width;
@@ -646,7 +647,20 @@ private:
     if (!name.empty()) return name;
     name = display_name(point);
     if (point.source) name += " at " + display_source(point, false);
+    name += distinction(point);
     return name;
+  }
+
+  // Returns the address, or the file, of a point that has the name of another one before it: static
+  // functions of two source files, a function in two libraries.
+  std::string distinction(const ProbePoint& point) {
+    if (!point.symbol) return {};
+    const auto [place, is_new] = first_places_.try_emplace(
+        display_name(point), FirstPlace{to_string(point.binary->path), point.address.value});
+    const FirstPlace& first = place->second;
+    if (is_new || point.source || point.inlined_into) return {};
+    if (first.file != displayed_file(point)) return fmt::format(" ({})", displayed_file(point));
+    return first.address == point.address.value ? "" : fmt::format(" ({:#x})", point.address.value);
   }
 
   // On a terminal, writes the end time of an interval before its first row.
@@ -736,6 +750,11 @@ private:
   std::size_t last_width_ = 0;
   std::string line_;
   std::unordered_map<const ProbePoint*, std::string> names_;
+  struct FirstPlace {
+    std::string file;
+    std::uint64_t address = 0;
+  };
+  std::unordered_map<std::string, FirstPlace> first_places_; // by name
   std::unordered_map<std::uint32_t, std::size_t> thread_colours_;
   std::shared_ptr<const ProbedBinary> binary_; // of the previous match, whose text is file_
   std::string file_;

@@ -41,6 +41,11 @@ Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
                             "segment",
                             query.subject(), *place.symbol, place.symbol_offset,
                             place.address.value));
+  if (point.symbol && place.kind != SymbolKind::plt && place.kind != SymbolKind::method)
+    point.clone_of = function_of_clone(query, {.name = *point.symbol,
+                                               .address = start,
+                                               .type = elf::SymbolType::function,
+                                               .table = elf::Table::symtab});
   finish_points(query, {&point, 1});
   return std::move(point);
 }

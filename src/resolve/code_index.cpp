@@ -64,6 +64,11 @@ const CodeMarks& CodeIndex::marks() {
   return *marks_;
 }
 
+Bodies& CodeIndex::bodies() {
+  if (!bodies_ || bodies_->debug_tables() != image_.debug_symbols().size()) bodies_.emplace(image_);
+  return *bodies_;
+}
+
 NopPasser& CodeIndex::nop_passer() {
   if (!nop_passer_) nop_passer_.emplace(*this);
   return *nop_passer_;

@@ -6,6 +6,7 @@
 #include "elf/rseq.hpp"
 #include "resolve/frame_table.hpp"
 #include "resolve/nops.hpp"
+#include "symbols/bodies.hpp"
 #include "uprobectl/insn.hpp"
 #include "uprobectl/symbols.hpp"
 
@@ -63,6 +64,8 @@ public:
   const elf::Image& image() const { return image_; }
   const FrameTable& frames();
   const CodeMarks& marks();
+  // Read again after debug symbols were added.
+  Bodies& bodies();
 
   // Returns the code that unwind data describe at the address, or else the closest symbol that
   // covers it. Unwind data come first because they need no index of all symbols.
@@ -98,6 +101,7 @@ private:
   const elf::Image& image_;
   std::optional<FrameTable> frames_;
   std::optional<CodeMarks> marks_;
+  std::optional<Bodies> bodies_;
   std::optional<SymbolFinder> symbols_;
   std::optional<NopPasser> nop_passer_;
   std::optional<AddressSet> data_;

@@ -211,13 +211,26 @@ Error add_suggestions(Error error, const Query& query) {
 }
 
 Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   names.reserve(clones.size());
-  for (const elf::Symbol& clone : clones) names.push_back(clone.name);
+  for (const elf::Symbol& clone : clones) names.push_back(display_name(clone));
   return Error{ErrorKind::not_found,
                fmt::format("{}: no function '{}', only its clones: {}", query.subject(),
                            query.function.name, joined(names))}
-      .hint("probe them with --clones");
+      .hint("leave out --no-clones to probe them");
+}
+
+Error several_bodies(const Query& query, const std::vector<elf::Symbol>& bodies) {
+  std::vector<std::string> names;
+  names.reserve(bodies.size());
+  for (const elf::Symbol& body : bodies) names.push_back(display_name(body));
+  const std::uint64_t plus = query.function.plus.value_or(0);
+  return Error{ErrorKind::ambiguous,
+               fmt::format("{}: '+{:#x}' of '{}' could be in each of its bodies, whose code "
+                           "differs: {}",
+                           query.subject(), plus, query.function.name, joined(names))}
+      .hint(fmt::format("name one of them: {}",
+                        shell_word(fmt::format("{}+{:#x}", bodies.front().name, plus))));
 }
 
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates) {

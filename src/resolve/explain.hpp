@@ -23,6 +23,8 @@ Error not_code(const Query& query, const elf::Symbol& symbol);
 
 // The error for a function that exists only as clones.
 Error only_clones(const Query& query, const std::vector<elf::Symbol>& clones);
+// The error for "+N" in a function that exists only as several clones.
+Error several_bodies(const Query& query, const std::vector<elf::Symbol>& bodies);
 
 // Adds where an imported function can be probed: "uprobectl COMMAND LIBRARY FUNCTION".
 Error hint_at_library(Error error, std::string_view command, const elf::Image& image,

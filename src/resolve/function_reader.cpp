@@ -430,9 +430,9 @@ CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   const bool mangled = looks_mangled(symbol) && demangle(symbol).has_value();
   if (!state.has_go) state.has_go = has_go_tables(state.image);
   if (*state.has_go && !mangled) {
-    const auto clone = parse_clone_name(symbol);
     // Go's names contain a package and a dot, except for some of its assembly code.
-    if (symbol.empty() || (clone ? clone->base : symbol).contains('.')) return CodeLanguage::go;
+    const std::string_view function = point.clone_of ? *point.clone_of : symbol;
+    if (function.empty() || function.contains('.')) return CodeLanguage::go;
     if (!state.has_cgo) state.has_cgo = has_any_of(state.image, cgo_names);
     if (!*state.has_cgo) return CodeLanguage::go;
   }

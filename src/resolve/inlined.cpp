@@ -65,8 +65,7 @@ Agreement compare_names(std::string_view written, std::string_view function) {
 std::optional<std::string> demangle_function(std::string_view raw) {
   auto parts = demangle_parts(raw);
   if (!parts) return std::nullopt;
-  const auto at = parts->name.empty() ? std::string::npos : parts->whole.find(parts->name);
-  return at == std::string::npos ? parts->whole : parts->whole.substr(at);
+  return parts->whole.substr(name_begin(*parts));
 }
 
 // A function's name as users know it.
@@ -112,8 +111,7 @@ public:
     if (!points) return;
     for (const ProbePoint& point : *points) {
       if (!point.symbol || point.kind == SymbolKind::plt) continue;
-      const auto clone = parse_clone_name(*point.symbol);
-      const std::string_view raw = clone ? clone->base : std::string_view(*point.symbol);
+      const std::string_view raw = point.clone_of ? *point.clone_of : *point.symbol;
       raw_names_.emplace(raw);
       if (is_pattern_) continue;
       if (may_be_structor(raw))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/jump_targets.hpp"
 
+#include "symbols/classify.hpp"
+
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -13,16 +14,12 @@ namespace {
 // the symbols of others, and those contain few.
 constexpr std::size_t max_before = 64;
 
-// Suffixes of a function's parts, from GCC, and from LLVM's hot-cold splitting, basic block
-// sections and machine function splitter.
-constexpr std::array<std::string_view, 4> part_words = {"cold", "part", "__part", "eh"};
-
 bool is_part_name(std::string_view name, std::string_view function) {
   if (function.empty() || name.size() <= function.size() || !name.starts_with(function))
     return false;
   if (name[function.size()] != '.') return false;
   const std::string_view rest = name.substr(function.size() + 1);
-  return std::ranges::find(part_words, rest.substr(0, rest.find('.'))) != part_words.end();
+  return is_part_word(rest.substr(0, rest.find('.')));
 }
 
 constexpr std::string_view cold_suffix = ".cold";

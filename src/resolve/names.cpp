@@ -2,16 +2,21 @@
 #include "resolve/names.hpp"
 
 #include "dwarf/typedefs.hpp"
+#include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/inlined.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/point.hpp"
+#include "symbols/bodies.hpp"
 #include "symbols/typedefs.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <set>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace uprobectl {
@@ -69,23 +74,64 @@ std::string list_names(std::vector<std::string> names) {
   return text;
 }
 
-void warn_about_clones(const RelatedSymbols& related, bool with_clones, ProbePoint& point) {
+using Clones = ResolveOptions::Clones;
+
+// What a symbol with a suffix is in its image; nullopt if it has none, as labels and functions of
+// languages whose names have dots.
+std::optional<SuffixKind> suffix_kind(const Query& query, const elf::Symbol& symbol) {
+  if (!symbol.name.contains('.') || symbol.table == elf::Table::oat) return std::nullopt;
+  const auto clone = query.code.bodies().split(symbol);
+  return clone ? std::optional(clone->kind) : std::nullopt;
+}
+
+bool is_clone_in(const Query& query, const elf::Symbol& symbol) {
+  return suffix_kind(query, symbol).value_or(SuffixKind::rename) != SuffixKind::rename;
+}
+
+bool is_cold_in(const Query& query, const elf::Symbol& symbol) {
+  return is_cold_part(symbol.name) && suffix_kind(query, symbol) == SuffixKind::cold;
+}
+
+// Whether the choice includes code of this kind.
+bool is_wanted(SuffixKind kind, Clones clones) {
+  if (clones == Clones::none || kind == SuffixKind::cold) return false;
+  return clones == Clones::all || kind != SuffixKind::piece;
+}
+
+void warn_about_clones(const Query& query, const RelatedSymbols& related, Clones clones,
+                       ProbePoint& point) {
+  std::vector<std::string> probed;
   std::vector<std::string> missed;
+  std::vector<std::string> parts;
   std::vector<std::string> cold;
+  const std::string dotted = *point.symbol + ".";
   for (const elf::Symbol& clone : related.clones) {
-    if (!clone.name.starts_with(*point.symbol)) continue;
-    auto& names = is_cold_part(clone.name) ? cold : missed;
-    names.emplace_back(clone.name);
+    if (!clone.name.starts_with(dotted) || clone.address == point.address) continue;
+    const SuffixKind kind = suffix_kind(query, clone).value_or(SuffixKind::body);
+    auto& names = kind == SuffixKind::cold    ? cold
+                  : is_wanted(kind, clones)   ? probed
+                  : kind == SuffixKind::piece ? parts
+                                              : missed;
+    names.push_back(display_name(clone));
   }
-  if (!missed.empty() && !with_clones)
-    point.warnings.push_back(fmt::format("'{}' has compiler clones, whose calls are not seen here "
-                                         "(--clones probes them, too): {}",
-                                         *point.symbol, list_names(std::move(missed))));
+  const std::string name = point.demangled.value_or(*point.symbol);
+  if (!probed.empty())
+    point.warnings.push_back(fmt::format("'{}' has compiler clones, which are included "
+                                         "(--no-clones leaves them out): {}",
+                                         name, list_names(std::move(probed))));
+  if (!missed.empty())
+    point.warnings.push_back(fmt::format("'{}' has compiler clones, whose calls are not seen here: "
+                                         "{}",
+                                         name, list_names(std::move(missed))));
+  if (!parts.empty())
+    point.warnings.push_back(fmt::format("'{}' has parts that may be called without it (--clones "
+                                         "probes them, too): {}",
+                                         name, list_names(std::move(parts))));
   if (!cold.empty())
     point.warnings.push_back(
         fmt::format("'{}' has cold parts, which are reached by a jump, not a call, and need no "
                     "probe: {}",
-                    *point.symbol, list_names(std::move(cold))));
+                    name, list_names(std::move(cold))));
 }
 
 void warn_about_folding(const RelatedSymbols& related, ProbePoint& point) {
@@ -104,14 +150,13 @@ void warn_about_folding(const RelatedSymbols& related, ProbePoint& point) {
                   start.value, list_names(std::move(others))));
 }
 
-// Warns of clones that are not probed and of functions that share the address. with_clones: the
-// clones are among the points.
-void warn_about_related(const RelatedSymbols& related, bool with_clones,
+// Tells which clones are probed or not, and warns of functions that share the address.
+void warn_about_related(const Query& query, const RelatedSymbols& related, Clones clones,
                         std::span<ProbePoint> points) {
   std::unordered_set<std::string> warned; // once for each name
   for (ProbePoint& point : points) {
     if (!point.symbol) continue;
-    if (warned.insert(*point.symbol).second) warn_about_clones(related, with_clones, point);
+    if (warned.insert(*point.symbol).second) warn_about_clones(query, related, clones, point);
     warn_about_folding(related, point);
   }
 }
@@ -149,25 +194,246 @@ Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& s
   return points;
 }
 
-// Returns the place of the candidates, or with --all every one, with warnings. searched: the
-// candidates come from a search of whole tables, so searching again for clones adds little time.
+// Whether the code may begin with a jump. Quick, as decoding takes 50 us for each of many
+// functions.
+bool may_begin_with_jump(Arch arch, Bytes code) {
+  constexpr std::size_t word = 4; // bytes of endbr64, endbr32 and an instruction of arm64
+  std::string_view text = as_text(code);
+  if (arch == Arch::x86_64 || arch == Arch::i386) {
+    if (text.starts_with("\xf3\x0f\x1e\xfa") || text.starts_with("\xf3\x0f\x1e\xfb"))
+      text.remove_prefix(word);
+    return text.starts_with('\xe9') || text.starts_with('\xeb'); // jmp
+  }
+  if (arch != Arch::arm64) return true;
+  const auto is_branch = [&](std::size_t offset) { // b; the opcode is in the highest byte
+    return offset + word <= text.size() &&
+           (static_cast<std::uint8_t>(text[offset + word - 1]) & 0xfcU) == 0x14;
+  };
+  return is_branch(0) || is_branch(word);
+}
+
+// Returns where the code at the symbol leads if it begins with a jump: an entry of the jump table
+// of clang's CFI. The symbol may have the size of the whole table.
+std::optional<VirtualAddress> first_jump(const Query& query, const elf::Symbol& symbol) {
+  constexpr std::uint64_t entry_size = 16; // bytes, at most
+  constexpr std::uint64_t max_begin = 4;   // bytes: endbr64, bti
+  const auto arch = code_arch(query.image.machine(), symbol.thumb);
+  const auto offset = query.image.to_image(symbol.address);
+  if (!arch || !offset) return std::nullopt;
+  const auto code = slice(query.image.bytes(), offset->value, std::min(symbol.size, entry_size));
+  if (!code || !may_begin_with_jump(*arch, *code)) return std::nullopt;
+  const auto exits = function_exits(*arch, *code, symbol.address);
+  if (!exits || exits->jumps_out.empty()) return std::nullopt;
+  const FunctionExits::Jump& first = exits->jumps_out.front();
+  const bool is_before = exits->returns.empty() || first.offset < exits->returns.front();
+  if (!is_before || first.offset > max_begin || first.condition.test != JumpCondition::Test::always)
+    return std::nullopt;
+  return first.target;
+}
+
+// Returns where the code at the symbol leads if all ways through it end by a jump out of it.
+std::vector<VirtualAddress> jumps_of(const Query& query, const elf::Symbol& symbol) {
+  if (const auto target = first_jump(query, symbol)) return {*target};
+  constexpr std::uint64_t max_size = 256; // bytes, of a thunk
+  const auto arch = code_arch(query.image.machine(), symbol.thumb);
+  const auto offset = query.image.to_image(symbol.address);
+  if (!arch || !offset || symbol.size == 0 || symbol.size > max_size) return {};
+  const auto code = slice(query.image.bytes(), offset->value, symbol.size);
+  const auto exits = code ? function_exits(*arch, *code, symbol.address) : std::nullopt;
+  if (!exits || !exits->returns.empty() || exits->falls_through) return {};
+  std::vector<VirtualAddress> targets;
+  for (const FunctionExits::Jump& jump : exits->jumps_out) {
+    if (!jump.target) return {};
+    targets.push_back(*jump.target);
+  }
+  return targets;
+}
+
+// Whether a function of this name exists only as clones in its file.
+bool has_no_function(Bodies& bodies, const Bodies::Function& function) {
+  return function.unit != 0 && !bodies.has_itself(function);
+}
+
+// Removes what only leads to another of these bodies of one function: a call would count twice.
+// What leads to nothing that is kept, as two bodies that jump to each other, is kept.
+void drop_thunks(const Query& query, Symbols& bodies) {
+  if (bodies.size() < 2 || query.options.clones == Clones::none || query.options.thunks) return;
+  std::unordered_map<std::string_view, std::size_t> counts;
+  for (const elf::Symbol& body : bodies) ++counts[stem_of(body.name)];
+  // What may be bodies of one function, by address.
+  std::unordered_map<std::uint64_t, std::size_t> numbers;
+  for (std::size_t i = 0; i < bodies.size(); ++i)
+    if (counts[stem_of(bodies[i].name)] > 1) numbers.emplace(bodies[i].address.value, i);
+  std::vector<std::size_t> open(bodies.size(),
+                                0); // number of targets that are not known to be kept
+  std::vector<std::vector<std::size_t>> sources(bodies.size()); // what leads here
+  std::vector<std::size_t> led;                                 // to, by calls that count
+  for (const auto& [address, i] : numbers) {
+    auto targets = jumps_of(query, bodies[i]);
+    std::ranges::sort(targets);
+    const auto repeated = std::ranges::unique(targets);
+    targets.erase(repeated.begin(), repeated.end());
+    const auto leads_to_body = [&](VirtualAddress target) {
+      const auto found = numbers.find(target.value);
+      return found != numbers.end() && found->second != i &&
+             query.code.bodies().function_of(bodies[found->second]) ==
+                 query.code.bodies().function_of(bodies[i]);
+    };
+    if (targets.empty() || !std::ranges::all_of(targets, leads_to_body)) {
+      led.push_back(i);
+      continue;
+    }
+    open[i] = targets.size();
+    for (const VirtualAddress target : targets) sources[numbers[target.value]].push_back(i);
+  }
+  std::vector<bool> dropped(bodies.size(), false);
+  while (!led.empty()) {
+    const std::size_t target = led.back();
+    led.pop_back();
+    for (const std::size_t source : sources[target])
+      if (--open[source] == 0) {
+        dropped[source] = true;
+        led.push_back(source);
+      }
+  }
+  Symbols kept;
+  for (std::size_t i = 0; i < bodies.size(); ++i)
+    if (!dropped[i]) kept.push_back(bodies[i]);
+  bodies = std::move(kept);
+}
+
+// Returns one symbol for each function that the candidates are bodies of: the function itself or,
+// if there are only clones, the first of them. Symbols with the requested name are functions.
+Symbols functions_of(const Query& query, const Symbols& candidates) {
+  Symbols functions;
+  std::set<Bodies::Function> known;
+  std::vector<Bodies::Function> keys;
+  for (const elf::Symbol& each : candidates) {
+    if (each.name == query.function.name || !each.name.contains('.') ||
+        each.table == elf::Table::oat) {
+      keys.push_back({each.name, 0});
+      if (candidates.size() > 1) keys.back() = query.code.bodies().function_of(each);
+    } else {
+      keys.push_back(query.code.bodies().function_of(each));
+    }
+    if (keys.back().name == each.name) known.insert(keys.back());
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const elf::Symbol& each = candidates[i];
+    if (keys[i].name == each.name || each.name == query.function.name ||
+        known.insert(keys[i]).second)
+      functions.push_back(each);
+  }
+  return functions;
+}
+
+using BodiesByFunction = std::map<Bodies::Function, Symbols>;
+
+BodiesByFunction by_function(const Query& query, const Symbols& bodies) {
+  BodiesByFunction functions;
+  for (const elf::Symbol& each : bodies)
+    functions[query.code.bodies().function_of(each)].push_back(each);
+  return functions;
+}
+
+// Returns those of the function's bodies that "+N" is inside of: the function itself, or the only
+// clone. Fails if there are several clones, whose code differs.
+Result<Symbols> bodies_with_offset(const Query& query, std::string_view function, Symbols bodies) {
+  if (bodies.size() < 2) return bodies;
+  const Symbols all = bodies;
+  std::erase_if(bodies, [&](const elf::Symbol& each) {
+    return each.name != function && each.name != query.function.name;
+  });
+  if (bodies.empty()) return fail(several_bodies(query, all));
+  return bodies;
+}
+
+void add_with_offset(const Query& query, const Symbols& matches, PatternPoints& found) {
+  for (auto& [function, bodies] : by_function(query, matches)) {
+    const auto inside = bodies_with_offset(query, function.name, std::move(bodies));
+    if (!inside) found.add(fail(inside.error()));
+    if (!inside) continue;
+    for (const elf::Symbol& each : *inside) found.add(point_of(query, each));
+  }
+}
+
+bool is_in_debug_table(const elf::Symbol& symbol) {
+  return symbol.table == elf::Table::gnu_debugdata || symbol.table == elf::Table::debug_file;
+}
+
+// Adds the clones of the places' functions, and those of other functions of the name that exist
+// only as clones: static functions of other files.
+void add_clones(const Query& query, const RelatedSymbols& related, Symbols& places) {
+  if (related.clones.empty()) return;
+  Bodies& bodies = query.code.bodies();
+  std::set<Bodies::Function> known;
+  bool is_static = true;
+  for (const elf::Symbol& place : places) {
+    known.insert(bodies.function_of(place));
+    is_static = is_static && place.binding == elf::Binding::local;
+  }
+  for (const elf::Symbol& clone : related.clones) {
+    const SuffixKind kind = suffix_kind(query, clone).value_or(SuffixKind::body);
+    if (!is_wanted(kind, query.options.clones)) continue;
+    const auto function = bodies.function_of(clone);
+    const bool is_other = !known.contains(function);
+    if (!is_other || (is_static && has_no_function(bodies, function))) places.push_back(clone);
+  }
+}
+
+// Returns the bodies of the candidates' function, or with --all of all of their functions, with
+// warnings. searched: the candidates come from a search of whole tables, so searching again for
+// clones adds little time.
 Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candidates,
                                               bool searched) {
-  const elf::Symbol first = candidates.front();
-  Symbols places = unique_places(std::move(candidates));
-  if (places.size() > 1 && !query.options.all) return fail(ambiguous_name(query, places));
-  if (places.size() == 1) places.front() = first;
   const ResolveOptions& options = query.options;
-  if (!searched && !options.thorough && !options.clones) return make_points(query, places);
+  const elf::Symbol first = candidates.front();
+  const bool is_method = first.table == elf::Table::oat;
+  const bool with_clones = options.clones != Clones::none && !is_method;
+  const bool with_debug = options.clones == Clones::all || query.clones_in_debug ||
+                          std::ranges::any_of(candidates, is_in_debug_table);
+  const bool searches_clones = with_clones && (with_debug || has_symtab(query.image));
+  Symbols places = unique_places(functions_of(query, candidates));
+  if (places.size() > 1 && !options.all) return fail(ambiguous_name(query, places));
+  if (places.size() == 1 && places.front().address == first.address) places.front() = first;
+  if (!searched && !options.thorough && !searches_clones) return make_points(query, places);
 
-  const RelatedSymbols related = find_related(query.image, places);
-  if (options.clones) {
-    std::ranges::copy_if(related.clones, std::back_inserter(places),
-                         [](const elf::Symbol& clone) { return !is_cold_part(clone.name); });
+  const bool is_cxx = std::ranges::any_of(places, looks_mangled, &elf::Symbol::name);
+  const RelatedSymbols related =
+      find_related(query.code.bodies(), places, {.with_debug = with_debug, .with_aliases = is_cxx});
+  if (with_clones) {
+    std::ranges::copy_if(candidates, std::back_inserter(places), [&](const elf::Symbol& each) {
+      return each.name == query.function.name || !is_cold_in(query, each);
+    });
+    add_clones(query, related, places);
+    const Symbols functions = unique_places(functions_of(query, places));
+    if (functions.size() > 1 && !options.all) return fail(ambiguous_name(query, functions));
     places = unique_places(std::move(places));
+    const auto own = std::ranges::find(places, first.address, &elf::Symbol::address);
+    if (own != places.end() && functions.size() == 1) *own = first;
+    drop_thunks(query, places);
+    if (query.function.plus.value_or(0) != 0) {
+      Symbols chosen;
+      for (auto& [function, bodies] : by_function(query, places)) {
+        const auto inside = bodies_with_offset(query, function.name, std::move(bodies));
+        if (!inside) return fail(inside.error());
+        std::ranges::copy(*inside, std::back_inserter(chosen));
+      }
+      places = unique_places(std::move(chosen));
+    }
   }
   auto points = make_points(query, places);
-  if (points) warn_about_related(related, options.clones, *points);
+  if (!points) return points;
+  const bool has_all = with_clones && query.function.plus.value_or(0) == 0;
+  warn_about_related(query, related, has_all ? options.clones : Clones::none, *points);
+  std::vector<std::string> clones;
+  for (const elf::Symbol& each : candidates)
+    if (each.name != query.function.name && is_clone_in(query, each))
+      clones.push_back(display_name(each));
+  if (clones.size() == candidates.size())
+    points->front().warnings.push_back(fmt::format("'{}' exists only as clones of the compiler: {}",
+                                                   query.function.name,
+                                                   list_names(std::move(clones))));
   return points;
 }
 
@@ -182,13 +448,42 @@ TypedefMap find_types(const Query& query, std::span<const std::string> names) {
   return canonical;
 }
 
-// Resolves a function that exists only as clones.
+// Removes clones if the options say so. Returns an error if nothing else is left.
+std::optional<Error> leave_out_clones(const Query& query, Symbols& symbols) {
+  if (query.options.clones != Clones::none || symbols.empty()) return std::nullopt;
+  const Symbols all = symbols;
+  std::erase_if(symbols, [&](const elf::Symbol& each) { return is_clone_in(query, each); });
+  return symbols.empty() ? std::optional(only_clones(query, all)) : std::nullopt;
+}
+
+// Removes labels and other symbols that have dots without being clones, unless they are asked for
+// with what follows the dot.
+void drop_labels(const Query& query, Symbols& symbols) {
+  std::erase_if(symbols, [&](const elf::Symbol& each) {
+    if (!each.defined || !each.name.contains('.') || !parse_clone_name(each.name)) return false;
+    return !query.function.name.contains('.') && !query.code.bodies().split(each);
+  });
+}
+
+// Removes cold parts, and other parts unless they are asked for or nothing else is there.
+void drop_parts(const Query& query, Symbols& symbols) {
+  const auto is_part = [&](const elf::Symbol& each) {
+    return suffix_kind(query, each) == SuffixKind::piece;
+  };
+  if (query.options.clones != Clones::all && !std::ranges::all_of(symbols, is_part))
+    std::erase_if(symbols, is_part);
+}
+
+// Resolves a function that exists only under other raw names: renamed or as clones.
 Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
-  Symbols clones = find_clones_by_name(query.image, query.function.name);
-  std::erase_if(clones, [](const elf::Symbol& clone) { return is_cold_part(clone.name); });
-  if (clones.empty()) return fail(no_function(query, "no function"));
-  if (query.options.clones) return make_points(query, unique_places(std::move(clones)));
-  return fail(only_clones(query, clones));
+  const std::string_view name = query.function.name;
+  Symbols found = query.code.bodies().with_base(name, false);
+  if (found.empty()) found = query.code.bodies().with_base(name, true);
+  std::erase_if(found, [&](const elf::Symbol& each) { return is_cold_in(query, each); });
+  if (found.empty()) return fail(no_function(query, "no function"));
+  drop_parts(query, found);
+  if (auto left_out = leave_out_clones(query, found)) return fail(std::move(*left_out));
+  return chosen_points(query, std::move(found), true);
 }
 
 Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
@@ -196,12 +491,19 @@ Result<std::vector<ProbePoint>> resolve_pattern(const Query& query) {
   if (!matching) return fail(Error(matching.error()).within(query.subject()));
   // A pattern matches cold parts only if it contains ".cold".
   const bool with_cold = query.function.name.contains(".cold");
+  const bool with_clones = query.options.clones != Clones::none;
   Symbols matches;
-  for (const elf::Symbol& symbol : *matching)
-    if (with_cold || !is_cold_part(symbol.name)) matches.push_back(symbol);
+  for (const elf::Symbol& symbol : *matching) {
+    if (!with_cold && is_cold_in(query, symbol)) continue;
+    if (with_clones || !is_clone_in(query, symbol)) matches.push_back(symbol);
+  }
+  matches = unique_places(std::move(matches));
+  drop_thunks(query, matches);
   PatternPoints found(query);
-  for (const elf::Symbol& symbol : unique_places(std::move(matches)))
-    found.add(point_of(query, symbol));
+  if (query.function.plus.value_or(0) == 0)
+    for (const elf::Symbol& symbol : matches) found.add(point_of(query, symbol));
+  else
+    add_with_offset(query, matches, found);
   auto points = found.take("functions");
   if (!points) return points;
   if (points->empty()) {
@@ -281,6 +583,21 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
   return std::move(point);
 }
 
+bool is_jump_table_entry(const Query& query, const ProbePoint& point) {
+  if (!point.symbol || point.symbol_offset != 0 || point.kind != SymbolKind::function) return false;
+  if (point.clone_of) return false;
+  const Arch arch = query.image.machine().arch;
+  if (arch == Arch::x86_64 || arch == Arch::i386) {
+    // LLVM fills entries up with breakpoints (LowerTypeTests.cpp), other functions with nops.
+    constexpr std::uint64_t entry_size = 16; // bytes, at most
+    const auto text = as_text(code_bytes(query.image, point.address, entry_size));
+    if (!text.contains("\xcc\xcc\xcc")) return false;
+  }
+  const elf::Symbol symbol{
+      .name = *point.symbol, .address = point.address, .size = point.size.value_or(0)};
+  return first_jump(query, symbol).has_value();
+}
+
 Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   const std::string_view name = query.function.name;
   auto exact = find_by_name(query.image, name);
@@ -296,6 +613,9 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
 
   auto demangled = find_by_demangled_name(query.image, name);
   if (!demangled) return fail(Error(demangled.error()).within(query.subject()));
+  drop_labels(query, *demangled);
+  drop_parts(query, *demangled);
+  if (auto left_out = leave_out_clones(query, *demangled)) return fail(std::move(*left_out));
   if (!demangled->empty() && !demangled->front().defined)
     return fail(not_code(query, demangled->front()));
   if (!demangled->empty()) return chosen_points(query, std::move(*demangled), true);
@@ -310,8 +630,10 @@ Result<std::vector<ProbePoint>> resolve_spelling(const Query& query) {
       find_by_spelling(query.image, query.function.name, [&](std::span<const std::string> names) {
         return find_types(query, names);
       });
+  drop_labels(query, found.symbols);
   if (found.symbols.empty()) return {};
   query.distance = found.distance;
+  if (auto left_out = leave_out_clones(query, found.symbols)) return fail(std::move(*left_out));
   if (found.spelling != Spelling::equivalent)
     if (auto error = only_inlined_error(query)) {
       query.distance = 0;
@@ -320,7 +642,7 @@ Result<std::vector<ProbePoint>> resolve_spelling(const Query& query) {
                                                      display_name(found.symbols.front()))));
     }
   if (!found.symbols.front().defined) return fail(not_code(query, found.symbols.front()));
-  const Symbols places = unique_places(found.symbols);
+  const Symbols places = unique_places(functions_of(query, found.symbols));
   if (places.size() > 1 && !query.options.all) return fail(ambiguous_spelling(query, places));
   auto points = chosen_points(query, std::move(found.symbols), true);
   if (points && found.spelling == Spelling::unqualified) warn_about_scopes(query, *points);

@@ -154,6 +154,14 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
   return made;
 }
 
+std::optional<std::string> function_of_clone(const Query& query, const elf::Symbol& symbol) {
+  if (!symbol.name.contains('.') || symbol.table == elf::Table::oat ||
+      symbol.table == elf::Table::plt)
+    return std::nullopt;
+  const auto clone = query.code.bodies().split(symbol);
+  return clone ? std::optional(std::string(clone->base)) : std::nullopt;
+}
+
 void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol,
                 std::uint64_t symbol_offset) {
   point.symbol = symbol.name;
@@ -167,17 +175,44 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
     point.default_version = symbol.version->is_default;
   }
   point.size = symbol.size;
+  point.clone_of = function_of_clone(query, symbol);
   point.kind = symbol_kind(symbol);
   point.table = symbol.table;
-  if (is_cold_part(symbol.name) && symbol_offset == 0)
+  if (point.clone_of && is_cold_part(symbol.name) && symbol_offset == 0)
     point.warnings.push_back(fmt::format(
         "'{}' is a cold part split out by the compiler: it is reached by a jump, not a call",
-        demangle(symbol.name).value_or(std::string(symbol.name))));
+        point.demangled.value_or(*point.symbol)));
   if (point.kind == SymbolKind::ifunc)
     point.warnings.push_back(fmt::format(
         "'{}' is an IFUNC: this is its resolver, which runs once when the process binds the name, "
         "not the code it chooses",
-        symbol.name));
+        point.demangled.value_or(*point.symbol)));
+}
+
+std::string_view to_string(ResolveOptions::Clones clones) {
+  using Clones = ResolveOptions::Clones;
+  if (clones == Clones::bodies) return "bodies";
+  return clones == Clones::all ? "all" : "none";
+}
+
+std::optional<ResolveOptions::Clones> parse_clones(std::string_view text) {
+  using Clones = ResolveOptions::Clones;
+  for (const Clones clones : {Clones::bodies, Clones::all, Clones::none})
+    if (text == to_string(clones)) return clones;
+  return std::nullopt;
+}
+
+bool is_body_of(const ProbePoint& point, const std::string& name) {
+  if (!point.symbol) return false;
+  const bool is_method = point.kind == SymbolKind::method;
+  if (is_method && point.demangled && matches_pattern(name, *point.demangled)) return true;
+  if (name == point.demangled || name == display_name(point)) return true;
+  if (matches_name(name, *point.symbol, point.clone_of)) return true;
+  if (is_name_pattern(name)) return false;
+  const std::string_view raw = point.clone_of ? *point.clone_of : *point.symbol;
+  const elf::Symbol symbol{.name = raw};
+  return matches_demangled_name(raw, name) ||
+         !find_by_spelling({&symbol, 1}, name, point.binary->machine).symbols.empty();
 }
 
 namespace {

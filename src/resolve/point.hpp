@@ -30,6 +30,9 @@ struct Query {
   const DebugInfoSource* debug_info = nullptr;
   // Set if another spelling of the name was resolved: SpelledFunctions::distance.
   mutable std::optional<unsigned> distance = {};
+  // Whether clones are searched in debug tables although the function was not found there. That an
+  // earlier query has read them must not change the answer.
+  mutable bool clones_in_debug = false;
 
   std::string subject() const { return to_string(binary->path); }
 };
@@ -53,6 +56,9 @@ struct CheckedPoint {
 // alignment.
 Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
                                 const elf::Symbol* known, std::string_view found = {});
+
+// Returns ProbePoint::clone_of.
+std::optional<std::string> function_of_clone(const Query& query, const elf::Symbol& symbol);
 
 // Adds the symbol that covers the point.
 void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol,

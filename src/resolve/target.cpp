@@ -69,7 +69,7 @@ bool is_line(const FunctionSpec& function) {
 bool needs_all_symbols(const Query& query) {
   if (query.function.form == FunctionSpec::Form::plt) return false;
   return query.function.form != FunctionSpec::Form::name || is_name_pattern(query.function.name) ||
-         query.options.clones || query.options.aliases;
+         query.options.clones == ResolveOptions::Clones::all || query.options.aliases;
 }
 
 Result<std::vector<ProbePoint>> resolve_form(const Query& query) {
@@ -118,6 +118,14 @@ Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Imag
   auto points = resolve_form(query);
   while (!points && may_be_in_debug_file(query, points.error()) && source.add_next(image))
     points = resolve_form(query);
+  if (points && query.function.form == FunctionSpec::Form::name &&
+      query.options.clones != ResolveOptions::Clones::none && !has_symtab(image) &&
+      std::ranges::any_of(*points,
+                          [&](const auto& point) { return is_jump_table_entry(query, point); })) {
+    source.complete(image); // the function behind the entry has a local symbol
+    query.clones_in_debug = true;
+    points = resolve_form(query);
+  }
   if (!points && is_unexplained(query, points.error()))
     points = resolve_otherwise(query, std::move(points).error());
   if (points && query.options.aliases) add_aliases(image, *points);
@@ -380,6 +388,10 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
     }
     auto points = is_line(function) ? resolve_line_query(query, *state.image, state.debug)
                                     : resolve_with_inlined(query, *state.image, state.debug);
+    if (points && !options.thunks &&
+        (function.form == FunctionSpec::Form::name ||
+         function.form == FunctionSpec::Form::function_line))
+      for (ProbePoint& point : *points) point.clones = options.clones;
     return {std::move(points), query.distance};
   }
   return {resolve_in_archive(function, options), std::nullopt};

@@ -6,9 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
-#include <unordered_map>
-#include <unordered_set>
 
 namespace uprobectl {
 
@@ -122,119 +119,170 @@ SymbolKind symbol_kind(const elf::Symbol& symbol) {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> clone_suffixes = {
-    "constprop", "isra", "part", "cold", "llvm", "lto_priv", "__uniq"};
+struct Suffix {
+  std::string_view word;
+  SuffixKind kind = SuffixKind::body;
+  bool changes_arguments = false; // it may omit or add some, or get them in another form
+};
+
+// In parentheses the source file that makes the name.
+constexpr std::array suffixes = {
+    // GCC
+    Suffix{"constprop", SuffixKind::body, true}, // copy for constant arguments (ipa-cp.cc)
+    Suffix{"isra", SuffixKind::body, true},      // members passed instead of structs (ipa-sra.cc)
+    Suffix{"part", SuffixKind::piece, true},     // the rest behind a first test (ipa-split.cc)
+    Suffix{"cold", SuffixKind::cold},            // also LLVM's (HotColdSplitting.cpp)
+    Suffix{"lto_priv", SuffixKind::rename},      // of another unit (lto-partition.cc)
+    Suffix{"localalias", SuffixKind::rename},    // not interposable (symtab.cc)
+    Suffix{"_omp_fn", SuffixKind::piece, true},  // run by each thread (omp-low.cc)
+    Suffix{"actor", SuffixKind::piece, true},    // of coroutines, as the next two (coroutines.cc)
+    Suffix{"destroy", SuffixKind::piece, true},  // also LLVM's (CoroSplit.cpp)
+    Suffix{"resume", SuffixKind::piece, true},   // LLVM (CoroSplit.cpp)
+    Suffix{"cleanup", SuffixKind::piece, true},  // same
+    Suffix{"resolver", SuffixKind::piece, true}, // of an IFUNC (multiple_target.cc, clang)
+    Suffix{"default", SuffixKind::body},         // of target_clones, as those of is_target()
+    // LLVM
+    Suffix{"llvm", SuffixKind::rename},              // ThinLTO (FunctionImportUtils.cpp)
+    Suffix{"__uniq", SuffixKind::rename},            // (UniqueInternalLinkageNames.cpp)
+    Suffix{"specialized", SuffixKind::body, true},   // (FunctionSpecialization.cpp)
+    Suffix{"argelim", SuffixKind::body, true},       // (DeadArgumentElimination.cpp)
+    Suffix{"retelim", SuffixKind::body},             // same
+    Suffix{"argprom", SuffixKind::body, true},       // (ArgumentPromotion.cpp)
+    Suffix{"memprof", SuffixKind::body},             // (MemProfContextDisambiguation.cpp)
+    Suffix{"cfi", SuffixKind::body},                 // behind a jump table (LowerTypeTests.cpp)
+    Suffix{"cfi_jt", SuffixKind::piece},             // an entry of the jump table
+    Suffix{"omp_outlined", SuffixKind::piece, true}, // run by each thread (OMPIRBuilder.cpp)
+    Suffix{"extracted", SuffixKind::piece, true},    // (CodeExtractor.cpp)
+    Suffix{"__part", SuffixKind::cold}, // basic block sections (TargetLoweringObjectFile)
+    Suffix{"eh", SuffixKind::cold},     // same, landing pads
+    Suffix{"warm", SuffixKind::cold},   // BOLT (SplitFunctions.cpp)
+};
+
+// Whether the word is an instruction set of target_clones: "avx2", "arch_x86_64_v3", "_Msve2".
+bool is_target(std::string_view word) {
+  return word.starts_with("arch_") || word.starts_with("avx") || word.starts_with("sse") ||
+         word.starts_with("ssse") || word.starts_with("_M") || word == "popcnt";
+}
+
+// Returns nullptr for words that are not in the table.
+const Suffix* find_suffix(std::string_view word) {
+  const auto* const found = std::ranges::find(suffixes, word, &Suffix::word);
+  return found != suffixes.end() ? found : nullptr;
+}
+
+// Returns where the suffixes of a mangled name begin; npos without any.
+std::size_t suffixes_of_mangled(std::string_view raw) {
+  if (!is_legacy_rust(raw)) return raw.find('.');
+  const std::size_t end = raw.rfind('E') + 1; // paths in the name have dots themselves
+  return end < raw.size() && raw[end] == '.' ? end : std::string_view::npos;
+}
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Sorts by address and name, and removes repeats.
-void sort_unique_symbols(std::vector<elf::Symbol>& symbols) {
-  const auto place = [](const elf::Symbol& symbol) {
-    return std::pair(symbol.address.value, symbol.name);
-  };
-  std::vector<std::size_t> order(symbols.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(place(symbols[i]), i); });
-  std::vector<elf::Symbol> kept;
-  for (const std::size_t i : order)
-    if (kept.empty() || place(kept.back()) != place(symbols[i])) kept.push_back(symbols[i]);
-  symbols = std::move(kept);
+// Returns where the known suffixes of another name begin.
+std::size_t known_suffixes(std::string_view raw) {
+  std::size_t begin = raw.size();
+  while (true) {
+    std::string_view rest = raw.substr(0, begin);
+    std::size_t dot = rest.rfind('.');
+    while (dot != std::string_view::npos && is_number(rest.substr(dot + 1))) {
+      rest = rest.substr(0, dot);
+      dot = rest.rfind('.');
+    }
+    if (dot == std::string_view::npos || dot == 0) break;
+    const std::string_view word = rest.substr(dot + 1);
+    if (find_suffix(word) == nullptr && !is_target(word)) break;
+    begin = dot;
+  }
+  return begin;
 }
 
-// The names of the functions at one address.
-struct NamesAtAddress {
-  std::string_view last;
-  bool differ = false; // whether there are several
-};
-
+// Calls `visit(word, known, end)` for each suffix of a name from `begin` on. `known` is null for
+// others; `end`: behind its number.
 template <typename Visit>
-void for_each_symbol(const elf::Image& image, Visit visit) {
-  const auto walk = [&](const elf::SymbolTable& table) {
-    for (std::uint32_t index = 1; index < table.size(); ++index)
-      if (const auto symbol = table.at(index)) visit(*symbol);
-  };
-  if (const auto table = image.dynamic_symbols()) walk(*table);
-  if (const auto table = image.full_symbols()) walk(*table);
-  for (const elf::SymbolTable& table : image.debug_symbols()) walk(table);
+void for_each_suffix(std::string_view raw, std::size_t begin, Visit visit) {
+  while (begin < raw.size()) {
+    const auto word_end = [&](std::size_t dot) {
+      return std::min(raw.find('.', dot + 1), raw.size());
+    };
+    const std::size_t end = word_end(begin);
+    const std::string_view word = raw.substr(begin + 1, end - begin - 1);
+    std::size_t next = end;
+    while (next < raw.size() && is_number(raw.substr(next + 1, word_end(next) - next - 1)))
+      next = word_end(next);
+    visit(word, find_suffix(word), next);
+    begin = next;
+  }
 }
 
 } // namespace
 
 std::optional<CloneName> parse_clone_name(std::string_view raw) {
   if (!raw.contains('.')) return std::nullopt; // most names: much quicker than rfind
-  CloneName result{raw, false};
-  while (true) {
-    std::string_view rest = result.base;
-    std::size_t dot = rest.rfind('.');
-    if (dot != std::string_view::npos && is_number(rest.substr(dot + 1))) {
-      rest = rest.substr(0, dot);
-      dot = rest.rfind('.');
-    }
-    if (dot == std::string_view::npos || dot == 0) break;
-    const std::string_view word = rest.substr(dot + 1);
-    if (std::ranges::find(clone_suffixes, word) == clone_suffixes.end()) break;
-    result.cold = result.cold || word == "cold";
-    result.base = rest.substr(0, dot);
-  }
-  if (result.base.size() == raw.size()) return std::nullopt;
+  const std::size_t at = looks_mangled(raw) ? suffixes_of_mangled(raw) : known_suffixes(raw);
+  if (at >= raw.size()) return std::nullopt;
+  CloneName result{.base = raw.substr(0, at), .function = raw.substr(0, at)};
+  std::size_t begin = result.base.size();
+  for_each_suffix(raw, begin, [&](std::string_view word, const Suffix* known, std::size_t end) {
+    // A number alone is that of a static function of another unit (LLVM's LTO).
+    const SuffixKind kind = known != nullptr  ? known->kind
+                            : is_number(word) ? SuffixKind::rename
+                                              : SuffixKind::body;
+    if (kind == SuffixKind::rename && result.kind == SuffixKind::rename && word != "localalias")
+      result.function = raw.substr(0, end);
+    result.kind = std::max(result.kind, kind);
+    const bool is_known = known != nullptr || is_number(word) || is_target(word);
+    result.is_unknown = result.is_unknown || !is_known;
+    result.is_numbered = result.is_numbered || end - begin > word.size() + 1;
+    begin = end;
+  });
+  result.cold = result.kind == SuffixKind::cold;
   return result;
+}
+
+std::string_view stem_of(std::string_view raw) {
+  const std::size_t dot = raw.find('.', 1);
+  if (dot == std::string_view::npos || !is_legacy_rust(raw)) return raw.substr(0, dot);
+  return raw.substr(0, suffixes_of_mangled(raw));
+}
+
+bool is_suffix(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find('.'));
+  return find_suffix(word) != nullptr || is_target(word) || is_number(word);
+}
+
+bool is_part_word(std::string_view word) {
+  const Suffix* const known = find_suffix(word);
+  return known != nullptr && (known->kind == SuffixKind::cold || word == "part");
 }
 
 bool has_other_arguments(std::string_view raw) {
   const auto clone = parse_clone_name(raw);
   if (!clone) return false;
-  for (std::string_view rest = raw.substr(clone->base.size()); !rest.empty();) {
-    rest.remove_prefix(1); // the dot
-    const std::string_view word = rest.substr(0, rest.find('.'));
-    if (word == "constprop" || word == "isra" || word == "part") return true;
-    rest.remove_prefix(word.size());
-  }
-  return false;
+  bool changes = false;
+  for_each_suffix(raw, clone->base.size(),
+                  [&](std::string_view word, const Suffix* known, std::size_t) {
+                    changes = changes || (known != nullptr ? known->changes_arguments
+                                                           : !is_target(word) && !is_number(word));
+                  });
+  return changes;
 }
 
-bool is_clone(std::string_view raw) { return parse_clone_name(raw).has_value(); }
+bool is_clone(std::string_view raw) {
+  const auto clone = parse_clone_name(raw);
+  return clone && clone->kind != SuffixKind::rename;
+}
+
+bool is_split_part(std::string_view raw) {
+  const auto clone = parse_clone_name(raw);
+  return clone && clone->kind == SuffixKind::piece;
+}
 
 bool is_cold_part(std::string_view raw) {
   const auto clone = parse_clone_name(raw);
   return clone && clone->cold;
-}
-
-RelatedSymbols find_related(const elf::Image& image, std::span<const elf::Symbol> functions) {
-  std::unordered_set<std::string_view> names;
-  std::unordered_map<std::uint64_t, NamesAtAddress> places;
-  for (const elf::Symbol& function : functions) {
-    names.insert(function.name);
-    NamesAtAddress& there = places[function.address.value];
-    there.differ = there.differ || (!there.last.empty() && there.last != function.name);
-    there.last = function.name;
-  }
-  RelatedSymbols related;
-  for_each_symbol(image, [&](const elf::Symbol& symbol) {
-    const auto there = places.find(symbol.address.value);
-    const bool same =
-        there != places.end() && (there->second.differ || there->second.last != symbol.name);
-    const auto clone = parse_clone_name(symbol.name);
-    const bool is_clone_of_one = clone && names.contains(clone->base);
-    if ((!same && !is_clone_of_one) || !is_code(symbol, image)) return;
-    if (same) related.aliases.push_back(symbol);
-    if (is_clone_of_one) related.clones.push_back(symbol);
-  });
-  sort_unique_symbols(related.aliases);
-  sort_unique_symbols(related.clones);
-  return related;
-}
-
-std::vector<elf::Symbol> find_clones_by_name(const elf::Image& image, std::string_view name) {
-  std::vector<elf::Symbol> clones;
-  for_each_symbol(image, [&](const elf::Symbol& symbol) {
-    const auto clone = parse_clone_name(symbol.name);
-    if (!clone || !is_code(symbol, image)) return;
-    if (clone->base == name || matches_demangled_name(clone->base, name)) clones.push_back(symbol);
-  });
-  sort_unique_symbols(clones);
-  return clones;
 }
 
 bool are_different_functions(const elf::Symbol& a, const elf::Symbol& b) {

@@ -21,15 +21,37 @@ bool is_code(const elf::Symbol& symbol, const elf::Image& image);
 
 // Names that a compiler derives from a function's: "f.constprop.0", "f.part.1.cold".
 
-struct CloneName {
-  std::string_view base; // "f"
-  bool cold = false;     // split out by the compiler, reached by a jump, never called
+// What the code behind a suffix is. Of several suffixes the last in this order counts.
+enum class SuffixKind : std::uint8_t {
+  rename, // the function itself, whose name had to be made unique
+  body,   // a copy of the function, called in its place
+  piece,  // split out of the function: it is called, but its calls are not those of the function
+  cold,   // split out of the function: reached by a jump, never called
 };
 
-// Splits off the suffixes of clones and parts; nullopt if there is none. GCC: constprop, isra,
-// part, cold, lto_priv; LLVM: llvm, cold, __uniq. Each with or without a number; several may
-// follow.
+struct CloneName {
+  std::string_view base;     // "f"
+  std::string_view function; // the base with the suffixes of renames: "f.llvm.5"
+  SuffixKind kind = SuffixKind::rename;
+  bool cold = false;        // kind is cold
+  bool is_unknown = false;  // a suffix is not in the table
+  bool is_numbered = false; // a suffix has a number: "f.part.0", not "f.cold"
+};
+
+// Splits off the suffixes; nullopt if there is none. Each has a number or not; several may follow.
+// What follows the first '.' of a mangled name are suffixes; those that are not known are bodies.
+// Other names may have dots themselves: only known suffixes are split off. Looks at the name alone:
+// Bodies (bodies.hpp) tells whether a symbol is a clone.
 std::optional<CloneName> parse_clone_name(std::string_view raw);
+
+// Returns the name without all that may be suffixes. Bodies of one function have the same stem.
+std::string_view stem_of(std::string_view raw);
+
+// Whether a text begins with a known suffix (without the dot before it) or a number.
+bool is_suffix(std::string_view text);
+
+// Whether a suffix of this word is that of code which belongs to the function that jumps to it.
+bool is_part_word(std::string_view word);
 
 // Whether the name is a clone whose arguments may differ from the function's: GCC's constprop and
 // isra omit some, and part takes its own.

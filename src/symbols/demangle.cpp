@@ -226,19 +226,6 @@ std::optional<std::string> demangle_rust_v0(std::string_view raw) {
   return demangled;
 }
 
-// Whether the name is "_ZN...17h<16 hexadecimal digits>E", which only rustc writes
-// (rustc_symbol_mangling/src/legacy.rs).
-bool is_legacy_rust(std::string_view raw) {
-  if (!raw.starts_with("_ZN")) return false;
-  // The suffix of LLVM's clones (".llvm.123") follows the E and contains no other. Searching for
-  // the E first is fast, which matters for listings.
-  constexpr std::size_t tail = 3 + 16; // "17h" and the digits
-  const std::size_t end = raw.rfind('E');
-  if (end == std::string_view::npos || end < tail) return false;
-  const auto hash = raw.substr(end - tail, tail);
-  return hash.starts_with("17h") && std::ranges::all_of(hash.substr(3), is_hex_digit);
-}
-
 // Removes the hash of a legacy name after Itanium demangling, and decodes its escapes.
 std::string clean_legacy_rust(std::string_view demangled) {
   // The hash ends the path; a clone's suffix may follow it.
@@ -279,6 +266,36 @@ std::string clean_legacy_rust(std::string_view demangled) {
 }
 
 } // namespace
+
+bool is_legacy_rust(std::string_view raw) {
+  if (!raw.starts_with("_ZN")) return false;
+  // The suffix of LLVM's clones (".llvm.123") follows the E and contains no other. Searching for
+  // the E first is fast, which matters for listings.
+  constexpr std::size_t tail = 3 + 16; // "17h" and the digits
+  const std::size_t end = raw.rfind('E');
+  if (end == std::string_view::npos || end < tail) return false;
+  const auto hash = raw.substr(end - tail, tail);
+  return hash.starts_with("17h") && std::ranges::all_of(hash.substr(3), is_hex_digit);
+}
+
+std::size_t name_begin(const DemangledName& name) {
+  const std::string_view text = name.name;
+  const std::string_view whole = name.whole;
+  const auto is_at = [&](std::size_t begin) {
+    const std::size_t end = begin + text.size();
+    return whole.substr(begin).starts_with(text) && (end == whole.size() || whole[end] == '(');
+  };
+  if (text.empty() || is_at(0)) return 0;
+  // The return type may contain the name, in brackets.
+  int depth = 0;
+  for (std::size_t i = 0; i + 1 < whole.size(); ++i) {
+    const char c = whole[i];
+    depth += (c == '<' || c == '[' ? 1 : 0) - (c == '>' || c == ']' ? 1 : 0);
+    const bool may_precede = c == ' ' || c == '*' || c == '&' || c == '(';
+    if (depth == 0 && may_precede && is_at(i + 1)) return i + 1;
+  }
+  return 0;
+}
 
 std::optional<std::string_view> Demangler::whole(std::string_view raw) {
   if (!looks_mangled(raw)) return std::nullopt;

@@ -71,6 +71,13 @@ private:
   std::string rust_;
 };
 
+// Returns where the short name begins in the whole one: behind the return type.
+std::size_t name_begin(const DemangledName& name);
+
+// Whether the name is "_ZN...17h<16 hexadecimal digits>E", which only rustc writes
+// (rustc_symbol_mangling/src/legacy.rs).
+bool is_legacy_rust(std::string_view raw);
+
 // Demangles a C++ or Rust name. Rust names have no parameters, so their whole and short names are
 // equal.
 std::optional<DemangledName> demangle_parts(std::string_view raw);

@@ -150,22 +150,31 @@ std::string_view mangled_identifier(std::string_view name) {
 bool matches_parts(const DemangledName& name, std::string_view requested) {
   const std::string whole = without_spaces(name.whole);
   if (whole == requested) return true;
-  const std::string short_name = without_spaces(name.name);
-  if (short_name.empty()) return false;
-  if (short_name == requested) return true;
-  const std::size_t at = whole.find(short_name); // preceded by the return type
-  return at != std::string::npos && std::string_view(whole).substr(at) == requested;
+  if (name.name.empty()) return false;
+  if (without_spaces(name.name) == requested) return true;
+  return whole.ends_with(requested) &&
+         without_spaces(name.whole.substr(name_begin(name))) == requested;
+}
+
+// Whether the requested name, which has no spaces, is that of the function which the symbol is a
+// body or called part of, or the symbol's own as it is printed. `part`: mangled_identifier() of it.
+bool matches_demangled(std::string_view raw, std::string_view requested, std::string_view part) {
+  if (!looks_mangled(raw) || !raw.contains(part)) return false;
+  const auto clone = parse_clone_name(raw);
+  if (!clone || !clone->cold) {
+    const auto parts = demangle_parts(clone ? clone->base : raw);
+    if (parts && matches_parts(*parts, requested)) return true;
+  }
+  const auto printed = clone ? demangle(raw) : std::nullopt;
+  return printed && without_spaces(*printed) == requested;
 }
 
 std::vector<elf::Symbol> filter_by_demangled_name(const SymbolList& list,
                                                   std::string_view requested,
                                                   std::string_view part) {
   std::vector<elf::Symbol> symbols;
-  for (const elf::Symbol& symbol : list) {
-    if (!looks_mangled(symbol.name) || symbol.name.find(part) == std::string_view::npos) continue;
-    const auto parts = demangle_parts(symbol.name);
-    if (parts && matches_parts(*parts, requested)) symbols.push_back(symbol);
-  }
+  for (const elf::Symbol& symbol : list)
+    if (matches_demangled(symbol.name, requested, part)) symbols.push_back(symbol);
   return symbols;
 }
 
@@ -261,10 +270,7 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
 }
 
 bool matches_demangled_name(std::string_view raw, std::string_view name) {
-  if (!looks_mangled(raw) || raw.find(mangled_identifier(name)) == std::string_view::npos)
-    return false;
-  const auto parts = demangle_parts(raw);
-  return parts && matches_parts(*parts, without_spaces(name));
+  return matches_demangled(raw, without_spaces(name), mangled_identifier(name));
 }
 
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,

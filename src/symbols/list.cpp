@@ -2,13 +2,14 @@
 #include "symbols/list.hpp"
 
 #include "elf/prefetch.hpp"
-#include "symbols/classify.hpp"
+#include "symbols/bodies.hpp"
 #include "symbols/demangle.hpp"
 #include "symbols/parallel.hpp"
 #include "symbols/plt.hpp"
 
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
 #include <numeric>
 #include <tuple>
 
@@ -79,20 +80,40 @@ private:
 };
 
 // Demangling takes one to two microseconds per name, so it is done only if the raw name does not
-// match.
-bool matches_any(std::span<const std::string> patterns, std::string_view raw) {
+// match. `base`: the raw name without the suffixes of compilers.
+bool matches_any(std::span<const std::string> patterns, std::string_view raw,
+                 std::string_view base) {
   const auto any = [&](std::string_view name) {
     return std::ranges::any_of(
         patterns, [&](const std::string& pattern) { return matches_pattern(pattern, name); });
   };
   if (patterns.empty() || any(raw)) return true;
-  if (!looks_mangled(raw)) return false;
-  const auto parts = demangle_parts(raw);
-  return parts && (any(parts->whole) || (!parts->name.empty() && any(parts->name)));
+  const bool is_clone = base.size() < raw.size();
+  // Cold parts are not the function: only a pattern that contains the suffix means them.
+  const bool needs_suffix = is_clone && is_cold_part(raw);
+  if (!looks_mangled(raw)) return is_clone && !needs_suffix && any(base);
+  const auto parts = demangle_parts(base);
+  if (!parts) return false;
+  const auto whole = std::string_view(parts->whole).substr(name_begin(*parts));
+  if (is_clone && any(fmt::format("{} ({})", whole, raw.substr(base.size())))) return true;
+  return !needs_suffix && (any(whole) || (!parts->name.empty() && any(parts->name)));
+}
+
+// Returns the raw name without what may be suffixes; Bodies tells whether they are.
+std::string_view possible_base(const elf::Symbol& symbol) {
+  const std::string_view raw = symbol.name;
+  if (!raw.contains('.')) return raw;
+  if (const auto clone = parse_clone_name(raw)) return clone->base;
+  const std::size_t dot = raw.find('.');
+  const bool may_be =
+      (symbol.type == elf::SymbolType::function || symbol.type == elf::SymbolType::ifunc) &&
+      dot != 0 && !is_suffix(raw.substr(dot + 1));
+  return may_be ? raw.substr(0, dot) : raw;
 }
 
 bool matches_filter(const elf::Symbol& symbol, const SymbolFilter& filter) {
-  return symbol.size >= filter.min_size && matches_any(filter.patterns, symbol.name);
+  return symbol.size >= filter.min_size &&
+         matches_any(filter.patterns, symbol.name, possible_base(symbol));
 }
 
 // Collects the symbols that a filter selects.
@@ -118,7 +139,10 @@ public:
     for (const elf::SymbolTable& table : image_.debug_symbols()) add(table);
   }
 
-  SymbolList take() { return {std::move(tables_), std::move(entries_)}; }
+  SymbolList take() {
+    drop_labels();
+    return {std::move(tables_), std::move(entries_)};
+  }
 
 private:
   void add(const elf::SymbolTable& table) {
@@ -160,6 +184,22 @@ private:
       if (const auto symbol = dynamic.at(entry.symbol);
           symbol && matches_filter(plt_symbol(*symbol, entry), filter_))
         entries_.push_back({entry.address, entry.symbol, number, entry.size});
+  }
+
+  // Removes symbols that match only without what looks like a suffix, but is none.
+  void drop_labels() {
+    if (filter_.patterns.empty()) return;
+    std::optional<Bodies> bodies;
+    std::erase_if(entries_, [&](const SymbolList::Entry& entry) {
+      const auto symbol =
+          entry.stub_size == 0 ? tables_[entry.table].at(entry.index) : std::nullopt;
+      if (!symbol || !symbol->defined || !symbol->name.contains('.') ||
+          matches_any(filter_.patterns, symbol->name, symbol->name))
+        return false;
+      if (!bodies) bodies.emplace(image_);
+      const auto clone = bodies->split(*symbol);
+      return !clone || !matches_any(filter_.patterns, symbol->name, clone->base);
+    });
   }
 
   // Returns the index of the table.
@@ -296,7 +336,14 @@ std::vector<std::string> SymbolList::aliases(VirtualAddress address, std::string
 }
 
 bool matches_name(const std::string& pattern, std::string_view raw) {
-  return matches_any({&pattern, 1}, raw);
+  const auto clone = parse_clone_name(raw);
+  return matches_any({&pattern, 1}, raw, clone ? clone->base : raw);
+}
+
+bool matches_name(const std::string& pattern, std::string_view raw,
+                  std::optional<std::string_view> function) {
+  const bool is_suffixed = function && raw.starts_with(*function);
+  return matches_any({&pattern, 1}, raw, is_suffixed ? *function : raw);
 }
 
 Result<SymbolList> list_own_symbols(const elf::Image& image, const SymbolFilter& filter) {

@@ -515,8 +515,10 @@ std::optional<Omissions> SpelledName::match(std::string_view raw) const {
   if (is_fortran_name(raw)) return match_fortran(raw);
   if (!looks_mangled(raw) || !may_match(raw)) return std::nullopt;
   if (!rust_hash_.empty() && !raw.contains(rust_hash_)) return std::nullopt;
-  auto demangled = demangle_parts(raw);
-  if (!demangled || is_clone(raw)) return std::nullopt;
+  const auto clone = parse_clone_name(raw);
+  if (clone && clone->kind > SuffixKind::body) return std::nullopt;
+  auto demangled = demangle_parts(clone ? clone->base : raw);
+  if (!demangled) return std::nullopt;
   remove_modules(demangled->whole);
   remove_modules(demangled->name);
   // Bytes allocated for a character of the name: the parser copies types for each level of nesting.
@@ -533,7 +535,8 @@ std::optional<Omissions> SpelledName::match_fortran(std::string_view raw) const 
 }
 
 std::optional<Omissions> SpelledName::match_go(std::string_view raw) const {
-  if (!raw.contains('.') || looks_mangled(raw) || is_clone(raw)) return std::nullopt;
+  if (!raw.contains('.') || looks_mangled(raw)) return std::nullopt;
+  if (const auto clone = parse_clone_name(raw); clone && clone->is_numbered) return std::nullopt;
   const std::string_view last = std::string_view(go_name_).substr(go_name_.rfind('.') + 1);
   if (!raw.contains(last)) return std::nullopt;
   bool had_arguments = false;

@@ -540,8 +540,8 @@ private:
   std::string explain_clone_arguments() const {
     std::vector<const ProbePoint*> clones;
     for (const Probe& probe : probes_)
-      if (!probe.point.static_probe && probe.point.symbol &&
-          has_other_arguments(*probe.point.symbol) && plan_.uses_argument_numbers(probe.number))
+      if (probe.point.clone_of && has_other_arguments(*probe.point.symbol) &&
+          plan_.uses_argument_numbers(probe.number))
         clones.push_back(&probe.point);
     if (clones.empty()) return {};
     const std::string others =

@@ -44,12 +44,19 @@ std::vector<elf::AddressRange> function_code(const Target& target, const std::st
   std::vector<elf::AddressRange> code;
   const auto parsed = parse_function(name);
   if (!parsed || target.image() == nullptr) return code;
-  const auto points = target.resolve(*parsed, {.all = true, .clones = true, .suggest = false});
+  const auto points = target.resolve(
+      *parsed, {.all = true, .clones = ResolveOptions::Clones::all, .suggest = false});
   if (!points) return code;
-  for (const ProbePoint& point : *points)
-    if (point.symbol_offset == 0 && point.kind != SymbolKind::plt)
-      code.push_back({point.address, point.size.value_or(0)});
-  for (const elf::Symbol& each : find_clones_by_name(*target.image(), name))
+  std::vector<elf::Symbol> functions;
+  for (const ProbePoint& point : *points) {
+    if (point.symbol_offset != 0 || point.kind == SymbolKind::plt) continue;
+    code.push_back({point.address, point.size.value_or(0)});
+    if (point.symbol)
+      functions.push_back(
+          {.name = point.clone_of ? *point.clone_of : std::string_view(*point.symbol),
+           .address = point.address});
+  }
+  for (const elf::Symbol& each : find_related(*target.image(), functions).clones)
     code.push_back({each.address, each.size});
   return code;
 }

@@ -336,10 +336,8 @@ private:
   void warn(const std::vector<std::string>& warnings) { output_.warn_once(warnings); }
 
   bool is_excluded(const ProbePoint& point) const {
-    return std::ranges::any_of(excluded_, [&](const std::string& pattern) {
-      return (point.symbol && matches_pattern(pattern, *point.symbol)) ||
-             (point.demangled && matches_pattern(pattern, *point.demangled));
-    });
+    return std::ranges::any_of(
+        excluded_, [&](const std::string& pattern) { return is_body_of(point, pattern); });
   }
 
   const TargetOptions& options_;

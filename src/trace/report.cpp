@@ -250,9 +250,29 @@ SummaryRecord begin_summary(const RunEnd& end) {
   return summary;
 }
 
-// Returns why the place was not hit, and warns once for each probe.
+// The raw name of the function that the place is in.
+const std::string* function_of(const ProbePoint& point) {
+  if (point.symbol_offset != 0 || !point.symbol) return nullptr;
+  return point.clone_of ? &*point.clone_of : &*point.symbol;
+}
+
+// Returns another body of the probe's function that was hit; null without one.
+const ProbePoint* find_hit_body(const Probe& probe, const RunEnd& end) {
+  const std::string* const function = function_of(probe.point);
+  if (function == nullptr) return nullptr;
+  const auto found = std::ranges::find_if(end.probes, [&](const Probe& other) {
+    const std::string* const name = function_of(other.point);
+    return name != nullptr && *name == *function && other.hits.value_or(0) > 0 &&
+           other.point.symbol != probe.point.symbol && other.point.binary == probe.point.binary;
+  });
+  return found != end.probes.end() ? &found->point : nullptr;
+}
+
+// Returns why the place was not hit, and warns once for each probe, unless its function was called.
 std::string report_unhit(const Probe& probe, const RunEnd& end, Output& output) {
   const bool is_explained = probe.hidden_reason.empty() && end.no_process_reason.empty();
+  if (const ProbePoint* const body = is_explained ? find_hit_body(probe, end) : nullptr)
+    return fmt::format("another body of its function was hit: {}", display_name(*body));
   // Without a hit that a condition has excluded, all hits may have been those of children.
   const std::string children = probe.excluded == 0 ? mention_children(probe.facts.children) : "";
   const std::string reason = !probe.hidden_reason.empty() ? probe.hidden_reason + children

@@ -35,18 +35,23 @@ std::optional<dwarf::Formula> find_cfa(unwind::UnwindData& frames, VirtualAddres
 }
 
 // The name of the function in the source. Lambdas have none: the demangled name says where one is,
-// "main::'lambda'(int)::operator()".
+// "main::'lambda'(int)::operator()". Clones have their suffix behind it.
 std::string source_name(const ProbePoint& point, const dwarf::FunctionInfo& function) {
-  if (!function.name.contains("(anonymous struct)") || !point.demangled) return function.name;
+  const std::string suffix = point.clone_of && is_clone(*point.symbol)
+                                 ? point.symbol->substr(point.clone_of->size())
+                                 : std::string();
+  if (!function.name.contains("(anonymous struct)") || !point.demangled)
+    return function.name + suffix;
   std::string_view name = *point.demangled;
+  if (!suffix.empty()) name = name.substr(0, name.rfind(" ("));
   for (const std::string_view result : {"auto ", "decltype(auto) "}) // of templates
     if (name.starts_with(result)) name.remove_prefix(result.size());
   int depth = 0;
   for (std::size_t i = name.size(); i-- > 0;) { // without the parameters
     if (name[i] == ')') ++depth;
-    if (name[i] == '(' && --depth == 0) return std::string(name.substr(0, i));
+    if (name[i] == '(' && --depth == 0) return std::string(name.substr(0, i)) + suffix;
   }
-  return function.name;
+  return function.name + suffix;
 }
 
 bool has_argument(const ArgumentList* list, const std::optional<std::string>& name) {
@@ -128,7 +133,7 @@ SharedVariables find_shared_variables(const elf::Image& image) {
 
 dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames) {
   dwarf::CodePoint made{.address = point.address};
-  made.is_clone = point.symbol && has_other_arguments(*point.symbol);
+  made.is_clone = point.clone_of && has_other_arguments(*point.symbol);
   const bool is_inside = point.symbol_offset != 0 || point.inlined_into != nullptr;
   if (frames != nullptr && is_inside) made.cfa = find_cfa(*frames, point.address);
   return made;

@@ -241,7 +241,8 @@ Result<ProbePoint> TaskProbeFinder::resolve_in(const std::string& path,
   const auto& target = open(path);
   if (!target) return fail(target.error());
   if (!probe.file_paths.empty()) output_.warn_once(target->warnings());
-  ResolveOptions how{.aliases = request_.aliases,
+  ResolveOptions how{.clones = ResolveOptions::Clones::none, // a task has one place for a method
+                     .aliases = request_.aliases,
                      .to_probe = true,
                      .replaced_nops = probe_optimized_nops(),
                      .instructions = request_.instructions,

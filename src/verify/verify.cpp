@@ -132,20 +132,33 @@ bool is_line(const std::string& request) {
                       function->form == FunctionSpec::Form::function_line);
 }
 
+// Returns the choice of clones of a record that does not say it. Versions that wrote such records
+// included clones of patterns, and of names with --clones; then also parts and jumps to other
+// bodies.
+ResolveOptions::Clones infer_clones(std::span<const RecordedMatch> recorded) {
+  const std::string& request = recorded.front().request;
+  const auto function = parse_function(request);
+  const bool is_clone_of_name = std::ranges::any_of(recorded, [&](const RecordedMatch& match) {
+    return match.symbol && is_clone(*match.symbol) && !request.starts_with(*match.symbol);
+  });
+  const bool all = is_clone_of_name || (function && is_name_pattern(function->name));
+  return all ? ResolveOptions::Clones::all : ResolveOptions::Clones::none;
+}
+
 // Infers the options of the recorded request from its matches: --all if a name has several places,
-// --clones if a clone is not part of the request, --inlined if an inlined instance was recorded. A
-// line may have several places without --all.
+// --inlined if an inlined instance was recorded. A line may have several places without --all.
 ResolveOptions infer_options(std::span<const RecordedMatch> recorded, bool unsafe) {
   ResolveOptions options;
   options.unsafe = unsafe;
+  const auto clones =
+      recorded.front().clones ? parse_clones(*recorded.front().clones) : std::nullopt;
+  options.thunks = !clones;
+  options.clones = clones.value_or(infer_clones(recorded));
   // --all is needed for several places in one file only.
   std::set<std::pair<std::optional<std::string>, std::optional<std::string>>> files;
   for (const RecordedMatch& match : recorded)
     options.all = options.all || !files.emplace(match.file, match.entry).second;
   if (is_line(recorded.front().request)) options.all = false;
-  options.clones = std::ranges::any_of(recorded, [](const RecordedMatch& match) {
-    return match.symbol && is_clone(*match.symbol) && !match.request.starts_with(*match.symbol);
-  });
   options.inlined = std::ranges::any_of(recorded, &RecordedMatch::is_inlined);
   return options;
 }

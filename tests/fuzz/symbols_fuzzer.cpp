@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking names up in ELF bytes; the first line of the input is the name or pattern.
+#include "symbols/bodies.hpp"
 #include "uprobectl/symbols.hpp"
 
 #include <cstdlib>
@@ -21,7 +22,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)list_symbols(*image, {.patterns = {std::string(line)}});
   (void)list_symbols(*image, {.imports = true});
   (void)list_symbols(*image, {.kinds = {SymbolKind::object, SymbolKind::plt}});
-  (void)find_clones_by_name(*image, line);
   for (const elf::Symbol& entry : plt_entries(*image)) {
     // What is an entry lies in code, and is found again from any of its bytes.
     const elf::Segment* segment = image->find_segment(entry.address);
@@ -29,6 +29,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)symbol_at(*image, {entry.address.value + entry.size - 1});
   }
   if (!all) return 0;
+  Bodies bodies(*image);
+  (void)bodies.with_base(line, true);
+  for (std::size_t i = 0; i < all->size() && i < 64; ++i) {
+    const elf::Symbol symbol = (*all)[i];
+    const auto clone = bodies.split(symbol);
+    if (clone && !symbol.name.starts_with(clone->function)) std::abort();
+    if (!stem_of(symbol.name).empty() && !symbol.name.starts_with(stem_of(symbol.name)))
+      std::abort();
+    (void)bodies.has_itself(bodies.function_of(symbol));
+  }
   std::vector<elf::Symbol> some;
   for (std::size_t i = 0; i < all->size() && i < 4; ++i) some.push_back((*all)[i]);
   (void)find_related(*image, some);

@@ -23,6 +23,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/end_scenarios.sh"
 # shellcheck source=tests/guest/refusal_scenarios.sh
 . "$folder/refusal_scenarios.sh"
+# shellcheck source=tests/guest/body_scenarios.sh
+. "$folder/body_scenarios.sh"
 # shellcheck source=tests/guest/code_scenarios.sh
 . "$folder/code_scenarios.sh"
 # shellcheck source=tests/guest/mechanism_scenarios.sh
@@ -159,6 +161,7 @@ if in_scope architecture processor; then
   exit_scenarios
 fi
 if in_scope architecture; then
+  body_scenarios
   inlined_scenarios
   typed_scenarios
   described_scenarios

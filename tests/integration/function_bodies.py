@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """function_bodies.py UPROBECTL
 Compiles programs as real ones are built: with code that the linker removes, functions in several
-pieces, separate debug files. Compares which code a name means with nm, and parameters with the
-sources. Prints TAP."""
+pieces, clones, jump tables of CFI, separate debug files. Compares which code a name means with nm,
+and parameters with the sources. Prints TAP."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,82 @@ __attribute__((noinline)) long grade(long n, const char *w) {
 } }
 int main(int c, char **v) { return mill::grade(c, v[0]) == 3; }
 """
+SPECIALIZED = """volatile int g;
+__attribute__((noinline)) int chirp(int n, const char *w) { g = n + w[0]; return g; }
+int main(void) { for (int i = 0; i < 40; ++i) chirp(i, "tweet"); return 0; }
+"""
+JUMP_TABLE = """static volatile int calls;
+__attribute__((noinline)) int grind(int n) { calls++; return n * 3; }
+__attribute__((noinline)) int mill(int n) { calls++; return n * 5; }
+int (*volatile table[2])(int) = {grind, mill};
+int main(void) { int s = 0; for (int i = 0; i < 4; ++i) { s += grind(i); s += table[i & 1](i); } return s == 44; }
+"""
+VARIANTS = """volatile long sink;
+__attribute__((noinline, target_clones("avx2", "sse4.2", "default")))
+int sum(const int *p, int n) { int s = 0; for (int i = 0; i < n; ++i) s += p[i]; sink = s; return s; }
+int main() { int a[64] = {}; return sum(a, 64); }
+"""
+TEMPLATES = """#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+volatile long sink;
+namespace zoo {
+template <class T, int N> struct Cage { T what[N]; int n; __attribute__((noinline)) int put(const T &t); };
+template <class T, int N> int Cage<T, N>::put(const T &t) { what[n] = t; sink = n; return n++; }
+struct Lion { int age; std::string name; };
+enum class Size { small, big };
+template <Size S, bool B, char C, unsigned long U, short N> struct Values { int n; };
+template <class... A> __attribute__((noinline)) int feedall(A... a) { sink = sizeof...(a); return sizeof...(a); }
+template <template <class, int> class C, class T> __attribute__((noinline)) int tt(const C<T, 2> &c) { sink = c.n; return c.n; }
+__attribute__((noinline)) int values(Values<Size::big, true, 'x', 7, -2> *v) { sink = v->n; return v->n; }
+__attribute__((noinline)) int flags(std::optional<Lion> o, std::unique_ptr<Lion> u, const std::vector<Lion> &v, std::map<int, Lion> m, std::variant<int, Lion> va) { sink = 1; return v.size() + m.size() + (o ? 1 : 0); }
+}
+int main() { zoo::Cage<int, 3> c{}; zoo::Cage<zoo::Lion, 2> d{}; c.put(5); d.put({7, "leo"}); int r = zoo::feedall(1, 'c', 2.5, "s") + zoo::tt(d);
+ std::vector<zoo::Lion> v{{1, "a"}}; std::map<int, zoo::Lion> m{{4, {4, "dd"}}}; zoo::Values<zoo::Size::big, true, 'x', 7, -2> w{};
+ return r + zoo::values(&w) + zoo::flags(zoo::Lion{9, "opt"}, nullptr, v, m, zoo::Lion{3, "var"}); }
+"""
+SHOP = """namespace shop {
+template <class T> __attribute__((noinline)) T largest(T a, T b) { asm volatile(""); return a < b ? b : a; }
+__attribute__((noinline)) int plain(int a) { asm volatile(""); return a; }
+struct Cart { template <class T> __attribute__((noinline)) T price(T v) { asm volatile(""); return v; } int n = 0; };
+}
+int main() { shop::Cart c; return shop::largest(1, 2) + shop::plain(3) + c.price(4L) - 9; }
+"""
+GO = """package main
+import "fmt"
+type T struct{ n int }
+//go:noinline
+func cold(x int) int { return x * 2 }
+//go:noinline
+func (t *T) resume(x int) int { t.n += x; return t.n }
+func main() { t := &T{1}; f := func() { fmt.Println(cold(3)) }; f(); fmt.Println(t.resume(4)) }
+"""
+
+
+def function_symbols(*names, file=None):
+    """Assembly with functions of which only the names matter."""
+    functions = "".join(f".p2align 4\n.type {name},@function\n{name}: mov %edi,%eax\nnop\nret\n"
+                        f".size {name},.-{name}\n" for name in names)
+    return (f'.file "{file}"\n' if file else "") + ".text\n" + functions + \
+        '.section .note.GNU-stack,"",@progbits\n'
+
+
+IN_A = function_symbols("f", "f.constprop.0", "h.constprop.0", "g", file="a.c")
+IN_B = function_symbols("f", "g", "k.constprop.0", "h", file="b.c")
+SUFFIXES = function_symbols(*"""
+_ZN4farm3cowEi.isra.0 _ZN4farm3henEPKc.constprop.0 _ZN4farm3pigEi.lto_priv.0
+_ZN4farm4goatEi.specialized.1 _ZN4farm4mareEi.argelim _ZN4farm4duckEi.avx2 _ZN4farm4duckEi.default.1
+_ZN4farm5gooseEi.localalias _ZN4farm3ramEi.cfi _ZN4farm3eweEi.__uniq.12.llvm.34
+_ZN4farm4calfEi.memprof.1 _ZN4farm2oxEi.hot _ZN4farm2yaEi.isra.0 _ZN4farm2yaEi.isra.0.cold
+_ZN4farm12_GLOBAL__N_16hiddenEiPKc.llvm.77 _ZN4farm4lambEi _ZN4farm4lambEi.warm
+_ZN4farm5placeEi.isra.0 _ZZN4farm5placeEiENKUliE_clEi _ZN4farm5scaleIiEEiT_.constprop.0
+_ZSt9addressofIN4farm4ItemEEPT_RS2_ _ZN4farm4coroEi _ZN4farm4coroEi.resume
+plain.__uniq.5 both both.sse4.2.1 both.part.0 twice.llvm.1 twice.llvm.2
+""".split())
 
 def run(*command, check=True):
     done = subprocess.run([str(each) for each in command], capture_output=True, text=True,
@@ -181,10 +258,248 @@ def debug_files():
     TAP.check("--debug-dir refuses a file whose CRC .gnu_debuglink disproves", problems)
 
 
+def suffixes():
+    build("s.so", "gcc", "-shared", "-nostdlib", s_s=SUFFIXES)
+    at = nm("s.so")
+    expected = {
+        "farm::cow": ["_ZN4farm3cowEi.isra.0"], "farm::hen(char const*)": ["_ZN4farm3henEPKc.constprop.0"],
+        "farm::hen(const char*)": ["_ZN4farm3henEPKc.constprop.0"], "farm::pig": ["_ZN4farm3pigEi.lto_priv.0"],
+        "farm::goat": ["_ZN4farm4goatEi.specialized.1"], "farm::mare": ["_ZN4farm4mareEi.argelim"],
+        "farm::duck": ["_ZN4farm4duckEi.avx2", "_ZN4farm4duckEi.default.1"],
+        "farm::goose": ["_ZN4farm5gooseEi.localalias"], "farm::ram(int)": ["_ZN4farm3ramEi.cfi"],
+        "farm::ewe": ["_ZN4farm3eweEi.__uniq.12.llvm.34"], "farm::calf": ["_ZN4farm4calfEi.memprof.1"],
+        "farm::ox": ["_ZN4farm2oxEi.hot"], "farm::ya": ["_ZN4farm2yaEi.isra.0"],
+        "farm::hidden": ["_ZN4farm12_GLOBAL__N_16hiddenEiPKc.llvm.77"],
+        "farm::(anonymous namespace)::hidden": ["_ZN4farm12_GLOBAL__N_16hiddenEiPKc.llvm.77"],
+        "hidden": None, "farm::lamb": ["_ZN4farm4lambEi"], "farm::place": ["_ZN4farm5placeEi.isra.0"],
+        "farm::scale<int>": ["_ZN4farm5scaleIiEEiT_.constprop.0"],
+        "farm::scale": ["_ZN4farm5scaleIiEEiT_.constprop.0"], "farm::coro": ["_ZN4farm4coroEi"],
+        "plain": ["plain.__uniq.5"], "both": ["both", "both.sse4.2.1"],
+        "farm::scal*": ["_ZN4farm5scaleIiEEiT_.constprop.0"],
+        "farm::cow(int) (.isra.0)": ["_ZN4farm3cowEi.isra.0"],
+        "_ZN4farm3cowEi.isra.0": ["_ZN4farm3cowEi.isra.0"],
+        "farm::ya(int) (.isra.0.cold)": ["_ZN4farm2yaEi.isra.0.cold"]}
+    problems = []
+    for name, symbols in expected.items():
+        if symbols:
+            problems += differ(name, resolve("s.so", name), {at[symbol] for symbol in symbols})
+    TAP.check("a name means the bodies of its function, whatever suffixes compilers add", problems)
+    TAP.check("functions of two files that were renamed are ambiguous",
+              [] if "ambiguous" in str(resolve("s.so", "twice")) else [resolve("s.so", "twice")])
+    problems = differ("both", resolve("--no-clones", "s.so", "both"), {at["both"]})
+    problems += differ("plain", resolve("--no-clones", "s.so", "plain"), {at["plain.__uniq.5"]})
+    if "only its clones" not in str(resolve("--no-clones", "s.so", "farm::cow")):
+        problems.append(resolve("--no-clones", "s.so", "farm::cow"))
+    problems += differ("both*", resolve("--no-clones", "s.so", "both*"), {at["both"]})
+    TAP.check("--no-clones leaves clones out, but not renamed functions", problems)
+    TAP.check("--clones adds the parts that are called",
+              differ("both", resolve("--clones", "s.so", "both"),
+                     {at["both"], at["both.sse4.2.1"], at["both.part.0"]}))
+    listed = {line.split("\t")[5] for line in
+              run(UPROBECTL, "list-symbols", "s.so", "farm::*").stdout.splitlines()}
+    problems = [f"listed: {each}" for each in listed if "addressof" in each]
+    problems += [] if any("scale" in each for each in listed) else [f"no scale: {listed}"]
+    TAP.check("a pattern does not match the return type of a template, but its clones", problems)
+
+
+def compiled_clones():
+    title = "a function that clang has specialized means both"
+    if has("clang-19"):
+        build("chirp", "clang-19", "-g", "-O2", chirp_c=SPECIALIZED)
+        at = nm("chirp")
+        bodies = {value for name, value in at.items() if re.fullmatch(r"chirp(\.specialized\.\d+)?", name)}
+        problems = [] if len(bodies) == 2 else [f"not specialized: {at}"]
+        TAP.check(title, problems + differ("chirp", resolve("chirp", "chirp"), bodies))
+    else:
+        TAP.skip(title, "no clang-19")
+    title = "an entry of a jump table of CFI is the function behind it"
+    if has("clang-19", "ld.lld-19"):
+        build("cfi", "clang-19", "-g", "-O1", "-flto", "-fuse-ld=lld-19", "-fvisibility=hidden",
+              "-fsanitize=cfi-icall", cfi_c=JUMP_TABLE)
+        at = nm("cfi")
+        problems = differ("grind", resolve("cfi", "grind"), {at["grind.cfi"]})
+        problems += differ("pattern", resolve("cfi", "grin*"), {at["grind.cfi"]})
+        problems += differ("--no-clones", resolve("--no-clones", "cfi", "grind"), {at["grind"]})
+        problems += differ("parameters", arguments("cfi", "grind"), {"grind.cfi": [("n", "rdi")]})
+        TAP.check(title, problems)
+    else:
+        TAP.skip(title, "no clang-19 and ld.lld-19")
+    build("variants", "g++", "-g", "-O2", fmv_cpp=VARIANTS)
+    bodies = {value for name, value in nm("variants").items() if name.startswith("_Z3sum")}
+    problems = [] if len(bodies) == 4 else [f"not the resolver and three variants: {nm('variants')}"]
+    TAP.check("the variants of target_clones are bodies besides the resolver",
+              problems + differ("sum", resolve("variants", "sum"), bodies))
+
+
+def attached(*words):
+    """The addresses that `attach` would probe, or its message."""
+    done = run(UPROBECTL, "attach", "--dry-run", "--json", *words, check=False)
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    found = {int(each["address"], 16) for each in records if each["type"] == "match"}
+    return found or done.stderr
+
+
+def exclusions():
+    build("shop", "g++", "-g", "-O1", shop_cpp=SHOP)
+    at = nm("shop")
+    largest, plain, price = (at[each] for each in ("_ZN4shop7largestIiEET_S1_S1_", "_ZN4shop5plainEi",
+                                                   "_ZN4shop4Cart5priceIlEET_S2_"))
+    every = {largest, plain, price}
+    problems = []
+    for excluded, kept in {"shop::*": {at["main"]}, "shop::plain": {at["main"], largest, price},
+                           "shop::largest": {at["main"], plain, price},
+                           "shop::largest<int>(int, int)": {at["main"], plain, price},
+                           "shop::largest<*": {at["main"], plain, price},
+                           "shop::Cart::*": {at["main"], plain, largest},
+                           "int shop::*": {at["main"]} | every}.items():
+        problems += differ(excluded, attached("--keep-going", "./shop", "main", "shop::*",
+                                            "--exclude", excluded), kept)
+    TAP.check("--exclude takes templates by the names that FUNCTION takes", problems)
+    at = nm("s.so")
+    problems = []
+    for name in ("farm::duck", "farm::cow", "farm::cow(int)", "farm::hen(const char*)", "farm::d*",
+                 "farm::duck(int)", "farm::pig", "farm::ewe", "farm::hidden", "farm::scale",
+                 "farm::scale<int>", "plain", "twice*", "both.sse4.2.1", "farm::cow(int) (.isra.0)",
+                 "_ZN4farm4duckEi.avx2"):
+        named = attached("--all", "./s.so", name)
+        left = attached("./s.so", "*", "--exclude", name)
+        expected = attached("./s.so", "*")
+        if isinstance(named, str) or isinstance(left, str):
+            problems.append(f"{name}: {named} {left}")
+            continue
+        problems += differ(name, left, expected - named)
+    TAP.check("--exclude leaves out the bodies that the same FUNCTION means", problems)
+
+
+def functions_of_files():
+    build("two.so", "gcc", "-shared", "-nostdlib", **{"a_s": IN_A, "b_s": IN_B})
+    build("one.so", "gcc", "-shared", "-nostdlib", a_s=IN_A)
+    symbols = [line.split() for line in run("nm", "two.so").stdout.splitlines()]
+    of = lambda name: {int(words[0], 16) for words in symbols if words[2] == name}  # noqa: E731
+    problems = []
+    for name in ("f", "g", "h"):
+        if "ambiguous" not in str(resolve("two.so", name)):
+            problems.append(f"{name}: {resolve('two.so', name)}")
+    problems += differ("--all f", resolve("--all", "two.so", "f"), of("f") | of("f.constprop.0"))
+    problems += differ("--all g", resolve("--all", "two.so", "g"), of("g"))
+    problems += differ("--all h", resolve("--all", "two.so", "h"), of("h") | of("h.constprop.0"))
+    problems += differ("k", resolve("two.so", "k"), of("k.constprop.0"))
+    TAP.check("static functions of two files are ambiguous, also if one has only clones", problems)
+    alone = nm("one.so")
+    problems = differ("f", resolve("one.so", "f"), {alone["f"], alone["f.constprop.0"]})
+    problems += differ("h", resolve("one.so", "h"), {alone["h.constprop.0"]})
+    TAP.check("one function in several bodies is not ambiguous", problems)
+
+
+def other_languages():
+    build("zig.so", "gcc", "-shared", "-nostdlib", z_s=function_symbols(
+        "main", "main.run", "main.resume", "main.cold", "std.debug.print", "f", "f.constprop.0"))
+    at = nm("zig.so")
+    problems = []
+    for name in ("main", "main.run", "main.resume", "main.cold"):
+        problems += differ(name, resolve("zig.so", name), {at[name]})
+    problems += differ("main.*", resolve("zig.so", "main.*"),
+                       {at["main.run"], at["main.resume"], at["main.cold"]})
+    problems += differ("f", resolve("zig.so", "f"), {at["f"], at["f.constprop.0"]})
+    TAP.check("functions of Zig, whose names have dots, are not taken for clones", problems)
+
+    # As NASM and Yasm name labels that begin with a dot: without a type and size.
+    build("labels.so", "gcc", "-shared", "-nostdlib", l_s=""".text
+.globl f, g
+f: mov $3, %ecx
+f.loop: dec %ecx
+jnz f.loop
+ret
+g: jmp g.cold
+g.cold: ret
+.section .note.GNU-stack,"",@progbits
+""")
+    at = nm("labels.so")
+    problems = differ("f", resolve("labels.so", "f"), {at["f"]})
+    problems += differ("g", resolve("labels.so", "g"), {at["g"]})
+    problems += differ("f.loop", resolve("labels.so", "f.loop"), {at["f.loop"]})
+    TAP.check("labels of assemblers are not taken for clones", problems)
+
+    title = "methods of Go with the names of suffixes are not taken for clones"
+    if not has("go"):
+        TAP.skip(title, "no go")
+        return
+    Path("m.go").write_text(GO, encoding="ascii")
+    done = subprocess.run(["go", "build", "-o", "gobin", "m.go"], capture_output=True, text=True,
+                          timeout=300, check=False, env={**os.environ, "GOCACHE": os.getcwd() + "/go",
+                                                         "GOFLAGS": "-mod=mod"})
+    if done.returncode != 0:
+        TAP.skip(title, f"go build: {done.stderr}")
+        return
+    at = nm("gobin")
+    names = [each for each in at if each.startswith("main.") and ".." not in each]
+    problems = [] if {"main.cold", "main.(*T).resume"} <= set(names) else [names]
+    for name in names:
+        problems += differ(name, resolve("gobin", name), {at[name]})
+    problems += differ("T.resume", resolve("gobin", "T.resume"), {at["main.(*T).resume"]})
+    code = {at[each] for each in names if "(" not in each or "resume" in each}
+    found = resolve("gobin", "main.*")
+    problems += [] if code <= found else [f"main.*: {found} lacks {code - found}"]
+    said = run(UPROBECTL, "resolve", "gobin", "main.cold").stderr
+    problems += [said] if "cold part" in said else []
+    TAP.check(title, problems)
+
+
+def old_baselines():
+    build("base.so", "gcc", "-shared", "-nostdlib",
+          s_s=function_symbols("f", "f.constprop.0", "g.isra.0", "h", "h.sse4.2.1", "lone", "j.cfi") +
+          ".text\n.type j,@function\nj: jmp j.cfi\n.size j,.-j\n")
+    problems = []
+    jump = run(UPROBECTL, "resolve", "--json", "-q", "--no-clones", "base.so", "j", "j.cfi").stdout
+    old = [{**json.loads(line), "request": "j*"} for line in jump.splitlines()]
+    Path("base.jsonl").write_text("".join(json.dumps({key: value for key, value in each.items()
+                                                      if key != "clones"}) + "\n" for each in old),
+                                  encoding="ascii")
+    for words in ([], ["--update"], []):
+        done = run(UPROBECTL, "resolve", "--verify", "base.jsonl", *words, check=False)
+        if done.returncode != 0 or "2 of 2 match" not in done.stdout + done.stderr:
+            problems.append(f"entry of a jump table {words}: {done.stdout} {done.stderr}")
+    for words in (["--no-clones", "f"], ["--clones", "f"], ["--clones", "g"], ["h"], ["f*"], ["lone"]):
+        records = run(UPROBECTL, "resolve", "--json", "-q", "base.so", *words).stdout
+        # Versions before the field wrote the function alone, or with --clones and patterns all.
+        old = [{key: value for key, value in json.loads(line).items() if key != "clones"}
+               for line in records.splitlines()]
+        if words == ["h"]:
+            old = [each for each in old if each["symbol"] == "h"]
+        for name, lines in {"old": old, "new": [json.loads(line) for line in records.splitlines()]}.items():
+            Path("base.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines),
+                                          encoding="ascii")
+            done = run(UPROBECTL, "resolve", "--verify", "base.jsonl", check=False)
+            if done.returncode != 0 or f"{len(lines)} of {len(lines)} match" not in done.stdout + done.stderr:
+                problems.append(f"{words} {name}: {done.returncode} {done.stdout} {done.stderr}")
+    TAP.check("a baseline means the bodies that it was made with", problems)
+
+
+def simple_template_names():
+    title = "names that lack the arguments of templates are those that have them"
+    if not has("clang++-19"):
+        TAP.skip(title, "no clang++-19")
+        return
+    names = ["zoo::Cage<int, 3>::put", "zoo::Cage<zoo::Lion, 2>::put", "zoo::feedall", "zoo::tt",
+             "zoo::values", "zoo::flags"]
+    found = {}
+    for program, options in {"whole": [], "simple": ["-gsimple-template-names"]}.items():
+        build(program, "clang++-19", "-std=c++17", "-g", "-O1", *options, tm_cpp=TEMPLATES)
+        done = run(UPROBECTL, "list-args", "--json", "-q", program, *names)
+        found[program] = [(each["function"], [one["type"] for one in each["parameters"]])
+                          for each in map(json.loads, done.stdout.splitlines())]
+    problems = [f"{one}, expected {other}"
+                for one, other in zip(found["simple"], found["whole"]) if one != other]
+    if len(found["whole"]) != len(names) or "Cage<int, 3>" not in found["whole"][0][0]:
+        problems.append(found["whole"])
+    TAP.check(title, problems)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for group in (removed_code, entries, debug_files):
+        for group in (removed_code, entries, debug_files, suffixes, exclusions, functions_of_files,
+                      compiled_clones, other_languages, old_baselines, simple_template_names):
             group()
         os.chdir("/")
     TAP.done()

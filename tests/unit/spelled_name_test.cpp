@@ -384,9 +384,11 @@ TEST_CASE("patterns, versions and malformed names have no other spelling") {
   CHECK_FALSE(SpelledName::parse("ns::f")->has_parameters());
 }
 
-TEST_CASE("clones and parts of functions have no other spelling") {
+TEST_CASE("clones have the spellings of their function, parts have none") {
   CHECK(match("Cart::add", std::string(cart_add) + ".cold") == std::nullopt);
-  CHECK(match("Cart::add", std::string(cart_add) + ".constprop.0") == std::nullopt);
+  CHECK(match("Cart::add", std::string(cart_add) + ".part.0") == std::nullopt);
+  for (const std::string_view suffix : {".constprop.0", ".specialized.1", ".llvm.12", ".avx2"})
+    CHECK(match("Cart::add", std::string(cart_add) + std::string(suffix)) == omits_scopes);
 }
 
 TEST_CASE("deep and long names end") {
