@@ -194,8 +194,10 @@ Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& s
   return points;
 }
 
-// Whether the code may begin with a jump. Quick, as decoding takes 50 us for each of many
-// functions.
+// The most bytes of an entry in a jump table of clang's CFI.
+constexpr std::uint64_t jump_entry_size = 16;
+
+// Whether the code may begin with a jump. Saves decoding most functions.
 bool may_begin_with_jump(Arch arch, Bytes code) {
   constexpr std::size_t word = 4; // bytes of endbr64, endbr32 and an instruction of arm64
   std::string_view text = as_text(code);
@@ -215,12 +217,12 @@ bool may_begin_with_jump(Arch arch, Bytes code) {
 // Returns where the code at the symbol leads if it begins with a jump: an entry of the jump table
 // of clang's CFI. The symbol may have the size of the whole table.
 std::optional<VirtualAddress> first_jump(const Query& query, const elf::Symbol& symbol) {
-  constexpr std::uint64_t entry_size = 16; // bytes, at most
-  constexpr std::uint64_t max_begin = 4;   // bytes: endbr64, bti
+  constexpr std::uint64_t max_begin = 4; // bytes: endbr64, bti
   const auto arch = code_arch(query.image.machine(), symbol.thumb);
   const auto offset = query.image.to_image(symbol.address);
   if (!arch || !offset) return std::nullopt;
-  const auto code = slice(query.image.bytes(), offset->value, std::min(symbol.size, entry_size));
+  const auto code =
+      slice(query.image.bytes(), offset->value, std::min(symbol.size, jump_entry_size));
   if (!code || !may_begin_with_jump(*arch, *code)) return std::nullopt;
   const auto exits = function_exits(*arch, *code, symbol.address);
   if (!exits || exits->jumps_out.empty()) return std::nullopt;
@@ -589,8 +591,7 @@ bool is_jump_table_entry(const Query& query, const ProbePoint& point) {
   const Arch arch = query.image.machine().arch;
   if (arch == Arch::x86_64 || arch == Arch::i386) {
     // LLVM fills entries up with breakpoints (LowerTypeTests.cpp), other functions with nops.
-    constexpr std::uint64_t entry_size = 16; // bytes, at most
-    const auto text = as_text(code_bytes(query.image, point.address, entry_size));
+    const auto text = as_text(code_bytes(query.image, point.address, jump_entry_size));
     if (!text.contains("\xcc\xcc\xcc")) return false;
   }
   const elf::Symbol symbol{

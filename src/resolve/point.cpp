@@ -190,14 +190,13 @@ void name_point(const Query& query, ProbePoint& point, const elf::Symbol& symbol
 }
 
 std::string_view to_string(ResolveOptions::Clones clones) {
-  using Clones = ResolveOptions::Clones;
-  if (clones == Clones::bodies) return "bodies";
-  return clones == Clones::all ? "all" : "none";
+  if (clones == ResolveOptions::Clones::bodies) return "bodies";
+  return clones == ResolveOptions::Clones::all ? "all" : "none";
 }
 
 std::optional<ResolveOptions::Clones> parse_clones(std::string_view text) {
-  using Clones = ResolveOptions::Clones;
-  for (const Clones clones : {Clones::bodies, Clones::all, Clones::none})
+  for (const auto clones :
+       {ResolveOptions::Clones::bodies, ResolveOptions::Clones::all, ResolveOptions::Clones::none})
     if (text == to_string(clones)) return clones;
   return std::nullopt;
 }
