@@ -492,7 +492,7 @@ private:
     return Passed{variable.type, false, std::move(scalars)};
   }
 
-  // How the parameters are passed, up to the first of which it is not known.
+  // How the parameters are passed: without those from the first one on that is not known.
   std::vector<Passed> known_parameters() const {
     std::vector<Passed> passed;
     if (passing_ == Passing::rust && hides_parameters()) return passed;

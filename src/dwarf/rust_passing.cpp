@@ -8,9 +8,29 @@ namespace uprobectl::dwarf {
 
 namespace {
 
-constexpr std::uint64_t rust_word = 8;    // bytes
-constexpr int max_rust_nesting = 16;      // of types
+constexpr std::uint64_t rust_word = 8; // bytes
+constexpr int max_rust_nesting = 16;   // of types
+constexpr std::size_t max_rust_visits = 4096;
 constexpr std::size_t max_variants = 256; // of an enum that may be passed in registers
+
+// A type that is looked into. Bounds the work for types that contain each other many times.
+class Visit {
+public:
+  explicit Visit(std::size_t& left) : left_(left) {}
+  Visit deeper() const {
+    Visit next = *this;
+    ++next.depth_;
+    return next;
+  }
+  bool ends() const {
+    if (left_ > 0) --left_;
+    return left_ == 0 || depth_ > max_rust_nesting;
+  }
+
+private:
+  std::size_t& left_;
+  int depth_ = 0;
+};
 
 // How rustc keeps values of a type (BackendRepr): a pair is of two scalars.
 enum class Form : std::uint8_t { nothing, scalar, pair, memory, unknown };
@@ -38,16 +58,16 @@ std::uint64_t next_multiple(std::uint64_t number, std::uint64_t of) {
   return of == 0 ? number : (number + of - 1) / of * of;
 }
 
-bool has_floats(const Type& type, int depth) {
-  if (type.kind() == TypeKind::floating || depth > max_rust_nesting) return true;
+bool has_floats(const Type& type, Visit visit) {
+  if (type.kind() == TypeKind::floating || visit.ends()) return true;
   if (type.kind() == TypeKind::array)
-    return type.target() == nullptr || has_floats(*type.target(), depth + 1);
+    return type.target() == nullptr || has_floats(*type.target(), visit.deeper());
   return type.is_aggregate() && std::ranges::any_of(type.members(), [&](const Member& member) {
-           return has_floats(*member.type, depth + 1);
+           return has_floats(*member.type, visit.deeper());
          });
 }
 
-Kept keep(const Type& type, int depth);
+Kept keep(const Type& type, Visit visit);
 
 Kept keep_scalar(const Type& type) {
   // The type of a function has no size, unlike a pointer to it, which is described in the same way.
@@ -67,11 +87,11 @@ bool is_pair(const RustScalar& first, const RustScalar& second, std::uint64_t si
 }
 
 // The fields that have a size; nullopt if one is not known.
-std::optional<std::vector<Field>> fields_of(const Type& type, int depth) {
+std::optional<std::vector<Field>> fields_of(const Type& type, Visit visit) {
   std::vector<Field> fields;
   for (const Member& member : type.members()) {
     if (fields.size() > max_variants || member.bits) return std::nullopt;
-    Field field{&member, keep(*member.type, depth + 1)};
+    Field field{&member, keep(*member.type, visit.deeper())};
     if (field.kept.form == Form::unknown) return std::nullopt;
     if (field.kept.form != Form::nothing) fields.push_back(std::move(field));
   }
@@ -101,8 +121,8 @@ Kept keep_fields(std::vector<Field> fields, std::uint64_t size, bool is_surely) 
   return is_pair(kept.scalars[0], kept.scalars[1], size) ? kept : Kept{.form = Form::memory};
 }
 
-Kept keep_structure(const Type& type, int depth) {
-  auto fields = fields_of(type, depth);
+Kept keep_structure(const Type& type, Visit visit) {
+  auto fields = fields_of(type, visit);
   if (!fields) return {};
   const bool is_surely = is_surely_rusts(type);
   // A vector of core::simd.
@@ -112,9 +132,9 @@ Kept keep_structure(const Type& type, int depth) {
 }
 
 // The fields of a variant, with offsets from the start of the enum.
-std::optional<std::vector<Field>> fields_of_variant(const Member& variant, int depth) {
+std::optional<std::vector<Field>> fields_of_variant(const Member& variant, Visit visit) {
   if (variant.offset != 0 || variant.type->kind() != TypeKind::structure) return std::nullopt;
-  return fields_of(*variant.type, depth + 1);
+  return fields_of(*variant.type, visit.deeper());
 }
 
 bool overlap(const Member& a, const Member& b) {
@@ -152,13 +172,13 @@ Kept keep_tagged(const Type& type, const Member& tag,
   return {.form = Form::pair, .scalars = {first, *common}, .unless_repr_c = is_unsure};
 }
 
-Kept keep_enum(const Type& type, const Member& tag, int depth) {
+Kept keep_enum(const Type& type, const Member& tag, Visit visit) {
   if (type.members().size() > max_variants || !tag.type->is_scalar()) return {};
   std::vector<std::vector<Field>> variants;
   std::size_t with_fields = 0;
   bool is_niche = false;
   for (const Member& variant : type.members()) {
-    auto fields = fields_of_variant(variant, depth);
+    auto fields = fields_of_variant(variant, visit);
     if (!fields) return {};
     with_fields += fields->empty() ? 0 : 1;
     for (const Field& each : *fields) is_niche = is_niche || overlap(*each.member, tag);
@@ -172,24 +192,25 @@ Kept keep_enum(const Type& type, const Member& tag, int depth) {
   return keep_fields(std::move(*filled), type.size(), true);
 }
 
-Kept keep(const Type& type, int depth) {
-  if (depth > max_rust_nesting) return {};
+Kept keep(const Type& type, Visit visit) {
+  if (visit.ends()) return {};
   if (type.is_scalar()) return type.size() == 0 ? Kept{.form = Form::nothing} : keep_scalar(type);
   if (type.kind() == TypeKind::array) {
-    if (type.target() == nullptr || keep(*type.target(), depth + 1).form == Form::unknown)
+    if (type.target() == nullptr || keep(*type.target(), visit.deeper()).form == Form::unknown)
       return {};
     return {.form = type.size() == 0 ? Form::nothing : Form::memory};
   }
   if (type.kind() != TypeKind::structure) return {}; // a union, or not known
-  if (type.discriminant()) return keep_enum(type, *type.discriminant(), depth);
-  if (type.size() == 0) return fields_of(type, depth) ? Kept{.form = Form::nothing} : Kept{};
-  return keep_structure(type, depth);
+  if (type.discriminant()) return keep_enum(type, *type.discriminant(), visit);
+  if (type.size() == 0) return fields_of(type, visit) ? Kept{.form = Form::nothing} : Kept{};
+  return keep_structure(type, visit);
 }
 
 } // namespace
 
 std::optional<RustScalars> scalars_in_rust(const Type& type) {
-  Kept kept = keep(type, 0);
+  std::size_t left = max_rust_visits;
+  Kept kept = keep(type, Visit(left));
   const bool has_wide = std::ranges::any_of(
       kept.scalars, [](const RustScalar& scalar) { return scalar.size > rust_word; });
   const bool has_floating = std::ranges::any_of(kept.scalars, &RustScalar::is_floating);
@@ -207,7 +228,7 @@ std::optional<RustScalars> scalars_in_rust(const Type& type) {
     return RustScalars{std::move(kept.scalars), kept.unless_repr_c};
   case Form::memory: // small ones as one number; C looks at what is in them
     if (type.size() > rust_word ||
-        (has_floats(type, 0) && !is_surely_rusts(type) && type.kind() != TypeKind::array))
+        (has_floats(type, Visit(left)) && !is_surely_rusts(type) && type.kind() != TypeKind::array))
       return std::nullopt;
     return RustScalars{{{.size = type.size()}}};
   }

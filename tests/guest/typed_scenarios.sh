@@ -408,7 +408,7 @@ shows_rust_types() {
   attach_to types-rust-unoptimized -q --latency "$program" values::parts values::spilled values::packed
   expect_equal 'types of two scalars' \
     'values::parts(number=1, text="two", some={Some=3}, pair={__0=4, __1=5}, none=None, last=6)' "$(shown values::parts)"
-  expect_equal 'their result' '= {Some=22}' "$(result_of values::parts)"
+  expect_equal 'their result' '= {Some=23}' "$(result_of values::parts)"
   expect_equal 'a text in a register and on the stack' \
     'values::spilled(a=1, b=2, c=3, d=4, e=5, text="six", last=7)' "$(shown values::spilled)"
   expect_equal 'what is known before a structure that C would pass in another way' \
