@@ -262,7 +262,7 @@ public:
 
   // Returns the GOT entries of functions, from the relocations of PT_DYNAMIC (DT_JMPREL, DT_RELA,
   // DT_REL), in their order. Each has a symbol with a name. Supports x86-64, i386, arm64 and arm;
-  // empty for other machines. Ignores DT_ANDROID_REL(A), which contain no JUMP_SLOT.
+  // empty for other machines. Reads the packed DT_ANDROID_REL and DT_ANDROID_RELA, too.
   Result<std::vector<ImportSlot>> import_slots() const;
   // The same for variables that are defined here: code of this file uses the storage that the
   // loader has chosen, which may be in a program with a copy relocation, or in another library.

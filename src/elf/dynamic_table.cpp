@@ -2,6 +2,7 @@
 #include "elf/dynamic_table.hpp"
 
 #include "elf/elf_types.hpp"
+#include "elf/relocations.hpp"
 
 namespace uprobectl::elf {
 
@@ -59,6 +60,12 @@ void set_entry(DynamicTable& table, std::int64_t tag, std::uint64_t value) {
   case raw::DT_REL:
     table.rel = address;
     break;
+  case raw::DT_ANDROID_RELA:
+    table.packed_rela = address;
+    break;
+  case raw::DT_ANDROID_REL:
+    table.packed_rel = address;
+    break;
   case raw::DT_PLTGOT:
     table.got = address;
     break;
@@ -73,6 +80,12 @@ void set_entry(DynamicTable& table, std::int64_t tag, std::uint64_t value) {
     break;
   case raw::DT_RELSZ:
     table.rel_size = value;
+    break;
+  case raw::DT_ANDROID_RELASZ:
+    table.packed_rela_size = value;
+    break;
+  case raw::DT_ANDROID_RELSZ:
+    table.packed_rel_size = value;
     break;
   case raw::DT_STRSZ:
     table.strings_size = value;
@@ -155,33 +168,26 @@ public:
   SlotReader(const Layout& layout, const SymbolTable& symbols, SlotKind kind)
       : layout_(layout), arch_(layout.machine.info()), symbols_(symbols), kind_(kind) {}
 
-  // Relocation: Rel or Rela of an ELFT.
-  template <typename Relocation>
-  void read(const std::optional<VirtualAddress>& table, std::uint64_t size) {
-    if (!table) return;
-    const auto bytes = bytes_from(layout_, *table);
-    if (!bytes) return;
-    const auto relocations =
-        views_in<Relocation>(bytes->first(std::min<std::uint64_t>(bytes->size(), size)));
-    // Reserved memory that is not used is never touched; growing in steps would touch more.
-    slots_.reserve(slots_.size() + relocations.size());
-    for (const Relocation& relocation : relocations) add(relocation);
+  // Reserved memory that is not used is never touched; growing in steps would touch more.
+  void reserve(const DynamicTable& table) {
+    std::uint64_t size = 0;
+    for (const std::uint64_t each : {table.plt_relocations_size, table.rela_size, table.rel_size})
+      size += std::min<std::uint64_t>(each, layout_.bytes.size());
+    constexpr std::uint64_t usual_size = 24; // bytes: Elf64_Rela
+    slots_.reserve(std::min<std::uint64_t>(size, layout_.bytes.size()) / usual_size);
+  }
+
+  void add(const Relocation& relocation) {
+    const std::uint32_t type = relocation.type;
+    if (relocation.symbol == 0 || (type != arch_.jump_slot && type != arch_.glob_dat)) return;
+    const auto symbol = symbols_.at(relocation.symbol);
+    if (!symbol || symbol->name.empty() || !is_wanted(*symbol)) return;
+    slots_.push_back({relocation.place, relocation.symbol, type == arch_.jump_slot});
   }
 
   std::vector<ImportSlot> take() { return std::move(slots_); }
 
 private:
-  template <typename Relocation>
-  void add(const Relocation& relocation) {
-    constexpr bool is_mips64el = false; // no such architecture has slot types
-    const std::uint32_t index = relocation.getSymbol(is_mips64el);
-    const std::uint32_t type = relocation.getType(is_mips64el);
-    if (index == 0 || (type != arch_.jump_slot && type != arch_.glob_dat)) return;
-    const auto symbol = symbols_.at(index);
-    if (!symbol || symbol->name.empty() || !is_wanted(*symbol)) return;
-    slots_.push_back({{relocation.r_offset}, index, type == arch_.jump_slot});
-  }
-
   bool is_wanted(const Symbol& symbol) const {
     if (kind_ == SlotKind::functions) return may_be_function(symbol);
     return symbol.defined && symbol.type == SymbolType::object;
@@ -250,19 +256,10 @@ Result<std::vector<ImportSlot>> read_slots(const Layout& layout, const SymbolTab
   const auto dynamic = read_dynamic(layout);
   if (!dynamic) return fail(dynamic.error());
   if (layout.machine.info().jump_slot == 0 || !*dynamic) return std::vector<ImportSlot>();
-  const DynamicTable& table = **dynamic;
-  return with_elf_type(layout.machine, [&]<class ELFT>() {
-    using Rel = typename ELFT::Rel;
-    using Rela = typename ELFT::Rela;
-    SlotReader reader(layout, symbols, kind);
-    if (table.plt_relocation_type == raw::DT_RELA)
-      reader.read<Rela>(table.plt_relocations, table.plt_relocations_size);
-    else
-      reader.read<Rel>(table.plt_relocations, table.plt_relocations_size);
-    reader.read<Rela>(table.rela, table.rela_size);
-    reader.read<Rel>(table.rel, table.rel_size);
-    return reader.take();
-  });
+  SlotReader reader(layout, symbols, kind);
+  reader.reserve(**dynamic);
+  for_each_relocation(layout, **dynamic, [&](const Relocation& each) { reader.add(each); });
+  return reader.take();
 }
 
 std::optional<VirtualAddress> find_thread_offset_slot(const Layout& layout, std::uint64_t offset,
@@ -270,23 +267,16 @@ std::optional<VirtualAddress> find_thread_offset_slot(const Layout& layout, std:
                                                       const SymbolTable& symbols) {
   const std::uint32_t type = layout.machine.info().thread_offset;
   const auto dynamic = read_dynamic(layout);
-  if (type == 0 || !dynamic || !*dynamic || !(*dynamic)->rela) return std::nullopt;
-  const auto bytes = bytes_from(layout, *(*dynamic)->rela);
-  if (!bytes) return std::nullopt;
-  const auto table = bytes->first(std::min<std::uint64_t>(bytes->size(), (*dynamic)->rela_size));
-  return with_elf_type(layout.machine, [&]<class ELFT>() -> std::optional<VirtualAddress> {
-    for (const typename ELFT::Rela& each : views_in<typename ELFT::Rela>(table)) {
-      constexpr bool is_mips64el = false;
-      if (each.getType(is_mips64el) != type) continue;
-      const std::uint32_t index = each.getSymbol(is_mips64el);
-      const auto addend = static_cast<std::uint64_t>(std::int64_t{each.r_addend});
-      const auto symbol = index == 0 ? std::nullopt : symbols.at(index);
-      const bool is_it =
-          index == 0 ? addend == offset : symbol && symbol->name == variable && addend == 0;
-      if (is_it) return VirtualAddress{each.r_offset};
-    }
-    return std::nullopt;
+  if (type == 0 || !dynamic || !*dynamic) return std::nullopt;
+  std::optional<VirtualAddress> found;
+  for_each_relocation(layout, **dynamic, [&](const Relocation& each) {
+    if (found || each.type != type || !each.addend) return;
+    const auto symbol = each.symbol == 0 ? std::nullopt : symbols.at(each.symbol);
+    const bool is_it = each.symbol == 0 ? *each.addend == offset
+                                        : symbol && symbol->name == variable && *each.addend == 0;
+    if (is_it) found = each.place;
   });
+  return found;
 }
 
 } // namespace uprobectl::elf

@@ -19,11 +19,15 @@ struct DynamicTable {
   std::optional<VirtualAddress> plt_relocations;  // DT_JMPREL
   std::optional<VirtualAddress> rela;             // DT_RELA
   std::optional<VirtualAddress> rel;              // DT_REL
+  std::optional<VirtualAddress> packed_rela;      // DT_ANDROID_RELA
+  std::optional<VirtualAddress> packed_rel;       // DT_ANDROID_REL
   std::optional<VirtualAddress> got;              // DT_PLTGOT
   std::uint64_t plt_relocations_size = 0;         // DT_PLTRELSZ, bytes
   std::uint64_t plt_relocation_type = 0;          // DT_PLTREL: DT_REL or DT_RELA
   std::uint64_t rela_size = 0;                    // DT_RELASZ, bytes
   std::uint64_t rel_size = 0;                     // DT_RELSZ, bytes
+  std::uint64_t packed_rela_size = 0;             // DT_ANDROID_RELASZ, bytes
+  std::uint64_t packed_rel_size = 0;              // DT_ANDROID_RELSZ, bytes
   std::uint64_t strings_size = 0;                 // DT_STRSZ, bytes
   std::uint64_t symbol_size = 0;                  // DT_SYMENT, bytes
 };

@@ -2,6 +2,7 @@
 #include "elf/rseq.hpp"
 
 #include "elf/elf_types.hpp"
+#include "elf/relocations.hpp"
 #include "elf/sections.hpp"
 
 #include <unordered_map>
@@ -45,7 +46,7 @@ std::vector<VirtualAddress> elements(const std::optional<AddressRange>& range, s
 }
 
 // The words of an image as the loader relocates them to the image's own addresses. The relocations
-// of DT_REL and DT_RELR have the value in place, as do images at a fixed address.
+// without an addend have the value in place, as do images at a fixed address.
 class RelocatedWords {
 public:
   explicit RelocatedWords(const Layout& layout) : layout_(layout) {
@@ -54,19 +55,13 @@ public:
 
   // Prepares at() for the words of ranges of this size at the addresses.
   void read_relocations(std::span<const VirtualAddress> sorted, std::uint64_t size) {
-    const auto rest = dynamic_.rela ? bytes_from(layout_, *dynamic_.rela) : std::nullopt;
-    if (!rest || sorted.empty()) return;
-    const Bytes table = rest->first(std::min<std::uint64_t>(rest->size(), dynamic_.rela_size));
+    if (sorted.empty()) return;
     const std::uint32_t relative = llvm::object::getELFRelativeRelocationType(layout_.machine.id);
-    with_elf_type(layout_.machine, [&]<class ELFT>() {
-      for (const auto& each : views_in<typename ELFT::Rela>(table)) {
-        constexpr bool is_mips64el = false;
-        if (each.getType(is_mips64el) != relative) continue;
-        const VirtualAddress place{each.r_offset};
-        const auto after = std::ranges::upper_bound(sorted, place);
-        if (after == sorted.begin() || place.value - std::prev(after)->value >= size) continue;
-        addends_[place.value] = static_cast<std::uint64_t>(std::int64_t{each.r_addend});
-      }
+    for_each_relocation(layout_, dynamic_, [&](const Relocation& each) {
+      if (each.type != relative || !each.addend) return;
+      const auto after = std::ranges::upper_bound(sorted, each.place);
+      if (after == sorted.begin() || each.place.value - std::prev(after)->value >= size) return;
+      addends_[each.place.value] = *each.addend;
     });
   }
 

@@ -21,7 +21,7 @@ constexpr std::uint64_t rseq_signature_size = 4;
 // __rseq_cs_ptr_array points to. Sections without a header are found by the symbols that the linker
 // defines for them (__start_NAME, __stop_NAME). Empty for images without them; entries that the
 // kernel rejects, or outside of executable bytes, are left out. Addresses of position-independent
-// images come from their relative relocations. Those of DT_ANDROID_RELA are not read.
+// images come from their relative relocations.
 std::vector<RestartableSequence> restartable_sequences(const Image& image);
 
 } // namespace uprobectl::elf

@@ -327,7 +327,7 @@ public:
   }
 
   void write(const CountRecord& record) override {
-    shows_counts_ = true;
+    shows_counts_ = has_count_rows_ = true;
     begin_interval(record.time_ns, record.is_interval);
     if (record.by != nullptr) {
       write_group(record);
@@ -414,17 +414,18 @@ public:
     out_.append(line_);
   }
 
-  // What a table of counts lacks has a row of it.
+  // What a table of counts lacks has a row of it, below those that it has. Without such a row it
+  // waits for the next table.
   void flush_rows() override {
-    if (shows_counts_)
-      for (const Remark& remark : remarks_)
-        if (remark.lost > 0) table_.row({std::to_string(remark.lost), remark.kind, remark.text});
-    if (shows_counts_) remarks_.clear();
+    if (std::exchange(has_count_rows_, false)) add_lost_rows();
     table_.flush();
   }
   void write(const ProbeRecord&) override {}
   void write(const SummaryRecord&) override {
     if (has_events_) write_remarks(UINT64_MAX, shows_calls_);
+    if (!shows_counts_) return;
+    add_lost_rows();
+    table_.flush();
   }
   void write(const ErrorRecord&) override {}
   void write(const DevicesSummaryRecord&) override {}
@@ -449,6 +450,12 @@ private:
   void add_remark(Remark remark) {
     constexpr std::size_t max_remarks = 64; // without an event between them
     if (remarks_.size() < max_remarks) remarks_.push_back(std::move(remark));
+  }
+
+  void add_lost_rows() {
+    for (const Remark& remark : remarks_)
+      if (remark.lost > 0) table_.row({std::to_string(remark.lost), remark.kind, remark.text});
+    remarks_.clear();
   }
 
   // Writes the remarks that precede an event, and the date if its day is another one than that of
@@ -746,6 +753,7 @@ private:
   bool day_may_go_back_ = false;
   bool shows_calls_ = false;
   bool shows_counts_ = false;
+  bool has_count_rows_ = false; // since the last flush_rows()
   bool has_events_ = false;
   std::size_t last_width_ = 0;
   std::string line_;

@@ -256,8 +256,16 @@ void RunWriter::write(const LostRecord& record) {
 void RunWriter::write(const SummaryRecord& record) { write_chunk(ChunkKind::summary, record); }
 void RunWriter::write(const ErrorRecord& record) { write_chunk(ChunkKind::error, record); }
 void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::message, message); }
+// A call whose return is left out is closed after the gap: it must not seem to run on. A call that
+// began in a gap is left out altogether.
 void RunWriter::write(const CallChange& change) {
-  if (!gap_) write_chunk(ChunkKind::call, number_probe(change.call.point), change);
+  const std::uint64_t id = change.call.id;
+  if (change.kind == CallChange::Kind::closed && unsaved_calls_.erase(id) > 0) return;
+  if (!gap_) return write_chunk(ChunkKind::call, number_probe(change.call.point), change);
+  if (change.kind == CallChange::Kind::opened) unsaved_calls_.insert(id);
+  if (change.kind != CallChange::Kind::closed) return;
+  CallChange& end = gap_->ends.emplace_back(change);
+  if (std::exchange(end.has_event, false)) end.end = CallEnd::lost;
 }
 void RunWriter::write(const ProcessNameRecord& record) {
   write_chunk(ChunkKind::process_name, record);
@@ -268,6 +276,7 @@ void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
 void RunWriter::end_gap() {
   if (!gap_) return;
   Gap gap = *std::exchange(gap_, std::nullopt);
+  for (const CallChange& end : gap.ends) write(end);
   for (const LostRecord& lost : gap.losses) write_chunk(ChunkKind::lost, lost);
   gap.events.time_ns = clock_ns(CLOCK_MONOTONIC);
   write_chunk(ChunkKind::lost, gap.events);

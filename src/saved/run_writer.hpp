@@ -6,6 +6,7 @@
 #include "saved/format.hpp"
 
 #include <map>
+#include <set>
 #include <unordered_map>
 
 namespace uprobectl::saved {
@@ -75,6 +76,9 @@ private:
     LostRecord events;
     std::uint64_t counts = 0;            // and histograms, of intervals
     std::vector<LostRecord> losses = {}; // one for each reason, written at the end
+    // Ends of calls that began before, in their order, written at the end. No more than the calls
+    // that were open when it began.
+    std::vector<CallChange> ends = {};
   };
   bool leaves_out(bool is_interval);
   void follow_room();
@@ -84,6 +88,7 @@ private:
   bool flushes_buffer_;
   bool may_leave_out_ = false;
   std::optional<Gap> gap_;
+  std::set<std::uint64_t> unsaved_calls_; // ids of open calls that began in a gap
   bool has_reported_shortage_ = false;
   bool has_ended_ = false;
   std::vector<std::string> warnings_;

@@ -240,6 +240,29 @@ TEST_CASE("a line says where events are missing") {
               "23:00:06.000000\t-\t-\t-\t<lost>\t1 event: record could not be decoded\n");
 }
 
+TEST_CASE("what an interval lacks is said below a table of counts, not before one") {
+  ProbePoint probed;
+  probed.request = "f";
+  probed.symbol = "f";
+  const auto count = [&](std::uint64_t hits) {
+    return CountRecord{.point = &probed, .count = hits, .pid = {}, .comm = {}, .is_interval = true};
+  };
+  const LostRecord lost{.count = 3, .reason = "ring buffer full"};
+  CHECK(text_of([&](RecordFormatter& text, Clocks&) {
+          text.write(count(5));
+          text.flush_rows();
+          text.write(lost);
+          text.flush_rows(); // an interval without a hit
+          text.write(count(7));
+          text.flush_rows();
+          text.write(lost);
+          text.write(SummaryRecord());
+        }) == "5\tf\n"
+              "7\tf\n"
+              "3\t<lost>\tring buffer full\n"
+              "3\t<lost>\tring buffer full\n");
+}
+
 TEST_CASE("JSON has the clocks where they went on differently, and no others") {
   std::string text = written([](OutputBuffer& out) {
     const auto json = make_json_formatter(out);

@@ -22,7 +22,7 @@ std::string words(std::initializer_list<std::uint64_t> numbers) {
 // A library with code at 0x10000 to 0x10100, __rseq_cs at 0x30000 and __rseq_cs_ptr_array at
 // 0x30400.
 std::string library(const std::string& descriptors, const std::string& pointers = "",
-                    const std::string& relocations = "") {
+                    const std::string& relocations = "", const std::string& tag = "RELA") {
   std::string yaml = R"yaml(--- !ELF
 FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
 ProgramHeaders:
@@ -41,15 +41,17 @@ Sections:
     Address: 0x30800
     Offset: 0x3800
     Entries:
-      - { Tag: DT_RELA, Value: 0x20000 }
-      - { Tag: DT_RELASZ, Value: 0x200 }
+      - { Tag: DT_TAG, Value: 0x20000 }
+      - { Tag: DT_TAGSZ, Value: 0x200 }
       - { Tag: DT_NULL, Value: 0 }
 ...
 )yaml";
   for (const auto& [name, text] :
        {std::pair<std::string_view, const std::string&>("DESCRIPTORS", descriptors),
         {"POINTERS", pointers},
-        {"RELOCATIONS", relocations}})
+        {"RELOCATIONS", relocations},
+        {"TAG", tag},
+        {"TAG", tag}})
     yaml.replace(yaml.find(name), name.size(), text);
   return elf_from_yaml(yaml);
 }
@@ -89,6 +91,12 @@ TEST_CASE("relative relocations give the addresses of a position-independent ima
   CHECK(sequences(library(words({0, 0, 0x20, 0}), "",
                           words({0x30008, relative, 0x10010, 0x30018, relative, 0x10080}))) ==
         "10010+20!10080 ");
+}
+
+TEST_CASE("packed relocations give the addresses of an image for Android") {
+  // "APS2", two with addends of their own, 16 bytes apart: 0x30008+0x10010 and 0x30018+0x10080.
+  CHECK(sequences(library(words({0, 0, 0x20, 0}), "", "4150533202f8ff0b020b1008908004f000",
+                          "ANDROID_RELA")) == "10010+20!10080 ");
 }
 
 TEST_CASE("an array points to descriptors in any section") {

@@ -72,7 +72,13 @@ public:
                      std::to_string(stack.hits) + " " + unwind::explain_end(*stack.stack));
   }
   void write(const MessageRecord& message) override { messages.emplace_back(message.text); }
-  void write(const CallChange&) override {}
+  void write(const CallChange& change) override {
+    if (change.kind == CallChange::Kind::opened)
+      calls.push_back("opened " + std::to_string(change.call.id));
+    if (change.kind == CallChange::Kind::closed)
+      calls.push_back((change.end == CallEnd::lost ? "lost " : "closed ") +
+                      std::to_string(change.call.id));
+  }
   void write(const ProcessNameRecord& record) override {
     names.push_back(std::to_string(record.pid) + " " + record.name);
   }
@@ -88,6 +94,7 @@ public:
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names;
+  std::vector<std::string> calls;
   std::vector<ClockRecord> clocks;
 };
 
@@ -98,6 +105,7 @@ struct Reading {
   std::vector<std::string> stacks;
   std::vector<std::string> messages;
   std::vector<std::string> names; // of processes
+  std::vector<std::string> calls; // that begin and end
   std::vector<ClockRecord> clocks;
   saved::RunQuestion question;
   std::optional<Error> error;
@@ -121,6 +129,7 @@ Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
     reading.stacks = replay.stacks;
     reading.messages = replay.messages;
     reading.names = replay.names;
+    reading.calls = replay.calls;
     reading.clocks = replay.clocks;
     reading.question = replay.question;
     reading.whole_bytes = reader.whole_bytes();
@@ -637,6 +646,65 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
   CHECK(reading.messages ==
         std::vector<std::string>{"1 count of intervals is missing: there was no space to save "
                                  "the run"});
+}
+
+TEST_CASE("a call that returns while a run has no room for its events is closed after the gap") {
+  std::signal(SIGXFSZ, SIG_IGN); // as main does
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path / "run";
+  const UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+  const ProbePoint probed = point();
+  Event filler;
+  auto record = std::make_shared<UserRecord>();
+  record->map = "events";
+  record->raw.resize(1000);
+  filler.kind = EventKind::record;
+  filler.record = std::move(record);
+  {
+    OutputBuffer out(file.get());
+    saved::RunWriter writer(out, true, {});
+    const auto change = [&](CallChange::Kind kind, std::uint64_t id) {
+      writer.write(CallChange{.kind = kind,
+                              .call = {.id = id, .parent = {}, .probe = 1, .point = &probed},
+                              .has_event = true});
+      Event hit;
+      hit.point = &probed;
+      writer.write(hit);
+    };
+    const auto open = [&](std::uint64_t id) { change(CallChange::Kind::opened, id); };
+    const auto close = [&](std::uint64_t id) { change(CallChange::Kind::closed, id); };
+    for (const std::uint64_t id : {1, 2, 3}) open(id);
+    {
+      const test::FileSizeLimit limit(100'000);
+      for (int i = 0; i < 5000; ++i) writer.write(filler);
+      REQUIRE(writer.flush()); // 5 MB wait: more than may
+      close(3);
+      open(4);
+      close(4);
+      close(2);
+      open(5);
+    }
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    bool is_saved_again = false;
+    while (!is_saved_again && std::chrono::steady_clock::now() < deadline) {
+      REQUIRE(writer.flush());
+      for (const std::string& said : writer.take_warnings())
+        is_saved_again |= said == "the run is saved again, without 5 events";
+    }
+    REQUIRE(is_saved_again);
+    close(5);
+    open(6);
+    close(6);
+    close(1); // it was open all the time, and its return is in the file
+    writer.end();
+    REQUIRE(writer.flush());
+  }
+  std::ifstream saved(path, std::ios::binary);
+  const Reading reading = read_saved(std::string(std::istreambuf_iterator<char>(saved), {}));
+  CHECK_FALSE(reading.error);
+  CHECK(reading.has_ended);
+  CHECK(reading.calls == std::vector<std::string>{"opened 1", "opened 2", "opened 3", "lost 3",
+                                                  "lost 2", "opened 6", "closed 6", "closed 1"});
 }
 
 TEST_CASE("calls of which a saved run has only one end because of a gap are no damage") {
