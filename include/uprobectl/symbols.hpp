@@ -132,9 +132,6 @@ RelatedSymbols find_related(const elf::Image& image, std::span<const elf::Symbol
 // renamed functions ("f.llvm.5").
 bool is_clone(std::string_view raw);
 
-// Whether the name is that of a part which is called: "f.part.0".
-bool is_split_part(std::string_view raw);
-
 // Whether the name is that of a cold part ("f.cold"): it is reached by a jump, not called.
 bool is_cold_part(std::string_view raw);
 

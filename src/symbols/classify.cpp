@@ -275,11 +275,6 @@ bool is_clone(std::string_view raw) {
   return clone && clone->kind != SuffixKind::rename;
 }
 
-bool is_split_part(std::string_view raw) {
-  const auto clone = parse_clone_name(raw);
-  return clone && clone->kind == SuffixKind::piece;
-}
-
 bool is_cold_part(std::string_view raw) {
   const auto clone = parse_clone_name(raw);
   return clone && clone->cold;
