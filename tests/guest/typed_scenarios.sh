@@ -347,15 +347,13 @@ shows_library_types() { # PROGRAM
 shows_other_layouts() {
   program=$FIXTURES/types/types-layouts
   attach_to types-layouts "$program" layouts::texts layouts::others
-  expect_equal 'texts of Chromium, one of them without its characters' \
-    'layouts::texts(inside="box", outside="a text that is allocated")
-layouts::texts(inside="box", outside=<memory at 0x10 cannot be read>)' "$(shown layouts::texts)"
+  expect_equal 'texts of Chromium' 'layouts::texts(inside="box", outside="a text that is allocated")' \
+    "$(shown layouts::texts)"
   expect_equal 'other members' \
     'layouts::others(text={owned="own", bytes=3}, numbers={first=0x, count=2}, maybe={stored=7, is_there=true}, view={__data_=0x, __size_=3})' \
     "$(shown layouts::others | sed 's/0x[0-9a-f]*/0x/g')"
   attach_to types-layouts -q --count --if 'inside == "box" && outside $= "located"' "$program" layouts::texts
-  expect_equal 'texts in conditions' '1	layouts::texts
-1	<lost>	a value that --if compares could not be read' "$(sed 's/(.*//' out)"
+  expect_equal 'texts in conditions' '1	layouts::texts' "$(sed 's/(.*//' out)"
 }
 
 shows_empty_classes() {

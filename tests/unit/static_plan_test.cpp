@@ -2,6 +2,7 @@
 #include "capture_points.hpp"
 #include "events/histogram.hpp"
 #include "events/plan.hpp"
+#include "events/readings.hpp"
 #include "trace/probes.hpp"
 
 #include <catch2/catch.hpp>
@@ -230,6 +231,12 @@ TEST_CASE("a buffer whose length is not to be had here is an error, the others a
         "arg0 cannot be read (its length arg1 cannot be read)");
   CHECK(plan->describe_problems(3) ==
         std::vector<std::string>{"arg0 cannot be read (its length arg1 cannot be read)"});
+}
+
+TEST_CASE("a floating-point number in a general register is read") {
+  StaticArgument weight = in_register(1, 8, false);
+  weight.is_float = true;
+  CHECK(unreadable_reason(weight).empty());
 }
 
 TEST_CASE("floating-point arguments are neither compared nor measured by their bits") {

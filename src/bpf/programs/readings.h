@@ -195,9 +195,9 @@ static __always_inline __u64 string_capacity(const struct probe_record* record,
 }
 
 /* Reads the string or buffer at *number into the record. Returns the number of bytes or a negative
- * errno, and in *number what reading_result::value documents. `is_last`: it is not tried again. */
+ * errno, and in *number what reading_result::value documents. */
 static __always_inline long read_memory(struct probe_record* record, const struct reading* reading,
-                                        int is_last, __u64* number) {
+                                        __u64* number) {
   __u64 capacity = reading->capacity;
   __u64 offset = reading->bytes_offset;
   HIDE_VALUE(capacity);
@@ -220,14 +220,8 @@ static __always_inline long read_memory(struct probe_record* record, const struc
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
   struct text_place text = {};
   long status = find_text(form, *number, &text);
-  if (status == 0) {
-    status = read_bytes(into, capacity, text.bytes, text.address);
-    /* What could not be read are the characters, not the object. */
-    if (status >= 0)
-      *number = text.length;
-    else if (is_last)
-      *number = text.address;
-  }
+  if (status == 0) status = read_bytes(into, capacity, text.bytes, text.address);
+  if (status >= 0) *number = text.length;
   return status;
 }
 
@@ -260,8 +254,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
   else
     status = read_number(reading, regs, record, &number);
   if (settings.max_capacity > 0 && status == 0) {
-    int is_last = again || moment == MOMENT_RETURN || !(settings.flags & PAIR_CALLS);
-    status = read_memory(record, reading, is_last, &number);
+    status = read_memory(record, reading, &number);
     if (status == BAD_ADDRESS) status = MEMORY_MISSED;
   }
   result->status = status;
