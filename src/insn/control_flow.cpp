@@ -247,9 +247,14 @@ bool ControlFlow::is_marked(std::span<const CodeRange> region,
     const std::uint32_t block = block_at(mark.value);
     if (block == none) return false;
     is_mark[block] = true;
-    for (std::uint32_t i = before_begin_[block]; i < before_begin_[block + 1]; ++i) {
-      const Block& from = blocks_[before_[i]];
-      if (from.target == block && contains(region, from.jump)) return false;
+    // The loop may begin with instructions of the caller, before the mark.
+    for (std::uint32_t at = block;;) {
+      for (std::uint32_t i = before_begin_[at]; i < before_begin_[at + 1]; ++i) {
+        const Block& from = blocks_[before_[i]];
+        if (from.target == at && contains(region, from.jump)) return false;
+      }
+      if (at == entry_ || at == 0 || blocks_[at - 1].next != at || blocks_[at - 1].jump != 0) break;
+      --at;
     }
   }
   const auto has_unmarked = [&](std::span<const CodeRange> code) {

@@ -53,6 +53,9 @@ TEST_CASE(
   const auto flow = flow_of({0x90, 0x85, 0xff, 0x75, 0xfb, 0xc3}, {0});
   CHECK_FALSE(is_marked(flow, {range(0, 5)}, {0}));
   CHECK(is_marked(flow, {range(0, 1)}, {0}));
+  // nop; nop; test %edi,%edi; jne 0; ret
+  const auto before = flow_of({0x90, 0x90, 0x85, 0xff, 0x75, 0xfa, 0xc3}, {1});
+  CHECK_FALSE(is_marked(before, {range(1, 6)}, {1}));
 }
 
 TEST_CASE("code that was moved before the mark is marked if it always leads there") {
