@@ -147,9 +147,9 @@ OpenFileLimits ModuleCache::limits() const {
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
     limits.files = std::min<std::size_t>(limits.files, descriptors.rlim_cur / 4);
   limits.files = std::max(std::min(limits.files, max_files_), min_files);
-  if (keeps_unmapped_) {
-    limits.unmapped = limits.deleted = limits.files;
-    limits.unmapped_bytes = ~std::uint64_t{0};
+  if (keeps_unmapped_) { // others than deleted files can be opened again
+    limits.unmapped = limits.files;
+    limits.deleted = std::min(limits.files, max_kept_deleted);
   }
   limits.unmapped = std::min(limits.unmapped, limits.files);
   return limits;

@@ -25,6 +25,9 @@ struct OpenFileLimits {
   std::size_t deleted = 8;
 };
 
+// OpenFileLimits::deleted of stacks that are named at the end of a run.
+constexpr std::size_t max_kept_deleted = 128;
+
 // Returns the indexes of the files to close: unmapped ones first, of them deleted ones first, and
 // in each class those that were not used for the longest time.
 std::vector<std::size_t> choose_files_to_close(std::span<const OpenFile> files,

@@ -2,6 +2,7 @@
 #include "trace/aggregates.hpp"
 
 #include "util/clock.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -22,6 +23,18 @@ std::pair<const unwind::Module*, std::uint64_t> module_and_distance(const unwind
 }
 
 } // namespace
+
+void close_unused_files(unwind::LiveProcesses& processes, Output& output) {
+  const std::uint64_t before = processes.forgotten_files();
+  processes.forget_past();
+  processes.make_room();
+  const std::uint64_t forgotten = processes.forgotten_files();
+  if (before > 0 || forgotten == 0) return;
+  output.warn(fmt::format("later stacks may lack names: {} that no process maps {} closed and "
+                          "cannot be opened again",
+                          counted(forgotten, "deleted file", "deleted files"),
+                          forgotten == 1 ? "was" : "were"));
+}
 
 KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec& capture,
                                    const TargetOptions& where, const BuiltinProgram& program,
@@ -214,8 +227,7 @@ void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output)
                              .since_ns = since_ns_,
                              .time_ns = now_ns,
                              .is_interval = spec_.interval.has_value()});
-  processes_.forget_past();
-  processes_.make_room();
+  close_unused_files(processes_, output);
 }
 
 UnwoundCounts::UnwoundCounts(const AggregateSpec& spec, const CaptureSpec& capture,

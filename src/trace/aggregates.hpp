@@ -14,6 +14,9 @@
 
 namespace uprobectl {
 
+// Of stacks that are named when they are reported. Warns once if later ones may lack names.
+void close_unused_files(unwind::LiveProcesses& processes, Output& output);
+
 // The counts, stack counts and histograms of the built-in program.
 class KernelAggregates {
 public:

@@ -124,7 +124,7 @@ void GroupCounts::report(Time now, Output& output) {
     output.write(record);
   }
   output.flush_rows();
-  processes_.make_room();
+  close_unused_files(processes_, output);
   since_ns_ = now_ns;
 }
 

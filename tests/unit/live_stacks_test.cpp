@@ -2,6 +2,7 @@
 #include "mapped_here.hpp"
 #include "saved/run_reader.hpp"
 #include "saved/run_writer.hpp"
+#include "temporary_folder.hpp"
 #include "unwind/live.hpp"
 #include "unwind/live_process.hpp"
 #include "unwind_fixture.hpp"
@@ -320,6 +321,28 @@ TEST_CASE("a library that was unloaded names the stacks of before") {
   const std::uint64_t called = clock_ns(CLOCK_MONOTONIC);
   CHECK(file_and_name(live.make_stack(::getpid(), called, stack)) == "gone.so work");
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("deleted files that are closed while their stacks wait for the end are counted") {
+  const TemporaryFolder folder;
+  LiveProcesses processes({});
+  processes.keep_unmapped_files();
+  std::vector<void*> mapped;
+  for (int i = 0; i < 131; ++i) {
+    const std::string path = folder.path / std::to_string(i);
+    std::filesystem::copy_file("/bin/true", path);
+    const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    mapped.push_back(::mmap(nullptr, 0x1000, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0));
+    REQUIRE(mapped.back() != MAP_FAILED);
+    std::filesystem::remove(path);
+  }
+  processes.read_process(::getpid());
+  for (void* const each : mapped) ::munmap(each, 0x1000);
+  processes.read_process(::getpid());
+  CHECK(processes.forgotten_files() == 0);
+  processes.forget_past();
+  processes.make_room();
+  CHECK(processes.forgotten_files() == 3);
 }
 
 TEST_CASE("a library reported only by its code mapping is found by its start") {

@@ -112,6 +112,23 @@ TEST_CASE("deleted files that no process maps are closed, but kept frames keep t
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("of deleted files whose stacks are named at the end of a run 128 stay open") {
+  const std::string folder = temporary_folder();
+  ModuleCache cache;
+  cache.keep_unmapped();
+  FilesHere files;
+  for (int i = 0; i < 140; ++i) {
+    const std::string path = folder + "/" + std::to_string(i);
+    std::filesystem::copy_file("/bin/true", path);
+    REQUIRE(cache.module_at(whole_file(path), FileOffset{0x1000}, {}, files)->image() != nullptr);
+    std::filesystem::remove(path);
+  }
+  CHECK(cache.is_crowded());
+  CHECK(cache.make_room(is_mapped_by_nobody));
+  CHECK(cache.size() == 128);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("at the limit of descriptors files are closed for new ones") {
   const std::string folder = temporary_folder();
   rlimit limit{};
