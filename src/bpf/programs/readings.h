@@ -159,7 +159,7 @@ static __always_inline int reads_form(__u32 form) {
 
 /* Finds the characters of a string object at `from`. Returns a negative errno if it cannot be read.
  */
-static __always_inline long find_text(__u32 form, __u64 from, struct text_place* text) {
+static __noinline long find_text(__u32 form, __u64 from, struct text_place* text) {
   if (reads_form(READ_JAVA_STRING) && form == READ_JAVA_STRING) return find_java_text(from, text);
   if (reads_form(READ_LIBSTDCXX_STRING) && form == READ_LIBSTDCXX_STRING)
     return find_libstdcxx_text(from, text);
