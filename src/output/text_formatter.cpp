@@ -660,7 +660,13 @@ private:
 
   // Returns the address, or the file, of a point that has the name of another one before it: static
   // functions of two source files, a function in two libraries.
-  std::string distinction(const ProbePoint& point) {
+  const std::string& distinction(const ProbePoint& point) {
+    const auto [known, is_new] = distinctions_.try_emplace(&point);
+    if (is_new) known->second = find_distinction(point);
+    return known->second;
+  }
+
+  std::string find_distinction(const ProbePoint& point) {
     if (!point.symbol) return {};
     const auto [place, is_new] = first_places_.try_emplace(
         display_name(point), FirstPlace{to_string(point.binary->path), point.address.value});
@@ -758,6 +764,7 @@ private:
   std::size_t last_width_ = 0;
   std::string line_;
   std::unordered_map<const ProbePoint*, std::string> names_;
+  std::unordered_map<const ProbePoint*, std::string> distinctions_;
   struct FirstPlace {
     std::string file;
     std::uint64_t address = 0;

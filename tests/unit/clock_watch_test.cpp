@@ -242,6 +242,7 @@ TEST_CASE("a line says where events are missing") {
 
 TEST_CASE("what an interval lacks is said below a table of counts, not before one") {
   ProbePoint probed;
+  probed.binary = std::make_shared<ProbedBinary>();
   probed.request = "f";
   probed.symbol = "f";
   const auto count = [&](std::uint64_t hits) {
