@@ -98,6 +98,7 @@ const std::vector<Bodies::Owner>& Bodies::family(std::string_view name) {
   if (stem_ && !is_indexed_) make_index();
   stem_ = std::string(stem);
   family_.clear();
+  namesakes_.clear();
   for (std::size_t number = 0; number < parts_.size(); ++number) {
     const Part& part = parts_[number];
     const auto add = [&](std::uint32_t index) {
@@ -117,44 +118,78 @@ const std::vector<Bodies::Owner>& Bodies::family(std::string_view name) {
   return family_;
 }
 
-std::vector<Bodies::Owner> Bodies::owners(std::string_view name) {
-  std::vector<Owner> found;
-  for (const Owner& owner : family(name))
-    if (owner.symbol.name == name) found.push_back(owner);
+bool Bodies::Namesakes::have_inside(VirtualAddress address) const {
+  const auto behind = std::ranges::lower_bound(ends, address.value, {},
+                                               &std::pair<std::uint64_t, std::uint64_t>::first);
+  return behind != ends.begin() && std::prev(behind)->second > address.value;
+}
+
+std::uint64_t Bodies::Namesakes::unit(VirtualAddress address) const {
+  const auto found = unit_at.find(address.value);
+  return found == unit_at.end() ? 0 : found->second;
+}
+
+const Bodies::Namesakes& Bodies::namesakes(std::string_view name) {
+  const std::vector<Owner>& all = family(name);
+  const auto [known, is_new] = namesakes_.try_emplace(std::string(name));
+  Namesakes& found = known->second;
+  if (!is_new) return found;
+  for (const Owner& owner : all) {
+    if (owner.symbol.name != name) continue;
+    found.owners.push_back(owner);
+    const std::uint64_t begin = owner.symbol.address.value;
+    found.ends.emplace_back(begin, begin + std::min(owner.symbol.size, UINT64_MAX - begin));
+  }
+  std::ranges::sort(found.ends);
+  for (std::size_t i = 1; i < found.ends.size(); ++i)
+    found.ends[i].second = std::max(found.ends[i].second, found.ends[i - 1].second);
+  find_units(found);
   return found;
+}
+
+// Several symbols of a function may be at one address: tables have one each.
+void Bodies::find_units(Namesakes& found) {
+  std::unordered_set<std::uint64_t> visible;
+  for (const Owner& owner : found.owners) {
+    const std::uint64_t address = owner.symbol.address.value;
+    if (owner.symbol.binding != elf::Binding::local) visible.insert(address);
+    std::uint64_t& unit = found.unit_at[address];
+    unit = std::max(unit, unit_of(owner));
+  }
+  for (const std::uint64_t address : visible) found.unit_at[address] = 0;
+  for (const Owner& owner : found.owners) {
+    const std::uint64_t unit = found.unit(owner.symbol.address);
+    found.units.try_emplace(unit_of(owner), unit);
+    found.is_visible = found.is_visible || unit == 0;
+  }
+}
+
+// BFD puts local symbols that were global behind a file without a name: it tells nothing. GCC's
+// link-time optimization spreads the code of all files over several files of one name,
+// "<artificial>".
+std::vector<std::pair<std::uint32_t, std::uint64_t>>
+Bodies::read_files(const elf::SymbolTable& table) {
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> files;
+  std::unordered_map<std::string_view, std::uint32_t> made; // by the compiler
+  for (std::uint32_t index = 1; index < table.size(); ++index) {
+    if (!table.is_file(index)) continue;
+    const std::string_view name = table.name(index).value_or("");
+    const std::uint32_t number =
+        name.starts_with('<') ? made.try_emplace(name, index).first->second : index;
+    files.emplace_back(index, name.empty() ? 0 : number);
+  }
+  return files;
 }
 
 // Returns a number for the source file of a static function; 0 if it is unknown.
 std::uint64_t Bodies::unit_of(const Owner& owner) {
   if (owner.symbol.binding != elf::Binding::local) return 0;
   Part& part = parts_[owner.part];
-  if (!part.files) {
-    part.files.emplace();
-    for (std::uint32_t index = 1; index < part.table.size(); ++index)
-      if (part.table.is_file(index)) part.files->push_back(index);
-  }
-  const auto behind = std::ranges::upper_bound(*part.files, owner.index);
-  if (behind == part.files->begin()) return 0;
-  std::uint32_t file = *std::prev(behind);
-  const std::string_view name = part.table.name(file).value_or("");
-  // BFD puts local symbols that were global behind a file without a name. GCC's link-time
-  // optimization spreads the code of all files over several files of one name, "<artificial>".
-  if (name.empty()) return 0;
-  if (name.starts_with('<'))
-    file = *std::ranges::find_if(*part.files,
-                                 [&](std::uint32_t each) { return part.table.name(each) == name; });
-  return (std::uint64_t{owner.part} << 32U) + file;
-}
-
-// The unit of the function at the address: tables have symbols of one function each.
-std::uint64_t Bodies::unit_at(std::span<const Owner> owners, VirtualAddress address) {
-  std::uint64_t unit = 0;
-  for (const Owner& owner : owners) {
-    if (owner.symbol.address != address) continue;
-    if (owner.symbol.binding != elf::Binding::local) return 0;
-    unit = std::max(unit, unit_of(owner));
-  }
-  return unit;
+  if (!part.files) part.files = read_files(part.table);
+  const auto behind = std::ranges::upper_bound(*part.files, owner.index, {},
+                                               &std::pair<std::uint32_t, std::uint64_t>::first);
+  if (behind == part.files->begin() || std::prev(behind)->second == 0) return 0;
+  return (std::uint64_t{owner.part} << 32U) + std::prev(behind)->second;
 }
 
 bool Bodies::has_dotted_names(elf::Table table) {
@@ -197,43 +232,31 @@ std::optional<CloneName> Bodies::split(const elf::Symbol& symbol) {
   if (!clone) {
     const std::size_t dot = symbol.name.find('.');
     const std::string_view base = symbol.name.substr(0, dot);
-    if (dot == 0 || is_suffix(symbol.name.substr(dot + 1)) || owners(base).empty())
+    if (dot == 0 || is_suffix(symbol.name.substr(dot + 1)) || namesakes(base).owners.empty())
       return std::nullopt;
     clone = CloneName{.base = base, .function = base, .kind = SuffixKind::body};
   }
-  for (const Owner& owner : owners(clone->function)) {
-    const std::uint64_t into = symbol.address.value - owner.symbol.address.value;
-    if (owner.symbol.name != symbol.name && into != 0 && into < owner.symbol.size)
-      return std::nullopt;
-  }
-  return clone;
+  const bool is_inside =
+      clone->function != symbol.name && namesakes(clone->function).have_inside(symbol.address);
+  return is_inside ? std::nullopt : clone;
 }
 
 Bodies::Function Bodies::function_of(const elf::Symbol& symbol) {
   const auto clone = split(symbol);
   const std::string_view name = clone ? clone->function : symbol.name;
   if (is_shared_name(name) || symbol.binding != elf::Binding::local) return {name, 0};
-  const std::uint64_t own = unit_at(owners(symbol.name), symbol.address);
+  const std::uint64_t own = namesakes(symbol.name).unit(symbol.address);
   if (name == symbol.name) return {name, own};
-  const auto functions = owners(name);
-  if (functions.empty()) return {name, own};
-  const auto unit_of_one = [&](const Owner& owner) {
-    return unit_at(functions, owner.symbol.address);
-  };
-  for (const Owner& owner : functions)
-    if (unit_of(owner) == own) return {name, unit_of_one(owner)};
-  const bool is_one = std::ranges::all_of(functions, [&](const Owner& owner) {
-    return owner.symbol.address == functions.front().symbol.address;
-  });
-  if (own == 0 && is_one) return {name, unit_of_one(functions.front())};
-  const bool is_visible =
-      std::ranges::any_of(functions, [&](const Owner& owner) { return unit_of_one(owner) == 0; });
-  return {name, is_visible ? 0 : own};
+  const Namesakes& functions = namesakes(name);
+  if (functions.owners.empty()) return {name, own};
+  if (const auto same = functions.units.find(own); same != functions.units.end())
+    return {name, same->second};
+  if (own == 0 && functions.unit_at.size() == 1) return {name, functions.unit_at.begin()->second};
+  return {name, functions.is_visible ? 0 : own};
 }
 
 bool Bodies::has_itself(const Function& function) {
-  return std::ranges::any_of(owners(function.name),
-                             [&](const Owner& owner) { return unit_of(owner) == function.unit; });
+  return namesakes(function.name).units.contains(function.unit);
 }
 
 template <typename Select>

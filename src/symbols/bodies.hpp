@@ -7,6 +7,7 @@
 #include <compare>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace uprobectl {
@@ -51,8 +52,9 @@ private:
       std::uint32_t hash = 0; // of stem_of() the name
       std::uint32_t index = 0;
     };
-    std::vector<Hashed> by_stem;                     // sorted; empty before the second name
-    std::optional<std::vector<std::uint32_t>> files; // indices of STT_FILE symbols
+    std::vector<Hashed> by_stem; // sorted; empty before the second name
+    // Indices of STT_FILE symbols, each with the number of its unit, see unit_of().
+    std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>> files;
     std::optional<bool> has_dotted_names;
   };
   // Code whose name has the stem.
@@ -61,11 +63,26 @@ private:
     std::size_t part = 0; // index in parts_
     std::uint32_t index = 0;
   };
+  // The functions of one name. Files may have thousands of them, and as many clones.
+  struct Namesakes {
+    std::vector<Owner> owners; // in the order of the tables
+    // The begins of their code, sorted, each with the furthest end of the code up to it.
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> ends;
+    std::unordered_map<std::uint64_t, std::uint64_t> unit_at; // by address: the function's unit
+    std::unordered_map<std::uint64_t, std::uint64_t> units;   // by unit_of(): the function's unit
+    bool is_visible = false;                                  // any of them to other files
+
+    bool have_inside(VirtualAddress address) const; // behind the first byte of one
+    std::uint64_t unit(VirtualAddress address) const;
+  };
   const std::vector<Owner>& family(std::string_view name);
   void make_index();
-  std::vector<Owner> owners(std::string_view name);
+  // Valid until family() is called for another stem.
+  const Namesakes& namesakes(std::string_view name);
+  void find_units(Namesakes& found);
   std::uint64_t unit_of(const Owner& owner);
-  std::uint64_t unit_at(std::span<const Owner> owners, VirtualAddress address);
+  static std::vector<std::pair<std::uint32_t, std::uint64_t>>
+  read_files(const elf::SymbolTable& table);
   bool has_dotted_names(elf::Table table);
   bool has_dotted_names(const Part& part) const;
   template <typename Select>
@@ -77,6 +94,7 @@ private:
   bool is_indexed_ = false;
   std::optional<std::string> stem_; // of family_
   std::vector<Owner> family_;
+  std::unordered_map<std::string, Namesakes> namesakes_; // of family_, those asked for
 };
 
 // As find_related() of symbols.hpp, for many calls. Only C++ functions are said to be folded, so

@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <map>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
