@@ -383,7 +383,7 @@ Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace&
   return {};
 }
 
-// Whether debug information says what the argument, result or register is. Fails if it is no
+// Whether debug information says what the argument, result or register is. Fails unless it is an
 // integer.
 Result<bool> TypedProbes::knows_type(const TypedPlace& place, const ArgumentSource& source) const {
   const dwarf::FunctionInfo& function = *place.function;
