@@ -11,9 +11,8 @@ namespace {
 using elf::Symbol;
 using elf::SymbolType;
 using elf::SymbolVersion;
-using elf::Table;
 
-Symbol symbol(std::string_view name, Table table,
+Symbol symbol(std::string_view name, elf::Table table,
               std::optional<SymbolVersion> version = std::nullopt) {
   return {.name = name,
           .version = version,
@@ -30,7 +29,7 @@ std::string text(const std::vector<Symbol>& symbols) {
     const Symbol& s = symbols[index];
     result += result.empty() ? "" : " ";
     result += std::string(s.name) + "@" + std::string(s.version ? s.version->name : "");
-    result += s.table == Table::dynsym ? ":dynsym" : ":symtab";
+    result += s.table == elf::Table::dynsym ? ":dynsym" : ":symtab";
     if (s.type == SymbolType::none) result += ":label";
   }
   return result;
@@ -44,9 +43,10 @@ const SymbolVersion NEW{"V2", true};
 TEST_CASE("two versions of one place are listed once each, though .symtab repeats both") {
   // As in libstdc++'s debug build: compatibility symbols stand in .symtab with their versions, and
   // once more without.
-  std::vector<Symbol> symbols = {symbol("f", Table::dynsym, OLD), symbol("f", Table::dynsym, NEW),
-                                 symbol("f", Table::symtab), symbol("f", Table::symtab, OLD),
-                                 symbol("f", Table::symtab, NEW)};
+  std::vector<Symbol> symbols = {
+      symbol("f", elf::Table::dynsym, OLD), symbol("f", elf::Table::dynsym, NEW),
+      symbol("f", elf::Table::symtab), symbol("f", elf::Table::symtab, OLD),
+      symbol("f", elf::Table::symtab, NEW)};
   const auto before = [](const Symbol& a, const Symbol& b) {
     const auto key = [](const Symbol& s) {
       return std::pair(s.table, s.version ? s.version->name : std::string_view());
@@ -60,18 +60,18 @@ TEST_CASE("two versions of one place are listed once each, though .symtab repeat
 }
 
 TEST_CASE("an unversioned name is listed separately if .dynsym does not have the place") {
-  CHECK(text({symbol("f", Table::symtab, OLD), symbol("f", Table::symtab)}) ==
+  CHECK(text({symbol("f", elf::Table::symtab, OLD), symbol("f", elf::Table::symtab)}) ==
         "f@V1:symtab f@:symtab");
-  CHECK(text({symbol("f", Table::dynsym), symbol("f", Table::dynsym, OLD)}) ==
+  CHECK(text({symbol("f", elf::Table::dynsym), symbol("f", elf::Table::dynsym, OLD)}) ==
         "f@V1:dynsym f@:dynsym");
-  CHECK(text({symbol("g", Table::symtab), symbol("f", Table::dynsym, OLD)}) ==
+  CHECK(text({symbol("g", elf::Table::symtab), symbol("f", elf::Table::dynsym, OLD)}) ==
         "f@V1:dynsym g@:symtab");
 }
 
 TEST_CASE("a function is listed before a label of the same name and place") {
-  Symbol label = symbol("f", Table::symtab);
+  Symbol label = symbol("f", elf::Table::symtab);
   label.type = SymbolType::none;
-  const Symbol function = symbol("f", Table::symtab);
+  const Symbol function = symbol("f", elf::Table::symtab);
   CHECK(text({label, function}) == "f@:symtab");
   CHECK(text({function, label}) == "f@:symtab");
 }
