@@ -667,7 +667,7 @@ private:
   }
 
   std::string find_distinction(const ProbePoint& point) {
-    if (!point.symbol) return {};
+    if (!point.symbol || point.static_probe) return {}; // a static probe has any number of places
     const auto [place, is_new] = first_places_.try_emplace(
         display_name(point), FirstPlace{to_string(point.binary->path), point.address.value});
     const FirstPlace& first = place->second;

@@ -233,9 +233,11 @@ std::optional<VirtualAddress> first_jump(const Query& query, const elf::Symbol& 
   return first.target;
 }
 
-// Returns where the code at the symbol leads if all ways through it end by a jump out of it.
+// Returns where the code at the symbol leads if all ways through it end by a jump out of it. A part
+// does work of its own before, as the `destroy` of a coroutine.
 std::vector<VirtualAddress> jumps_of(const Query& query, const elf::Symbol& symbol) {
   if (const auto target = first_jump(query, symbol)) return {*target};
+  if (suffix_kind(query, symbol) == SuffixKind::piece) return {};
   constexpr std::uint64_t max_size = 256; // bytes, of a thunk
   const auto arch = code_arch(query.image.machine(), symbol.thumb);
   const auto offset = query.image.to_image(symbol.address);

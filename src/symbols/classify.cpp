@@ -170,9 +170,23 @@ const Suffix* find_suffix(std::string_view word) {
   return found != suffixes.end() ? found : nullptr;
 }
 
+// Returns where the suffixes begin if the name may have dots itself, as that of GCC for the frame of
+// a coroutine has: "_Z1fPZ1fvE11_Z1fv.Frame.actor".
+std::size_t unknown_suffixes_of_mangled(std::string_view raw, std::size_t first) {
+  constexpr int max_dots = 4;
+  std::size_t dot = first;
+  for (int i = 0; i < max_dots && dot != std::string_view::npos; ++i, dot = raw.find('.', dot + 1))
+    if (demangle(raw.substr(0, dot))) return dot;
+  return demangle(raw) ? std::string_view::npos : first;
+}
+
 // Returns where the suffixes of a mangled name begin; npos without any.
 std::size_t suffixes_of_mangled(std::string_view raw) {
-  if (!is_legacy_rust(raw)) return raw.find('.');
+  if (!is_legacy_rust(raw)) {
+    const std::size_t dot = raw.find('.');
+    if (dot == std::string_view::npos || is_suffix(raw.substr(dot + 1))) return dot;
+    return unknown_suffixes_of_mangled(raw, dot);
+  }
   const std::size_t end = raw.rfind('E') + 1; // paths in the name have dots themselves
   return end < raw.size() && raw[end] == '.' ? end : std::string_view::npos;
 }
