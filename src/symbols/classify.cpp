@@ -170,8 +170,8 @@ const Suffix* find_suffix(std::string_view word) {
   return found != suffixes.end() ? found : nullptr;
 }
 
-// Returns where the suffixes begin if the name may have dots itself, as that of GCC for the frame of
-// a coroutine has: "_Z1fPZ1fvE11_Z1fv.Frame.actor".
+// Returns where the suffixes begin if the name may have dots itself, as that of GCC for the frame
+// of a coroutine has: "_Z1fPZ1fvE11_Z1fv.Frame.actor".
 std::size_t unknown_suffixes_of_mangled(std::string_view raw, std::size_t first) {
   constexpr int max_dots = 4;
   std::size_t dot = first;
