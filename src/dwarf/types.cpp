@@ -327,6 +327,10 @@ void TypeTable::read_core(Type& type, const Die& die) {
 void TypeTable::read_base_type(Type& type, const Die& die) {
   type.name_ = context_.text(die, DW_AT_name).value_or("<base type>");
   type.is_byte_swapped_ = type.size_ > 1 && is_big_endian(die);
+  if (type.size_ == 0) { // Rust's "()"
+    type.kind_ = TypeKind::structure;
+    return;
+  }
   // DWARF 5, 5.1.1: the bits may be any of the bytes.
   const std::uint64_t bits = unsigned_constant(die, DW_AT_bit_size).value_or(8 * type.size_);
   if (bits == 0 || bits > 8 * type.size_ || die.find(DW_AT_bit_offset) ||

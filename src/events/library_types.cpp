@@ -57,6 +57,17 @@ std::optional<FoundMember> find_pointer(const Type& type, std::string_view name)
       type, [&](const Member& member) { return member.name == name && is_pointer(*member.type); });
 }
 
+// Whether the text is that of template arguments and nothing behind them: "<char>", not
+// "<char>::(anonymous union)".
+bool ends_with_arguments(std::string_view text) {
+  std::size_t depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '<') ++depth;
+    if (text[i] == '>' && --depth == 0) return i + 1 == text.size();
+  }
+  return false;
+}
+
 // Returns the name of a class template or class of namespace std, without the inline namespaces of
 // libraries and their versions, whose names are reserved for them: "chrono::duration" for
 // "std::__1::chrono::duration<…>". Empty for other types.
@@ -69,6 +80,8 @@ std::string standard_name(const Type& type) {
     const auto end = rest.find_first_of("<:");
     const std::string_view part = rest.substr(0, end);
     const bool is_scope = end != std::string_view::npos && rest.substr(end).starts_with("::");
+    if (!is_scope && end != std::string_view::npos && !ends_with_arguments(rest.substr(end)))
+      return {};
     if (!is_scope) return name += part;
     if (!part.starts_with('_')) name += fmt::format("{}::", part);
     rest.remove_prefix(end + 2);
@@ -334,8 +347,12 @@ std::optional<reading_form> find_string_form(const Type& type) {
   // Has one layout, whose definition need not be searched.
   const auto by_namespace = string_form_by_namespace(type.plain_name());
   if (type.is_declared() && by_namespace == READ_LIBSTDCXX_STRING) return by_namespace;
-  if (type.kind() != TypeKind::structure) return by_namespace;
-  return is_character(first_type_argument(type)) ? string_form_by_members(type) : std::nullopt;
+  if (type.kind() != TypeKind::structure) return type.is_declared() ? by_namespace : std::nullopt;
+  if (!is_character(first_type_argument(type))) return std::nullopt;
+  if (const auto by_members = string_form_by_members(type)) return by_members;
+  // clang leaves the class of this member declared, too.
+  const auto hidden = find_named(type, "_M_dataplus");
+  return hidden && hidden->type->kind() == TypeKind::unknown ? by_namespace : std::nullopt;
 }
 
 std::optional<LibraryType> find_library_type(const Type& type) {

@@ -47,8 +47,11 @@ public:
       if (piece.size > max_size) return false;
       size += piece.size;
     }
+    // Each jump looks for the piece that it leads to.
+    constexpr std::size_t max_pieces = 1024;
+    if (caller.pieces.size() > max_pieces) return false;
     constexpr std::uint64_t bytes_per_block = 8;
-    const std::uint64_t steps = size / bytes_per_block * copies;
+    const std::uint64_t steps = size / bytes_per_block * (copies + caller.pieces.size());
     if (size > std::min(bytes_left_, max_size) || steps > steps_left_) return false;
     bytes_left_ -= size;
     steps_left_ -= steps;

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <functional>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,22 +14,8 @@ namespace uprobectl {
 
 namespace {
 
-// A hash of a name's length and of eight bytes at its begin, in its middle and at its end.
 std::uint32_t name_hash(std::string_view name) {
-  constexpr std::uint64_t factor = 0x9e3779b97f4a7c15;
-  constexpr std::size_t word = sizeof(std::uint64_t);
-  std::uint64_t hash = name.size() * factor;
-  const auto mix = [&](std::size_t at) {
-    std::uint64_t bytes = 0;
-    std::memcpy(&bytes, name.data() + at, std::min(word, name.size() - at));
-    hash = (hash ^ bytes) * factor;
-    hash ^= hash >> 29U;
-  };
-  if (name.empty()) return 0;
-  mix(0);
-  if (name.size() > word) mix(name.size() - word);
-  if (name.size() > 2 * word) mix(name.size() / 2 - word / 2);
-  return static_cast<std::uint32_t>(hash >> 32U);
+  return static_cast<std::uint32_t>(std::hash<std::string_view>()(name) >> 32U);
 }
 
 bool is_typed(const elf::Symbol& symbol) {

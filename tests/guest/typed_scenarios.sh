@@ -33,6 +33,7 @@ typed_scenarios() {
   scenario 'interfaces of Go have the type and the beginning of their value' shows_go_interfaces
   scenario 'lambdas are functions and parameters' shows_lambdas
   scenario 'lambdas of clang are functions and parameters' shows_clang_lambdas
+  scenario 'strings are shown where clang has only declared what they are made of' shows_clang_texts
 }
 
 attach_types() { # OPTION… FUNCTION…
@@ -378,7 +379,7 @@ attach_to_rust() { # PROGRAM FUNCTION…
   expect_equal 'another text' 0 "$(count_records event)"
   attach_to "$1" --latency "$FIXTURES/types/$1" values::numbers values::texts values::slices values::vectors \
     values::options values::shapes values::move_by values::first_word values::count_to values::shout \
-    values::marked
+    values::marked values::after_nothing
   expect_equal 'numbers' "values::numbers(a=-1, b=65535, c=-100000, d=9223372036854775808, e=true, f='x')" \
     "$(shown values::numbers)"
   expect_equal 'a number as the result' '= -34344' "$(result_of values::numbers)"
@@ -391,6 +392,8 @@ attach_to_rust() { # PROGRAM FUNCTION…
 values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$(shown values::shapes)"
   expect_equal 'a structure behind a reference' 'values::move_by(point={x=3, y=4}, by=10)' "$(shown values::move_by)"
   expect_equal 'text' 'values::first_word(text="left right")' "$(shown values::first_word)"
+  expect_equal 'a parameter behind one without bytes' 'values::after_nothing(nothing={}, number=7)' \
+    "$(shown values::after_nothing)"
   expect_equal 'types without bytes, and a character beyond ASCII' \
     'values::marked(mark={id=5, kind={}, unit={}}, letter="é")' "$(shown values::marked)"
   expect_equal 'text that is moved' 'values::shout(text="loud")' "$(shown values::shout)"
@@ -517,6 +520,19 @@ shop::doubled(int)::'lambda'(auto)::operator()<int>(__closure=POINTER, amount=21
   expect_match 'what a lambda has captured' 'rule\.__name="sale", price=200$' "$(cat out)"
   attach_to types-lambdas -j --if 'rule.__percent == 26' "$program" shop::apply
   expect_equal 'a lambda that has captured something else' 0 "$(count_records event)"
+}
+
+shows_clang_texts() {
+  program=$FIXTURES/types/types-texts-clang
+  [ -e "$program" ] || skip 'clang was not there when the fixtures were built'
+  attach_to types-texts-clang --latency "$program" shop::label shop::labels
+  long=LLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLL
+  expect_equal 'calls' "shop::label(text=\"short\", number=1) = 6
+shop::label(text=\"$long\", number=2) = 42
+shop::labels(texts=[\"short\", \"$long\"]) = 2" "$(calls)"
+  attach_to types-texts-clang -q --count --if 'text == "short"' "$program" shop::label
+  expect_equal 'a condition' '1	shop::label(std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>> const&, int)' \
+    "$(cat out)"
 }
 
 shows_clang_lambdas() {

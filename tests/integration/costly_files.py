@@ -70,6 +70,8 @@ COSTLY = {
     "clones of one function": [(f"function_0.isra.{i}", spread(i), 16) for i in range(SYMBOLS)],
     "a function and its clones": [("function_0", TEXT, 16),
                                   *((f"function_0.isra.{i}", spread(i), 16) for i in range(SYMBOLS))],
+    "names that begin and end alike": [(f"{'a' * 8}{i // 2:08}{'b' * 32}{'.isra.0' * (i % 2)}", spread(i), 16)
+                                       for i in range(SYMBOLS)],
 }
 QUESTIONS = {
     "resolve a name": ["resolve", "FILE", "function_0"],
