@@ -71,13 +71,14 @@ counts_two_at_one_place() {
   expect_equal 'hits of first' 20 "$(grep '"type":"count","symbol":"first"' out | field count)"
 }
 
+# The copy may begin with an instruction that is not its own, as on arm64: what is said then is careful.
 says_inlined_into() {
   run_inlined --inlined "$FIXTURES/inlined-calls" step
-  expect_match 'event' 'step \(inlined into outer at inlined_calls\.c:45\)' "$(head -n 1 out)"
+  expect_match 'event' 'step \(inlined into outer at inlined_calls\.c:45(, approximate)?\)' "$(head -n 1 out)"
   run_inlined -j --inlined "$FIXTURES/inlined-calls" step
   expect_equal 'events' "$(calls_of step)" "$(count_records event symbol=step)"
   # It has its parameter by name.
-  expect_match 'record' '"arguments":\[\{"name":"x","type":"int","value":[0-9]+,"error":null\}\].*"inlined_into":\{"symbol":"outer","demangled":null,"source":"[^"]*/inlined_calls\.c","line":45\},"approximate":false' \
+  expect_match 'record' '"arguments":\[\{"name":"x","type":"int","value":[0-9]+,"error":null\}\].*"inlined_into":\{"symbol":"outer","demangled":null,"source":"[^"]*/inlined_calls\.c","line":45\},"approximate":(false|true)' \
     "$(records event | head -n 1)"
 }
 
