@@ -150,6 +150,10 @@ struct ProbePoint : NamedPlace {
 
   // The raw name of the function that the symbol is a clone or part of.
   std::optional<std::string> clone_of;
+  // That of the function itself: clone_of, or the symbol. Empty without a symbol.
+  std::string_view function() const {
+    return clone_of ? *clone_of : symbol ? std::string_view(*symbol) : std::string_view();
+  }
   // Which clones the name meant; nullopt for a request by number, and with thunks.
   std::optional<ResolveOptions::Clones> clones;
   // Raw names of the other symbols at the symbol's address, if ResolveOptions::aliases.

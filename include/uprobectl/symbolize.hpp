@@ -232,6 +232,9 @@ public:
   // ModuleAddresses and AddressSpaces become invalid, except those of kept frames, whose mapping
   // has no name then.
   bool make_room(const std::function<bool(const FileKey&)>& is_mapped);
+  // Files that no process maps, that were closed and cannot be opened again, for example deleted
+  // ones.
+  std::uint64_t forgotten_files() const { return forgotten_files_; }
 
 private:
   struct CachedObject {
@@ -256,6 +259,7 @@ private:
   std::uint64_t uses_ = 0;
   bool lacks_descriptors_ = false;
   bool keeps_unmapped_ = false;
+  std::uint64_t forgotten_files_ = 0;
   std::size_t max_files_ = ~std::size_t{0}; // fewer after descriptors were used up
   std::set<FileKey> reachable_;             // files that can be opened after the process has ended
   std::map<std::pair<FileKey, std::uint64_t>, std::unique_ptr<Module>>

@@ -54,10 +54,8 @@ bool matches_pattern(std::string_view pattern, std::string_view name);
 // Removes `*`, `?`, `[` and `]`, to find similar names if a pattern matches nothing.
 std::string without_wildcards(std::string_view pattern);
 // Whether the pattern matches the raw name, the demangled name without its return type, or that
-// without its parameters. Suffixes of compilers may be left out, except of cold parts.
-bool matches_name(const std::string& pattern, std::string_view raw);
-// Same for a symbol that is a body of the function with the raw name `function`. Without one it is
-// not a clone, whatever dots its name has.
+// without its parameters. `function`: the raw name of the function that the symbol is a clone or
+// part of, if it is one; then the suffix may be left out, except that of a cold part.
 bool matches_name(const std::string& pattern, std::string_view raw,
                   std::optional<std::string_view> function);
 
@@ -69,8 +67,8 @@ Result<std::vector<elf::Symbol>> find_by_name(const elf::Image& image, std::stri
 // Finds code symbols by demangled name: `ns::Foo::bar` means all overloads, `ns::Foo::bar(int)`
 // one. Includes clones and parts, without cold parts unless the name has their suffix as it is
 // printed: "ns::f() (.cold)". The return type of a template is optional, and spaces are ignored.
-// Scans both tables; the debug tables if these have no match; imports if there is no code with that
-// name. Demangles only names that contain the last identifier.
+// Scans .dynsym and .symtab, then the debug tables if nothing was found, then the imports.
+// Demangles only names that contain the last identifier.
 Result<std::vector<elf::Symbol>> find_by_demangled_name(const elf::Image& image,
                                                         std::string_view name);
 

@@ -418,6 +418,14 @@ Result<void> BpfObject::set_map_entries(std::string_view map, std::uint32_t coun
   return {};
 }
 
+Result<void> BpfObject::apply(const ObjectSettings& settings) {
+  for (const auto& [name, value] : settings.globals)
+    if (auto set = set_global(name, value); !set) return set;
+  for (const auto& [map, count] : settings.map_entries)
+    if (auto set = set_map_entries(map, count); !set) return set;
+  return {};
+}
+
 std::optional<SectionPlace> parse_section_place(const ObjectProgram& program) {
   const auto slash = program.section.find('/');
   if (program.kind == SectionKind::other || slash == std::string::npos) return std::nullopt;

@@ -53,6 +53,12 @@ struct ObjectMap {
   std::string wanted_pin = {};
 };
 
+// What to set in an object before it is loaded, by name.
+struct ObjectSettings {
+  std::vector<std::pair<std::string, std::string>> globals = {};       // values of global variables
+  std::vector<std::pair<std::string, std::uint32_t>> map_entries = {}; // sizes of maps
+};
+
 // Which programs to load, and for which kind of link.
 struct ObjectLoading {
   // The kind of all uprobe programs except session programs; nullopt: as their sections say.
@@ -91,6 +97,8 @@ public:
 
   // Sets the size of a map, before load(). not_found lists the maps.
   Result<void> set_map_entries(std::string_view map, std::uint32_t count);
+  // Both, for all that is given.
+  Result<void> apply(const ObjectSettings& settings);
 
   // not_permitted names the capability. unsupported names a map without a size. If the verifier
   // rejects a program, the last lines of its log are a hint, and verifier_log() has all of it.

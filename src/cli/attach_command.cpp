@@ -137,12 +137,9 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   request.maps = options.maps;
   request.record_type = options.record_type;
   request.printk = options.printk;
-  auto settings = parse_settings(options.settings);
+  auto settings = parse_object_settings(options.settings, options.map_entries);
   if (!settings) return fail(parser.usage_error(std::move(settings).error().message));
   request.settings = std::move(*settings);
-  auto map_entries = parse_map_entries(options.map_entries);
-  if (!map_entries) return fail(parser.usage_error(std::move(map_entries).error().message));
-  request.map_entries = std::move(*map_entries);
   if (options.cookie) request.cookie = *options.cookie;
   return request;
 }

@@ -20,9 +20,6 @@ struct LoadOptions {
   std::vector<std::string> programs;
 };
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
-using MapEntries = std::vector<std::pair<std::string, std::uint32_t>>;
-
 PinRequest make_pin_request(const LoadOptions& options) {
   PinRequest request{.folder = *options.pin};
   if (options.naming == "uprobestats") request.naming = PinNaming::uprobestats;
@@ -42,14 +39,11 @@ Result<mode_t> parse_mode(const std::string& text) {
 }
 
 Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
-                                      const Settings& settings, const MapEntries& map_entries,
+                                      const ObjectSettings& settings,
                                       const std::vector<std::string>& programs, Output& output) {
   auto object = BpfObject::open(path);
   if (!object) return fail(std::move(object).error());
-  for (const auto& [name, value] : settings)
-    if (auto set = object->set_global(name, value); !set) return fail(std::move(set).error());
-  for (const auto& [map, count] : map_entries)
-    if (auto set = object->set_map_entries(map, count); !set) return fail(std::move(set).error());
+  if (auto set = object->apply(settings); !set) return fail(std::move(set).error());
   if (auto known = check_program_names(*object, path, programs); !known)
     return fail(std::move(known).error());
   auto loaded = object->load({.only = programs});
@@ -89,17 +83,15 @@ ExitCode run_load(std::span<const std::string_view> arguments) {
   const auto words = parsed->words();
   if (const auto wrong = mistake(options, words))
     return finish_with(parser.usage_error(*wrong), common);
-  const auto settings = parse_settings(options.settings);
+  const auto settings = parse_object_settings(options.settings, options.map_entries);
   if (!settings) return finish_with(parser.usage_error(settings.error().message), common);
-  const auto map_entries = parse_map_entries(options.map_entries);
-  if (!map_entries) return finish_with(parser.usage_error(map_entries.error().message), common);
   std::optional<PinRequest> request;
   if (options.pin) request = make_pin_request(options);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  const auto pins = request ? load_and_pin(words.front(), *request, *settings, *map_entries,
-                                           options.programs, **output)
-                            : unpin(*options.unpin);
+  const auto pins =
+      request ? load_and_pin(words.front(), *request, *settings, options.programs, **output)
+              : unpin(*options.unpin);
   if (!pins) {
     (*output)->fail(pins.error());
     return finish(**output);

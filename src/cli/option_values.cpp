@@ -112,33 +112,35 @@ Result<std::chrono::nanoseconds> DurationReader::operator()(const std::string& t
   return duration;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>>
-parse_settings(const std::vector<std::string>& settings) {
-  std::vector<std::pair<std::string, std::string>> result;
-  for (const std::string& setting : settings) {
-    const auto equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return fail(ErrorKind::usage,
-                  "invalid value '" + setting + "' for --set (expected NAME=VALUE)");
-    result.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
-  }
-  return result;
+namespace {
+
+// "NAME=VALUE"
+std::optional<std::pair<std::string, std::string>> split_assignment(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return std::nullopt;
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-Result<std::vector<std::pair<std::string, std::uint32_t>>>
-parse_map_entries(const std::vector<std::string>& sizes) {
-  std::vector<std::pair<std::string, std::uint32_t>> result;
-  for (const std::string& size : sizes) {
-    const auto equals = size.find('=');
-    const auto count = equals == std::string::npos || equals == 0
-                           ? std::nullopt
-                           : parse_number<std::uint32_t>(std::string_view(size).substr(equals + 1));
-    if (!count.value_or(0))
-      return fail(ErrorKind::usage,
-                  "invalid value '" + size + "' for --map-entries (expected MAP=N)");
-    result.emplace_back(size.substr(0, equals), *count);
+} // namespace
+
+Result<ObjectSettings> parse_object_settings(const std::vector<std::string>& globals,
+                                             const std::vector<std::string>& map_entries) {
+  ObjectSettings settings;
+  for (const std::string& text : globals) {
+    auto assignment = split_assignment(text);
+    if (!assignment)
+      return fail(ErrorKind::usage, "invalid value '" + text + "' for --set (expected NAME=VALUE)");
+    settings.globals.push_back(std::move(*assignment));
   }
-  return result;
+  for (const std::string& text : map_entries) {
+    const auto assignment = split_assignment(text);
+    const auto count = assignment ? parse_number<std::uint32_t>(assignment->second) : std::nullopt;
+    if (count.value_or(0) == 0)
+      return fail(ErrorKind::usage,
+                  "invalid value '" + text + "' for --map-entries (expected MAP=N)");
+    settings.map_entries.emplace_back(assignment->first, *count);
+  }
+  return settings;
 }
 
 } // namespace uprobectl::cli

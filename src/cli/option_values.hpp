@@ -2,6 +2,7 @@
 // Parses values of options: numbers, durations, processes and settings.
 #pragma once
 
+#include "bpf/object.hpp"
 #include "option_parser.hpp"
 #include "uprobectl/util.hpp"
 
@@ -46,12 +47,8 @@ struct DurationReader {
   Result<std::chrono::nanoseconds> operator()(const std::string& text) const;
 };
 
-// Splits the values of --set, NAME=VALUE. usage if the name or '=' is missing.
-Result<std::vector<std::pair<std::string, std::string>>>
-parse_settings(const std::vector<std::string>& settings);
-
-// Splits the values of --map-entries, MAP=N. usage if one of them is invalid.
-Result<std::vector<std::pair<std::string, std::uint32_t>>>
-parse_map_entries(const std::vector<std::string>& sizes);
+// Reads the values of --set, NAME=VALUE, and of --map-entries, MAP=N. usage if one is invalid.
+Result<ObjectSettings> parse_object_settings(const std::vector<std::string>& globals,
+                                             const std::vector<std::string>& map_entries);
 
 } // namespace uprobectl::cli

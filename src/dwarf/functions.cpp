@@ -60,9 +60,8 @@ Slot slot_of(Bytes expression) {
   const auto code = std::to_integer<std::uint8_t>(expression[0]);
   const bool is_based = code >= DW_OP_breg0 && code <= DW_OP_breg31;
   if (!is_based && code != DW_OP_fbreg) return Slot::none;
-  std::size_t end = 1; // of the offset
-  while (end < expression.size() && (expression[end] & std::byte{0x80}) != std::byte{0}) ++end;
-  ++end;
+  std::uint64_t end = 1; // of the offset
+  if (!take_sleb128(expression, end)) return Slot::none;
   if (end == expression.size()) {
     // Memory that an argument register points to, unless it is the stack pointer.
     return is_based && expression[1] == std::byte{0} ? Slot::pointer : Slot::value;

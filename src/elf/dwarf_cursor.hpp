@@ -56,18 +56,9 @@ public:
     return value.value_or(0);
   }
   std::int64_t signed_leb() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; at_ < bytes_.size() && shift < 64; shift += 7) {
-      const auto byte = std::to_integer<std::uint64_t>(bytes_[at_++]);
-      value |= (byte & 0x7fU) << shift;
-      if ((byte & 0x80U) != 0) continue;
-      // The tenth byte has one bit of the number; the others repeat it.
-      if (shift == 63 && byte != 0 && byte != 0x7fU) break;
-      if (shift < 57 && (byte & 0x40U) != 0) value |= ~std::uint64_t{0} << (shift + 7);
-      return static_cast<std::int64_t>(value);
-    }
-    fail();
-    return 0;
+    const auto value = take_sleb128(bytes_, at_);
+    if (!value) fail();
+    return value.value_or(0);
   }
   // Signed or unsigned.
   void skip_leb() {

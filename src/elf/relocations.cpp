@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elf/relocations.hpp"
 
+#include "util/numbers.hpp"
+
 namespace uprobectl::elf {
 
 namespace {
@@ -11,19 +13,6 @@ constexpr std::uint64_t same_info = 1;
 constexpr std::uint64_t same_step = 2;
 constexpr std::uint64_t same_addend = 4;
 constexpr std::uint64_t with_addend = 8;
-
-// Signed LEB128 of up to 64 bits, modulo 2^64.
-std::optional<std::uint64_t> take_sleb128(Bytes bytes, std::uint64_t& at) {
-  std::uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64 && at < bytes.size(); shift += 7) {
-    const auto byte = std::to_integer<std::uint64_t>(bytes[at++]);
-    value |= (byte & 0x7fU) << shift;
-    if ((byte & 0x80U) != 0) continue;
-    if (shift < 57 && (byte & 0x40U) != 0) value |= ~std::uint64_t{0} << (shift + 7);
-    return value;
-  }
-  return std::nullopt;
-}
 
 } // namespace
 
@@ -40,7 +29,7 @@ PackedRelocations::PackedRelocations(Bytes bytes, bool is_64bit, bool has_addend
 std::uint64_t PackedRelocations::take() {
   const auto number = take_sleb128(bytes_, at_);
   if (!number) left_ = 0;
-  return number.value_or(0);
+  return static_cast<std::uint64_t>(number.value_or(0));
 }
 
 // As read_group_fields() of bionic. Its linker does not load what has addends in DT_ANDROID_REL.

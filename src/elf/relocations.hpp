@@ -27,7 +27,8 @@ public:
   std::optional<Relocation> next(std::uint64_t max_count);
 
 private:
-  std::uint64_t take(); // sets left_ to 0 if there is no number
+  // Returns the next number. If there is none, sets left_ to 0.
+  std::uint64_t take();
   bool begin_group();
 
   Bytes bytes_;

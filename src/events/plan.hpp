@@ -31,7 +31,6 @@ enum class StackWalk {
 };
 constexpr std::uint32_t default_stack_bytes = 16384; // measured in docs/stacks.md
 
-// What a run captures, counts and measures at each hit.
 // An integer whose distribution is asked for.
 struct MeasuredValue {
   ValuePath path;                       // by debug information
@@ -40,6 +39,7 @@ struct MeasuredValue {
   bool is_result() const { return path.variable == "ret"; }
 };
 
+// What a run captures, counts and measures at each hit.
 struct CaptureSpec {
   bool on_entry = true;
   bool on_return = false;

@@ -28,25 +28,30 @@ bool has_result(const TypedPlace& place) {
   return place.moments.exit && place.function->result->kind() != TypeKind::none;
 }
 
-} // namespace
-
-// Builds the readings and nodes of one set of values.
 constexpr std::size_t max_number_readings = 2; // of a number, which may be in two pieces
 
 bool is_plain_number(const Type& type) {
   return is_number(type) && type.kind() != TypeKind::reference && !is_text_pointer(type);
 }
 
-// Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
-bool has_content(const Type& type, int depth = 0) {
+bool has_content(const Type& type, int& visits_left, int depth) {
   constexpr int max_depth = 8;
-  if (type.kind() != TypeKind::structure || depth > max_depth) return true;
+  if (type.kind() != TypeKind::structure || depth > max_depth || --visits_left < 0) return true;
   if (type.discriminant() || !type.virtual_bases().empty()) return true;
   return std::ranges::any_of(type.members(), [&](const dwarf::Member& member) {
-    return has_content(*member.type, depth + 1);
+    return has_content(*member.type, visits_left, depth + 1);
   });
 }
 
+// Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
+bool has_content(const Type& type) {
+  int visits_left = 1000; // of types: empty ones may contain each other many times
+  return has_content(type, visits_left, 0);
+}
+
+} // namespace
+
+// Builds the readings and nodes of one set of values.
 class TypedValuesBuilder {
 public:
   // `values`: how many will be added, without the numbers.

@@ -4,6 +4,7 @@
 #include "events/library_types.hpp"
 #include "events/presentation.hpp"
 #include "events/value_places.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -47,15 +48,12 @@ std::int64_t sign_extended(std::uint64_t number, std::uint64_t bits) {
   return static_cast<std::int64_t>(number << unused) >> unused;
 }
 
-// A code point beyond ASCII as UTF-8; nullopt for others, and if it is none.
+// A code point beyond ASCII as text; nullopt for others, and if it is not to be shown.
 std::optional<std::string> printable_text(std::uint32_t code) {
-  const auto trail = [](std::uint32_t bits) { return static_cast<char>(0x80 | (bits & 0x3f)); };
-  if (code < 0xa0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return std::nullopt;
-  if (code < 0x800) return std::string{static_cast<char>(0xc0 | code >> 6), trail(code)};
-  if (code < 0x10000)
-    return std::string{static_cast<char>(0xe0 | code >> 12), trail(code >> 6), trail(code)};
-  return std::string{static_cast<char>(0xf0 | code >> 18), trail(code >> 12), trail(code >> 6),
-                     trail(code)};
+  if (code < 0x80 || code > 0x10ffff) return std::nullopt;
+  std::string text;
+  append_code_point(text, code);
+  return is_printable_text(text) ? std::optional(text) : std::nullopt;
 }
 
 // The name of a type without its namespaces.

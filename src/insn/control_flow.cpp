@@ -81,7 +81,10 @@ private:
 class ControlFlow::Reader {
 public:
   Reader(const Decoder& decoder, Arch arch, std::span<const Piece> pieces)
-      : decoder_(decoder), arch_(arch), effects_(Effects::for_arch(arch)), pieces_(pieces) {}
+      : decoder_(decoder), arch_(arch), effects_(Effects::for_arch(arch)),
+        pieces_(pieces.begin(), pieces.end()) {
+    std::ranges::sort(pieces_, {}, &Piece::address);
+  }
 
   bool read(VirtualAddress entry, std::span<const VirtualAddress> marks, ControlFlow& flow) {
     for (const VirtualAddress mark : marks) begins_.push_back(mark.value);
@@ -136,30 +139,31 @@ private:
     } else if (description.isBranch()) {
       if (const auto target = decoder_.branch_target(decoded, address)) jump.target = target->value;
       jump.falls_through = !description.isBarrier();
-      jump.leaves = !is_inside(jump.target);
+      jump.leaves = piece_at(jump.target) == nullptr;
       if (!jump.leaves) begins_.push_back(jump.target);
     }
     jumps_.push_back(jump);
   }
 
-  bool is_inside(std::uint64_t address) const {
-    return std::ranges::any_of(pieces_, [&](const Piece& piece) {
-      return address - piece.address.value < piece.code.size();
-    });
+  // Null outside of the function.
+  const Piece* piece_at(std::uint64_t address) const {
+    const auto after =
+        std::ranges::upper_bound(pieces_, VirtualAddress{address}, {}, &Piece::address);
+    if (after == pieces_.begin()) return nullptr;
+    const Piece& piece = *std::prev(after);
+    return address - piece.address.value < piece.code.size() ? &piece : nullptr;
   }
 
   void make_blocks(ControlFlow& flow) {
     for (const Jump& jump : jumps_)
-      if (is_inside(jump.end)) begins_.push_back(jump.end);
+      if (piece_at(jump.end) != nullptr) begins_.push_back(jump.end);
     std::ranges::sort(begins_);
     begins_.erase(std::ranges::unique(begins_).begin(), begins_.end());
     std::ranges::sort(jumps_, {}, &Jump::end);
     auto jump = jumps_.begin();
     for (std::size_t i = 0; i < begins_.size(); ++i) {
-      const auto piece = std::ranges::find_if(pieces_, [&](const Piece& each) {
-        return begins_[i] - each.address.value < each.code.size();
-      });
-      if (piece == pieces_.end()) continue;
+      const Piece* const piece = piece_at(begins_[i]);
+      if (piece == nullptr) continue;
       const std::uint64_t piece_end = piece->address.value + piece->code.size();
       Block block{.begin = begins_[i], .end = piece_end};
       if (i + 1 < begins_.size()) block.end = std::min(block.end, begins_[i + 1]);
@@ -206,7 +210,7 @@ private:
   const Decoder& decoder_;
   Arch arch_;
   Effects& effects_;
-  std::span<const Piece> pieces_;
+  std::vector<Piece> pieces_;         // by address
   std::vector<std::uint64_t> begins_; // of blocks
   std::vector<Jump> jumps_;
   std::vector<std::uint64_t> targets_; // of blocks, 0 without one

@@ -240,7 +240,7 @@ private:
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
       if (is_inside_function(*jump.target)) return {};
-      if (returns_at(*jump.target)) return add_return(jump, place);
+      if (is_thunk_at(*jump.target)) return add_tail_call(jump, place);
       if (const auto part = part_at(*jump.target)) {
         parts_.push_back(*part);
         return {};
@@ -250,18 +250,9 @@ private:
     return add_tail_call(jump, place);
   }
 
-  // Whether a jump to the target is a return. With -mfunction-return=thunk-extern another file may
-  // have the thunk.
-  bool returns_at(VirtualAddress target) const {
+  bool is_thunk_at(VirtualAddress target) const {
     constexpr std::uint64_t enough = 64; // bytes
-    return is_return_thunk(arch_, code_bytes(state_.image, target, enough)) ||
-           state_.jump_targets().name_at(target).starts_with("__x86_return_thunk");
-  }
-
-  Result<void> add_return(const Jump& jump, VirtualAddress place) {
-    if (jump.condition.test != JumpCondition::Test::always) return add_tail_call(jump, place);
-    found_.returns.push_back(file_offset(place));
-    return {};
+    return is_return_thunk(arch_, code_bytes(state_.image, target, enough));
   }
 
   // Whether an indirect jump certainly stays in the function.
@@ -294,7 +285,14 @@ private:
       return fail(
           refuse(ErrorKind::unsupported,
                  fmt::format("the target of the jump at vaddr:{:#x} is not known", place.value)));
-    found_.tail_calls.push_back(std::move(call));
+    // With -mfunction-return=thunk-extern another file may have the thunk.
+    const bool is_return =
+        jump.target && jump.condition.test == JumpCondition::Test::always &&
+        (call.callee->starts_with("__x86_return_thunk") || is_thunk_at(*jump.target));
+    if (is_return)
+      found_.returns.push_back(call.offset);
+    else
+      found_.tail_calls.push_back(std::move(call));
     return {};
   }
 
@@ -431,7 +429,7 @@ CodeLanguage FunctionReader::language_of(const ProbePoint& point) const {
   if (!state.has_go) state.has_go = has_go_tables(state.image);
   if (*state.has_go && !mangled) {
     // Go's names contain a package and a dot, except for some of its assembly code.
-    const std::string_view function = point.clone_of ? *point.clone_of : symbol;
+    const std::string_view function = point.function();
     if (function.empty() || function.contains('.')) return CodeLanguage::go;
     if (!state.has_cgo) state.has_cgo = has_any_of(state.image, cgo_names);
     if (!*state.has_cgo) return CodeLanguage::go;

@@ -111,7 +111,7 @@ public:
     if (!points) return;
     for (const ProbePoint& point : *points) {
       if (!point.symbol || point.kind == SymbolKind::plt) continue;
-      const std::string_view raw = point.clone_of ? *point.clone_of : *point.symbol;
+      const std::string_view raw = point.function();
       raw_names_.emplace(raw);
       if (is_pattern_) continue;
       if (may_be_structor(raw))

@@ -47,11 +47,8 @@ public:
       if (piece.size > max_size) return false;
       size += piece.size;
     }
-    // Each jump looks for the piece that it leads to.
-    constexpr std::size_t max_pieces = 1024;
-    if (caller.pieces.size() > max_pieces) return false;
     constexpr std::uint64_t bytes_per_block = 8;
-    const std::uint64_t steps = size / bytes_per_block * (copies + caller.pieces.size());
+    const std::uint64_t steps = size / bytes_per_block * copies;
     if (size > std::min(bytes_left_, max_size) || steps > steps_left_) return false;
     bytes_left_ -= size;
     steps_left_ -= steps;
@@ -108,6 +105,18 @@ bool is_known(const ControlFlow& flow, const Entries& entries) {
          !flow.has_vectors(entries.code);
 }
 
+// Copies that the compiler may have joined: code of one continues at an entry of another.
+void drop_joined(const ControlFlow& flow, std::vector<Entries>& known) {
+  for (Entries& from : known)
+    for (Entries& to : known)
+      if (&from != &to && (from.is_known || to.is_known) &&
+          std::ranges::any_of(to.marks, [&](VirtualAddress mark) {
+            return std::ranges::find(from.marks, mark) == from.marks.end() &&
+                   flow.joins(from.code, mark);
+          }))
+        from.is_known = to.is_known = false;
+}
+
 // Checks the copies of one function in one caller.
 void check_copies(const std::optional<ControlFlow>& flow, std::span<const Copy> copies) {
   std::vector<Entries> known;
@@ -118,18 +127,11 @@ void check_copies(const std::optional<ControlFlow>& flow, std::span<const Copy> 
     entries.code = to_ranges(entries.instance().code);
     entries.is_known = flow && is_known(*flow, entries);
   }
-  if (known.size() > max_compared)
-    for (Entries& entries : known) entries.is_known = false;
-  for (Entries& from : std::span(known).first(known.size() > max_compared ? 0 : known.size()))
-    for (Entries& to : known)
-      if (flow && &from != &to && (from.is_known || to.is_known) &&
-          std::ranges::any_of(to.marks, [&](VirtualAddress mark) {
-            return std::ranges::find(from.marks, mark) == from.marks.end() &&
-                   flow->joins(from.code, mark);
-          }))
-        from.is_known = to.is_known = false;
+  const bool is_compared = flow && known.size() <= max_compared;
+  if (is_compared) drop_joined(*flow, known);
   for (const Entries& entries : known)
-    for (const Copy& copy : entries.copies) copy.instance->is_entry_known = entries.is_known;
+    for (const Copy& copy : entries.copies)
+      copy.instance->is_entry_known = is_compared && entries.is_known;
 }
 
 void check_caller(const elf::Image& image, Arch arch, std::span<const Copy> copies) {

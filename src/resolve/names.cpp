@@ -7,6 +7,7 @@
 #include "resolve/inlined.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/point.hpp"
+#include "resolve/thunks.hpp"
 #include "symbols/bodies.hpp"
 #include "symbols/typedefs.hpp"
 #include "util/text.hpp"
@@ -16,7 +17,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 #include <unordered_set>
 
 namespace uprobectl {
@@ -76,11 +76,9 @@ std::string list_names(std::vector<std::string> names) {
 
 using Clones = ResolveOptions::Clones;
 
-// What a symbol with a suffix is in its image; nullopt if it has none, as labels and functions of
-// languages whose names have dots.
+// What a symbol with a suffix is in its image; nullopt if it has none.
 std::optional<SuffixKind> suffix_kind(const Query& query, const elf::Symbol& symbol) {
-  if (!symbol.name.contains('.') || symbol.table == elf::Table::oat) return std::nullopt;
-  const auto clone = query.code.bodies().split(symbol);
+  const auto clone = clone_name(query, symbol);
   return clone ? std::optional(clone->kind) : std::nullopt;
 }
 
@@ -194,116 +192,9 @@ Result<std::vector<ProbePoint>> make_points(const Query& query, const Symbols& s
   return points;
 }
 
-// The most bytes of an entry in a jump table of clang's CFI.
-constexpr std::uint64_t jump_entry_size = 16;
-
-// Whether the code may begin with a jump. Saves decoding most functions.
-bool may_begin_with_jump(Arch arch, Bytes code) {
-  constexpr std::size_t word = 4; // bytes of endbr64, endbr32 and an instruction of arm64
-  std::string_view text = as_text(code);
-  if (arch == Arch::x86_64 || arch == Arch::i386) {
-    if (text.starts_with("\xf3\x0f\x1e\xfa") || text.starts_with("\xf3\x0f\x1e\xfb"))
-      text.remove_prefix(word);
-    return text.starts_with('\xe9') || text.starts_with('\xeb'); // jmp
-  }
-  if (arch != Arch::arm64) return true;
-  const auto is_branch = [&](std::size_t offset) { // b; the opcode is in the highest byte
-    return offset + word <= text.size() &&
-           (static_cast<std::uint8_t>(text[offset + word - 1]) & 0xfcU) == 0x14;
-  };
-  return is_branch(0) || is_branch(word);
-}
-
-// Returns where the code at the symbol leads if it begins with a jump: an entry of the jump table
-// of clang's CFI. The symbol may have the size of the whole table.
-std::optional<VirtualAddress> first_jump(const Query& query, const elf::Symbol& symbol) {
-  constexpr std::uint64_t max_begin = 4; // bytes: endbr64, bti
-  const auto arch = code_arch(query.image.machine(), symbol.thumb);
-  const auto offset = query.image.to_image(symbol.address);
-  if (!arch || !offset) return std::nullopt;
-  const auto code =
-      slice(query.image.bytes(), offset->value, std::min(symbol.size, jump_entry_size));
-  if (!code || !may_begin_with_jump(*arch, *code)) return std::nullopt;
-  const auto exits = function_exits(*arch, *code, symbol.address);
-  if (!exits || exits->jumps_out.empty()) return std::nullopt;
-  const FunctionExits::Jump& first = exits->jumps_out.front();
-  const bool is_before = exits->returns.empty() || first.offset < exits->returns.front();
-  if (!is_before || first.offset > max_begin || first.condition.test != JumpCondition::Test::always)
-    return std::nullopt;
-  return first.target;
-}
-
-// Returns where the code at the symbol leads if all ways through it end by a jump out of it. A part
-// does work of its own before, as the `destroy` of a coroutine.
-std::vector<VirtualAddress> jumps_of(const Query& query, const elf::Symbol& symbol) {
-  if (const auto target = first_jump(query, symbol)) return {*target};
-  if (suffix_kind(query, symbol) == SuffixKind::piece) return {};
-  constexpr std::uint64_t max_size = 256; // bytes, of a thunk
-  const auto arch = code_arch(query.image.machine(), symbol.thumb);
-  const auto offset = query.image.to_image(symbol.address);
-  if (!arch || !offset || symbol.size == 0 || symbol.size > max_size) return {};
-  const auto code = slice(query.image.bytes(), offset->value, symbol.size);
-  const auto exits = code ? function_exits(*arch, *code, symbol.address) : std::nullopt;
-  if (!exits || !exits->returns.empty() || exits->falls_through) return {};
-  std::vector<VirtualAddress> targets;
-  for (const FunctionExits::Jump& jump : exits->jumps_out) {
-    if (!jump.target) return {};
-    targets.push_back(*jump.target);
-  }
-  return targets;
-}
-
 // Whether a function of this name exists only as clones in its file.
 bool has_no_function(Bodies& bodies, const Bodies::Function& function) {
   return function.unit != 0 && !bodies.has_itself(function);
-}
-
-// Removes what only leads to another of these bodies of one function: a call would count twice.
-// What leads to nothing that is kept, as two bodies that jump to each other, is kept.
-void drop_thunks(const Query& query, Symbols& bodies) {
-  if (bodies.size() < 2 || query.options.clones == Clones::none || query.options.thunks) return;
-  std::unordered_map<std::string_view, std::size_t> counts;
-  for (const elf::Symbol& body : bodies) ++counts[stem_of(body.name)];
-  // What may be bodies of one function, by address.
-  std::unordered_map<std::uint64_t, std::size_t> numbers;
-  for (std::size_t i = 0; i < bodies.size(); ++i)
-    if (counts[stem_of(bodies[i].name)] > 1) numbers.emplace(bodies[i].address.value, i);
-  std::vector<std::size_t> open(bodies.size(),
-                                0); // number of targets that are not known to be kept
-  std::vector<std::vector<std::size_t>> sources(bodies.size()); // what leads here
-  std::vector<std::size_t> led;                                 // to, by calls that count
-  for (const auto& [address, i] : numbers) {
-    auto targets = jumps_of(query, bodies[i]);
-    std::ranges::sort(targets);
-    const auto repeated = std::ranges::unique(targets);
-    targets.erase(repeated.begin(), repeated.end());
-    const auto leads_to_body = [&](VirtualAddress target) {
-      const auto found = numbers.find(target.value);
-      return found != numbers.end() && found->second != i &&
-             query.code.bodies().function_of(bodies[found->second]) ==
-                 query.code.bodies().function_of(bodies[i]);
-    };
-    if (targets.empty() || !std::ranges::all_of(targets, leads_to_body)) {
-      led.push_back(i);
-      continue;
-    }
-    open[i] = targets.size();
-    for (const VirtualAddress target : targets) sources[numbers[target.value]].push_back(i);
-  }
-  std::vector<bool> dropped(bodies.size(), false);
-  while (!led.empty()) {
-    const std::size_t target = led.back();
-    led.pop_back();
-    for (const std::size_t source : sources[target])
-      if (--open[source] == 0) {
-        dropped[source] = true;
-        led.push_back(source);
-      }
-  }
-  Symbols kept;
-  for (std::size_t i = 0; i < bodies.size(); ++i)
-    if (!dropped[i]) kept.push_back(bodies[i]);
-  bodies = std::move(kept);
 }
 
 // Returns one symbol for each function that the candidates are bodies of: the function itself or,
@@ -587,20 +478,6 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
   return std::move(point);
 }
 
-bool is_jump_table_entry(const Query& query, const ProbePoint& point) {
-  if (!point.symbol || point.symbol_offset != 0 || point.kind != SymbolKind::function) return false;
-  if (point.clone_of) return false;
-  const Arch arch = query.image.machine().arch;
-  if (arch == Arch::x86_64 || arch == Arch::i386) {
-    // LLVM fills entries up with breakpoints (LowerTypeTests.cpp), other functions with nops.
-    const auto text = as_text(code_bytes(query.image, point.address, jump_entry_size));
-    if (!text.contains("\xcc\xcc\xcc")) return false;
-  }
-  const elf::Symbol symbol{
-      .name = *point.symbol, .address = point.address, .size = point.size.value_or(0)};
-  return first_jump(query, symbol).has_value();
-}
-
 Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   const std::string_view name = query.function.name;
   auto exact = find_by_name(query.image, name);
@@ -659,7 +536,7 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
   bool pattern = named.empty() && is_name_pattern(name);
   if (pattern)
     std::ranges::copy_if(entries, std::back_inserter(named), [&](const elf::Symbol& entry) {
-      return matches_name(std::string(name), entry.name);
+      return matches_name(std::string(name), entry.name, std::nullopt);
     });
   Spelling spelling = Spelling::equivalent;
   if (named.empty() && query.options.other_spellings) {

@@ -15,10 +15,6 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 // name exists only inlined, and all spellings leave out parts of a name.
 Result<std::vector<ProbePoint>> resolve_spelling(const Query& query);
 
-// Whether the code at the point does nothing but jump to a function: local symbols may have its
-// name with the suffix ".cfi" (clang's -fsanitize=cfi).
-bool is_jump_table_entry(const Query& query, const ProbePoint& point);
-
 // Returns the point at the symbol's address plus the query's "+N".
 Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol);
 

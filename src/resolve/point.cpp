@@ -154,11 +154,15 @@ Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
   return made;
 }
 
-std::optional<std::string> function_of_clone(const Query& query, const elf::Symbol& symbol) {
+std::optional<CloneName> clone_name(const Query& query, const elf::Symbol& symbol) {
   if (!symbol.name.contains('.') || symbol.table == elf::Table::oat ||
       symbol.table == elf::Table::plt)
     return std::nullopt;
-  const auto clone = query.code.bodies().split(symbol);
+  return query.code.bodies().split(symbol);
+}
+
+std::optional<std::string> function_of_clone(const Query& query, const elf::Symbol& symbol) {
+  const auto clone = clone_name(query, symbol);
   return clone ? std::optional(std::string(clone->base)) : std::nullopt;
 }
 
@@ -208,7 +212,7 @@ bool is_body_of(const ProbePoint& point, const std::string& name) {
   if (name == point.demangled || name == display_name(point)) return true;
   if (matches_name(name, *point.symbol, point.clone_of)) return true;
   if (is_name_pattern(name)) return false;
-  const std::string_view raw = point.clone_of ? *point.clone_of : *point.symbol;
+  const std::string_view raw = point.function();
   const elf::Symbol symbol{.name = raw};
   return matches_demangled_name(raw, name) ||
          !find_by_spelling({&symbol, 1}, name, point.binary->machine).symbols.empty();

@@ -5,6 +5,7 @@
 #include "dwarf/dwarf.hpp"
 #include "resolve/instructions.hpp"
 #include "symbolize/symbolizer.hpp"
+#include "symbols/classify.hpp"
 #include "symbols/demangle.hpp"
 #include "uprobectl/resolve.hpp"
 
@@ -56,6 +57,10 @@ struct CheckedPoint {
 // alignment.
 Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,
                                 const elf::Symbol* known, std::string_view found = {});
+
+// Splits the name of a clone or part of a function in its image; nullopt for others, as labels and
+// functions of languages whose names have dots.
+std::optional<CloneName> clone_name(const Query& query, const elf::Symbol& symbol);
 
 // Returns ProbePoint::clone_of.
 std::optional<std::string> function_of_clone(const Query& query, const elf::Symbol& symbol);

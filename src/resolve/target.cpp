@@ -14,6 +14,7 @@
 #include "resolve/names.hpp"
 #include "resolve/point.hpp"
 #include "resolve/source_lines.hpp"
+#include "resolve/thunks.hpp"
 #include "symbols/list.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/shell_words.hpp"

@@ -190,6 +190,10 @@ bool ModuleCache::make_room(const std::function<bool(const FileKey&)>& is_mapped
   const bool forgets_names = mapping_names_.size() > max_mapping_names;
   if (closed.empty() && !forgets_names && retired_.empty()) return false;
   for (const std::size_t index : closed) {
+    Mapping file;
+    std::tie(file.identity, file.path) = keys[index];
+    if (!files[index].is_mapped && opened(file) != nullptr && !is_reachable_by_path(file))
+      ++forgotten_files_;
     retire(keys[index]);
     objects_.erase(keys[index]);
   }

@@ -4,7 +4,6 @@
 #include "symbols/demangle.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <numeric>
 #include <unordered_map>
@@ -16,10 +15,6 @@ namespace {
 
 std::uint32_t name_hash(std::string_view name) {
   return static_cast<std::uint32_t>(std::hash<std::string_view>()(name) >> 32U);
-}
-
-bool is_typed(const elf::Symbol& symbol) {
-  return symbol.type == elf::SymbolType::function || symbol.type == elf::SymbolType::ifunc;
 }
 
 // Whether other units may call a function of this mangled name, so that its bodies in several of
@@ -197,7 +192,8 @@ bool Bodies::has_dotted_names(const Part& part) const {
     if (dot == 0 || dot == std::string_view::npos || looks_mangled(name) ||
         name.starts_with("_GLOBAL__") || is_suffix(name.substr(dot + 1)))
       continue;
-    if (const auto symbol = part.table.at(index); symbol && symbol->defined && is_typed(*symbol))
+    if (const auto symbol = part.table.at(index);
+        symbol && symbol->defined && is_typed_code(*symbol))
       firsts.insert(name.substr(0, dot));
   }
   for (const Part& each : parts_) {
@@ -209,7 +205,7 @@ bool Bodies::has_dotted_names(const Part& part) const {
 }
 
 std::optional<CloneName> Bodies::split(const elf::Symbol& symbol) {
-  if (!symbol.name.contains('.') || !is_typed(symbol)) return std::nullopt;
+  if (!symbol.name.contains('.') || !is_typed_code(symbol)) return std::nullopt;
   const bool is_mangled = looks_mangled(symbol.name);
   auto clone = parse_clone_name(symbol.name);
   const bool is_unknown = !clone || clone->is_unknown;
@@ -249,7 +245,7 @@ template <typename Select>
 std::vector<elf::Symbol> Bodies::select(std::string_view name, bool with_debug,
                                         Select is_selected) {
   std::vector<elf::Symbol> symbols;
-  const std::vector<Owner> all = family(name);
+  const std::vector<Owner> all = family(name); // a copy: split() may look for another family
   for (const Owner& owner : all) {
     if ((parts_[owner.part].is_debug && !with_debug) || owner.symbol.name.size() <= name.size())
       continue;

@@ -24,6 +24,10 @@ bool is_named(const elf::Symbol& symbol, const elf::Machine& machine) {
   return !is_mapping_symbol(symbol, machine);
 }
 
+bool is_typed_code(const elf::Symbol& symbol) {
+  return symbol.type == elf::SymbolType::function || symbol.type == elf::SymbolType::ifunc;
+}
+
 bool is_code(const elf::Symbol& symbol, const elf::Image& image) {
   if (!symbol.defined || symbol.absolute) return false;
   switch (symbol.type) {
@@ -252,7 +256,6 @@ std::optional<CloneName> parse_clone_name(std::string_view raw) {
     result.is_numbered = result.is_numbered || end - begin > word.size() + 1;
     begin = end;
   });
-  result.cold = result.kind == SuffixKind::cold;
   return result;
 }
 
@@ -291,7 +294,7 @@ bool is_clone(std::string_view raw) {
 
 bool is_cold_part(std::string_view raw) {
   const auto clone = parse_clone_name(raw);
-  return clone && clone->cold;
+  return clone && clone->kind == SuffixKind::cold;
 }
 
 bool are_different_functions(const elf::Symbol& a, const elf::Symbol& b) {

@@ -19,6 +19,9 @@ bool is_named(const elf::Symbol& symbol, const elf::Machine& machine);
 // Whether the symbol is a function, IFUNC or label in file bytes of an executable segment.
 bool is_code(const elf::Symbol& symbol, const elf::Image& image);
 
+// Whether the symbol is marked as a function or IFUNC. Labels are not.
+bool is_typed_code(const elf::Symbol& symbol);
+
 // Names that a compiler derives from a function's: "f.constprop.0", "f.part.1.cold".
 
 // What the code behind a suffix is. Of several suffixes the last in this order counts.
@@ -33,7 +36,6 @@ struct CloneName {
   std::string_view base;     // "f"
   std::string_view function; // the base with the suffixes of renames: "f.llvm.5"
   SuffixKind kind = SuffixKind::rename;
-  bool cold = false;        // kind is cold
   bool is_unknown = false;  // a suffix is not in the table
   bool is_numbered = false; // a suffix has a number: "f.part.0", not "f.cold"
 };

@@ -161,7 +161,7 @@ bool matches_parts(const DemangledName& name, std::string_view requested) {
 bool matches_demangled(std::string_view raw, std::string_view requested, std::string_view part) {
   if (!looks_mangled(raw) || !raw.contains(part)) return false;
   const auto clone = parse_clone_name(raw);
-  if (!clone || !clone->cold) {
+  if (!clone || clone->kind != SuffixKind::cold) {
     const auto parts = demangle_parts(clone ? clone->base : raw);
     if (parts && matches_parts(*parts, requested)) return true;
   }

@@ -105,9 +105,7 @@ std::string_view possible_base(const elf::Symbol& symbol) {
   if (!raw.contains('.')) return raw;
   if (const auto clone = parse_clone_name(raw)) return clone->base;
   const std::size_t dot = raw.find('.');
-  const bool may_be =
-      (symbol.type == elf::SymbolType::function || symbol.type == elf::SymbolType::ifunc) &&
-      dot != 0 && !is_suffix(raw.substr(dot + 1));
+  const bool may_be = is_typed_code(symbol) && dot != 0 && !is_suffix(raw.substr(dot + 1));
   return may_be ? raw.substr(0, dot) : raw;
 }
 
@@ -333,11 +331,6 @@ std::vector<std::string> SymbolList::aliases(VirtualAddress address, std::string
       names.emplace_back(symbol.name);
   }
   return names;
-}
-
-bool matches_name(const std::string& pattern, std::string_view raw) {
-  const auto clone = parse_clone_name(raw);
-  return matches_any({&pattern, 1}, raw, clone ? clone->base : raw);
 }
 
 bool matches_name(const std::string& pattern, std::string_view raw,

@@ -51,10 +51,7 @@ std::vector<elf::AddressRange> function_code(const Target& target, const std::st
   for (const ProbePoint& point : *points) {
     if (point.symbol_offset != 0 || point.kind == SymbolKind::plt) continue;
     code.push_back({point.address, point.size.value_or(0)});
-    if (point.symbol)
-      functions.push_back(
-          {.name = point.clone_of ? *point.clone_of : std::string_view(*point.symbol),
-           .address = point.address});
+    if (point.symbol) functions.push_back({.name = point.function(), .address = point.address});
   }
   for (const elf::Symbol& each : find_related(*target.image(), functions).clones)
     code.push_back({each.address, each.size});

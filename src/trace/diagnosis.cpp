@@ -133,7 +133,7 @@ std::optional<std::string_view> source_name(const ProbePoint& point) {
   if (!point.symbol || point.symbol_offset != 0 || point.kind == SymbolKind::plt ||
       point.inlined_into)
     return std::nullopt;
-  return point.clone_of ? *point.clone_of : *point.symbol;
+  return point.function();
 }
 
 std::string format_times(std::uint64_t count) {

@@ -84,10 +84,9 @@ private:
                       .hint("the device compiles it itself: resolve it there, without --plan"));
     File& file = open(point.binary);
     if (!file.image) return fail(file.image.error());
-    for (const std::string& name : doubtful_)
-      if (types_.knows_variable(point, name))
-        return fail(needs_debug_info_error(
-            fmt::format("{}: its parameter or variable '{}'", display_name(point), name)));
+    if (const std::string* const name = types_.find_variable(point, doubtful_))
+      return fail(needs_debug_info_error(
+          fmt::format("{}: its parameter or variable '{}'", display_name(point), *name)));
     PlannedProbe planned{.place = static_cast<const NamedPlace&>(point)};
     const bool at_exits = std::ranges::any_of(
         probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });

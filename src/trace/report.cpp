@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 
 namespace uprobectl {
@@ -250,28 +251,32 @@ SummaryRecord begin_summary(const RunEnd& end) {
   return summary;
 }
 
-// The raw name of the function that the place is in.
-const std::string* function_of(const ProbePoint& point) {
-  if (point.symbol_offset != 0 || !point.symbol) return nullptr;
-  return point.clone_of ? &*point.clone_of : &*point.symbol;
+// The bodies of functions that were hit, by file and raw name.
+using HitBodies =
+    std::multimap<std::pair<const ProbedBinary*, std::string_view>, const ProbePoint*>;
+
+HitBodies find_hit_bodies(const RunEnd& end) {
+  HitBodies bodies;
+  for (const Probe& probe : end.probes)
+    if (probe.point.symbol && probe.point.symbol_offset == 0 && probe.hits.value_or(0) > 0)
+      bodies.emplace(std::pair(probe.point.binary.get(), probe.point.function()), &probe.point);
+  return bodies;
 }
 
 // Returns another body of the probe's function that was hit; null without one.
-const ProbePoint* find_hit_body(const Probe& probe, const RunEnd& end) {
-  const std::string* const function = function_of(probe.point);
-  if (function == nullptr) return nullptr;
-  const auto found = std::ranges::find_if(end.probes, [&](const Probe& other) {
-    const std::string* const name = function_of(other.point);
-    return name != nullptr && *name == *function && other.hits.value_or(0) > 0 &&
-           other.point.symbol != probe.point.symbol && other.point.binary == probe.point.binary;
-  });
-  return found != end.probes.end() ? &found->point : nullptr;
+const ProbePoint* find_other_body(const ProbePoint& point, const HitBodies& hit) {
+  if (!point.symbol || point.symbol_offset != 0) return nullptr;
+  const auto [begin, end] = hit.equal_range({point.binary.get(), point.function()});
+  const auto found = std::find_if(
+      begin, end, [&](const auto& each) { return each.second->symbol != point.symbol; });
+  return found != end ? found->second : nullptr;
 }
 
 // Returns why the place was not hit, and warns once for each probe, unless its function was called.
-std::string report_unhit(const Probe& probe, const RunEnd& end, Output& output) {
+std::string report_unhit(const Probe& probe, const RunEnd& end, const HitBodies& hit,
+                         Output& output) {
   const bool is_explained = probe.hidden_reason.empty() && end.no_process_reason.empty();
-  if (const ProbePoint* const body = is_explained ? find_hit_body(probe, end) : nullptr)
+  if (const ProbePoint* const body = is_explained ? find_other_body(probe.point, hit) : nullptr)
     return fmt::format("another body of its function was hit: {}", display_name(*body));
   // Without a hit that a condition has excluded, all hits may have been those of children.
   const std::string children = probe.excluded == 0 ? mention_children(probe.facts.children) : "";
@@ -292,7 +297,8 @@ std::string report_unhit(const Probe& probe, const RunEnd& end, Output& output) 
 
 // Writes the record of a place and adds it to the summary. A static probe is counted once, at its
 // first place; it is unhit if none of its places was reached.
-void report_probe(const Probe& probe, const RunEnd& end, SummaryRecord& summary, Output& output) {
+void report_probe(const Probe& probe, const RunEnd& end, const HitBodies& hit,
+                  SummaryRecord& summary, Output& output) {
   ProbeRecord record{.point = &probe.point,
                      .hits = probe.hits,
                      .processes_mapping = probe.survey.executable.size(),
@@ -319,7 +325,7 @@ void report_probe(const Probe& probe, const RunEnd& end, SummaryRecord& summary,
     }
   } else if (hits == 0) {
     if (probe.is_first()) ++summary.probes_silent;
-    record.reason = report_unhit(probe, end, output);
+    record.reason = report_unhit(probe, end, hit, output);
   }
   if (const auto found = end.incomplete.find(probe.number);
       found != end.incomplete.end() && probe.hits != 0) {
@@ -400,9 +406,10 @@ void show_instructions(std::span<const Probe> probes, Output& output) {
 void report_end(const RunEnd& end, Output& output) {
   complete_diagnosis_facts(end);
   SummaryRecord summary = begin_summary(end);
+  const HitBodies hit = find_hit_bodies(end);
   for (const Probe& probe : end.probes)
     if (probe.is_recorded)
-      report_probe(probe, end, summary, output);
+      report_probe(probe, end, hit, summary, output);
     else
       report_unhit_bound(probe, end, output);
   output.report_repeated();

@@ -21,11 +21,9 @@ struct UserProgramRequest {
   bool pinned = false;            // path is a pin
   std::vector<std::string> names; // of the object's programs; empty: the only one, or without a
                                   // TARGET all whose sections name places
-  std::vector<std::pair<std::string, std::uint32_t>> map_entries; // sizes of maps, by name
-  std::vector<std::pair<std::string, std::string>>
-      settings;                  // values of the object's globals, by name
-  std::vector<std::string> maps; // names or pins of buffers to read and tables to show at the end;
-                                 // empty: all buffers of the program
+  ObjectSettings settings;        // of the object, before it is loaded
+  std::vector<std::string> maps;  // names or pins of buffers to read and tables to show at the end;
+                                  // empty: all buffers of the program
   std::optional<std::string> record_type; // type of the records in the buffers
   std::uint64_t cookie = 0;               // the program receives it with each hit
   bool printk = false;                    // show what it prints with bpf_printk

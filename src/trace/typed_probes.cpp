@@ -212,15 +212,24 @@ const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
   return found < capture_.arguments.size() ? &capture_.arguments[found] : nullptr;
 }
 
-bool TypedProbes::knows_variable(const ProbePoint& point, const std::string& name) {
-  if (!point.binary->machine.is_64bit || point.static_probe || point.java) return false;
-  File& file = open(point.binary);
-  if (!file.debug) return false;
+std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const ProbePoint& point,
+                                                         bool with_result) {
   dwarf::CodePoint code = make_code_point(point, file.frames ? &*file.frames : nullptr);
   code.with_declaration = false;
+  code.with_result = with_result;
   if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
-  const auto function = dwarf::describe_function(*file.debug, code);
-  return function && has_variable(*function, name);
+  return dwarf::describe_function(*file.debug, code);
+}
+
+const std::string* TypedProbes::find_variable(const ProbePoint& point,
+                                              std::span<const std::string> names) {
+  if (names.empty() || !point.binary->machine.is_64bit || point.static_probe || point.java)
+    return nullptr;
+  File& file = open(point.binary);
+  const auto function = file.debug ? describe(file, point, false) : std::nullopt;
+  const auto found = std::ranges::find_if(
+      names, [&](const std::string& name) { return function && has_variable(*function, name); });
+  return found == names.end() ? nullptr : &*found;
 }
 
 Result<void> TypedProbes::add(CapturePoint& probed) {
@@ -244,11 +253,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
         {ErrorKind::unsupported, "it is read for native functions of this architecture only"});
   File& file = open(point.binary);
   if (!file.debug) return add_untyped(probed, list, *file.problem);
-  dwarf::CodePoint code = make_code_point(point, file.frames ? &*file.frames : nullptr);
-  code.with_declaration = false;
-  code.with_result = moments_.exit;
-  if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
-  const auto described = dwarf::describe_function(*file.debug, code);
+  const auto described = describe(file, point, moments_.exit);
   if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "none covers this code"});
   const dwarf::FunctionInfo& info = *described;
   TypedPlace place{.function = &info, .address = uprobe_address(point)};

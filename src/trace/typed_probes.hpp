@@ -37,8 +37,8 @@ public:
   // Fails if a value that was asked for by name exists at no probe.
   Result<void> check() const;
 
-  // Whether debug information has a parameter or variable of the name at the point.
-  bool knows_variable(const ProbePoint& point, const std::string& name);
+  // Returns the first of the names that a parameter or variable has at the point; null if none has.
+  const std::string* find_variable(const ProbePoint& point, std::span<const std::string> names);
 
   // Sets the typed arguments and the result of an event. `read`: the prepared values of its record.
   // Does nothing for a probe without types.
@@ -66,6 +66,9 @@ private:
   };
 
   File& open(const std::shared_ptr<const ProbedBinary>& binary);
+  // Requires the file's debug information.
+  static std::optional<dwarf::FunctionInfo> describe(File& file, const ProbePoint& point,
+                                                     bool with_result);
   static std::optional<dwarf::Variable> find_global(File& file, const std::string& name,
                                                     VirtualAddress code);
   void find_storage(File& file, dwarf::Variable& variable);

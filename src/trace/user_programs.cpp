@@ -80,10 +80,7 @@ Result<void> UserPrograms::open_object(const AttachRequest& request) {
   auto object = BpfObject::open(request_->path);
   if (!object) return fail(std::move(object).error());
   object_ = std::move(*object);
-  for (const auto& [name, value] : request_->settings)
-    if (auto set = object_->set_global(name, value); !set) return fail(std::move(set).error());
-  for (const auto& [map, count] : request_->map_entries)
-    if (auto set = object_->set_map_entries(map, count); !set) return fail(std::move(set).error());
+  if (auto set = object_->apply(request_->settings); !set) return set;
   if (auto selected = select_programs(request); !selected) return fail(std::move(selected).error());
   return check_kinds();
 }

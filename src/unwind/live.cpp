@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/live.hpp"
 
-#include "process/proc.hpp"
 #include "unwind/live_process.hpp"
 #include "unwind/saved_writer.hpp"
 #include "unwind/stack_parts.hpp"
@@ -129,7 +128,6 @@ struct LiveProcesses::State {
   std::uint64_t next_room_ns = 0;        // CLOCK_MONOTONIC
   std::uint64_t next_urgent_room_ns = 0; // if descriptors are lacking
   bool has_lacked_descriptors = false;
-  std::uint64_t forgotten_files = 0;
   // By pid: one entry for each program that the process has run, by time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;
   std::deque<pid_t> ended;        // the oldest first; repeated if the pid was reused
@@ -276,20 +274,9 @@ void LiveProcesses::State::make_room() {
         for (const Mapping& mapping : program->mappings())
           if (mapping.executable) mapped.emplace(mapping.identity, mapping.path);
       }
-    std::vector<Mapping> unmapped;
-    const auto is_mapped = [&](const ModuleCache::FileKey& key) {
-      if (mapped.contains(key)) return true;
-      Mapping& file = unmapped.emplace_back();
-      std::tie(file.identity, file.path) = key;
-      if (cache.opened(file) == nullptr) unmapped.pop_back();
-      return false;
-    };
-    if (cache.make_room(is_mapped)) {
-      for (const Mapping& file : unmapped)
-        if (cache.opened(file) == nullptr && !is_reachable_by_path(file)) ++forgotten_files;
+    if (cache.make_room([&](const ModuleCache::FileKey& key) { return mapped.contains(key); }))
       for (const auto& [pid, programs] : processes)
         for (const auto& program : programs) program->forget_places();
-    }
   }
   const std::uint64_t end = now_ns();
   // At most 1 % of the time, and 10 % while descriptors are lacking.
@@ -324,7 +311,7 @@ bool LiveProcesses::has_lacked_descriptors() const {
   return state_->has_lacked_descriptors || state_->cache.lacks_descriptors();
 }
 void LiveProcesses::keep_unmapped_files() { state_->cache.keep_unmapped(); }
-std::uint64_t LiveProcesses::forgotten_files() const { return state_->forgotten_files; }
+std::uint64_t LiveProcesses::forgotten_files() const { return state_->cache.forgotten_files(); }
 
 void LiveProcesses::read_process(pid_t pid) {
   state_->sweep_if_due();

@@ -82,7 +82,7 @@ public:
   bool has_lacked_descriptors() const;
   // See ModuleCache.
   void keep_unmapped_files();
-  // Files that make_room() has closed and that cannot be opened again, for example deleted ones.
+  // See ModuleCache.
   std::uint64_t forgotten_files() const;
   // Unwinds the stack. Reads the mappings of a process at its first sample, and again if an address
   // is not in a mapping. The places in the result are valid until make_room().

@@ -43,4 +43,19 @@ inline std::optional<std::uint64_t> take_uleb128(Bytes bytes, std::uint64_t& at,
   return std::nullopt;
 }
 
+// The same for a signed number.
+inline std::optional<std::int64_t> take_sleb128(Bytes bytes, std::uint64_t& at) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64 && at < bytes.size(); shift += 7) {
+    const auto byte = std::to_integer<std::uint64_t>(bytes[at++]);
+    value |= (byte & 0x7fU) << shift;
+    if ((byte & 0x80U) != 0) continue;
+    // The tenth byte has one bit of the number; the others repeat it.
+    if (shift == 63 && byte != 0 && byte != 0x7fU) break;
+    if (shift < 57 && (byte & 0x40U) != 0) value |= ~std::uint64_t{0} << (shift + 7);
+    return static_cast<std::int64_t>(value);
+  }
+  return std::nullopt;
+}
+
 } // namespace uprobectl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed relocations in any bytes; the first one says of which image. No more are returned than
-// there may be.
+// Reads packed relocations from any bytes. The first byte chooses the kind of image. Checks that
+// the maximum number of relocations is kept.
 #include "elf/relocations.hpp"
 
 #include <cstdlib>

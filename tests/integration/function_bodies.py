@@ -111,7 +111,7 @@ func main() { t := &T{1}; f := func() { fmt.Println(cold(3)) }; f(); fmt.Println
 
 
 def function_symbols(*names, file=None):
-    """Assembly with functions of which only the names matter."""
+    """Assembly of functions with these names. They all do the same."""
     functions = "".join(f".p2align 4\n.type {name},@function\n{name}: mov %edi,%eax\nnop\nret\n"
                         f".size {name},.-{name}\n" for name in names)
     return (f'.file "{file}"\n' if file else "") + ".text\n" + functions + \

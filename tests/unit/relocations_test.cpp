@@ -60,7 +60,7 @@ TEST_CASE("damaged packed relocations end where they are damaged") {
   CHECK(packed("41505332").empty());
   CHECK(packed("4150533202").empty());
   CHECK(packed("415053320200000008").empty()); // a group of none
-  CHECK(packed(two, true, false).empty());     // addends where there are none
+  CHECK(packed(two, true, false).empty());     // DT_ANDROID_REL has no addends
   CHECK(packed("41505332ffffffff0700ffffffff07030808", true, true, 3) ==
         "8:0:8+0 10:0:8+0 18:0:8+0 "); // a few bytes stand for 2^31
 }

@@ -138,6 +138,11 @@ Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
   return reading;
 }
 
+Reading read_saved_file(const std::string& path) {
+  std::ifstream saved(path, std::ios::binary);
+  return read_saved(std::string(std::istreambuf_iterator<char>(saved), {}));
+}
+
 ProbePoint point() {
   ProbePoint point;
   point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.target = "f.so",
@@ -635,8 +640,7 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
     writer.end();
     REQUIRE(writer.flush());
   }
-  std::ifstream saved(path, std::ios::binary);
-  const Reading reading = read_saved(std::string(std::istreambuf_iterator<char>(saved), {}));
+  const Reading reading = read_saved_file(path);
   CHECK_FALSE(reading.error);
   CHECK(reading.has_ended);
   CHECK(reading.events == 5001);
@@ -648,7 +652,7 @@ TEST_CASE("a run whose file has no room goes on later, and says what is missing"
                                  "the run"});
 }
 
-TEST_CASE("a call that returns while a run has no room for its events is closed after the gap") {
+TEST_CASE("a call that returns in a gap of a saved run is closed after the gap") {
   std::signal(SIGXFSZ, SIG_IGN); // as main does
   const test::TemporaryFolder folder;
   const std::string path = folder.path / "run";
@@ -699,8 +703,7 @@ TEST_CASE("a call that returns while a run has no room for its events is closed 
     writer.end();
     REQUIRE(writer.flush());
   }
-  std::ifstream saved(path, std::ios::binary);
-  const Reading reading = read_saved(std::string(std::istreambuf_iterator<char>(saved), {}));
+  const Reading reading = read_saved_file(path);
   CHECK_FALSE(reading.error);
   CHECK(reading.has_ended);
   CHECK(reading.calls == std::vector<std::string>{"opened 1", "opened 2", "opened 3", "lost 3",

@@ -12,7 +12,8 @@ namespace {
 
 std::string base(std::string_view raw) {
   const auto clone = parse_clone_name(raw);
-  return clone ? std::string(clone->base) + (clone->cold ? " cold" : "") : "none";
+  return clone ? std::string(clone->base) + (clone->kind == SuffixKind::cold ? " cold" : "")
+               : "none";
 }
 
 // The name of the function that a symbol is a body or part of.
