@@ -525,7 +525,7 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   return {};
 }
 
-Result<DataTypes> BpfObject::types() const {
+Result<Bytes> BpfObject::type_information() const {
   const btf* const types = bpf_object__btf(state_->object.get());
   std::uint32_t size = 0;
   const void* const blob = types == nullptr ? nullptr : btf__raw_data(types, &size);
@@ -533,7 +533,7 @@ Result<DataTypes> BpfObject::types() const {
     return fail(
         Error{ErrorKind::not_found, state_->path + ": the object has no BTF type information"}.hint(
             "compile it with -g"));
-  return DataTypes::parse({static_cast<const std::byte*>(blob), size});
+  return Bytes{static_cast<const std::byte*>(blob), size};
 }
 
 void ObjectLink::Destroy::operator()(bpf_link* link) const { bpf_link__destroy(link); }

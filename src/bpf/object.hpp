@@ -5,7 +5,6 @@
 
 #include "bpf/bpf.hpp"
 #include "bpf/maps.hpp"
-#include "bpf/types.hpp"
 
 struct bpf_link;
 
@@ -108,7 +107,8 @@ public:
   const std::string& name() const; // the file's base name without ".o", ".bpf.o"
   std::span<const ObjectProgram> programs() const;
   std::span<const ObjectMap> maps() const;
-  Result<DataTypes> types() const; // not_found if it was compiled without -g
+  // Returns the content of its section .BTF, borrowed. not_found if it was compiled without -g.
+  Result<Bytes> type_information() const;
 
   // Attaches a loaded program that is not for uprobes, as libbpf does by its section. nullopt if
   // libbpf attaches no program of such a section.

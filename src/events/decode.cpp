@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <expected>
 #include <fmt/format.h>
 #include <limits>
 
@@ -94,45 +95,55 @@ bool has_negative_length(Bytes record, const capture_plan& plan, const reading& 
          static_cast<std::int64_t>(length.value) < 0;
 }
 
-ArgumentValue decode_argument(Bytes record, const ArgumentSpec& spec, const reading& how,
-                              const reading_result& result, bool not_resident) {
-  ArgumentValue value{
-      .name = spec.name, .type = spec.type, .number = result.value, .bytes = {}, .error = {}};
-  if (result.status < 0) {
-    const bool is_null = is_memory(spec.type) && result.value == 0;
-    value.error = is_null        ? "null pointer"
-                  : not_resident ? "not resident"
-                                 : fmt::format("memory at {:#x} cannot be read", result.value);
-    return value;
-  }
-  if (!is_memory(spec.type)) return value;
+DataValue unread_memory(const reading_result& result, bool is_memory, bool not_resident) {
+  if (is_memory && result.value == 0) return {DataValue::Unreadable{std::string(null_pointer)}};
+  if (not_resident) return {DataValue::Unreadable{"not resident"}};
+  return {DataValue::Unreadable{fmt::format("memory at {:#x} cannot be read", result.value)}};
+}
+
+// Returns what the record has of an argument, or why it has nothing.
+std::expected<RawArgument, DataValue> read_argument(Bytes record, const capture_plan& plan,
+                                                    ArgumentType type, const reading& how,
+                                                    const reading_result& result,
+                                                    bool not_resident) {
+  if (result.status < 0)
+    return std::unexpected(unread_memory(result, is_memory(type), not_resident));
+  RawArgument raw{.type = type, .number = result.value};
+  if (!is_memory(type)) return raw;
   const Content content = read_content(record, how, result);
-  if (!content.has_length) {
-    value.error = "its length cannot be read";
-    return value;
-  }
-  value.truncated = content.is_truncated;
+  if (!content.has_length)
+    return std::unexpected(DataValue{DataValue::Unreadable{"its length cannot be read"}});
+  if (has_negative_length(record, plan, how))
+    return std::unexpected(DataValue{DataValue::Unreadable{"its length is negative"}});
+  raw.is_truncated = content.is_truncated;
   if (how.form == READ_JAVA_STRING)
-    value.bytes = (result.value & JAVA_STRING_IS_UTF_16) != 0 ? utf16_to_utf8(content.bytes)
-                                                              : latin1_to_utf8(content.bytes);
+    raw.bytes = (result.value & JAVA_STRING_IS_UTF_16) != 0 ? utf16_to_utf8(content.bytes)
+                                                            : latin1_to_utf8(content.bytes);
   else
-    value.bytes.assign(reinterpret_cast<const char*>(content.bytes.data()), content.bytes.size());
-  return value;
+    raw.bytes = as_text(content.bytes);
+  return raw;
 }
 
 // The value of the argument that tells which names apply.
 std::optional<std::uint64_t> find_selected(const Event& event, const Presentation& how) {
   if (how.selector.empty() || !event.typed_arguments) return std::nullopt;
   const auto found = std::ranges::find(*event.typed_arguments, how.selector, &ArgumentValue::name);
-  if (found == event.typed_arguments->end() || found->error) return std::nullopt;
-  return found->number;
+  return found != event.typed_arguments->end() ? number_of(found->value) : std::nullopt;
 }
 
-void set_presentation(ArgumentValue& value, const Presentation& how, std::uint32_t pid,
-                      std::optional<std::uint64_t> selected) {
-  value.shown_as = &how;
-  value.type_name = how.type;
-  if (!value.error) value.typed = present(how, value, pid, selected);
+// An argument without its value.
+ArgumentValue named_argument(const ArgumentSpec& spec) {
+  return {.name = spec.name,
+          .type_name = spec.shown_as != nullptr ? std::string_view(spec.shown_as->type)
+                                                : to_string(spec.type),
+          .value = {},
+          .is_memory = is_memory(spec.type)};
+}
+
+ArgumentValue unreadable_argument(const ArgumentSpec& spec, const std::string& problem) {
+  ArgumentValue made = named_argument(spec);
+  made.value = {DataValue::Unreadable{problem}};
+  return made;
 }
 
 std::vector<std::uint64_t> read_words(Bytes bytes) {
@@ -168,10 +179,8 @@ bool was_written(Bytes record, const reading& how, ExitKind left_by) {
 // Returns the address of an output parameter that was not written.
 ArgumentValue address_of(const ArgumentSpec& spec, Bytes record, const reading& how) {
   return {.name = spec.name,
-          .type = ArgumentType::ptr,
-          .number = read_result(record, how.base_from - 1U).value,
-          .bytes = {},
-          .error = {}};
+          .type_name = to_string(ArgumentType::ptr),
+          .value = {DataValue::Pointer{read_result(record, how.base_from - 1U).value}}};
 }
 
 // Whether the record has the result of the reading.
@@ -191,35 +200,35 @@ std::optional<std::uint32_t> process_with_new_stack(Bytes record) {
 Result<Event> CapturePlan::decode(Bytes record) const {
   if (record.size() < sizeof(probe_record))
     return fail(record_too_short(record.size(), sizeof(probe_record)));
-  const auto raw = read_value<probe_record>(record, 0);
-  if (raw.cookie >= probes_.size() || raw.kind > RECORD_CALL)
+  const auto head = read_value<probe_record>(record, 0);
+  if (head.cookie >= probes_.size() || head.kind > RECORD_CALL)
     return fail(ErrorKind::corrupt, "a record of the BPF program has the unknown probe " +
-                                        std::to_string(raw.cookie) + " (there are " +
+                                        std::to_string(head.cookie) + " (there are " +
                                         std::to_string(probes_.size()) + ")");
   if (record.size() < settings_.kept_size)
     return fail(record_too_short(record.size(), settings_.kept_size));
-  const ProbePoint* const point = probes_[raw.cookie].point;
+  const ProbePoint* const point = probes_[head.cookie].point;
 
   Event event;
-  event.time_ns = raw.time_ns;
-  event.pid = raw.pid;
-  event.tid = raw.tid;
-  event.cpu = raw.cpu;
-  event.comm.assign(raw.comm, ::strnlen(raw.comm, sizeof(raw.comm)));
+  event.time_ns = head.time_ns;
+  event.pid = head.pid;
+  event.tid = head.tid;
+  event.cpu = head.cpu;
+  event.comm.assign(head.comm, ::strnlen(head.comm, sizeof(head.comm)));
   event.point = point;
-  event.probe = static_cast<std::uint32_t>(raw.cookie);
-  event.kind = raw.kind != RECORD_ENTRY ? EventKind::on_return
-               : point->static_probe    ? EventKind::static_probe
-                                        : EventKind::entry;
-  event.return_value = raw.return_value;
-  event.left_by = raw.left_by == LEFT_BY_RETURN      ? ExitKind::return_instruction
-                  : raw.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
-                                                     : ExitKind::unknown;
-  if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
-  event.has_arguments = raw.kind != RECORD_RETURN;
-  const RecordFormat& format = formats_[probes_[raw.cookie].format];
+  event.probe = static_cast<std::uint32_t>(head.cookie);
+  event.kind = head.kind != RECORD_ENTRY ? EventKind::on_return
+               : point->static_probe     ? EventKind::static_probe
+                                         : EventKind::entry;
+  event.return_value = head.return_value;
+  event.left_by = head.left_by == LEFT_BY_RETURN      ? ExitKind::return_instruction
+                  : head.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
+                                                      : ExitKind::unknown;
+  if (head.kind == RECORD_CALL) event.latency_ns = head.latency_ns;
+  event.has_arguments = head.kind != RECORD_RETURN;
+  const RecordFormat& format = formats_[probes_[head.cookie].format];
   if (format.six_registers && event.has_arguments)
-    event.arguments = read_value<decltype(event.arguments)>(record, sizeof(raw));
+    event.arguments = read_value<decltype(event.arguments)>(record, sizeof(head));
   std::optional<int> error;
   for (std::size_t i = 0; i < format.arguments.size(); ++i) {
     const auto& [spec, reading, problem] = format.arguments[i];
@@ -227,18 +236,17 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     const bool is_return = spec.name == "ret" && is_returned;
     if (is_returned && event.left_by == ExitKind::tail_call) continue; // not yet known
     if (!problem.empty() && is_return) {
-      if (raw.kind != RECORD_ENTRY)
-        event.typed_return = {.name = spec.name, .type = spec.type, .error = problem};
+      if (head.kind != RECORD_ENTRY) event.typed_return = unreadable_argument(spec, problem);
       continue;
     }
     if (!problem.empty()) {
-      if (raw.kind == RECORD_RETURN) continue;
+      if (head.kind == RECORD_RETURN) continue;
       (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
-          .push_back({.name = spec.name, .type = spec.type, .error = problem});
+          .push_back(unreadable_argument(spec, problem));
       continue;
     }
-    const auto& how = plan_of(raw.cookie).readings[reading];
-    if (!was_read(how, raw)) continue;
+    const auto& how = plan_of(head.cookie).readings[reading];
+    if (!was_read(how, head)) continue;
     const reading_result result = read_result(record, reading);
     if (format.known != nullptr && i >= format.known->shown) { // errno is the last of these
       if (spec.adds_thread_pointer && result.status >= 0) error = static_cast<int>(result.value);
@@ -251,13 +259,14 @@ Result<Event> CapturePlan::decode(Bytes record) const {
       continue;
     }
     const bool not_resident =
-        is_not_resident(raw, result) && is_not_resident(raw, last_byte(record, how, result));
-    ArgumentValue value = decode_argument(record, spec, how, result, not_resident);
-    if (!value.error && has_negative_length(record, plan_of(raw.cookie), how))
-      value = {.name = spec.name, .type = spec.type, .error = "its length is negative"};
-    if (spec.shown_as != nullptr)
-      set_presentation(value, *spec.shown_as, reads_proc_ ? raw.pid : 0,
-                       find_selected(event, *spec.shown_as));
+        is_not_resident(head, result) && is_not_resident(head, last_byte(record, how, result));
+    ArgumentValue value = named_argument(spec);
+    auto raw = read_argument(record, plan_of(head.cookie), spec.type, how, result, not_resident);
+    value.value = !raw ? std::move(raw).error()
+                  : spec.shown_as == nullptr
+                      ? plain_value(*raw)
+                      : present(*spec.shown_as, *raw, reads_proc_ ? head.pid : 0,
+                                find_selected(event, *spec.shown_as));
     if (is_return)
       event.typed_return = std::move(value);
     else

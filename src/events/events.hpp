@@ -3,9 +3,9 @@
 // decoded by events/plan.hpp, those of users' programs by events/user_record.hpp.
 #pragma once
 
-#include "bpf/types.hpp"
 #include "events/arguments.hpp"
 #include "uprobectl/resolve.hpp"
+#include "values/value.hpp"
 
 #include <array>
 
@@ -34,19 +34,13 @@ struct UserRecord {
   std::vector<std::byte> raw;
 };
 
-// An argument or return value, decoded by its type.
+// A captured value and its name.
 struct ArgumentValue {
-  std::string_view name; // borrowed
-  ArgumentType type = ArgumentType::x64;
-  std::uint64_t number = 0;         // integers, zero- or sign-extended to 64 bits
-  std::string bytes;                // strings and buffers
-  bool truncated = false;           // `bytes` is only the beginning
-  std::optional<std::string> error; // why the value could not be read
-  // A value of debug information, instead of type, number and bytes, and the name of its type,
-  // borrowed. What could not be read of it is a DataValue::Unreadable.
-  std::optional<DataValue> typed = {};
-  const Presentation* shown_as = nullptr; // how `typed` was made of the number or bytes; borrowed
-  std::string_view type_name = {};
+  std::string_view name;           // borrowed
+  std::string_view type_name = {}; // as in --args, or in the source; borrowed
+  DataValue value = {};            // unreadable, in whole or in part, if it could not be read
+  bool is_memory = false;          // declared as a string or buffer, which its type does not limit
+  bool is_from_source = false;     // named and typed by debug information
 };
 
 // A hit of a probe, or a record of a user's program. In the latter only `kind`, `record` and, if

@@ -42,11 +42,13 @@ void hide_address(std::string& reason) {
 }
 
 ArgumentValue number_value(std::string_view name, std::uint64_t number) {
-  return {.name = name, .type = ArgumentType::u32, .number = number, .bytes = {}, .error = {}};
+  return {.name = name, .type_name = to_string(ArgumentType::u32), .value = {number}};
 }
 
 ArgumentValue missing_value(std::string_view name, std::string reason) {
-  return {.name = name, .bytes = {}, .error = std::move(reason)};
+  return {.name = name,
+          .type_name = to_string(ArgumentType::x64),
+          .value = {DataValue::Unreadable{std::move(reason)}}};
 }
 
 ArgumentValue named_value(const std::string& name, const Event& event) {
@@ -176,17 +178,17 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
     } else if (each.fact == BY_THREAD_ID) {
       values.push_back(number_value(each.text, event.tid));
     } else if (each.fact == BY_THREAD_NAME) {
-      values.push_back(
-          {.name = each.text, .type = ArgumentType::string, .bytes = event.comm, .error = {}});
+      values.push_back({.name = each.text,
+                        .type_name = to_string(ArgumentType::string),
+                        .value = {event.comm},
+                        .is_memory = true});
     } else if (!each.fact) {
       ArgumentValue& value = values.emplace_back(named_value(each.text, event));
       value.name = each.text;
-      if (value.error) hide_address(*value.error);
-      if (value.typed)
-        if (auto* const unread = std::get_if<DataValue::Unreadable>(&value.typed->value)) {
-          hide_address(unread->reason);
-          hide_address(unread->text);
-        }
+      if (auto* const unread = std::get_if<DataValue::Unreadable>(&value.value.value)) {
+        hide_address(unread->reason);
+        hide_address(unread->text);
+      }
     }
   }
   return values;

@@ -94,7 +94,9 @@ bool is_passed(const KnownCall& call, std::size_t argument, const Event& event) 
   if (condition == call.conditions.end() || !event.typed_arguments) return true;
   const auto decides =
       std::ranges::find(*event.typed_arguments, condition->name, &ArgumentValue::name);
-  return decides == event.typed_arguments->end() || (decides->number & condition->bits) != 0;
+  if (decides == event.typed_arguments->end()) return true;
+  const auto bits = static_cast<std::uint64_t>(number_of(decides->value).value_or(0));
+  return (bits & condition->bits) != 0;
 }
 
 void complete_known_call(Event& event, const KnownCall& call, std::optional<int> error) {
@@ -103,11 +105,7 @@ void complete_known_call(Event& event, const KnownCall& call, std::optional<int>
                           event.left_by != ExitKind::tail_call;
   if (event.has_arguments) event.function = call.function;
   if (!error || *error == 0 || !event.typed_return) return;
-  const ArgumentValue& result = *event.typed_return;
-  const bool is_null =
-      result.number == 0 && (result.type == ArgumentType::ptr || is_memory(result.type));
-  const bool is_minus_one = static_cast<std::int64_t>(result.number) == -1;
-  if (!is_null && !is_minus_one) return;
+  if (!is_null(event.typed_return->value) && number_of(event.typed_return->value) != -1) return;
   event.return_errno = errno_name(*error).value_or(std::to_string(*error));
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/presentation.hpp"
 
-#include "events/events.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
@@ -79,7 +78,11 @@ std::uint64_t low_bytes(std::uint64_t number, ArgumentType type) {
   return size >= sizeof(number) ? number : number & ((std::uint64_t{1} << (8 * size)) - 1);
 }
 
-std::optional<DataValue> name_of(const Presentation& how, const ArgumentValue& value,
+DataValue named_number(std::string text, const RawArgument& value) {
+  return {DataValue::Name{std::move(text), static_cast<std::int64_t>(value.number)}};
+}
+
+std::optional<DataValue> name_of(const Presentation& how, const RawArgument& value,
                                  std::optional<std::uint64_t> selected) {
   if (!how.selector.empty() && !selected) return std::nullopt;
   const std::uint64_t number = low_bytes(value.number, value.type);
@@ -87,14 +90,15 @@ std::optional<DataValue> name_of(const Presentation& how, const ArgumentValue& v
     if (!how.selector.empty() && each.mask != *selected) return false;
     return low_bytes(each.value, value.type) == number;
   });
-  if (found != how.names.end()) return DataValue{DataValue::Name{found->text}};
+  if (found != how.names.end()) return named_number(found->text, value);
   if (how.has_other_names) return std::nullopt;
-  return DataValue{DataValue::Name{is_signed(value.type)
-                                       ? fmt::format("{}?", static_cast<std::int64_t>(value.number))
-                                       : fmt::format("{}?", value.number)}};
+  return named_number(is_signed(value.type)
+                          ? fmt::format("{}?", static_cast<std::int64_t>(value.number))
+                          : fmt::format("{}?", value.number),
+                      value);
 }
 
-DataValue flags_of(const Presentation& how, const ArgumentValue& value) {
+DataValue flags_of(const Presentation& how, const RawArgument& value) {
   const std::uint64_t number = low_bytes(value.number, value.type);
   std::uint64_t rest = number;
   std::string text;
@@ -110,38 +114,39 @@ DataValue flags_of(const Presentation& how, const ArgumentValue& value) {
     add(each.text);
   }
   if (rest != 0 || text.empty()) add(rest == 0 ? "0" : fmt::format("{:#x}", rest));
-  return {DataValue::Name{std::move(text)}};
+  return named_number(std::move(text), value);
 }
 
-std::optional<DataValue> error_name(std::int64_t number) {
-  auto name = errno_name(number);
+std::optional<DataValue> error_name(const RawArgument& value) {
+  auto name = errno_name(static_cast<std::int64_t>(value.number));
   if (!name) return std::nullopt;
-  return DataValue{DataValue::Name{std::move(*name)}};
+  return named_number(std::move(*name), value);
 }
 
-DataValue octal_of(const ArgumentValue& value) {
+DataValue octal_of(const RawArgument& value) {
   const std::uint64_t number = low_bytes(value.number, value.type);
-  return {DataValue::Name{number == 0 ? "0" : fmt::format("0{:o}", number)}};
+  return named_number(number == 0 ? "0" : fmt::format("0{:o}", number), value);
 }
 
-std::optional<DataValue> time_of(std::int64_t seconds) {
-  const auto whole = static_cast<std::time_t>(seconds);
+std::optional<DataValue> time_of(const RawArgument& value) {
+  const auto whole = static_cast<std::time_t>(value.number);
   std::tm parts{};
   std::array<char, 64> text{};
   if (gmtime_r(&whole, &parts) == nullptr ||
       std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
     return std::nullopt;
-  return DataValue{DataValue::Name{text.data()}};
+  return named_number(text.data(), value);
 }
 
 // Returns the descriptor with the path that the process has open there now, like strace -y.
-std::optional<DataValue> descriptor(std::int64_t number, std::uint32_t pid) {
+std::optional<DataValue> descriptor(const RawArgument& value, std::uint32_t pid) {
+  const auto number = static_cast<std::int64_t>(value.number);
   if (number < 0 || pid == 0) return std::nullopt;
   std::error_code error;
   const auto path =
       std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", pid, number), error);
   if (error) return std::nullopt;
-  return DataValue{DataValue::Name{fmt::format("{}<{}>", number, path.native())}};
+  return named_number(fmt::format("{}<{}>", number, path.native()), value);
 }
 
 std::string address_text(int family, const void* address) {
@@ -187,7 +192,7 @@ DataValue socket_address(std::string_view bytes) {
 }
 
 DataValue element_at(std::string_view bytes, ArgumentType type) {
-  ArgumentValue value{.type = type, .bytes = {}, .error = {}};
+  RawArgument value{.type = type};
   std::memcpy(&value.number, bytes.data(), size_of(type, pointer_bytes));
   const unsigned above = 64 - 8 * size_of(type, pointer_bytes);
   if (is_signed(type))
@@ -196,13 +201,58 @@ DataValue element_at(std::string_view bytes, ArgumentType type) {
   return plain_value(value);
 }
 
-DataValue array_of(const ArgumentValue& value, ArgumentType element) {
+DataValue array_of(const RawArgument& value, ArgumentType element) {
   DataValue::Array all;
   const std::uint32_t size = size_of(element, pointer_bytes);
   for (std::size_t at = 0; at + size <= value.bytes.size(); at += size)
     all.push_back(element_at(std::string_view(value.bytes).substr(at, size), element));
-  if (value.truncated) all.push_back({DataValue::More{}});
+  if (value.is_truncated) all.push_back({DataValue::More{}});
   return {std::move(all)};
+}
+
+DataValue text_value(const RawArgument& raw) {
+  if (raw.is_truncated) return {DataValue::Cut{raw.bytes}};
+  return {raw.bytes};
+}
+
+DataValue bytes_value(const RawArgument& raw, bool is_dump = false) {
+  const Bytes bytes = std::as_bytes(std::span(raw.bytes));
+  return {DataValue::Raw{{bytes.begin(), bytes.end()}, raw.is_truncated, is_dump}};
+}
+
+// Returns nullopt if the type alone says how to show it.
+std::optional<DataValue> present_if(const Presentation& how, const RawArgument& value,
+                                    std::uint32_t pid, std::optional<std::uint64_t> selected) {
+  switch (how.kind) {
+  case Shown::names:
+    return name_of(how, value, selected);
+  case Shown::flags:
+    return flags_of(how, value);
+  case Shown::error_number:
+    return error_name(value);
+  case Shown::octal:
+    return octal_of(value);
+  case Shown::file_descriptor:
+    return descriptor(value, pid);
+  case Shown::time:
+    return time_of(value);
+  case Shown::ipv4_address: {
+    const auto address = static_cast<std::uint32_t>(value.number); // big-endian in memory
+    return named_number(address_text(AF_INET, &address), value);
+  }
+  case Shown::ipv6_address:
+    if (value.bytes.size() < sizeof(in6_addr)) return DataValue{DataValue::Unreadable{"too short"}};
+    return DataValue{DataValue::Name{address_text(AF_INET6, value.bytes.data())}};
+  case Shown::socket_address:
+    return socket_address(value.bytes);
+  case Shown::array:
+    return array_of(value, how.element);
+  case Shown::text:
+    return text_value(value);
+  case Shown::hexdump:
+    return bytes_value(value, true);
+  }
+  return std::nullopt;
 }
 
 } // namespace
@@ -224,41 +274,41 @@ double widen_float(float value) {
   return wide;
 }
 
-DataValue plain_value(const ArgumentValue& argument) {
-  switch (argument.type) {
+DataValue plain_value(const RawArgument& raw) {
+  switch (raw.type) {
   case ArgumentType::s8:
   case ArgumentType::s16:
   case ArgumentType::s32:
   case ArgumentType::s64:
-    return {static_cast<std::int64_t>(argument.number)};
+    return {static_cast<std::int64_t>(raw.number)};
   case ArgumentType::u8:
   case ArgumentType::u16:
   case ArgumentType::u32:
   case ArgumentType::u64:
-    return {argument.number};
+    return {raw.number};
   case ArgumentType::x8:
   case ArgumentType::x16:
   case ArgumentType::x32:
   case ArgumentType::x64:
+    return {DataValue::Hex{raw.number}};
   case ArgumentType::ptr:
-    return {DataValue::Pointer{argument.number}};
+    return {DataValue::Pointer{raw.number}};
   case ArgumentType::f32:
-    return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(argument.number)))};
+    return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(raw.number)))};
   case ArgumentType::f64:
-    return {std::bit_cast<double>(argument.number)};
+    return {std::bit_cast<double>(raw.number)};
   case ArgumentType::boolean:
-    return {argument.number != 0};
+    return {raw.number != 0};
   case ArgumentType::character:
-    return {std::string(1, static_cast<char>(argument.number))};
+    return {DataValue::Character{static_cast<char>(raw.number)}};
   case ArgumentType::string:
   case ArgumentType::cxx_string:
   case ArgumentType::java_string:
-    return {argument.bytes};
+    return text_value(raw);
   case ArgumentType::bytes:
     break;
   }
-  const Bytes bytes = std::as_bytes(std::span(argument.bytes));
-  return {DataValue::Raw{{bytes.begin(), bytes.end()}}};
+  return bytes_value(raw);
 }
 
 std::span<const NamedPresentation> named_presentations() {
@@ -307,40 +357,10 @@ Result<Presentation> parse_names(std::string_view text) {
   }
 }
 
-std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
-                                 std::uint32_t pid, std::optional<std::uint64_t> selected) {
-  const auto number = static_cast<std::int64_t>(value.number);
-  switch (how.kind) {
-  case Shown::names:
-    return name_of(how, value, selected);
-  case Shown::flags:
-    return flags_of(how, value);
-  case Shown::error_number:
-    return error_name(number);
-  case Shown::octal:
-    return octal_of(value);
-  case Shown::file_descriptor:
-    return descriptor(number, pid);
-  case Shown::time:
-    return time_of(number);
-  case Shown::ipv4_address: {
-    const auto address = static_cast<std::uint32_t>(value.number); // big-endian in memory
-    return DataValue{DataValue::Name{address_text(AF_INET, &address)}};
-  }
-  case Shown::ipv6_address:
-    if (value.bytes.size() < sizeof(in6_addr)) return DataValue{DataValue::Unreadable{"too short"}};
-    return DataValue{DataValue::Name{address_text(AF_INET6, value.bytes.data())}};
-  case Shown::socket_address:
-    return socket_address(value.bytes);
-  case Shown::array:
-    return array_of(value, how.element);
-  case Shown::text:
-    if (value.truncated) return DataValue{DataValue::Cut{value.bytes}};
-    return DataValue{value.bytes};
-  case Shown::hexdump:
-    break;
-  }
-  return std::nullopt;
+DataValue present(const Presentation& how, const RawArgument& raw, std::uint32_t pid,
+                  std::optional<std::uint64_t> selected) {
+  auto shown = present_if(how, raw, pid, selected);
+  return shown ? std::move(*shown) : plain_value(raw);
 }
 
 std::vector<std::string> hexdump_rows(Bytes bytes) {

@@ -3,12 +3,18 @@
 // arrays, times, socket addresses, dumps.
 #pragma once
 
-#include "bpf/types.hpp"
 #include "events/arguments.hpp"
+#include "values/value.hpp"
 
 namespace uprobectl {
 
-struct ArgumentValue;
+// What a hit has read of an argument.
+struct RawArgument {
+  ArgumentType type = ArgumentType::x64;
+  std::uint64_t number = 0;  // integers, zero- or sign-extended to 64 bits
+  std::string bytes = {};    // strings and buffers
+  bool is_truncated = false; // `bytes` is only the beginning
+};
 
 struct Presentation {
   enum class Kind : std::uint8_t {
@@ -68,12 +74,13 @@ std::optional<std::string> errno_name(std::int64_t number);
 // 0.10000000149011612.
 double widen_float(float value);
 
-// Formats the value by its type alone.
-DataValue plain_value(const ArgumentValue& argument);
-// Formats the value; nullopt: plain_value() applies. `pid`: the process, for file descriptors; 0:
-// unknown. `selected`: the value of the argument `how.selector`, if it was read.
-std::optional<DataValue> present(const Presentation& how, const ArgumentValue& value,
-                                 std::uint32_t pid, std::optional<std::uint64_t> selected = {});
+// Returns the value that the type alone makes of it.
+DataValue plain_value(const RawArgument& raw);
+// Returns the value to show, plain_value() if the presentation does not apply to it. `pid`: the
+// process, for file descriptors; 0: unknown. `selected`: the value of the argument `how.selector`,
+// if it was read.
+DataValue present(const Presentation& how, const RawArgument& raw, std::uint32_t pid,
+                  std::optional<std::uint64_t> selected = {});
 
 // Returns the rows of a dump: "0000  68 65 6c 6c 6f …  |hello|", 16 bytes each.
 std::vector<std::string> hexdump_rows(Bytes bytes);

@@ -25,7 +25,7 @@ constexpr std::string_view beyond_limit = "beyond the captured bytes";
 // The reasons that JSON has are those of the command-line contract.
 DataValue::Unreadable unread_memory(const PreparedValue& answer) {
   if (!answer.was_read) return {.reason = std::string(not_captured)};
-  if (answer.value == 0) return {.reason = "null pointer"};
+  if (answer.value == 0) return {.reason = std::string(null_pointer)};
   if (!answer.not_resident)
     return {.reason = fmt::format("memory at {:#x} cannot be read", answer.value)};
   return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", answer.value)};
@@ -89,54 +89,6 @@ std::optional<std::string> enumerator_name(const dwarf::Type& type, std::int64_t
   if (rest != 0 || text.empty()) return std::nullopt;
   return text;
 }
-
-namespace {
-
-// The first part of a value that could not be read: "" of the value itself, "item.price" of a
-// member.
-struct UnreadPart {
-  std::string place;
-  std::string reason;
-};
-
-std::optional<UnreadPart> find_unread(const DataValue& value) {
-  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value)) {
-    if (auto found = find_unread({dynamic->words})) return found;
-    return dynamic->content.empty() ? std::nullopt : find_unread(dynamic->content.front());
-  }
-  if (const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value))
-    return UnreadPart{{}, unread->reason};
-  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
-    for (const DataMember& member : *members)
-      if (auto found = find_unread(member.value)) {
-        found->place = found->place.empty() ? member.name : member.name + "." + found->place;
-        return found;
-      }
-  }
-  if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
-    for (std::size_t i = 0; i < elements->size(); ++i)
-      if (auto found = find_unread((*elements)[i])) {
-        found->place = fmt::format("[{}]", i) + (found->place.empty() ? "" : "." + found->place);
-        return found;
-      }
-  }
-  return std::nullopt;
-}
-
-// Whether parts of a value were left out because of a limit.
-bool is_cut(const DataValue& value) {
-  if (std::holds_alternative<DataValue::Cut>(value.value) ||
-      std::holds_alternative<DataValue::More>(value.value))
-    return true;
-  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value))
-    return std::ranges::any_of(*members, [](const auto& each) { return is_cut(each.value); });
-  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value))
-    return is_cut({dynamic->words}) || std::ranges::any_of(dynamic->content, is_cut);
-  const auto* const elements = std::get_if<DataValue::Array>(&value.value);
-  return elements != nullptr && std::ranges::any_of(*elements, is_cut);
-}
-
-} // namespace
 
 std::expected<std::uint64_t, DataValue::Unreadable>
 TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers) const {
@@ -456,13 +408,10 @@ DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedVal
 
 ArgumentValue TypedValues::decode_argument(const Node& node,
                                            std::span<const PreparedValue> answers) const {
-  ArgumentValue value{.name = node.name, .bytes = {}, .error = {}};
-  value.typed = decode_node(node, answers);
-  value.type_name = node.type_name;
-  value.truncated = is_cut(*value.typed);
-  if (auto unread = find_unread(*value.typed))
-    value.error = unread->place.empty() ? unread->reason : unread->place + ": " + unread->reason;
-  return value;
+  return {.name = node.name,
+          .type_name = node.type_name,
+          .value = decode_node(node, answers),
+          .is_from_source = true};
 }
 
 std::vector<ArgumentValue>

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "bpf/maps.hpp"
-#include "bpf/types.hpp"
 #include "events/events.hpp"
+#include "values/btf_types.hpp"
 
 #include <span>
 

@@ -521,8 +521,8 @@ private:
     record.field("kind", event_kind(event));
     append_json_arguments(record.begin_field("arguments"), event);
     if (event.typed_return) {
-      append_json_value(record.begin_field("return_value"), *event.typed_return);
-      record.field("return_error", event.typed_return->error);
+      append_json_value(record.begin_field("return_value"), event.typed_return->value);
+      record.field("return_error", unread_part(event.typed_return->value));
       if (!event.return_errno.empty()) record.field("return_errno", event.return_errno);
     } else {
       const bool has_value = event.kind == EventKind::on_return &&

@@ -319,9 +319,13 @@ private:
   static void write_value(ProtobufWriter& writer, DataValue::Pointer value) {
     writer.number(field::annotation::pointer_value, value.address);
   }
+  static void write_value(ProtobufWriter& writer, DataValue::Hex value) {
+    writer.number(field::annotation::pointer_value, value.number);
+  }
   static void write_value(ProtobufWriter& writer, const DataValue::Raw& value) {
     std::string digits;
     append_hex_bytes(digits, value.bytes);
+    if (value.is_cut) digits += "…";
     write_text(writer, digits);
   }
   static void write_value(ProtobufWriter& writer, const DataValue::Name& value) {

@@ -599,8 +599,9 @@ private:
   // Adds the rows of hexdumps.
   void add_dumps(const Event& event) {
     const auto add = [&](const ArgumentValue& each) {
-      if (each.shown_as == nullptr || each.shown_as->kind != Presentation::Kind::hexdump) return;
-      for (const std::string& row : hexdump_rows(std::as_bytes(std::span(each.bytes))))
+      const auto* const raw = std::get_if<DataValue::Raw>(&each.value.value);
+      if (raw == nullptr || !raw->is_dump) return;
+      for (const std::string& row : hexdump_rows(raw->bytes))
         line_ += fmt::format("    {}  {}\n", printable(each.name), row);
     };
     if (event.typed_arguments) std::ranges::for_each(*event.typed_arguments, add);

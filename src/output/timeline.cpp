@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/timeline.hpp"
 
-#include "events/presentation.hpp"
 #include "output/call_paths.hpp"
 #include "output/export_file.hpp"
 
@@ -17,15 +16,6 @@ constexpr std::size_t max_threads = 1 << 16;
 constexpr std::size_t max_stacks = 64; // of one thread
 
 DataValue text_value(std::string text) { return {.value = std::move(text)}; }
-
-DataValue shown_value(const ArgumentValue& argument) {
-  if (argument.typed) return *argument.typed;
-  if (argument.error) return {.value = DataValue::Unreadable{.reason = *argument.error}};
-  DataValue value = plain_value(argument);
-  auto* const text = std::get_if<std::string>(&value.value);
-  if (argument.truncated && text != nullptr) return {.value = DataValue::Cut{std::move(*text)}};
-  return value;
-}
 
 DataValue stack_value(const unwind::Stack& stack) {
   DataValue::Array frames;
@@ -266,7 +256,7 @@ std::vector<DataMember> argument_values(const Event& event) {
     values.push_back({.name = "raw", .value = {.value = DataValue::Raw{event.record->raw}}});
   } else if (event.typed_arguments) {
     for (const ArgumentValue& argument : *event.typed_arguments)
-      values.push_back({.name = std::string(argument.name), .value = shown_value(argument)});
+      values.push_back({.name = std::string(argument.name), .value = argument.value});
   } else if (event.has_arguments) {
     for (std::size_t i = 0; i < event.arguments.size(); ++i)
       values.push_back({.name = fmt::format("arg{}", i),
@@ -278,7 +268,7 @@ std::vector<DataMember> argument_values(const Event& event) {
 std::vector<DataMember> other_values(const Event& event) {
   std::vector<DataMember> values;
   if (event.typed_return)
-    values.push_back({.name = "return_value", .value = shown_value(*event.typed_return)});
+    values.push_back({.name = "return_value", .value = event.typed_return->value});
   else if (event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call &&
            !event.returns_nothing)
     values.push_back(

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/values.hpp"
 
-#include "events/presentation.hpp"
 #include "output/format.hpp"
 #include "output/json_record.hpp"
 #include "output/records.hpp"
@@ -22,15 +21,6 @@ void append_json_text(std::string& out, std::string_view text) {
 
 } // namespace
 
-void append_json_value(std::string& out, const ArgumentValue& argument) {
-  if (argument.typed)
-    append_json_value(out, *argument.typed);
-  else if (argument.error)
-    out += "null";
-  else
-    append_json_value(out, plain_value(argument));
-}
-
 namespace {
 
 void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
@@ -41,17 +31,17 @@ void append_typed(std::string& out, std::span<const ArgumentValue> arguments) {
     append_json_text(out, argument.name);
     out += ",\"type\":";
     append_json_text(out,
-                     argument.type_name.empty() ? to_string(argument.type) : argument.type_name);
+                     argument.type_name.empty() ? std::string_view("x64") : argument.type_name);
     out += ",\"value\":";
-    append_json_value(out, argument);
+    append_json_value(out, argument.value);
     out += ",\"error\":";
-    if (argument.error)
-      append_json_text(out, *argument.error);
+    if (const auto error = unread_part(argument.value))
+      append_json_text(out, *error);
     else
       out += "null";
-    if (argument.typed && argument.truncated) out += ",\"truncated\":true";
-    if (!argument.typed && is_memory(argument.type))
-      out += argument.truncated ? ",\"truncated\":true" : ",\"truncated\":false";
+    const bool is_truncated = is_cut(argument.value);
+    if (is_truncated || argument.is_memory)
+      out += is_truncated ? ",\"truncated\":true" : ",\"truncated\":false";
     out += '}';
   }
   out += ']';
@@ -137,6 +127,7 @@ public:
     append_hex(out_, value.address);
     out_ += '"';
   }
+  void operator()(DataValue::Hex value) { (*this)(DataValue::Pointer{value.number}); }
   void operator()(const DataValue::Raw& value) {
     out_ += '"';
     append_hex_bytes(out_, value.bytes);
@@ -207,7 +198,14 @@ public:
   void operator()(double value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
   void operator()(const std::string& value) { append_quoted(out_, value, '"'); }
   void operator()(DataValue::Pointer value) { append_hex(out_, value.address); }
-  void operator()(const DataValue::Raw& value) { append_hex_bytes(out_, value.bytes); }
+  void operator()(DataValue::Hex value) { append_hex(out_, value.number); }
+  void operator()(const DataValue::Raw& value) {
+    if (value.is_dump) // its rows follow the event
+      out_ += fmt::format("{} bytes", value.bytes.size());
+    else
+      append_hex_bytes(out_, value.bytes);
+    if (value.is_cut) out_ += "…";
+  }
   void operator()(const DataValue::Name& name) { append_printable(out_, name.text); }
   void operator()(DataValue::Character value) {
     append_quoted(out_, std::string(1, value.code), '\'');
@@ -276,31 +274,13 @@ void append_text_value(std::string& out, const DataValue& value) {
 }
 
 void append_text_value(std::string& out, const ArgumentValue& argument) {
-  if (argument.typed) {
-    std::visit(TextValue(out, false, ", "), argument.typed->value);
-    return;
-  }
-  if (argument.error) {
-    out += '<';
-    append_printable(out, *argument.error);
-    out += '>';
-    return;
-  }
-  if (argument.shown_as != nullptr && argument.shown_as->kind == Presentation::Kind::hexdump) {
-    out += fmt::format("{} bytes", argument.bytes.size()); // its rows follow the event
-  } else if (argument.type == ArgumentType::character) {
-    append_quoted(out, std::string(1, static_cast<char>(argument.number)), '\'');
-  } else {
-    append_text_value(out, plain_value(argument));
-  }
-  if (argument.truncated) out += "…";
+  std::visit(TextValue(out, false, ", "), argument.value.value);
 }
 
 void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
   bool first = true;
   for (const ArgumentValue& argument : arguments) {
-    const bool is_from_source = argument.typed && argument.shown_as == nullptr;
-    if (!std::exchange(first, false)) out += is_from_source ? ", " : " ";
+    if (!std::exchange(first, false)) out += argument.is_from_source ? ", " : " ";
     append_printable(out, argument.name);
     out += '=';
     append_text_value(out, argument);
@@ -308,9 +288,7 @@ void append_text_arguments(std::string& out, std::span<const ArgumentValue> argu
 }
 
 void append_call_value(std::string& out, const ArgumentValue& argument) {
-  const bool is_pointer = argument.type == ArgumentType::ptr || is_memory(argument.type);
-  if (is_pointer && argument.number == 0 && argument.bytes.empty() &&
-      (argument.error || argument.type == ArgumentType::ptr))
+  if (is_null(argument.value))
     out += "NULL";
   else
     append_text_value(out, argument);

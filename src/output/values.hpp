@@ -2,10 +2,10 @@
 // Formats arguments, return values and stacks of events as text and as JSON.
 #pragma once
 
-#include "bpf/types.hpp"
 #include "events/events.hpp"
 #include "uprobectl/resolve.hpp"
 #include "uprobectl/unwind.hpp"
+#include "values/value.hpp"
 
 #include <span>
 
@@ -16,7 +16,6 @@ void append_json_arguments(std::string& out, const Event& event);
 void append_json_arguments(std::string& out, std::span<const ArgumentValue> arguments);
 // Appends {"rax":"0x1",…}, or null for none.
 void append_json_registers(std::string& out, const Event& event);
-void append_json_value(std::string& out, const ArgumentValue& argument); // null if unreadable
 
 // Appends: fd=3 path="/etc/hosts" text="GET "… head=<memory at 0x10 cannot be read>
 void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments);

@@ -5,7 +5,6 @@
 // (saved/format.hpp) rises.
 #pragma once
 
-#include "events/presentation.hpp"
 #include "output/records.hpp"
 #include "saved/fields.hpp"
 #include "saved/format.hpp"
@@ -15,9 +14,6 @@ namespace uprobectl::saved {
 // Whether T is Record or const Record.
 template <typename T, typename Record>
 concept Described = std::same_as<std::remove_const_t<T>, Record>;
-
-// A presentation of this kind. Its names are not known, but they are in the value.
-const Presentation* saved_presentation(Presentation::Kind kind);
 
 void describe(auto& io, Described<FileOffset> auto& offset) { io(offset.value); }
 void describe(auto& io, Described<ImageOffset> auto& offset) { io(offset.value); }
@@ -71,8 +67,11 @@ void describe(auto& io, Described<ProbePoint> auto& point) {
 void describe(auto& io, Described<DataValue> auto& value) { io(value.value); }
 void describe(auto& io, Described<DataMember> auto& member) { io(member.name, member.value); }
 void describe(auto& io, Described<DataValue::Pointer> auto& value) { io(value.address); }
-void describe(auto& io, Described<DataValue::Raw> auto& value) { io(value.bytes); }
-void describe(auto& io, Described<DataValue::Name> auto& value) { io(value.text); }
+void describe(auto& io, Described<DataValue::Hex> auto& value) { io(value.number); }
+void describe(auto& io, Described<DataValue::Raw> auto& value) {
+  io(value.bytes, value.is_cut, value.is_dump);
+}
+void describe(auto& io, Described<DataValue::Name> auto& value) { io(value.text, value.number); }
 void describe(auto& io, Described<DataValue::Character> auto& value) { io(value.code); }
 void describe(auto& io, Described<DataValue::Unreadable> auto& value) {
   io(value.reason, value.text);
@@ -84,17 +83,8 @@ void describe(auto& io, Described<DataValue::Dynamic> auto& value) {
 }
 
 void describe(auto& io, Described<ArgumentValue> auto& argument) {
-  io(argument.name);
-  io.choice(argument.type, ArgumentType::bytes);
-  io(argument.number, argument.bytes, argument.truncated, argument.error, argument.typed);
-  constexpr std::uint8_t kinds = static_cast<std::uint8_t>(Presentation::Kind::hexdump) + 1;
-  std::uint8_t kind = 0; // or 1 + Presentation::Kind
-  if (argument.shown_as != nullptr) kind = static_cast<std::uint8_t>(argument.shown_as->kind) + 1U;
-  io.choice(kind, kinds);
-  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(argument)>>)
-    argument.shown_as =
-        kind == 0 ? nullptr : saved_presentation(static_cast<Presentation::Kind>(kind - 1));
-  io(argument.type_name);
+  io(argument.name, argument.type_name, argument.value, argument.is_memory,
+     argument.is_from_source);
 }
 
 void describe(auto& io, Described<UserRecord> auto& record) {

@@ -7,8 +7,8 @@
 // the number of its alternative.
 #pragma once
 
-#include "bpf/types.hpp"
 #include "util/numbers.hpp"
+#include "values/value.hpp"
 
 #include <array>
 #include <bit>

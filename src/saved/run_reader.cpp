@@ -21,17 +21,6 @@ std::unexpected<Error> damaged(std::string what) {
 
 } // namespace
 
-const Presentation* saved_presentation(Presentation::Kind kind) {
-  constexpr std::size_t count = static_cast<std::size_t>(Presentation::Kind::hexdump) + 1;
-  static const auto all = [] {
-    std::array<Presentation, count> made;
-    for (std::size_t i = 0; i < count; ++i) made[i].kind = static_cast<Presentation::Kind>(i);
-    return made;
-  }();
-  const auto index = static_cast<std::size_t>(kind);
-  return index < count ? &all[index] : nullptr;
-}
-
 Result<void> RunReader::add(Bytes bytes) {
   pending_ += as_text(bytes);
   const Bytes all = std::as_bytes(std::span(pending_));

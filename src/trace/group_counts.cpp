@@ -17,9 +17,9 @@ namespace {
 std::string row_key(std::size_t probe, bool on_return, std::span<const ArgumentValue> values) {
   std::string key = fmt::format("{} {} ", probe, on_return);
   for (const ArgumentValue& value : values) {
-    append_json_value(key, value);
-    key += value.truncated ? "…," : ",";
-    if (value.error) key += *value.error;
+    append_json_value(key, value.value);
+    key += is_cut(value.value) ? "…," : ",";
+    key += unread_part(value.value).value_or("");
   }
   return key;
 }

@@ -21,19 +21,11 @@ namespace {
 
 // Returns an integer as a weight: nothing of a negative one.
 std::optional<std::uint64_t> to_weight(const ArgumentValue& value) {
-  if (value.error) return std::nullopt;
-  std::int64_t number = static_cast<std::int64_t>(value.number);
-  if (value.typed) {
-    if (const auto* const large = std::get_if<std::uint64_t>(&value.typed->value)) return *large;
-    const auto* const integer = std::get_if<std::int64_t>(&value.typed->value);
-    if (integer == nullptr) return std::nullopt;
-    number = *integer;
-  } else if (is_memory(value.type) || is_floating(value.type)) {
-    return std::nullopt;
-  } else if (!is_signed(value.type)) {
-    return value.number;
-  }
-  return number < 0 ? 0 : static_cast<std::uint64_t>(number);
+  const auto number = number_of(value.value);
+  if (!number) return std::nullopt;
+  const bool is_signed = std::holds_alternative<std::int64_t>(value.value.value) ||
+                         std::holds_alternative<DataValue::Name>(value.value.value);
+  return is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
 }
 
 std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {

@@ -324,7 +324,11 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
 
 std::optional<DataTypes> UserPrograms::types() const {
   if (pinned_ && pinned_->btf_id() == 0) return std::nullopt;
-  auto types = pinned_ ? DataTypes::load_from_kernel(pinned_->btf_id()) : object_->types();
+  const auto of_object = [&] {
+    const auto btf = object_->type_information();
+    return btf ? DataTypes::parse(*btf) : fail(btf.error());
+  };
+  auto types = pinned_ ? DataTypes::load_from_kernel(pinned_->btf_id()) : of_object();
   if (!types) return std::nullopt;
   return std::move(*types);
 }

@@ -7,6 +7,7 @@
 #include "bpf/usdt_specs.hpp"
 #include "output/output.hpp"
 #include "trace/probe_program.hpp"
+#include "values/btf_types.hpp"
 
 namespace uprobectl {
 

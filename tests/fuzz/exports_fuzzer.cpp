@@ -83,8 +83,7 @@ std::string write_export(std::string_view input, ExportFormat format) {
     event.typed_arguments.emplace();
     ArgumentValue value;
     value.name = take(line, '\t');
-    value.type = ArgumentType::string;
-    value.bytes = line;
+    value.value = {std::string(line)};
     event.typed_arguments->push_back(value);
     (*exports)->take(event);
   }

@@ -107,8 +107,7 @@ void make_calls(Exports& exports) {
 ArgumentValue text_argument(std::string_view name, std::string text) {
   ArgumentValue value;
   value.name = name;
-  value.type = ArgumentType::string;
-  value.bytes = std::move(text);
+  value.value = {std::move(text)};
   return value;
 }
 
@@ -132,8 +131,7 @@ void make_events(Exports& exports) {
                                                          "b\"\n"));
   ArgumentValue size;
   size.name = "size";
-  size.type = ArgumentType::s64;
-  size.number = static_cast<std::uint64_t>(-5);
+  size.value = {std::int64_t{-5}};
   event.typed_arguments->push_back(size);
   call(inner, 5200, 5300);
   event.typed_arguments.reset();

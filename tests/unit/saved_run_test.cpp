@@ -166,7 +166,7 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
   return std::string{static_cast<char>(kind), 0, 0, 0} +
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
-const std::string head = "uprobrun\5\0\0\0"s;
+const std::string head = "uprobrun\6\0\0\0"s;
 // Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
 // the outermost functions down, no latencies, no stacks to be unwound.
 const std::string question = chunk(1, "\1"
@@ -260,8 +260,7 @@ TEST_CASE("an event of a saved run that is kept still has its names when others 
       Event event;
       event.point = &probed;
       event.function = name;
-      event.typed_arguments = {
-          {.name = name, .typed = DataValue{std::int64_t{1}}, .type_name = name}};
+      event.typed_arguments = {{.name = name, .type_name = name, .value = {std::int64_t{1}}}};
       writer.write(event);
     }
   });
@@ -289,19 +288,25 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
   event.point = &probed;
   event.kind = EventKind::on_return;
   event.typed_arguments = {
-      {.name = "n", .type = ArgumentType::s32, .number = static_cast<std::uint64_t>(-5)},
-      {.name = "s", .type = ArgumentType::string, .bytes = "ab\0c"s, .truncated = true},
-      {.name = "bad", .type = ArgumentType::string, .error = "not resident"},
+      {.name = "n", .type_name = "s32", .value = {std::int64_t{-5}}},
+      {.name = "s", .type_name = "str", .value = {DataValue::Cut{"ab\0c"s}}, .is_memory = true},
+      {.name = "bad",
+       .type_name = "str",
+       .value = {DataValue::Unreadable{"not resident"}},
+       .is_memory = true},
+      {.name = "b", .type_name = "buf", .value = {DataValue::Raw{{std::byte{7}}, true, true}}},
+      {.name = "f", .type_name = "x32", .value = {DataValue::Name{"O_RDWR", 2}}},
+      {.name = "x", .type_name = "x64", .value = {DataValue::Hex{16}}},
       {.name = "p",
-       .typed = DataValue{DataValue::Struct{{"x", DataValue{std::int64_t{-1}}},
-                                            {"y", DataValue{DataValue::Array{DataValue{1.5}}}}}},
-       .type_name = "point"},
+       .type_name = "point",
+       .value = {DataValue::Struct{{"x", DataValue{std::int64_t{-1}}},
+                                   {"y", DataValue{DataValue::Array{DataValue{1.5}}}}}}},
       {.name = "err",
-       .typed = DataValue{DataValue::Dynamic{
+       .type_name = "error",
+       .value = {DataValue::Dynamic{
            .type = "*errors.errorString",
            .words = {{"tab", {DataValue::Pointer{1}}}, {"data", {DataValue::Pointer{2}}}},
-           .content = {{DataValue::Struct{{"s", {std::string("broken")}}}}}}},
-       .type_name = "error"}};
+           .content = {{DataValue::Struct{{"s", {std::string("broken")}}}}}}}}};
   event.left_by = ExitKind::return_instruction;
   event.return_value = 0xffffffffffffffff;
   event.return_errno = "";
@@ -317,6 +322,9 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
       R"("kind":"return","arguments":[{"name":"n","type":"s32","value":-5,"error":null},)"
       R"({"name":"s","type":"str","value":"ab\u0000c","error":null,"truncated":true},)"
       R"({"name":"bad","type":"str","value":null,"error":"not resident","truncated":false},)"
+      R"({"name":"b","type":"buf","value":"07","error":null,"truncated":true},)"
+      R"({"name":"f","type":"x32","value":"O_RDWR","error":null},)"
+      R"({"name":"x","type":"x64","value":"0x10","error":null},)"
       R"({"name":"p","type":"point","value":{"x":-1,"y":[1.5]},"error":null},)"
       R"({"name":"err","type":"error","value":{"tab":"0x1","data":"0x2",)"
       R"("type":"*errors.errorString","value":{"s":"broken"}},"error":null}],)"
@@ -507,7 +515,7 @@ TEST_CASE("what is not a saved run of this version is rejected") {
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
-  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 5");
+  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 6");
   CHECK(message(head + lost_three) ==
         "the saved run is damaged: it begins without its question, at byte 0xc");
   CHECK(message(head + question + question) ==

@@ -199,9 +199,9 @@ TEST_CASE("an argument out of reach is an error of its own, the others are shown
   REQUIRE(event);
   CHECK(event->kind == EventKind::static_probe);
   REQUIRE(event->typed_arguments->size() == 2);
-  CHECK(event->typed_arguments->at(0).error == "8f@%xmm0: a vector register");
-  CHECK(event->typed_arguments->at(1).number == 42);
-  CHECK(event->typed_arguments->at(1).type == ArgumentType::s64);
+  CHECK(unread_part(event->typed_arguments->at(0).value) == "8f@%xmm0: a vector register");
+  CHECK(number_of(event->typed_arguments->at(1).value) == 42);
+  CHECK(event->typed_arguments->at(1).type_name == "s64");
 
   CaptureSpec condition;
   condition.filter = *parse_filter("arg0==1");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts, histograms, typed values and latencies on their way out.
+#include "events/presentation.hpp"
 #include "output/format.hpp"
 #include "output/output.hpp"
 #include "output/values.hpp"
@@ -17,12 +18,13 @@ std::string short_duration(std::uint64_t nanoseconds) {
 }
 
 ArgumentValue value(ArgumentType type, std::uint64_t number) {
-  return {.name = "a", .type = type, .number = number, .bytes = {}, .error = {}};
+  return {.name = "a", .value = plain_value({.type = type, .number = number})};
 }
 
 ArgumentValue bytes(ArgumentType type, std::string content, bool truncated = false) {
-  return {
-      .name = "a", .type = type, .bytes = std::move(content), .truncated = truncated, .error = {}};
+  return {.name = "a",
+          .value =
+              plain_value({.type = type, .bytes = std::move(content), .is_truncated = truncated})};
 }
 
 std::string as_text(const ArgumentValue& argument) {
@@ -33,7 +35,7 @@ std::string as_text(const ArgumentValue& argument) {
 
 std::string as_json(const ArgumentValue& argument) {
   std::string text;
-  append_json_value(text, argument);
+  append_json_value(text, argument.value);
   return text;
 }
 
@@ -107,8 +109,10 @@ TEST_CASE("a value is shown as its type has it") {
 }
 
 TEST_CASE("an unreadable value is an error without a value") {
-  ArgumentValue unread = bytes(ArgumentType::string, "");
-  unread.error = "memory at 0x8 cannot be read";
+  const ArgumentValue unread{.name = "a",
+                             .type_name = "str",
+                             .value = {DataValue::Unreadable{"memory at 0x8 cannot be read"}},
+                             .is_memory = true};
   CHECK(as_text(unread) == "a=<memory at 0x8 cannot be read>");
   CHECK(as_json(unread) == "null");
   Event event;

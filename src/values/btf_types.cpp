@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bpf/types.hpp"
+#include "values/btf_types.hpp"
 
 #include "bpf/load_error.hpp"
 #include "util/spelling.hpp"

@@ -4,56 +4,13 @@
 #pragma once
 
 #include "uprobectl/util.hpp"
+#include "values/value.hpp"
 
 #include <memory>
-#include <variant>
 
 struct btf;
 
 namespace uprobectl {
-
-struct DataMember;
-
-// A value read by its type: BTF, or that of debug information (events/typed_values.hpp).
-struct DataValue {
-  struct Pointer { // not dereferenced: it belongs to another address space
-    std::uint64_t address = 0;
-  };
-  struct Raw { // byte arrays, numbers over 64 bits
-    std::vector<std::byte> bytes;
-  };
-  struct Name { // of an enumerator, or flags: shown without quotes
-    std::string text;
-  };
-  struct Character {
-    char code;
-  };
-  struct Unreadable {
-    std::string reason;    // as JSON has it
-    std::string text = {}; // to show, if it says more
-  };
-  struct Cut { // the beginning of a string
-    std::string text;
-  };
-  struct More {}; // left out because of a limit
-  using Struct = std::vector<DataMember>;
-  using Array = std::vector<DataValue>;
-  struct Dynamic { // an interface of Go, with a value of this type
-    std::string type;
-    Struct words;       // as in the source: {tab, data}
-    Array content = {}; // the value, if it was captured; shown in the place of the words
-  };
-  // A string is a char array up to its first NUL, or the name of an enumerator.
-  std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
-               Character, Unreadable, Cut, More, Struct, Array, Dynamic>
-      value;
-};
-
-// A member of a struct or union.
-struct DataMember {
-  std::string name; // empty for a member that is an anonymous struct or union
-  DataValue value;
-};
 
 // The BTF types of one object, program or map.
 class DataTypes {

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "values/value.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// The first part of a value that could not be read.
+struct UnreadPart {
+  std::string path; // "" of the value itself, "item.price" of a member
+  std::string reason;
+};
+
+std::optional<UnreadPart> find_unread(const DataValue& value) {
+  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value)) {
+    if (auto found = find_unread({dynamic->words})) return found;
+    return dynamic->content.empty() ? std::nullopt : find_unread(dynamic->content.front());
+  }
+  if (const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value))
+    return UnreadPart{{}, unread->reason};
+  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
+    for (const DataMember& member : *members)
+      if (auto found = find_unread(member.value)) {
+        found->path = found->path.empty() ? member.name : member.name + "." + found->path;
+        return found;
+      }
+  }
+  if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
+    for (std::size_t i = 0; i < elements->size(); ++i)
+      if (auto found = find_unread((*elements)[i])) {
+        found->path = fmt::format("[{}]", i) + (found->path.empty() ? "" : "." + found->path);
+        return found;
+      }
+  }
+  return std::nullopt;
+}
+
+struct ToNumber {
+  std::optional<std::int64_t> operator()(bool value) const { return value ? 1 : 0; }
+  std::optional<std::int64_t> operator()(std::int64_t value) const { return value; }
+  std::optional<std::int64_t> operator()(std::uint64_t value) const {
+    return static_cast<std::int64_t>(value);
+  }
+  std::optional<std::int64_t> operator()(DataValue::Pointer value) const {
+    return static_cast<std::int64_t>(value.address);
+  }
+  std::optional<std::int64_t> operator()(DataValue::Hex value) const {
+    return static_cast<std::int64_t>(value.number);
+  }
+  std::optional<std::int64_t> operator()(DataValue::Character value) const { return value.code; }
+  std::optional<std::int64_t> operator()(const DataValue::Name& value) const {
+    return value.number;
+  }
+  std::optional<std::int64_t> operator()(const auto& /*other*/) const { return std::nullopt; }
+};
+
+} // namespace
+
+std::optional<std::int64_t> number_of(const DataValue& value) {
+  return std::visit(ToNumber(), value.value);
+}
+
+bool is_null(const DataValue& value) {
+  if (const auto* const pointer = std::get_if<DataValue::Pointer>(&value.value))
+    return pointer->address == 0;
+  const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value);
+  return unread != nullptr && unread->reason == null_pointer;
+}
+
+std::optional<std::string> unread_part(const DataValue& value) {
+  auto unread = find_unread(value);
+  if (!unread) return std::nullopt;
+  return unread->path.empty() ? std::move(unread->reason) : unread->path + ": " + unread->reason;
+}
+
+bool is_cut(const DataValue& value) {
+  if (std::holds_alternative<DataValue::Cut>(value.value) ||
+      std::holds_alternative<DataValue::More>(value.value))
+    return true;
+  if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value)) return raw->is_cut;
+  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value))
+    return std::ranges::any_of(*members, [](const auto& each) { return is_cut(each.value); });
+  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value))
+    return is_cut({dynamic->words}) || std::ranges::any_of(dynamic->content, is_cut);
+  const auto* const elements = std::get_if<DataValue::Array>(&value.value);
+  return elements != nullptr && std::ranges::any_of(*elements, is_cut);
+}
+
+} // namespace uprobectl

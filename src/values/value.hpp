@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was read at a hit, or why it could not be read. Every source of types ends here: --args,
+// prototypes, static probes, Java, debug information, and the BTF of users' records.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace uprobectl {
+
+struct DataMember;
+
+struct DataValue {
+  struct Pointer { // not dereferenced: it belongs to another address space
+    std::uint64_t address = 0;
+  };
+  struct Hex { // a number that is shown in hexadecimal
+    std::uint64_t number = 0;
+  };
+  struct Raw { // byte arrays, numbers over 64 bits
+    std::vector<std::byte> bytes;
+    bool is_cut = false;  // these are only the beginning
+    bool is_dump = false; // shown in rows of their own
+  };
+  struct Name { // of an enumerator, or flags: shown without quotes
+    std::string text;
+    std::optional<std::int64_t> number = {}; // that the name stands for, modulo 2^64
+  };
+  struct Character {
+    char code;
+  };
+  struct Unreadable {
+    std::string reason;    // as JSON has it
+    std::string text = {}; // to show, if it says more
+  };
+  struct Cut { // the beginning of a string
+    std::string text;
+  };
+  struct More {}; // left out because of a limit
+  using Struct = std::vector<DataMember>;
+  using Array = std::vector<DataValue>;
+  struct Dynamic { // an interface of Go, with a value of this type
+    std::string type;
+    Struct words;       // as in the source: {tab, data}
+    Array content = {}; // the value, if it was captured; shown in the place of the words
+  };
+  // A string is a char array up to its first NUL, or the name of an enumerator.
+  std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
+               Character, Unreadable, Cut, More, Struct, Array, Dynamic, Hex>
+      value;
+};
+
+// A member of a struct or union.
+struct DataMember {
+  std::string name; // empty for a member that is an anonymous struct or union
+  DataValue value;
+};
+
+// Returns the number of a value that is one, modulo 2^64. Floating-point numbers are not.
+std::optional<std::int64_t> number_of(const DataValue& value);
+
+// Whether a value is a null pointer, or would be behind one.
+bool is_null(const DataValue& value);
+
+// The reason of a value behind a null pointer.
+constexpr std::string_view null_pointer = "null pointer";
+
+// Returns why a value, or which part of it first, could not be read: "not resident",
+// "item.price: not resident".
+std::optional<std::string> unread_part(const DataValue& value);
+
+// Whether parts of a value were left out because of a limit.
+bool is_cut(const DataValue& value);
+
+} // namespace uprobectl
