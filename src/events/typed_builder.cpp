@@ -43,13 +43,12 @@ bool has_content(const Type& type, int& visits_left, int depth) {
   });
 }
 
-// Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
+} // namespace
+
 bool has_content(const Type& type) {
   int visits_left = 1000; // of types: empty ones may contain each other many times
   return has_content(type, visits_left, 0);
 }
-
-} // namespace
 
 // Builds the readings and nodes of one set of values.
 class TypedValuesBuilder {
