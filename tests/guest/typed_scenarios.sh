@@ -496,6 +496,22 @@ shows_go_types() {
   expect_equal 'an error that is passed on' 'main.passed(items=[], err=*errors.errorString{s="passed"})' \
     "$(shown main.passed)"
   expect_equal 'a slice' 'main.total(sizes=[20, 22])' "$(shown main.total)"
+  attach_to types-go --latency "$FIXTURES/types/types-go" main.numbers main.failures main.passed main.total \
+    main.described main.mixed main.many
+  # -1 + 65535 - 100000 + -2^63, which wraps around
+  expect_equal 'a number as the result' '= 9223372036854741342' "$(result_of main.numbers)"
+  expect_equal 'a bool as the result' '= true' "$(result_of main.failures)"
+  expect_equal 'two results, an error among them' '= {r0=0, r1=*errors.errorString{s="passed"}}' "$(result_of main.passed)"
+  expect_equal 'results with names' '= {text="number 6", list=[6, -6], err=nil}' "$(result_of main.described)"
+  expect_match 'a structure, a vector register and an array' \
+    '^= \{r0=\{X=-7, Y=8\}, r1=<[a-z0-9]*: not readable>, r2=\[true\]\}$' "$(result_of main.mixed)"
+  if [ "$(uname -m)" = x86_64 ]; then
+    expect_equal 'one on the stack' \
+      '= {a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, text=<on the stack, where it is not read>, last=10}' \
+      "$(result_of main.many)"
+  fi
+  attach_to types-go -j --latency --if 'ret.text == "number 6" && ret.list[1] == -6' "$FIXTURES/types/types-go" main.described
+  expect_equal 'results in conditions' 1 "$(count_records event)"
   attach_to types-go --args 'item.Name, item.Sizes[1], point.Y' "$FIXTURES/types/types-go" main.pointers
   expect_match 'members' 'item\.Name="box", item\.Sizes\[1\]=5, point\.Y=-8$' "$(cat out)"
   attach_to types-go -j --if 'short == "a string" && short $= ing && empty == ""' "$FIXTURES/types/types-go" main.texts
