@@ -8,6 +8,7 @@
 #include "trace/typed_probes.hpp"
 #include "util/mapped_file.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace uprobectl::cli {
@@ -83,9 +84,13 @@ private:
       dwarf::Variable& parameter = function.variables[i];
       const dwarf::Location& place = behind.function.variables[i].location;
       if (!lacks_bytes(parameter) || !place.is_readable()) continue;
-      parameter.location = dwarf::unreadable(fmt::format(
-          "{}; {} behind the prologue, at +{:#x}", dwarf::to_string(parameter.location, arch),
-          dwarf::to_string(place, arch), behind.size));
+      const std::string there = fmt::format(" (behind the prologue, at +{:#x}: {})", behind.size,
+                                            dwarf::to_string(place, arch));
+      parameter.location.problem += parameter.location.problem.empty() ? "" : there;
+      const auto missing =
+          std::ranges::find_if(parameter.location.pieces,
+                               [](const dwarf::Piece& piece) { return !piece.problem.empty(); });
+      if (missing != parameter.location.pieces.end()) missing->problem += there;
     }
   }
 

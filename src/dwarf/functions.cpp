@@ -18,6 +18,7 @@ namespace {
 using namespace llvm::dwarf;
 
 constexpr std::size_t max_variables = 1000;
+constexpr std::size_t max_results = 64; // of a function of Go
 constexpr int max_block_depth = 64;
 constexpr std::size_t max_scope_ranges = std::size_t{1} << 22; // of blocks and inlined functions
 
@@ -372,7 +373,7 @@ private:
       if (child.getTag() != DW_TAG_formal_parameter) continue;
       // Go marks its results as variable parameters.
       if (is_set(child, DW_AT_variable_parameter)) {
-        if (inlined_function.empty() && go_results_.size() < max_variables) add_go_result(child);
+        if (inlined_function.empty() && go_results_.size() < max_results) add_go_result(child);
         continue;
       }
       if (!add_variable(child, inlined_function)) return;

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t vector_count = 15; // X0 to X14; arm64 has one more
 constexpr int max_nested = 16;
-constexpr std::size_t max_visited = 4096; // types
+constexpr std::uint64_t max_size = std::uint64_t{1} << 24; // of a result, bytes
+constexpr std::size_t max_visited = 4096;                  // types
 
 // Assigns registers in the order of the results.
 class ResultRegisters {
@@ -140,6 +141,9 @@ Location locate_go_results(const elf::Machine& machine, std::span<const Member> 
   const ArchInfo& arch = machine.info();
   if (arch.go == nullptr || results.empty())
     return unreadable("the calling convention is not known");
+  if (std::ranges::any_of(results,
+                          [](const Member& result) { return result.type->size() > max_size; }))
+    return unreadable("how its type is returned is not known");
   ResultRegisters registers(arch);
   for (const Member& result : results) registers.add(result);
   return std::move(registers).finish(results.back().offset + results.back().type->size());

@@ -114,13 +114,13 @@ public:
       const bool is_entry_only = probe.bounds == 0 && !probe.is_graph_root &&
                                  probe.sites.size() == 1 && !probe.sites.front().on_return;
       if (!is_entry_only) continue;
-      const auto size = types.choose_prologue(points[probe.number]);
-      if (!size)
+      const auto end = types.choose_prologue(points[probe.number]);
+      if (!end)
         output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
-                                   display_name(probe.point), size.error()));
-      if (!size.value_or(0)) continue;
-      probe.point.passed_nops = *size;
-      probe.point.effect = {};
+                                   display_name(probe.point), end.error()));
+      if (!end || !*end) continue;
+      probe.point.passed_nops = (*end)->size;
+      probe.point.effect = (*end)->effect;
       moved.push_back(&probe.point);
     }
     report_moved(moved);

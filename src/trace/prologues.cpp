@@ -202,15 +202,16 @@ find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
     stores.add(*text);
     at += *length;
   }
-  if (at != size || probe_effect(arch.arch, code, size).kind != ProbeEffect::Kind::safe ||
-      optimized_nop(arch.arch, code.subspan(size)))
+  if (at != size) return std::unexpected("its prologue ends inside an instruction");
+  const ProbeEffect effect = probe_effect(arch.arch, code, size);
+  if (effect.kind != ProbeEffect::Kind::safe || optimized_nop(arch.arch, code.subspan(size)))
     return std::unexpected("the instruction behind its prologue cannot be probed");
   for (std::size_t i = 0; i < after.size(); ++i)
     if (has_content(*after[i].type) && !lacks_bytes(after[i]) && !prologue->has_location_list[i] &&
         !is_written(after[i], stores, place.cfa))
       return std::unexpected(
           fmt::format("its prologue does not write '{}' to the stack", after[i].name));
-  return PrologueEnd{.size = size, .function = std::move(*function)};
+  return PrologueEnd{.size = size, .effect = effect, .function = std::move(*function)};
 }
 
 } // namespace uprobectl

@@ -14,6 +14,7 @@ namespace uprobectl {
 // A place behind a prologue that each call of the function passes once.
 struct PrologueEnd {
   std::uint64_t size = 0;       // of the prologue, bytes: from the first instruction to the place
+  ProbeEffect effect;           // of a probe there: safe
   dwarf::FunctionInfo function; // with the locations there, and no variables but the parameters
 };
 

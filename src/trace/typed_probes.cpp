@@ -218,7 +218,9 @@ const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
 std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const ProbePoint& point,
                                                          bool with_result) {
   const auto found = file.prologues.find(point.address);
-  const std::uint64_t prologue_size = found == file.prologues.end() ? 0 : found->second;
+  // Another name of the function may be probed at its entry.
+  const bool is_moved = found != file.prologues.end() && found->second == point.passed_nops;
+  const std::uint64_t prologue_size = is_moved ? found->second : 0;
   dwarf::CodePoint code =
       make_code_point(point, file.frames ? &*file.frames : nullptr, prologue_size);
   code.with_declaration = false;
@@ -271,27 +273,26 @@ bool TypedProbes::needs_only_parameters(const dwarf::FunctionInfo& function,
   });
 }
 
-std::expected<std::uint64_t, std::string> TypedProbes::choose_prologue(const CapturePoint& probed) {
+std::expected<std::optional<PrologueEnd>, std::string>
+TypedProbes::choose_prologue(const CapturePoint& probed) {
   const ProbePoint& point = *probed.point;
   const bool is_function = probed.code.kind == CodeKind::native && point.symbol &&
                            point.symbol_offset == 0 && probed.known == nullptr;
-  if (!probed.is_recorded || !is_function || !can_have_types(probed)) return 0;
+  if (!probed.is_recorded || !is_function || !can_have_types(probed)) return std::nullopt;
   const ArgumentList* const list = find_list(point);
   const bool shows_all = capture_.captures_values() && capture_.typed && list == nullptr;
   if (!shows_all && (list == nullptr || list->paths.empty()) && capture_.filter.terms.empty() &&
       !capture_.measured)
-    return 0;
+    return std::nullopt;
   File& file = open(point.binary);
-  if (!file.debug) return 0;
+  if (!file.debug) return std::nullopt;
   const auto at_entry = describe(file, point, false);
-  if (!at_entry || !needs_only_parameters(*at_entry, list)) return 0;
-  if (!shows_all && !lacks_named(*at_entry, list)) return 0;
+  if (!at_entry || !needs_only_parameters(*at_entry, list)) return std::nullopt;
+  if (!shows_all && !lacks_named(*at_entry, list)) return std::nullopt;
   auto found = find_prologue_end(*file.image, *file.debug, file.frames ? &*file.frames : nullptr,
                                  point, *at_entry);
-  if (!found) return std::unexpected(std::move(found).error());
-  if (!*found) return 0;
-  file.prologues.emplace(point.address, (*found)->size);
-  return (*found)->size;
+  if (found && *found) file.prologues.emplace(point.address, (*found)->size);
+  return found;
 }
 
 const std::string* TypedProbes::find_variable(const ProbePoint& point,

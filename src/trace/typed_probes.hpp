@@ -8,6 +8,7 @@
 #include "events/plan.hpp"
 #include "events/typed_values.hpp"
 #include "trace/probes.hpp"
+#include "trace/prologues.hpp"
 #include "unwind/unwind_data.hpp"
 
 #include <expected>
@@ -40,10 +41,12 @@ public:
   // Fails if a value that was asked for by name exists at no probe.
   Result<void> check() const;
 
-  // Returns how many bytes behind its first instruction a function has to be probed, so that
-  // parameters of the run can be read that cannot be at the entry.
-  // 0: nowhere else. Returns the reason if there are such parameters, but no such place.
-  std::expected<std::uint64_t, std::string> choose_prologue(const CapturePoint& probed);
+  // Returns where a function has to be probed behind its prologue, because parameters of the run
+  // cannot be read at its first instruction; nullopt if it has not. The values of a probe that is
+  // moved there (ProbePoint::passed_nops) are those of the place. Returns the reason if there is no
+  // such place.
+  std::expected<std::optional<PrologueEnd>, std::string>
+  choose_prologue(const CapturePoint& probed);
   // Shares the files that the other one has read.
   void take_files(const TypedProbes& other) { files_ = other.files_; }
 
