@@ -108,8 +108,8 @@ private:
     std::size_t first = 0; // in rows_
     std::size_t count = 0;
   };
-  std::vector<Row> rows_;                 // sorted by address within a sequence
-  std::vector<Sequence> sequences_;       // sorted
+  std::vector<Row> rows_;                    // sorted by address within a sequence
+  std::vector<Sequence> sequences_;          // sorted
   std::vector<std::uint64_t> statements_;    // sorted
   std::vector<std::uint64_t> prologue_ends_; // sorted
 };

@@ -531,7 +531,7 @@ def prologues():
     text = "__attribute__((noipa)) int add(double x, int n) { return n + (int)x; }\n" \
            "int main(void) { return add(1, 2); }\n"
     problems = []
-    for options in (["-O0"], ["-O0", "-fstack-protector-all"], ["-O0", "-fomit-frame-pointer"], ["-Og"], ["-O2"]):
+    for options in (["-O0"], ["-O0", "-fstack-protector-all"], ["-Og"], ["-O2"]):
         build("prologue", "gcc", "-g", *options, prologue_c=text)
         listed = run(UPROBECTL, "list-args", "-q", "prologue", "add").stdout
         said = re.search(r"behind the prologue, at \+(0x[0-9a-f]+)", listed)
