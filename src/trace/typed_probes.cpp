@@ -254,10 +254,9 @@ bool TypedProbes::lacks_named(const dwarf::FunctionInfo& function, const Argumen
 // prologue. Stacks and registers are not.
 bool TypedProbes::needs_only_parameters(const dwarf::FunctionInfo& function,
                                         const ArgumentList* list) const {
-  const bool reads_entry =
-      capture_.caller || capture_.registers || capture_.count_stacks || capture_.nest_calls ||
-      capture_.groups.has(BY_STACK) ||
-      (capture_.stack != StackWalk::none && capture_.stack != StackWalk::frame_data);
+  const bool reads_entry = capture_.caller || capture_.registers || capture_.count_stacks ||
+                           capture_.nest_calls || capture_.groups.has(BY_STACK) ||
+                           capture_.stack != StackWalk::none;
   if (!moments_.entry || moments_.exit || reads_entry) return false;
   const auto is_variable = [&](const ValuePath& path) {
     return has_variable(function, path.variable) || !parse_source_name(path.variable);

@@ -435,6 +435,8 @@ stays_at_entries() {
   attach_to types-prologues --latency "$program" prologues_floats
   expect_match 'latencies are those of whole calls' '^prologues_floats\(x=<[a-z0-9]*: not readable>, n=-3, f=<' \
     "$(shown prologues_floats)"
+  attach_to types-prologues -j --stack "$program" prologues_floats
+  expect_match 'stacks are those of the first instruction' '"name":"x","type":"double","value":null' "$(records event)"
   attach_to types-prologues --args n:s32@arg0 "$program" prologues_floats
   expect_match 'registers are those of the entry' 'n=-3' "$(cat out)"
   attach_to types-prologues --args n "$program" prologues_floats
