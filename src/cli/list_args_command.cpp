@@ -4,8 +4,12 @@
 #include "debuginfod.hpp"
 #include "dwarf/functions.hpp"
 #include "target_options.hpp"
+#include "trace/prologues.hpp"
 #include "trace/typed_probes.hpp"
 #include "util/mapped_file.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
 
 namespace uprobectl::cli {
 
@@ -52,7 +56,8 @@ public:
         continue;
       }
       output_.gather_warnings(*points);
-      for (const ProbePoint& point : *points) show(point, *info, frames ? &*frames : nullptr);
+      for (const ProbePoint& point : *points)
+        show(image, point, *info, frames ? &*frames : nullptr);
     }
     for (const std::string& warning : info->warnings())
       output_.warn_once(to_string(target.display_path()) + ": " + warning);
@@ -72,14 +77,37 @@ private:
       output_.fail(error, request_.target, function);
   }
 
-  void show(const ProbePoint& point, const dwarf::DebugInfo& info, unwind::UnwindData* frames) {
-    const auto function = dwarf::describe_function(info, make_code_point(point, frames));
+  // Adds where parameters are that cannot be read at the entry.
+  static void add_places(const PrologueEnd& behind, const ArchInfo& arch,
+                         dwarf::FunctionInfo& function) {
+    for (std::size_t i = 0; i < function.variables.size(); ++i) {
+      dwarf::Variable& parameter = function.variables[i];
+      const dwarf::Location& place = behind.function.variables[i].location;
+      if (!lacks_bytes(parameter) || !place.is_readable()) continue;
+      const std::string there = fmt::format(" (behind the prologue, at +{:#x}: {})", behind.size,
+                                            dwarf::to_string(place, arch));
+      parameter.location.problem += parameter.location.problem.empty() ? "" : there;
+      const auto missing =
+          std::ranges::find_if(parameter.location.pieces,
+                               [](const dwarf::Piece& piece) { return !piece.problem.empty(); });
+      if (missing != parameter.location.pieces.end()) missing->problem += there;
+    }
+  }
+
+  void show(const elf::Image& image, const ProbePoint& point, const dwarf::DebugInfo& info,
+            unwind::UnwindData* frames) {
+    auto function = dwarf::describe_function(info, make_code_point(point, frames));
     if (!function) {
       output_.fail({ErrorKind::not_found, display_name(point) + ": its unit has no debug "
                                                                 "information"},
                    request_.target, point.request);
       return;
     }
+    const auto behind = find_prologue_end(image, info, frames, point, *function);
+    if (!behind)
+      output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
+                                 display_name(point), behind.error()));
+    if (behind && *behind) add_places(**behind, image.machine().info(), *function);
     output_.write(ArgumentsRecord{.point = &point, .function = &*function});
   }
 

@@ -3,6 +3,7 @@
 
 #include "dwarf/attributes.hpp"
 #include "dwarf/calling.hpp"
+#include "dwarf/go_passing.hpp"
 #include "dwarf/line_table.hpp"
 #include "dwarf/type_table.hpp"
 #include "util/numbers.hpp"
@@ -17,6 +18,7 @@ namespace {
 using namespace llvm::dwarf;
 
 constexpr std::size_t max_variables = 1000;
+constexpr std::size_t max_results = 64; // of a function of Go
 constexpr int max_block_depth = 64;
 constexpr std::size_t max_scope_ranges = std::size_t{1} << 22; // of blocks and inlined functions
 
@@ -90,6 +92,7 @@ public:
     info_.result = context_.types().type_of(function_);
     collect_parameters(function_, {});
     locate_by_convention();
+    if (!go_results_.empty()) locate_go_results();
     collect_variables(function_, {}, 0);
     if (point_.inlined_call) collect_probed_call(*point_.inlined_call);
     return std::move(info_);
@@ -176,7 +179,8 @@ private:
       bare.cfa.reset();
       bare.frame_base.reset();
       const Location direct = evaluate(expression, context_.layout().machine.order, bare, *this);
-      if (direct.is_readable() && is_on_stack(direct)) return not_set_up();
+      if (direct.is_readable() && (is_on_stack(direct) || is_beside_register(direct)))
+        return not_set_up();
     }
     return found;
   }
@@ -273,6 +277,15 @@ private:
     });
   }
 
+  // Whether the value is at a distance from what a register points to. Callers pass the address of
+  // the value itself; gcc's address sanitizer moves parameters, and names a register of later code.
+  static bool is_beside_register(const Location& location) {
+    return std::ranges::any_of(location.pieces, [](const Piece& piece) {
+      return piece.kind == Piece::Kind::memory && piece.formula.loads.empty() &&
+             piece.formula.base == Formula::Base::machine_register && piece.formula.addend != 0;
+    });
+  }
+
   Location locate_variable(const Die& die) {
     if (die.find(DW_AT_location)) return locate(die, DW_AT_location);
     if (const Die with_value = context_.with_attribute(die, DW_AT_const_value))
@@ -360,11 +373,34 @@ private:
       if (child.getTag() != DW_TAG_formal_parameter) continue;
       // Go marks its results as variable parameters.
       if (is_set(child, DW_AT_variable_parameter)) {
-        info_.has_unknown_result = info_.has_unknown_result || inlined_function.empty();
+        if (inlined_function.empty() && go_results_.size() < max_results) add_go_result(child);
         continue;
       }
       if (!add_variable(child, inlined_function)) return;
     }
+  }
+
+  // Results without a name are "~r0", "~r1", ….
+  void add_go_result(const Die& die) {
+    constexpr std::uint64_t alignment = 8; // of the tuple that is shown
+    std::string_view name = context_.name(die).value_or("");
+    if (name.starts_with('~')) name.remove_prefix(1);
+    const std::uint64_t end =
+        go_results_.empty() ? 0 : go_results_.back().offset + go_results_.back().type->size();
+    go_results_.push_back({.name = std::string(name),
+                           .type = context_.types().type_of(die),
+                           .offset = (end + alignment - 1) / alignment * alignment});
+  }
+
+  // The compiler names the register ABI in DW_AT_producer: "Go cmd/compile go1.19.8; regabi".
+  // Before Go 1.17 results were on the stack.
+  void locate_go_results() {
+    const Die unit = function_.getDwarfUnit()->getUnitDIE();
+    info_.has_unknown_result = !context_.text(unit, DW_AT_producer).value_or("").contains("regabi");
+    if (info_.has_unknown_result) return;
+    info_.result = go_results_.size() == 1 ? go_results_.front().type
+                                           : context_.types().make_tuple(function_, go_results_);
+    info_.result_location = dwarf::locate_go_results(context_.layout().machine, go_results_);
   }
 
   bool covers_point(const Die& scope) {
@@ -507,11 +543,13 @@ private:
         passed.push_back(std::move(*known));
         continue;
       }
-      // A slot with a pointer to the value, which the location follows.
+      // A slot with a pointer to the value, which the location follows. What is behind the value's
+      // address is a frame that an address sanitizer has allocated.
       const auto& pieces = variable.location.pieces;
       const bool by_reference =
           passing_ == Passing::c && !pieces.empty() && is_set_up_later(variable.location) &&
-          pieces.front().kind == Piece::Kind::memory && !pieces.front().formula.loads.empty();
+          pieces.front().kind == Piece::Kind::memory && !pieces.front().formula.loads.empty() &&
+          pieces.front().formula.addend == 0;
       if (!by_reference && !is_completely_known(*variable.type)) return passed;
       passed.push_back({variable.type, by_reference});
     }
@@ -627,6 +665,7 @@ private:
   const ArchInfo& arch_;
   const Passing passing_;
   std::vector<Slot> slots_; // of info_.variables, for Rust
+  std::vector<Member> go_results_;
   bool at_entry_ = false;
   // While the parameters of the inlined call that is probed are read.
   bool in_probed_call_ = false;

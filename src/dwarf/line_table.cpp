@@ -266,6 +266,7 @@ struct LineTable::Machine {
     if (row.begins_sequence) is_removed = !table.context_->is_code(row.address);
     if (!is_removed) visit(row);
     row.begins_sequence = false;
+    row.ends_prologue = false;
   }
 
   void special(std::uint64_t opcode) {
@@ -312,6 +313,9 @@ struct LineTable::Machine {
       return;
     case DW_LNS_negate_stmt:
       row.is_statement = !row.is_statement;
+      return;
+    case DW_LNS_set_prologue_end:
+      row.ends_prologue = true;
       return;
     case DW_LNS_const_add_pc:
       advance((255U - table.opcode_base_) / table.line_range_);
@@ -370,6 +374,7 @@ LineIndex::LineIndex(Context& context, const LineTable& table) {
              .column = narrow(row.column),
              .is_statement = row.is_statement});
         if (row.is_statement) statements_.push_back(row.address);
+        if (row.ends_prologue) prologue_ends_.push_back(row.address);
       },
       [&](std::uint64_t end) {
         Sequence& ended = sequences_.back();
@@ -388,6 +393,7 @@ LineIndex::LineIndex(Context& context, const LineTable& table) {
   }
   std::ranges::sort(sequences_, {}, &Sequence::begin);
   std::ranges::sort(statements_);
+  std::ranges::sort(prologue_ends_);
 }
 
 const LineIndex::Row* LineIndex::at(VirtualAddress address) const {
@@ -398,10 +404,24 @@ const LineIndex::Row* LineIndex::at(VirtualAddress address) const {
   return next == rows.begin() ? nullptr : &*std::prev(next);
 }
 
+namespace {
+
+std::optional<std::uint64_t> first_in(const std::vector<std::uint64_t>& sorted, std::uint64_t begin,
+                                      std::uint64_t end) {
+  const auto first = std::ranges::lower_bound(sorted, begin);
+  return first != sorted.end() && *first < end ? std::optional(*first) : std::nullopt;
+}
+
+} // namespace
+
 std::optional<std::uint64_t> LineIndex::first_statement(std::uint64_t begin,
                                                         std::uint64_t end) const {
-  const auto first = std::ranges::lower_bound(statements_, begin);
-  return first != statements_.end() && *first < end ? std::optional(*first) : std::nullopt;
+  return first_in(statements_, begin, end);
+}
+
+std::optional<std::uint64_t> LineIndex::first_prologue_end(std::uint64_t begin,
+                                                           std::uint64_t end) const {
+  return first_in(prologue_ends_, begin, end);
 }
 
 } // namespace uprobectl::dwarf

@@ -17,6 +17,7 @@ struct LineRow {
   std::uint64_t line = 0;
   std::uint64_t column = 0;     // 0: unknown
   bool is_statement = false;    // a recommended place for a breakpoint
+  bool ends_prologue = false;   // a place for a breakpoint at the function
   bool begins_sequence = false; // the first row of a sequence, after which addresses only increase
 };
 
@@ -97,6 +98,8 @@ public:
   const Row* at(VirtualAddress address) const;
   // Returns the lowest address in the range where a statement begins.
   std::optional<std::uint64_t> first_statement(std::uint64_t begin, std::uint64_t end) const;
+  // Same, for rows that end a prologue.
+  std::optional<std::uint64_t> first_prologue_end(std::uint64_t begin, std::uint64_t end) const;
 
 private:
   struct Sequence {
@@ -105,9 +108,10 @@ private:
     std::size_t first = 0; // in rows_
     std::size_t count = 0;
   };
-  std::vector<Row> rows_;                 // sorted by address within a sequence
-  std::vector<Sequence> sequences_;       // sorted
-  std::vector<std::uint64_t> statements_; // sorted
+  std::vector<Row> rows_;                    // sorted by address within a sequence
+  std::vector<Sequence> sequences_;          // sorted
+  std::vector<std::uint64_t> statements_;    // sorted
+  std::vector<std::uint64_t> prologue_ends_; // sorted
 };
 
 // A table that is read, and its index once an address was searched.

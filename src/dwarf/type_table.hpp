@@ -38,6 +38,9 @@ public:
   const Type& definition(const Type& declared);
   const Type* read_row(const Type& type);
   bool needs_code_to_copy(const Type& type);
+  // Returns a structure without a name in the debug information: what a function returns that has
+  // several results. Its entry identifies it.
+  const Type* make_tuple(const Die& function, std::vector<Member> members);
   // The name with its namespaces and classes. The entry must have parents.
   std::string qualified_name(const Die& die);
   // Puts the name of a namespace or class before the qualified name of what it contains.
@@ -66,6 +69,7 @@ private:
 
   Context& context_;
   std::map<Key, std::unique_ptr<Type>> types_; // null while a type is read
+  std::map<Key, std::unique_ptr<Type>> tuples_;
   // Rows of arrays, by the array's content and the row's dimensions.
   std::map<std::pair<const Type::Content*, std::size_t>, Type> rows_;
   Type nothing_;

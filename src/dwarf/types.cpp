@@ -199,6 +199,26 @@ const Type* TypeTable::type_of(const Die& die) {
   return get(context_.referenced(with_type, DW_AT_type));
 }
 
+const Type* TypeTable::make_tuple(const Die& function, std::vector<Member> members) {
+  std::unique_ptr<Type>& made = tuples_[Key(function.getDwarfUnit(), function.getOffset())];
+  if (made) return made.get();
+  made = std::make_unique<Type>();
+  made->kind_ = TypeKind::structure;
+  made->passed_by_reference_ = false;
+  for (const Member& member : members) {
+    made->name_ += made->name_.empty() ? "(" : ", ";
+    made->name_ += member.type->name();
+    made->size_ = member.offset + member.type->size();
+  }
+  made->name_ += ")";
+  made->plain_name_ = made->name_;
+  made->content_ = std::make_shared<Type::Content>();
+  made->content_->table = this;
+  made->content_->has_members = made->content_->has_target = true;
+  made->content_->members = std::move(members);
+  return made.get();
+}
+
 const Type* TypeTable::get(const Die& die) {
   if (!die || depth_ >= max_type_depth || is_full_) return &unknown_;
   const auto [found, is_new] =

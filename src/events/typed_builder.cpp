@@ -43,13 +43,12 @@ bool has_content(const Type& type, int& visits_left, int depth) {
   });
 }
 
-// Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
+} // namespace
+
 bool has_content(const Type& type) {
   int visits_left = 1000; // of types: empty ones may contain each other many times
   return has_content(type, visits_left, 0);
 }
-
-} // namespace
 
 // Builds the readings and nodes of one set of values.
 class TypedValuesBuilder {
@@ -458,8 +457,9 @@ private:
                                                         std::size_t source, std::uint64_t offset,
                                                         const reading* block, int depth) {
     const std::size_t needed = module_reading_ ? 1 : 2;
-    if (depth >= limits_.depth || readings_left() < needed || moment_ != MOMENT_ENTRY ||
-        !find_go_types())
+    // At a return the instruction is any of the function's exits.
+    const bool knows_module = moment_ == MOMENT_ENTRY || where_.moments.paired;
+    if (depth >= limits_.depth || readings_left() < needed || !knows_module || !find_go_types())
       return std::nullopt;
     auto description = word_at(source, offset, block);
     if (!description) return std::nullopt;
@@ -468,7 +468,7 @@ private:
       return std::nullopt;
     if (!module_reading_) {
       reading module{};
-      module.moment = moment_;
+      module.moment = MOMENT_ENTRY;
       module.size = word_size;
       module.base = static_cast<record_u8>(instruction_pointer());
       module.base_offset = add_wrapping(0, 0 - where_.address.value);

@@ -45,6 +45,9 @@ struct TypedPlace {
   FindGoTypes find_go_types = {}; // optional
 };
 
+// Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
+bool has_content(const dwarf::Type& type);
+
 // The readings of values of one place, and the decoder of their results. Borrows the types.
 class TypedValues {
 public:

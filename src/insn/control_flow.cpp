@@ -321,6 +321,12 @@ bool ControlFlow::is_in_sequence(VirtualAddress mark) const {
   return count == 1 && blocks_[before_[first]].next == block && blocks_[before_[first]].jump == 0;
 }
 
+bool ControlFlow::follows_entry(VirtualAddress mark) const {
+  const std::uint32_t block = block_at(mark.value);
+  return block != none && block != entry_ && is_in_sequence(mark) &&
+         before_[before_begin_[block]] == entry_;
+}
+
 bool ControlFlow::joins(std::span<const CodeRange> region, VirtualAddress mark) const {
   const std::uint32_t block = block_at(mark.value);
   if (block == none || before_begin_[block + 1] - before_begin_[block] < 2) return false;

@@ -40,6 +40,9 @@ public:
   bool is_marked(std::span<const CodeRange> region, std::span<const VirtualAddress> marks) const;
   // Whether the instruction runs whenever the one before it does: no jump ends there or passes it.
   bool is_in_sequence(VirtualAddress mark) const;
+  // Whether the instruction runs once for each run of the function's first instruction, by code
+  // without a jump, and not in another way.
+  bool follows_entry(VirtualAddress mark) const;
   // Whether code of the region continues at the mark of another one, which more code leads to: the
   // compiler may have joined two copies that are equal.
   bool joins(std::span<const CodeRange> region, VirtualAddress mark) const;

@@ -164,6 +164,7 @@ private:
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
+    if (!request_.makes_plan) program_.place(resolved_);
     compare_with_processes(options.pids);
     // Several programs may ask for one function.
     std::set<std::pair<std::string_view, std::string_view>> functions;

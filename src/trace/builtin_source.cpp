@@ -98,6 +98,35 @@ public:
 
   bool checks_exits() const override { return true; }
 
+  void place(ResolvedProbes& resolved) override {
+    if (!request_.capture.uses_values()) return;
+    TypedProbes types(request_.probes.target_options.debug_places, request_.capture,
+                      resolved.probes.size());
+    std::vector<CapturePoint> points;
+    points.reserve(resolved.probes.size());
+    for (const Probe& probe : resolved.probes)
+      points.push_back({.point = &probe.point,
+                        .code = readers_.read_code_abi(probe.point, false),
+                        .is_recorded = probe.is_recorded});
+    KnownFunctions(request_.capture, points.size()).add_to(points);
+    std::vector<const ProbePoint*> moved;
+    for (Probe& probe : resolved.probes) {
+      const bool is_entry_only = probe.bounds == 0 && !probe.is_graph_root &&
+                                 probe.sites.size() == 1 && !probe.sites.front().on_return;
+      if (!is_entry_only) continue;
+      const auto end = types.choose_prologue(points[probe.number]);
+      if (!end)
+        output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
+                                   display_name(probe.point), end.error()));
+      if (!end || !*end) continue;
+      probe.point.passed_nops = (*end)->size;
+      probe.point.effect = (*end)->effect;
+      moved.push_back(&probe.point);
+    }
+    report_moved(moved);
+    placed_.emplace(std::move(types));
+  }
+
   Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
     mechanism_ = mechanism;
     const bool cookies = supports_cookies(mechanism, features_);
@@ -438,6 +467,7 @@ private:
 
   Result<void> add_types(std::vector<CapturePoint>& points, bool cookies) {
     typed_.emplace(request_.probes.target_options.debug_places, request_.capture, points.size());
+    if (placed_) typed_->take_files(*placed_);
     const bool may_wait = will_wait_for_values(cookies);
     for (CapturePoint& point : points) {
       if (auto added = typed_->add(point); !added) return added;
@@ -448,6 +478,22 @@ private:
     }
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
     return typed_->check();
+  }
+
+  void report_moved(std::span<const ProbePoint* const> moved) const {
+    if (moved.empty()) return;
+    for (const ProbePoint* point : moved)
+      output_.detail(fmt::format("{} is probed behind its prologue, at +{:#x}",
+                                 display_name(*point), point->passed_nops));
+    const ProbePoint& first = *moved.front();
+    const std::string others =
+        moved.size() == 1 ? fmt::format("is probed behind its prologue, at +{:#x}: its parameters "
+                                        "cannot all be read before it",
+                                        first.passed_nops)
+                          : fmt::format("and {} are probed behind their prologues: their "
+                                        "parameters cannot all be read before them (-v lists them)",
+                                        counted(moved.size() - 1, "other", "others"));
+    output_.status(fmt::format("{} {}", display_name(first), others));
   }
 
   // Sets what to capture of known functions.
@@ -614,7 +660,8 @@ private:
   bool builds_in_calls_ = false; // the program builds records in the map of open calls
   MappedMemory mapped_memory_;
   CapturePlan plan_;
-  std::optional<TypedProbes> typed_; // if requested
+  std::optional<TypedProbes> placed_; // what place() has read, until load() needs it
+  std::optional<TypedProbes> typed_;  // if requested
   std::optional<BuiltinProgram> program_;
   std::optional<BuiltinProgram::Settings> loaded_settings_; // with a graph
   std::optional<KernelAggregates> kernel_aggregates_;       // if requested

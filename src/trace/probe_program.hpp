@@ -36,6 +36,10 @@ public:
   // Returns true if the programs can check at a conditional jump whether it leaves the function.
   virtual bool checks_exits() const = 0;
 
+  // Moves probes from the first instruction of their functions behind the prologue, if parameters
+  // can be read only there. Called before load().
+  virtual void place(ResolvedProbes& /*resolved*/) {}
+
   // Loads the programs for the mechanism and sets the program and cookie of each site. May be
   // called again with fewer probes. Borrows the probes.
   virtual Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) = 0;

@@ -3,6 +3,7 @@
 
 #include "dwarf/globals.hpp"
 #include "symbols/classify.hpp"
+#include "trace/prologues.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -131,11 +132,13 @@ SharedVariables find_shared_variables(const elf::Image& image) {
 
 } // namespace
 
-dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames) {
-  dwarf::CodePoint made{.address = point.address};
+dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames,
+                                 std::uint64_t prologue_size) {
+  dwarf::CodePoint made{.address = {point.address.value + prologue_size}};
   made.is_clone = point.clone_of && has_other_arguments(*point.symbol);
-  const bool is_inside = point.symbol_offset != 0 || point.inlined_into != nullptr;
-  if (frames != nullptr && is_inside) made.cfa = find_cfa(*frames, point.address);
+  const bool is_inside =
+      point.symbol_offset != 0 || point.inlined_into != nullptr || prologue_size != 0;
+  if (frames != nullptr && is_inside) made.cfa = find_cfa(*frames, made.address);
   return made;
 }
 
@@ -153,7 +156,7 @@ TypedProbes::TypedProbes(std::vector<std::string> debug_places, const CaptureSpe
 }
 
 TypedProbes::File& TypedProbes::open(const std::shared_ptr<const ProbedBinary>& binary) {
-  const auto [found, is_new] = files_.try_emplace(binary);
+  const auto [found, is_new] = files_->try_emplace(binary);
   File& file = found->second;
   if (!is_new) return file;
   auto image = elf::Image::open(binary->file, binary->path);
@@ -214,11 +217,81 @@ const ArgumentList* TypedProbes::find_list(const ProbePoint& point) const {
 
 std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const ProbePoint& point,
                                                          bool with_result) {
-  dwarf::CodePoint code = make_code_point(point, file.frames ? &*file.frames : nullptr);
+  const auto found = file.prologues.find(point.address);
+  // Another name of the function may be probed at its entry.
+  const bool is_moved = found != file.prologues.end() && found->second == point.passed_nops;
+  const std::uint64_t prologue_size = is_moved ? found->second : 0;
+  dwarf::CodePoint code =
+      make_code_point(point, file.frames ? &*file.frames : nullptr, prologue_size);
   code.with_declaration = false;
   code.with_result = with_result;
   if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
-  return dwarf::describe_function(*file.debug, code);
+  auto function = dwarf::describe_function(*file.debug, code);
+  if (function && prologue_size != 0) // what the entry has
+    std::erase_if(function->variables, [](const dwarf::Variable& each) {
+      return !each.is_parameter || !each.inlined_function.empty();
+    });
+  return function;
+}
+
+// Whether a parameter that is asked for by name cannot be read at the entry.
+bool TypedProbes::lacks_named(const dwarf::FunctionInfo& function, const ArgumentList* list) const {
+  const auto lacks = [&](std::string_view name) {
+    return std::ranges::any_of(function.variables, [&](const dwarf::Variable& each) {
+      return each.name == name && lacks_bytes(each);
+    });
+  };
+  return (list != nullptr &&
+          std::ranges::any_of(list->paths,
+                              [&](const ValuePath& path) { return lacks(path.variable); })) ||
+         std::ranges::any_of(
+             capture_.filter.terms,
+             [&](const ConditionSpec& each) { return each.path && lacks(each.path->variable); }) ||
+         (capture_.measured && lacks(capture_.measured->path.variable));
+}
+
+// Whether the run reads nothing at an entry but its parameters, which are the same behind its
+// prologue. Stacks and registers are not.
+bool TypedProbes::needs_only_parameters(const dwarf::FunctionInfo& function,
+                                        const ArgumentList* list) const {
+  const bool reads_entry = capture_.caller || capture_.registers || capture_.count_stacks ||
+                           capture_.nest_calls || capture_.groups.has(BY_STACK) ||
+                           capture_.stack != StackWalk::none;
+  if (!moments_.entry || moments_.exit || reads_entry) return false;
+  const auto is_variable = [&](const ValuePath& path) {
+    return has_variable(function, path.variable) || !parse_source_name(path.variable);
+  };
+  if (list != nullptr &&
+      (!list->arguments.empty() || !std::ranges::all_of(list->paths, is_variable)))
+    return false;
+  if (capture_.measured && !has_variable(function, capture_.measured->path.variable)) return false;
+  return std::ranges::all_of(capture_.filter.terms, [&](const ConditionSpec& each) {
+    if (has_variable(function, each.name)) return uses_types(each, list);
+    if (each.fact) return *each.fact != COMPARE_CALLER;
+    return each.path && is_variable(*each.path) && uses_types(each, list);
+  });
+}
+
+std::expected<std::optional<PrologueEnd>, std::string>
+TypedProbes::choose_prologue(const CapturePoint& probed) {
+  const ProbePoint& point = *probed.point;
+  const bool is_function = probed.code.kind == CodeKind::native && point.symbol &&
+                           point.symbol_offset == 0 && probed.known == nullptr;
+  if (!probed.is_recorded || !is_function || !can_have_types(probed)) return std::nullopt;
+  const ArgumentList* const list = find_list(point);
+  const bool shows_all = capture_.captures_values() && capture_.typed && list == nullptr;
+  if (!shows_all && (list == nullptr || list->paths.empty()) && capture_.filter.terms.empty() &&
+      !capture_.measured)
+    return std::nullopt;
+  File& file = open(point.binary);
+  if (!file.debug) return std::nullopt;
+  const auto at_entry = describe(file, point, false);
+  if (!at_entry || !needs_only_parameters(*at_entry, list)) return std::nullopt;
+  if (!shows_all && !lacks_named(*at_entry, list)) return std::nullopt;
+  auto found = find_prologue_end(*file.image, *file.debug, file.frames ? &*file.frames : nullptr,
+                                 point, *at_entry);
+  if (found && *found) file.prologues.emplace(point.address, (*found)->size);
+  return found;
 }
 
 const std::string* TypedProbes::find_variable(const ProbePoint& point,
@@ -500,7 +573,7 @@ void TypedProbes::decode(Event& event, std::span<const PreparedValue> read) cons
 
 std::vector<std::string> TypedProbes::warnings() const {
   std::vector<std::string> all = warnings_;
-  for (const auto& [binary, file] : files_)
+  for (const auto& [binary, file] : *files_)
     if (file.debug)
       for (const std::string& warning : file.debug->warnings())
         all.push_back(to_string(binary->path) + ": " + warning);

@@ -8,8 +8,10 @@
 #include "events/plan.hpp"
 #include "events/typed_values.hpp"
 #include "trace/probes.hpp"
+#include "trace/prologues.hpp"
 #include "unwind/unwind_data.hpp"
 
+#include <expected>
 #include <map>
 #include <set>
 
@@ -17,7 +19,9 @@ namespace uprobectl {
 
 // Returns what dwarf::describe_function() needs to know about a probed place. `frames`: of the
 // image; null if it has no call frame information.
-dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames);
+// `prologue_size`: bytes behind the point, if it is probed behind its prologue.
+dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* frames,
+                                 std::uint64_t prologue_size = 0);
 
 // Variables that other files may define as well, by the address of the storage in this file; the
 // GOT entry through which code of this file finds them, nullopt if there is none.
@@ -36,6 +40,15 @@ public:
   Result<void> add(CapturePoint& probed);
   // Fails if a value that was asked for by name exists at no probe.
   Result<void> check() const;
+
+  // Returns where a function has to be probed behind its prologue, because parameters of the run
+  // cannot be read at its first instruction; nullopt if it has not. The values of a probe that is
+  // moved there (ProbePoint::passed_nops) are those of the place. Returns the reason if there is no
+  // such place.
+  std::expected<std::optional<PrologueEnd>, std::string>
+  choose_prologue(const CapturePoint& probed);
+  // Shares the files that the other one has read.
+  void take_files(const TypedProbes& other) { files_ = other.files_; }
 
   // Returns the first of the names that a parameter or variable has at the point; null if none has.
   const std::string* find_variable(const ProbePoint& point, std::span<const std::string> names);
@@ -58,7 +71,10 @@ private:
     std::optional<dwarf::GoTypes> go_types; // read when a value of Go needs it
     std::optional<SharedVariables> shared_variables;
     std::set<std::string> warned_of; // variables
+    // Of the functions that are probed behind it, bytes: see choose_prologue().
+    std::map<VirtualAddress, std::uint64_t> prologues;
   };
+  using Files = std::map<std::shared_ptr<const ProbedBinary>, File>;
   struct Function {
     std::string name; // empty: the probe is not at its entry
     bool returns_nothing = false;
@@ -73,6 +89,8 @@ private:
                                                     VirtualAddress code);
   void find_storage(File& file, dwarf::Variable& variable);
   const ArgumentList* find_list(const ProbePoint& point) const;
+  bool lacks_named(const dwarf::FunctionInfo& function, const ArgumentList* list) const;
+  bool needs_only_parameters(const dwarf::FunctionInfo& function, const ArgumentList* list) const;
   Result<void> add_conditions(CapturePoint& probed, const TypedPlace& place,
                               const ArgumentList* list);
   Result<std::optional<PreparedTerm>>
@@ -94,7 +112,7 @@ private:
   TypedLimits limits_;
   CaptureMoments moments_;
   bool is_only_function_;
-  std::map<std::shared_ptr<const ProbedBinary>, File> files_;
+  std::shared_ptr<Files> files_ = std::make_shared<Files>();
   std::vector<std::optional<Function>> functions_; // by probe number
   std::vector<std::string> warnings_;
   // Why the paths of the list for all functions cannot be read; nullopt if they can at some probe.

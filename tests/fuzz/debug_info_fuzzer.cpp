@@ -3,6 +3,7 @@
 // locations.
 #include "dwarf/context.hpp"
 #include "dwarf/functions.hpp"
+#include "dwarf/prologue.hpp"
 
 #include <cstdlib>
 
@@ -41,6 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (die.getTag() != llvm::dwarf::DW_TAG_subprogram) continue;
       const auto address = llvm::dwarf::toAddress(die.find(llvm::dwarf::DW_AT_low_pc));
       if (!address) continue;
+      if (const auto prologue = find_prologue(*info, {*address}))
+        if (prologue->end.value - *address >= prologue->code.size) std::abort();
       for (const std::uint64_t offset : {0, 8}) {
         const auto function = describe_function(*info, {.address = {*address + offset}});
         if (!function) continue;

@@ -26,6 +26,10 @@ typed_scenarios() {
   scenario 'types of the standard library with other members are shown by these' shows_other_layouts
   scenario 'classes without members have a value' shows_empty_classes
   scenario 'variables of inline and anonymous namespaces are those of the outer one' finds_visible_variables
+  scenario 'parameters that cannot be read at the entry are read behind the prologue' reads_behind_prologues \
+    types-prologues
+  scenario 'parameters of clang are read behind the prologue' reads_behind_prologues types-prologues-clang
+  scenario 'what needs the entry keeps it' stays_at_entries
   scenario 'types of Rust' shows_rust_types
   scenario 'types of optimized Rust' shows_optimized_rust_types
   scenario 'slices of texts of Rust' shows_rust_texts
@@ -122,8 +126,8 @@ shows_parameters() {
     '^shop::grids\(a=\{cells=\[\[1, 2, 3\], \[4, 5, 6\]\], names=\["north", "south"\]\}, b=0x[0-9a-f]+\)$' \
     "$(shown shop::grids)"
   expect_match 'a virtual base class' 'shop::Base=<virtual base class>, .*own=9\}\)$' "$(shown shop::shared)"
-  expect_match 'vector registers' '^shop::floats\(a=1, b=<[a-z]+[0-9]+: not readable>, .*, d=5, e=<[a-z]+[0-9]+: not readable>\)$' \
-    "$(shown shop::floats)"
+  expect_equal 'floating-point numbers, behind the prologue' \
+    'shop::floats(a=1, b=2.5, c={a=3.5, b=4.5}, d=5, e=6.5)' "$(shown shop::floats)"
 }
 
 shows_results() {
@@ -138,12 +142,13 @@ shows_results() {
 }
 
 writes_typed_json() {
-  attach_types -j "$FIXTURES/types/types" shop::Store::add shop::enums shop::floats
+  attach_types -j "$FIXTURES/types/types" shop::Store::add shop::enums
   expect_match 'a structure is an object' \
     '\{"name":"item","type":"const shop::Item&","value":\{"id":7,"name":"box","price":2\.5\},"error":null\}' \
     "$(records event symbol=_ZN4shop5Store3addERKNS_4ItemEbNS_5ColorE)"
   expect_match 'an enumerator is its name' '"type":"shop::Color","value":"Color::green"' \
     "$(records event | grep '"a","type":"shop::Color"')"
+  attach_types -j --latency "$FIXTURES/types/types" shop::floats
   expect_match 'a value in a vector register' '"name":"b","type":"double","value":null,"error":"in a vector register"' \
     "$(records event | grep '"b","type":"double"')"
 }
@@ -399,6 +404,46 @@ values::shapes(empty=Empty, circle=Empty, rectangle=Empty, color=Color::Red)' "$
   expect_equal 'text that is moved' 'values::shout(text="loud")' "$(shown values::shout)"
 }
 
+# Each call is one event, with the values that main passes.
+reads_behind_prologues() { # PROGRAM
+  program=$FIXTURES/types/$1
+  [ -e "$program" ] || skip "no compiler for $1 was there when the fixtures were built"
+  attach_to "$1" "$program" prologues_floats prologues_mixed prologues_recursive prologues_with_switch
+  expect_equal 'floating-point numbers' 'prologues_floats(x=2.5, n=-3, f=0.5)' "$(shown prologues_floats)"
+  expect_equal 'a structure that is in two kinds of registers' \
+    'prologues_mixed(m={ratio=2.25, count=9}, text="mixed")' "$(shown prologues_mixed)"
+  expect_equal 'each call once' 'prologues_recursive(x=0.5, n=2)
+prologues_recursive(x=1.5, n=1)
+prologues_recursive(x=2.5, n=0)' "$(shown prologues_recursive)"
+  expect_equal 'a function with a jump table' 'prologues_with_switch(x=1.75, n=3)' "$(shown prologues_with_switch)"
+  expect_match 'they are named' 'prologues_[a-z]* and [23] others are probed behind their prologues' "$(cat err)"
+  attach_to "$1" -j --if 'text == "mixed"' --args 'm.ratio, m.count' "$program" prologues_mixed
+  expect_match 'members' '"value":2.25' "$(cat out)"
+  # The loop begins where the prologue ends.
+  attach_to "$1" -v "$program" prologues_loop
+  expect_match 'a loop at the end of the prologue' 'prologues_loop: its parameters are not read behind its prologue: ' \
+    "$(cat err)"
+  expect_match 'its parameters' '^prologues_loop\(x=<[a-z0-9]*: not readable>, n=1\)$' "$(shown prologues_loop)"
+  "$UPROBECTL" attach --dry-run -j "$program" prologues_floats prologues_loop >out 2>/dev/null
+  expect_equal 'the dry run has the place' 1 "$(grep -c '"uprobe_offset":"0x' out)"
+  expect_match 'list-args has it, too' '^  x  *double  *<.* \(behind the prologue, at \+0x[0-9a-f]*: \[.*\]\)>$' \
+    "$("$UPROBECTL" list-args "$program" prologues_floats)"
+}
+
+stays_at_entries() {
+  program=$FIXTURES/types/types-prologues
+  attach_to types-prologues --latency "$program" prologues_floats
+  expect_match 'latencies are those of whole calls' '^prologues_floats\(x=<[a-z0-9]*: not readable>, n=-3, f=<' \
+    "$(shown prologues_floats)"
+  attach_to types-prologues -j --stack "$program" prologues_floats
+  expect_match 'stacks are those of the first instruction' '"name":"x","type":"double","value":null' "$(records event)"
+  attach_to types-prologues --args n:s32@arg0 "$program" prologues_floats
+  expect_match 'registers are those of the entry' 'n=-3' "$(cat out)"
+  attach_to types-prologues --args n "$program" prologues_floats
+  expect_match 'what can be read at the entry is' 'n=-3' "$(cat out)"
+  expect_equal 'nothing is said' '' "$(grep 'behind its prologue' err || :)"
+}
+
 shows_rust_types() {
   # Its location lists begin behind the prologue.
   [ "$(uname -m)" != aarch64 ] || skip 'on arm64 rustc 1.63 locates few parameters at the first instruction'
@@ -419,6 +464,9 @@ shows_rust_types() {
   expect_equal 'text as the result' '= "left"' "$(result_of values::first_word)"
   expect_equal 'a vector as the result' '= [1, 2, 3]' "$(result_of values::count_to)"
   expect_equal 'a string as the result' '= "LOUD"' "$(result_of values::shout)"
+  attach_to types-rust-unoptimized "$program" values::packed
+  expect_equal 'all parameters behind the prologue' \
+    'values::packed(bytes=[1, 2, 3], either={Ok=4}, point={x=5, y=6}, last=7)' "$(shown values::packed)"
   attach_to types-rust-unoptimized --args 'numbers[1], names[1]' "$program" values::vectors
   expect_match 'elements' 'numbers\[1\]=5, names\[1\]="two"$' "$(cat out)"
   attach_to types-rust-unoptimized -j --if 'borrowed == "borrowed" && owned $= ed && empty == ""' "$program" values::texts
@@ -450,6 +498,22 @@ shows_go_types() {
   expect_equal 'an error that is passed on' 'main.passed(items=[], err=*errors.errorString{s="passed"})' \
     "$(shown main.passed)"
   expect_equal 'a slice' 'main.total(sizes=[20, 22])' "$(shown main.total)"
+  attach_to types-go --latency "$FIXTURES/types/types-go" main.numbers main.failures main.passed main.total \
+    main.described main.mixed main.many
+  # -1 + 65535 - 100000 + -2^63, which wraps around
+  expect_equal 'a number as the result' '= 9223372036854741342' "$(result_of main.numbers)"
+  expect_equal 'a bool as the result' '= true' "$(result_of main.failures)"
+  expect_equal 'two results, an error among them' '= {r0=0, r1=*errors.errorString{s="passed"}}' "$(result_of main.passed)"
+  expect_equal 'results with names' '= {text="number 6", list=[6, -6], err=nil}' "$(result_of main.described)"
+  expect_match 'a structure, a vector register and an array' \
+    '^= \{r0=\{X=-7, Y=8\}, r1=<[a-z0-9]*: not readable>, r2=\[true\]\}$' "$(result_of main.mixed)"
+  if [ "$(uname -m)" = x86_64 ]; then
+    expect_equal 'one on the stack' \
+      '= {a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, text=<on the stack, where it is not read>, last=10}' \
+      "$(result_of main.many)"
+  fi
+  attach_to types-go -j --latency --if 'ret.text == "number 6" && ret.list[1] == -6' "$FIXTURES/types/types-go" main.described
+  expect_equal 'results in conditions' 1 "$(count_records event)"
   attach_to types-go --args 'item.Name, item.Sizes[1], point.Y' "$FIXTURES/types/types-go" main.pointers
   expect_match 'members' 'item\.Name="box", item\.Sizes\[1\]=5, point\.Y=-8$' "$(cat out)"
   attach_to types-go -j --if 'short == "a string" && short $= ing && empty == ""' "$FIXTURES/types/types-go" main.texts

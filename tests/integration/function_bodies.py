@@ -495,11 +495,61 @@ def simple_template_names():
     TAP.check(title, problems)
 
 
+SANITIZED = """
+struct Pair { double a; int b; };
+__attribute__((noinline)) double add(double x, int *p) { double *q = &x; *q += 1; *p = 3; return *q; }
+__attribute__((noinline)) int pair(struct Pair a, long b) { struct Pair *p = &a; return p->b + (int)b; }
+int main(void) { int p; return (int)add(1, &p) + pair((struct Pair){1, 2}, 3); }
+"""
+
+
+def sanitized_frames():
+    """An address sanitizer moves parameters to a frame of its own after the first instructions."""
+    title = "parameters that a sanitizer moves are where the caller has passed them"
+    compilers = [each for each in ("gcc", "clang-19") if has(each)]
+    if not compilers or os.uname().machine != "x86_64":
+        TAP.skip(title, "no compiler for x86-64")
+        return
+    problems = []
+    for compiler in compilers:
+        # Code is generated without the library: it is never run.
+        build("sanitized.so", compiler, "-g", "-O0", "-fsanitize=address", "-fPIC", "-shared", "-nostdlib",
+              sanitized_c=SANITIZED)
+        problems += differ(compiler, arguments("sanitized.so", "add"), {"add": [("x", None), ("p", "rdi")]})
+        found = arguments("sanitized.so", "pair")["pair"]
+        if "rdi" not in (found[0][1] or "") or found[1] != ("b", "rsi"):
+            problems.append(f"{compiler}: {found}")
+    TAP.check(title, problems)
+
+
+def prologues():
+    """gdb stops behind the prologue, and list-args says where that is, unless the code is optimized."""
+    title = "the place behind a prologue is that of gdb's breakpoint"
+    if not has("gcc", "gdb"):
+        TAP.skip(title, "no gcc or gdb")
+        return
+    text = "__attribute__((noipa)) int add(double x, int n) { return n + (int)x; }\n" \
+           "int main(void) { return add(1, 2); }\n"
+    problems = []
+    for options in (["-O0"], ["-O0", "-fstack-protector-all"], ["-Og"], ["-O2"]):
+        build("prologue", "gcc", "-g", *options, prologue_c=text)
+        listed = run(UPROBECTL, "list-args", "-q", "prologue", "add").stdout
+        said = re.search(r"behind the prologue, at \+(0x[0-9a-f]+)", listed)
+        if options[0] != "-O0":
+            problems += differ(options, said, None)
+            continue
+        stop = run("gdb", "-batch", "-ex", "info address add", "-ex", "break add", "prologue").stdout
+        begin, place = (int(each, 16) for each in re.findall(r"at (?:address )?(0x[0-9a-f]+)", stop)[:2])
+        problems += differ(options, said and int(said[1], 16), place - begin)
+    TAP.check(title, problems)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for group in (removed_code, entries, debug_files, suffixes, exclusions, functions_of_files,
-                      compiled_clones, other_languages, old_baselines, simple_template_names):
+                      compiled_clones, other_languages, old_baselines, simple_template_names,
+                      sanitized_frames, prologues):
             group()
         os.chdir("/")
     TAP.done()

@@ -105,3 +105,20 @@ TEST_CASE("code that does not decode is not read") {
   const ControlFlow::Piece piece{{base}, code};
   CHECK_FALSE(ControlFlow::read(Arch::x86_64, std::span(&piece, 1), {base}, {}));
 }
+
+TEST_CASE("the end of a prologue follows the entry if no jump is in between or leads there") {
+  // push %rbp; mov %rsp,%rbp; nop; ret
+  const auto straight = flow_of({0x55, 0x48, 0x89, 0xe5, 0x90, 0xc3}, {4});
+  CHECK(straight.follows_entry({base + 4}));
+  CHECK_FALSE(straight.follows_entry({base}));
+  CHECK_FALSE(straight.follows_entry({base + 5})); // not among the marks
+  // push %rbp; nop; jne 1; ret
+  const auto loop = flow_of({0x55, 0x90, 0x75, 0xfd, 0xc3}, {1});
+  CHECK_FALSE(loop.follows_entry({base + 1}));
+  // push %rbp; nop; nop; jne 1; ret
+  const auto entered = flow_of({0x55, 0x90, 0x90, 0x75, 0xfc, 0xc3}, {2});
+  CHECK_FALSE(entered.follows_entry({base + 2}));
+  // je 3; nop; nop; ret
+  const auto branch = flow_of({0x74, 0x01, 0x90, 0x90, 0xc3}, {3});
+  CHECK_FALSE(branch.follows_entry({base + 3}));
+}
