@@ -161,11 +161,11 @@ struct ProbePoint : NamedPlace {
   // As instruction_text() in insn.hpp returns it, if ResolveOptions::instructions.
   std::optional<std::string> instruction;
   std::vector<std::string> warnings; // what a user should know before probing here
-  // Whether a probe here is safe, behind the passed nops; check it with probe_error().
+  // Whether a probe here is safe, at its uprobe; check it with probe_error().
   ProbeEffect effect;
   // Bytes from the point to its uprobe: nops that the kernel would replace, if
   // ResolveOptions::to_probe, or a function's prologue, if `attach` chooses. See uprobe_offset().
-  std::uint64_t passed_nops = 0;
+  std::uint64_t uprobe_distance = 0;
 
   // The OAT method that contains the place, if ResolveOptions::to_probe. Null if methods with
   // different parameters share the code.
@@ -190,7 +190,7 @@ std::string display_source(const ProbePoint& point, bool folders);
 // Returns the offset to print: the file offset, or the image offset if the library is compressed.
 std::uint64_t display_offset(const ProbePoint& point);
 
-// Return where the uprobe of the point is: at the point, or passed_nops behind it. At a hit the
+// Return where the uprobe of the point is: at the point, or uprobe_distance behind it. At a hit the
 // instruction pointer has this address. nullopt if the point has no file offset.
 std::optional<FileOffset> uprobe_offset(const ProbePoint& point);
 VirtualAddress uprobe_address(const ProbePoint& point);

@@ -56,7 +56,7 @@ void add_place(JsonRecord& record, const ProbePoint& point) {
   record.field("offset", point.offset);
   record.field("image_offset", point.image_offset);
   record.field("address", point.address);
-  if (point.passed_nops != 0) record.field("uprobe_offset", uprobe_offset(point));
+  if (point.uprobe_distance != 0) record.field("uprobe_offset", uprobe_offset(point));
 }
 
 // Adds the keys of an inlined instance.

@@ -299,7 +299,7 @@ void pass_nops(const Query& query, std::span<ProbePoint> points) {
     const auto passed =
         query.code.nop_passer().pass(point.address, code.value_or(elf::AddressRange{}));
     if (passed) {
-      point.passed_nops = *passed;
+      point.uprobe_distance = *passed;
       point.effect = effect_at(query.code, uprobe_address(point));
     } else if (*nop == OptimizedNop::five_bytes) {
       point.effect = {.kind = ProbeEffect::Kind::unsafe, .reason = passed.error()};

@@ -26,8 +26,8 @@ constexpr ProbeEffect misplaced_effect{.kind = ProbeEffect::Kind::unsafe,
 ProbeEffect effect_at(CodeIndex& index, VirtualAddress address);
 
 // Rejects labels that are data, and fills in ProbePoint::instruction if the options request it.
-// With ResolveOptions::to_probe also sets ProbePoint::passed_nops; without it, warns of points that
-// must not be probed, once for each reason.
+// With ResolveOptions::to_probe also sets ProbePoint::uprobe_distance; without it, warns of points
+// that must not be probed, once for each reason.
 void finish_points(const Query& query, std::span<ProbePoint> points);
 
 // Returns an error if the point is in an archive inside an archive: its offset is that in the inner

@@ -130,11 +130,11 @@ std::uint64_t display_offset(const ProbePoint& point) {
 
 std::optional<FileOffset> uprobe_offset(const ProbePoint& point) {
   if (!point.offset) return std::nullopt;
-  return FileOffset{point.offset->value + point.passed_nops};
+  return FileOffset{point.offset->value + point.uprobe_distance};
 }
 
 VirtualAddress uprobe_address(const ProbePoint& point) {
-  return {point.address.value + point.passed_nops};
+  return {point.address.value + point.uprobe_distance};
 }
 
 Result<CheckedPoint> make_point(const Query& query, VirtualAddress address,

@@ -119,7 +119,7 @@ public:
         output_.detail(fmt::format("{}: its parameters are not read behind its prologue: {}",
                                    display_name(probe.point), end.error()));
       if (!end || !*end) continue;
-      probe.point.passed_nops = (*end)->size;
+      probe.point.uprobe_distance = (*end)->size;
       probe.point.effect = (*end)->effect;
       moved.push_back(&probe.point);
     }
@@ -484,12 +484,12 @@ private:
     if (moved.empty()) return;
     for (const ProbePoint* point : moved)
       output_.detail(fmt::format("{} is probed behind its prologue, at +{:#x}",
-                                 display_name(*point), point->passed_nops));
+                                 display_name(*point), point->uprobe_distance));
     const ProbePoint& first = *moved.front();
     const std::string others =
         moved.size() == 1 ? fmt::format("is probed behind its prologue, at +{:#x}: its parameters "
                                         "cannot all be read before it",
-                                        first.passed_nops)
+                                        first.uprobe_distance)
                           : fmt::format("and {} are probed behind their prologues: their "
                                         "parameters cannot all be read before them (-v lists them)",
                                         counted(moved.size() - 1, "other", "others"));

@@ -290,10 +290,10 @@ private:
                   Error(ErrorKind::not_found, "'" + function + "': all matches are excluded"));
     output_.gather_warnings(points);
     for (ProbePoint& point : points) {
-      if (point.passed_nops > 0)
+      if (point.uprobe_distance > 0)
         output_.detail(fmt::format("'{}' is probed {} bytes later, behind a nop that this kernel "
                                    "replaces by a call",
-                                   display_name(point), point.passed_nops));
+                                   display_name(point), point.uprobe_distance));
       const auto [known, is_new] =
           probed_.emplace(std::tuple(point.binary->file->identity(), uprobe_offset(point)->value,
                                      name_at_place(point)),

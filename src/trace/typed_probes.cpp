@@ -219,7 +219,7 @@ std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const Probe
                                                          bool with_result) {
   const auto found = file.prologues.find(point.address);
   // Another name of the function may be probed at its entry.
-  const bool is_moved = found != file.prologues.end() && found->second == point.passed_nops;
+  const bool is_moved = found != file.prologues.end() && found->second == point.uprobe_distance;
   const std::uint64_t prologue_size = is_moved ? found->second : 0;
   dwarf::CodePoint code =
       make_code_point(point, file.frames ? &*file.frames : nullptr, prologue_size);

@@ -43,8 +43,8 @@ public:
 
   // Returns where a function has to be probed behind its prologue, because parameters of the run
   // cannot be read at its first instruction; nullopt if it has not. The values of a probe that is
-  // moved there (ProbePoint::passed_nops) are those of the place. Returns the reason if there is no
-  // such place.
+  // moved there (ProbePoint::uprobe_distance) are those of the place. Returns the reason if there
+  // is no such place.
   std::expected<std::optional<PrologueEnd>, std::string>
   choose_prologue(const CapturePoint& probed);
   // Shares the files that the other one has read.

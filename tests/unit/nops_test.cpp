@@ -18,10 +18,10 @@ std::string probed(const Code& code, std::string_view function = "f", std::strin
   symbols += function_symbol("f", 0, code.front().second.size() / 2);
   const OpenLibrary library(code_library({.code = code, .symbols = std::move(symbols)}));
   const ProbePoint point = library.point(function, {.to_probe = true, .replaced_nops = replaced});
-  CHECK(uprobe_offset(point)->value == point.offset->value + point.passed_nops);
-  CHECK(uprobe_address(point).value == point.address.value + point.passed_nops);
-  if (point.effect.kind == ProbeEffect::Kind::safe) return std::to_string(point.passed_nops);
-  CHECK(point.passed_nops == 0);
+  CHECK(uprobe_offset(point)->value == point.offset->value + point.uprobe_distance);
+  CHECK(uprobe_address(point).value == point.address.value + point.uprobe_distance);
+  if (point.effect.kind == ProbeEffect::Kind::safe) return std::to_string(point.uprobe_distance);
+  CHECK(point.uprobe_distance == 0);
   CHECK(probe_error(point));
   const std::string reason(point.effect.reason);
   if (reason.contains("a jump may lead")) return "jump";
@@ -81,7 +81,7 @@ TEST_CASE("a nop that some kernels replace is warned of where it is only resolve
       code_library({.code = {{0, after_nop("535bc3")}, {0x20, "535bc3"}},
                     .symbols = function_symbol("f", 0, 8) + function_symbol("g", 0x20, 3)}));
   const ProbePoint point = library.point("f");
-  CHECK(point.passed_nops == 0);
+  CHECK(point.uprobe_distance == 0);
   CHECK(point.offset->value == 0x1000);
   REQUIRE(point.warnings.size() == 1);
   CHECK(point.warnings.front().contains("Linux 6.18 to 7.1"));
