@@ -212,9 +212,9 @@ Result<Event> CapturePlan::decode(Bytes record) const {
                : point->static_probe    ? EventKind::static_probe
                                         : EventKind::entry;
   event.return_value = raw.return_value;
-  event.left_by = raw.left_by == LEFT_BY_RETURN      ? ExitKind::return_instruction
-                  : raw.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
-                                                     : ExitKind::unknown;
+  event.left_by = raw.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
+                  : raw.left_by == LEFT_UNKNOWN    ? ExitKind::unknown
+                                                   : ExitKind::return_instruction;
   if (raw.kind == RECORD_CALL) event.latency_ns = raw.latency_ns;
   event.has_arguments = raw.kind != RECORD_RETURN;
   const RecordFormat& format = formats_[probes_[raw.cookie].format];
