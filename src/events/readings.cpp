@@ -164,11 +164,18 @@ std::optional<ArgumentType> static_argument_type(const StaticArgument& argument)
   }
 }
 
+bool is_block(const StaticArgument& argument) {
+  constexpr std::uint32_t max_block = 64; // bytes
+  return argument.kind == StaticArgument::Kind::in_memory && argument.index.empty() &&
+         !argument.is_float && argument.size.value_or(0) <= max_block &&
+         !static_argument_type(argument);
+}
+
 std::string unreadable_reason(const StaticArgument& argument) {
   if (argument.kind == StaticArgument::Kind::out_of_reach ||
       argument.kind == StaticArgument::Kind::unparsed)
     return argument.problem;
-  if (!static_argument_type(argument))
+  if (!static_argument_type(argument) && !is_block(argument))
     return fmt::format("unsupported size of {} bytes", *argument.size);
   return {};
 }
@@ -184,6 +191,10 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
       ArgumentSpec spec;
       spec.name = name_of(i);
       spec.type = static_argument_type(probe.arguments[i]).value_or(ArgumentType::x64);
+      if (is_block(probe.arguments[i])) {
+        spec.type = ArgumentType::bytes;
+        spec.length = probe.arguments[i].size;
+      }
       spec.source.number = i;
       specs.push_back(std::move(spec));
     }
@@ -246,7 +257,7 @@ std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocati
   std::vector<std::optional<reading>> readings;
   for (const StaticArgument& argument : location.probe->arguments) {
     std::optional<reading>& made = readings.emplace_back();
-    if (!unreadable_reason(argument).empty()) continue;
+    if (!unreadable_reason(argument).empty() || is_block(argument)) continue;
     if (auto read = make_static_reading(location, argument, argument.size.value_or(argument.width),
                                         argument.is_signed))
       made = *read;
@@ -325,6 +336,10 @@ ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
     return fail(ErrorKind::usage,
                 source_text(source) +
                     " is a floating-point number: only integers can be compared or measured");
+  if (is_block(argument))
+    return fail(ErrorKind::usage,
+                fmt::format("{} has {} bytes: only integers can be compared or measured",
+                            source_text(source), *argument.size));
   return static_argument_type(argument);
 }
 
@@ -425,6 +440,14 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
                                source.offsets.empty() && is_signed(type));
     if (!read) return read;
     made = *read;
+    const bool is_noted = location_.probe != nullptr && source.offsets.empty();
+    if (is_noted && type == ArgumentType::bytes &&
+        is_block(location_.probe->arguments[source.number])) {
+      // The bytes are those of the argument, not what it points to.
+      made.addend = made.offsets[0];
+      made.steps = 0;
+      made.size = convention_.pointer_size;
+    }
     if (!source.offsets.empty()) {
       made.size = size;
       made.is_signed = is_signed(type) ? 1 : 0;
