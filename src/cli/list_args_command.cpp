@@ -75,8 +75,9 @@ private:
   void show(const ProbePoint& point, const dwarf::DebugInfo& info, unwind::UnwindData* frames) {
     const auto function = dwarf::describe_function(info, make_code_point(point, frames));
     if (!function) {
-      output_.fail({ErrorKind::not_found, display_name(point) + ": its unit has no debug "
-                                                                "information"},
+      output_.fail({ErrorKind::not_found, display_name(point) +
+                                              ": its unit has no debug information, or only the "
+                                              "assembler's"},
                    request_.target, point.request);
       return;
     }
