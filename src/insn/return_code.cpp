@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognizes code that does nothing but return: return thunks, and ends of functions that compilers
 // share between functions.
-#include "uprobectl/return_code.hpp"
+#include "uprobectl/insn/return_code.hpp"
 
 #include "insn/decoder.hpp"
 

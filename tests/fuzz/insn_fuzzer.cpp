@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions from any bytes: the first byte picks the instruction set, the next two a place.
 #include "insn/control_flow.hpp"
-#include "uprobectl/return_code.hpp"
+#include "uprobectl/insn/return_code.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as GNU as assembles them and GNU objdump prints them.
-#include "uprobectl/return_code.hpp"
+#include "uprobectl/insn/return_code.hpp"
 
 #include "code_bytes.hpp"
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "uprobectl/insn.hpp"
+#include "uprobectl/insn/return_code.hpp"
 #include "uprobectl/resolve.hpp"
-#include "uprobectl/return_code.hpp"
 
 #include <functional>
 
