@@ -406,7 +406,10 @@ enum record_kind {
 enum left_by {
   LEFT_UNKNOWN = 0, /* uretprobes do not report it */
   LEFT_BY_RETURN = 1,
-  LEFT_BY_TAIL_CALL = 2 /* a jump to another function: there is no return value yet */
+  LEFT_BY_TAIL_CALL = 2, /* a jump to another function: there is no return value yet */
+  /* A jump to code that takes down the stack frame and returns. The return address is not at the
+   * top of the stack or in the link register yet. */
+  LEFT_BY_EPILOGUE = 3
 };
 
 /* The cookie of a probe on an exit: the probe's number, and in the upper half the index of its rule
@@ -433,6 +436,7 @@ struct exit_rule {
   record_u32 left_by; /* enum left_by */
   record_u32 code;
   record_u32 range_count;
+  record_u64 raises_stack; /* bytes that the stack pointer is raised by before the return */
   struct reading tested;
   /* The function's code: start and size of each range, in bytes. Starts are relative to the probed
    * instruction, modulo 2^64. The function starts at the first range. */
@@ -613,6 +617,6 @@ static_assert(sizeof(text_chunk) == 72);
 static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
 static_assert(sizeof(builtin_settings) == 184);
 static_assert(sizeof(group_head) == sizeof(probe_record));
-static_assert(sizeof(exit_rule) == 16 + 80 + 16 * MAX_CODE_RANGES);
+static_assert(sizeof(exit_rule) == 24 + 80 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

@@ -98,8 +98,9 @@ private:
             unwind::UnwindData* frames) {
     auto function = dwarf::describe_function(info, make_code_point(point, frames));
     if (!function) {
-      output_.fail({ErrorKind::not_found, display_name(point) + ": its unit has no debug "
-                                                                "information"},
+      output_.fail({ErrorKind::not_found, display_name(point) +
+                                              ": its unit has no debug information, or only the "
+                                              "assembler's"},
                    request_.target, point.request);
       return;
     }

@@ -9,7 +9,9 @@
 #include "util/numbers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
+#include <map>
 
 namespace uprobectl::dwarf {
 
@@ -46,6 +48,24 @@ Passing passing_of(const Die& function) {
     return Passing::c;
   }
 }
+
+// Assemblers describe where functions are, but not their parameters and results.
+bool is_assembly(const Die& function) {
+  if (language_of(function) != std::uint64_t{DW_LANG_Mips_Assembler}) return false;
+  for (const Die& child : function.children())
+    if (child.getTag() == DW_TAG_formal_parameter) return false;
+  return true;
+}
+
+// Conventions that pass parameters and results as the platform's does (LLVM's language reference,
+// "Calling Conventions"): they differ in the registers that the callee saves.
+bool is_like_platform(std::uint64_t convention, const elf::Machine& machine) {
+  return convention == DW_CC_LLVM_PreserveMost || convention == DW_CC_LLVM_PreserveAll ||
+         (convention == DW_CC_LLVM_X86_64SysV && machine.arch == Arch::x86_64);
+}
+
+constexpr std::array<std::uint64_t, 4> conventions_with_plain_result = {
+    DW_CC_LLVM_Win64, DW_CC_LLVM_vectorcall, DW_CC_LLVM_X86RegCall, DW_CC_LLVM_PreserveNone};
 
 // Rust returns structures of this size through memory.
 bool is_large(const Type& type) { return type.is_aggregate() && type.size() > 16; }
@@ -94,6 +114,7 @@ public:
     locate_by_convention();
     if (!go_results_.empty()) locate_go_results();
     collect_variables(function_, {}, 0);
+    locate_lengths();
     if (point_.inlined_call) collect_probed_call(*point_.inlined_call);
     return std::move(info_);
   }
@@ -334,8 +355,51 @@ private:
     variable.is_artificial = artificial && is_set(artificial, DW_AT_artificial);
     variable.inlined_function = inlined_function;
     variable.of_probed_call = in_probed_call_;
+    numbers_.emplace(die.getOffset(), info_.variables.size());
+    if (const Die string = counted_string(die))
+      strings_.emplace_back(info_.variables.size(), string);
     info_.variables.push_back(std::move(variable));
     return true;
+  }
+
+  // The type of the variable if it is a string that has its length elsewhere; else none.
+  Die counted_string(const Die& variable) {
+    Die type = context_.with_attribute(variable, DW_AT_type);
+    for (int depth = 0; type && depth < max_block_depth; ++depth) {
+      type = context_.referenced(type, DW_AT_type);
+      if (!type || (type.getTag() != DW_TAG_const_type && type.getTag() != DW_TAG_restrict_type &&
+                    type.getTag() != DW_TAG_volatile_type && type.getTag() != DW_TAG_typedef))
+        break;
+    }
+    const bool is_counted =
+        type && type.getTag() == DW_TAG_string_type && type.find(DW_AT_string_length);
+    return is_counted ? type : Die();
+  }
+
+  // The length of a string is a parameter of its own, or a location (DWARF 5, 5.11).
+  void locate_lengths() {
+    for (const auto& [number, type] : strings_) {
+      Location& string = info_.variables[number].location;
+      if (!string.is_readable()) continue;
+      Location length;
+      std::uint64_t size = where_.address_size;
+      if (const Die holder = context_.referenced(type, DW_AT_string_length)) {
+        const auto known = numbers_.find(holder.getOffset());
+        length = known != numbers_.end() ? info_.variables[known->second].location
+                                         : locate_variable(holder);
+        size = context_.types().type_of(holder)->size();
+      } else {
+        length = locate(type, DW_AT_string_length);
+        size = unsigned_constant(type, DW_AT_string_length_byte_size)
+                   .value_or(unsigned_constant(type, DW_AT_byte_size).value_or(size));
+      }
+      if (!length.is_readable() || (size != 4 && size != 8)) {
+        string = unreadable("its length is not known");
+        continue;
+      }
+      string.length = std::make_shared<const Location>(std::move(length));
+      string.length_size = static_cast<std::uint32_t>(size);
+    }
   }
 
   // The parameters of a template's parameter pack. Those without names are numbered, as gcc does
@@ -480,10 +544,13 @@ private:
       if (in_stack) {
         const std::int64_t first =
             piece.formula.loads.empty() ? piece.formula.addend : piece.formula.loads.front();
-        return first < convention.stack_arguments_offset;
+        return first < convention.stack_arguments_offset + register_space();
       }
-      // Go passes parameters in further registers. Its location lists cover the first instruction.
-      if (passing_ == Passing::unknown) return false;
+      // Go and other conventions pass parameters in further registers. Location lists cover the
+      // first instruction.
+      if (passing_ == Passing::unknown ||
+          (has_other_convention() && used_convention() != DW_CC_nocall))
+        return false;
       return std::ranges::find(convention.argument_registers, *index) ==
              convention.argument_registers.end();
     });
@@ -572,11 +639,35 @@ private:
     return Passed{&type};
   }
 
+  std::optional<std::uint64_t> used_convention() const {
+    const Die die = context_.with_attribute(function_, DW_AT_calling_convention);
+    return die ? unsigned_constant(die, DW_AT_calling_convention) : std::nullopt;
+  }
+
+  // LLVM marks functions whose parameters it has changed with DW_CC_nocall.
+  bool has_other_convention() const {
+    const auto used = used_convention();
+    return used && *used != DW_CC_normal && *used != DW_CC_program &&
+           !is_like_platform(*used, context_.layout().machine);
+  }
+
+  // Bytes of the caller's stack where Windows' convention lets the function store its registers.
+  std::int64_t register_space() const {
+    constexpr std::int64_t four_registers = 32;
+    const auto used = used_convention();
+    return used == DW_CC_LLVM_Win64 || used == DW_CC_LLVM_vectorcall ? four_registers : 0;
+  }
+
+  // Whether another convention has a number in the register where the platform's has it.
+  bool has_plain_result_register() const {
+    const auto used = used_convention();
+    const auto& known = conventions_with_plain_result;
+    return used && std::ranges::find(known, *used) != known.end() && info_.result->is_scalar() &&
+           info_.result->kind() != TypeKind::floating && info_.result->size() <= 8;
+  }
+
   bool has_known_convention() const {
-    // LLVM marks functions whose parameters it has changed with DW_CC_nocall.
-    const auto convention = unsigned_constant(function_, DW_AT_calling_convention);
-    return (!convention || *convention == DW_CC_normal || *convention == DW_CC_program) &&
-           passing_ != Passing::unknown;
+    return !has_other_convention() && passing_ != Passing::unknown;
   }
 
   bool has_plain_result() const {
@@ -609,6 +700,8 @@ private:
     } else if (call && result && !may_change) {
       info_.result_location = call->result;
       info_.result_address = call->result_address;
+    } else if (has_plain_result_register() && arch_.native != nullptr) {
+      info_.result_location = in_register(arch_.registers[arch_.native->return_register].dwarf);
     } else {
       info_.result_location = unreadable(passing_ == Passing::c && is_known && !is_another
                                              ? "its type is not known"
@@ -664,7 +757,9 @@ private:
   const CodePoint& point_;
   const ArchInfo& arch_;
   const Passing passing_;
-  std::vector<Slot> slots_; // of info_.variables, for Rust
+  std::vector<Slot> slots_;                          // of info_.variables, for Rust
+  std::map<std::uint64_t, std::size_t> numbers_;     // of info_.variables, by the entry's offset
+  std::vector<std::pair<std::size_t, Die>> strings_; // variables whose length is elsewhere
   std::vector<Member> go_results_;
   bool at_entry_ = false;
   // While the parameters of the inlined call that is probed are read.
@@ -682,7 +777,7 @@ private:
 std::optional<FunctionInfo> describe_function(const DebugInfo& info, const CodePoint& point) {
   Context& context = info.context();
   const Die function = context.function_at(point.address);
-  if (!function) return std::nullopt;
+  if (!function || is_assembly(function)) return std::nullopt;
   return FunctionReader(context, function, point).read();
 }
 

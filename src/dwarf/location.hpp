@@ -50,6 +50,10 @@ struct Location {
   std::vector<Piece> pieces = {};
   std::string problem = {};
   Reason reason = Reason::other; // of the problem
+  // Of a string whose type has no length (Fortran's `character(*)`): where the number of its
+  // characters is, an integer of length_size bytes.
+  std::shared_ptr<const Location> length = {};
+  std::uint32_t length_size = 0;
 
   bool is_readable() const { return problem.empty() && !pieces.empty(); }
   bool operator==(const Location&) const = default;

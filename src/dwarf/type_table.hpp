@@ -59,6 +59,7 @@ private:
   void read_core(Type& type, const Die& die);
   void read_base_type(Type& type, const Die& die);
   void read_array(Type& type, const Die& die);
+  void read_string(Type& type, const Die& die);
   // What a class's copy constructor, move constructor or destructor says about its copies.
   enum class Copying : std::uint8_t { not_said, is_trivial, is_deleted, needs_code };
   Copying copying_by(const Die& function, const Die& class_entry);
@@ -74,6 +75,7 @@ private:
   std::map<std::pair<const Type::Content*, std::size_t>, Type> rows_;
   Type nothing_;
   Type unknown_;
+  Type character_; // of strings
   std::size_t name_bytes_ = 0;
   bool is_full_ = false; // a limit was reached
   int depth_ = 0;

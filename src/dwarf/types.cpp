@@ -189,6 +189,9 @@ TypeTable::TypeTable(Context& context) : context_(context) {
   nothing_.kind_ = TypeKind::none;
   nothing_.name_ = nothing_.plain_name_ = "void";
   unknown_.name_ = unknown_.plain_name_ = "<unknown type>";
+  character_.kind_ = TypeKind::character;
+  character_.name_ = character_.plain_name_ = "char";
+  character_.size_ = 1;
 }
 
 const Type* TypeTable::type_of(const Die& die) {
@@ -310,6 +313,8 @@ void TypeTable::read_core(Type& type, const Die& die) {
     return;
   case DW_TAG_array_type:
     return read_array(type, die);
+  case DW_TAG_string_type:
+    return read_string(type, die);
   case DW_TAG_subroutine_type:
     type.kind_ = TypeKind::function;
     type.name_ = fmt::format("{} (...)", type_of(die)->name());
@@ -413,6 +418,22 @@ void TypeTable::read_array(Type& type, const Die& die) {
   type.name_ = element.name() + dimensions;
   if (!is_dense(die, element)) type.kind_ = TypeKind::unknown;
   if (type.size_ == 0) type.size_ = checked_mul(type.element_count_, element.size()).value_or(0);
+}
+
+// A string of Fortran: characters that end at its length, without a NUL.
+void TypeTable::read_string(Type& type, const Die& die) {
+  const Type& element = die.find(DW_AT_type) ? *type_of(die) : character_;
+  const bool is_counted = die.find(DW_AT_string_length).has_value();
+  if (is_counted) type.size_ = 0; // that of the length
+  type.name_ = context_.text(die, DW_AT_name).value_or("");
+  if (type.name_.empty())
+    type.name_ = is_counted ? "character(*)" : fmt::format("character({})", type.size_);
+  if (element.size() != 1) return;
+  type.kind_ = TypeKind::array;
+  type.dimensions_ = 1;
+  type.element_count_ = type.size_;
+  type.content_->target = &character_;
+  type.content_->has_target = true;
 }
 
 const Type* TypeTable::read_row(const Type& type) {

@@ -221,9 +221,9 @@ Result<Event> CapturePlan::decode(Bytes record) const {
                : point->static_probe     ? EventKind::static_probe
                                          : EventKind::entry;
   event.return_value = head.return_value;
-  event.left_by = head.left_by == LEFT_BY_RETURN      ? ExitKind::return_instruction
-                  : head.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
-                                                      : ExitKind::unknown;
+  event.left_by = head.left_by == LEFT_BY_TAIL_CALL ? ExitKind::tail_call
+                  : head.left_by == LEFT_UNKNOWN    ? ExitKind::unknown
+                                                    : ExitKind::return_instruction;
   if (head.kind == RECORD_CALL) event.latency_ns = head.latency_ns;
   event.has_arguments = head.kind != RECORD_RETURN;
   const RecordFormat& format = formats_[probes_[head.cookie].format];

@@ -139,40 +139,6 @@ std::optional<CallingConvention> calling_convention(CodeKind kind) {
   return convention != nullptr ? std::optional(*convention) : std::nullopt;
 }
 
-std::optional<ArgumentType> static_argument_type(const StaticArgument& argument) {
-  if (!argument.size) // then the sign is unknown, too
-    return argument.width == 1   ? ArgumentType::x8
-           : argument.width == 2 ? ArgumentType::x16
-           : argument.width == 4 ? ArgumentType::x32
-                                 : ArgumentType::x64;
-  if (argument.is_float) {
-    if (argument.size == 4) return ArgumentType::f32;
-    if (argument.size == 8) return ArgumentType::f64;
-    return std::nullopt;
-  }
-  switch (*argument.size) {
-  case 1:
-    return argument.is_signed ? ArgumentType::s8 : ArgumentType::u8;
-  case 2:
-    return argument.is_signed ? ArgumentType::s16 : ArgumentType::u16;
-  case 4:
-    return argument.is_signed ? ArgumentType::s32 : ArgumentType::u32;
-  case 8:
-    return argument.is_signed ? ArgumentType::s64 : ArgumentType::u64;
-  default:
-    return std::nullopt;
-  }
-}
-
-std::string unreadable_reason(const StaticArgument& argument) {
-  if (argument.kind == StaticArgument::Kind::out_of_reach ||
-      argument.kind == StaticArgument::Kind::unparsed)
-    return argument.problem;
-  if (!static_argument_type(argument))
-    return fmt::format("unsupported size of {} bytes", *argument.size);
-  return {};
-}
-
 Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& probe,
                                                          const ArgumentList* list) {
   const bool retypes =
@@ -184,6 +150,10 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
       ArgumentSpec spec;
       spec.name = name_of(i);
       spec.type = static_argument_type(probe.arguments[i]).value_or(ArgumentType::x64);
+      if (is_block(probe.arguments[i])) {
+        spec.type = ArgumentType::bytes;
+        spec.length = probe.arguments[i].size;
+      }
       spec.source.number = i;
       specs.push_back(std::move(spec));
     }
@@ -246,7 +216,7 @@ std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocati
   std::vector<std::optional<reading>> readings;
   for (const StaticArgument& argument : location.probe->arguments) {
     std::optional<reading>& made = readings.emplace_back();
-    if (!unreadable_reason(argument).empty()) continue;
+    if (!unreadable_reason(argument).empty() || is_block(argument)) continue;
     if (auto read = make_static_reading(location, argument, argument.size.value_or(argument.width),
                                         argument.is_signed))
       made = *read;
@@ -325,6 +295,10 @@ ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
     return fail(ErrorKind::usage,
                 source_text(source) +
                     " is a floating-point number: only integers can be compared or measured");
+  if (is_block(argument))
+    return fail(ErrorKind::usage,
+                fmt::format("{} has {} bytes: only integers can be compared or measured",
+                            source_text(source), *argument.size));
   return static_argument_type(argument);
 }
 
@@ -425,6 +399,14 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
                                source.offsets.empty() && is_signed(type));
     if (!read) return read;
     made = *read;
+    const bool is_noted = location_.probe != nullptr && source.offsets.empty();
+    if (is_noted && type == ArgumentType::bytes &&
+        is_block(location_.probe->arguments[source.number])) {
+      // The bytes are those of the argument, not what it points to.
+      made.addend = made.offsets[0];
+      made.steps = 0;
+      made.size = convention_.pointer_size;
+    }
     if (!source.offsets.empty()) {
       made.size = size;
       made.is_signed = is_signed(type) ? 1 : 0;

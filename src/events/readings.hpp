@@ -33,6 +33,8 @@ std::optional<ArgumentType> static_argument_type(const StaticArgument& argument)
 
 // Returns why a probe cannot read the argument; empty if it can.
 std::string unreadable_reason(const StaticArgument& argument);
+// Whether it is memory of a size that no number has, such as 16 bytes: it is read as bytes.
+bool is_block(const StaticArgument& argument);
 
 // Makes the reading of an argument of at most `size` bytes. Requires that unreadable_reason() is
 // empty.

@@ -76,11 +76,13 @@ public:
   }
 
   // Nobody has asked for it: it gets what the others have left, and where nothing of it can be read
-  // the register is shown.
+  // the register is shown, unless the result is in another one.
   void add_implied_result() {
     const std::size_t others = made_.readings_.size();
     add_result();
-    if (made_.readings_.size() == others && has_content(*where_.function->result))
+    const Type& result = *where_.function->result;
+    if (made_.readings_.size() == others && has_content(result) &&
+        result.kind() != TypeKind::floating)
       made_.results_.pop_back();
   }
 
@@ -197,6 +199,7 @@ private:
       return node;
     }
     if (place.address) return in_memory(std::move(name), type, *place.address, 0);
+    if (place.location->length && place.offset == 0) return counted_text(std::move(name), place);
     const auto& pieces = place.location->pieces;
     if (pieces.size() == 1 && pieces[0].kind == Piece::Kind::memory) {
       auto address = reader_->follow(pieces[0].formula, word_size);
@@ -205,6 +208,19 @@ private:
       return in_memory(std::move(name), type, *address, 0);
     }
     return in_pieces(std::move(name), place);
+  }
+
+  // Characters whose number is at a place of its own.
+  Node counted_text(std::string name, const ValuePlace& place) {
+    const Type& type = *place.type;
+    const auto length = reader_->length(place);
+    auto text = reader_->address({.type = place.type, .location = place.location});
+    if (!length || !text) return problem_node(std::move(name), type, location_too_complex);
+    if (readings_left() < 2 || string_capacity() == 0) return more_node(std::move(name), type);
+    text->form = READ_BYTES;
+    text->length_from = static_cast<record_u8>(*add_reading(*length) + 1);
+    text->capacity = string_capacity();
+    return text_node(std::move(name), type, *text);
   }
 
   // A value in registers, or in several places. Only the pieces that it has are read.

@@ -157,6 +157,11 @@ std::optional<reading> PlaceReader::address(const ValuePlace& place) const {
   return std::nullopt;
 }
 
+std::optional<reading> PlaceReader::length(const ValuePlace& place) const {
+  return number({.type = place.type, .location = place.location->length.get()},
+                place.location->length_size);
+}
+
 std::optional<ValuePlace> PlaceReader::dereference(const ValuePlace& place,
                                                    const Type& target) const {
   const auto pointer = number(place, word_size);
@@ -548,6 +553,11 @@ make_text_condition(const PlaceReader& reader, const ValuePlace& place, const Co
     made.term.value.form = READ_BYTES;
     made.term.value.capacity =
         static_cast<record_u32>(std::min<std::uint64_t>(type.element_count(), UINT32_MAX));
+    if (!place.address && place.location->length) {
+      made.length = reader.length(place);
+      if (!made.length) return wrong(location_too_complex);
+      return made;
+    }
     if (made.term.value.capacity == 0) made.term.value.form = READ_STRING;
     return made;
   }

@@ -57,6 +57,8 @@ public:
   std::optional<reading> number(const ValuePlace& place, std::uint64_t size) const;
   // Returns a reading of the address of a place; nullopt if it is not in memory.
   std::optional<reading> address(const ValuePlace& place) const;
+  // Returns a reading of the number of characters of a string at a location that has a length.
+  std::optional<reading> length(const ValuePlace& place) const;
   // The place that the pointer at a place points to; nullopt if it cannot be followed.
   std::optional<ValuePlace> dereference(const ValuePlace& place, const dwarf::Type& target) const;
 

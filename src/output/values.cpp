@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/values.hpp"
 
+#include "events/readings.hpp"
 #include "output/format.hpp"
 #include "output/json_record.hpp"
 #include "output/records.hpp"
@@ -409,9 +410,10 @@ std::string marked_arguments(const ProbePoint& point) {
   std::string text;
   for (const StaticArgument& argument : probe.arguments) {
     if (!text.empty()) text += ' ';
-    if (argument.kind == Kind::unparsed) text += '?';
-    if (argument.kind == Kind::out_of_reach) text += '!';
-    any = any || argument.kind == Kind::unparsed || argument.kind == Kind::out_of_reach;
+    const bool is_unparsed = argument.kind == Kind::unparsed;
+    const bool is_unreadable = !unreadable_reason(argument).empty();
+    if (is_unparsed || is_unreadable) text += is_unparsed ? '?' : '!';
+    any = any || is_unreadable;
     text += argument.raw;
   }
   return any && can_parse_static_arguments(point.binary->machine) ? text : probe.raw_arguments;

@@ -103,6 +103,11 @@ private:
         number("register", call.condition.tested);
         number("size", call.condition.size);
       });
+    if (call.returns)
+      json_.attributeObject("returns", [&] {
+        number("raises_stack", call.returns->raises_stack);
+        json_.attribute("stores", call.returns->stores);
+      });
     if (!call.source) return;
     json_.attributeObject("source", [&] {
       json_.attribute("memory", call.source->in_memory);
@@ -156,8 +161,10 @@ PlannedExits to_planned_exits(const FunctionReturns& returns, const elf::Image& 
     if (const auto address = image.to_address(ImageOffset{offset.value - begin}))
       exits.returns.push_back(*address);
   for (const FunctionReturns::TailCall& call : returns.tail_calls)
-    exits.tail_calls.push_back(
-        {.address = call.address, .condition = call.condition, .source = call.source});
+    exits.tail_calls.push_back({.address = call.address,
+                                .condition = call.condition,
+                                .source = call.source,
+                                .returns = call.returns});
   return exits;
 }
 
@@ -175,7 +182,8 @@ Result<FunctionReturns> to_returns(const PlannedExits& exits, const elf::Image& 
                                   .address = call.address,
                                   .callee = std::nullopt,
                                   .condition = call.condition,
-                                  .source = call.source});
+                                  .source = call.source,
+                                  .returns = call.returns});
   }
   return returns;
 }

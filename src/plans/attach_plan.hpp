@@ -18,6 +18,7 @@ struct PlannedExits {
     VirtualAddress address;
     JumpCondition condition = {};
     std::optional<JumpSource> source = {};
+    std::optional<ReturnCode> returns = {};
   };
   std::vector<VirtualAddress> returns = {};
   std::vector<TailCall> tail_calls = {};

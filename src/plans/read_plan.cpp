@@ -270,11 +270,17 @@ JumpSource read_jump_source(Fields& fields) {
   return source;
 }
 
+ReturnCode read_return_code(Fields& fields) {
+  return {.raises_stack = fields.number<std::uint64_t>("raises_stack"),
+          .stores = fields.flag("stores")};
+}
+
 PlannedExits::TailCall read_tail_call(Fields& fields) {
   PlannedExits::TailCall call{.address = {fields.hex("address")}};
   if (const auto condition = fields.optional_object("condition", read_condition))
     call.condition = *condition;
   call.source = fields.optional_object("source", read_jump_source);
+  call.returns = fields.optional_object("returns", read_return_code);
   return call;
 }
 

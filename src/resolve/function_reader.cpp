@@ -197,6 +197,7 @@ public:
       parts_.push_back({cold->address, cold->size});
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (auto done = read_part(parts_[i]); !done) return fail(std::move(done).error());
+    add_return_jumps();
     sort();
     found_.code = std::move(parts_);
     return std::move(found_);
@@ -240,7 +241,9 @@ private:
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
       if (is_inside_function(*jump.target)) return {};
-      if (is_thunk_at(*jump.target)) return add_tail_call(jump, place);
+      if (!is_named_part(*jump.target))
+        if (const auto returned = return_code_at(*jump.target))
+          return add_tail_call(jump, place, returned);
       if (const auto part = part_at(*jump.target)) {
         parts_.push_back(*part);
         return {};
@@ -250,9 +253,35 @@ private:
     return add_tail_call(jump, place);
   }
 
-  bool is_thunk_at(VirtualAddress target) const {
+  bool is_named_part(VirtualAddress target) const {
+    return state_.jump_targets().part_at(target, point_.address).has_value();
+  }
+
+  // What the code at the target of a jump does if it only returns. What also stores may be a
+  // function of the source, unless it has no name or one that compilers give to outlined code
+  // (llvm/lib/CodeGen/MachineOutliner.cpp).
+  std::optional<ReturnCode> return_code_at(VirtualAddress target) const {
+    if (language_ == CodeLanguage::go || language_ == CodeLanguage::java) return std::nullopt;
     constexpr std::uint64_t enough = 64; // bytes
-    return is_return_thunk(arch_, code_bytes(state_.image, target, enough));
+    const auto found = find_return_code(
+        arch_, target, [this](VirtualAddress at) { return code_bytes(state_.image, at, enough); });
+    const JumpTargets& targets = state_.jump_targets();
+    const bool may_store =
+        !targets.has_name(target) || targets.name_at(target).starts_with("OUTLINED_FUNCTION_");
+    return found && found->stores && !may_store ? std::nullopt : found;
+  }
+
+  // A piece of the function's code that another jump has led to has its return itself.
+  void add_return_jumps() {
+    for (auto& [target, call] : return_jumps_) {
+      if (is_inside_function(target)) continue;
+      const bool is_plain =
+          call.condition.test == JumpCondition::Test::always && *call.returns == ReturnCode{};
+      if (is_plain)
+        found_.returns.push_back(call.offset);
+      else
+        found_.tail_calls.push_back(std::move(call));
+    }
   }
 
   // Whether an indirect jump certainly stays in the function.
@@ -262,7 +291,8 @@ private:
     return !jump.moves_stack && state_.has_frame && state_.has_frame(state_.image, place);
   }
 
-  Result<void> add_tail_call(const Jump& jump, VirtualAddress place) {
+  Result<void> add_tail_call(const Jump& jump, VirtualAddress place,
+                             std::optional<ReturnCode> returned = {}) {
     if (jump.condition.test == JumpCondition::Test::unknown)
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("the jump out of it at vaddr:{:#x} depends on more than flags "
@@ -272,7 +302,8 @@ private:
                                    .address = place,
                                    .callee = {},
                                    .condition = jump.condition,
-                                   .source = jump.source};
+                                   .source = jump.source,
+                                   .returns = returned};
     if (jump.target && shares_code(*jump.target))
       return fail(refuse(ErrorKind::unsupported,
                          fmt::format("it jumps into the middle of {}, which jumps back",
@@ -286,11 +317,9 @@ private:
           refuse(ErrorKind::unsupported,
                  fmt::format("the target of the jump at vaddr:{:#x} is not known", place.value)));
     // With -mfunction-return=thunk-extern another file may have the thunk.
-    const bool is_return =
-        jump.target && jump.condition.test == JumpCondition::Test::always &&
-        (call.callee->starts_with("__x86_return_thunk") || is_thunk_at(*jump.target));
-    if (is_return)
-      found_.returns.push_back(call.offset);
+    if (jump.target && call.callee->starts_with("__x86_return_thunk")) call.returns.emplace();
+    if (call.returns)
+      return_jumps_.emplace_back(*jump.target, std::move(call));
     else
       found_.tail_calls.push_back(std::move(call));
     return {};
@@ -389,6 +418,7 @@ private:
   const ProbePoint& point_;
   CodeLanguage language_;
   std::vector<elf::AddressRange> parts_;
+  std::vector<std::pair<VirtualAddress, FunctionReturns::TailCall>> return_jumps_; // by target
   FunctionReturns found_;
 };
 

@@ -374,8 +374,17 @@ Result<std::vector<ProbePoint>> resolve_clones(const Query& query) {
   const std::string_view name = query.function.name;
   Symbols found = query.code.bodies().with_base(name, false);
   if (found.empty()) found = query.code.bodies().with_base(name, true);
+  const auto cold =
+      std::ranges::find_if(found, [&](const elf::Symbol& each) { return is_cold_in(query, each); });
+  const std::string part = cold != found.end() ? display_name(*cold) : std::string();
   std::erase_if(found, [&](const elf::Symbol& each) { return is_cold_in(query, each); });
-  if (found.empty()) return fail(no_function(query, "no function"));
+  if (found.empty()) {
+    Error none = no_function(query, "no function");
+    return fail(part.empty()
+                    ? std::move(none)
+                    : std::move(none).hint(fmt::format(
+                          "only a part that is reached by a jump has this name: {}", part)));
+  }
   drop_parts(query, found);
   if (auto left_out = leave_out_clones(query, found)) return fail(std::move(*left_out));
   return chosen_points(query, std::move(found), true);

@@ -342,28 +342,40 @@ std::string plain_go_name(std::string_view name, bool& had_arguments) {
   return plain;
 }
 
-// Whether gfortran has made the name for a procedure of a module: "__farm_MOD_weigh".
-bool is_fortran_name(std::string_view raw) {
-  return raw.starts_with("__") && raw.contains("_MOD_");
+// A procedure of a module of Fortran. Its names are in lower case.
+struct FortranName {
+  std::string_view module;
+  std::string_view procedure;
+};
+
+// Splits gfortran's name of a procedure of a module: "__farm_MOD_weigh".
+std::optional<FortranName> split_fortran_name(std::string_view raw) {
+  constexpr std::string_view prefix = "__";
+  constexpr std::string_view mark = "_MOD_";
+  if (!raw.starts_with(prefix)) return std::nullopt;
+  const std::string_view rest = raw.substr(prefix.size());
+  const auto at = rest.find(mark);
+  if (at == 0 || at == std::string_view::npos || at + mark.size() == rest.size())
+    return std::nullopt;
+  return FortranName{rest.substr(0, at), rest.substr(at + mark.size())};
 }
 
-// Returns gfortran's name for "farm::weigh" in any case; empty for other names.
+// Returns "farm::weigh" or "weigh" in lower case, in which Fortran's names are equal; empty for
+// names that Fortran does not have.
 std::string to_fortran_name(std::string_view text) {
   const auto scope = text.find("::");
-  if (scope == 0 || scope == std::string_view::npos || !is_identifier(text.substr(0, scope)) ||
-      !is_identifier(text.substr(scope + 2)))
-    return {};
-  std::string name = fmt::format("__{}_MOD_{}", text.substr(0, scope), text.substr(scope + 2));
-  for (std::size_t i = 2; i < name.size(); ++i) {
-    const bool is_mark = i > scope + 1 && i < scope + 2 + 5; // "_MOD_"
-    if (!is_mark && name[i] >= 'A' && name[i] <= 'Z')
-      name[i] = static_cast<char>(name[i] - 'A' + 'a');
-  }
+  const bool has_scope = scope != std::string_view::npos;
+  const std::string_view last = has_scope ? text.substr(scope + 2) : text;
+  if (!is_identifier(last) || (has_scope && !is_identifier(text.substr(0, scope)))) return {};
+  std::string name(text);
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return name;
 }
 
-// Removes the modules that C++20 attaches names to: "farm::area@geo(int, int)".
-void remove_modules(std::string& name) {
+// Removes the modules that C++20 attaches names to: "farm::area@geo(int, int)". Returns them.
+std::vector<std::string> take_modules(std::string& name) {
+  std::vector<std::string> modules;
   for (auto at = name.find('@'); at != std::string::npos; at = name.find('@', at)) {
     auto end = at + 1;
     while (end < name.size() && (in_ascii_identifier(name[end]) || name[end] == '.')) ++end;
@@ -372,8 +384,10 @@ void remove_modules(std::string& name) {
       ++end;
       while (end < name.size() && (in_ascii_identifier(name[end]) || name[end] == '.')) ++end;
     }
+    modules.push_back(name.substr(at, end - at));
     name.erase(at, end - at);
   }
+  return modules;
 }
 
 // A name with a package or type: "main.Cart.Add", "net/http.(*Client).Do".
@@ -474,7 +488,11 @@ std::optional<SpelledName> SpelledName::parse(std::string_view text) {
     const bool is_pattern = spelled.go_name_.contains('*');
     return is_pattern ? std::nullopt : std::optional(std::move(spelled));
   }
-  if (text.contains('@')) return std::nullopt;
+  std::string without_modules(text);
+  spelled.modules_ = take_modules(without_modules);
+  // "f@V" and "f@@V" are versions of C's names; "f@" is neither.
+  if (std::ranges::find(spelled.modules_, "@") != spelled.modules_.end()) return std::nullopt;
+  text = without_modules;
   spelled.fortran_name_ = to_fortran_name(text);
   auto name = parse_written_name(text);
   if (!name) return std::nullopt;
@@ -504,7 +522,7 @@ SpelledName SpelledName::with_types(const TypedefMap& typedefs) const {
 }
 
 bool SpelledName::may_match(std::string_view raw) const {
-  if (is_fortran_name(raw)) return true;
+  if (split_fortran_name(raw)) return true;
   return std::ranges::all_of(needed_, [&](const auto& texts) {
     return std::ranges::any_of(texts, [&](const std::string& text) { return raw.contains(text); });
   });
@@ -512,15 +530,19 @@ bool SpelledName::may_match(std::string_view raw) const {
 
 std::optional<Omissions> SpelledName::match(std::string_view raw) const {
   if (!go_name_.empty()) return match_go(raw);
-  if (is_fortran_name(raw)) return match_fortran(raw);
+  if (split_fortran_name(raw)) return match_fortran(raw);
   if (!looks_mangled(raw) || !may_match(raw)) return std::nullopt;
   if (!rust_hash_.empty() && !raw.contains(rust_hash_)) return std::nullopt;
   const auto clone = parse_clone_name(raw);
   if (clone && clone->kind > SuffixKind::body) return std::nullopt;
   auto demangled = demangle_parts(clone ? clone->base : raw);
   if (!demangled) return std::nullopt;
-  remove_modules(demangled->whole);
-  remove_modules(demangled->name);
+  const std::vector<std::string> modules = take_modules(demangled->whole);
+  const auto is_missing = [&](const std::string& module) {
+    return std::ranges::find(modules, module) == modules.end();
+  };
+  if (std::ranges::any_of(modules_, is_missing)) return std::nullopt;
+  take_modules(demangled->name);
   // Bytes allocated for a character of the name: the parser copies types for each level of nesting.
   constexpr std::size_t parsing_cost = 8;
   if (!DemanglingBudget::for_this_thread().take(raw, parsing_cost * demangled->whole.size()))
@@ -530,8 +552,15 @@ std::optional<Omissions> SpelledName::match(std::string_view raw) const {
 }
 
 std::optional<Omissions> SpelledName::match_fortran(std::string_view raw) const {
-  if (!fortran_name_.empty() && raw == fortran_name_) return Omissions{0};
-  return std::nullopt;
+  if (fortran_name_.empty() || !modules_.empty()) return std::nullopt;
+  const auto clone = parse_clone_name(raw);
+  if (clone && clone->kind > SuffixKind::body) return std::nullopt;
+  const auto name = split_fortran_name(clone ? clone->base : raw);
+  if (!name) return std::nullopt;
+  if (name->procedure == fortran_name_) return omits_scopes;
+  return fmt::format("{}::{}", name->module, name->procedure) == fortran_name_
+             ? std::optional(Omissions{0})
+             : std::nullopt;
 }
 
 std::optional<Omissions> SpelledName::match_go(std::string_view raw) const {

@@ -45,8 +45,9 @@ private:
   // Each mangled form of the name contains one text of each of these lists.
   std::vector<std::vector<std::string>> needed_;
   std::string rust_hash_;    // "17h0123456789abcdefE", if the name ends with it
-  std::string fortran_name_; // "__farm_MOD_weigh", if the name can be "farm::weigh"; else empty
-  std::string go_name_;      // the text, if it can be a name of Go; else empty
+  std::string fortran_name_; // "farm::weigh", "weigh": if the name can be Fortran's; else empty
+  std::vector<std::string> modules_; // of C++20, that the name has: "@geo"
+  std::string go_name_;              // the text, if it can be a name of Go; else empty
 };
 
 } // namespace uprobectl

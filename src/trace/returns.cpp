@@ -117,6 +117,11 @@ record_u32 condition_test(JumpCondition::Test test) {
   return EXIT_ALWAYS;
 }
 
+left_by left_by_of(const FunctionReturns::TailCall& call) {
+  if (!call.returns) return LEFT_BY_TAIL_CALL;
+  return call.returns->raises_stack > 0 ? LEFT_BY_EPILOGUE : LEFT_BY_RETURN;
+}
+
 reading jump_reading(const JumpSource& source, const elf::Machine& machine) {
   reading made{.form = READ_INTEGER, .base = NO_REGISTER};
   made.size = pointer_size(machine);
@@ -216,6 +221,8 @@ public:
 
   // The number of functions where a user's program also runs at tail calls.
   std::size_t tail_call_functions() const { return tail_call_functions_; }
+  // The number of functions that store to memory behind the jump where a return is probed.
+  std::size_t storing_functions() const { return storing_functions_; }
 
 private:
   // Whether a symbol of the file is at the point, which begins a function. A number and a plan only
@@ -246,7 +253,12 @@ private:
                        .rule = *rule,
                        .effect = (*reader)->effect_at(call.offset, replaced_)});
     }
-    if (!checks_exits_ && !found->tail_calls.empty()) ++tail_call_functions_;
+    const auto is_tail_call = [](const auto& call) { return !call.returns; };
+    if (!checks_exits_ && std::ranges::any_of(found->tail_calls, is_tail_call))
+      ++tail_call_functions_;
+    if (std::ranges::any_of(found->tail_calls,
+                            [](const auto& call) { return call.returns && call.returns->stores; }))
+      ++storing_functions_;
     return exits;
   }
 
@@ -256,6 +268,7 @@ private:
   FunctionReaderCache& readers_;
   ExitRules rules_;
   std::size_t tail_call_functions_ = 0;
+  std::size_t storing_functions_ = 0;
 };
 
 // Collects and reports probes that are skipped, or that have no return.
@@ -367,8 +380,9 @@ std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailC
                                                     const FunctionReturns& function,
                                                     const elf::Machine& machine) {
   exit_rule rule{.test = condition_test(call.condition.test),
-                 .left_by = LEFT_BY_TAIL_CALL,
-                 .code = call.condition.code};
+                 .left_by = left_by_of(call),
+                 .code = call.condition.code,
+                 .raises_stack = call.returns ? call.returns->raises_stack : 0};
   if (call.source) {
     if (function.code.size() > MAX_CODE_RANGES) return std::nullopt;
     rule.test = EXIT_IF_OUTSIDE;
@@ -427,6 +441,12 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
     output.warn(fmt::format("your program also runs where {} {} left by a tail call, before "
                             "there is a return value",
                             counted(count, "function", "functions"), count == 1 ? "is" : "are"));
+  const bool reads_memory = capture.typed || !capture.arguments.empty();
+  if (const auto count = planner.storing_functions(); count > 0 && reads_memory)
+    output.warn(fmt::format("{} in code that {} with others, which still stores to memory: what a "
+                            "result points to is read before that",
+                            counted(count, "function ends", "functions end"),
+                            count == 1 ? "it shares" : "they share"));
   if (replaced > 0)
     output.detail(fmt::format("the returns of {} are probed at their exits",
                               counted(replaced, "function", "functions")));

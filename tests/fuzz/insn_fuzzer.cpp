@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions from any bytes: the first byte picks the instruction set, the next two a place.
 #include "insn/control_flow.hpp"
+#include "uprobectl/insn/return_code.hpp"
 
 #include <algorithm>
 #include <array>
@@ -86,5 +87,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest = rest.subspan(*length);
   }
   require_exits(arch, function, {place << 48 | place});
+  const auto returned = find_return_code(arch, {0x1000 + place % 64}, [&](VirtualAddress at) {
+    const std::uint64_t into = at.value - 0x1000;
+    return into < function.size() ? function.subspan(into) : Bytes();
+  });
+  constexpr std::uint64_t most = std::uint64_t{32} << 20U; // bytes of 32 instructions
+  require(!returned || returned->raises_stack <= most);
   return 0;
 }

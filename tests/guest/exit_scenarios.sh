@@ -12,6 +12,7 @@ exit_scenarios() {
   scenario 'latencies say where single-stepping is a part of them' tells_single_stepped
   scenario 'counts and histograms have calls that end by a tail call' counts_tail_calls
   scenario 'a condition on the return value holds for no tail call' judges_tail_calls
+  scenario 'a jump to an end that functions share is a return with its value' sees_shared_ends
   scenario 'exceptions pass functions of a pattern, as --histogram probes them' spares_exceptions
   scenario 'an exception of the comparator passes qsort' spares_sorting
   scenario 'pthread_exit runs the clean-up handlers of functions whose latency is measured' spares_thread
@@ -34,6 +35,17 @@ reads_code_under_probes() {
   expect_equal 'exit status beside another run' 0 "$?"
   expect_equal 'messages beside another run' '' "$(cat said)"
   stop_attach
+}
+
+sees_shared_ends() {
+  "$UPROBECTL" attach -j -o out -d 60 --latency --args none --forward-exit "$FIXTURES/shared-ends" 'shared_*' \
+    -- "$FIXTURES/shared-ends" >said 2>err || fail "attach ends with an error: $(cat err)"
+  records event left_by=return |
+    sed 's/.*"symbol": *"\([a-z_]*\)".*"return_value": *"\([0-9a-fx]*\)".*/\1 \2/' >returned
+  expect_equal 'results' "$(grep '^shared_[a-r]' said)" "$(cat returned)"
+  expect_equal 'functions left by others' '4 shared_sets' \
+    "$(records event left_by=tail_call | sed 's/.*"symbol": *"\([a-z_]*\)".*/\1/' | sort | uniq -c | sed 's/^ *//')"
+  expect_equal 'calls that are not paired' '' "$(records lost)"
 }
 
 run_exits() { # WAY OPTION…

@@ -23,11 +23,12 @@ TAP = Tap()
 MODULE = """export module geo;
 export namespace farm { __attribute__((noinline)) int area(int w, int h) { return w * h + 1; } }
 export __attribute__((noinline)) int plain(int w) { return farm::area(w, w) + 3; }
+export template <class T> __attribute__((noinline)) T twice(T x) { return x + x; }
 export struct Pen { int n; __attribute__((noinline)) int count(int more) const; };
 __attribute__((noinline)) int Pen::count(int more) const { return n + more; }
 """
 USER = """import geo;
-int main() { Pen p{4}; return farm::area(1, 2) + plain(3) + p.count(4) == 0; }
+int main() { Pen p{4}; return farm::area(1, 2) + plain(3) + p.count(4) + twice(5) == 0; }
 """
 FORTRAN = """module farm
 contains
@@ -100,7 +101,13 @@ def modules():
     run(*clang, "-fmodule-file=geo=geo.pcm", "user.cpp", "geo.o", "-o", "user")
     check_addresses(title, "user", {"farm::area": "_ZN4farmW3geo4areaEii", "farm::area@geo": "_ZN4farmW3geo4areaEii",
                                     "plain": "_ZW3geo5plaini", "Pen::count": "_ZNKW3geo3Pen5countEi",
-                                    "Pen::count(int) const": "_ZNKW3geo3Pen5countEi"})
+                                    "Pen::count(int) const": "_ZNKW3geo3Pen5countEi",
+                                    "twice": "_ZW3geo5twiceIiET_S1_", "twice@geo": "_ZW3geo5twiceIiET_S1_"})
+    printed = run("c++filt", *(each for each in nm("user") if "W3geo" in each)).stdout.splitlines()
+    check_addresses("functions of modules are found by the names that c++filt prints", "user",
+                    dict(zip(printed, (each for each in nm("user") if "W3geo" in each))))
+    others = {name: run(UPROBECTL, "resolve", "user", name, check=False).returncode for name in ("twice@map", "twice@")}
+    TAP.check("a function of a module is not found in another one", [f"{each}" for each, status in others.items() if status != 1])
 
 
 def fortran():
@@ -110,7 +117,8 @@ def fortran():
         return
     Path("f.f90").write_text(FORTRAN, encoding="ascii")
     run("gfortran", "-O1", "-fno-inline", "f.f90", "-o", "fortran")
-    check_addresses(title, "fortran", {"farm::weigh": "__farm_MOD_weigh", "FARM::Weigh": "__farm_MOD_weigh"})
+    check_addresses(title, "fortran", {"farm::weigh": "__farm_MOD_weigh", "FARM::Weigh": "__farm_MOD_weigh",
+                                     "weigh": "__farm_MOD_weigh", "WEIGH": "__farm_MOD_weigh"})
 
 
 def paths():

@@ -149,9 +149,12 @@ std::string OpenLibrary::tail_calls(std::string_view function) const {
   std::string text;
   for (const auto& call : found->tail_calls)
     text += fmt::format(
-        "{}{:#x}{} {}", text.empty() ? "" : ", ", call.offset.value,
+        "{}{:#x}{} {}{}", text.empty() ? "" : ", ", call.offset.value,
         call.condition.test != JumpCondition::Test::always || call.source ? " perhaps" : "",
-        call.callee.value_or("?"));
+        call.callee.value_or("?"),
+        call.returns ? fmt::format(" returns +{}{}", call.returns->raises_stack,
+                                   call.returns->stores ? " stores" : "")
+                     : "");
   return text;
 }
 

@@ -28,7 +28,7 @@ CodeLibrary x64_library() {
                           "e928000000"   // 0x1b: jmp g+8
                           "0f842a010000" // 0x20: je 0x10150
                           "3effe0"},     // 0x26: notrack jmp *%rax
-                   {0x40, "9090f3c3"},   // g: nop; nop; rep ret
+                   {0x40, "31c0f3c3"},   // g: xor %eax, %eax; rep ret
                    {0x50, "ebee"},       // only_calls: jmp g
                    {0x54, "ffe1"},       // only_through: jmp *%rcx
                    {0x58, "ebfe"},       // forever: jmp to itself
@@ -63,11 +63,12 @@ CodeLibrary arm64_library() {
                           "00021fd6"    // 0x18: br x16
                           "c0035fd6"    // 0x1c: data
                           "ffffffff"},  // 0x20: data
-                   {0x40, "c0035fd6"},  // g: ret
+                   {0x40, "00008052"    // g: mov w0, #0
+                          "c0035fd6"},  // 0x44: ret
                    {0x50, "ffffffff"},  // literals: no instruction
                    {0x80, "c0035fd6"    // f.cold: ret
                           "e0ffff17"}}, // 0x84: b f+4
-          .symbols = function_symbol("f", 0x00, 0x24) + function_symbol("g", 0x40, 4) +
+          .symbols = function_symbol("f", 0x00, 0x24) + function_symbol("g", 0x40, 8) +
                      function_symbol("literals", 0x50, 4) + function_symbol("f.cold", 0x80, 8) +
                      "  - { Name: $x, Section: .text, Value: 0x10000 }\n"
                      "  - { Name: $d, Section: .text, Value: 0x1001c }\n"
@@ -89,7 +90,7 @@ TEST_CASE("jumps to other functions are tail calls with a name") {
   CHECK(library.tail_calls("g").empty());
 }
 
-TEST_CASE("a jump to a return thunk is a return, unless it is conditional") {
+TEST_CASE("a jump to a return thunk is a return, also if it is conditional") {
   const CodeLibrary what{.code = {{0x00, "85ff"         // f: test %edi, %edi
                                          "0f84f8000000" // 0x02: je thunk
                                          "e9f3000000"   // 0x08: jmp thunk
@@ -100,7 +101,50 @@ TEST_CASE("a jump to a return thunk is a return, unless it is conditional") {
                                     function_symbol("thunk", 0x100, 0x12)};
   const OpenLibrary library(code_library(what));
   CHECK(library.returns("f") == "0x1008 0x100d");
-  CHECK(library.tail_calls("f") == "0x1002 perhaps thunk");
+  CHECK(library.tail_calls("f") == "0x1002 perhaps thunk returns +0");
+}
+
+TEST_CASE("a jump to an end that functions share is a return if the result is there") {
+  const CodeLibrary what{.machine = "EM_AARCH64",
+                         .code = {{0x00, "40000054"    // f: b.eq f+8
+                                         "0f000014"    // 0x04: b OUTLINED_FUNCTION_0
+                                         "17000014"    // 0x08: b OUTLINED_FUNCTION_1
+                                         "c0010054"    // 0x0c: b.eq OUTLINED_FUNCTION_0+4
+                                         "1c000014"    // 0x10: b set
+                                         "23000014"},  // 0x14: b 0x100a0, without a name
+                                  {0x40, "090d00f9"    // str x9, [x8, #24]
+                                         "c0035fd6"},  // ret
+                                  {0x64, "fd7bc3a8"    // ldp x29, x30, [sp], #48
+                                         "c0035fd6"},  // ret
+                                  {0x80, "090d00f9"    // set: a function that stores
+                                         "c0035fd6"},  // ret
+                                  {0xa0, "090d00f9"    // str x9, [x8, #24]
+                                         "c0035fd6"}}, // ret
+                         .symbols = function_symbol("f", 0x00, 0x18) +
+                                    function_symbol("OUTLINED_FUNCTION_0", 0x40, 8) +
+                                    function_symbol("OUTLINED_FUNCTION_1", 0x64, 8) +
+                                    function_symbol("set", 0x80, 8)};
+  const OpenLibrary library(code_library(what));
+  CHECK(library.returns("f").empty());
+  CHECK(library.tail_calls("f") ==
+        "0x1004 OUTLINED_FUNCTION_0 returns +0 stores, 0x1008 OUTLINED_FUNCTION_1 returns +48, "
+        "0x100c perhaps OUTLINED_FUNCTION_0+0x4 returns +0, 0x1010 set, "
+        "0x1014 vaddr:0x100a0 returns +0 stores");
+}
+
+TEST_CASE("a return in a piece of the function is not counted at the jump to it as well") {
+  const CodeLibrary what{.code = {{0x00, "7405"         // f: je 0x07
+                                         "e974000000"   // 0x02: jmp 0x7b
+                                         "e96c000000"}, // 0x07: jmp 0x78, f.part.0
+                                  {0x78, "31c0"         // f.part.0: xor %eax, %eax
+                                         "90"           // 0x7a: nop
+                                         "5b"           // 0x7b: pop %rbx
+                                         "c3"}},        // 0x7c: ret
+                         .symbols = function_symbol("f", 0x00, 0xc) +
+                                    function_symbol("f.part.0", 0x78, 5)};
+  const OpenLibrary library(code_library(what));
+  CHECK(library.returns("f") == "0x107c");
+  CHECK(library.tail_calls("f").empty());
 }
 
 TEST_CASE("arm64 functions: authenticated returns, switches and data among the code") {

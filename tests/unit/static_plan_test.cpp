@@ -239,6 +239,23 @@ TEST_CASE("a floating-point number in a general register is read") {
   CHECK(unreadable_reason(weight).empty());
 }
 
+TEST_CASE("memory of a size that no number has is read as bytes, and not compared") {
+  StaticArgument pair = in_memory(2, -24);
+  pair.size = 16;
+  CHECK(unreadable_reason(pair).empty());
+  StaticArgument in_two = in_register(1, 16, false);
+  CHECK(unreadable_reason(in_two) == "unsupported size of 16 bytes");
+  StaticArgument indexed = pair;
+  indexed.index = register_at(3);
+  CHECK(unreadable_reason(indexed) == "unsupported size of 16 bytes");
+  const std::vector<ProbePoint> points = {place({pair})};
+  CaptureSpec condition;
+  condition.filter = *parse_filter("arg0>1");
+  CHECK(error_of(condition, points) ==
+        "shop:order: --if 'arg0>1': arg0 has 16 bytes: only integers can be compared or measured, "
+        "at character 1, before 'arg0>1'");
+}
+
 TEST_CASE("floating-point arguments are neither compared nor measured by their bits") {
   StaticArgument weight = in_memory(2, 8);
   weight.is_float = true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "uprobectl/insn.hpp"
+#include "uprobectl/insn/return_code.hpp"
 #include "uprobectl/resolve.hpp"
 
 #include <functional>
@@ -30,6 +31,8 @@ struct FunctionReturns {
     // For an indirect jump that may also stay in the function, as that of a `switch` does: where
     // the jump reads its target from. It leaves if the target is outside of `code` or the start.
     std::optional<JumpSource> source = {};
+    // Set if the code that it jumps to only returns: the function's result is already there.
+    std::optional<ReturnCode> returns = {};
   };
   std::vector<TailCall> tail_calls; // by offset
 

@@ -323,14 +323,14 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
 }
 
 // `has_run`: the return has popped the return address, and the instruction pointer is at the
-// caller.
+// caller. `raised`: bytes that the stack pointer is raised by before the return.
 static __always_inline int at_return(struct registers* regs, __u64 number, int has_run,
-                                     __u32 left_by) {
+                                     __u64 raised, __u32 left_by) {
   if (is_of_others(number)) return 0;
   if (!is_within_bounds(number, MOMENT_RETURN)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
-  __u64 popped = has_run ? POPPED_BY_RETURN(pointer_size(plan)) : 0;
+  __u64 popped = has_run ? POPPED_BY_RETURN(pointer_size(plan)) : -raised;
   if (settings.flags & PAIR_CALLS) {
     end_call(regs, plan, number, popped, left_by);
     return 0;
@@ -353,7 +353,7 @@ static __always_inline int at_exit(struct registers* regs, __u64 cookie) {
   __u32 index = cookie >> EXIT_RULE_SHIFT;
   struct exit_rule* rule = bpf_map_lookup_elem(&exits, &index);
   if (!rule || !leaves_function(regs, rule)) return 0;
-  return at_return(regs, (__u32)cookie, 0, rule->left_by);
+  return at_return(regs, (__u32)cookie, 0, rule->raises_stack, rule->left_by);
 }
 
 SEC("uprobe")
@@ -368,7 +368,7 @@ SEC("uprobe")
 int on_return(struct registers* regs) {
   stay_on_thread_stack();
   if (!run_state.armed) return 0;
-  return at_return(regs, probe_number(regs), 1, LEFT_UNKNOWN);
+  return at_return(regs, probe_number(regs), 1, 0, LEFT_UNKNOWN);
 }
 
 // A uprobe on an instruction that may leave the function and has not run yet.
@@ -376,7 +376,8 @@ SEC("uprobe")
 int on_exit(struct registers* regs) {
   stay_on_thread_stack();
   if (!run_state.armed) return 0;
-  if (!(settings.flags & EXIT_RULES)) return at_return(regs, probe_number(regs), 0, LEFT_BY_RETURN);
+  if (!(settings.flags & EXIT_RULES))
+    return at_return(regs, probe_number(regs), 0, 0, LEFT_BY_RETURN);
   return at_exit(regs, probe_cookie(regs));
 }
 

@@ -61,7 +61,8 @@ static __noinline int report_new_stack(struct registers* regs, __u32 process) {
  * not lead to it then. */
 static __always_inline int has_return_address(const struct capture_plan* plan, __u32 moment,
                                               __u32 left_by) {
-  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START) : left_by != LEFT_UNKNOWN;
+  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START)
+                                : left_by == LEFT_BY_RETURN || left_by == LEFT_BY_TAIL_CALL;
 }
 
 static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""foreign_code.py UPROBECTL
+Values of code that C's compilers for this platform do not make: of assemblers, of Fortran, of other
+calling conventions, of static probes with operands of 16 bytes. What is right, the source says.
+Needs root. Prints TAP."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tap import Tap
+
+UPROBECTL = str(Path(sys.argv[1]).resolve())
+TAP = Tap()
+
+ASSEMBLY = """.text
+.globl mulacc
+.type mulacc, @function
+mulacc:
+  movq %rdi, %rax
+  imulq %rsi, %rax
+  addq %rdx, %rax
+  ret
+.size mulacc, .-mulacc
+.section .note.GNU-stack, "", @progbits
+"""
+CALLER = """long mulacc(long, long, long);
+int main(void) { return mulacc(3, 10, 100) == 0; }
+"""
+FORTRAN = """module farm
+  type :: item
+    integer :: id
+    character(len=8) :: name
+  end type
+contains
+  subroutine weigh(label, n, it, names)
+    character(len=*), intent(in) :: label
+    integer, intent(in) :: n
+    type(item), intent(in) :: it
+    character(len=4), intent(in) :: names(2)
+    print *, label, n, it%id, names
+  end subroutine
+end module
+program main
+  use farm
+  call weigh("scale", 3, item(5, "box"), ["ab  ", "cdef"])
+  call weigh("", 4, item(6, "ab""c"), ["gh  ", "ijkl"])
+end program
+"""
+CONVENTIONS = """
+#define CODE(convention) __attribute__((noinline, convention))
+#define WORK __asm__ volatile("" ::: "memory")
+CODE(regcall) int by_regcall(int a, int b, int c, int d, int e, int f, int g, int h) {
+  WORK; return a + b + c + d + e + f + g + h; }
+CODE(vectorcall) long by_vectorcall(int a, long b) { WORK; return a - b; }
+CODE(ms_abi) int by_ms(int a, long b, int c, int d) { WORK; return a - (int)b * d + c; }
+CODE(preserve_most) int by_most(int a, long b) { WORK; return a - (int)b * 3; }
+int main(void) {
+  return by_regcall(1, 2, 3, 4, 5, 6, 7, 8) + by_vectorcall(1, 9) + by_ms(1, 7, 2, 5) + by_most(1, 4) == 0;
+}
+"""
+BLOCK = """
+struct pair { long x, y; };
+__attribute__((noinline)) void work(struct pair a) {
+  __asm__ volatile("990: nop\\n"
+    ".pushsection .note.stapsdt,\\"\\",\\"note\\"\\n .balign 4\\n .4byte 992f-991f, 994f-993f, 3\\n"
+    "991: .asciz \\"stapsdt\\"\\n992: .balign 4\\n993: .8byte 990b\\n .8byte 0\\n .8byte 0\\n"
+    ".asciz \\"farm\\"\\n .asciz \\"whole\\"\\n .asciz \\"16@%0 -8@%1 16@%%xmm0 12@(%2,%2,2)\\"\\n994: .balign 4\\n"
+    ".popsection\\n" :: "m"(a), "m"(a.y), "r"(&a));
+}
+int main(void) { work((struct pair){3, -4}); return 0; }
+"""
+
+
+def run(*command):
+    done = subprocess.run([str(each) for each in command], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr}")
+    return done
+
+
+def records(kind, *command):
+    done = run(UPROBECTL, *command)
+    return [record for record in map(json.loads, (line for line in done.stdout.splitlines() if line.startswith("{")))
+            if record["type"] == kind]
+
+
+def events(program, function, *options):
+    return records("event", "attach", "-q", "-j", "-d", "60", "--forward-exit", *options, program, function, "--", program)
+
+
+def values(event):
+    return {each["name"]: each["error"] or each["value"] for each in event["arguments"]}
+
+
+def assembly():
+    Path("mulacc.s").write_text(ASSEMBLY, encoding="ascii")
+    Path("caller.c").write_text(CALLER, encoding="ascii")
+    run("gcc", "-g", "-O1", "caller.c", "mulacc.s", "-o", "caller")
+    (event,) = events("./caller", "mulacc", "--latency")
+    seen = list(values(event).items())[:3] + [event["return_value"]]
+    TAP.check("functions of assemblers with debug information have what those without it have",
+              [] if seen == [("arg0", "0x3"), ("arg1", "0xa"), ("arg2", "0x64"), "0x82"] else [seen])
+    named = values(events("./caller", "mulacc", "--args", "arg1:s32")[0])
+    TAP.check("arguments of assembly can be named", [] if named == {"arg1": 10} else [named])
+
+
+def fortran():
+    if not shutil.which("gfortran"):
+        TAP.skip("strings of Fortran", "no gfortran")
+        return
+    Path("farm.f90").write_text(FORTRAN, encoding="ascii")
+    right = [{"label": "scale", "n": 3, "it": {"id": 5, "name": "box     "}, "names": ["ab  ", "cdef"],
+              "_label": 5, "_names": 4},
+             {"label": "", "n": 4, "it": {"id": 6, "name": 'ab"c    '}, "names": ["gh  ", "ijkl"],
+              "_label": 0, "_names": 4}]
+    for level in ("-O0", "-O1"):
+        run("gfortran", "-g", level, "-fno-inline", "farm.f90", "-o", "farm")
+        seen = [values(event) for event in events("./farm", "weigh")]
+        TAP.check(f"strings of Fortran have their characters and lengths at {level}", [] if seen == right else seen)
+        chosen = [values(event)["n"] for event in events("./farm", "weigh", "--if", 'label == "scale"')]
+        TAP.check(f"strings of Fortran are compared at {level}", [] if chosen == [3] else chosen)
+
+
+def conventions():
+    if not shutil.which("clang-19"):
+        TAP.skip("other calling conventions", "no clang-19")
+        return
+    Path("conventions.c").write_text(CONVENTIONS, encoding="ascii")
+    right = {"by_regcall": (dict(zip("abcdefgh", range(1, 9))), 36), "by_vectorcall": ({"a": 1, "b": 9}, -8),
+             "by_ms": ({"a": 1, "b": 7, "c": 2, "d": 5}, -32), "by_most": ({"a": 1, "b": 4}, -11)}
+    for level in ("-O0", "-O2"):
+        run("clang-19", "-g", level, "conventions.c", "-o", "conventions")
+        problems = []
+        for event in events("./conventions", "*by_*", "--latency"):
+            arguments, result = right[event["symbol"].split("@")[0].removeprefix("__regcall3__")]
+            seen = values(event)
+            # Without optimization only the convention says where parameters are at the entry.
+            guessed = {name for name in seen if seen[name] not in (arguments[name], "the calling convention is not known")}
+            known = level == "-O2" or "by_most" in event["symbol"]
+            if guessed or (known and seen != arguments) or event["return_value"] != result:
+                problems.append(f"{event['symbol']}: {seen}, {event['return_value']}")
+        TAP.check(f"parameters and results of other conventions are right or not shown at {level}", problems)
+
+
+def blocks():
+    Path("block.c").write_text(BLOCK, encoding="ascii")
+    run("gcc", "-O2", "block.c", "-o", "block")
+    (event,) = records("event", "usdt", "attach", "-q", "-j", "-d", "60", "./block", "farm:whole", "--", "./block")
+    seen = [each["error"] or each["value"] for each in event["arguments"]]
+    bytes_of_pair = (3).to_bytes(8, "little").hex() + (-4).to_bytes(8, "little", signed=True).hex()
+    TAP.check("operands of 16 bytes in memory are shown as bytes", [] if seen[:2] == [bytes_of_pair, -4] else seen)
+    listed = run(UPROBECTL, "usdt", "list", "./block").stdout.split("\t")[3].split()
+    TAP.check("operands that cannot be read are marked, and no others",
+              [] if [each.startswith("!") for each in listed] == [False, False, True, True] else listed)
+
+
+def main():
+    if os.geteuid() != 0:
+        print("1..0 # SKIP only root attaches")
+        return
+    if os.uname().machine != "x86_64":
+        print("1..0 # SKIP its assembly is for x86-64")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for part in (assembly, fortran, conventions, blocks):
+            part()
+        os.chdir("/")
+    TAP.done()
+
+
+main()
