@@ -132,6 +132,8 @@ public:
   const std::optional<std::string>& build_id() const { return build_id_; }
   // Null if there is no image, or if its file has been truncated since; error() has the reason.
   const elf::Image* intact_image();
+  // Where the debug file of the image is searched for.
+  const elf::DebugSearch& debug_search() const { return sources_.debug; }
   // Whether the address is in the startup code at the entry point of a program or loader. It has no
   // caller, and glibc's loader has no unwind information for it.
   bool is_program_start(VirtualAddress address) const;

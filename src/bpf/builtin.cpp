@@ -718,12 +718,15 @@ std::vector<std::uint64_t> walked_frames(std::span<const std::uint64_t> addresse
                                          std::uint64_t caller) {
   // Linux Documentation/arch/arm64/tagged-pointers.rst; the kernel strips signatures.
   constexpr std::uint64_t address_bits = (std::uint64_t{1} << 56) - 1;
+  // The caller may have a signature: mmap() gives addresses of 48 bits (memory.rst there).
+  constexpr std::uint64_t caller_bits =
+      host_arch == Arch::arm64 ? (std::uint64_t{1} << 48) - 1 : address_bits;
   std::vector<std::uint64_t> frames;
   for (const std::uint64_t address : addresses) {
     if (address == 0) break;
     frames.push_back(address & address_bits);
   }
-  caller &= address_bits;
+  caller &= caller_bits;
   // Since Linux 6.11 the kernel itself detects that no frame has been set up yet.
   const bool missed = frames.size() < 2 || frames[1] != caller;
   if (caller != 0 && missed && !frames.empty()) frames.insert(frames.begin() + 1, caller);

@@ -48,7 +48,8 @@ public:
     if (!info->source().empty())
       output_.detail(to_string(target.display_path()) + ": debug information of " + info->source());
     std::optional<unwind::UnwindData> frames;
-    if (image.machine().info().unwind != nullptr) frames.emplace(image, image.machine().arch);
+    if (image.machine().info().unwind != nullptr)
+      frames.emplace(image, image.machine().arch, where);
     for (const std::string& function : request_.functions) {
       const auto points = resolve(target, function);
       if (!points) {

@@ -67,4 +67,13 @@ inline std::optional<std::string_view> name_at(Bytes strings, std::uint64_t offs
   return c_string_at(rest.first(std::min(rest.size(), max_name_length + 1)), 0);
 }
 
+// The name of a symbol, cut to max_name_length: without a name its code would be taken for that of
+// another function. Image::symbol_damage() counts them.
+inline std::optional<std::string_view> symbol_name_at(Bytes strings, std::uint64_t offset) {
+  if (const auto name = name_at(strings, offset)) return name;
+  const auto cut = slice(strings, offset, max_name_length);
+  return cut && strings.size() - offset > max_name_length ? std::optional(as_text(*cut))
+                                                          : std::nullopt;
+}
+
 } // namespace uprobectl::elf

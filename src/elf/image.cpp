@@ -90,6 +90,17 @@ Result<std::optional<FoundSymbols>> embedded_symbols(const Layout& layout, Known
   return FoundSymbols{std::move(*table), owner, ".gnu_debugdata"};
 }
 
+// Counts the symbols whose names symbol_name_at() cuts.
+std::size_t count_cut_names(const SymbolTable& table) {
+  std::size_t count = 0;
+  for (std::uint32_t index = 1; index < table.size(); ++index) {
+    const auto name = table.name(index);
+    // Unless the byte behind it is its NUL.
+    count += name && name->size() == max_name_length && name->data()[max_name_length] != '\0';
+  }
+  return count;
+}
+
 KnownVersions known_versions(const Result<DynamicSymbols>& dynamic) {
   return dynamic ? dynamic->versions() : nullptr;
 }
@@ -328,6 +339,13 @@ std::vector<std::string> Image::symbol_damage() const {
     damage.push_back(fmt::format("the file is truncated: it has {} bytes, its segments have {}; "
                                  "functions in the missing part cannot be probed",
                                  layout.bytes.size(), layout.end_of_segments));
+  std::size_t cut = 0;
+  for (const auto* const table : {&full, &dynamic})
+    if (*table) cut = std::max(cut, count_cut_names(**table));
+  for (const SymbolTable& table : debug_symbols()) cut = std::max(cut, count_cut_names(table));
+  if (cut > 0)
+    damage.push_back(fmt::format("{} symbol{} a name of more than {} bytes, which is cut", cut,
+                                 cut == 1 ? " has" : "s have", max_name_length));
   return damage;
 }
 

@@ -87,7 +87,7 @@ bool is_thumb(const SymbolTable::Parts& parts, const Entry& entry) {
 template <class ELFT>
 std::optional<Symbol> read_symbol(const SymbolTable::Parts& parts, std::uint32_t index) {
   const auto& entry = views_in<typename ELFT::Sym>(parts.entries)[index];
-  const auto name = name_at(parts.strings, entry.st_name);
+  const auto name = symbol_name_at(parts.strings, entry.st_name);
   if (!name) return std::nullopt;
   const std::uint16_t section = entry.st_shndx;
   Symbol symbol{.name = *name,
@@ -136,7 +136,7 @@ SymbolTable::SymbolTable(Parts parts) : parts_(std::move(parts)) {
 
 std::optional<std::string_view> SymbolTable::name(std::uint32_t index) const {
   if (index >= count_) return std::nullopt;
-  const auto whole = name_at(parts_.strings, name_offset(parts_, index));
+  const auto whole = symbol_name_at(parts_.strings, name_offset(parts_, index));
   return whole ? std::optional(whole->substr(0, version_begin(parts_, *whole))) : std::nullopt;
 }
 
@@ -187,8 +187,10 @@ std::optional<char> SymbolTable::character_behind(std::uint32_t index,
 }
 
 bool SymbolTable::has_name(std::uint32_t index, std::string_view name) const {
-  const char behind = character_behind(index, name).value_or('.');
-  return behind == '\0' || (behind == '@' && parts_.table != Table::dynsym);
+  const auto behind = character_behind(index, name);
+  if (!behind) return false;
+  const bool is_cut = name.size() == max_name_length; // symbol_name_at() gives no more of it
+  return *behind == '\0' || is_cut || (*behind == '@' && parts_.table != Table::dynsym);
 }
 
 bool SymbolTable::has_name_or_suffix(std::uint32_t index, std::string_view name) const {

@@ -284,7 +284,8 @@ private:
       flags |= COPY_STACK;
     const bool asks_for_stacks =
         capture_.count_stacks || capture_.groups.has(BY_STACK) || capture_.stack != StackWalk::none;
-    if (asks_for_stacks && is_entry(*probed.point)) flags |= AT_FUNCTION_START;
+    if (asks_for_stacks && (is_entry(*probed.point) || probed.has_return_address))
+      flags |= AT_FUNCTION_START;
     if (is_by_goroutine(*probed.point, probed.code)) flags |= BY_GOROUTINE;
     if (format.six_registers) flags |= SIX_ARGUMENTS;
     return flags;
@@ -422,12 +423,12 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const bool by_goroutine = planner.is_by_goroutine(point, code);
     const StaticProbeLocation location{.probe = point.static_probe.get(),
                                        .address = uprobe_address(point)};
-    const auto [same, is_new] =
-        known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
-                                 point.inlined_into != nullptr,
-                                 prepared_key(probed) + known_key(probed) + reading_key(location) +
-                                     signature_key(point.java.get())),
-                      Probe{});
+    const auto [same, is_new] = known.emplace(
+        std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
+                   point.inlined_into != nullptr,
+                   prepared_key(probed) + known_key(probed) + reading_key(location) +
+                       signature_key(point.java.get()) + (probed.has_return_address ? "r" : "")),
+        Probe{});
     if (is_new) {
       auto format = planner.make_format(list, probed, at_start);
       if (format) format = groups.select(std::move(*format));

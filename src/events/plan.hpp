@@ -144,6 +144,9 @@ struct CapturePoint {
   // What to capture of a known function, instead of registers, if nothing else says so.
   std::shared_ptr<const KnownCall> known = {};
   bool is_recorded = true; // if false, nothing is captured
+  // Inside a function: the return address is still where the call has put it. Entries have it there
+  // anyway.
+  bool has_return_address = false;
 };
 
 // An argument and where its value is in the record.

@@ -37,6 +37,18 @@ StackCompleteness classify(const unwind::Stack& stack, const StackCopy& copy) {
 // it.
 std::string explain_incomplete(const unwind::Stack& stack, const StackCopy& copy) {
   const std::uint64_t copied_to = copy.address + copy.size;
+  // No copy is as long: the thread was on another stack when the frame was made.
+  constexpr std::uint64_t reach = 2 * MAX_STACK_BYTES;
+  const bool is_elsewhere = stack.end == unwind::End::stack_too_short &&
+                            stack.address - copy.address >= reach; // modulo 2^64
+  if (is_elsewhere) {
+    const bool has_handler = std::ranges::any_of(stack.frames, [](const unwind::Frame& frame) {
+      return frame.found_by == unwind::FoundBy::signal_frame;
+    });
+    return fmt::format("the stack at {:#x} was not copied: {}", stack.address,
+                       has_handler ? "a signal handler runs on a stack of its own"
+                                   : "the probe was hit on another one");
+  }
   const bool not_there = stack.end == unwind::End::stack_too_short && stack.address >= copied_to &&
                          stack.address - copy.address < copy.requested;
   if (!not_there) return unwind::explain_end(stack);

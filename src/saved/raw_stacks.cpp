@@ -185,7 +185,7 @@ std::optional<StackSample> RawStacks::unwind(Bytes content, unwind::Stack& stack
       .address = copied.address, .size = copied.bytes.size(), .requested = question_.stack_bytes};
   sample.completeness = classify(stack, copy);
   if (sample.completeness == StackCompleteness::incomplete)
-    sample.failure = explain_incomplete(stack, copy);
+    sample.failure = stack.explanation = explain_incomplete(stack, copy);
   return sample;
 }
 

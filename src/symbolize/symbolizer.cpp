@@ -3,10 +3,29 @@
 
 #include "art/name_mapping.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
 namespace uprobectl::symbolize {
+
+namespace {
+
+// Whether the code that signal handlers return to begins behind the symbol and contains the
+// address. It often has no symbol of its own: musl keeps the name of __restore_rt to itself.
+bool is_in_signal_trampoline(const elf::Image& image, const SymbolAt& found) {
+  const UnwindInfo* const info = arch_info(image.machine().arch).unwind;
+  if (info == nullptr) return false;
+  const std::string_view code = info->signal_trampoline;
+  for (std::uint64_t inside = 0; inside < std::min(code.size(), found.offset); ++inside) {
+    const auto begin = image.to_image({found.symbol.address.value + found.offset - inside});
+    const auto bytes = begin ? slice(image.bytes(), begin->value, code.size()) : std::nullopt;
+    if (bytes && as_text(*bytes) == code) return true;
+  }
+  return false;
+}
+
+} // namespace
 
 std::optional<CoveringSymbol> Symbolizer::find_method(VirtualAddress address) const {
   if (methods_ == nullptr) return std::nullopt;
@@ -36,6 +55,8 @@ std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
   // The symbol "oatexec" covers all code of an OAT file (AOSP dex2oat/linker/elf_writer.cc).
   if (!found || (found->symbol.name == "oatexec" && art::OatFile::is_oat(image_)))
     return std::nullopt;
+  // A symbol without a size would extend over it.
+  if (found->symbol.size == 0 && is_in_signal_trampoline(image_, *found)) return std::nullopt;
   return CoveringSymbol{.symbol = found->symbol, .offset = found->offset};
 }
 

@@ -15,7 +15,9 @@
 #include "trace/probe_program.hpp"
 #include "trace/returns.hpp"
 #include "trace/typed_probes.hpp"
+#include "unwind/unwind_data.hpp"
 #include "uprobectl/process.hpp"
+#include "uprobectl/symbols.hpp"
 #include "util/clock.hpp"
 #include "util/text.hpp"
 
@@ -23,6 +25,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 #include <unistd.h>
 
@@ -35,6 +38,22 @@ constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
 
 // The cost of fewer hits is not worth the time to measure it.
 constexpr std::uint64_t min_hits_with_cost = 1000;
+
+// Whether a place without a symbol of its own is the first byte of a function.
+bool is_function_start(const elf::Image& image, const ProbePoint& point) {
+  const auto found = symbol_at(image, point.address);
+  return found && found->offset == 0 && found->symbol.size > 0;
+}
+
+// Whether the argument `size` is the size of one of `count` elements, as that of calloc().
+bool has_element_size(const KnownCall& call) {
+  const auto has_number = [&](std::string_view name) {
+    return std::ranges::any_of(call.arguments, [&](const ArgumentSpec& spec) {
+      return spec.name == name && spec.type == ArgumentType::u64;
+    });
+  };
+  return has_number("count") && has_number("size");
+}
 
 class BuiltinSource final : public ProbeProgram {
 public:
@@ -139,6 +158,7 @@ public:
                         .code = readers_.read_code_abi(probe.point, strings),
                         .is_recorded = probe.is_recorded});
     CaptureSpec capture = request_.capture;
+    add_return_addresses(points);
     add_known(points, capture);
     if (auto added = add_types(points, cookies); !added) return fail(std::move(added).error());
     capture.filters = filter_.filters;
@@ -496,12 +516,47 @@ private:
     output_.status(fmt::format("{} {}", display_name(first), others));
   }
 
+  // Finds points inside of functions that have no frame yet: frame pointers miss the caller there.
+  void add_return_addresses(std::vector<CapturePoint>& points) const {
+    const CaptureSpec& capture = request_.capture;
+    const bool walks = capture.count_stacks || capture.groups.has(BY_STACK) ||
+                       capture.stack == StackWalk::frame_pointers;
+    if (!walks) return;
+    struct Known {
+      Result<elf::Image> image;
+      std::optional<unwind::UnwindData> data = {};
+    };
+    std::map<const ProbedBinary*, Known> known;
+    for (CapturePoint& each : points) {
+      const ProbePoint& point = *each.point;
+      if (!point.static_probe && point.symbol_offset == 0) continue;
+      if (unwind::unwound_arch(point.binary->machine) != host_arch) continue;
+      auto [binary, is_new] = known.try_emplace(
+          point.binary.get(), elf::Image::open(point.binary->file, point.binary->path));
+      Known& code = binary->second;
+      if (!code.image) continue;
+      if (is_new)
+        code.data.emplace(*code.image, host_arch,
+                          elf::DebugSearch{.places = request_.probes.target_options.debug_places});
+      each.has_return_address = code.data->has_return_address(uprobe_address(point)) ||
+                                (point.static_probe && is_function_start(*code.image, point));
+    }
+  }
+
   // Sets what to capture of known functions.
-  static void add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
+  void add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
     KnownFunctions known(capture, points.size());
     if (capture.pair_calls && known.needs_thread_pointer(points))
       capture.thread = find_thread_layout().value_or(thread_layout{});
     known.add_to(points);
+    const bool sums_sizes = capture.groups.measured == "size" ||
+                            (capture.measured && capture.measured->path.text == "size");
+    if (!sums_sizes) return;
+    for (const CapturePoint& each : points)
+      if (each.known && has_element_size(*each.known))
+        output_.warn_once(fmt::format("{}: 'size' is that of one element, without 'count': to sum "
+                                      "bytes, use --stack --weight size",
+                                      each.known->function));
   }
 
   bool records_entries() const { return request_.capture.on_entry || request_.capture.pair_calls; }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits>
 #include <linux/perf_event.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,13 +29,29 @@ std::optional<std::uint64_t> to_weight(const ArgumentValue& value) {
   return is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
 }
 
+// Returns how many elements `size` is the size of: the `count` of a known function, such as that of
+// calloc(); 1 without one.
+std::uint64_t elements_of(const Event& event) {
+  constexpr auto is_number = [](const ArgumentValue& value) {
+    return value.type == ArgumentType::u64 && !value.error;
+  };
+  const auto count = std::ranges::find(*event.typed_arguments, "count", &ArgumentValue::name);
+  const bool has_count =
+      event.is_known_call && count != event.typed_arguments->end() && is_number(*count);
+  return has_count ? count->number : 1;
+}
+
 std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
   if (name == "latency" && event.latency_ns) return event.latency_ns;
   if (name == "ret" && event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call)
     return event.typed_return ? to_weight(*event.typed_return) : event.return_value;
   if (event.typed_arguments) {
     const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
-    return found == event.typed_arguments->end() ? std::nullopt : to_weight(*found);
+    if (found == event.typed_arguments->end()) return std::nullopt;
+    const auto weight = to_weight(*found);
+    if (!weight || name != "size" || found->type != ArgumentType::u64) return weight;
+    return checked_mul(*weight, elements_of(event))
+        .value_or(std::numeric_limits<std::uint64_t>::max());
   }
   const auto source = parse_source_name(name);
   const bool is_number = source && source->kind == ArgumentSource::Kind::argument;
@@ -299,10 +316,12 @@ void HitStacks::count_end(const CapturedStack& captured, const unwind::Sample& s
                        .requested = capture_.stack_bytes};
   completeness_ = classify(stack_, copy);
   if (completeness_ == StackCompleteness::complete) return;
-  if (completeness_ == StackCompleteness::truncated)
+  if (completeness_ == StackCompleteness::truncated) {
     ++totals_.truncated;
-  else if (++totals_.failed == 1)
-    totals_.failure = explain_incomplete(stack_, copy);
+  } else {
+    stack_.explanation = explain_incomplete(stack_, copy);
+    if (++totals_.failed == 1) totals_.failure = stack_.explanation;
+  }
   if (outputs_.save_dir) save(sample);
 }
 

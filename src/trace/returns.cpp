@@ -25,7 +25,9 @@ bool FunctionReaderCache::has_frame(const elf::Image& image, VirtualAddress at) 
   if (!arch) return false;
   const UnwindInfo& unwind = *arch_info(*arch).unwind;
   auto& frames = frames_[&image];
-  if (!frames) frames = std::make_unique<unwind::UnwindData>(image, *arch);
+  if (!frames)
+    frames = std::make_unique<unwind::UnwindData>(image, *arch,
+                                                  elf::DebugSearch{.places = debug_places_});
   const unwind::Step& step = frames->step(at, at);
   if (step.kind != unwind::Step::Kind::row ||
       step.cfa.kind != unwind::CfaRule::Kind::register_offset)

@@ -172,7 +172,7 @@ TypedProbes::File& TypedProbes::open(const std::shared_ptr<const ProbedBinary>& 
   }
   file.debug.emplace(std::move(*debug));
   if (file.image->machine().info().unwind != nullptr)
-    file.frames.emplace(*file.image, file.image->machine().arch);
+    file.frames.emplace(*file.image, file.image->machine().arch, where_);
   return file;
 }
 

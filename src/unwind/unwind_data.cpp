@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unwind/unwind_data.hpp"
 
+#include "elf/debug_file.hpp"
 #include "elf/sections.hpp"
 #include "elf/xz.hpp"
 
@@ -68,10 +69,10 @@ std::vector<FrameFinder> eh_frames_of(const elf::Layout& layout) {
 
 } // namespace
 
-UnwindData::UnwindData(const elf::Image& image, Arch arch)
-    : image_(image), arch_(arch), unwind_(*arch_info(arch).unwind) {}
+UnwindData::UnwindData(const elf::Image& image, Arch arch, elf::DebugSearch where)
+    : image_(image), where_(std::move(where)), arch_(arch), unwind_(*arch_info(arch).unwind) {}
 
-// `owner`: of the file's bytes, if they were decompressed. An invalid section is ignored: another
+// `owner`: of the file's bytes, unless the image has them. An invalid section is ignored: another
 // source may cover the address.
 void UnwindData::add_debug_frame(const elf::Layout& layout, std::shared_ptr<const void> owner) {
   const auto section = elf::section_content(layout, ".debug_frame", max_debug_frame);
@@ -108,6 +109,14 @@ bool UnwindData::add_next_source() {
     const auto inner = elf::read_sections_only(*owner);
     if (!inner || !(inner->machine == layout->machine)) return true;
     add_debug_frame(*inner, owner);
+    return true;
+  }
+  // Its .eh_frame has no bytes, but strip moves .debug_frame there.
+  case 3: {
+    const auto file = elf::find_debug_file(image_, where_);
+    if (!file) return true;
+    const auto separate = elf::read_sections_only(file->bytes);
+    if (separate && separate->machine == layout->machine) add_debug_frame(*separate, file->owner);
     return true;
   }
   default:
@@ -197,6 +206,19 @@ const Step& UnwindData::step(VirtualAddress pc, VirtualAddress address) {
   return *here->step;
 }
 
+bool UnwindData::has_return_address(VirtualAddress pc) {
+  const Step& here = step(pc, pc);
+  if (here.kind != Step::Kind::row || here.signal_frame) return false;
+  const bool has_register = here.cfa.kind == CfaRule::Kind::register_offset &&
+                            here.cfa.base_register == unwind_.stack_pointer;
+  if (unwind_.link_register != no_register)
+    return here.return_register == unwind_.link_register &&
+           (here.return_rule.kind == Rule::Kind::unspecified ||
+            here.return_rule.kind == Rule::Kind::same_value);
+  return has_register && here.return_rule.kind == Rule::Kind::offset &&
+         here.cfa.value + here.return_rule.value == 0;
+}
+
 UnwindData* find_unwind_data(Module& module, Arch arch) {
   const UnwindData* const known = module.unwind_data.get();
   if (known == nullptr &&
@@ -205,7 +227,8 @@ UnwindData* find_unwind_data(Module& module, Arch arch) {
   if (known != nullptr && known->arch() != arch) return nullptr;
   const elf::Image* const image = module.intact_image();
   if (image == nullptr) return nullptr;
-  if (known == nullptr) module.unwind_data = std::make_shared<UnwindData>(*image, arch);
+  if (known == nullptr)
+    module.unwind_data = std::make_shared<UnwindData>(*image, arch, module.debug_search());
   return module.unwind_data.get();
 }
 

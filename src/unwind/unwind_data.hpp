@@ -35,17 +35,23 @@ struct Step {
   const FrameSection* section = nullptr; // contains the expressions of the rules
 };
 
-// The call frame information of an image: .eh_frame, .debug_frame and .gnu_debugdata.
+// The call frame information of an image: .eh_frame, .debug_frame, that of .gnu_debugdata and of
+// the debug file.
 class UnwindData {
 public:
-  // Reads no sections; they are read when an address needs them.
-  UnwindData(const elf::Image& image, Arch arch);
+  // Reads no sections; they are read when an address needs them. `where`: the places of debug
+  // files.
+  UnwindData(const elf::Image& image, Arch arch, elf::DebugSearch where);
 
   Arch arch() const { return arch_; }
 
   // Returns the step of a frame. `address`: in the call instruction before `pc`, or equal to `pc`.
   // The result is cached, and valid until the next call.
   const Step& step(VirtualAddress pc, VirtualAddress address);
+
+  // Whether the return address is where the call has put it: at the stack pointer, or in the link
+  // register.
+  bool has_return_address(VirtualAddress pc);
 
   // Whether the instruction before `pc` is the system call instruction.
   bool is_behind_system_call(VirtualAddress pc) const;
@@ -64,6 +70,7 @@ private:
   bool add_next_source();
 
   const elf::Image& image_;
+  const elf::DebugSearch where_;
   Arch arch_;
   const UnwindInfo& unwind_;
   std::vector<Source> sources_; // in order of preference

@@ -291,6 +291,7 @@ shows_cxx_strings() {
 "$(repeated 128 l)"...
 "a\\u0000b"
 "fifteen letters"
+null "memory at 0x12 cannot be read"
 END
 }
 

@@ -12,6 +12,7 @@ known_scenarios() {
   scenario 'calls of known functions have their results and errno' shows_known_calls
   scenario '--args has precedence over what is known of a function' prefers_asked_arguments
   scenario 'errno is that of the calling thread, or not shown' shows_errno_of_threads
+  scenario '--weight size of known functions is that of all elements' weighs_elements
   scenario 'counts and histograms know the names and types of known functions' measures_known_calls
 }
 
@@ -55,6 +56,18 @@ pthread_mutex_trylock(ADDRESS)
 access("/dev", R_OK|X_OK)
 setsockopt(-1, SOL_TCP, TCP_NODELAY, 01000000, 4)
 END
+}
+
+# calloc(1000, 2000) and reallocarray(NULL, 30, 400).
+weighs_elements() {
+  needs_libc
+  "$UPROBECTL" attach -q -d 60 --stack --weight size --folded out.folded libc.so.6 calloc reallocarray -- \
+    "$FIXTURES/calls" >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'bytes' 'calloc 2000000 reallocarray 12000 ' \
+    "$(sed -n 's/.*;main;.*\(calloc\|reallocarray\) /\1 /p' out.folded | sort | tr '\n' ' ')"
+  "$UPROBECTL" attach -d 60 --count --by stack --measure size libc.so.6 calloc -- "$FIXTURES/calls" \
+    >out 2>err || fail "attach fails: $(cat err)"
+  expect_match 'the warning' "calloc: 'size' is that of one element" "$(cat err)"
 }
 
 # read() returns 3 and -1.

@@ -17,6 +17,7 @@ stack_scenarios() {
   scenario '--caller of a static probe' names_callers_of_static_probe
   scenario '--stack of a deep recursion' unwinds_recursion
   scenario '--stack of the handler of a signal' unwinds_signal
+  scenario 'the stack below a handler that has its own is said not to be copied' names_other_stack
   scenario 'a stack of Go ends where its goroutine begins, and no warning says otherwise' unwinds_goroutines
   scenario 'a stack of the program before an exec is of that one' unwinds_before_exec
   scenario 'with --follow children that run already are watched, too' watches_children
@@ -26,6 +27,9 @@ stack_scenarios() {
   scenario 'a stack that ends before --stack-size bytes is copied to its end' copies_to_the_end
   scenario '--stack=fp has the direct caller, too' walks_ways
   scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
+  scenario '--stack=fp has the caller where a function has no frame yet' walks_before_frame
+  scenario '--stack=fp of a static probe on the first byte of a function has the caller' \
+    walks_static_probe
   scenario '--stack=fp of a program has the direct caller at a function, too' \
     walks_ways --object "$FIXTURES/stacks.bpf.o" --program-name plain
   scenario 'a library mapped from an archive is unwound and named' unwinds_archive
@@ -133,6 +137,16 @@ unwinds_signal() {
   expect_chains '3 depth_leaf<depth_handler<depth_raises<main'
 }
 
+# raise() was called on the stack of main.
+names_other_stack() {
+  attach_depths alternate 3 0 depth_leaf --stack
+  expect_equal 'the reasons' '3 (the stack at 0x... was not copied: a signal handler runs on a stack of its own)' \
+    "$(sed -n 's/^    (\(.*\) at 0x[0-9a-f]* /(\1 at 0x... /p' out | sort | uniq -c | sed 's/^ *//')"
+  expect_equal 'handlers' 3 "$(grep -c '^    #1 depth_handler+' out)"
+  expect_match 'the warning' 'a signal handler runs on a stack of its own' "$(cat err)"
+  ! grep -q -e --stack-size err || fail "a size is suggested: $(cat err)"
+}
+
 loses_truncated() {
   "$UPROBECTL" attach -d 60 --stack "$FIXTURES/shrinks" shrink_leaf -- "$FIXTURES/shrinks" "$scratch/copy" 5 \
     >out 2>err || fail "attach fails: $(cat err)"
@@ -215,6 +229,21 @@ walks_ways() { # OPTION…
   expect_chains '1 ways_leaf<ways_left<main
 3 ways_leaf<ways_left<ways_both<main
 3 ways_leaf<ways_right<ways_both<main'
+}
+
+# Its first instruction has four bytes.
+walks_before_frame() {
+  "$UPROBECTL" attach -d 120 --stack=fp "$FIXTURES/ways" ways_late+4 -- "$FIXTURES/ways" 3 late >out 2>err ||
+    fail "attach fails: $(cat err)"
+  expect_chains '3 ways_late<ways_before<main'
+}
+
+# The program has no frame pointers, so only the caller is known.
+walks_static_probe() {
+  [ "$(uname -m)" = x86_64 ] || skip 'the probe is in assembly of x86-64'
+  "$UPROBECTL" usdt attach -d 120 --stack=fp "$FIXTURES/probes" shelf:entry -- "$FIXTURES/probes" --calls 3 \
+    >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'callers' 3 "$(grep -cE '^    #1 (tell_shelf|main)(\.[a-z.0-9]*)?\+0x' out)"
 }
 
 unwinds_archive() {

@@ -183,6 +183,42 @@ def scenes(tap, uprobectl, label, program, root):
                   compare(frames, None, folder, program, names))
 
 
+def separate_debug_file(tap, uprobectl, label, program, root):
+    """strip moves .debug_frame and the names into a file of their own."""
+    scene, names = BLIND[0]
+    for how in ("named", "by build id", "by debug link"):
+        folder = root / how.replace(" ", "-")
+        folder.mkdir()
+        stripped, debug = folder / "scenes", folder / "symbols"
+        debug.mkdir()
+        separate = debug / "scenes.debug"
+        problems = []
+        run("objcopy", "--only-keep-debug", program, separate)
+        run("strip", "-o", stripped, program)
+        if how == "by build id":
+            note = run("readelf", "-n", program).stdout
+            build_id = re.search(r"Build ID: ([0-9a-f]+)", note)
+            if build_id is None:
+                continue
+            place = debug / ".build-id" / build_id[1][:2]
+            place.mkdir(parents=True)
+            separate.rename(place / f"{build_id[1][2:]}.debug")
+        if how == "by debug link":
+            run("objcopy", f"--add-gnu-debuglink={separate}", stripped)
+            separate.rename(folder / "scenes.debug")
+        saved = folder / "saved"
+        take(stripped, scene, saved)
+        options = [] if how == "by debug link" else ["--debug-dir", debug]
+        done = run(uprobectl, "debug-unwind", "--json", *options, saved)
+        frames = [json.loads(line) for line in done.stdout.splitlines()]
+        found = own_names(frames, stripped)
+        if [n for n in found if n != "_start"] != names:
+            problems.append(f"the program's functions are {found[:12]}, not {names}; {done.stderr}")
+        if guessed := [f for f in frames if f["found_by"] in ("frame_pointer", "link_register")]:
+            problems.append(f"guessed: {guessed}")
+        tap.check(f"{label}: .debug_frame of a debug file that is found {how}", problems)
+
+
 def short_stack(tap, uprobectl, program, root):
     folder = root / "short"
     told = take(program, "deep", folder, "1024")
@@ -345,6 +381,7 @@ def main():
                 continue
             scenes(tap, uprobectl, pair[1], program, folder)
             if number == 0:
+                separate_debug_file(tap, uprobectl, pair[1], program, folder)
                 short_stack(tap, uprobectl, program, folder)
                 embedded_debug_frame(tap, uprobectl, program, folder)
                 variations(tap, uprobectl, program, folder)

@@ -149,6 +149,15 @@ TEST_CASE("the top of the stack is the caller only at a known function start") {
   CHECK_FALSE(begins(ProbePoint(), false));            // a number in a stripped file
   CHECK_FALSE(begins(one_function(0).front(), false)); // a label
   CHECK(begins(ProbePoint(), true));                   // a return probe there says that it begins
+  // Call frame information says that the function has no frame yet.
+  const std::vector<ProbePoint> points = {inside};
+  std::vector<CapturePoint> early = capture_points(points);
+  early.front().has_return_address = true;
+  CaptureSpec walk;
+  walk.stack = StackWalk::frame_pointers;
+  const auto plan = CapturePlan::make(walk, early);
+  REQUIRE(plan);
+  CHECK((plan->settings().flags & AT_FUNCTION_START) != 0);
 }
 
 TEST_CASE("a run without stacks has no room for them") {

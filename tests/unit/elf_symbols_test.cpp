@@ -2,6 +2,7 @@
 #include "elf_fixture.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace uprobectl;
 using namespace uprobectl::test;
@@ -88,6 +89,32 @@ TEST_CASE("type, binding and size are as recorded") {
   CHECK(table.at(10)->binding == elf::Binding::weak);
   CHECK_FALSE(table.at(1)->defined);
   CHECK_FALSE(table.at(12));
+}
+
+TEST_CASE("a name beyond the limit is cut, and the image says how many are") {
+  const std::string whole(65536, 'w');
+  const std::string cut(66000, 'c');
+  const std::string bytes = elf_from_yaml(fmt::format(R"(--- !ELF
+FileHeader: {{ Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }}
+ProgramHeaders:
+  - {{ Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x1000, Offset: 0x1000, FirstSec: .text, LastSec: .text }}
+Sections:
+  - {{ Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1000, Offset: 0x1000, Size: 0x100 }}
+Symbols:
+  - {{ Name: {}, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: 0x10 }}
+  - {{ Name: {}, Type: STT_FUNC, Section: .text, Value: 0x1010, Size: 0x10 }}
+)",
+                                                      whole, cut));
+  const auto image = parse_image(bytes);
+  const auto table = *image.full_symbols();
+  CHECK(table.at(1)->name == whole);
+  REQUIRE(table.at(2));
+  CHECK(table.at(2)->name == cut.substr(0, 65536));
+  CHECK(table.at(2)->address.value == 0x1010);
+  CHECK(table.has_name(2, cut.substr(0, 65536))); // as it is printed
+  CHECK_FALSE(table.has_name(2, cut.substr(0, 65535)));
+  CHECK(image.symbol_damage() ==
+        std::vector<std::string>{"1 symbol has a name of more than 65536 bytes, which is cut"});
 }
 
 TEST_CASE("the Thumb bit is cleared for functions of ARM only") {

@@ -223,8 +223,8 @@ TEST_CASE("no larger --stack-size is suggested for a stack that continues elsewh
   CHECK(run.stacks.totals().truncated == 0);
   CHECK(run.stacks.totals().failed == 1);
   CHECK(run.explain() ==
-        "uprobectl: warning: 1 of 1 stacks incomplete: the saved stack does not have "
-        "the bytes at 0x7ffcffffffc0; --keep-stacks DIR saves some of them\n");
+        "uprobectl: warning: 1 of 1 stacks incomplete: the stack at 0x7ffcffffffc0 was not copied: "
+        "the probe was hit on another one; --keep-stacks DIR saves some of them\n");
 }
 
 TEST_CASE("a folder for stacks is readable by its owner only") {

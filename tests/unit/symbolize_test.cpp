@@ -108,6 +108,34 @@ Symbols:
                      {0x1320, "-"}});
 }
 
+TEST_CASE("a symbol without a size does not extend over what signal handlers return to") {
+  const Folder folder;
+  // mov $15, %rax; syscall. mov x8, #139; svc #0. At 0x1010 and 0x1040.
+  for (const auto& [machine, code] : {std::pair("EM_X86_64", "48c7c00f0000000f05909090"),
+                                      std::pair("EM_AARCH64", "681180d2010000d41f2003d5")}) {
+    const std::string text =
+        std::string(32, '0') + code + std::string(std::size_t{2} * (0x30 - 12), '0') + code;
+    const std::string path = folder.put(machine, elf_from_yaml(fmt::format(R"(--- !ELF
+FileHeader: {{ Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: {} }}
+ProgramHeaders:
+  - {{ Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x1000, Offset: 0x1000, FileSize: 0x100, MemSize: 0x100, FirstSec: .text, LastSec: .text }}
+Sections:
+  - {{ Name: .text, Type: SHT_PROGBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1000, Offset: 0x1000, Size: 0x100, Content: "{}" }}
+Symbols:
+  - {{ Name: before, Section: .text, Value: 0x1000 }}
+  - {{ Name: named, Section: .text, Value: 0x1040 }}
+)",
+                                                                           machine, text)));
+    check_names(path, {{0x1000, "before"},
+                       {0x100c, "before+0xc"},
+                       {0x1010, "-"},
+                       {0x1014, "-"},
+                       {0x1020, "before+0x20"},
+                       {0x1040, "named"},
+                       {0x1044, "named+0x4"}});
+  }
+}
+
 TEST_CASE("a number and a frame are named alike: PLT entries and what lies before them") {
   const Folder folder;
   const std::string path = folder.put("lib.so", arm64_plt_elf("0204", ".plt"));

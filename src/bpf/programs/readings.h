@@ -195,9 +195,11 @@ static __always_inline __u64 string_capacity(const struct probe_record* record,
 }
 
 /* Reads the string or buffer at *number into the record. Returns the number of bytes or a negative
- * errno, and in *number what reading_result::value documents. */
+ * errno, and in *number what reading_result::value documents. Of an object whose characters could
+ * not be read this is the address of the characters, or, unless `is_final`, of the object: then it
+ * is read again at the return. */
 static __always_inline long read_memory(struct probe_record* record, const struct reading* reading,
-                                        __u64* number) {
+                                        int is_final, __u64* number) {
   __u64 capacity = reading->capacity;
   __u64 offset = reading->bytes_offset;
   HIDE_VALUE(capacity);
@@ -220,9 +222,21 @@ static __always_inline long read_memory(struct probe_record* record, const struc
     return read_bytes(into, capacity, buffer_length(record, reading, *number), *number);
   struct text_place text = {};
   long status = find_text(form, *number, &text);
-  if (status == 0) status = read_bytes(into, capacity, text.bytes, text.address);
-  if (status >= 0) *number = text.length;
+  if (status == 0) {
+    status = read_bytes(into, capacity, text.bytes, text.address);
+    if (status >= 0 || is_final) *number = status >= 0 ? text.length : text.address;
+  }
   return status;
+}
+
+/* Whether what is missed now is not read again, see is_missed(). */
+static __always_inline int is_last_try(__u32 moment) {
+#ifdef SLEEPABLE
+  (void)moment;
+  return 1;
+#else
+  return !(settings.flags & PAIR_CALLS) || moment == MOMENT_RETURN;
+#endif
 }
 
 /* Whether a reading of a call's entry missed memory and is tried again at the return: the function
@@ -254,7 +268,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
   else
     status = read_number(reading, regs, record, &number);
   if (settings.max_capacity > 0 && status == 0) {
-    status = read_memory(record, reading, &number);
+    status = read_memory(record, reading, is_last_try(moment), &number);
     if (status == BAD_ADDRESS) status = MEMORY_MISSED;
   }
   result->status = status;
