@@ -6,8 +6,8 @@
 #
 # SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
 # where a kernel is old, SCOPE=processor what depends on how a processor calls and returns, SCOPE=returns
-# what probed returns do to programs; several may be named. All of it takes an emulated machine too long;
-# this one runs it (run_native_suite.py).
+# what probed returns do to programs; several may be named. SCOPE=mechanisms adds to the others what two
+# mechanisms do alike. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
 #
 # A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
 # kernel_is_at_least.
@@ -121,6 +121,14 @@ in_scope() { # SCOPE…
     case " $scope " in *" $one "*) return 0 ;; esac
   done
   return 1
+}
+
+# Of these mechanisms those that differ: perf and perf-ioctl probe by the same events of the kernel, tracefs
+# and perf-ioctl load the same programs.
+different_mechanisms() { # MECHANISM…
+  for one in $(mechanisms "$@"); do
+    [ "$one" = perf-ioctl ] && [ "$perf" = perf ] && ! in_scope mechanisms || echo "$one"
+  done
 }
 
 if in_scope kernel processor; then

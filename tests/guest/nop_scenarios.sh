@@ -11,7 +11,7 @@ nops_two nops_long nops_leaf+7 nops_long_leaf+7'
 nop_scenarios() {
   [ "$(uname -m)" = x86_64 ] || return 0
   scenario 'a probe by force on a nop that the kernel replaces ends forked children' ends_children_by_force
-  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
+  for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: probed nops, children of every kind, during the run and after it" \
       spares_children "$mechanism"
   done
