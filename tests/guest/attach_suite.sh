@@ -126,8 +126,8 @@ in_scope() { # SCOPE…
 # Of these mechanisms those that differ: perf and perf-ioctl probe by the same events of the kernel, tracefs
 # and perf-ioctl load the same programs.
 different_mechanisms() { # MECHANISM…
-  for one in $(mechanisms "$@"); do
-    [ "$one" = perf-ioctl ] && [ "$perf" = perf ] && ! in_scope mechanisms || echo "$one"
+  for candidate in $(mechanisms "$@"); do
+    [ "$candidate" = perf-ioctl ] && [ "$perf" = perf ] && ! in_scope mechanisms || echo "$candidate"
   done
 }
 
