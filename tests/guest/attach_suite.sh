@@ -164,10 +164,8 @@ if in_scope returns processor; then return_scenarios; fi
 # They are hard on the machine.
 if is_guest && in_scope returns; then trampoline_scenarios; fi
 if is_guest && in_scope kernel; then nop_trampoline_scenarios; fi
-if in_scope architecture processor; then
-  latency_scenarios
-  exit_scenarios
-fi
+if in_scope processor mechanisms; then latency_scenarios; fi
+if in_scope architecture processor; then exit_scenarios; fi
 if in_scope architecture; then
   body_scenarios
   inlined_scenarios
