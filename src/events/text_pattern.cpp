@@ -151,7 +151,12 @@ private:
     PatternState state{};
     state[0] = accepts_end ? PATTERN_ACCEPTS : PATTERN_REJECTS;
     for (unsigned byte = first_byte_; byte < next.size(); ++byte) {
-      const auto number = find_state(with_skipped(std::move(next[byte])));
+      // Most bytes lead where the one before does.
+      if (byte > first_byte_ && next[byte] == next[byte - 1]) {
+        state[byte] = state[byte - 1];
+        continue;
+      }
+      const auto number = find_state(with_skipped(next[byte]));
       if (!number) return false;
       state[byte] = *number;
     }

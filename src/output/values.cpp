@@ -262,8 +262,11 @@ private:
 } // namespace
 
 void append_hex_bytes(std::string& out, Bytes bytes) {
-  for (const std::byte byte : bytes)
-    fmt::format_to(std::back_inserter(out), "{:02x}", std::to_integer<unsigned>(byte));
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const std::byte byte : bytes) {
+    out += digits[std::to_integer<unsigned>(byte) >> 4];
+    out += digits[std::to_integer<unsigned>(byte) & 0xf];
+  }
 }
 
 void append_json_value(std::string& out, const DataValue& value) {

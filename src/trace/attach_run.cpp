@@ -23,6 +23,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
+#include <sys/utsname.h>
 
 namespace uprobectl {
 
@@ -401,9 +402,10 @@ private:
                       describe_process(replaced.pid)));
     }
     // Links to perf events end with the task's memory: Linux kernel/trace/trace_uprobe.c,
-    // __uprobe_perf_filter(). Those of uprobe_multi stay. Linux 6.10 and 6.11 report no more of
-    // their hits (since commit 46ba0e49b642, until 900f362e2062).
-    if (mechanism_ != Mechanism::multi && mechanism_ != Mechanism::session)
+    // __uprobe_perf_filter(). Those of uprobe_multi stay.
+    if (mechanism_ == Mechanism::multi || mechanism_ == Mechanism::session)
+      warn_about_main_threads(processes);
+    else
       for (const std::string& process : processes.find_lost_tasks()) {
         since = std::min(
             since, clock_ns(CLOCK_MONOTONIC) -
@@ -432,6 +434,16 @@ private:
       output_.warn(fmt::format("{}: the probes were attached again, calls of {} may be missing",
                                reason,
                                format_duration(std::chrono::ceil<std::chrono::milliseconds>(gap))));
+  }
+
+  // They may see nothing more of it, and cannot be made for another thread.
+  void warn_about_main_threads(FilteredProcesses& processes) const {
+    utsname kernel{};
+    if (::uname(&kernel) != 0 || !links_lose_main_thread(kernel.release)) return;
+    for (const std::string& process : processes.find_lost_tasks())
+      output_.warn_once(fmt::format("the main thread of {} has ended: on Linux {} '{}' may see no "
+                                    "further calls of it, use --mechanism perf",
+                                    process, kernel.release, to_string(mechanism_)));
   }
 
   // What stacks lack is counted at the end.

@@ -329,6 +329,16 @@ Result<void> FilteredProcesses::watch(Output& output) {
   return {};
 }
 
+bool links_lose_main_thread(std::string_view release) {
+  unsigned major = 0;
+  unsigned minor = 0;
+  const char* const end = release.data() + release.size();
+  const auto first = std::from_chars(release.data(), end, major);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return false;
+  if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc()) return false;
+  return major < 6 || (major == 6 && minor < 12);
+}
+
 std::span<const pid_t> FilteredProcesses::link_pids() const {
   return program_pids_ ? std::span<const pid_t>() : pids_;
 }

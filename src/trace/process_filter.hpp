@@ -96,6 +96,12 @@ private:
   std::string path_;
 };
 
+// Returns true if uprobe_multi links of a kernel of this release (uname -r) select a process by the
+// memory of its main thread, and see nothing of it when that has ended: Linux 6.10 and 6.11 (commit
+// 46ba0e49b642; since 900f362e2062 in 6.12 they select the process). Earlier kernels may have taken
+// over the first of the commits.
+bool links_lose_main_thread(std::string_view release);
+
 // Returns the processes whose mappings resolve TARGET. Warns of names that no process has.
 Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::string_view target,
                                             Output& output);

@@ -6,8 +6,8 @@
 #
 # SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
 # where a kernel is old, SCOPE=processor what depends on how a processor calls and returns, SCOPE=returns
-# what probed returns do to programs; several may be named. All of it takes an emulated machine too long;
-# this one runs it (run_native_suite.py).
+# what probed returns do to programs; several may be named. SCOPE=mechanisms adds to the others what two
+# mechanisms do alike. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
 #
 # A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
 # kernel_is_at_least.
@@ -123,6 +123,14 @@ in_scope() { # SCOPE…
   return 1
 }
 
+# Of these mechanisms those that differ: perf and perf-ioctl probe by the same events of the kernel, tracefs
+# and perf-ioctl load the same programs.
+different_mechanisms() { # MECHANISM…
+  for candidate in $(mechanisms "$@"); do
+    [ "$candidate" = perf-ioctl ] && [ "$perf" = perf ] && ! in_scope mechanisms || echo "$candidate"
+  done
+}
+
 if in_scope kernel processor; then
   for mechanism in $(mechanisms perf multi); do
     hit_scenarios "$mechanism"
@@ -156,10 +164,8 @@ if in_scope returns processor; then return_scenarios; fi
 # They are hard on the machine.
 if is_guest && in_scope returns; then trampoline_scenarios; fi
 if is_guest && in_scope kernel; then nop_trampoline_scenarios; fi
-if in_scope architecture processor; then
-  latency_scenarios
-  exit_scenarios
-fi
+if in_scope processor mechanisms; then latency_scenarios; fi
+if in_scope architecture processor; then exit_scenarios; fi
 if in_scope architecture; then
   body_scenarios
   inlined_scenarios

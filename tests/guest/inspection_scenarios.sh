@@ -23,7 +23,9 @@ inspection_scenarios() {
   scenario 'socket addresses and hexdumps' shows_addresses
   scenario 'return values have a type' shows_typed_returns
   scenario '--regs has the registers, the instruction pointer among them' shows_registers
-  for how in perf/ring perf-ioctl/perf tracefs/ring tracefs/perf multi/perf; do
+  ways='perf-ioctl/perf tracefs/ring multi/perf'
+  ! in_scope mechanisms || ways="perf/ring tracefs/perf $ways"
+  for how in $ways; do
     scenario "values by mechanism and buffer: $how" shows_values_with "${how%/*}" "${how#*/}"
   done
   scenario "a pipe's reader sees an event within 100 ms" comes_in_time

@@ -5,7 +5,7 @@
 # throws.cpp say what is called.
 
 latency_scenarios() {
-  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
+  for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do
     for at in trampoline ret; do
       scenario "$mechanism, $at: of a recursion each level is a pair, the inner within the outer" pairs_recursion "$mechanism" "$at"
     done

@@ -3,7 +3,8 @@
 """Damages debug information, notes and plans, and runs campaign_suite.sh with them; its TAP becomes ours.
 
 Usage: run_campaign.py --bin build/src/cli/uprobectl --fixtures build/fixtures --cases N
-                       (--native | --series 6.12 --cache DIR) [--seed N]… [--keep DIR]
+                       (--native | --series 6.12 --cache DIR [--arch arm64 --planner BIN] [--cpu MODEL])
+                       [--seed N]… [--keep DIR]
 
 In a guest (--series) an oops of its kernel is harmless. --native runs on this machine: only programs of
 ours are probed, by the built-in program and the mechanism that attach chooses. Half of the cases have
@@ -26,8 +27,10 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
 from guest_runner import GuestError  # noqa: E402  (the path above comes first)
+from guest_runner.architecture import ARCHITECTURES  # noqa: E402
 from guest_runner.boot import GuestRun, run_suite  # noqa: E402
 from guest_runner.packages import SERIES, fetch_kernel  # noqa: E402
+from run_guest_suite import find_busybox  # noqa: E402
 
 # Of ten cases. The sections that a case of a kind damages.
 KINDS = {"lines": 2, "info": 2, "notes": 2, "plans": 2, "restless": 1, "hooks": 1}
@@ -54,6 +57,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=40, metavar="N")
     parser.add_argument("--seed", type=int, action="append", default=[])
     parser.add_argument("--keep", type=Path, metavar="DIR")
+    parser.add_argument("--arch", choices=ARCHITECTURES, default="amd64")
+    parser.add_argument("--planner", type=Path, metavar="BIN", help="an uprobectl of this machine, which writes the plan")
+    parser.add_argument("--cpu", default="", metavar="MODEL", help="QEMU's -cpu")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--native", action="store_true")
     where.add_argument("--series", choices=SERIES)
@@ -68,7 +74,7 @@ def make_cases(options: argparse.Namespace, folder: Path) -> str:
     program = (options.fixtures / "campaign").read_bytes()
     sections = read_sections(program)
     plan = subprocess.run(
-        [options.bin, "attach", "-q", "--write-plan", "-", "--latency", "--args", "none",
+        [options.planner or options.bin, "attach", "-q", "--write-plan", "-", "--latency", "--args", "none",
          options.fixtures / "campaign", "campaign_*"], capture_output=True, check=True).stdout
     first_random = int(time.time()) % 1000000 * 1000
     seeds = options.seed or [*range(options.cases // 2),
@@ -146,12 +152,13 @@ def run_natively(options: argparse.Namespace, folder: Path) -> None:
 
 def run_in_guest(options: argparse.Namespace, folder: Path) -> None:
     try:
-        kernel = fetch_kernel("amd64", options.series, options.cache)
+        kernel = fetch_kernel(options.arch, options.series, options.cache)
+        busybox = find_busybox(options.arch, options.cache)
     except GuestError as error:
         print(f"1..0 # SKIP no Linux {options.series}: {str(error).splitlines()[0]}")
         return
     run = GuestRun(
-        arch="amd64", kernel=kernel, busybox=Path("/bin/busybox"), command=["sh", "/suite/campaign_suite.sh"],
+        arch=options.arch, kernel=kernel, busybox=busybox, cpu=options.cpu, command=["sh", "/suite/campaign_suite.sh"],
         files=[(options.bin, "/usr/bin/uprobectl"),
                *((options.fixtures / name, f"/fixtures/{name}") for name in ("campaign", "restless")),
                *((file, f"/campaign/{file.name}") for file in folder.iterdir()),

@@ -85,7 +85,7 @@ def run_suite(options: argparse.Namespace) -> NoReturn:
              # What it prints as JSON is validated, which guests have no program for.
              "RECORD_SCHEMA": str(HERE.parent / "record_schema.py"),
              # How long goroutines are to stay unharmed.
-             "GO_SECONDS": "20"},
+             "GO_SECONDS": "10"},
         # Pipes of its own: whoever reads ours waits for all that hold them, and a process that hangs in
         # the kernel never lets go of anything.
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)

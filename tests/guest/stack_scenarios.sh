@@ -4,7 +4,7 @@
 # User stacks of hits: function by function, as fixtures/stacks/depths.c calls them.
 
 stack_scenarios() {
-  for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
+  for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: --stack unwinds code without frame pointers" unwinds_plain "$mechanism"
   done
   scenario '--stack through a perf buffer' unwinds_plain "$perf" --buffer perf

@@ -19,6 +19,14 @@ TEST_CASE("cgroup2 is found among the mounts, wherever it is") {
   CHECK(cgroup2_mount("36 35\n\n- cgroup2\n") == std::nullopt);
 }
 
+TEST_CASE("kernels before Linux 6.12 are known to lose processes without a main thread") {
+  for (const char* const release : {"6.11.10-amd64", "6.10.0", "6.9.12", "6.6.30-android15-8"})
+    CHECK(links_lose_main_thread(release));
+  for (const char* const release :
+       {"6.12.0-rc1", "6.18.44-fc-v669", "7.0", "10.1", "", "6", "6.", "a.b"})
+    CHECK_FALSE(links_lose_main_thread(release));
+}
+
 TEST_CASE("a folder that is not a control group is refused as such") {
   const auto group = ControlGroup::open("/proc/self");
   REQUIRE_FALSE(group);
