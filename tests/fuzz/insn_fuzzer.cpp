@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions from any bytes: the first byte picks the instruction set, the next two a place.
 #include "insn/control_flow.hpp"
+#include "insn/forwarding.hpp"
 
 #include <algorithm>
 #include <array>
@@ -86,5 +87,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     rest = rest.subspan(*length);
   }
   require_exits(arch, function, {place << 48 | place});
+  static_cast<void>(only_forwards(arch, function, {place << 48 | place}));
   return 0;
 }
