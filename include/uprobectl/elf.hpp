@@ -264,7 +264,7 @@ public:
   // DT_REL), in their order. Each has a symbol with a name. Supports x86-64, i386, arm64 and arm;
   // empty for other machines. Reads the packed DT_ANDROID_REL and DT_ANDROID_RELA, too.
   Result<std::vector<ImportSlot>> import_slots() const;
-  // The same for variables that are defined here: code of this file uses the storage that the
+  // The same for variables, imported ones and own ones: code of this file uses the storage that the
   // loader has chosen, which may be in a program with a copy relocation, or in another library.
   Result<std::vector<ImportSlot>> variable_slots() const;
   // Returns the GOT entry that the loader sets to the offset of the image's own thread-local

@@ -55,6 +55,11 @@ public:
     return is_done;
   }
 
+  // A declaration with just this name. The definition of the unit, if it has one, counts instead.
+  std::optional<DeclaredVariable> take_declared() {
+    return found_ ? std::nullopt : std::move(declared_);
+  }
+
   // The variable with the name, or the only one whose name ends with it.
   std::optional<Variable> take() {
     if (is_ambiguous_) return std::nullopt;
@@ -64,7 +69,7 @@ public:
 private:
   // Keeps the variable if its name fits better. Returns true if no other can fit better.
   bool check(const Die& die) {
-    if (die.find(DW_AT_declaration)) return false;
+    if (die.find(DW_AT_declaration)) return check_declaration(die);
     const bool has_name = die.find(DW_AT_name).has_value();
     if (!has_name && !die.find({DW_AT_specification, DW_AT_abstract_origin})) return false;
     if (context_.name(die) != last_) return false;
@@ -94,6 +99,18 @@ private:
     closeness_ = closeness;
     is_ambiguous_ = false;
     return closeness == Closeness::exact;
+  }
+
+  bool check_declaration(const Die& die) {
+    if (declared_ || context_.name(die) != last_) return false;
+    const Die whole = die.getDwarfUnit()->getDIEForOffset(die.getOffset());
+    if (!whole || !is_set(whole, DW_AT_external)) return false;
+    std::string qualified = context_.types().qualified_name(whole);
+    if (qualified != name_ && fmt::format("::{}", qualified) != name_) return false;
+    const auto symbol = context_.text(whole, DW_AT_linkage_name);
+    declared_ = {.variable = describe(whole, std::move(qualified)),
+                 .symbol = std::string(symbol.value_or(context_.name(die).value_or("")))};
+    return false;
   }
 
   // Whether the name, or its end, is that of the variable without the namespaces whose contents the
@@ -134,6 +151,7 @@ private:
   bool all_units_;
   std::string_view last_; // without its scopes
   std::optional<Variable> found_;
+  std::optional<DeclaredVariable> declared_;
   // How well a variable fits, the best last.
   enum class Closeness : std::uint8_t { removed, end, other_unit, exact };
   Closeness closeness_ = Closeness::removed;
@@ -142,8 +160,11 @@ private:
 
 } // namespace
 
-std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_view name,
-                                           VirtualAddress address) {
+namespace {
+
+// Calls use(search) with the search of the unit whose code covers the address.
+auto search_unit(const DebugInfo& info, std::string_view name, VirtualAddress address,
+                 const auto& use) -> decltype(use(std::declval<GlobalSearch&>())) {
   Context& context = info.context();
   llvm::DWARFUnit* const unit = context.unit_at(address);
   if (unit == nullptr) return std::nullopt;
@@ -152,7 +173,20 @@ std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_vi
   if (entries == nullptr) return std::nullopt;
   GlobalSearch search(context, walk, name, false);
   search.read(*entries);
-  return search.take();
+  return use(search);
+}
+
+} // namespace
+
+std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_view name,
+                                           VirtualAddress address) {
+  return search_unit(info, name, address, [](GlobalSearch& search) { return search.take(); });
+}
+
+std::optional<DeclaredVariable> find_declared_variable(const DebugInfo& info, std::string_view name,
+                                                       VirtualAddress address) {
+  return search_unit(info, name, address,
+                     [](GlobalSearch& search) { return search.take_declared(); });
 }
 
 std::optional<Variable> find_global(const DebugInfo& info, std::string_view name) {

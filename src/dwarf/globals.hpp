@@ -16,4 +16,13 @@ std::optional<Variable> find_unit_variable(const DebugInfo& info, std::string_vi
 // name, or, with a warning, if .debug_info is larger than max_debug_info. Reads all entries.
 std::optional<Variable> find_global(const DebugInfo& info, std::string_view name);
 
+// A variable that the unit only declares, for example by `extern`.
+struct DeclaredVariable {
+  Variable variable; // without a location
+  std::string symbol;
+};
+// Finds one by its whole name in the compile unit whose code covers the address.
+std::optional<DeclaredVariable> find_declared_variable(const DebugInfo& info, std::string_view name,
+                                                       VirtualAddress address);
+
 } // namespace uprobectl::dwarf

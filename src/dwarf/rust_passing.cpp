@@ -54,6 +54,15 @@ bool is_surely_rusts(const Type& type) {
                              [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
+// Types with repr(simd), whose one field is an array: `Simd<f32, 4>`, `__m128i`. The structures
+// around them, such as `Mask`, are looked into.
+bool is_vector(const Type& type) {
+  const std::string& name = type.plain_name();
+  return std::ranges::any_of(std::array{"core::core_simd::", "core::core_arch::", "core::simd::"},
+                             [&](const char* prefix) { return name.starts_with(prefix); }) &&
+         type.members().size() == 1 && type.members()[0].type->kind() == TypeKind::array;
+}
+
 std::uint64_t next_multiple(std::uint64_t number, std::uint64_t of) {
   return of == 0 ? number : (number + of - 1) / of * of;
 }
@@ -124,11 +133,8 @@ Kept keep_fields(std::vector<Field> fields, std::uint64_t size, bool is_surely) 
 Kept keep_structure(const Type& type, Visit visit) {
   auto fields = fields_of(type, visit);
   if (!fields) return {};
-  const bool is_surely = is_surely_rusts(type);
-  // A vector of core::simd.
-  const bool may_be_vector =
-      is_surely && fields->size() == 1 && fields->front().member->type->kind() == TypeKind::array;
-  return may_be_vector ? Kept{} : keep_fields(std::move(*fields), type.size(), is_surely);
+  if (is_vector(type)) return {};
+  return keep_fields(std::move(*fields), type.size(), is_surely_rusts(type));
 }
 
 // The fields of a variant, with offsets from the start of the enum.

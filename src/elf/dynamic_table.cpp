@@ -190,7 +190,7 @@ public:
 private:
   bool is_wanted(const Symbol& symbol) const {
     if (kind_ == SlotKind::functions) return may_be_function(symbol);
-    return symbol.defined && symbol.type == SymbolType::object;
+    return symbol.type == SymbolType::object;
   }
 
   const Layout& layout_;

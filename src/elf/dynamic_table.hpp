@@ -53,7 +53,7 @@ std::vector<VersionName> read_version_names(const Layout& layout, const DynamicT
 using KnownVersions = std::shared_ptr<const std::vector<VersionName>>;
 
 // See Image::import_slots() and variable_slots(). `symbols` is .dynsym.
-enum class SlotKind : std::uint8_t { functions, own_variables };
+enum class SlotKind : std::uint8_t { functions, variables };
 Result<std::vector<ImportSlot>> read_slots(const Layout& layout, const SymbolTable& symbols,
                                            SlotKind kind);
 

@@ -212,7 +212,7 @@ Result<std::vector<ImportSlot>> Image::import_slots() const {
 Result<std::vector<ImportSlot>> Image::variable_slots() const {
   const auto symbols = dynamic_symbols();
   if (!symbols) return fail(symbols.error());
-  return read_slots(state_->layout, *symbols, SlotKind::own_variables);
+  return read_slots(state_->layout, *symbols, SlotKind::variables);
 }
 
 std::optional<VirtualAddress> Image::thread_offset_slot(std::string_view variable) const {

@@ -147,6 +147,28 @@ std::string shown_symbol(const Query& query, const elf::Symbol& symbol) {
   return display_name(symbol);
 }
 
+// Returns the source file of a local symbol, as STT_FILE has it; empty if it is unknown. GCC's
+// link-time optimization and linkers name files that are none, such as "<artificial>".
+std::string_view source_file(const elf::Image& image, const elf::Symbol& symbol) {
+  const auto find_in = [&](const elf::SymbolTable& table) -> std::string_view {
+    std::string_view file;
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      const std::string_view name = table.name(index).value_or("");
+      if (table.is_file(index)) file = name;
+      if (name != symbol.name || table.is_file(index)) continue;
+      const auto found = table.at(index);
+      if (found && found->defined && found->address == symbol.address)
+        return found->binding != elf::Binding::local || file.starts_with('<') ? "" : file;
+    }
+    return {};
+  };
+  if (const auto table = image.full_symbols())
+    if (const auto file = find_in(*table); !file.empty()) return file;
+  for (const elf::SymbolTable& table : image.debug_symbols())
+    if (const auto file = find_in(table); !file.empty()) return file;
+  return {};
+}
+
 // Returns a name with the scopes of C++ instead of those of Java, Python or Go.
 std::string with_scopes(std::string_view name) {
   std::string text;
@@ -240,9 +262,13 @@ Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candida
                           query.function.name, places.size())};
   for (std::size_t i = 0; i < places.size() && i < max_listed; ++i) {
     const elf::Symbol& symbol = places[i];
-    error = std::move(error).hint(fmt::format("use vaddr:{:#x} for {} ({} bytes, {})",
+    const std::string_view file = symbol.binding == elf::Binding::local
+                                      ? source_file(query.image, symbol)
+                                      : std::string_view();
+    error = std::move(error).hint(fmt::format("use vaddr:{:#x} for {} ({} bytes, {}{}{})",
                                               symbol.address.value, shown_symbol(query, symbol),
-                                              symbol.size, to_string(symbol.binding)));
+                                              symbol.size, to_string(symbol.binding),
+                                              file.empty() ? "" : ", of ", file));
   }
   if (places.size() > max_listed)
     error = std::move(error).hint(fmt::format("and {} more", places.size() - max_listed));

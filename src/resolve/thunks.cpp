@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/thunks.hpp"
 
+#include "insn/forwarding.hpp"
 #include "symbols/bodies.hpp"
 #include "uprobectl/insn.hpp"
 
@@ -50,8 +51,8 @@ std::optional<VirtualAddress> first_jump(const Query& query, const elf::Symbol& 
   return first.target;
 }
 
-// Returns where the code at the symbol leads if all ways through it end by a jump out of it. A part
-// does work of its own before, as the `destroy` of a coroutine.
+// Returns where the code at the symbol leads if all ways through it end by a jump out of it, and it
+// does no work of its own before. A part does, as the `destroy` of a coroutine.
 std::vector<VirtualAddress> jumps_of(const Query& query, const elf::Symbol& symbol) {
   if (const auto target = first_jump(query, symbol)) return {*target};
   if (const auto clone = clone_name(query, symbol); clone && clone->kind == SuffixKind::piece)
@@ -63,6 +64,7 @@ std::vector<VirtualAddress> jumps_of(const Query& query, const elf::Symbol& symb
   const auto code = slice(query.image.bytes(), offset->value, symbol.size);
   const auto exits = code ? function_exits(*arch, *code, symbol.address) : std::nullopt;
   if (!exits || !exits->returns.empty() || exits->falls_through) return {};
+  if (!only_forwards(*arch, *code, symbol.address)) return {};
   std::vector<VirtualAddress> targets;
   for (const FunctionExits::Jump& jump : exits->jumps_out) {
     if (!jump.target) return {};

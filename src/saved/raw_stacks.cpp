@@ -22,17 +22,18 @@ constexpr std::uint64_t max_pages = (std::uint64_t{2} << 30) / page;
 } // namespace
 
 Result<unwind::MappedObject> PartialFiles::open(const Mapping& mapping) {
-  const auto known = numbers_.find({mapping.identity, mapping.path});
-  if (known == numbers_.end() || (!files_[known->second].memory && !files_[known->second].error))
+  const std::uint64_t number = mapping.identity.device;
+  if (number >= files_.size() || (!files_[number].memory && !files_[number].error))
     return fail(ErrorKind::not_found, "the saved run does not have its unwind information");
-  const File& file = files_[known->second];
+  const File& file = files_[number];
   if (file.error) return fail(*file.error);
   return unwind::MappedObject{.bytes = {file.memory.get(), file.size}, .owner = file.memory};
 }
 
 bool PartialFiles::add(Mapping file) {
   if (files_.size() >= max_mapped_files) return false;
-  numbers_.insert_or_assign({file.identity, file.path}, static_cast<std::uint32_t>(files_.size()));
+  // Later files may have the identity and the path of earlier ones.
+  file.identity.device = files_.size();
   files_.push_back({.mapping = std::move(file), .error = {}, .memory = {}, .pages = {}});
   return true;
 }

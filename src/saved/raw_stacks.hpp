@@ -6,7 +6,6 @@
 #include "saved/format.hpp"
 #include "unwind/raw_stack.hpp"
 
-#include <map>
 #include <vector>
 
 namespace uprobectl::saved {
@@ -17,7 +16,7 @@ public:
   Result<unwind::MappedObject> open(const Mapping& mapping) override;
 
   // The functions return false if the content of a chunk is invalid, or needs too much memory.
-  bool add(Mapping file); // numbered from 0
+  bool add(Mapping file); // numbered from 0; the number replaces the device
   bool add_parts(Bytes content);
   const Mapping* file(std::uint32_t number) const {
     return number < files_.size() ? &files_[number].mapping : nullptr;
@@ -35,7 +34,6 @@ private:
   bool write(File& file, std::uint64_t offset, Bytes bytes);
 
   std::vector<File> files_;
-  std::map<std::pair<FileIdentity, std::string>, std::uint32_t> numbers_;
   std::uint64_t reserved_ = 0; // bytes of address space
   std::uint64_t used_ = 0;     // pages
 };

@@ -155,11 +155,12 @@ void RunWriter::write(const StackSample& sample) {
 
 std::uint32_t RunWriter::number_mapped_file(const Mapping& mapping) {
   const auto [known, is_new] =
-      mapped_files_.try_emplace({mapping.identity, mapping.path, mapping.deleted},
-                                static_cast<std::uint32_t>(mapped_files_.size()));
-  if (is_new)
+      mapped_files_.try_emplace({mapping.identity, mapping.path}, next_mapped_file_);
+  if (is_new) {
+    ++next_mapped_file_;
     write_chunk(ChunkKind::mapped_file, mapping.identity.device, mapping.identity.inode,
                 mapping.path, mapping.deleted);
+  }
   return known->second;
 }
 
@@ -174,6 +175,10 @@ void RunWriter::write(const unwind::ProcessMappings& mappings) {
 }
 
 void RunWriter::write(const unwind::FileParts& parts) {
+  if (parts.parts.empty() && !parts.error) { // what follows is of another file
+    mapped_files_.erase({parts.mapping.identity, parts.mapping.path});
+    return;
+  }
   const std::uint32_t file = number_mapped_file(parts.mapping);
   const std::size_t begin = begin_chunk(ChunkKind::file_parts);
   FieldWriter fields(out_.draft());

@@ -96,8 +96,9 @@ private:
   std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
   std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
   std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
-  using MappedFileKey = std::tuple<FileIdentity, std::string, bool>;
-  std::map<MappedFileKey, std::uint32_t> mapped_files_;
+  // By identity and path; without replaced ones.
+  std::map<std::pair<FileIdentity, std::string>, std::uint32_t> mapped_files_;
+  std::uint32_t next_mapped_file_ = 0;
   std::vector<std::uint32_t> numbers_; // of the places of the present stack, or the mapped files
   std::uint64_t too_large_ = 0;        // chunks that were left out
 };

@@ -196,19 +196,27 @@ void CallerCode::describe(pid_t pid) {
     files_.clear();
   }
   std::vector<std::pair<FileKey, std::uint64_t>> added;
-  for (const Mapping& each : *read)
-    if (std::pair key(FileKey(each.identity, each.path), each.offset.value);
+  std::vector<FileVersion> versions;
+  for (const Mapping& each : *read) {
+    versions.push_back(
+        read_file_version(map_files_path(pid, each)).value_or(FileVersion())); // for example [vdso]
+    if (std::pair key(FileKey(each.identity, each.path, versions.back()), each.offset.value);
         seen_.insert(key).second)
       added.push_back(std::move(key));
+  }
   if (!added.empty()) learn_files(pid);
   if (has_ended(pid)) { // its files may not have been read
     for (const auto& key : added) seen_.erase(key);
     return forget(pid);
   }
   std::vector<CallerMapping> mappings;
-  for (const Mapping& each : *read)
-    mappings.push_back(
-        {.start = each.start, .end = each.end, .offset = each.offset.value, .code = code_of(each)});
+  for (std::size_t i = 0; i < read->size(); ++i) {
+    const Mapping& each = (*read)[i];
+    mappings.push_back({.start = each.start,
+                        .end = each.end,
+                        .offset = each.offset.value,
+                        .code = code_of(each, versions[i])});
+  }
   const auto made = make_caller_map(mappings);
   if (!made) {
     output_.repeated_warning("caller code",
@@ -259,8 +267,9 @@ void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
   }
   for (ProcessFile& each : found) {
     const BinaryPath& shown = each.display_path;
+    const FileVersion version = read_file_version(each.open_path).value_or(FileVersion());
     const auto [searched, is_new] =
-        searched_.emplace(FileKey(each.identity, to_string(shown)), &place);
+        searched_.emplace(FileKey(each.identity, to_string(shown), version), &place);
     if (!is_new) continue;
     const auto target = Target::open({.path = {.file = each.open_path, .entry = shown.entry},
                                       .display_path = shown,
@@ -270,11 +279,12 @@ void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
     if (!target && has_ended(pid)) searched_.erase(searched);
     if (!target || target->image() == nullptr) continue;
     const auto known = std::ranges::find_if(files_, [&](const File& file) {
-      return file.identity == each.identity && file.path == shown.file;
+      return file.identity == each.identity && file.path == shown.file && file.version == version;
     });
     File& file = known != files_.end()
                      ? *known
-                     : files_.emplace_back(File{.identity = each.identity, .path = shown.file});
+                     : files_.emplace_back(
+                           File{.identity = each.identity, .path = shown.file, .version = version});
     add_code(place, file, *target);
   }
 }
@@ -292,10 +302,12 @@ void CallerCode::add_code(Place& place, File& file, const Target& target) {
     if (const auto offset = image.to_image(each.address)) add(offset->value, each.size);
 }
 
-std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping) const {
+std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping,
+                                             const FileVersion& version) const {
   std::vector<CallerRange> code;
   for (const File& each : files_)
-    if (is_file(mapping, each.identity, each.path))
+    if (is_file(mapping, each.identity, each.path) &&
+        (version == FileVersion() || each.version == version))
       code.insert(code.end(), each.code.begin(), each.code.end());
   return code;
 }

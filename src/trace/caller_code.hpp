@@ -7,9 +7,11 @@
 #include "process/mapping_watch.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
+#include "util/file_version.hpp"
 
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace uprobectl {
 
@@ -55,9 +57,11 @@ private:
   struct File {
     FileIdentity identity;
     std::string path; // as in mappings
+    // Differs from that of an earlier file with the same identity and path.
+    FileVersion version = {};
     std::vector<CallerRange> code = {};
   };
-  using FileKey = std::pair<FileIdentity, std::string>;
+  using FileKey = std::tuple<FileIdentity, std::string, FileVersion>;
 
   CallerCode(const TargetOptions& where, BuiltinProgram& program, Output& output)
       : where_(where), program_(program), output_(output) {}
@@ -69,7 +73,7 @@ private:
   void learn_files(pid_t pid);
   void learn(pid_t pid, Place& place, std::string_view module);
   void add_code(Place& place, File& file, const Target& target);
-  std::vector<CallerRange> code_of(const Mapping& mapping) const;
+  std::vector<CallerRange> code_of(const Mapping& mapping, const FileVersion& version) const;
 
   const TargetOptions& where_;
   BuiltinProgram& program_;

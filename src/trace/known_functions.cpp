@@ -17,11 +17,7 @@ std::array<std::string_view, 2> file_names(const ProbedBinary& binary) {
 
 // Whether the arguments of the function are where the calling convention has them.
 bool is_plain_function(const CapturePoint& probed) {
-  const ProbePoint& point = *probed.point;
-  return probed.code.kind == CodeKind::native && point.symbol && point.symbol_offset == 0 &&
-         point.inlined_into == nullptr && !point.static_probe && point.java == nullptr &&
-         point.kind != SymbolKind::plt && point.kind != SymbolKind::ifunc &&
-         point.binary->machine.arch == host_arch;
+  return probed.code.kind == CodeKind::native && probed.point->binary->machine.arch == host_arch;
 }
 
 // The distance of the thread pointer from what thread_layout has. On arm64 it points behind glibc's
@@ -52,14 +48,22 @@ Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe
   return {};
 }
 
+const Prototype* find_prototype(const PrototypeTable& table, const ProbePoint& point) {
+  if (!point.symbol || point.symbol_offset != 0 || point.inlined_into != nullptr ||
+      point.static_probe || point.java != nullptr || point.kind == SymbolKind::plt ||
+      point.kind == SymbolKind::ifunc)
+    return nullptr;
+  for (const std::string_view file : file_names(*point.binary))
+    if (const auto* const found = table.find(file, *point.symbol)) return found;
+  return nullptr;
+}
+
 const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
   if (!capture_.uses_values() || !capture_.typed || !is_plain_function(probed)) return nullptr;
   const ProbePoint& point = *probed.point;
   const std::size_t list = lists_.find(point);
   if (list < capture_.arguments.size() && !capture_.arguments[list].is_implied) return nullptr;
-  for (const std::string_view file : file_names(*point.binary))
-    if (const auto* const found = capture_.prototypes.find(file, *point.symbol)) return found;
-  return nullptr;
+  return find_prototype(capture_.prototypes, point);
 }
 
 bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {

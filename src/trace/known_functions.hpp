@@ -15,6 +15,10 @@ namespace uprobectl {
 // user. Does nothing if the run shows no arguments. Fails if an embedded table is invalid.
 Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes);
 
+// Returns null if the function is not known. Its arguments are where the calling convention of its
+// machine has them, which need not be this one.
+const Prototype* find_prototype(const PrototypeTable& table, const ProbePoint& point);
+
 class KnownFunctions {
 public:
   // Borrows `capture`, with the prototypes of add_embedded_prototypes(). `functions`: how many are

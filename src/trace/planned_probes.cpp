@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/planned_probes.hpp"
 
+#include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/typed_probes.hpp"
 #include "util/made_inputs.hpp"
@@ -30,7 +31,8 @@ bool is_declared(const CaptureSpec& capture, const ConditionSpec& term) {
          });
 }
 
-// Whether only the debug information of the function tells what the condition compares.
+// Whether the run with the plan does not know what the condition compares, unless the function has
+// a known prototype.
 bool needs_debug_info(const CaptureSpec& capture, const ConditionSpec& term) {
   if (!term.path || term.fact || is_declared(capture, term)) return false;
   return term.needs_types() || (term.name && !parse_source_name(*term.name));
@@ -42,14 +44,43 @@ Error needs_debug_info_error(std::string_view what) {
       .hint(std::string(format_hint));
 }
 
+// A name of a value, and the option that has it. Functions with known prototypes have it without
+// debug information.
+struct NeededName {
+  std::string name;
+  std::string option;
+};
+
+std::vector<NeededName> needed_names(const CaptureSpec& capture) {
+  std::vector<NeededName> needed;
+  for (const ArgumentList& list : capture.arguments)
+    for (const ValuePath& path : list.paths)
+      if (list.is_implied && !parse_source_name(path.text))
+        needed.push_back({path.text, "--by or --measure"});
+  for (const ConditionSpec& term : capture.filter.terms)
+    if (needs_debug_info(capture, term))
+      needed.push_back({*term.name, fmt::format("--if '{}'", term.text)});
+  if (capture.measured && !capture.measured->source)
+    needed.push_back({capture.measured->path.text, "--measure"});
+  return needed;
+}
+
+bool has_parameter(const Prototype& prototype, std::string_view name) {
+  return std::ranges::any_of(prototype.parameters, [&](const Prototype::Parameter& each) {
+    return each.spec.name == name;
+  });
+}
+
 // Names that a plan takes for registers or facts, unless the function has a parameter of that name.
 std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
   std::vector<std::string> names;
   for (const ConditionSpec& term : capture.filter.terms)
-    if (term.name && !term.type && !is_declared(capture, term)) names.push_back(*term.name);
-  if (capture.measured) names.push_back(capture.measured->path.variable);
+    if (term.name && !term.type && !is_declared(capture, term) && !needs_debug_info(capture, term))
+      names.push_back(*term.name);
+  if (capture.measured && capture.measured->source)
+    names.push_back(capture.measured->path.variable);
   for (const GroupValue& each : capture.groups.by)
-    if (!each.fact) names.push_back(each.text);
+    if (!each.fact && parse_source_name(each.text)) names.push_back(each.text);
   return names;
 }
 
@@ -57,12 +88,17 @@ std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
 class PlanMaker {
 public:
   PlanMaker(const AttachRequest& request, FunctionReaderCache& readers)
-      : request_(request), readers_(readers), doubtful_(doubtful_names(request.capture)),
+      : request_(request), readers_(readers), needed_(needed_names(request.capture)),
+        doubtful_(doubtful_names(request.capture)),
         types_(request.probes.target_options.debug_places, request.capture, 1) {}
 
   Result<AttachPlan> make(const ResolvedProbes& resolved) {
     const ProbeSelection& selection = request_.probes;
     plan_.target = selection.target;
+    CaptureSpec capture = request_.capture;
+    if (auto added = add_embedded_prototypes(capture, resolved.probes); !added)
+      return fail(std::move(added).error());
+    prototypes_ = std::move(capture.prototypes);
     const auto has_failed = [&](const std::string& function) {
       return std::ranges::any_of(resolved.failures, [&](const ProbeFailure& failure) {
         return !failure.is_bound && failure.function == function;
@@ -84,6 +120,7 @@ private:
                       .hint("the device compiles it itself: resolve it there, without --plan"));
     File& file = open(point.binary);
     if (!file.image) return fail(file.image.error());
+    if (auto known = check_names(point); !known) return known;
     if (const std::string* const name = types_.find_variable(point, doubtful_))
       return fail(needs_debug_info_error(
           fmt::format("{}: its parameter or variable '{}'", display_name(point), *name)));
@@ -96,6 +133,23 @@ private:
       planned.exits = plans::to_planned_exits(*returns, *file.image);
     }
     plan_.files[file.number].probes.push_back(std::move(planned));
+    return {};
+  }
+
+  Result<void> check_names(const ProbePoint& point) const {
+    if (needed_.empty()) return {};
+    const Prototype* const prototype = find_prototype(prototypes_, point);
+    for (const NeededName& each : needed_) {
+      if (prototype != nullptr && has_parameter(*prototype, each.name)) continue;
+      Error error = needs_debug_info_error(
+          fmt::format("{}: {}: '{}'", display_name(point), each.option, each.name));
+      std::string names;
+      if (prototype != nullptr)
+        for (const Prototype::Parameter& parameter : prototype->parameters)
+          names += (names.empty() ? "" : ", ") + parameter.spec.name;
+      if (!names.empty()) error = std::move(error).hint("its known arguments are: " + names);
+      return fail(std::move(error));
+    }
     return {};
   }
 
@@ -122,6 +176,8 @@ private:
 
   const AttachRequest& request_;
   FunctionReaderCache& readers_;
+  std::vector<NeededName> needed_;
+  PrototypeTable prototypes_;
   std::vector<std::string> doubtful_;
   TypedProbes types_;
   AttachPlan plan_;
@@ -279,12 +335,14 @@ Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes&
 Result<void> check_plannable(const CaptureSpec& capture) {
   const auto wrong = [](const std::string& what) { return fail(needs_debug_info_error(what)); };
   for (const ArgumentList& list : capture.arguments)
-    if (!list.paths.empty() && !(list.is_implied && !list.arguments.empty()))
-      return wrong(fmt::format("'{}' of {}", list.paths.front().text,
-                               list.is_implied ? "--by or --measure" : "--args"));
+    for (const ValuePath& path : list.paths)
+      if (!list.is_implied || (!path.steps.empty() && !parse_source_name(path.text)))
+        return wrong(
+            fmt::format("'{}' of {}", path.text, list.is_implied ? "--by or --measure" : "--args"));
   for (const ConditionSpec& term : capture.filter.terms)
-    if (needs_debug_info(capture, term)) return wrong(fmt::format("--if '{}'", term.text));
-  if (capture.measured && !capture.measured->source)
+    if (needs_debug_info(capture, term) && (!term.name || term.needs_types()))
+      return wrong(fmt::format("--if '{}'", term.text));
+  if (capture.measured && !capture.measured->source && !capture.measured->path.steps.empty())
     return wrong(fmt::format("'{}' of --measure", capture.measured->path.text));
   return {};
 }

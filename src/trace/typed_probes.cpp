@@ -90,6 +90,16 @@ bool names_known_argument(const CapturePoint& probed, const std::string& name) {
              probed.known->arguments.end();
 }
 
+// Adds the names that the known prototype has. Those of debug information may be others.
+Error offer_known_names(Error error, const CapturePoint& probed) {
+  if (probed.known == nullptr) return error;
+  std::string names;
+  for (const ArgumentSpec& each : probed.known->arguments)
+    if (!each.name.starts_with('&') && !each.name.contains(' '))
+      names += (names.empty() ? "" : ", ") + each.name;
+  return names.empty() ? error : std::move(error).hint("its known arguments are: " + names);
+}
+
 // Whether the prototype has all values of --by. Debug information may have other names.
 bool names_known_values(const ArgumentList& list, const CapturePoint& probed) {
   return probed.known != nullptr && std::ranges::all_of(list.paths, [&](const ValuePath& path) {
@@ -126,8 +136,36 @@ SharedVariables find_shared_variables(const elf::Image& image) {
       found.try_emplace(symbol->address);
   if (const auto slots = image.variable_slots())
     for (const elf::ImportSlot& slot : *slots)
-      if (const auto symbol = symbols->at(slot.symbol)) found[symbol->address] = slot.address;
+      if (const auto symbol = symbols->at(slot.symbol); symbol && symbol->defined)
+        found[symbol->address] = slot.address;
   return found;
+}
+
+// A variable of another file: a program may have a copy of it (a copy relocation), other code finds
+// it through the GOT.
+std::optional<dwarf::Variable> find_imported(const elf::Image& image, const dwarf::DebugInfo& debug,
+                                             const std::string& name, VirtualAddress code) {
+  auto declared = dwarf::find_declared_variable(debug, name, code);
+  if (!declared) return std::nullopt;
+  dwarf::Variable& variable = declared->variable;
+  variable.location =
+      dwarf::unreadable("it is defined in another file, and this one does not tell where");
+  dwarf::Formula place{.base = dwarf::Formula::Base::image};
+  const auto symbols = image.dynamic_symbols();
+  if (!symbols) return std::move(variable);
+  for (const auto& slots :
+       {image.import_slots(), image.variable_slots()}) // without and with a type
+    for (const elf::ImportSlot& slot : slots.value_or(std::vector<elf::ImportSlot>()))
+      if (const auto symbol = symbols->at(slot.symbol); symbol && symbol->name == declared->symbol)
+        place.loads = {static_cast<std::int64_t>(slot.address.value)};
+  if (const auto own = image.find_dynamic(declared->symbol))
+    for (const elf::Symbol& each : *own)
+      if (each.defined && each.type == elf::SymbolType::object) {
+        place.loads.clear();
+        place.addend = static_cast<std::int64_t>(each.address.value);
+      }
+  if (!place.loads.empty() || place.addend != 0) variable.location = in_memory(std::move(place));
+  return std::move(variable);
 }
 
 } // namespace
@@ -335,7 +373,8 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   place.moments = moments_;
   place.find_global = [&](const std::string& name) {
     auto found = find_global(file, name, point.address);
-    if (found) find_storage(file, *found);
+    if (!found) return find_imported(*file.image, *file.debug, name, point.address);
+    find_storage(file, *found);
     return found;
   };
   place.find_go_types = [this, &file] {
@@ -450,7 +489,7 @@ Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace&
       made[i] = std::move(*condition);
     } else if (names_variable(spec, probed, *place.function)) {
       auto condition = make_typed_condition(place, spec);
-      if (!condition) return fail(std::move(condition).error());
+      if (!condition) return fail(offer_known_names(std::move(condition).error(), probed));
       made[i] = std::move(*condition);
     }
     any |= made[i].has_value();
@@ -514,7 +553,8 @@ Result<void> TypedProbes::add_measured(CapturePoint& probed, const TypedPlace& p
   }
   auto number = make_typed_number(place, path);
   if (!number && !is_variable && source && number.error().kind != ErrorKind::usage) return {};
-  if (!number) return fail(std::move(number).error().within("--measure"));
+  if (!number)
+    return fail(offer_known_names(std::move(number).error().within("--measure"), probed));
   if (!probed.prepared) probed.prepared = PreparedCapture{.replaces_arguments = false};
   probed.prepared->measured = *number;
   return {};
@@ -535,7 +575,8 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
       return fail(describe_error(each, needs("the value")).within(name));
   if (capture_.measured && !capture_.measured->source &&
       !names_known_argument(probed, capture_.measured->path.text))
-    return fail(needs(fmt::format("--measure {}", capture_.measured->path.text)).within(name));
+    return fail(offer_known_names(
+        needs(fmt::format("--measure {}", capture_.measured->path.text)).within(name), probed));
   if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
   // They need no types, or the prototype has other names, which the error will tell.
   if (list->is_implied && (!list->arguments.empty() || probed.known != nullptr)) return {};

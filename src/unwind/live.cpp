@@ -130,9 +130,9 @@ struct LiveProcesses::State {
   bool has_lacked_descriptors = false;
   // By pid: one entry for each program that the process has run, by time.
   std::unordered_map<pid_t, std::vector<std::unique_ptr<LiveProcess>>> processes;
-  std::deque<pid_t> ended;        // the oldest first; repeated if the pid was reused
-  std::size_t programs_added = 0; // programs, since the last sweep
-  std::map<FileIdentity, std::string> saved_files; // copies that save() has written
+  std::deque<pid_t> ended;                      // the oldest first; repeated if the pid was reused
+  std::size_t programs_added = 0;               // programs, since the last sweep
+  std::map<FileIdentity, FileCopy> saved_files; // copies that save() has written
 };
 
 LiveProcess& LiveProcesses::State::add_program(pid_t pid, std::uint64_t since) {

@@ -6,6 +6,7 @@
 #include "symbolize/open_files.hpp"
 #include "uprobectl/elf.hpp"
 #include "uprobectl/path.hpp"
+#include "util/clock.hpp"
 #include "util/mapped_file.hpp"
 #include "util/rooted_path.hpp"
 
@@ -33,29 +34,6 @@ bool is_on_huge_pages(const std::string& path) {
   const auto fd = open_path(path);
   struct statfs status{};
   return fd && ::fstatfs(fd->get(), &status) == 0 && status.f_type == HUGETLBFS_MAGIC;
-}
-
-// How late the file of a stack is opened at most: one that is as young may have come after the hit.
-constexpr std::time_t new_file_age = 10; // s
-constexpr std::uint64_t never = ~std::uint64_t{0};
-
-// Also true if the file system does not record when files were created.
-bool is_new_file(int fd) {
-  struct statx status{};
-  if (::statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &status) != 0) return true;
-  return (status.stx_mask & STATX_BTIME) == 0 ||
-         status.stx_btime.tv_sec > std::time(nullptr) - new_file_age;
-}
-
-// Whether an open file has only got the inode of the mapped one, after that was deleted. A file of
-// another name that was not deleted may also be the mapped one, renamed.
-bool is_other_file(int fd, const Mapping& mapping) {
-  const auto target = read_descriptor_path(fd);
-  if (!target) return true;
-  std::string_view path = *target;
-  const bool is_deleted = take_deleted_mark(path);
-  if (file_name_of(path) == file_name_of(mapping.path)) return false;
-  return is_deleted || is_new_file(fd);
 }
 
 MappedObject make_object(MappedFile file) {
@@ -100,6 +78,7 @@ Result<MappedObject> open_vdso(pid_t pid, const Mapping& mapping) {
   return std::move(*found);
 }
 
+constexpr std::uint64_t never = ~std::uint64_t{0};
 constexpr std::uint64_t min_wait = 1'000'000;      // ns
 constexpr std::uint64_t max_wait = 10'000'000'000; // ns
 // Maximum of records kept between two readings; programs that compile at run time map more.
@@ -135,6 +114,28 @@ bool is_same(const Mapping& a, const Mapping& b) {
 
 LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mount_namespace(pid)) {}
 
+// Whether an open file is the mapped one, and has not only got its inode after that was deleted. A
+// link may lead to a file of another name: the mapped one, renamed, or another one. Which of them
+// is unknown if the file system does not record when files were created.
+bool LiveFiles::is_mapped_file(int fd, const Mapping& mapping, bool is_link) const {
+  const auto version = read_file_version(fd);
+  if (!version || !may_be_mapped(*version, mapping)) return false;
+  if (!is_link) return true;
+  const auto target = read_descriptor_path(fd);
+  if (!target) return false;
+  std::string_view path = *target;
+  const bool is_deleted = take_deleted_mark(path);
+  if (file_name_of(path) == file_name_of(mapping.path)) return true;
+  return !is_deleted && version->created_ns != 0 && mapped_before_.has_value();
+}
+
+bool LiveFiles::may_be_mapped(const FileVersion& version, const Mapping& mapping) const {
+  if (!mapped_before_) return true;
+  if (was_created_after(version, *mapped_before_)) return false;
+  return !was_modified_after(version, *mapped_before_) ||
+         match_file_at(map_files_path(pid_, mapping), mapping) != FileMatch::none;
+}
+
 Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
   if (mapping.path == "[vdso]") return open_vdso(pid_, mapping);
   // The file at a path may have been replaced, so each is compared. The mapping itself is preferred
@@ -153,7 +154,7 @@ Result<MappedObject> LiveFiles::open(const Mapping& mapping) {
       return fail(ErrorKind::not_elf, "files on hugetlbfs are not read");
     auto file = MappedFile::open(way.path);
     if (!file || match_file(file->identity(), mapping) < way.min_match) continue;
-    if (way.path == link && is_other_file(file->fd(), mapping)) continue;
+    if (!is_mapped_file(file->fd(), mapping, way.path == link)) continue;
     tolerate_shrinking(*file);
     return make_object(std::move(*file));
   }
@@ -183,6 +184,11 @@ bool LiveProcess::read(std::uint64_t now) {
   std::vector<Mapping> before = std::exchange(mappings_, {});
   keep_past(find_past_mappings(before, std::move(*mappings), later), now);
   const bool has_changed = !std::ranges::equal(before, mappings_, is_same);
+  const bool has_more = std::ranges::any_of(mappings_, [&](const Mapping& each) {
+    const auto known = std::ranges::lower_bound(before, each.start, {}, &Mapping::start);
+    return known == before.end() || !is_same(each, *known);
+  });
+  if (has_more) files_.mapped_before(clock_ns(CLOCK_MONOTONIC));
   recorded_.clear();
   space_.reset();
   if (has_changed) mappings_changed();
@@ -268,6 +274,7 @@ void LiveProcess::map(const Mapping& mapping, std::uint64_t time) {
   recorded_.push_back({time, mapping});
   advance(time);
   insert_mapping(mappings_, mapping);
+  files_.mapped_before(std::max(files_.mapped_before().value_or(0), time));
   if (is_anonymous(mapping)) restore_replaced_code(mappings_);
   mappings_changed();
   prefetch_file(mapping);
@@ -282,6 +289,7 @@ bool LiveProcess::is_mapped_by_record(std::uint64_t pc) const {
 
 void LiveProcess::inherit(const LiveProcess& other) {
   mappings_ = other.mappings_;
+  files_.mapped_before(other.files_.mapped_before());
   mappings_changed();
 }
 
@@ -294,8 +302,26 @@ void LiveProcess::prefetch_file(const Mapping& mapping) {
   if (mapping.executable) cache_.preopen(mapping, files_);
 }
 
+// The cache may have opened a later file of the same inode number and path for another process.
+// Changes the identity of such mappings, so that the cache does not know them.
+void LiveProcess::find_replaced_files() {
+  bool has_changed = false;
+  for (Mapping& each : mappings_) {
+    const MappedObject* const object =
+        each.executable && each.identity.inode != 0 ? cache_.opened(each) : nullptr;
+    if (object == nullptr || object->file == nullptr) continue;
+    const auto version = read_file_version(object->file->fd());
+    if (!version || files_.may_be_mapped(*version, each)) continue;
+    each.identity.inode = ~each.identity.inode;
+    has_changed = true;
+  }
+  if (has_changed) revision_ = next_revision();
+}
+
 AddressSpace& LiveProcess::space() {
-  if (!space_) space_.emplace(mappings_, cache_, files_);
+  if (space_) return *space_;
+  find_replaced_files();
+  space_.emplace(mappings_, cache_, files_);
   return *space_;
 }
 

@@ -6,21 +6,33 @@
 #include "unwind/live.hpp"
 #include "unwind/past_mappings.hpp"
 #include "uprobectl/unwind.hpp"
+#include "util/file_version.hpp"
 
 namespace uprobectl::unwind {
 
 // Opens the files that a running process maps. Tries the path in our mount namespace first, so that
 // debug files and DEX files beside the file are found after the process has ended; then the path in
 // the root folder of the process; then /proc/PID/map_files, which works for deleted files too. A
-// path is used only if it leads to the mapped file.
+// path is used only if it leads to the mapped file: to its inode, but not to a later file that was
+// given the number of that inode.
 class LiveFiles final : public FileSource {
 public:
   explicit LiveFiles(pid_t pid);
 
   Result<MappedObject> open(const Mapping& mapping) override;
+  // All mappings that open() is asked for existed at this time, CLOCK_MONOTONIC in ns.
+  void mapped_before(std::optional<std::uint64_t> time) { mapped_before_ = time; }
+  std::optional<std::uint64_t> mapped_before() const { return mapped_before_; }
+  // Whether a file at the inode of the mapping is the mapped one, with its content: not a later
+  // file with its inode number, nor one that was written to after the process had removed the
+  // mapping.
+  bool may_be_mapped(const FileVersion& version, const Mapping& mapping) const;
 
 private:
+  bool is_mapped_file(int fd, const Mapping& mapping, bool is_link) const;
+
   pid_t pid_;
+  std::optional<std::uint64_t> mapped_before_;
   std::optional<bool> shares_mounts_; // determined while the process was alive
 };
 
@@ -81,6 +93,7 @@ public:
 private:
   bool runs_new_program() const { return has_new_program_ && has_new_program_(pid_); }
   void prefetch_file(const Mapping& mapping);
+  void find_replaced_files();
   void keep_past(PastMappings past, std::uint64_t now);
   void mappings_changed();
   static std::uint64_t next_revision();

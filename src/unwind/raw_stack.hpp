@@ -22,7 +22,7 @@ struct Part {
   Bytes bytes;
 };
 
-// Parts of a mapped file; others may follow. What is missing reads as zeros.
+// Parts of a mapped file; the rest reads as zeros. Without parts and error: it has been replaced.
 struct FileParts {
   Mapping mapping;                 // of the file: identity and path
   std::uint64_t size = 0;          // of the file in bytes, always the same

@@ -324,20 +324,24 @@ std::string SavedFolder::free_name(std::string_view path) const {
   return name;
 }
 
-Result<std::optional<std::string>>
-SavedFolder::add_file(const MappedObject& object, std::string_view path,
-                      std::map<FileIdentity, std::string>& copies) {
+Result<std::optional<std::string>> SavedFolder::add_file(const MappedObject& object,
+                                                         std::string_view path,
+                                                         std::map<FileIdentity, FileCopy>& copies) {
   const std::uint64_t size = object.bytes.size();
   if (size > max_file_size || size > max_folder_size - written_) return std::nullopt;
   const std::string name = free_name(path);
   const std::string copy = folder_ + "/" + name;
-  const auto before = object.file ? copies.find(object.file->identity()) : copies.end();
-  if (before == copies.end() || ::link(before->second.c_str(), copy.c_str()) != 0) {
+  FileCopy before;
+  if (object.file)
+    if (const auto known = copies.find(object.file->identity()); known != copies.end())
+      before = known->second;
+  if (object.file == nullptr || before.file.lock() != object.file ||
+      ::link(before.path.c_str(), copy.c_str()) != 0) {
     auto written = write(name, object.bytes, path);
     if (!written) return fail(std::move(written).error());
     // Bytes that the file has lost were written as zeros.
     if (has_shrunk(object.bytes)) return fail(shrunk_error(path));
-    if (object.file) copies.insert_or_assign(object.file->identity(), copy);
+    if (object.file) copies.insert_or_assign(object.file->identity(), FileCopy{object.file, copy});
   }
   names_.insert(name);
   written_ += size;

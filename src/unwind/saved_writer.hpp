@@ -13,6 +13,12 @@ std::string format_registers(const Registers& registers, bool at_function_entry)
 // are written as "r-".
 std::string format_maps(std::span<const Mapping> mappings);
 
+// A copy that a folder has of a mapped file.
+struct FileCopy {
+  std::weak_ptr<const MappedFile> file; // its inode number is used again after it is closed
+  std::string path = {};
+};
+
 // A folder into which a stack is saved.
 class SavedFolder {
 public:
@@ -27,7 +33,7 @@ public:
   // Returns its path for maps.txt, or nullopt if the file is too large. `copies`: earlier copies by
   // file identity, which are hard-linked; updated.
   Result<std::optional<std::string>> add_file(const MappedObject& object, std::string_view path,
-                                              std::map<FileIdentity, std::string>& copies);
+                                              std::map<FileIdentity, FileCopy>& copies);
 
   void remove(); // removes its content too; does not follow links
 

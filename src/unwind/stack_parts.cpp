@@ -201,6 +201,7 @@ void StackParts::add_words(LiveProcess& process, const Sample& sample, const Par
 
 // Gives the mappings if they are new.
 void StackParts::use(LiveProcess& process, Arch arch, RawStackSink& sink) {
+  static_cast<void>(process.space()); // finds files that were replaced
   if (process.revision() == revision_) return;
   revision_ = process.revision();
   const std::vector<Mapping>& mappings = process.mappings();
@@ -217,13 +218,33 @@ void StackParts::use(LiveProcess& process, Arch arch, RawStackSink& sink) {
     number_ = static_cast<std::uint32_t>(given - revisions_.begin());
     return;
   }
+  give_mappings(process, sink);
+}
+
+void StackParts::give_mappings(LiveProcess& process, RawStackSink& sink) {
   number_ = next_number_;
   next_number_ = (next_number_ + 1) % ProcessMappings::max_numbers;
   if (number_ == revisions_.size())
     revisions_.push_back(revision_);
   else
     revisions_[number_] = revision_;
-  sink.write(ProcessMappings{.number = number_, .mappings = mappings});
+  sink.write(ProcessMappings{.number = number_, .mappings = process.mappings()});
+}
+
+// Whether what was given is of another file, or of another content. A file that was closed and
+// opened again is mostly the same.
+bool StackParts::is_other_file(KnownFile& file, const MappedObject& object, Module& module) {
+  const auto image = file.images.find(module.begin().value);
+  const bool has_other_image = module.intact_image() != nullptr && image != file.images.end() &&
+                               image->second != module.build_id();
+  const bool is_known =
+      !file.opened.owner_before(object.owner) && !object.owner.owner_before(file.opened);
+  if (is_known || object.file == nullptr) return has_other_image;
+  const FileVersion version = read_file_version(object.file->fd()).value_or(FileVersion{});
+  const bool has_other_version = file.is_readable && version != file.version;
+  file.opened = object.owner;
+  file.version = version;
+  return has_other_version || has_other_image;
 }
 
 // Called for each word of a stack: most are not addresses of code, or of code that is known.
@@ -254,10 +275,19 @@ void StackParts::add_code(LiveProcess& process, std::uint64_t address, RawStackS
       sink.write(FileParts{.mapping = *mapping, .error = module.error()});
     return;
   }
+  if (is_other_file(file, *object, module)) {
+    file = {.opened = object->owner, .version = file.version, .images = {}, .blocks = {}};
+    std::ranges::fill(known_, KnownBlock{});
+    std::ranges::fill(revisions_, 0);
+    for (KnownStack& each : stacks_) each.revision = 0;
+    sink.write(FileParts{.mapping = *mapping});
+    give_mappings(process, sink);
+  }
   if (!std::exchange(file.is_readable, true)) file.size = object->bytes.size();
   const elf::Image* const image = module.intact_image();
   const std::uint64_t begin = image != nullptr ? module.begin().value : 0;
-  if (file.images.insert(begin).second) add_image(*object, module, *mapping, file, sink);
+  if (file.images.emplace(begin, module.build_id()).second)
+    add_image(*object, module, *mapping, file, sink);
   if (image == nullptr || object->file == nullptr) return;
   const std::uint64_t at = place->offset.value / block_size * block_size;
   if (!file.blocks.insert(begin + at).second) return;

@@ -5,6 +5,7 @@
 
 #include "unwind/live_process.hpp"
 #include "unwind/raw_stack.hpp"
+#include "util/file_version.hpp"
 
 namespace uprobectl::unwind {
 
@@ -38,8 +39,12 @@ private:
   struct KnownFile {
     std::uint64_t size = 0; // as it was given
     bool is_readable = false;
-    bool is_reported = false;       // that it is not readable
-    std::set<std::uint64_t> images; // offsets where those that were given begin
+    bool is_reported = false; // that it is not readable
+    // The object, to notice that the file was opened again, and what it was then.
+    std::weak_ptr<const void> opened;
+    FileVersion version;
+    // Build ids of the images that were given, by where they begin.
+    std::map<std::uint64_t, std::optional<std::string>> images;
     std::set<std::uint64_t> blocks; // of code that were given
   };
   // The last stack of a thread.
@@ -55,6 +60,8 @@ private:
   void find_changes(const KnownStack& known, const Sample& sample);
   void add_words(LiveProcess& process, const Sample& sample, const Part& part, RawStackSink& sink);
   void use(LiveProcess& process, Arch arch, RawStackSink& sink);
+  void give_mappings(LiveProcess& process, RawStackSink& sink);
+  static bool is_other_file(KnownFile& file, const MappedObject& object, Module& module);
   void add_word(LiveProcess& process, std::uint64_t word, RawStackSink& sink);
   void add_code(LiveProcess& process, std::uint64_t address, RawStackSink& sink);
   void add_image(const MappedObject& object, const Module& module, const Mapping& mapping,

@@ -55,7 +55,9 @@ public:
   }
   std::string text(std::string_view name) const {
     const DataValue* const value = find(name);
-    const auto* const text = value == nullptr ? nullptr : std::get_if<std::string>(&value->value);
+    if (value == nullptr) return {};
+    if (const auto* const named = std::get_if<DataValue::Name>(&value->value)) return named->text;
+    const auto* const text = std::get_if<std::string>(&value->value);
     return text == nullptr ? "" : *text;
   }
 

@@ -99,7 +99,8 @@ private:
           wide ? btf_enum64_value(btf_enum64(type) + i)
                : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val});
       const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
-      if ((known & mask) == (value & mask)) return {std::string(name_at(types_, name))};
+      if ((known & mask) == (value & mask))
+        return {DataValue::Name{std::string(name_at(types_, name))}};
     }
     return number(value, bits, btf_kflag(type));
   }

@@ -49,7 +49,7 @@ struct DataValue {
     Struct words;       // as in the source: {tab, data}
     Array content = {}; // the value, if it was captured; shown in the place of the words
   };
-  // A string is a char array up to its first NUL, or the name of an enumerator.
+  // A string is a char array up to its first NUL.
   std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
                Character, Unreadable, Cut, More, Struct, Array, Dynamic, Hex>
       value;

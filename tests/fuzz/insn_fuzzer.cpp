@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions from any bytes: the first byte picks the instruction set, the next two a place.
 #include "insn/control_flow.hpp"
+#include "insn/forwarding.hpp"
 #include "uprobectl/insn/return_code.hpp"
 
 #include <algorithm>
@@ -93,5 +94,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   constexpr std::uint64_t most = std::uint64_t{32} << 20U; // bytes of 32 instructions
   require(!returned || returned->raises_stack <= most);
+  static_cast<void>(only_forwards(arch, function, {place << 48 | place}));
   return 0;
 }

@@ -14,6 +14,8 @@ known_scenarios() {
   scenario 'errno is that of the calling thread, or not shown' shows_errno_of_threads
   scenario '--weight size of known functions is that of all elements' weighs_elements
   scenario 'counts and histograms know the names and types of known functions' measures_known_calls
+  scenario 'plans have the names of known functions' plans_known_calls
+  scenario 'a name that a known function does not have is answered with those it has' offers_known_names
 }
 
 readonly known_functions='open read write close mkdir mmap socket connect getenv
@@ -84,6 +86,35 @@ measures_known_calls() {
     "$UPROBECTL" attach -q -d 60 --count --if "$condition" libc.so.6 read -- "$FIXTURES/calls" >out 2>err ||
       fail "attach fails: $(cat err)"
     expect_match "$condition" '^1	read' "$(cat out)"
+  done
+}
+
+plans_known_calls() {
+  needs_libc
+  for options in '--count --if size<4' '--count --if ret<0' '--count --by size' '--histogram --measure size'; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" attach -q --write-plan plan $options libc.so.6 read >out 2>err || fail "no plan: $(cat err)"
+    # shellcheck disable=SC2086
+    "$UPROBECTL" attach -q -j -d 60 $options libc.so.6 read -- "$FIXTURES/calls" >direct 2>err ||
+      fail "attach fails: $(cat err)"
+    "$UPROBECTL" attach -q -j -d 60 --plan plan -- "$FIXTURES/calls" >out 2>err || fail "attach fails: $(cat err)"
+    for file in direct out; do
+      grep -E '"type":"(count|histogram)"' $file | sed -E 's/"[a-z_]*(time|since)_ns":[0-9]+//g' >"$file.known"
+    done
+    grep -qE '"(count|total)":[1-9]' direct.known || fail "no count with $options: $(cat direct)"
+    cmp direct.known out.known || fail "another result with $options: $(cat out)"
+  done
+}
+
+offers_known_names() {
+  needs_libc
+  for options in '--if bites>1' '--histogram --measure bites'; do
+    # shellcheck disable=SC2086 # words
+    ! "$UPROBECTL" attach -q -d 1 $options libc.so.6 read -- "$FIXTURES/calls" >out 2>err || fail "$options is accepted"
+    expect_match "$options" 'arguments are: (data, fd, size|fd, data, size)' "$(cat err)"
+    # shellcheck disable=SC2086
+    ! "$UPROBECTL" attach -q --write-plan plan $options libc.so.6 read >out 2>err || fail "a plan with $options is made"
+    expect_match "a plan with $options" 'arguments are: (data, fd, size|fd, data, size)' "$(cat err)"
   done
 }
 

@@ -13,6 +13,7 @@ saved_scenarios() {
   scenario 'report unwinds copied stacks of a library in an archive' unwinds_archive_stacks
   scenario 'report names copied stacks by the files that --debug-dir has' names_copied_stacks
   scenario 'report unwinds copied stacks of a run that is cut off' unwinds_cut_run
+  scenario 'programs that are at one path one after the other name their own stacks' tells_programs_apart
   scenario 'report does not show calls below --min-latency' reports_slow_calls
   scenario 'report counts and measures events that the run has only shown' reports_totals
   scenario 'report of a graph exports its calls, and counts and measures them' reports_calls
@@ -160,6 +161,43 @@ names_copied_stacks() {
   expect_match 'a frame without a name' '#1 \(depths[+]0x' "$(cat out)"
   "$UPROBECTL" report --folded named --debug-dir symbols run >out 2>err || fail "report fails: $(cat err)"
   expect_match 'named frames' ';depth_middle;depth_leaf 3$' "$(cat named)"
+}
+
+# Each is written over the last one, or made anew; file systems such as ext4 give that the same inode number.
+# With a name of a file for each turn's events to be waited for. Without, stacks may have no names, but no wrong ones.
+tells_programs_apart() {
+  [ -e "$FIXTURES/soak-short-a" ] && "$FIXTURES/soak-short-a" 0 0 || skip 'no libc.so.6 is here'
+  cat >turns <<'END'
+calls=0
+for made in over anew; do
+  for letter in a b c a b c; do
+    [ "$made" = over ] || rm -f program
+    cat "$1/soak-short-$letter" >program && chmod 700 program && LD_LIBRARY_PATH=$1 ./program 3 0 || exit 1
+    calls=$((calls + 3))
+    [ $# -eq 1 ] || until [ "$(grep -c '"type":"event"' "$2")" -ge $calls ]; do sleep 0.02; done
+  done
+done
+END
+  for waits_for in events ''; do
+    take_turns live
+    take_turns events --unwind-on host --save run
+    "$UPROBECTL" report -j run >out 2>err || fail "report fails: $(cat err)"
+    for file in live out; do
+      expect_equal 'calls' 36 "$(grep -c '"type":"event"' $file)"
+      for letter in a b c; do
+        grep "\"value\":\"$letter:" $file >own || fail "no calls of $letter in $file"
+        ! grep -qE "short_[^${letter}]_leaf" own || fail "stacks of $letter are named by another program: $(cat own)"
+        [ -z "$waits_for" ] || expect_equal "stacks of $letter in $file" 12 "$(grep -c "short_${letter}_leaf" own)"
+      done
+    done
+  done
+}
+take_turns() { # FILE OPTION…
+  file=$1
+  shift
+  # shellcheck disable=SC2086 # no word, or one
+  "$UPROBECTL" attach -j -q -d 120 --follow --args text:str@arg1 --stack "$@" "$FIXTURES/libsoak.so" soak_call -- \
+    sh turns "$FIXTURES" ${waits_for:+$file} >$file 2>err || fail "attach fails: $(cat err)"
 }
 
 unwinds_cut_run() {

@@ -258,6 +258,16 @@ reads_copied_variables() {
   "$UPROBECTL" attach -q -d 120 --count --if 'counted > 5' "$library" count_more --command-output said -- \
     "$FIXTURES/shared-counter" >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'condition' '2	count_more' "$(cat out)"
+  # A variable that another file defines: through the GOT, and as a copy in the program.
+  for where in "$library count_more" "$FIXTURES/shared-counter print_counted"; do
+    # shellcheck disable=SC2086 # TARGET and FUNCTION
+    "$UPROBECTL" attach -q -d 120 --args optind $where --command-output said -- "$FIXTURES/shared-counter" >out 2>err ||
+      fail "attach fails: $(cat err)"
+    expect_equal "optind at $where" '10 20 30' "$(sed -n 's/.*optind=//p' out | xargs)"
+  done
+  "$UPROBECTL" attach -q -d 120 --args counted "$FIXTURES/shared-counter" print_counted --command-output said -- \
+    "$FIXTURES/shared-counter" >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'values of the copy' "$(cat counted)" "$(sed -n 's/.*counted=//p' out)"
 }
 
 compares_by_type() {
@@ -566,6 +576,9 @@ shows_rust_texts() {
   expect_equal 'more texts than are captured' 'strings::many(words=["a", "b", "c", "d", …])' "$(shown strings::many)"
   attach_to types-rust-strings --args 'words[1], limit' "$program" strings::owned
   expect_match 'one text' 'words\[1\]="right", limit=7$' "$(cat out)"
+  # Versions of Rust name the members differently.
+  attach_to types-rust-strings "$program" strings::wrapped
+  expect_match 'structures around arrays' 'strings::wrapped\(bytes=\{?[^,]*\[1, 2, 3, 4\]\}?, address=.*, limit=7\)' "$(cat out)"
 }
 
 shows_lambdas() {

@@ -560,6 +560,18 @@ class EndTests:
         problems += difference("errors", wrong.stderr.count("no function 'work_seven'"), 1)
         return problems
 
+    def programs_are_told_apart(self, device):
+        """Of programs that are at one path one after the other each names its own stacks, or none."""
+        turns, fixtures = self.world.path / "turns", self.workload.parent
+        turns.write_text('cd "$2"; for made in over anew; do for letter in a b c a b c; do [ $made = over ] || rm -f program; '
+                         'cat "$1/soak-short-$letter" >program; chmod 700 program; LD_LIBRARY_PATH=$1 ./program 3 0; done; done')
+        run = self.world.run(device, "attach", "-jq", "-d", "60s", "--follow", "--args", "text:str@arg1", "--stack", "--unwind-on",
+                             "host", fixtures / "libsoak.so", "soak_call", "--", "sh", turns, fixtures, self.world.path)
+        events = [(event["arguments"][0]["value"][0], [frame["symbol"] or "" for frame in event["stack"]])
+                  for event in records_of(run.stdout) if event["type"] == "event"]
+        return difference(f"events ({run.stderr})", len(events), 36) + [
+            f"{own}: {names}" for own, names in events if any(re.match(f"short_[^{own}]_", name) for name in names)]
+
     def parts_are_kept_here(self, one, other):
         """With --unwind-on host a second run, of any device, does not transfer the parts of files again."""
         home, counts = self.world.path / "cache-home", self.world.path / "bytes"
@@ -751,6 +763,7 @@ def test_runs(world, killed, fixtures, tap):
         ("results land on the workstation", lambda: ends.results_land_here(root)),
         ("stacks are unwound on the workstation", lambda: ends.stacks_are_unwound_here(root, magisk)),
         ("parts of files are kept on the workstation", lambda: ends.parts_are_kept_here(root, magisk)),
+        ("programs at one path are told apart on the workstation", lambda: ends.programs_are_told_apart(root)),
         ("a plan says that stacks are unwound on the workstation", lambda: ends.plan_unwinds_here(root)),
         ("a refusal of the kernel names SELinux if it is enforcing", ends.refusal_names_selinux),
         ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),

@@ -385,6 +385,9 @@ def functions_of_files():
     problems += differ("--all h", resolve("--all", "two.so", "h"), of("h") | of("h.constprop.0"))
     problems += differ("k", resolve("two.so", "k"), of("k.constprop.0"))
     TAP.check("static functions of two files are ambiguous, also if one has only clones", problems)
+    said = run(UPROBECTL, "resolve", "two.so", "g", check=False).stderr
+    files = set(re.findall(r"\(\d+ bytes, local, of ([^)]*)\)", said))
+    TAP.check("static functions of one name are told apart by their source files", differ("files", files, {"a.c", "b.c"}))
     alone = nm("one.so")
     problems = differ("f", resolve("one.so", "f"), {alone["f"], alone["f.constprop.0"]})
     problems += differ("h", resolve("one.so", "h"), {alone["h.constprop.0"]})
@@ -419,6 +422,24 @@ g.cold: ret
     problems += differ("g", resolve("labels.so", "g"), {at["g"]})
     problems += differ("f.loop", resolve("labels.so", "f.loop"), {at["f.loop"]})
     TAP.check("labels of assemblers are not taken for clones", problems)
+
+    # The first three only pass a call on; the others do something at each of them.
+    forwards = {"adjusts": "sub $8, %rdi\nmov (%rdi), %rax\nadd -24(%rax), %rdi\n",
+                "on_stack": "addl $-4, 8(%rsp)\n", "chooses": "test %edi, %edi\nje chooses.isra.0\n"}
+    works = {"writes": "incl total(%rip)\n", "calls": "call there\n", "repeats": "1: dec %edi\njnz 1b\n",
+             "asks": "syscall\n", "locks": "lock xadd %eax, total(%rip)\n"}
+    build("forwards.so", "gcc", "-shared", "-nostdlib",
+          f_s=".bss\n.local total\ntotal: .long 0\n.text\nthere: ret\n" + "".join(
+              f".globl {name}\n.type {name},@function\n{name}: {code}jmp {name}.constprop.0\n.size {name},.-{name}\n"
+              for name, code in {**forwards, **works}.items()) + function_symbols(
+                  *(f"{name}.constprop.0" for name in {**forwards, **works}), "chooses.isra.0"))
+    at = nm("forwards.so")
+    problems = differ("chooses", resolve("forwards.so", "chooses"), {at["chooses.constprop.0"], at["chooses.isra.0"]})
+    for name in ("adjusts", "on_stack"):
+        problems += differ(name, resolve("forwards.so", name), {at[f"{name}.constprop.0"]})
+    for name in works:
+        problems += differ(name, resolve("forwards.so", name), {at[name], at[f"{name}.constprop.0"]})
+    TAP.check("a body that does work of its own before it jumps to another one is probed, too", problems)
 
     title = "methods of Go with the names of suffixes are not taken for clones"
     if not has("go"):

@@ -111,6 +111,10 @@ TEST_CASE("enumerators are printed by name, unknown ones by number") {
   const DataTypes types = builder.build();
   CHECK(json(types, "what", "\x01\x00\x00\x00"s) == "\"CALLED\"");
   CHECK(json(types, "what", "\x09\x00\x00\x00"s) == "9");
+  std::string text;
+  const std::string called = "\x01\x00\x00\x00"s;
+  append_text_value(text, *types.decode(types.find("what")->id, as_bytes(called)));
+  CHECK(text == "CALLED");
 }
 
 TEST_CASE("truncated bytes give the members and elements that are there") {

@@ -8,6 +8,7 @@
 #include "unwind_fixture.hpp"
 #include "uprobectl/unwind/saved.hpp"
 #include "util/clock.hpp"
+#include "util/file_version.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -212,6 +213,95 @@ TEST_CASE("a stack that another machine unwinds has the same frames") {
   });
 }
 
+namespace {
+
+// Has the size of arm64_library(), and another name for the code at the same place.
+std::string renamed_library() {
+  std::string content = arm64_library();
+  content.replace(content.find("work"), 4, "rest");
+  return content;
+}
+
+// A library that is written anew in place, mapped into this process and removed from it.
+class RewrittenLibrary {
+public:
+  RewrittenLibrary() { live.read_process(::getpid()); }
+
+  void use(const std::string& content, const auto& take) {
+    std::ofstream(path) << content;
+    modified_ += std::chrono::seconds(1); // two writes may be in one tick of the clock
+    std::filesystem::last_write_time(path, modified_);
+    const MappedHere mapped(path);
+    const auto mappings = read_all_mappings(::getpid());
+    REQUIRE(mappings);
+    const auto found = std::ranges::find(*mappings, mapped.address(), &Mapping::start);
+    REQUIRE(found != mappings->end());
+    live.add({.pid = ::getpid(), .time_ns = clock_ns(CLOCK_MONOTONIC), .mapping = *found});
+    Registers registers(host_arch);
+    registers.set(registers.info().pc, mapped.address() + 0x1010);
+    registers.set(registers.info().stack_pointer, 0x7000);
+    const std::vector<std::byte> stack(64);
+    take(unwind::Sample{.pid = ::getpid(),
+                        .time_ns = 0,
+                        .registers = registers,
+                        .stack_address = 0x7000,
+                        .stack = stack});
+  }
+
+  TemporaryFolder folder;
+  std::string path = folder.path / "lib.so";
+  LiveProcesses live{{}};
+
+private:
+  std::filesystem::file_time_type modified_ = std::filesystem::file_time_type::clock::now();
+};
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+} // namespace
+
+TEST_CASE("a saved run tells the contents apart that a file has had") {
+  const UniqueFd file{::memfd_create("raw-stacks", MFD_CLOEXEC)};
+  {
+    OutputBuffer out(file.get());
+    saved::RunWriter writer(out, true,
+                            {.raw_stacks = saved::RawStackQuestion{.stack_bytes = 65528}});
+    SavingSink sink(writer);
+    RewrittenLibrary library;
+    for (const std::string& content : {arm64_library(), renamed_library(), arm64_library()})
+      for (int i = 0; i < 2; ++i)
+        library.use(content, [&](const unwind::Sample& sample) {
+          const RawStack stack = library.live.collect(sample, sink);
+          writer.write(RawStackSample{.stack = &stack});
+        });
+    out.flush();
+  }
+  StackReplay replay;
+  saved::RunReader reader(replay);
+  CHECK(reader.add(as_bytes(content_of(fmt::format("/proc/self/fd/{}", file.get())))));
+  std::vector<std::string> names;
+  for (const std::string& stack : replay.stacks)
+    names.push_back(stack.find(" rest+0x10 ") != std::string::npos   ? "rest"
+                    : stack.find(" work+0x10 ") != std::string::npos ? "work"
+                                                                     : stack);
+  CHECK(names == std::vector<std::string>{"work", "work", "rest", "rest", "work", "work"});
+}
+
+TEST_CASE("a saved stack has the file as it is, not a copy of what it was") {
+  RewrittenLibrary library;
+  const std::string first = library.folder.path / "first";
+  const std::string second = library.folder.path / "second";
+  library.use(arm64_library(),
+              [&](const unwind::Sample& sample) { REQUIRE(library.live.save(sample, first)); });
+  library.use(renamed_library(),
+              [&](const unwind::Sample& sample) { REQUIRE(library.live.save(sample, second)); });
+  CHECK(content_of(first + "/lib.so") == arm64_library());
+  CHECK(content_of(second + "/lib.so") == renamed_library());
+}
+
 TEST_CASE("a saved stack is readable by its owner only and marks a function's entry") {
   const std::string folder = temporary_folder();
   with_own_sample([&](const unwind::Sample& sample) {
@@ -321,6 +411,30 @@ TEST_CASE("a library that was unloaded names the stacks of before") {
   const std::uint64_t called = clock_ns(CLOCK_MONOTONIC);
   CHECK(file_and_name(live.make_stack(::getpid(), called, stack)) == "gone.so work");
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a file that has got the inode of a deleted library does not name the stacks of before") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path / "lib.so";
+  LiveProcesses live({}, {}, {}, [&](pid_t /*pid*/) { return std::vector<Mapping>(); });
+  std::uint64_t stack[] = {0, 0x1000};
+  {
+    const MappedHere gone(path, arm64_library());
+    stack[0] = gone.address() + 0x1010;
+    live.read_process(::getpid());
+  }
+  const std::uint64_t called = clock_ns(CLOCK_MONOTONIC);
+  const auto read = static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME));
+  std::optional<FileVersion> version;
+  do {
+    std::filesystem::remove(path);
+    std::ofstream(path) << renamed_library();
+    version = read_file_version(path);
+    REQUIRE(version);
+  } while (version->created_ns != 0 && version->created_ns < read); // in the same tick of the clock
+  const std::string names = names_of(live.make_stack(::getpid(), called, stack));
+  if (version->created_ns == 0) return; // not recorded by this file system
+  CHECK(names.find("rest") == std::string::npos);
 }
 
 TEST_CASE("deleted files that are closed while their stacks wait for the end are counted") {
