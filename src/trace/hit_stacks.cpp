@@ -32,13 +32,10 @@ std::optional<std::uint64_t> to_weight(const ArgumentValue& value) {
 // Returns how many elements `size` is the size of: the `count` of a known function, such as that of
 // calloc(); 1 without one.
 std::uint64_t elements_of(const Event& event) {
-  constexpr auto is_number = [](const ArgumentValue& value) {
-    return value.type == ArgumentType::u64 && !value.error;
-  };
   const auto count = std::ranges::find(*event.typed_arguments, "count", &ArgumentValue::name);
-  const bool has_count =
-      event.is_known_call && count != event.typed_arguments->end() && is_number(*count);
-  return has_count ? count->number : 1;
+  const bool has_count = event.is_known_call && count != event.typed_arguments->end();
+  const auto* const number = has_count ? std::get_if<std::uint64_t>(&count->value.value) : nullptr;
+  return number != nullptr ? *number : 1;
 }
 
 std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
@@ -49,7 +46,7 @@ std::optional<std::uint64_t> weight_of(const Event& event, const std::string& na
     const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
     if (found == event.typed_arguments->end()) return std::nullopt;
     const auto weight = to_weight(*found);
-    if (!weight || name != "size" || found->type != ArgumentType::u64) return weight;
+    if (!weight || name != "size") return weight;
     return checked_mul(*weight, elements_of(event))
         .value_or(std::numeric_limits<std::uint64_t>::max());
   }
