@@ -62,8 +62,7 @@ static __noinline int report_new_stack(struct registers* regs, __u32 process) {
  * comparisons would take more of the stack. */
 static __always_inline int has_return_address(const struct capture_plan* plan, __u32 moment,
                                               __u32 left_by) {
-  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START)
-                                : ((left_by + 1) & 2) != 0;
+  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START) : ((left_by + 1) & 2) != 0;
 }
 
 static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,
