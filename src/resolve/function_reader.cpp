@@ -241,20 +241,14 @@ private:
     if (jump.target && *jump.target == point_.address && language_ == CodeLanguage::go) return {};
     if (jump.target && *jump.target != point_.address) {
       if (is_inside_function(*jump.target)) return {};
-      if (!is_named_part(*jump.target))
-        if (const auto returned = return_code_at(*jump.target))
-          return add_tail_call(jump, place, returned);
       if (const auto part = part_at(*jump.target)) {
         parts_.push_back(*part);
         return {};
       }
+      return add_tail_call(jump, place, return_code_at(*jump.target));
     }
     if (!jump.target && !jump.slot && stays_inside(jump, place)) return {};
     return add_tail_call(jump, place);
-  }
-
-  bool is_named_part(VirtualAddress target) const {
-    return state_.jump_targets().part_at(target, point_.address).has_value();
   }
 
   // What the code at the target of a jump does if it only returns. What also stores may be a

@@ -364,7 +364,7 @@ TEST_CASE("patterns, versions and malformed names have no other spelling") {
                                       "f?",
                                       "f(a?)",
                                       "f(char[ab])",
-                                      "f@V1",
+                                      "f@@V1",
                                       "shop::",
                                       "f(int",
                                       "f<int",

@@ -58,11 +58,11 @@ static __noinline int report_new_stack(struct registers* regs, __u32 process) {
 }
 
 /* Whether the return address is at the top of the stack or in the link register. Frame pointers do
- * not lead to it then. */
+ * not lead to it then. At an exit this holds for LEFT_BY_RETURN and LEFT_BY_TAIL_CALL: two
+ * comparisons would take more of the stack. */
 static __always_inline int has_return_address(const struct capture_plan* plan, __u32 moment,
                                               __u32 left_by) {
-  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START)
-                                : left_by == LEFT_BY_RETURN || left_by == LEFT_BY_TAIL_CALL;
+  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START) : ((left_by + 1) & 2) != 0;
 }
 
 static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,
