@@ -56,7 +56,7 @@ bool is_surely_rusts(const Type& type) {
 
 // Types with repr(simd), whose one field is an array: `Simd<f32, 4>`, `__m128i`. The structures
 // around them, such as `Mask`, are looked into.
-bool is_vector(const Type& type) {
+bool is_rust_vector(const Type& type) {
   const std::string& name = type.plain_name();
   return std::ranges::any_of(std::array{"core::core_simd::", "core::core_arch::", "core::simd::"},
                              [&](const char* prefix) { return name.starts_with(prefix); }) &&
@@ -133,7 +133,7 @@ Kept keep_fields(std::vector<Field> fields, std::uint64_t size, bool is_surely) 
 Kept keep_structure(const Type& type, Visit visit) {
   auto fields = fields_of(type, visit);
   if (!fields) return {};
-  if (is_vector(type)) return {};
+  if (is_rust_vector(type)) return {};
   return keep_fields(std::move(*fields), type.size(), is_surely_rusts(type));
 }
 

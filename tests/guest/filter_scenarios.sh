@@ -26,6 +26,7 @@ filter_scenarios() {
     scenario 'filters of callers outlast the main thread of a process' filters_callers_of_threads
   scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
   scenario 'filters of callers say what cannot be known' filters_callers_refused
+  scenario 'filters of callers know a program that was written over another one' filters_callers_replaced
   for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: filters of numbers and texts" filters_by_mechanism "$mechanism"
   done
@@ -299,4 +300,17 @@ filters_callers_refused() {
   expect_match 'the reason' 'the return address is known only at the first instruction' "$(cat err)"
   attach_fails_with 2 --if 'caller ^= main' "$FIXTURES/callers" callers_take -- "$FIXTURES/callers"
   expect_match 'the place' "cannot compare a caller, at character 8, before '\^= main'" "$(cat err)"
+}
+
+# What was known of the first one is not taken for the second one, which calls until it is known.
+filters_callers_replaced() {
+  [ -e "$FIXTURES/soak-short-a" ] && "$FIXTURES/soak-short-a" 0 0 || skip 'no libc.so.6 is here'
+  cat >turns <<'END'
+export LD_LIBRARY_PATH="$1"
+cat "$1/soak-short-a" >program && chmod 700 program && ./program 20000 0 && cat "$1/soak-short-b" >program || exit 1
+while :; do ./program 20000 0; done
+END
+  "$UPROBECTL" attach -j -q -d 60 -n 1 --follow --args text:str@arg1 --if 'caller == short_b_leaf' "$FIXTURES/libsoak.so" \
+    soak_call -- sh turns "$FIXTURES" >out 2>err || fail "attach fails: $(cat err)"
+  expect_match 'a call of the second one' '"value":"b:' "$(records event)"
 }
