@@ -108,7 +108,7 @@ TEST_CASE("a file that shrinks while it is copied for a saved stack is named") {
   const std::string folder = source.path + ".kept";
   auto saved = unwind::SavedFolder::create(folder);
   REQUIRE(saved);
-  std::map<FileIdentity, std::string> copies;
+  std::map<FileIdentity, unwind::FileCopy> copies;
   const auto added = saved->add_file({file->bytes(), {}, file}, "/lib/app.so", copies);
   REQUIRE_FALSE(added);
   CHECK(added.error().message == "/lib/app.so: changed size while it was being read");

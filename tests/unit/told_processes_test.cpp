@@ -4,8 +4,13 @@
 #include "oat_samples.hpp"
 #include "unwind/live.hpp"
 #include "unwind_fixture.hpp"
+#include "util/clock.hpp"
 
+#include <csignal>
 #include <fmt/format.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace uprobectl;
 using namespace uprobectl::unwind;
@@ -16,8 +21,14 @@ namespace {
 // A pid that no process has: above the most that Linux gives (PID_MAX_LIMIT, 4 Mi).
 constexpr pid_t nobody = 5'000'000;
 
+// Times of the tests count from here, in ns of CLOCK_MONOTONIC: the files that processes map must
+// not be younger.
+std::uint64_t files_made = 0;
+
+std::uint64_t after(std::uint64_t time) { return files_made + time; }
+
 MappingEvent event(MappingEvent::Kind kind, pid_t pid, std::uint64_t time) {
-  return {.kind = kind, .pid = pid, .parent = 0, .time_ns = time, .mapping = {}};
+  return {.kind = kind, .pid = pid, .parent = 0, .time_ns = after(time), .mapping = {}};
 }
 MappingEvent mapped(pid_t pid, std::uint64_t time, std::uint64_t start, const std::string& path) {
   MappingEvent told = event(MappingEvent::Kind::mapped, pid, time);
@@ -53,7 +64,7 @@ std::string places(const Stack& stack) {
 }
 
 unwind::Sample at(pid_t pid, std::uint64_t time, std::uint64_t pc) {
-  unwind::Sample sample{.pid = pid, .time_ns = time, .registers = Registers(Arch::arm64)};
+  unwind::Sample sample{.pid = pid, .time_ns = after(time), .registers = Registers(Arch::arm64)};
   sample.registers.set(32, pc);
   sample.registers.set(31, 0x1000);
   return sample;
@@ -65,6 +76,7 @@ TEST_CASE("unreadable processes are known from reported mappings") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere second(folder + "/second.so", arm64_library());
+  files_made = clock_ns(CLOCK_MONOTONIC);
   LiveProcesses live({});
   const pid_t parent = nobody;
   const pid_t child = nobody + 1;
@@ -99,15 +111,15 @@ TEST_CASE("unreadable processes are known from reported mappings") {
   SECTION("of a process that runs one program after the other the last ones are remembered") {
     live.add(event(MappingEvent::Kind::executed, child, 300));
     live.add(mapped(child, 305, 0x10000, second.path));
-    const Stack kept = live.make_stack(child, 306, there);
+    const Stack kept = live.make_stack(child, after(306), there);
     for (std::uint64_t time = 310; time < 310 + 14; ++time)
       live.add(event(MappingEvent::Kind::executed, child, time));
-    CHECK(places(live.make_stack(child, 250, there)) == "first.so+4112");
-    CHECK(places(live.make_stack(child, 306, there)) == "second.so+4112");
+    CHECK(places(live.make_stack(child, after(250), there)) == "first.so+4112");
+    CHECK(places(live.make_stack(child, after(306), there)) == "second.so+4112");
     live.add(event(MappingEvent::Kind::executed, child, 330)); // the 17th
-    CHECK(places(live.make_stack(child, 306, there)) == "second.so+4112");
+    CHECK(places(live.make_stack(child, after(306), there)) == "second.so+4112");
     live.add(event(MappingEvent::Kind::executed, child, 331));
-    CHECK(places(live.make_stack(child, 306, there)) == "?");
+    CHECK(places(live.make_stack(child, after(306), there)) == "?");
     CHECK(places(kept) == "second.so+4112");
   }
   SECTION("a pid that is used again is another process") {
@@ -149,14 +161,15 @@ TEST_CASE("mappings of the next program are not used for the previous one") {
   asked = 0;
   SECTION("when it has begun") {}
   SECTION("when it begins meanwhile") { is_read = true; }
-  CHECK(places(live.make_stack(pid, 120, before)) == "first.so+4112");
+  CHECK(places(live.make_stack(pid, after(120), before)) == "first.so+4112");
   CHECK(asked > 0);
   const std::uint64_t elsewhere[] = {now.address() + 0x1010, 0x11011};
-  CHECK(places(live.make_stack(pid, 121, elsewhere)) == "? first.so+4112"); // nor when it misses
+  CHECK(places(live.make_stack(pid, after(121), elsewhere)) ==
+        "? first.so+4112"); // nor when it misses
   live.add(event(MappingEvent::Kind::executed, pid, 130));
   has_new_program = false;
-  CHECK(places(live.make_stack(pid, 140, here)) == "now.so+4112");
-  CHECK(places(live.make_stack(pid, 120, before)) == "first.so+4112");
+  CHECK(places(live.make_stack(pid, after(140), here)) == "now.so+4112");
+  CHECK(places(live.make_stack(pid, after(120), before)) == "first.so+4112");
   std::filesystem::remove_all(folder);
 }
 
@@ -166,15 +179,24 @@ TEST_CASE("a reused pid belongs to the new process, reported or not") {
   const MappedHere now(folder + "/now.so", arm64_library());
   const std::uint64_t there[] = {0x11010};
   const std::uint64_t here[] = {now.address() + 0x1010};
-  const pid_t pid = ::getpid(); // whose begin was not told
+  files_made = clock_ns(CLOCK_MONOTONIC);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50)); // more than a tick of start times
+  const pid_t pid = ::fork();                                 // whose begin was not told
+  if (pid == 0) {
+    ::pause();
+    ::_exit(0);
+  }
   LiveProcesses live({});
   live.add(forked(pid, nobody, 100));
   live.add(mapped(pid, 110, 0x10000, first.path));
   live.add(event(MappingEvent::Kind::ended, pid, 200));
-  CHECK(places(live.make_stack(pid, 150, there)) == "first.so+4112");
-  CHECK(places(live.make_stack(pid, 0, here)) == "now.so+4112");
-  CHECK(places(live.make_stack(pid, 0, there)) == "?");
-  CHECK(places(live.make_stack(pid, 150, there)) == "first.so+4112");
+  CHECK(places(live.make_stack(pid, after(150), there)) == "first.so+4112");
+  const std::uint64_t much_later = after(10'000'000'000); // pids are checked once in a second
+  CHECK(places(live.make_stack(pid, much_later, here)) == "now.so+4112");
+  CHECK(places(live.make_stack(pid, much_later, there)) == "?");
+  CHECK(places(live.make_stack(pid, after(150), there)) == "first.so+4112");
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
   std::filesystem::remove_all(folder);
 }
 
@@ -183,11 +205,12 @@ TEST_CASE("a library that is written over in place is read anew for processes th
   const std::string path = folder + "/lib.so";
   std::ofstream(path) << arm64_library();
   const FileIdentity identity = identity_of(path);
+  files_made = clock_ns(CLOCK_MONOTONIC);
   LiveProcesses live({});
   const std::uint64_t there[] = {0x11010};
   live.add(forked(nobody, nobody + 2, 100));
   live.add(mapped(nobody, 110, 0x10000, path));
-  const Stack before = live.make_stack(nobody, 120, there);
+  const Stack before = live.make_stack(nobody, after(120), there);
   CHECK(names_of(before) == "work+0x10");
   std::string other = arm64_library();
   other.replace(other.find("work"), 4, "idle");
@@ -198,8 +221,8 @@ TEST_CASE("a library that is written over in place is read anew for processes th
                                              std::chrono::hours(1));
   live.add(forked(nobody + 1, nobody + 2, 200));
   live.add(mapped(nobody + 1, 210, 0x10000, path));
-  CHECK(names_of(live.make_stack(nobody + 1, 220, there)) == "idle+0x10");
-  CHECK(names_of(live.make_stack(nobody + 1, 221, there)) == "idle+0x10");
+  CHECK(names_of(live.make_stack(nobody + 1, after(220), there)) == "idle+0x10");
+  CHECK(names_of(live.make_stack(nobody + 1, after(221), there)) == "idle+0x10");
   CHECK(before.frames.at(0).place->module->path() == path); // valid as long as the processes
   std::filesystem::remove_all(folder);
 }
@@ -213,6 +236,7 @@ TEST_CASE("code of an OAT file is symbolized as Java methods") {
     for (const auto& row : read_table(sample.list))
       if (row.at(0) != "-") methods[row.at(0)].push_back(row.at(1));
     REQUIRE(methods.size() > 3);
+    files_made = clock_ns(CLOCK_MONOTONIC);
     LiveProcesses live({});
     std::size_t shared = 0;
     for (const auto& [offset, signatures] : methods) {
@@ -242,6 +266,7 @@ TEST_CASE("a mapping over the middle of another keeps both ends") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere second(folder + "/second.so", arm64_library());
+  files_made = clock_ns(CLOCK_MONOTONIC);
   LiveProcesses live({});
   live.add(forked(nobody, nobody + 1, 100));
   MappingEvent large = mapped(nobody, 110, 0x10000, first.path);
@@ -260,6 +285,7 @@ TEST_CASE("names of memory stay where they are when mappings are read again in v
       ::mmap(nullptr, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(code != MAP_FAILED);
   const auto address = reinterpret_cast<std::uint64_t>(code);
+  files_made = clock_ns(CLOCK_MONOTONIC);
   LiveProcesses live({});
   const std::uint64_t nowhere = 0x10000; // nothing is mapped there
   const std::uint64_t addresses[] = {address, nowhere};
@@ -277,6 +303,7 @@ TEST_CASE("lost records cause the maps to be read again: what was replaced has n
   const std::string folder = temporary_folder();
   const MappedHere before(folder + "/before.so", arm64_library());
   const MappedHere after(folder + "/after.so", arm64_library());
+  files_made = clock_ns(CLOCK_MONOTONIC);
   LiveProcesses live({});
   live.read_process(::getpid());
   const std::uint64_t there[] = {before.address() + 0x1010};
