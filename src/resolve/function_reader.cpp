@@ -251,18 +251,18 @@ private:
     return add_tail_call(jump, place);
   }
 
-  // What the code at the target of a jump does if it only returns. What also stores may be a
-  // function of the source, unless it has no name or one that compilers give to outlined code
-  // (llvm/lib/CodeGen/MachineOutliner.cpp).
+  // What the code at the target of a jump does if it only returns. A function of the source may do
+  // nothing else: unless it is a thunk, that code has no name or one that compilers give to
+  // outlined code (llvm/lib/CodeGen/MachineOutliner.cpp).
   std::optional<ReturnCode> return_code_at(VirtualAddress target) const {
     if (language_ == CodeLanguage::go || language_ == CodeLanguage::java) return std::nullopt;
     constexpr std::uint64_t enough = 64; // bytes
-    const auto found = find_return_code(
-        arch_, target, [this](VirtualAddress at) { return code_bytes(state_.image, at, enough); });
+    const auto read = [this](VirtualAddress at) { return code_bytes(state_.image, at, enough); };
     const JumpTargets& targets = state_.jump_targets();
-    const bool may_store =
-        !targets.has_name(target) || targets.name_at(target).starts_with("OUTLINED_FUNCTION_");
-    return found && found->stores && !may_store ? std::nullopt : found;
+    const bool is_function = targets.has_name(target) &&
+                             !targets.name_at(target).starts_with("OUTLINED_FUNCTION_") &&
+                             !is_return_thunk(arch_, read(target));
+    return is_function ? std::nullopt : find_return_code(arch_, target, read);
   }
 
   // A piece of the function's code that another jump has led to has its return itself.

@@ -12,7 +12,7 @@ namespace uprobectl {
 
 namespace {
 
-constexpr int max_depth = 32; // of nested types: a program's stack frame has 512 bytes
+constexpr int max_type_depth = 32; // of nested types: a program's stack frame has 512 bytes
 constexpr std::size_t max_decoded = 1U << 16; // of one decoded value
 
 std::string_view name_at(const btf* types, std::uint32_t offset) {
@@ -31,7 +31,7 @@ public:
   explicit Decoder(const btf* types) : types_(types) {}
 
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
-    if (depth > max_depth || ++values_ > max_decoded) return std::nullopt;
+    if (depth > max_type_depth || ++values_ > max_decoded) return std::nullopt;
     const int resolved = btf__resolve_type(types_, id);
     if (resolved < 0) return std::nullopt;
     const btf_type* const type = btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));

@@ -65,7 +65,7 @@ TEST_CASE("code with its own symbol is not a part of another function") {
   // ret, in the place of jmp f+2.
   const OpenLibrary apart(patched(code_library(named), 0x1095, 0xc3, 1));
   CHECK(apart.returns("f") == "0x100e 0x100f");
-  CHECK(apart.tail_calls("f") == "0x1002 perhaps g returns +0, 0x1008 perhaps h+0x4 returns +0");
+  CHECK(apart.tail_calls("f") == "0x1002 perhaps g, 0x1008 perhaps h+0x4");
 }
 
 TEST_CASE("a cold part belongs to its function though nothing jumps there, as landing pads do") {
@@ -109,7 +109,7 @@ TEST_CASE("a part may have any of the function's names") {
   aliased.symbols += function_symbol("_IO_f", 0x00, 0x14) + function_symbol("_IO_f.cold", 0x80, 1) +
                      function_symbol("f.part.0", 0x90, 0x10) + function_symbol("f.isra.0", 0xa0, 1);
   const OpenLibrary library(code_library(aliased));
-  CHECK(library.returns("f") == "0x100e 0x100f 0x1080 0x1090 0x1094");
-  CHECK(library.returns("_IO_f") == "0x100e 0x100f 0x1080 0x1090 0x1094");
-  CHECK(library.tail_calls("f").empty());
+  CHECK(library.returns("f") == "0x100e 0x1080 0x1090 0x1094");
+  CHECK(library.returns("_IO_f") == "0x100e 0x1080 0x1090 0x1094");
+  CHECK(library.tail_calls("f") == "0x100f f.isra.0");
 }
