@@ -115,9 +115,10 @@ bool is_same(const Mapping& a, const Mapping& b) {
 LiveFiles::LiveFiles(pid_t pid) : pid_(pid), shares_mounts_(shares_mount_namespace(pid)) {}
 
 // Whether an open file is the mapped one, and has not only got its inode after that was deleted. A
-// link may lead to a file of another name: the mapped one, renamed, or another one. Which of them
-// is unknown if the file system does not record when files were created.
+// link may lead to a file of another name: the mapped one, renamed, or one that has come since.
+// Times of files are those of the kernel's last tick, so that a young one may be either.
 bool LiveFiles::is_mapped_file(int fd, const Mapping& mapping, bool is_link) const {
+  constexpr std::uint64_t young = 10'000'000'000; // ns
   const auto version = read_file_version(fd);
   if (!version || !may_be_mapped(*version, mapping)) return false;
   if (!is_link) return true;
@@ -126,7 +127,8 @@ bool LiveFiles::is_mapped_file(int fd, const Mapping& mapping, bool is_link) con
   std::string_view path = *target;
   const bool is_deleted = take_deleted_mark(path);
   if (file_name_of(path) == file_name_of(mapping.path)) return true;
-  return !is_deleted && version->created_ns != 0 && mapped_before_.has_value();
+  return !is_deleted && version->created_ns != 0 &&
+         !was_created_after(*version, clock_ns(CLOCK_MONOTONIC) - young);
 }
 
 bool LiveFiles::may_be_mapped(const FileVersion& version, const Mapping& mapping) const {
