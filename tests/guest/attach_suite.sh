@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `uprobectl attach` on a real kernel: what it counts, what it tells, what it leaves. TAP on stdout.
+# `uprobectl attach` on a real kernel: its counts, its messages, and nothing left behind. TAP on stdout.
 #
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
 #

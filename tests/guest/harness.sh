@@ -123,8 +123,8 @@ mechanisms() { # MECHANISM…
 # --- what may be left ----------------------------------------------------------------------------
 
 # Compares with what bpf-census found before. Other tracers come and go on a machine that is not a guest, and
-# the kernel frees BPF objects tens of milliseconds after their process has ended: only what each look since
-# the first has found is left, and stands in LEFT.
+# the kernel frees BPF objects tens of milliseconds after their process has ended. So LEFT keeps only the
+# objects that every census since the first one has found.
 nothing_is_left() { # BEFORE LEFT
   "$FIXTURES/bpf-census" "$1" >"$2.now" 2>&1
   if [ -e "$2" ]; then

@@ -6,16 +6,16 @@
 # fixtures/workload/inlined_relations.c, whose parameters are related.
 
 inlined_scenarios() {
-  scenario 'places of inlined functions are hit as often as the functions are called' counts_inlined
+  scenario 'locations of inlined functions are hit as often as the functions are called' counts_inlined
   scenario 'an inlined call whose code the compiler has copied is hit once' counts_copied_code
-  scenario 'inlined calls whose code begins at one place have a hit each' counts_two_at_one_place
+  scenario 'inlined calls whose code begins at one location have a hit each' counts_two_at_one_place
   scenario 'an event says into which function and line its function is inlined' says_inlined_into
   scenario 'parameters of inlined functions have their values, in the order of the source' shows_inlined_parameters
   scenario 'parameters of inlined functions are what was passed' shows_what_was_passed
   scenario '--lines shows inlined functions as frames, with their lines' shows_lines
   scenario '--lines says that no file has debug information' says_that_no_lines_are_known
   scenario '--lines with --stack=fp and --count' counts_by_stack_with_lines
-  scenario 'places of inlined functions have no return' refuses_inlined_returns
+  scenario 'locations of inlined functions have no return' refuses_inlined_returns
 }
 
 run_inlined() { # OPTION… FUNCTION…; the program's output in `said`

@@ -15,7 +15,7 @@ known_scenarios() {
   scenario '--weight size of known functions is that of all elements' weighs_elements
   scenario 'counts and histograms know the names and types of known functions' measures_known_calls
   scenario 'plans have the names of known functions' plans_known_calls
-  scenario 'a name that a known function does not have is answered with those it has' offers_known_names
+  scenario 'a name that a known function does not have is an error that lists its names' offers_known_names
 }
 
 readonly known_functions='open read write close mkdir mmap socket connect getenv

@@ -21,10 +21,10 @@ usdt_scenarios() {
   ! in_scope mechanisms ||
     scenario 'usdt: a perf buffer, arguments by copies of the program' sees_all_places perf-ioctl --buffer perf
   scenario 'usdt: types, conditions and names of arguments' types_arguments
-  scenario 'usdt: places are counted and measured as one probe' sums_places
-  scenario 'usdt: one place that is refused keeps all from being attached' places_all_or_none
-  scenario 'usdt: with --keep-going a refused probe is left out with all its places' leaves_probe_out
-  scenario 'usdt: an unhit probe is reported once for all places' tells_silence_once
+  scenario 'usdt: locations are counted and measured as one probe' sums_places
+  scenario 'usdt: one location that is refused keeps all from being attached' places_all_or_none
+  scenario 'usdt: with --keep-going a refused probe is left out with all its locations' leaves_probe_out
+  scenario 'usdt: an unhit probe is reported once for all locations' tells_silence_once
   scenario 'usdt: programs compiled with usdt.bpf.h find their arguments' fills_spec_table "$perf"
   scenario 'usdt: the same by multi' fills_spec_table multi
   scenario 'usdt: a sleepable program' fills_spec_table_of_sleepable

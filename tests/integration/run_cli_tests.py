@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs command lines and compares what they print, as files of cases tell. Prints TAP.
+"""Runs command lines and compares what they print, as files of cases describe. Prints TAP.
 
     run_cli_tests.py --bin PROGRAM [--fixtures DIR] FILE.test…
 
-A file holds cases. Each begins with a heading that says what is true, and ends at the next one:
+A file holds cases. Each begins with a title, and ends at the next one:
 
     # A comment. Outside of blocks, empty lines mean nothing.
 
-    === an unknown subcommand is answered with the nearest name
+    === an unknown subcommand is an error that suggests the nearest name
     $ uprobectl resolv libc.so.6 malloc
     stderr:
       uprobectl: error: no command 'resolv'

@@ -46,7 +46,7 @@ TEST_CASE("where segments overlap the first in the table counts") {
   CHECK(parse_image(bytes).to_image({0x201010})->value == 0x1010);
 }
 
-TEST_CASE("the place of an image in its file is added once, by to_file") {
+TEST_CASE("the offset of an image in its file is added once, by to_file") {
   const std::string bytes = sample_elf();
   const auto image = elf::Image::parse(as_bytes(bytes), {0x10000});
   REQUIRE(image);

@@ -172,7 +172,7 @@ TEST_CASE("a function may have only tail calls as exits, or none") {
   CHECK(library.returns("forever") == "it never leaves");
 }
 
-TEST_CASE("a function that begins anew has called itself in its place") {
+TEST_CASE("a function that begins anew has left itself by a tail call") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("looped") == "0x1074");
   CHECK(library.tail_calls("looped") == "0x1072 perhaps looped");

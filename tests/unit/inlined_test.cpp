@@ -56,7 +56,7 @@ TEST_CASE("copies of a function are counted by its name, forwards and backwards"
         Counts{0, 2, std::nullopt, 2});
 }
 
-TEST_CASE("a copy without code, within a pattern for copies, is not a place") {
+TEST_CASE("a copy without code, within a pattern for copies, is not a location") {
   Data entries;
   entries.leb(1).text("f").leb(3).number(4, first_of_version_4);
   CHECK(count(unit(4, entries), usual_abbreviations(), {"f"}) == Counts{0});

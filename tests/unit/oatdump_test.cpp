@@ -113,7 +113,7 @@ TEST_CASE("a signature is taken apart into class, name and parameters") {
   CHECK(signature->parameters == std::vector<std::string>{"int", "a.B[]"});
 }
 
-TEST_CASE("offsets of both kinds lead to the same places in files of every layout") {
+TEST_CASE("offsets of both kinds lead to the same locations in files of every layout") {
   for (const OatSample& sample : made_samples())
     for (const bool from_file : {false, true}) {
       INFO(sample.oat << (from_file ? " from the file" : " from oatdata"));
@@ -127,7 +127,7 @@ TEST_CASE("offsets of both kinds lead to the same places in files of every layou
 }
 
 // The golden lists have both offsets, the second as ART has it, with the Thumb bit.
-TEST_CASE("offsets of both kinds lead to the same places in real files") {
+TEST_CASE("offsets of both kinds lead to the same locations in real files") {
   for (const OatSample& sample : corpus_samples())
     for (const bool from_file : {false, true}) {
       INFO(sample.oat << (from_file ? " from the file" : " from oatdata"));
@@ -148,7 +148,7 @@ TEST_CASE("offsets of both kinds lead to the same places in real files") {
     }
 }
 
-TEST_CASE("a file of a version that is refused is answered by oatdump") {
+TEST_CASE("oatdump reads a file of a version that is refused") {
   const OatSample sample = made_sample("v127-unconfirmed");
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);

@@ -263,7 +263,8 @@ TEST_CASE("beyond twenty lines only the number of warnings is reported") {
                                    "uprobectl: warning: and 5 more warnings (-v shows each)\n"));
 }
 
-TEST_CASE("warnings of places that differ in the name alone are of a kind, each text counts once") {
+TEST_CASE(
+    "warnings of locations that differ in the name alone are of a kind, each text counts once") {
   const auto place = [](const std::string& name) {
     ProbePoint point;
     point.symbol = name;

@@ -131,7 +131,7 @@ TEST_CASE("processes that begin and end are reported, threads are not") {
   CHECK_FALSE(parse_mapping_record(as_bytes(task(4, 50, 40, 52, 40))));
 }
 
-TEST_CASE("the end of a thread is told from that of its process") {
+TEST_CASE("the end of a thread is distinguished from that of its process") {
   const auto end = parse_thread_end(as_bytes(task(4, 50, 40, 52, 40)));
   REQUIRE(end);
   CHECK(end->pid == 50);

@@ -718,7 +718,7 @@ TEST_CASE("a call that returns in a gap of a saved run is closed after the gap")
                                                   "lost 2", "opened 6", "closed 6", "closed 1"});
 }
 
-TEST_CASE("calls of which a saved run has only one end because of a gap are no damage") {
+TEST_CASE("a call that has only one end in a saved run because of a gap is not damage") {
   const ProbePoint probed = point();
   const CallChange closed{.kind = CallChange::Kind::closed,
                           .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed}};

@@ -152,7 +152,7 @@ TEST_CASE("a binary file that fits both numberings or none is an error") {
           "in that version"});
 }
 
-TEST_CASE("fields that are not known are reported with their places") {
+TEST_CASE("fields that are not known are reported with their positions") {
   const auto file =
       read_task(field(1, field(1, probe) + field(3, "p") + field(4, 60) + field(9, 1)));
   REQUIRE(file);
