@@ -81,7 +81,7 @@ leaves_out_mistaken() { # MECHANISM
   expect_equal 'what the program prints' "$(cat expected)" "$(cat said_by_program)"
   expect_equal 'probed functions' 'mistaken_fine' "$(records probe | field symbol | sort -u)"
   expect_equal 'events' 2 "$(count_records event symbol=mistaken_fine)"
-  expect_match 'what is told' 'for a jump' "$(cat err)"
+  expect_match 'the message' 'for a jump' "$(cat err)"
 }
 
 spares_exp() { # MECHANISM

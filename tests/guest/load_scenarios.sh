@@ -43,7 +43,7 @@ pins_and_unpins_there() {
   grep -q '^program	count_plain	pins/calls/count_plain$' out || fail "printed: $(cat out)"
   pinned=$(pins_in pins/calls | wc -l)
   load --json --unpin pins/calls || fail "unpin: $(cat err)"
-  expect_equal 'taken away' "$((pinned - 1))" "$(count_records pinned)" # the list is not told
+  expect_equal 'taken away' "$((pinned - 1))" "$(count_records pinned)" # the list is not reported
   expect_equal 'programs' 3 "$(count_records pinned kind=program)"
   cp out taken.json # for records_are_valid
   [ ! -e pins/calls ] || fail "left: $(ls pins/calls)"

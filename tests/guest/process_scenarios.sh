@@ -308,7 +308,7 @@ probes_by_name() {
   expect_equal 'first calls' 2 "$(arguments_of_entries | grep -c '^arg0 0x1 ')"
   expect_equal 'hits' 11 "$(records probe | field hits)"
   file_says err "waiting for a process named 'seen'" || fail 'it does not say that it waits'
-  file_says err 'calls in other processes also stop at' || fail 'the cost is not told'
+  file_says err 'calls in other processes also stop at' || fail 'the cost is not reported'
   file_says err "^probing 1 function in all processes named 'seen' for" || fail 'start line'
 }
 
@@ -574,7 +574,7 @@ lists_ambiguous_file() {
   event=uprobectl_test/ambiguous_$$
   offset=$("$UPROBECTL" resolve --offset-only "$PWD/seen/app" exits_other)
   echo "p:$event $PWD/seen/app:$offset" >>"$uprobe_events" || fail 'the kernel refuses the event'
-  "$UPROBECTL" list-probes -v >probes 2>told
+  "$UPROBECTL" list-probes -v >probes 2>messages
   status=$?
   kill -KILL "$started_pid"
   wait_until 20 process_is_gone "$started_pid"
@@ -582,7 +582,7 @@ lists_ambiguous_file() {
   echo "-:$event" >>"$uprobe_events"
   expect_equal 'exit status' 0 "$status"
   expect_match 'the event' "$PWD/seen/app	-	entry	" "$(grep "$event" probes)"
-  expect_match 'reason' "$PWD/seen/app: 1 probe is shown without a symbol: mount namespaces have different files" "$(cat told)"
+  expect_match 'reason' "$PWD/seen/app: 1 probe is shown without a symbol: mount namespaces have different files" "$(cat messages)"
   expect_match 'without the other process' "$PWD/seen/app	exits_other	entry	" "$(grep "$event" later)"
 }
 

@@ -327,7 +327,7 @@ expect_orders_told() { # COOKIE
 4 5 juice $1 3 0
 END
   orders_told >actual
-  expect_same_lines 'orders told' expected actual
+  expect_same_lines 'orders reported' expected actual
 }
 
 fills_spec_table_of_sleepable() { fills_spec_table auto tell_patiently; }

@@ -30,7 +30,7 @@ stdout:      the lines expected, indented by two spaces; none expected when the 
 stderr:      `stdout: *` takes anything. A line `...` stands for any number of lines.
 stdin:       lines the last command reads
 json:        stdout as JSON Lines: one record per line, with the keys that matter; others are not
-             looked at. Numbers, strings and null are told apart.
+             looked at. Numbers, strings and null differ.
              Besides, all JSON Lines that `uprobectl` prints in any command are validated against
              share/uprobectl/records.schema.json.
 env: A=B     an environment variable

@@ -199,16 +199,16 @@ TEST_CASE("only followed processes and their children are reported") {
   const pid_t nobody[] = {4'194'305}; // above PID_MAX_LIMIT
   auto watch = MappingWatch::start(nobody);
   REQUIRE(watch);
-  int told = 0;
+  int events = 0;
   {
     const Child child(file);
-    watch->drain([&](const MappingEvent&) { ++told; });
-    CHECK(told == 0);
+    watch->drain([&](const MappingEvent&) { ++events; });
+    CHECK(events == 0);
     watch->follow(child.pid);
   }
   watch->drain([&](const MappingEvent& event) {
-    ++told;
+    ++events;
     CHECK(event.kind == MappingEvent::Kind::ended);
   });
-  CHECK(told == 1);
+  CHECK(events == 1);
 }

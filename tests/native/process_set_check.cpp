@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A child that does what it is told, a step at a time, until it is destroyed.
+// A child that takes one step on request, until it is destroyed.
 class Child {
 public:
   template <typename Step>
@@ -315,26 +315,27 @@ TEST_CASE("a process added by argv[0] passes membership on, and can be removed")
 
 TEST_CASE("a rename is reported within 40 ms, members or not") {
   NEEDS_ROOT()
-  ProcessSet set = start({"upc-told"});
-  const Child child([](int step) { call_oneself(step == 0 ? "upc-told" : "upc-not-asked-for"); });
-  std::vector<ProcessSet::Renamed> told;
+  ProcessSet set = start({"upc-renamed"});
+  const Child child(
+      [](int step) { call_oneself(step == 0 ? "upc-renamed" : "upc-not-asked-for"); });
+  std::vector<ProcessSet::Renamed> renames;
   const auto tell = [&](const ProcessSet::Renamed& renamed) {
-    if (renamed.pid == child.pid()) told.push_back(renamed);
+    if (renamed.pid == child.pid()) renames.push_back(renamed);
   };
   for (std::size_t step = 1; step <= 2; ++step) {
     child.step();
     const auto deadline = std::chrono::steady_clock::now() + 40ms;
-    while (told.size() < step && std::chrono::steady_clock::now() < deadline) {
+    while (renames.size() < step && std::chrono::steady_clock::now() < deadline) {
       pollfd polled{.fd = set.poll_fd(), .events = POLLIN, .revents = 0};
       poll(&polled, 1, 40);
       set.drain(tell);
     }
-    REQUIRE(told.size() == step);
+    REQUIRE(renames.size() == step);
   }
-  CHECK(told[0].comm == "upc-told");
-  CHECK(told[0].is_member);
-  CHECK(told[1].comm == "upc-not-asked-f"); // 15 bytes
-  CHECK_FALSE(told[1].is_member);
+  CHECK(renames[0].comm == "upc-renamed");
+  CHECK(renames[0].is_member);
+  CHECK(renames[1].comm == "upc-not-asked-f"); // 15 bytes
+  CHECK_FALSE(renames[1].is_member);
   CHECK(set.missed() == 0);
 }
 

@@ -29,7 +29,7 @@ class Problem(Exception):
 
 
 class Workload:
-    """A program of fixtures/soak, which begins when it is told to, and prints what it has counted."""
+    """A program of fixtures/soak, which begins on request, and prints its counts."""
 
     def __init__(self, place, *argv, prepare=None):
         self.process = subprocess.Popen([place.folder / argv[0], *map(str, argv[1:])], cwd=place.folder,

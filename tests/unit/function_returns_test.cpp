@@ -202,7 +202,7 @@ TEST_CASE("an indirect jump stays in a function whose frame is still there") {
   };
   CHECK(tail_calls("f", false) == "0x1019 ");
   CHECK(tail_calls("f", true).empty());
-  // The frame is not, though nobody has told unwinders of the instruction that took it down.
+  // The frame is not, though no unwind row covers the instruction that removed it.
   CHECK(tail_calls("torn", true) == "0x1079 ");
 }
 

@@ -231,15 +231,15 @@ TEST_CASE("up to three similar warnings have a line each, more share one") {
       for (int i = 1; i <= most; ++i)
         output.gathered_warning("never hit", "f" + std::to_string(i) + ": never hit");
       output.gathered_warning("other", "other");
-      output.status("told later");
+      output.status("printed later");
     });
   };
-  CHECK(all(Output::Level::normal, 3) == "told later\n"
+  CHECK(all(Output::Level::normal, 3) == "printed later\n"
                                          "uprobectl: warning: f1: never hit\n"
                                          "uprobectl: warning: f2: never hit\n"
                                          "uprobectl: warning: f3: never hit\n"
                                          "uprobectl: warning: other\n");
-  CHECK(all(Output::Level::normal, 4) == "told later\n"
+  CHECK(all(Output::Level::normal, 4) == "printed later\n"
                                          "uprobectl: warning: f1: never hit (and 3 more like it)\n"
                                          "uprobectl: warning: other\n");
   CHECK(all(Output::Level::verbose, 4) == "uprobectl: warning: f1: never hit\n"
@@ -247,7 +247,7 @@ TEST_CASE("up to three similar warnings have a line each, more share one") {
                                           "uprobectl: warning: f3: never hit\n"
                                           "uprobectl: warning: f4: never hit\n"
                                           "uprobectl: warning: other\n"
-                                          "told later\n");
+                                          "printed later\n");
 }
 
 TEST_CASE("beyond twenty lines only the number of warnings is reported") {
