@@ -23,7 +23,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// One line a stack, of which the numbers at the ends are all there is.
+// One line for each stack. The numbers at the ends of the lines have the total as their sum.
 void check_folded(std::string_view lines, std::uint64_t total) {
   require(lines.empty() || lines.ends_with('\n'));
   std::uint64_t sum = 0;

@@ -76,7 +76,7 @@ tells_end_of_command() {
   expect_equal 'exit status' 7 "$(records summary | field command_exit)"
   expect_equal 'signal beside an exit status' null "$(records summary | field command_signal)"
   ! grep -q 'ended by' err || fail "a signal is reported: $(cat err)"
-  # We end it ourselves: no news, but a fact.
+  # Our own signal is in the records, without a message.
   "$UPROBECTL" attach -j -d 300ms "$FIXTURES/workload" work_six -- sleep 100 >out 2>err || fail "exit status $?"
   expect_equal 'our own signal' 15 "$(records summary | field command_signal)"
   ! grep -q 'ended by' err || fail "our own signal is reported: $(cat err)"

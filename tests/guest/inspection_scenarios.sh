@@ -262,7 +262,7 @@ END
   cmp -s expected actual || fail "buffers: $(diff expected actual | head -n 5)"
 }
 
-# The length lies where nothing is: the sizes are no addresses.
+# The length lies where nothing is: the sizes are not addresses.
 shows_buffers_without_length() {
   watch_values take_buffer --args 'data:buf[size]@arg0,size:u32@arg1+0' --if arg1==5
   expect_values take_buffer <<'END'
@@ -270,8 +270,8 @@ null "its length cannot be read" null "memory at 0x5 cannot be read"
 END
 }
 
-# One step of memory, and two to what a pointer in the structure points to. What cannot be read is
-# said to be so, with the place: a structure of which there is none has no null pointer inside.
+# One step of memory, and two to what a pointer in the structure points to. A value that
+# cannot be read has an error with the address. Members of a null structure are not read.
 shows_memory() {
   watch_values take_packet --args 'id:u32@arg0+0,length:u8@arg0+4,name:str@&arg0+8,title:str@arg0+24,bytes:buf[length]@&arg0+8'
   expect_values take_packet <<'END'

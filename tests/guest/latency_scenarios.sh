@@ -95,7 +95,7 @@ tells_calls_without_room() {
   stop_attach
   expect_equal 'wrong results' 'mistakes 0' "$(grep '^mistakes' target)"
   expect_equal 'hits' 70001 "$(records probe | field hits)"
-  # Their returns come without an entry, but are no further calls. On a slow machine others have made
+  # Their returns come without an entry, but are not further calls. On a slow machine others have made
   # room for them.
   full=$(lost_for 'the table of open calls was full of calls')
   given_up=$(lost_for 'given up for newer calls')

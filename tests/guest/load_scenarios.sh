@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Objects of users: loaded, pinned, taken away.
+# Objects of users: loaded, pinned, unpinned.
 
 load_scenarios() {
   scenario 'load pins programs and maps, unpin removes them' pins_and_unpins

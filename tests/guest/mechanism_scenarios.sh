@@ -48,7 +48,7 @@ probes_crowd() { # MECHANISM PATTERN COUNT [ARGUMENT…]
   start_attach -j -d 300 -p "$started_pid" --mechanism "$mechanism" "$@" "$FIXTURES/crowd" "$pattern"
   expect_equal 'mechanism' "$mechanism" "$(records attached | field mechanism)"
   let_it_call target "$started_pid"
-  stop_attach 180 # perf events are taken away one by one
+  stop_attach 180 # perf events are detached one by one
   expect_equal 'events' "$count" "$(count_records event)"
   expect_equal 'functions' "$count" "$(records event | field symbol | sort -u | wc -l | tr -d ' ')"
   expect_equal 'probes hit once' "$count" "$(records probe | grep -c '"hits":1[,}]')"

@@ -97,7 +97,7 @@ def run_suite(options: argparse.Namespace) -> NoReturn:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(suite.pid, signal.SIGKILL)
         print(f"Bail out! the suite has not ended after {SUITE_SECONDS:g} s", flush=True)
-        os._exit(0)  # waits for nobody
+        os._exit(0)  # without waiting for threads
     for reader in readers:
         reader.join(timeout=TRIAL_SECONDS)
     sys.stdout.flush()

@@ -181,7 +181,7 @@ counted() {
   echo "${number:-0}"
 }
 
-# How often work_six is counted in calls 1 to 100, of which the arguments are i, i+1, … and the result
+# How often work_six is counted in calls 1 to 100. The arguments of call i are i, i+1, …, and the result
 # is 6i+15.
 expect_held() { # HITS OPTION…
   wanted=$1

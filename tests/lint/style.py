@@ -181,13 +181,22 @@ def source_texts(text):
             yield number, found[1] or found[2] or ""
 
 
+def marked_lines(text, mark):
+    return [(number, found[1]) for number, line in enumerate(text.splitlines(), 1)
+            if (found := re.match(mark, line))]
+
+
 def source_phrase_problems(files):
-    """Comments and messages of the program, and the texts of its options."""
+    """Comments and messages of programs, texts of options, titles and comments of tests."""
     for name, file in files:
-        if name == "src/cli/options.toml":
-            texts = enumerate(file.read_text().splitlines(), 1)
-        elif name.startswith(("src/", "include/", "share/")) and file.suffix in C_FAMILY:
+        if file.suffix in C_FAMILY:
             texts = source_texts(file.read_text())
+        elif name == "src/cli/options.toml":
+            texts = enumerate(file.read_text().splitlines(), 1)
+        elif file.suffix == ".test":
+            texts = marked_lines(file.read_text(), r"(?:===|#) (.*)")
+        elif file.suffix in {".sh", ".py"} and file.name != Path(__file__).name:
+            texts = marked_lines(file.read_text(), r".*# (.*)")
         else:
             continue
         for first, text in texts:

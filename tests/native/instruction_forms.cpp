@@ -371,7 +371,7 @@ public:
       if (of_all && !reason.empty() && tally.right == tally.forms && forms::can_go_wrong(reason))
         needless = true;
     if (of_all)
-      std::printf("%sok 2 - it refuses no kind of which every form is left right\n",
+      std::printf("%sok 2 - it does not refuse a kind whose forms all work\n",
                   needless ? "not " : "");
     std::printf("1..%d\n# Linux %s %s, %s\n# %8s %8s %8s %8s  kind\n", of_all ? 2 : 1, name.release,
                 name.machine, processor().c_str(), "forms", "refused", "wrong", "right");

@@ -218,7 +218,7 @@ TEST_CASE("a plain name has no parameters, template arguments and result") {
   CHECK(plain_name("[libfoo.so]") == "[libfoo.so]");
 }
 
-TEST_CASE("text is shortened to columns, of which East Asian letters take two") {
+TEST_CASE("text is shortened to columns; East Asian letters take two") {
   CHECK(shorten_text("malloc", 6) == "malloc");
   CHECK(shorten_text("malloc", 5) == "mall…");
   CHECK(shorten_text("malloc", 3) == "ma…");

@@ -259,7 +259,7 @@ TEST_CASE("too few functions leave the base of offsets unknown") {
               return method.signature == signature;
             }) == 1);
   };
-  forget("int com.example.Greeter.count()"); // eight are left, one of which two methods share
+  forget("int com.example.Greeter.count()"); // eight are left, one of them shared by two methods
   REQUIRE(ask(*image, methods));
   forget("void com.example.Greeter.greet(int)");
   const auto oat = ask(*image, methods);

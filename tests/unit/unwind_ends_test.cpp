@@ -169,7 +169,7 @@ TEST_CASE("a call to an address outside of code continues with the return addres
   REQUIRE(pushed.frames.size() == 2);
   CHECK(pushed.frames[1].pc == outermost + 8);
   CHECK(pushed.frames[1].found_by == FoundBy::function_entry);
-  // What is no code either is not taken for a return address.
+  // An address outside of code is not taken for a return address, either.
   Process lost;
   lost.stack(stack_top, {nowhere});
   const Stack neither = unwind_x86_64(lost, 0);
