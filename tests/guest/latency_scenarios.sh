@@ -324,8 +324,8 @@ survives_exceptions() {
   cmp -s expected actual || fail "pairs: $(diff expected actual | head -n 4)"
 }
 
-# No unwinder knows the frame that the kernel's return probe puts in the place of the caller's. It is
-# the reason for what `auto` does; a kernel that spares the program makes nothing wrong.
+# A uretprobe replaces the return address of the caller's frame, which no unwinder knows. So `auto` probes
+# exits. A kernel on which the program survives is not an error.
 ends_throwing() {
   start_throws
   start_attach -j -d 120 -p "$started_pid" --return --return-at trampoline "$FIXTURES/throws" 'pass(int)'

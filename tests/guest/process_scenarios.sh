@@ -578,7 +578,7 @@ lists_ambiguous_file() {
   status=$?
   kill -KILL "$started_pid"
   wait_until 20 process_is_gone "$started_pid"
-  "$UPROBECTL" list-probes -v >later 2>later_told
+  "$UPROBECTL" list-probes -v >later 2>later_messages
   echo "-:$event" >>"$uprobe_events"
   expect_equal 'exit status' 0 "$status"
   expect_match 'the event' "$PWD/seen/app	-	entry	" "$(grep "$event" probes)"

@@ -81,7 +81,7 @@ tails::choose(int) = Color::red' "$(calls)"
   expect_equal 'calls with a condition' 'tails::swap(x=2, y=3) = {x=3, y=2}' "$(calls)"
   attach_to types-tails -j --latency "$FIXTURES/types/types-tails" tails::make
   expect_match 'the record' '"return_value":null,"left_by":"tail_call"' "$(cat out)"
-  # The kernel's return probe is hit when the called function returns to the caller.
+  # The uretprobe is hit when the called function returns to the caller.
   attach_to types-tails --latency --return-at trampoline "$FIXTURES/types/types-tails" tails::make tails::choose tails::forward
   expect_equal 'calls by a trampoline' 'tails::make(x=1, y=2) = {x=3, y=2}
 tails::choose(number=1) = Color::green

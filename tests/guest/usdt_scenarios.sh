@@ -315,10 +315,10 @@ tells_silence_once() {
 }
 
 # id, price, name and error of each record; what lies behind an index only newer usdt.bpf.h can say.
-orders_told() {
+reported_orders() {
   records event | sed -n 's/.*"record": *{"id":\([^,]*\),"price":\([^,]*\),"name":"\([^"]*\)","cookie":\([^,]*\),"count":\([^,]*\),"first_error":\([^,}]*\).*/\1 \2 \3 \4 \5 \6/p'
 }
-expect_orders_told() { # COOKIE
+expect_reported_orders() { # COOKIE
   cat >expected <<END
 -1 1001 tea $1 3 0
 -7 -2 coffee $1 3 0
@@ -326,7 +326,7 @@ expect_orders_told() { # COOKIE
 0 0  $1 3 -22
 4 5 juice $1 3 0
 END
-  orders_told >actual
+  reported_orders >actual
   expect_same_lines 'orders reported' expected actual
 }
 
@@ -340,7 +340,7 @@ fills_spec_table() { # MECHANISM [PROGRAM]
   file_says err 'arg0 cannot be read .*usdt.bpf.h of this program' || fail "$(cat err)"
   let_it_call target "$started_pid"
   stop_attach
-  expect_orders_told 77
+  expect_reported_orders 77
 }
 
 attaches_static_sections() {
@@ -350,7 +350,7 @@ attaches_static_sections() {
     --program-name tell_in_archive --record order
   let_it_call target "$started_pid"
   stop_attach
-  expect_orders_told 0
+  expect_reported_orders 0
 }
 
 fills_pinned_table() { with_pins fills_pinned_table_there; }
@@ -362,7 +362,7 @@ fills_pinned_table_there() {
       --cookie "$run" "$FIXTURES/probes" shop:order-start
     let_it_call target "$started_pid"
     stop_attach
-    expect_orders_told "$run"
+    expect_reported_orders "$run"
   done
   load --unpin pins/o || fail "unpin: $(cat err)"
 }

@@ -51,7 +51,7 @@ def read_rows(root):
 
 
 def separate(text):
-    """`RunQuestion` and `run_question` become "run question", as prose has it."""
+    """`AttachRequest` and `attach_request` become "attach request", as prose has it."""
     return NAME_PARTS.sub(" ", text).lower()
 
 

@@ -30,7 +30,7 @@ class Child {
 public:
   template <typename Step>
   explicit Child(Step step) {
-    REQUIRE(pipe2(told_, O_CLOEXEC) == 0);
+    REQUIRE(pipe2(request_, O_CLOEXEC) == 0);
     REQUIRE(pipe2(done_, O_CLOEXEC) == 0);
     pid_ = fork();
     REQUIRE(pid_ >= 0);
@@ -38,7 +38,7 @@ public:
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0;; ++i) {
       char byte = 0;
-      if (read(told_[0], &byte, 1) != 1) _exit(0);
+      if (read(request_[0], &byte, 1) != 1) _exit(0);
       step(i);
       if (write(done_[1], &byte, 1) != 1) _exit(0);
     }
@@ -46,16 +46,16 @@ public:
   Child(const Child&) = delete;
   ~Child() {
     end();
-    for (const int fd : {told_[0], told_[1], done_[0], done_[1]}) close(fd);
+    for (const int fd : {request_[0], request_[1], done_[0], done_[1]}) close(fd);
   }
 
   pid_t pid() const { return pid_; }
   void step() const { // and waits until it is done
     char byte = 's';
-    REQUIRE(write(told_[1], &byte, 1) == 1);
+    REQUIRE(write(request_[1], &byte, 1) == 1);
     REQUIRE(read(done_[0], &byte, 1) == 1);
   }
-  void start_step() const { REQUIRE(write(told_[1], "s", 1) == 1); }
+  void start_step() const { REQUIRE(write(request_[1], "s", 1) == 1); }
   void end() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
@@ -64,7 +64,7 @@ public:
   }
 
 private:
-  int told_[2] = {};
+  int request_[2] = {};
   int done_[2] = {};
   pid_t pid_ = -1;
 };
