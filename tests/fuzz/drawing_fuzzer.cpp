@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of frames come from files of others, and go into files that a browser reads. A line of the
-// input is a stack: its weight (a byte), then names and modules in turn, with a tab behind each.
+// Names of frames come from untrusted files, and are written to files that a browser reads. A line
+// of the input is a stack: its weight (a byte), then names and modules in turn, with a tab behind
+// each.
 #include "output/flame_graph.hpp"
 
 #include "util/text.hpp"

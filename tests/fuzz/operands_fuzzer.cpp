@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of static probes, of every machine whose operands are understood and of one that is not:
-// the first byte says which. Nothing but blanks is lost, and what is understood is whole.
+// the first byte says which. Only blanks may be lost, and a parsed operand is complete.
 #include "uprobectl/usdt.hpp"
 
 #include <algorithm>

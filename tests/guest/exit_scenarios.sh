@@ -1,7 +1,6 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# How functions are left, and programs that leave them otherwise. fixtures/workload/exits.cpp says
-# what is called how often.
+# How functions are left, also without a return. fixtures/workload/exits.cpp has the numbers of calls.
 
 exit_scenarios() {
   for mechanism in $(mechanisms multi perf tracefs); do

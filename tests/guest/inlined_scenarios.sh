@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch: set by the harness
-# Places of inlined functions, and the source lines of stacks: fixtures/workload/inlined_calls.c, which
-# counts its calls; fixtures/workload/inlined_copies.c, whose calls begin at several places; and
+# Locations of inlined functions, and the source lines of stacks: fixtures/workload/inlined_calls.c, which
+# counts its calls; fixtures/workload/inlined_copies.c, whose calls begin at several locations; and
 # fixtures/workload/inlined_relations.c, whose parameters are related.
 
 inlined_scenarios() {

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# What values are shown as. fixtures/workload/values.c says what it passes.
+# How values are shown. fixtures/workload/values.c lists the values that it passes.
 
 inspection_scenarios() {
   scenario 'every argument type is read at every position with its limits' shows_types

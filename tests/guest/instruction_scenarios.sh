@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # uprobe_events: set by the harness
 # Functions that begin with an instruction which the kernel does not run correctly under a probe, and
-# places that notes, debug information and plans put where no instruction begins.
+# addresses inside of instructions that notes, debug information and plans name.
 # fixtures/workload/mistaken.cpp, misplaced.c and sequences.c say what they print, unprobed.
 
 instruction_scenarios() {

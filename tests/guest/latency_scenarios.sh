@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# Entries and their returns, paired, whatever lies between them. fixtures/workload/frames.c and
-# throws.cpp say what is called.
+# Entries paired with their returns, also across exceptions and jumps. fixtures/workload/frames.c and
+# throws.cpp describe the calls.
 
 latency_scenarios() {
   for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do

@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# What mechanisms and buffers have to bear: many probes, a full buffer, a killed run, users who may
-# not do everything.
+# Mechanisms and buffers under stress: many probes, a full buffer, a killed run, users without all
+# capabilities.
 
 # Many functions for multi, some for what attaches them one by one.
 crowd_scenarios() { # PATTERN COUNT PATTERN COUNT

@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# Whose calls are seen: processes by name, children, users, control groups, pid namespaces. Each
-# scenario copies the workload, so that other processes of the suite are none of its.
+# Which processes are traced: by name, children, users, control groups, pid namespaces. Each scenario copies
+# the workload, so that other processes of the suite are not traced.
 
 process_scenarios() {
   scenario 'a process by its name, started later, is seen from its first call' probes_by_name

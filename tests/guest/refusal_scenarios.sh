@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # library: set by the suite
-# What is refused: at once, with a reason, and with nothing attached.
+# Refused runs end at once, with a reason, and with nothing attached.
 
 refusal_scenarios() {
   scenario 'doctor reports the features of this kernel' doctor_tells_the_truth

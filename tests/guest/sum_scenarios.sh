@@ -1,8 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# Counts, histograms of values, conditions and what is expected: numbers against what
-# fixtures/workload/ does.
+# Counts, histograms of values, conditions and --expect, compared with the numbers of fixtures/workload/.
 
 sum_scenarios() {
   scenario 'all of libc is counted, with one line for each kind of trouble' counts_all_of_libc

@@ -3,8 +3,8 @@
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
 # Static probes: fixtures/workload/probe_sites.h says what they pass.
 
-# A program for each place: the kernel checks five thousand instructions eleven times, which takes an emulated
-# machine 20 s.
+# A program for each location: the kernel checks five thousand instructions eleven times, which takes an
+# emulated machine 20 s.
 usdt_scenarios() {
   for mechanism in $(mechanisms perf perf-ioctl tracefs multi); do
     if in_scope mechanisms || [ "$mechanism" != perf-ioctl ]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """inlined_agreement.py INLINE_COUNTER FRAME_LISTER
-Counts of inlined places in programs whose source says how many there are, as each compiler here
+Counts of inlined calls in programs whose source says how many there are, as each compiler here
 writes them: DWARF 4 and 5, compressed sections, split units, link-time optimization, a debug file of
 its own, an index of names; the callers and entries of inlined instances against the source and llvm-symbolizer; and, over
 a program of many units, what llvm-dwarfdump and llvm-symbolizer show. Prints TAP."""

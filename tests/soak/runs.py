@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the soak is made of: programs that count their own calls, runs of `uprobectl attach` beside them, and
+"""Parts of the soak test: programs that count their own calls, runs of `uprobectl attach` beside them, and
 what a run takes meanwhile (memory, descriptors, CPU time)."""
 
 import contextlib

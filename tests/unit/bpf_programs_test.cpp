@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the embedded programs ask of the kernel: helpers, instructions and maps that an old one does
-// not have keep it from loading the program.
+// The requirements of the embedded programs: an old kernel refuses programs with helpers,
+// instructions or maps that it does not have.
 #include "bpf/embedded.hpp"
 #include "bpf/thread_stack.hpp"
 

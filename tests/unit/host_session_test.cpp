@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device may send that no run of ours does.
+// Data that a hostile device may send.
 #include "host/host_session.hpp"
 #include "temporary_folder.hpp"
 

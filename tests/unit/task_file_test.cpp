@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task files as a whole: both forms, both numberings, what is wrong with them. Bytes are written by
-// hand after protobuf.dev/programming-guides/encoding.
+// Whole task files: both forms, both numberings, and their errors. Bytes are written by hand after
+// protobuf.dev/programming-guides/encoding.
 #include "uprobestats/task_file.hpp"
 
 #include <catch2/catch.hpp>
