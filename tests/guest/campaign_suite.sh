@@ -13,7 +13,7 @@ work=$(mktemp -d)
 cd "$work" || exit 1
 failures=0
 
-# Of the program unprobed: 7 for campaign, 6 for restless.
+# The exit status of the unprobed program: 7 for campaign, 6 for restless.
 expected_status() { # PROGRAM ARGUMENT…
   "$@" >expected 2>/dev/null
   echo $?

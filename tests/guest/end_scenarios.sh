@@ -86,7 +86,7 @@ tells_end_of_command() {
     "$(records summary | field command_exit) $(records summary | field command_signal)"
 }
 
-# Of either command that attaches.
+# For both commands that attach.
 keeps_records_apart() {
   for how in "attach $FIXTURES/workload work_six" "usdt attach $FIXTURES/probes shop:order-start"; do
     # shellcheck disable=SC2086 # words

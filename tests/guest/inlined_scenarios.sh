@@ -121,7 +121,7 @@ shows_lines() {
   expect_match 'the innermost frame' '#0 tiny \[inlined\] \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:15$' "$(line_of 2)"
   expect_match 'the caller' '#1 outer\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:43$' "$(line_of 3)"
   expect_match 'the outermost' '#2 main\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:69$' "$(line_of 4)"
-  # Of the second call, which is in step.
+  # The second call is inlined into step.
   expect_match 'three in one place' '#1 step \[inlined\] .* at inlined_calls\.c:23$' "$(grep -m 1 '#1 step' out)"
   run_inlined --stack "$FIXTURES/inlined-calls" other
   ! grep -q 'inlined_calls' out || fail 'lines without --lines'

@@ -190,7 +190,7 @@ without_addresses() {
   sed 's/memory at 0x[0-9a-f]\{3,\}/memory at 0x.../g'
 }
 
-# What fixtures/workload/values.c passes. The fifth goes on in memory that is not mapped.
+# The values of fixtures/workload/values.c. The fifth continues in memory that is not mapped.
 strings_of_values() {
   cat <<END
 1 "plain"

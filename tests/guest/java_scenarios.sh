@@ -25,7 +25,7 @@ start_java() { # ARGUMENT…
   object=$(sed -n 's/^object //p' target)
 }
 
-# What is seen of a method of the app while it makes its calls: ARGUMENTS and what follows, without
+# Prints the events of a method of the app while it makes its calls: ARGUMENTS and the rest, without
 # times. Further arguments are for attach.
 probe_java() { # METHOD [ARGUMENT…]
   method=$1

@@ -233,7 +233,7 @@ forgets_jumps() { # RETURN-AT
   expect_equal 'pairs' 0 "$(count_records event)"
 }
 
-# Of everybody, so that children are looked at.
+# For all processes, so that children are traced.
 pairs_forks() { # RETURN-AT
   start_frames split
   start_attach -j -d 120 --latency --return-at "$1" "$FIXTURES/frames" split --args ret:s32

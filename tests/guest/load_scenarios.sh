@@ -16,7 +16,7 @@ load_scenarios() {
   scenario 'load prints and unpin removes the pin that a map asks for by its name' keeps_pins_by_name
 }
 
-# A bpf file system of the scenario's own, so that nobody else's pins are near.
+# A bpf file system of the scenario's own, without pins of others.
 with_pins() { # FUNCTION [ARGUMENT…]
   mkdir pins
   mount -t bpf bpf pins || fail 'cannot mount a bpf file system'

@@ -101,7 +101,7 @@ goes_on_without_main_thread() {
   expect_equal 'events' 31 "$(count_records event)"
 }
 
-# The reader is stopped, so that nobody makes room.
+# The reader is stopped, so that the buffer fills.
 counts_overflow() { # BUFFER
   calls=100000
   start_workload target --calls "$calls"
@@ -131,7 +131,7 @@ orders_perf_buffer() { # MECHANISM
   stop_attach
   expect_closing_records 150
   expect_equal 'events' 150 "$(count_records event "pid=$started_pid")"
-  # Of each thread they must be in order; those of several are as far as they came in one piece.
+  # The events of each thread must be in order; those of several threads only within one drain.
   for tid in $(records event | field tid | sort -u); do
     records event "tid=$tid" | field time_ns >"times"
     sort -n times >times.sorted

@@ -52,7 +52,7 @@ names_anonymous_copy() {
   expect_match 'reason' "\"reason\":\"$copy" "$(records probe)"
 }
 
-# What depends on the kernel: which task is a process, and in which pid and time namespace.
+# Tests that depend on the kernel: which task is a process, and in which pid and time namespace.
 namespace_scenarios() {
   for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: a thread of a command executes the program again" follows_exec_of_command "$mechanism"

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, scope: set by the harness and the suite
-# What probed returns do to a program: fixtures/flow has a mode for each way out of a function. It
+# Effects of probed returns on a program: fixtures/flow has a mode for each way out of a function. It
 # checks itself, and says how many calls and returns there were. docs/returns.md has the table.
 
 # PROGRAM MODE, what becomes of it with uretprobes, FUNCTION…. Those outcomes are the

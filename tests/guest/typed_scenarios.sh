@@ -384,7 +384,7 @@ finds_visible_variables() {
   expect_equal 'values' 'layouts::total=5, layouts::hidden=6, layouts::v2::total=5' "$(cut -f 6 out)"
 }
 
-# What both builds of the Rust program show.
+# Expected values of both builds of the Rust program.
 attach_to_rust() { # PROGRAM FUNCTION…
   [ -e "$FIXTURES/types/$1" ] || skip "no compiler for $1 was there when the fixtures were built"
   attach_to "$1" -j --if 'text == "left right" && text $= right && !(text *= "right ")' "$FIXTURES/types/$1" \

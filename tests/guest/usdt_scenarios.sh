@@ -52,7 +52,7 @@ start_probes() { # ARGUMENT…
 
 start_usdt() { start_attach_as 'usdt attach' "$@"; }
 
-# What each call passes at order__start, at its five places.
+# The arguments of each call at the five locations of order__start.
 expected_orders() { # CALLS
   number=0
   while [ "$number" -lt "$1" ]; do

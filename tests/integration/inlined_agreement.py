@@ -252,7 +252,7 @@ def main():
         tap.check("without debug data no inlined function is found",
                   [] if said == "no debug information (.debug_info)" else [said])
 
-        # Of many units, by somebody else's reader: some of this project's own sources.
+        # A library of many units, made of this project's own sources, and read by llvm-dwarfdump.
         library = Path(name, "library.so")
         root = HERE.parent.parent
         sources = [*(root / "src/path").glob("*.cpp"), *(root / "src/util").glob("*.cpp")]

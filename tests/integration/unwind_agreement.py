@@ -145,7 +145,7 @@ def compare(frames, reference, folder, program, names):
         pc = int(frame["pc"], 16)
         name = frame["symbol"] or ""
         trampoline = name in ("__restore_rt", "__kernel_rt_sigreturn")
-        # What raise() interrupts is the system call in it, at which it is shown.
+        # raise() is interrupted in its system call, and shown there.
         in_system_call = interrupted and "kill" in name
         path, address = elf_address(pc if trampoline or interrupted else pc - BACK, folder)
         if path and in_system_call:

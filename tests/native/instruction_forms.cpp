@@ -131,7 +131,7 @@ void run_from(std::span<const Form> forms, int file, Shared& shared, bool is_tra
   }
 }
 
-// Of a form that has ended its process: mapped again, and not run.
+// For a form that has ended its process: the code is mapped again, and not run.
 bool is_probed(const Form& form, int file, std::size_t index) {
   const std::size_t size = (index + 1) * slot_size;
   void* const code = mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
@@ -359,7 +359,7 @@ public:
     }
   }
 
-  // Of some forms a kind may happen to have only those that are left right.
+  // If only some forms run, all forms of a kind may happen to work.
   int report(bool of_all) const {
     struct utsname name = {};
     uname(&name);

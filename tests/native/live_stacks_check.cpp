@@ -122,7 +122,7 @@ TEST_CASE("a file that was deleted is opened by its mapping, while its process l
   live.read_process(pid);
   child.end();
   CHECK(file_at(live, pid, somewhere + 0x10) == file);
-  // Of one that has been replaced the other is not taken for it.
+  // The new file at the path of a replaced one is not taken for it.
   const std::string replaced = folder.copy("replaced");
   Child other(replaced);
   const pid_t other_pid = other.pid;

@@ -71,8 +71,7 @@ private:
 
 void call_oneself(const char* name) { prctl(PR_SET_NAME, name); }
 
-// What a fork of `of` sees of itself as its first act: the child asks, so that nobody has had the
-// time to add it.
+// Forks a child that first runs `first`, before user space has had the time to add it to the set.
 template <typename First>
 pid_t fork_and(First first) {
   const pid_t child = fork();

@@ -63,7 +63,8 @@ Needs needs_of(Bytes object) {
   return needs;
 }
 
-// Of Linux 5.4, and bpf_probe_read_user and _kernel, which libbpf replaces on kernels before 5.5.
+// The helpers of Linux 5.4, and bpf_probe_read_user and _kernel, which libbpf replaces on kernels
+// before 5.5.
 const std::set<int> old_helpers = {
     BPF_FUNC_map_lookup_elem,
     BPF_FUNC_map_update_elem,

@@ -84,7 +84,7 @@ AttachedRecord attached_at(const ClockReading& clocks) {
           .realtime_ns = clocks.realtime_ns};
 }
 
-// What the text formatter writes after the run has begun.
+// Returns the output of the text formatter after the run has begun.
 std::string text_of(const std::function<void(RecordFormatter& text, Clocks& clocks)>& write) {
   return written([&](OutputBuffer& out) {
     const auto text = make_text_formatter(out, {});

@@ -9,8 +9,8 @@ using namespace uprobectl::test;
 
 namespace {
 
-// What a search for the symbols of a library in the folder gives; the system's folder is in it,
-// too.
+// Returns the result of a search for the symbols of a library in the folder. The system's folder is
+// searched, too.
 elf::DebugReport search(const Folder& folder, const Stripped& what,
                         const std::vector<std::string>& places = {}) {
   const auto path = folder.put("app/libfoo.so", stripped_elf(what));

@@ -148,7 +148,7 @@ TEST_CASE("folded lines that would be too long are one, of the least weight", "[
   CHECK(folded.size() <= 64 << 20);
   CHECK(folded.size() > 60 << 20);
   CHECK(folded.ends_with("n 4096\n"));
-  // Those of 4096 down to 4081 frames: 64 MiB are 16.4 times 4096 names.
+  // The stacks of 4096 down to 4081 frames are kept: 64 MiB are 16.4 times 4096 names.
   CHECK(count(folded, "\n") == 17);
   CHECK(folded.starts_with("[left out] " + std::to_string(4080 * 4081 / 2) + "\n"));
 }

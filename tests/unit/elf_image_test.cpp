@@ -85,7 +85,7 @@ TEST_CASE("machines have the names people use") {
 
 namespace {
 
-// What eu-strip -f leaves of a program: segments as they were, sections of code without bytes.
+// The output of eu-strip -f: segments as they were, sections of code without bytes.
 std::string debug_file(bool dynamic, std::string_view code_type) {
   std::string yaml = R"(
 --- !ELF

@@ -11,7 +11,7 @@
 
 using namespace uprobectl;
 
-// Exported to the symbol table under a name that nobody else has.
+// Exported to the symbol table under a unique name.
 extern "C" [[gnu::noinline]] long hit_stacks_here(long n) {
   asm volatile("" ::: "memory");
   return n + 1;
@@ -19,7 +19,7 @@ extern "C" [[gnu::noinline]] long hit_stacks_here(long n) {
 
 namespace {
 
-// What a reporter writes, as a file keeps it.
+// Messages of a reporter, kept in a file.
 class Messages {
 public:
   Messages() : fd_(::memfd_create("messages", MFD_CLOEXEC)) {}
@@ -62,7 +62,7 @@ std::string write_folded(Exports& exports, const std::string& path) {
   return text.str();
 }
 
-// What a run has of this process's stacks.
+// A run that unwinds stacks of this process.
 struct Run {
   explicit Run(const AttachRequest& asked) : request(asked) {}
   std::string explain() {

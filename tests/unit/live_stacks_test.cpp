@@ -29,7 +29,7 @@ using namespace uprobectl::test;
 
 namespace {
 
-// Of this thread, here.
+// The registers and stack of this thread.
 struct OwnSample {
   ucontext_t context = {};
   std::vector<std::byte> stack;
@@ -111,7 +111,7 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
       CHECK(stack.end == End::outermost);
       CHECK(names_of(stack) == wanted);
     }
-    // What the first has copied the second is a link to.
+    // The second folder has a link to the copy in the first one.
     const auto own = std::filesystem::read_symlink("/proc/self/exe").filename().string();
     CHECK(identity_of(folder + "/one/" + own) == identity_of(folder + "/two/" + own));
     const auto again = live.save(sample, folder + "/one");

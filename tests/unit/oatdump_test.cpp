@@ -27,7 +27,7 @@ VirtualAddress oatdata_of(const elf::Image& image) {
   return found->front().address;
 }
 
-// What oatdump would print of a sample, by the list of what is where in it.
+// The output of oatdump for a sample, made from the list of its methods.
 std::vector<art::DumpedMethod> dump_of(const OatSample& sample, const elf::Image& image,
                                        bool from_file) {
   std::vector<art::DumpedMethod> methods;

@@ -13,7 +13,7 @@ using namespace uprobectl;
 
 namespace {
 
-// What is written to a descriptor.
+// Returns the bytes that are written to a descriptor.
 std::string written(const std::function<void(int)>& write) {
   const UniqueFd file{memfd_create("output-test", MFD_CLOEXEC)};
   write(file.get());

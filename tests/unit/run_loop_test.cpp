@@ -73,7 +73,7 @@ public:
 
 enum class Reader { reads, reads_slowly, stalls, goes_away };
 
-// What a run has received at its reader, and what it says of the rest.
+// Counts of a run: received by its reader, and as the run reports them.
 struct Ended {
   std::uint64_t received = 0; // whole `event` lines
   std::uint64_t events = 0;

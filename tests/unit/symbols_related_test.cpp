@@ -86,7 +86,7 @@ TEST_CASE("suffixes of renamed functions belong to the function, those of clones
   CHECK(function_of("f.constprop.0.lto_priv.0") == "f");
   CHECK(function_of("f.localalias") == "f");
   CHECK(function_of("_Z1fv.7.isra.0") == "_Z1fv.7");
-  // Of a coroutine f: f(f()::_Z1fv.Frame*).
+  // A part of a coroutine f: f(f()::_Z1fv.Frame*).
   CHECK(function_of("_Z1fPZ1fvE11_Z1fv.Frame.actor") == "_Z1fPZ1fvE11_Z1fv.Frame");
   CHECK(function_of("_Z1fPZ1fvE11_Z1fv.Frame.new.actor") == "_Z1fPZ1fvE11_Z1fv.Frame");
   CHECK_FALSE(is_clone("_Z1fPZ1fvE11_Z1fv.Frame"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a task's probe means in an OAT file, and where the arguments are that it logs.
+// Resolves a task's probe in an OAT file, and locates the arguments that it logs.
 #include "oat_samples.hpp"
 #include "uprobestats/task_probes.hpp"
 

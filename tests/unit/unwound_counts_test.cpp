@@ -9,7 +9,7 @@ using namespace uprobectl;
 
 namespace {
 
-// What reads as little as a pipe holds.
+// A pipe whose content is read at the end.
 struct Pipe {
   Pipe() {
     int ends[2];
