@@ -166,7 +166,7 @@ TEST_CASE("a reused pid belongs to the new process, reported or not") {
   const MappedHere now(folder + "/now.so", arm64_library());
   const std::uint64_t there[] = {0x11010};
   const std::uint64_t here[] = {now.address() + 0x1010};
-  const pid_t pid = ::getpid(); // whose start no event has reported
+  const pid_t pid = ::getpid(); // whose begin was not told
   LiveProcesses live({});
   live.add(forked(pid, nobody, 100));
   live.add(mapped(pid, 110, 0x10000, first.path));
