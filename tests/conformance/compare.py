@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""uprobectl's answers about one file against an Expectation."""
+"""Compares uprobectl's results for one file with an Expectation."""
 
 import json
 import subprocess

@@ -54,7 +54,7 @@ def listed(row, segments):
     if (row.type == "NOTYPE" and row.table == "symtab" and segments.is_data_section(row.section)
             and segments.executable_offset(row.value) is not None):
         return "data section"
-    # Bit 0 of a Thumb function's value is no part of its address (ELF for the Arm Architecture, 5.5.3).
+    # Bit 0 of a Thumb function's value is not part of its address (ELF for the Arm Architecture, 5.5.3).
     thumb = segments.machine == EM_ARM and row.type in {"FUNC", "IFUNC"}
     address = row.value & ~1 if thumb else row.value
     offset = segments.executable_offset(address)

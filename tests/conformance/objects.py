@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real objects the suite looks at: which Debian package has them, and where."""
+"""The real objects of the suite, with their Debian packages and paths."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Who gives an answer must not change it: the build for another machine and the native one are asked the
-same about the same files, and compared byte for byte.
+"""The build for another machine and the native build print the same bytes for the same commands on the same files.
 
 Usage: native_agreement.py UPROBECTL NATIVE_UPROBECTL FIXTURES LIBRARIES
 Prints TAP."""

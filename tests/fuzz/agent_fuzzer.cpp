@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device sends, and what an agent is sent: frames, requests, and the output of commands.
+// Bytes from a device and bytes for an agent: frames, requests, and the output of commands.
 #include "host/adb.hpp"
 #include "host/device.hpp"
 #include "host/device_runs.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The archive room on arbitrary bytes: nothing crashes, hangs or reads outside, and what is handed
-// out agrees with itself.
+// Archives of arbitrary bytes: nothing crashes, hangs or reads outside, and the results are
+// consistent.
 #include "archive/nested.hpp"
 
 #include <cstdlib>

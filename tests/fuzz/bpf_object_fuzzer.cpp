@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// BPF objects come from anybody: sections, symbols, relocations and types are checked before libbpf
-// reads them. What passes is handed to libbpf's reader of types.
+// BPF objects are untrusted: sections, symbols, relocations and types are checked before libbpf
+// reads them. An accepted object is passed to libbpf's reader of types.
 #include "bpf/object_check.hpp"
 
 #include <bpf/btf.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records come from programs that anybody may have written, and so do the types to read them by:
-// the first half of the input makes types, the second is read by each of them.
+// Records and their types come from untrusted programs. The first half of the input has types, the
+// second is decoded as each of them.
 #include "output/values.hpp"
 
 #include <bpf/btf.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbols from outside a file, over bytes that claim to hold them. The first byte says as what the
-// rest is read: xz data is rarely whole after a change, so its content is also tried by itself.
+// Symbols from outside a file, over bytes that claim to hold them. The first byte selects the kind
+// of the rest: xz data is rarely whole after a change, so its content is also tried by itself.
 #include "elf/debug_file.hpp"
 #include "elf/xz.hpp"
 #include "uprobectl/archive.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of frames come from files of others, and go into files that a browser reads. A line of the
-// input is a stack: its weight (a byte), then names and modules in turn, with a tab behind each.
+// Names of frames come from untrusted files, and are written to files that a browser reads. A line
+// of the input is a stack: its weight (a byte), then names and modules in turn, with a tab behind
+// each.
 #include "output/flame_graph.hpp"
 
 #include "util/text.hpp"
@@ -23,7 +24,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// One line a stack, of which the numbers at the ends are all there is.
+// One line for each stack. The numbers at the ends of the lines have the total as their sum.
 void check_folded(std::string_view lines, std::uint64_t total) {
   require(lines.empty() || lines.ends_with('\n'));
   std::uint64_t sum = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every table an ELF image can be asked for, over bytes that claim to be one.
+// Reads every table of an ELF image of arbitrary bytes.
 #include "elf/prefetch.hpp"
 #include "uprobectl/elf.hpp"
 

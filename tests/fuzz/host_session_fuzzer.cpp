@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device sends during a run. Nothing of it reaches a terminal as a control character, and
-// the answers that wait are bounded. The first byte chooses the sizes of the pieces that arrive.
+// Bytes from a device during a run. No control character of them reaches a terminal, and the data
+// that wait for the device are bounded. The first byte selects the sizes of the pieces that arrive.
 #include "host/host_session.hpp"
 #include "util/text.hpp"
 

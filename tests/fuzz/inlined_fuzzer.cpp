@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debug data for the searches for inlined places and typedefs. First four sizes of two bytes,
+// Debug data for the searches for inlined functions and typedefs. First four sizes of two bytes,
 // little-endian, of .debug_abbrev, .debug_str, .debug_line_str and .debug_str_offsets, and a byte
 // whose lowest bit is set for big-endian data; then these sections; the rest is .debug_info. The
 // first text in .debug_str is a name that is asked for.

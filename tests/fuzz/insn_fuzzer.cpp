@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions from any bytes: the first byte picks the instruction set, the next two a place.
+// Instructions from any bytes: the first byte selects the instruction set, the next two an address.
 #include "insn/control_flow.hpp"
 #include "insn/forwarding.hpp"
 #include "uprobectl/insn/return_code.hpp"

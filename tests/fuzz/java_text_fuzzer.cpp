@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Characters of Java strings: whatever they are, what comes of them is UTF-8.
+// Arbitrary characters of Java strings become valid UTF-8.
 #include "events/java_method.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Perf maps and jitdump files: functions never overlap, whatever the file has.
+// Perf maps and jitdump files of arbitrary bytes: functions never overlap.
 #include "symbolize/jit_names.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of UprobeStats' maps: the first byte says of which.
+// Records of UprobeStats' maps. The first byte selects the map.
 #include "events/user_record.hpp"
 #include "output/values.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader cache: whatever the bytes say, names and paths lie inside them.
+// The loader cache from arbitrary bytes: names and paths lie inside them.
 #include "resolve/locate.hpp"
 
 #include <cstdlib>

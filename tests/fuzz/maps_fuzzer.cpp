@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process decides what its maps file says: the names of files are its own choice.
+// A maps file is untrusted: the process chooses the names of its files.
 #include "uprobectl/process.hpp"
 
 #include <cstdlib>

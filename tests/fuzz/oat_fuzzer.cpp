@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OAT files: the first two bytes say how many of the next are a DEX file that is named for it, and
-// the rest is the ELF image. What is read must lie where it can.
+// the rest is the ELF image. The results must lie inside the files.
 #include "uprobectl/art.hpp"
 
 #include <algorithm>

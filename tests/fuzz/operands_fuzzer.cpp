@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of static probes, of every machine whose operands are understood and of one that is not:
-// the first byte says which. Nothing but blanks is lost, and what is understood is whole.
+// the first byte says which. Only blanks may be lost, and a parsed operand is complete.
 #include "uprobectl/usdt.hpp"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ std::size_t letters(std::string_view text) {
 void check(const StaticArgument& argument) {
   using Kind = StaticArgument::Kind;
   if (argument.size == 0U) std::abort();
-  const bool told = argument.kind == Kind::unparsed || argument.kind == Kind::out_of_reach;
-  if (told == argument.problem.empty()) std::abort();
+  const bool explained = argument.kind == Kind::unparsed || argument.kind == Kind::out_of_reach;
+  if (explained == argument.problem.empty()) std::abort();
   if (argument.kind == Kind::in_register && argument.base.empty()) std::abort();
   if (argument.scale != 1 && argument.scale != 2 && argument.scale != 4 && argument.scale != 8)
     std::abort();

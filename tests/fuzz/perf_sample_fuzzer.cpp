@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of perf event arrays. The first byte chooses what was asked for.
+// Samples of perf event arrays. The first byte selects the requested fields.
 #include "bpf/record_reader.hpp"
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan. What is accepted is written and read again as the same, and its exits are looked up in a
-// file.
+// A plan. An accepted plan is written, and reads back as the same plan; its exits are looked up in
+// a file.
 #include "plans/attach_plan.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of prototypes. What is accepted can be captured within the limits of a call.
+// Tables of prototypes. Accepted prototypes can be captured within the limits of a call.
 #include "events/plan.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of restartable sequences in any ELF image. What is found lies in the image's code.
+// Descriptors of restartable sequences in any ELF image. The sequences that are found lie in the
+// image's code.
 #include "elf/rseq.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notes of static probes in any ELF image. What is found lies in the file's code.
+// Notes of static probes in any ELF image. The probes that are found lie in the file's code.
 #include "uprobectl/usdt.hpp"
 
 #include <cstdlib>

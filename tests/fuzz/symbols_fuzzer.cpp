@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking names up in ELF bytes; the first line of the input is the name or pattern.
+// Looks names up in ELF bytes; the first line of the input is the name or pattern.
 #include "symbols/bodies.hpp"
 #include "uprobectl/symbols.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task files in both forms. What is written as the binary form is read as the same tasks.
+// Task files in both forms. The binary form of tasks reads back as the same tasks.
 #include "uprobestats/task_file.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies: the first line is a method. What allows it is its beginning.
+// Policies: the first line is a method. A prefix that allows it is its beginning.
 #include "uprobestats/task_file.hpp"
 
 #include <algorithm>

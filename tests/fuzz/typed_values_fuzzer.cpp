@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A line with an --args list or a condition, an ELF file with debug information, and what a hit
-// read: made of a checksum of the input, so that each place of the file can be changed alone.
+// read: made of a checksum of the input, so that each byte of the file can be changed alone.
 // Readings must keep the limits, and every result must be decoded.
 #include "dwarf/context.hpp"
 #include "events/typed_values.hpp"

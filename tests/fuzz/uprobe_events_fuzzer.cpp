@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tracefs lists, other people have written: paths and names are theirs.
+// Lists of tracefs: other programs choose the paths and names in them.
 #include "inventory/inventory.hpp"
 
 #include <algorithm>

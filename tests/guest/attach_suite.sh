@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# `uprobectl attach` on a real kernel: what it counts, what it tells, what it leaves. TAP on stdout.
+# `uprobectl attach` on a real kernel: its counts, its messages, and nothing left behind. TAP on stdout.
 #
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
 #
@@ -97,7 +97,7 @@ case $(uname -m) in
   *) echo "1..0 # SKIP no fixtures for $(uname -m)" && exit 0 ;;
 esac
 
-# What the emulated processor was asked to have: without it the suite would prove nothing new.
+# Features that the emulated processor must have: without them the suite would test nothing new.
 has_features() {
   for feature in $CPU_FEATURES; do
     grep -qw "$feature" /proc/cpuinfo || fail "no '$feature' in /proc/cpuinfo"
@@ -123,7 +123,7 @@ in_scope() { # SCOPE…
   return 1
 }
 
-# Of these mechanisms those that differ: perf and perf-ioctl probe by the same events of the kernel, tracefs
+# The mechanisms that differ here: perf and perf-ioctl probe by the same events of the kernel, tracefs
 # and perf-ioctl load the same programs.
 different_mechanisms() { # MECHANISM…
   for candidate in $(mechanisms "$@"); do

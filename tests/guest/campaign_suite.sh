@@ -13,7 +13,7 @@ work=$(mktemp -d)
 cd "$work" || exit 1
 failures=0
 
-# Of the program unprobed: 7 for campaign, 6 for restless.
+# The exit status of the unprobed program: 7 for campaign, 6 for restless.
 expected_status() { # PROGRAM ARGUMENT…
   "$@" >expected 2>/dev/null
   echo $?
@@ -46,7 +46,7 @@ check_run() { # LABEL EXPECTED-STATUS STATUS
   elif cmp -s expected printed && { [ "$status" -eq "$wanted" ] || is_partial "$status"; }; then
     attached=$((attached + 1))
   elif [ -n "$explained" ] && grep -Eq "$explained" said; then
-    told=$((told + 1))
+    explained_count=$((explained_count + 1))
   else
     failures=$((failures + 1))
     wrong="$wrong $label"
@@ -98,7 +98,7 @@ run_undamaged() {
   number=$((number + 1))
   refused=0
   attached=0
-  told=0
+  explained_count=0
   wrong=
   probed=0
   for kind in lines notes plans restless; do
@@ -121,7 +121,7 @@ run_kind() { # KIND WHAT
   number=$((number + 1))
   refused=0
   attached=0
-  told=0
+  explained_count=0
   wrong=
   status_of_campaign=$(expected_status "$FIXTURES/campaign")
   while read -r kind seed patches; do
@@ -130,7 +130,7 @@ run_kind() { # KIND WHAT
   verdict=ok
   [ -z "$wrong" ] || verdict='not ok'
   echo "$verdict $number - $2"
-  echo "# $attached runs as unprobed, $refused refused, $told explained${wrong:+; wrong:$wrong}"
+  echo "# $attached runs as unprobed, $refused refused, $explained_count explained${wrong:+; wrong:$wrong}"
 }
 
 options='-d 50 --count --command-output inherit --forward-exit -o events'

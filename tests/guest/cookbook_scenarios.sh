@@ -27,7 +27,7 @@ answers_question() { # QUESTION
   done
 }
 
-# What the page takes for granted, as far as the section speaks of it.
+# The files and processes that the section uses.
 prepare_shop() {
   mkdir bin
   ln -s "$UPROBECTL" bin/uprobectl

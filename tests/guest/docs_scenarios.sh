@@ -45,7 +45,7 @@ pattern_of() { # LINE
   printf '%s' "$1" | sed -e 's/[][\\.*^$/+?(){}|]/\\&/g' -e 's/…/.*/g' -e 's/^/^/' -e 's/$/$/'
 }
 
-# What the pages take for granted: an app that runs out of its APK, and the program in PATH.
+# The pages assume: an app that runs out of its APK, and the program in PATH.
 prepare_app() {
   mkdir bin
   ln -s "$UPROBECTL" bin/uprobectl

@@ -75,18 +75,18 @@ tells_end_of_command() {
   "$UPROBECTL" attach -j "$FIXTURES/workload" work_six -- sh -c 'exit 7' >out 2>err || fail "exit status $?"
   expect_equal 'exit status' 7 "$(records summary | field command_exit)"
   expect_equal 'signal beside an exit status' null "$(records summary | field command_signal)"
-  ! grep -q 'ended by' err || fail "a signal is told: $(cat err)"
-  # We end it ourselves: no news, but a fact.
+  ! grep -q 'ended by' err || fail "a signal is reported: $(cat err)"
+  # Our own signal is in the records, without a message.
   "$UPROBECTL" attach -j -d 300ms "$FIXTURES/workload" work_six -- sleep 100 >out 2>err || fail "exit status $?"
   expect_equal 'our own signal' 15 "$(records summary | field command_signal)"
-  ! grep -q 'ended by' err || fail "our own signal is told: $(cat err)"
+  ! grep -q 'ended by' err || fail "our own signal is reported: $(cat err)"
   start_workload target --calls 1
   "$UPROBECTL" attach -j -d 100ms -p "$started_pid" "$FIXTURES/workload" work_six >out 2>err || fail "exit status $?"
   expect_equal 'without a command' 'null null' \
     "$(records summary | field command_exit) $(records summary | field command_signal)"
 }
 
-# Of either command that attaches.
+# For both commands that attach.
 keeps_records_apart() {
   for how in "attach $FIXTURES/workload work_six" "usdt attach $FIXTURES/probes shop:order-start"; do
     # shellcheck disable=SC2086 # words
@@ -170,7 +170,7 @@ ends_after_events() {
   expect_equal 'events' 5 "$(count_records event)"
   expect_equal 'events in the summary' 5 "$(records summary | field events)"
   expect_equal 'shown and lost' "$(records probe | field hits)" $((5 + $(records summary | field lost)))
-  file_says err '5 events in .*, 0 lost' || fail "told as lost: $(cat err)"
+  file_says err '5 events in .*, 0 lost' || fail "reported as lost: $(cat err)"
 }
 
 ends_after_duration() {
@@ -230,11 +230,11 @@ outlives_full_disk_there() {
   start_attach -j -d 120 -o disk/out "$FIXTURES/workload" work_six
   let_it_call first "$first_pid"
   wait_until 60 file_says err 'warning: cannot write the output: no space left on device: events wait' ||
-    fail "not told: $(cat err)"
+    fail "not reported: $(cat err)"
   [ ! -s status ] || fail 'the run has ended'
   mount -o remount,size=16m disk
   let_it_call second "$started_pid"
-  wait_until 60 file_says err 'the output is written again' || fail "not told: $(cat err)"
+  wait_until 60 file_says err 'the output is written again' || fail "not reported: $(cat err)"
   stop_attach
   cp disk/out out
   expect_equal 'events and lost' 1010 "$(($(count_records event) + $(records summary | field lost)))"
@@ -260,11 +260,11 @@ saves_around_gap_there() {
   start_attach -j -d 120 --save disk/run "$FIXTURES/workload" work_six
   let_it_call first "$first_pid" 120
   wait_until 60 file_says err 'the run cannot be saved for now: cannot write the output: no space left on device' ||
-    fail "not told: $(cat err)"
+    fail "not reported: $(cat err)"
   let_it_call second "$started_pid"
   wait_until 60 has_event_of "$started_pid"
   mount -o remount,size=64m disk
-  wait_until 60 file_says err 'the run is saved again' || fail "not told: $(cat err)"
+  wait_until 60 file_says err 'the run is saved again' || fail "not reported: $(cat err)"
   stop_attach
   events=$(count_records event)
   rm out
@@ -330,7 +330,7 @@ follows_clock() {
   let_it_call first "$first_pid"
   wait_until 60 has_row_count 2 out
   set_clock 7200
-  wait_until 60 file_says err 'warning: the clock was set forward by 2h 0m: .* became ' || fail "not told: $(cat err)"
+  wait_until 60 file_says err 'warning: the clock was set forward by 2h 0m: .* became ' || fail "not reported: $(cat err)"
   let_it_call second "$started_pid"
   stop_attach
   set_clock -7200
@@ -351,7 +351,7 @@ marks_losses() {
   kill -STOP "$attach"
   let_it_call first "$first_pid"
   kill -CONT "$attach"
-  wait_until 60 file_says err 'warning: [0-9]* events lost so far: ring buffer full' || fail "not told: $(cat err)"
+  wait_until 60 file_says err 'warning: [0-9]* events lost so far: ring buffer full' || fail "not reported: $(cat err)"
   let_it_call second "$started_pid"
   stop_attach
   expect_equal 'lines of losses' 1 "$(grep -c '<lost>' out)"
@@ -428,16 +428,16 @@ accounts_for_array() { # ENDING
   (become_attach -j -d "$duration" -p "$started_pid" -o pipe "$@" --object "$FIXTURES/stacks.bpf.o" \
     --program-name plain "$FIXTURES/workload" work_six) >printed 2>err || fail 'attach ends with an error'
   wait_until 60 test -e read || fail 'the reader does not come to the end'
-  told=$(sed -n 's/^\([0-9]*\) events\{0,1\} in [^,]*, \([0-9]*\) lost.*/\1 \2/p' err | awk '{ print $1 + $2 }')
+  reported=$(sed -n 's/^\([0-9]*\) events\{0,1\} in [^,]*, \([0-9]*\) lost.*/\1 \2/p' err | awk '{ print $1 + $2 }')
   case $ending in
-    closed) expect_equal 'written and lost' "$sent" "$told" ;;
+    closed) expect_equal 'written and lost' "$sent" "$reported" ;;
     max-events) # which the summary for people leaves out
       expect_equal 'events' 5 "$(count_records event)"
       expect_equal 'received and lost' "$sent" $((5 + $(records summary | field lost)))
       ;;
     *)
       expect_equal 'received and lost' "$sent" $(($(count_records event) + $(records summary | field lost)))
-      expect_equal 'told' "$sent" "$told"
+      expect_equal 'reported' "$sent" "$reported"
       ;;
   esac
 }
@@ -650,7 +650,7 @@ tells_early_end() {
   start_attach -d 120 -p "$first" -p "$started_pid" "$FIXTURES/workload" work_six
   let_it_call target "$first"
   kill -USR1 "$first" # past --hold
-  wait_until 30 file_says err "^process $first (workload) has ended after " || fail "not told: $(cat err)"
+  wait_until 30 file_says err "^process $first (workload) has ended after " || fail "not reported: $(cat err)"
   ! file_says err 'run ends early' || fail 'the other one is left'
   let_it_call other "$started_pid"
   kill -USR1 "$started_pid"

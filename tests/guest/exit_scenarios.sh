@@ -1,11 +1,10 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# How functions are left, and programs that leave them otherwise. fixtures/workload/exits.cpp says
-# what is called how often.
+# How functions are left, also without a return. fixtures/workload/exits.cpp has the numbers of calls.
 
 exit_scenarios() {
   for mechanism in $(mechanisms multi perf tracefs); do
-    scenario "$mechanism: returns and tail calls are told apart, taken or not" tells_tail_calls "$mechanism"
+    scenario "$mechanism: returns and tail calls are distinguished, taken or not" tells_tail_calls "$mechanism"
   done
   scenario 'code is read correctly under breakpoints of another run' reads_code_under_probes
   scenario 'a tail call ends a latency, and has no return value' ends_at_tail_calls

@@ -110,7 +110,7 @@ filters_bytes() {
   }
   expect_equal 'a whole buffer' "$(numbers_of 'text ~ /^aXb/')" "$(buffer_events 'data:buf[3]@arg1' 'data == hex"61 58 62"')"
   expect_equal 'another buffer' "$(numbers_of 'text !~ /^aXb/')" "$(buffer_events 'data:buf[3]@arg1' 'data != hex"61 58 62"')"
-  # Of a buffer with a length: as many bytes must be there. The flags are 1, 2, 4, …
+  # In a buffer with a length, that many bytes must be there. The flags are 1, 2, 4, …
   expect_equal 'a buffer with a length' "$(numbers_of 'text ~ /^\/e/ && flags >= 2')" \
     "$(buffer_events 'count:u32@arg2,data:buf[count]@arg1' 'data ^= hex"2f 65"')"
   attach_fails_with 2 --if 'arg1 == hex"2f 6"' "$FIXTURES/filtered" filtered_take
@@ -213,7 +213,7 @@ expect_called() { # AWK OPTION…
     for (n = 0; n < 1001; n++)
       if ((n < 10 || n >= 100 && n < 110 || n >= 200 && n < 210 || n >= 300 && n < 310 || n == 1000) &&
           ($condition)) print n }" >wanted
-  # Of returns: the function returns the next number.
+  # Returns: the function returns the next number.
   if [ "${called_args-}" = ret:s64 ]; then
     sed -n '/^{"type":"event"/s/.*"return_value":\([0-9]*\).*/\1/p' out | awk '{ print $1 - 1 }' | sort -n >got
   else
@@ -290,7 +290,7 @@ filters_callers_undecided() {
     fail "attach fails: $(cat err)"
   lost=$(records lost | sed -n 's/.*"count":\([0-9]*\).*where its code lies.*/\1/p' | awk '{ n += $1 } END { print n + 0 }')
   events=$(count_records event)
-  # Of 41 calls 10 are from main: each is shown, or among those not decided.
+  # 10 of 41 calls are from main: each is shown, or counted as not decided.
   [ "$events" -le 10 ] && [ "$((events + lost))" -ge 10 ] && [ "$((events + lost))" -le 41 ] ||
     fail "$events events and $lost not decided"
 }
@@ -302,7 +302,7 @@ filters_callers_refused() {
   expect_match 'the place' "cannot compare a caller, at character 8, before '\^= main'" "$(cat err)"
 }
 
-# What was known of the first one is not taken for the second one, which calls until it is known.
+# The code of the first program is not taken for that of the second one, which calls until it is known.
 filters_callers_replaced() {
   [ -e "$FIXTURES/soak-short-a" ] && "$FIXTURES/soak-short-a" 0 0 || skip 'no libc.so.6 is here'
   cat >turns <<'END'

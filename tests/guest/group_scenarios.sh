@@ -96,7 +96,7 @@ groups_too_many() {
   expect_equal 'why' 'more processes, stacks or values than can be counted' "$(records lost | field reason | sort -u)"
   expect_equal 'hits' 140001 "$(records probe | field hits)"
   rm all
-  # With an interval what the table lacks is told while the run goes on, too.
+  # With an interval the hits that the table lacks are reported while the run goes on, too.
   "$UPROBECTL" attach -d 120 --count --by arg0 --interval 500ms "$FIXTURES/ways" ways_leaf -- "$FIXTURES/ways" 70000 \
     >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'counted hits, with the rows of what is missing' 140001 "$(awk -F '\t' '{ sum += $1 } END { print sum }' out)"

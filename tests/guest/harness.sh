@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# What the guest suites are made of: TAP, waiting, starting things, reading JSON Lines.
+# Functions of the guest suites: TAP, waiting, starting things, reading JSON Lines.
 #
 # A scenario is a function that runs in a subshell of its own, in the folder $scratch. It succeeds by
 # returning; `fail REASON` and `skip REASON` end it. Whatever it started is ended for it, and then
@@ -10,7 +10,7 @@
 : "${FIXTURES:?the folder with workload, apk-host, bpf-census and greet.apk}"
 
 work=$(mktemp -d)
-# What has it in its environment belongs to this run (bpf_census.c).
+# A process with this variable belongs to this run (bpf_census.c).
 export UPROBECTL_SUITE="$work"
 test_number=0
 failed_tests=0
@@ -123,8 +123,8 @@ mechanisms() { # MECHANISM…
 # --- what may be left ----------------------------------------------------------------------------
 
 # Compares with what bpf-census found before. Other tracers come and go on a machine that is not a guest, and
-# the kernel frees BPF objects tens of milliseconds after their process has ended: only what each look since
-# the first has found is left, and stands in LEFT.
+# the kernel frees BPF objects tens of milliseconds after their process has ended. So LEFT keeps only the
+# objects that every census since the first one has found.
 nothing_is_left() { # BEFORE LEFT
   "$FIXTURES/bpf-census" "$1" >"$2.now" 2>&1
   if [ -e "$2" ]; then
@@ -171,7 +171,7 @@ seconds_up() {
 start_program() {
   output=$1
   shift
-  # What an earlier one printed there is none of this one's, which may take a while to begin.
+  # Removes the output of an earlier run: this one may take a while to begin.
   rm -f "$output"
   "$@" </dev/null >"$output" 2>&1 &
   started_pid=$!

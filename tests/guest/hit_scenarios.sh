@@ -51,7 +51,7 @@ expect_same_lines() { # WHAT FILE FILE
     fail "$1: expected $(head -n 3 sorted.expected | tr '\n' ';') got $(head -n 3 sorted.actual | tr '\n' ';')"
 }
 
-# What the fixtures pass on calls 1 to N: i, i+1, … i+5.
+# The arguments of calls 1 to N: i, i+1, … i+5.
 expected_arguments() { # N
   i=1
   while [ "$i" -le "$1" ]; do

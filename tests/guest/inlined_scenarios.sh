@@ -1,21 +1,21 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch: set by the harness
-# Places of inlined functions, and the source lines of stacks: fixtures/workload/inlined_calls.c, which
-# counts its calls; fixtures/workload/inlined_copies.c, whose calls begin at several places; and
+# Locations of inlined functions, and the source lines of stacks: fixtures/workload/inlined_calls.c, which
+# counts its calls; fixtures/workload/inlined_copies.c, whose calls begin at several locations; and
 # fixtures/workload/inlined_relations.c, whose parameters are related.
 
 inlined_scenarios() {
-  scenario 'places of inlined functions are hit as often as the functions are called' counts_inlined
+  scenario 'locations of inlined functions are hit as often as the functions are called' counts_inlined
   scenario 'an inlined call whose code the compiler has copied is hit once' counts_copied_code
-  scenario 'inlined calls whose code begins at one place have a hit each' counts_two_at_one_place
+  scenario 'inlined calls whose code begins at one location have a hit each' counts_two_at_one_place
   scenario 'an event says into which function and line its function is inlined' says_inlined_into
   scenario 'parameters of inlined functions have their values, in the order of the source' shows_inlined_parameters
   scenario 'parameters of inlined functions are what was passed' shows_what_was_passed
   scenario '--lines shows inlined functions as frames, with their lines' shows_lines
   scenario '--lines says that no file has debug information' says_that_no_lines_are_known
   scenario '--lines with --stack=fp and --count' counts_by_stack_with_lines
-  scenario 'places of inlined functions have no return' refuses_inlined_returns
+  scenario 'locations of inlined functions have no return' refuses_inlined_returns
 }
 
 run_inlined() { # OPTION… FUNCTION…; the program's output in `said`
@@ -121,7 +121,7 @@ shows_lines() {
   expect_match 'the innermost frame' '#0 tiny \[inlined\] \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:15$' "$(line_of 2)"
   expect_match 'the caller' '#1 outer\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:43$' "$(line_of 3)"
   expect_match 'the outermost' '#2 main\+0x[0-9a-f]+ \(inlined-calls\+0x[0-9a-f]+\) at inlined_calls\.c:69$' "$(line_of 4)"
-  # Of the second call, which is in step.
+  # The second call is inlined into step.
   expect_match 'three in one place' '#1 step \[inlined\] .* at inlined_calls\.c:23$' "$(grep -m 1 '#1 step' out)"
   run_inlined --stack "$FIXTURES/inlined-calls" other
   ! grep -q 'inlined_calls' out || fail 'lines without --lines'

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# What values are shown as. fixtures/workload/values.c says what it passes.
+# How values are shown. fixtures/workload/values.c lists the values that it passes.
 
 inspection_scenarios() {
   scenario 'every argument type is read at every position with its limits' shows_types
@@ -190,7 +190,7 @@ without_addresses() {
   sed 's/memory at 0x[0-9a-f]\{3,\}/memory at 0x.../g'
 }
 
-# What fixtures/workload/values.c passes. The fifth goes on in memory that is not mapped.
+# The values of fixtures/workload/values.c. The fifth continues in memory that is not mapped.
 strings_of_values() {
   cat <<END
 1 "plain"
@@ -262,7 +262,7 @@ END
   cmp -s expected actual || fail "buffers: $(diff expected actual | head -n 5)"
 }
 
-# The length lies where nothing is: the sizes are no addresses.
+# The length lies where nothing is: the sizes are not addresses.
 shows_buffers_without_length() {
   watch_values take_buffer --args 'data:buf[size]@arg0,size:u32@arg1+0' --if arg1==5
   expect_values take_buffer <<'END'
@@ -270,8 +270,8 @@ null "its length cannot be read" null "memory at 0x5 cannot be read"
 END
 }
 
-# One step of memory, and two to what a pointer in the structure points to. What cannot be read is
-# said to be so, with the place: a structure of which there is none has no null pointer inside.
+# One step of memory, and two to what a pointer in the structure points to. A value that
+# cannot be read has an error with the address. Members of a null structure are not read.
 shows_memory() {
   watch_values take_packet --args 'id:u32@arg0+0,length:u8@arg0+4,name:str@&arg0+8,title:str@arg0+24,bytes:buf[length]@&arg0+8'
   expect_values take_packet <<'END'

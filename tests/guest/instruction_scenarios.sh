@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # uprobe_events: set by the harness
 # Functions that begin with an instruction which the kernel does not run correctly under a probe, and
-# places that notes, debug information and plans put where no instruction begins.
+# addresses inside of instructions that notes, debug information and plans name.
 # fixtures/workload/mistaken.cpp, misplaced.c and sequences.c say what they print, unprobed.
 
 instruction_scenarios() {
@@ -81,7 +81,7 @@ leaves_out_mistaken() { # MECHANISM
   expect_equal 'what the program prints' "$(cat expected)" "$(cat said_by_program)"
   expect_equal 'probed functions' 'mistaken_fine' "$(records probe | field symbol | sort -u)"
   expect_equal 'events' 2 "$(count_records event symbol=mistaken_fine)"
-  expect_match 'what is told' 'for a jump' "$(cat err)"
+  expect_match 'the message' 'for a jump' "$(cat err)"
 }
 
 spares_exp() { # MECHANISM

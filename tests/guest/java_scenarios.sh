@@ -13,7 +13,7 @@ java_scenarios() {
   scenario 'java: conditions and --args count parameters' counts_parameters
   scenario 'java: returns are seen at the return instructions, with their types' sees_java_returns
   scenario 'java: entry and return are one event' pairs_java_calls
-  scenario 'java: a return probe of the kernel is refused' refuses_java_trampoline
+  scenario 'java: a uretprobe is refused' refuses_java_trampoline
   scenario 'java: the process is found by its Android name, before it starts' finds_app_by_name
   scenario 'java: --dex names the DEX file of a method' uses_named_dex
   scenario 'java: --mapping names methods as the source does' names_methods_of_the_source
@@ -25,7 +25,7 @@ start_java() { # ARGUMENT…
   object=$(sed -n 's/^object //p' target)
 }
 
-# What is seen of a method of the app while it makes its calls: ARGUMENTS and what follows, without
+# Prints the events of a method of the app while it makes its calls: ARGUMENTS and the rest, without
 # times. Further arguments are for attach.
 probe_java() { # METHOD [ARGUMENT…]
   method=$1

@@ -15,7 +15,7 @@ known_scenarios() {
   scenario '--weight size of known functions is that of all elements' weighs_elements
   scenario 'counts and histograms know the names and types of known functions' measures_known_calls
   scenario 'plans have the names of known functions' plans_known_calls
-  scenario 'a name that a known function does not have is answered with those it has' offers_known_names
+  scenario 'a name that a known function does not have is an error that lists its names' offers_known_names
 }
 
 readonly known_functions='open read write close mkdir mmap socket connect getenv
@@ -147,7 +147,7 @@ END
     fail "attach fails: $(cat err)"
   head -n 1 expected >first
   expect_calls 5 7 <first
-  # Of glibc, a resolver of an IFUNC, and a function that may not return.
+  # An IFUNC resolver of glibc, and a function that may not return.
   "$UPROBECTL" attach -d 60 libc.so.6 open execve -- "$FIXTURES/calls" >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'entries' 'open("/dev/zero", O_RDONLY|O_CLOEXEC)' "$(awk -F '\t' '/zero/ { print $5 $7 }' out)"
   "$UPROBECTL" attach -d 60 libc.so.6 strlen -- "$FIXTURES/calls" >out 2>err || fail "attach fails: $(cat err)"

@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# Entries and their returns, paired, whatever lies between them. fixtures/workload/frames.c and
-# throws.cpp say what is called.
+# Entries paired with their returns, also across exceptions and jumps. fixtures/workload/frames.c and
+# throws.cpp describe the calls.
 
 latency_scenarios() {
   for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do
@@ -95,7 +95,7 @@ tells_calls_without_room() {
   stop_attach
   expect_equal 'wrong results' 'mistakes 0' "$(grep '^mistakes' target)"
   expect_equal 'hits' 70001 "$(records probe | field hits)"
-  # Their returns come without an entry, but are no further calls. On a slow machine others have made
+  # Their returns come without an entry, but are not further calls. On a slow machine others have made
   # room for them.
   full=$(lost_for 'the table of open calls was full of calls')
   given_up=$(lost_for 'given up for newer calls')
@@ -233,7 +233,7 @@ forgets_jumps() { # RETURN-AT
   expect_equal 'pairs' 0 "$(count_records event)"
 }
 
-# Of everybody, so that children are looked at.
+# For all processes, so that children are traced.
 pairs_forks() { # RETURN-AT
   start_frames split
   start_attach -j -d 120 --latency --return-at "$1" "$FIXTURES/frames" split --args ret:s32
@@ -324,8 +324,8 @@ survives_exceptions() {
   cmp -s expected actual || fail "pairs: $(diff expected actual | head -n 4)"
 }
 
-# No unwinder knows the frame that the kernel's return probe puts in the place of the caller's. It is
-# the reason for what `auto` does; a kernel that spares the program makes nothing wrong.
+# A uretprobe replaces the return address of the caller's frame, which no unwinder knows. So `auto` probes
+# exits. A kernel on which the program survives is not an error.
 ends_throwing() {
   start_throws
   start_attach -j -d 120 -p "$started_pid" --return --return-at trampoline "$FIXTURES/throws" 'pass(int)'

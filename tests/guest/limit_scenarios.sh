@@ -14,10 +14,10 @@ limit_scenarios() {
   scenario '--sample and --max-rate count what each has left out' limits_both
   scenario 'a run records from --start-on to --stop-on' records_between
   scenario 'a function may start or stop its own recording' records_itself
-  scenario 'a call that began before --start-on is no lost event' passes_over_begun
+  scenario 'a call that began before --start-on is not a lost event' passes_over_begun
   scenario 'it is said that --start-on was not hit' tells_unstarted
   scenario 'a function of --start-on that cannot be probed is an error' refuses_bounds
-  scenario 'the end tells what the hits have cost' tells_cost
+  scenario 'the summary has the cost of the hits' tells_cost
   for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: sample, rate, start and stop" limits_by_mechanism "$mechanism"
   done

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Objects of users: loaded, pinned, taken away.
+# Objects of users: loaded, pinned, unpinned.
 
 load_scenarios() {
   scenario 'load pins programs and maps, unpin removes them' pins_and_unpins
@@ -16,7 +16,7 @@ load_scenarios() {
   scenario 'load prints and unpin removes the pin that a map asks for by its name' keeps_pins_by_name
 }
 
-# A bpf file system of the scenario's own, so that nobody else's pins are near.
+# A bpf file system of the scenario's own, without pins of others.
 with_pins() { # FUNCTION [ARGUMENT…]
   mkdir pins
   mount -t bpf bpf pins || fail 'cannot mount a bpf file system'
@@ -43,7 +43,7 @@ pins_and_unpins_there() {
   grep -q '^program	count_plain	pins/calls/count_plain$' out || fail "printed: $(cat out)"
   pinned=$(pins_in pins/calls | wc -l)
   load --json --unpin pins/calls || fail "unpin: $(cat err)"
-  expect_equal 'taken away' "$((pinned - 1))" "$(count_records pinned)" # the list is not told
+  expect_equal 'taken away' "$((pinned - 1))" "$(count_records pinned)" # the list is not reported
   expect_equal 'programs' 3 "$(count_records pinned kind=program)"
   cp out taken.json # for records_are_valid
   [ ! -e pins/calls ] || fail "left: $(ls pins/calls)"

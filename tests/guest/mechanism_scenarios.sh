@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# What mechanisms and buffers have to bear: many probes, a full buffer, a killed run, users who may
-# not do everything.
+# Mechanisms and buffers under stress: many probes, a full buffer, a killed run, users without all
+# capabilities.
 
 # Many functions for multi, some for what attaches them one by one.
 crowd_scenarios() { # PATTERN COUNT PATTERN COUNT
@@ -48,7 +48,7 @@ probes_crowd() { # MECHANISM PATTERN COUNT [ARGUMENT…]
   start_attach -j -d 300 -p "$started_pid" --mechanism "$mechanism" "$@" "$FIXTURES/crowd" "$pattern"
   expect_equal 'mechanism' "$mechanism" "$(records attached | field mechanism)"
   let_it_call target "$started_pid"
-  stop_attach 180 # perf events are taken away one by one
+  stop_attach 180 # perf events are detached one by one
   expect_equal 'events' "$count" "$(count_records event)"
   expect_equal 'functions' "$count" "$(records event | field symbol | sort -u | wc -l | tr -d ' ')"
   expect_equal 'probes hit once' "$count" "$(records probe | grep -c '"hits":1[,}]')"
@@ -101,7 +101,7 @@ goes_on_without_main_thread() {
   expect_equal 'events' 31 "$(count_records event)"
 }
 
-# The reader is stopped, so that nobody makes room.
+# The reader is stopped, so that the buffer fills.
 counts_overflow() { # BUFFER
   calls=100000
   start_workload target --calls "$calls"
@@ -131,7 +131,7 @@ orders_perf_buffer() { # MECHANISM
   stop_attach
   expect_closing_records 150
   expect_equal 'events' 150 "$(count_records event "pid=$started_pid")"
-  # Of each thread they must be in order; those of several are as far as they came in one piece.
+  # The events of each thread must be in order; those of several threads only within one drain.
   for tid in $(records event | field tid | sort -u); do
     records event "tid=$tid" | field time_ns >"times"
     sort -n times >times.sorted

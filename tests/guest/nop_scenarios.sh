@@ -31,7 +31,7 @@ nop_scenarios() {
 # Only in guests, as trampoline_scenarios.
 nop_trampoline_scenarios() {
   [ "$(uname -m)" = x86_64 ] || return 0
-  scenario '--return-at trampoline: children of every kind, during the run and after it' spares_children_by_trampoline
+  scenario '--return-at trampoline: children of every kind, during the run and after it' spares_children_by_uretprobe
 }
 
 start_nops() {
@@ -92,7 +92,7 @@ spares_children() { # MECHANISM OPTION…
   done
 }
 
-spares_children_by_trampoline() {
+spares_children_by_uretprobe() {
   nop_places='nops_entry nops_frame nops_two nops_long nops_tailed call_all'
   spares_children '' --entry --return --return-at trampoline
 }

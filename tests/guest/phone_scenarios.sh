@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
 # A machine that is set up like a phone: no tracefs, debugfs and bpf file system is mounted, perf events and
-# kernel addresses are restricted, the kernel is locked down for integrity. For kernels that nobody else
-# uses: it stays locked down.
+# kernel addresses are restricted, the kernel is locked down for integrity. Only for kernels of guests: the
+# kernel stays locked down.
 
 phone_scenarios() {
   scenario 'without PID namespaces: stacks, callers and names of processes' without_pid_namespaces attaches_by_pids

@@ -18,7 +18,7 @@ write_plan() { # ARGUMENT…
   [ ! -s out ] || fail "more than the plan: $(cat out)"
 }
 
-# What is known of the events of a run on one day of the shop.
+# Prints the events of a run on one day of the shop.
 shop_events() { # PROGRAM ARGUMENT…
   program=$1
   shift

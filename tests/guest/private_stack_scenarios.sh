@@ -15,7 +15,7 @@ private_stack_scenarios() {
   scenario 'object: a program whose stack threads share is warned of' warns_of_shared_stack
 }
 
-# Those of programs that were loaded since `before` was written: "ID NAME STACK".
+# Lists the stacks of programs that were loaded since `before` was written: "ID NAME STACK".
 new_stacks() {
   "$FIXTURES/bpf-stacks" | grep -vxF -f before
 }

@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# Whose calls are seen: processes by name, children, users, control groups, pid namespaces. Each
-# scenario copies the workload, so that other processes of the suite are none of its.
+# Which processes are traced: by name, children, users, control groups, pid namespaces. Each scenario copies
+# the workload, so that other processes of the suite are not traced.
 
 process_scenarios() {
   scenario 'a process by its name, started later, is seen from its first call' probes_by_name
@@ -52,7 +52,7 @@ names_anonymous_copy() {
   expect_match 'reason' "\"reason\":\"$copy" "$(records probe)"
 }
 
-# What depends on the kernel: which task is a process, and in which pid and time namespace.
+# Tests that depend on the kernel: which task is a process, and in which pid and time namespace.
 namespace_scenarios() {
   for mechanism in $(mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: a thread of a command executes the program again" follows_exec_of_command "$mechanism"
@@ -308,7 +308,7 @@ probes_by_name() {
   expect_equal 'first calls' 2 "$(arguments_of_entries | grep -c '^arg0 0x1 ')"
   expect_equal 'hits' 11 "$(records probe | field hits)"
   file_says err "waiting for a process named 'seen'" || fail 'it does not say that it waits'
-  file_says err 'calls in other processes also stop at' || fail 'the cost is not told'
+  file_says err 'calls in other processes also stop at' || fail 'the cost is not reported'
   file_says err "^probing 1 function in all processes named 'seen' for" || fail 'start line'
 }
 
@@ -574,15 +574,15 @@ lists_ambiguous_file() {
   event=uprobectl_test/ambiguous_$$
   offset=$("$UPROBECTL" resolve --offset-only "$PWD/seen/app" exits_other)
   echo "p:$event $PWD/seen/app:$offset" >>"$uprobe_events" || fail 'the kernel refuses the event'
-  "$UPROBECTL" list-probes -v >probes 2>told
+  "$UPROBECTL" list-probes -v >probes 2>messages
   status=$?
   kill -KILL "$started_pid"
   wait_until 20 process_is_gone "$started_pid"
-  "$UPROBECTL" list-probes -v >later 2>later_told
+  "$UPROBECTL" list-probes -v >later 2>later_messages
   echo "-:$event" >>"$uprobe_events"
   expect_equal 'exit status' 0 "$status"
   expect_match 'the event' "$PWD/seen/app	-	entry	" "$(grep "$event" probes)"
-  expect_match 'reason' "$PWD/seen/app: 1 probe is shown without a symbol: mount namespaces have different files" "$(cat told)"
+  expect_match 'reason' "$PWD/seen/app: 1 probe is shown without a symbol: mount namespaces have different files" "$(cat messages)"
   expect_match 'without the other process' "$PWD/seen/app	exits_other	entry	" "$(grep "$event" later)"
 }
 

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
-# Programs of users instead of the built-in one: compiled objects, and what is pinned.
+# Users' programs instead of the built-in one: compiled objects, and pinned programs.
 
 program_scenarios() {
   scenario 'object: a return program is attached to returns without --return' counts_returns_by_section

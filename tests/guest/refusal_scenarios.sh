@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # library: set by the suite
-# What is refused: at once, with a reason, and with nothing attached.
+# Refused runs end at once, with a reason, and with nothing attached.
 
 refusal_scenarios() {
   scenario 'doctor reports the features of this kernel' doctor_tells_the_truth
@@ -74,7 +74,7 @@ doctor_tells_the_truth() {
   expect_equal 'attach' yes "$(doctor_says attach)"
   expect_equal 'tracefs' "$(grep -q ' tracefs ' /proc/mounts && echo yes || echo no)" "$(doctor_says tracefs)"
   expect_equal 'bpffs' "$(grep -q ' bpf ' /proc/mounts && echo yes || echo no)" "$(doctor_says bpffs)"
-  # What it says of attaching is what attaching does.
+  # Its verdict about attaching is right.
   "$UPROBECTL" attach -q -d 10ms "$FIXTURES/workload" work_six || fail "attach: exit status $?"
   "$UPROBECTL" doctor >doctor
   expect_answers
@@ -110,7 +110,7 @@ doctor_tells_users_the_truth() {
   expect_answers "$FIXTURES/as-user" 1000 38,39
 }
 
-# The kernel stays so until it is booted again: for kernels that nobody else uses, as the last scenario.
+# The kernel stays so until it is booted again: only for kernels of guests, as the last scenario.
 lockdown_scenario() {
   [ "${THROWAWAY_KERNEL:-}" = yes ] || return 0
   scenario 'kernel lockdown: refused features are named, the rest works' meets_lockdown

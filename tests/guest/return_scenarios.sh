@@ -1,10 +1,10 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, scope: set by the harness and the suite
-# What probed returns do to a program: fixtures/flow has a mode for each way out of a function. It
+# Effects of probed returns on a program: fixtures/flow has a mode for each way out of a function. It
 # checks itself, and says how many calls and returns there were. docs/returns.md has the table.
 
-# PROGRAM MODE, what becomes of it with the kernel's return probes, FUNCTION…. Those outcomes are the
+# PROGRAM MODE, what becomes of it with uretprobes, FUNCTION…. Those outcomes are the
 # same on Linux 6.1 and 6.12, x86-64 and arm64.
 #   ok      the program does not notice
 #   N/M     it does not, but of M returns only N are seen
@@ -76,14 +76,14 @@ trampoline_scenarios() {
   while read -r program mode outcome functions; do
     # It loops until it is ended: two minutes, for what x86-64 shows as well.
     case $mode-$(uname -m) in exit-destructor-aarch64) continue ;; esac
-    scenario "--return-at trampoline: $program, $mode: $outcome" fares_by_trampoline "$program" "$mode" "$outcome" "$functions"
+    scenario "--return-at trampoline: $program, $mode: $outcome" fares_by_uretprobe "$program" "$mode" "$outcome" "$functions"
   done <<ROWS
 $flow_rows
 ROWS
   scenario '--return-at trampoline: flow-c, pthread_exit in the probed function: wrong' \
-    fares_by_trampoline flow-c exit-unwound wrong leave_thread
+    fares_by_uretprobe flow-c exit-unwound wrong leave_thread
   scenario '--return-at trampoline: flow-cxx, coroutine, its parts too: ok' \
-    fares_by_trampoline flow-cxx coroutine ok 'coroutine_*'
+    fares_by_uretprobe flow-cxx coroutine ok 'coroutine_*'
 }
 
 # pthread_once is called by the unwinder, too.
@@ -171,8 +171,8 @@ spares_coroutines() {
   done
 }
 
-# C1 lets compiled code call Runtime1 and SharedRuntime, whose return addresses HotSpot reads: with the
-# kernel's return probe it ends by a fatal error.
+# C1 lets compiled code call Runtime1 and SharedRuntime. HotSpot reads their return addresses: with a
+# uretprobe it ends by a fatal error.
 spares_hotspot() {
   java=$(readlink -f "$(command -v java)") || skip 'no java on this machine'
   "$java" --list-modules 2>/dev/null | grep -q '^jdk.compiler' || skip 'no java on this machine compiles'
@@ -194,7 +194,7 @@ spares_hotspot() {
   [ "$seen_returns" -gt $((seen_calls - 16)) ] || fail "of $seen_calls calls $seen_returns are seen to return"
 }
 
-fares_by_trampoline() { # PROGRAM MODE OUTCOME FUNCTIONS
+fares_by_uretprobe() { # PROGRAM MODE OUTCOME FUNCTIONS
   duration=20
   probe_flow "$1" "$2" "$4" --return-at trampoline
   case $3 in

@@ -86,8 +86,8 @@ def run_suite(options: argparse.Namespace) -> NoReturn:
              "RECORD_SCHEMA": str(HERE.parent / "record_schema.py"),
              # How long goroutines are to stay unharmed.
              "GO_SECONDS": "10"},
-        # Pipes of its own: whoever reads ours waits for all that hold them, and a process that hangs in
-        # the kernel never lets go of anything.
+        # Pipes of its own: a reader of ours waits for all processes that hold them, and a process that
+        # hangs in the kernel never closes them.
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     readers = [threading.Thread(target=pass_on, args=streams, daemon=True)
                for streams in ((suite.stdout, sys.stdout.buffer), (suite.stderr, sys.stderr.buffer))]
@@ -97,7 +97,7 @@ def run_suite(options: argparse.Namespace) -> NoReturn:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(suite.pid, signal.SIGKILL)
         print(f"Bail out! the suite has not ended after {SUITE_SECONDS:g} s", flush=True)
-        os._exit(0)  # waits for nobody
+        os._exit(0)  # without waiting for threads
     for reader in readers:
         reader.join(timeout=TRIAL_SECONDS)
     sys.stdout.flush()

@@ -48,7 +48,7 @@ stack_scenarios() {
   scenario '--stack with a ring buffer names perf event arrays' refuses_ring
 }
 
-# What becomes of stacks, whatever the kernel.
+# Stack tests that do not depend on the kernel.
 saved_stack_scenarios() {
   scenario 'truncating a mapped file loses its frames, not the run' loses_truncated
   scenario '--keep-stacks restores return addresses replaced by return probes' keeps_replaced_returns
@@ -182,7 +182,7 @@ watches_children() {
   expect_whole
 }
 
-# Of what is copied. arm64 keeps the caller below a function's variables, x86-64 above them.
+# The functions in the copy. arm64 keeps the caller below a function's variables, x86-64 above them.
 chain_of_long_stack() {
   case $library in
   *arm64*) echo 'depth_leaf<depth_middle<depth_wide<main' ;;
@@ -199,7 +199,7 @@ cuts_long_stacks() {
   expect_equal 'failed' 0 "$(records summary | field stacks_failed)"
 }
 
-# What the stacks need is less than a quarter of a page before the end of the copy: the copy has one
+# The stacks end less than a quarter of a page before the end of the copy. The copy has one
 # end of a page in it, or two, and its last byte is at any position of a page.
 copies_whole_size() {
   for room in 0 5000 12000; do
@@ -340,7 +340,7 @@ unwinds_beyond_another() {
   expect_whole
 }
 
-# On arm64 nobody knows where they would have to be put.
+# On arm64 the addresses at which to restore them are not known.
 keeps_replaced_returns() {
   needs_types
   case $library in

@@ -1,8 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
-# Counts, histograms of values, conditions and what is expected: numbers against what
-# fixtures/workload/ does.
+# Counts, histograms of values, conditions and --expect, compared with the numbers of fixtures/workload/.
 
 sum_scenarios() {
   scenario 'all of libc is counted, with one line for each kind of trouble' counts_all_of_libc
@@ -181,7 +180,7 @@ counted() {
   echo "${number:-0}"
 }
 
-# How often work_six is counted in calls 1 to 100, of which the arguments are i, i+1, … and the result
+# How often work_six is counted in calls 1 to 100. The arguments of call i are i, i+1, …, and the result
 # is 6i+15.
 expect_held() { # HITS OPTION…
   wanted=$1

@@ -243,7 +243,7 @@ prefers_mapped() {
   attach_ends_with 0
   expect_match 'warning' "process $app maps $FIXTURES/java-app.odex, which is probed, and not $PWD" "$(cat err)"
   expect_equal 'records' 3 "$(count_records event)"
-  # What is mapped of the same jar is named where none of the files is.
+  # If no file is mapped, a mapped file of the same jar is named.
   probe "$detail" "$grade" "$PWD/java-app.odex" | task 1 "$detail_map" >tasks.textproto
   start_tasks
   attach_ends_with 0

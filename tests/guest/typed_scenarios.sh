@@ -81,7 +81,7 @@ tails::choose(int) = Color::red' "$(calls)"
   expect_equal 'calls with a condition' 'tails::swap(x=2, y=3) = {x=3, y=2}' "$(calls)"
   attach_to types-tails -j --latency "$FIXTURES/types/types-tails" tails::make
   expect_match 'the record' '"return_value":null,"left_by":"tail_call"' "$(cat out)"
-  # The kernel's return probe is hit when the called function returns to the caller.
+  # The uretprobe is hit when the called function returns to the caller.
   attach_to types-tails --latency --return-at trampoline "$FIXTURES/types/types-tails" tails::make tails::choose tails::forward
   expect_equal 'calls by a trampoline' 'tails::make(x=1, y=2) = {x=3, y=2}
 tails::choose(number=1) = Color::green
@@ -384,7 +384,7 @@ finds_visible_variables() {
   expect_equal 'values' 'layouts::total=5, layouts::hidden=6, layouts::v2::total=5' "$(cut -f 6 out)"
 }
 
-# What both builds of the Rust program show.
+# Expected values of both builds of the Rust program.
 attach_to_rust() { # PROGRAM FUNCTION…
   [ -e "$FIXTURES/types/$1" ] || skip "no compiler for $1 was there when the fixtures were built"
   attach_to "$1" -j --if 'text == "left right" && text $= right && !(text *= "right ")' "$FIXTURES/types/$1" \

@@ -3,8 +3,8 @@
 # shellcheck disable=SC2154 # scratch, started_pid, library: set by the harness and the suite
 # Static probes: fixtures/workload/probe_sites.h says what they pass.
 
-# A program for each place: the kernel checks five thousand instructions eleven times, which takes an emulated
-# machine 20 s.
+# A program for each location: the kernel checks five thousand instructions eleven times, which takes an
+# emulated machine 20 s.
 usdt_scenarios() {
   for mechanism in $(mechanisms perf perf-ioctl tracefs multi); do
     if in_scope mechanisms || [ "$mechanism" != perf-ioctl ]; then
@@ -21,10 +21,10 @@ usdt_scenarios() {
   ! in_scope mechanisms ||
     scenario 'usdt: a perf buffer, arguments by copies of the program' sees_all_places perf-ioctl --buffer perf
   scenario 'usdt: types, conditions and names of arguments' types_arguments
-  scenario 'usdt: places are counted and measured as one probe' sums_places
-  scenario 'usdt: one place that is refused keeps all from being attached' places_all_or_none
-  scenario 'usdt: with --keep-going a refused probe is left out with all its places' leaves_probe_out
-  scenario 'usdt: an unhit probe is reported once for all places' tells_silence_once
+  scenario 'usdt: locations are counted and measured as one probe' sums_places
+  scenario 'usdt: one location that is refused keeps all from being attached' places_all_or_none
+  scenario 'usdt: with --keep-going a refused probe is left out with all its locations' leaves_probe_out
+  scenario 'usdt: an unhit probe is reported once for all locations' tells_silence_once
   scenario 'usdt: programs compiled with usdt.bpf.h find their arguments' fills_spec_table "$perf"
   scenario 'usdt: the same by multi' fills_spec_table multi
   scenario 'usdt: a sleepable program' fills_spec_table_of_sleepable
@@ -52,7 +52,7 @@ start_probes() { # ARGUMENT…
 
 start_usdt() { start_attach_as 'usdt attach' "$@"; }
 
-# What each call passes at order__start, at its five places.
+# The arguments of each call at the five locations of order__start.
 expected_orders() { # CALLS
   number=0
   while [ "$number" -lt "$1" ]; do
@@ -315,10 +315,10 @@ tells_silence_once() {
 }
 
 # id, price, name and error of each record; what lies behind an index only newer usdt.bpf.h can say.
-orders_told() {
+reported_orders() {
   records event | sed -n 's/.*"record": *{"id":\([^,]*\),"price":\([^,]*\),"name":"\([^"]*\)","cookie":\([^,]*\),"count":\([^,]*\),"first_error":\([^,}]*\).*/\1 \2 \3 \4 \5 \6/p'
 }
-expect_orders_told() { # COOKIE
+expect_reported_orders() { # COOKIE
   cat >expected <<END
 -1 1001 tea $1 3 0
 -7 -2 coffee $1 3 0
@@ -326,8 +326,8 @@ expect_orders_told() { # COOKIE
 0 0  $1 3 -22
 4 5 juice $1 3 0
 END
-  orders_told >actual
-  expect_same_lines 'orders told' expected actual
+  reported_orders >actual
+  expect_same_lines 'orders reported' expected actual
 }
 
 fills_spec_table_of_sleepable() { fills_spec_table auto tell_patiently; }
@@ -340,7 +340,7 @@ fills_spec_table() { # MECHANISM [PROGRAM]
   file_says err 'arg0 cannot be read .*usdt.bpf.h of this program' || fail "$(cat err)"
   let_it_call target "$started_pid"
   stop_attach
-  expect_orders_told 77
+  expect_reported_orders 77
 }
 
 attaches_static_sections() {
@@ -350,7 +350,7 @@ attaches_static_sections() {
     --program-name tell_in_archive --record order
   let_it_call target "$started_pid"
   stop_attach
-  expect_orders_told 0
+  expect_reported_orders 0
 }
 
 fills_pinned_table() { with_pins fills_pinned_table_there; }
@@ -362,7 +362,7 @@ fills_pinned_table_there() {
       --cookie "$run" "$FIXTURES/probes" shop:order-start
     let_it_call target "$started_pid"
     stop_attach
-    expect_orders_told "$run"
+    expect_reported_orders "$run"
   done
   load --unpin pins/o || fail "unpin: $(cat err)"
 }

@@ -62,7 +62,7 @@ class TestDevice:
             (programs / name).chmod(0o755)
         if is_root:
             (root / "is-root").touch()
-        # A mount namespace each: what is one path to uprobectl is another folder on each device.
+        # A mount namespace for each device: one path of uprobectl is another folder on each.
         mount = 'mount --bind "$0" "$1" && shift && exec "$@"'
         self.process = subprocess.Popen(
             ["unshare", "-m" if os.geteuid() == 0 else "-rm", "sh", "-c", mount, self.folder, shared,

@@ -560,7 +560,7 @@ class EndTests:
         problems += difference("errors", wrong.stderr.count("no function 'work_seven'"), 1)
         return problems
 
-    def programs_are_told_apart(self, device):
+    def programs_are_distinguished(self, device):
         """Of programs that are at one path one after the other each names its own stacks, or none."""
         turns, fixtures = self.world.path / "turns", self.workload.parent
         turns.write_text('cd "$2"; for made in over anew; do for letter in a b c a b c; do [ $made = over ] || rm -f program; '
@@ -763,7 +763,7 @@ def test_runs(world, killed, fixtures, tap):
         ("results land on the workstation", lambda: ends.results_land_here(root)),
         ("stacks are unwound on the workstation", lambda: ends.stacks_are_unwound_here(root, magisk)),
         ("parts of files are kept on the workstation", lambda: ends.parts_are_kept_here(root, magisk)),
-        ("programs at one path are told apart on the workstation", lambda: ends.programs_are_told_apart(root)),
+        ("programs at one path are distinguished on the workstation", lambda: ends.programs_are_distinguished(root)),
         ("a plan says that stacks are unwound on the workstation", lambda: ends.plan_unwinds_here(root)),
         ("a refusal of the kernel names SELinux if it is enforcing", ends.refusal_names_selinux),
         ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),

@@ -77,7 +77,7 @@ def disassembled(path):
     addresses, texts = [], []
     after_prefix = False
     # Where a debug file with the same build id is installed, objdump reads that instead, whose .text
-    # has no bytes, and prints nothing: it is told to look for debug files where there are none.
+    # has no bytes, and prints nothing: it looks for debug files in a folder without any.
     command = [OBJDUMP, "--debug-file-directory=" + str(HERE / "none"), "-d", "--no-show-raw-insn",
                path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -8,7 +8,7 @@ import struct
 
 import gdb
 
-# What attach says of values that it does not read.
+# Reasons that attach prints for values that it does not read.
 NO_PLACE = re.compile(r"the calling convention is not known|only after the function's first instructions|is passed is not known"
                       r"|the compiler has changed the function|left by a tail call")
 

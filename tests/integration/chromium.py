@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-# What a browser would do beside showing a page; it may run as root, and in a container.
+# No activities besides showing a page; the browser may run as root, and in a container.
 QUIET = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
          "--disable-extensions", "--disable-sync", "--metrics-recording-only", "--mute-audio",

@@ -23,7 +23,7 @@ FOLDER = "lib/" + {"aarch64": "arm64-v8a"}.get(platform.machine(), platform.mach
 LIBRARY = f"greet.apk!/{FOLDER}/libgreet.so"
 TYPED = rf"greet.apk\!/{FOLDER}/libgreet.so"  # as an interactive shell wants it
 
-# What is true; what is typed before the Tab key; the arguments of the line there is then.
+# Title; text typed before the Tab key; arguments of the completed line.
 CASES = [
     ("a subcommand", "uprobectl res", ["resolve"]),
     ("an option", "uprobectl resolve --off", ["resolve", "--offset-only"]),

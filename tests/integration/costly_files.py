@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files whose tables are made to cost much take no more time or memory than ordinary ones of their size.
+"""Malicious tables cost no more time or memory than ordinary files of the same size.
 Usage: costly_files.py UPROBECTL [FIXTURES]; prints TAP.
 
-Each is compared with a file that has as many symbols, of different names and at different places.
+Each is compared with a file that has as many symbols, of different names and at different addresses.
 """
 
 import io

@@ -73,7 +73,7 @@ class Tests:
             more, said = self.ask(folder, *words)
             problems += more
             if words[0] != "attach" and "damaged" not in said:
-                problems.append(f"{words}: not told: {said}")
+                problems.append(f"{words}: not reported: {said}")
         return problems
 
     def any_bytes(self, folder, file):

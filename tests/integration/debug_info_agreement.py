@@ -56,7 +56,7 @@ FULL += [("passing", compiler, "-O0" + types, version) for compiler in ("g++", "
          for version in (4, 5)
          # gdb 13 does not read what g++ 12 writes there.
          if (compiler, version) != ("g++", 5) or "split" not in types]
-# Of the classes of libraries, too, the names are in declarations apart from the definitions.
+# Here the names of library classes, too, are in declarations apart from the definitions.
 FULL += [("shop", "g++", "-O1 -fdebug-types-section", 5)]
 FULL += [("parts", compiler, level + types, version) for compiler in ("g++", "clang++-19")
          for level in ("-O0", "-O1", "-O2") for types in ("", " -fdebug-types-section") for version in (4, 5)]
@@ -296,7 +296,7 @@ CALLED = {
                "shout", "spilled"],
     "main": ["numbers", "texts", "slices", "pointers", "failures", "total"],
 }
-# Of these programs gdb evaluates expressions of C.
+# For these programs gdb evaluates expressions of C.
 LANGUAGES = {"values": "rust", "main": "go"}
 # The fewest parameters and results that must be compared.
 FEWEST = {("clones", "clang-19"): (1, 0), "shop": (40, 10), "passing": (40, 10), "parts": (11, 8), "clones": (4, 0), "orders": (3, 1), "values": (12, 3), "main": (10, 0)}
@@ -353,7 +353,7 @@ def judge(row):
             return "optimized out"
         if "convention is not known" in row["why"] or row["why"] == "the compiler has changed the function":
             return "no convention"
-        # Of a function whose convention clang has changed, which need not have a frame.
+        # clang has changed the convention of this function, which may have no frame.
         if "only after the function's first instructions" in row["why"] and row["function"] == "joined":
             return "no convention"
         return "not readable" if "not readable" in row["why"] else "wrong"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in gdb, for debug_info_agreement.py, which sets PLAN and ROWS. For each function of the plan: stops at
-the first instruction and reads the places that `list-args` has, then, at -O0 behind the prologue, compares
+the first instruction and reads the locations that `list-args` has, then, at -O0 behind the prologue, compares
 with the bytes of gdb's value. If the plan has values that `attach` has captured in another run of the
 program, they are compared with gdb's, too (captured_in_gdb.py)."""
 

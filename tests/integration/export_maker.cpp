@@ -26,7 +26,7 @@ ProbePoint make_point(const std::string& symbol, const std::optional<std::string
   return point;
 }
 
-// A thread whose calls are told to a visitor.
+// A thread whose calls are passed to a visitor.
 class MadeThread {
 public:
   MadeThread(CallVisitor& visitor, std::uint32_t tid) : visitor_(visitor), tid_(tid) {}
@@ -111,7 +111,7 @@ ArgumentValue text_argument(std::string_view name, std::string text) {
   return value;
 }
 
-// Calls with latencies, which end in the order in which they are told; hits without a duration.
+// Calls with latencies, which end in the order of the visits; hits without a duration.
 void make_events(Exports& exports) {
   const ProbePoint outer = make_point("outer", std::nullopt, 0x1000);
   const ProbePoint inner = make_point("_ZN2ns5innerEi", "ns::inner(int)", 0x2000);

@@ -162,7 +162,7 @@ def check_shades(tap, drawer, stacks):
                and by_place[paths[f][:-1]].style == f.style][:5])
 
 
-# What is left of a name where it does not fit.
+# The shortened form of a name that does not fit.
 SHORTER = {"ns::Foo<int&>::bar(char const*)": ["ns::Foo::bar", "Foo::bar", "bar"]}
 
 

@@ -28,7 +28,7 @@ PLACES = {"all stacks": (0, 100), "main": (0, 75), "main draw": (0, 25), "main d
           "main parse": (25, 50), "main parse malloc": (25, 20), "main parse read": (45, 30),
           "start": (75, 25), "start sleep": (75, 25)}
 
-# What is to be seen, of each frame that is shown.
+# The visible text of each frame that is shown.
 SHOWN = """Array.from(document.querySelectorAll('#frames > g'), g => {
   const box = g.querySelector('rect').getBoundingClientRect(), label = g.querySelector('text');
   return {title: g.querySelector('title').textContent, left: box.left, top: box.top, width: box.width,

@@ -387,7 +387,7 @@ def functions_of_files():
     TAP.check("static functions of two files are ambiguous, also if one has only clones", problems)
     said = run(UPROBECTL, "resolve", "two.so", "g", check=False).stderr
     files = set(re.findall(r"\(\d+ bytes, local, of ([^)]*)\)", said))
-    TAP.check("static functions of one name are told apart by their source files", differ("files", files, {"a.c", "b.c"}))
+    TAP.check("static functions of one name are distinguished by their source files", differ("files", files, {"a.c", "b.c"}))
     alone = nm("one.so")
     problems = differ("f", resolve("one.so", "f"), {alone["f"], alone["f.constprop.0"]})
     problems += differ("h", resolve("one.so", "h"), {alone["h.constprop.0"]})

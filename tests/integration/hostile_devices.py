@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a device may send that no run of ours does. The client is this script, which plays the device.
+"""Data that a hostile device may send. The client is this script, which plays the device.
 Usage: hostile_devices.py UPROBECTL; prints TAP."""
 
 import hashlib

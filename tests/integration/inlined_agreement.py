@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """inlined_agreement.py INLINE_COUNTER FRAME_LISTER
-Counts of inlined places in programs whose source says how many there are, as each compiler here
+Counts of inlined calls in programs whose source says how many there are, as each compiler here
 writes them: DWARF 4 and 5, compressed sections, split units, link-time optimization, a debug file of
 its own, an index of names; the callers and entries of inlined instances against the source and llvm-symbolizer; and, over
 a program of many units, what llvm-dwarfdump and llvm-symbolizer show. Prints TAP."""
@@ -252,7 +252,7 @@ def main():
         tap.check("without debug data no inlined function is found",
                   [] if said == "no debug information (.debug_info)" else [said])
 
-        # Of many units, by somebody else's reader: some of this project's own sources.
+        # A library of many units, made of this project's own sources, and read by llvm-dwarfdump.
         library = Path(name, "library.so")
         root = HERE.parent.parent
         sources = [*(root / "src/path").glob("*.cpp"), *(root / "src/util").glob("*.cpp")]

@@ -38,7 +38,7 @@ choices = ["one", "two"]
 needs = ["--pin"]
 
 """
-# What it becomes: in C++, the man page, bash and zsh.
+# Its form in C++, the man page, bash and zsh.
 EXPECTED = {
     "c++": ['.names = "-x,--new-option", .value = "WORD"', '"-x needs --pin"'],
     "man": [".It Fl x , Fl -new-option Ar WORD\nWhat [it] does."],

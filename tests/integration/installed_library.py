@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `meson install` installs: the programs of docs/library.md are built against it as the page says,
+"""Files of `meson install`: the programs of docs/library.md are built against it as the page says,
 and print what readelf and nm say of a fixture; no installed header needs one that is not installed.
 Usage: installed_library.py BUILD PAGE FIXTURE COMPILER…; prints TAP."""
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """lines_agreement.py UPROBECTL
-The places of every line of programs that the compilers here make, against the rows of their line
+The locations of every line of programs that the compilers here make, against the rows of their line
 tables as llvm-dwarfdump shows them, the functions and inlined copies that llvm-symbolizer names
 there, and, if there is one, the places of perf probe. Prints TAP."""
 

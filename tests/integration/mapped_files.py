@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `-p PID` makes of a TARGET, on a program that has mapped a library straight from an archive.
+"""How `-p PID` resolves a TARGET, for a program that has mapped a library straight from an archive.
 Usage: mapped_files.py UPROBECTL APK_HOST FIXTURES; prints TAP.
 
 Where the library's function lies in the archive is what the program itself says, which has its own

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """nested_archives.py UPROBECTL
 Libraries of APKs inside an archive (.apks, .xapk), of .aab and .aar, names of libraries without folders
-(base.apk!libfoo.so), and what is said of an APEX. Places are those of Python's zipfile, and of the
+(base.apk!libfoo.so), and the error for an APEX. Offsets are those of Python's zipfile, and of the
 inner APK when it is extracted. Prints TAP."""
 
 import io

@@ -18,7 +18,7 @@ from tap import Tap
 OPEN = {"value", "return_value", "record", "key", "registers", "average"}
 OPTIONAL = {"return_error", "return_errno", "truncated", "source", "line", "column", "inlined",
             "inlined_into", "approximate", "depth", "report_line", "symbols_from"}
-# Of none of the types that keys have, but for averages.
+# A value that fits no type of keys except averages.
 OF_NO_TYPE = 1.5
 
 

@@ -113,7 +113,7 @@ def versions():
     if "lld" not in compilers or not shutil.which("clang++-19"):
         return
     library = Path("lld/libbig.so")
-    # What Android 10 prints of a place in toss(), read as a report of Android 11.
+    # The output of Android 10 for an address in toss(), read as a report of Android 11.
     symbols, (offset, begin) = nm(library), code_segment(library)
     name, wrong = next((name, address + 4) for name, address in symbols.items()
                        if "wave" in name and symbols["toss"] < address + begin - offset < symbols["toss"] + 1000)

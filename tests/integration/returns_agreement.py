@@ -140,7 +140,7 @@ def differences(start, theirs, ours):
     for key in sorted(theirs.keys() | ours.keys()):
         where = f"{start:#x}: {key[1]} at {key[0]:#x}"
         if key not in ours:
-            # Only the first place that is no instruction is told, and on arm64 data may be one.
+            # Only the first address that is not an instruction is reported, and on arm64 data may be one.
             if key[1] != "bad":
                 problems.append(f"{where}: only objdump's")
         elif key not in theirs:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs command lines and compares what they print, as files of cases tell. Prints TAP.
+"""Runs command lines and compares what they print, as files of cases describe. Prints TAP.
 
     run_cli_tests.py --bin PROGRAM [--fixtures DIR] FILE.test…
 
-A file holds cases. Each begins with a heading that says what is true, and ends at the next one:
+A file holds cases. Each begins with a title, and ends at the next one:
 
     # A comment. Outside of blocks, empty lines mean nothing.
 
-    === an unknown subcommand is answered with the nearest name
+    === an unknown subcommand is an error that suggests the nearest name
     $ uprobectl resolv libc.so.6 malloc
     stderr:
       uprobectl: error: no command 'resolv'
@@ -30,7 +30,7 @@ stdout:      the lines expected, indented by two spaces; none expected when the 
 stderr:      `stdout: *` takes anything. A line `...` stands for any number of lines.
 stdin:       lines the last command reads
 json:        stdout as JSON Lines: one record per line, with the keys that matter; others are not
-             looked at. Numbers, strings and null are told apart.
+             looked at. Numbers, strings and null differ.
              Besides, all JSON Lines that `uprobectl` prints in any command are validated against
              share/uprobectl/records.schema.json.
 env: A=B     an environment variable

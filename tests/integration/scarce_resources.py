@@ -64,7 +64,7 @@ def problems_of(words, what, limit=None, user=None, reason=None):
         return [f"{what}: status {ended.returncode} with {errors} errors: {said.strip()[:300]}"]
     if reason is not None and (ended.returncode != 1 or reason not in said):
         return [f"{what}: status {ended.returncode}, expected '{reason}': {said.strip()[:300]}"]
-    # Of the conditions here none says anything about the kernel.
+    # None of these conditions is a property of the kernel.
     if "this kernel" in said:
         return [f"{what}: the kernel is blamed: {said.strip()[:300]}"]
     return []

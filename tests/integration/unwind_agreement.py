@@ -5,7 +5,7 @@ Stacks through `uprobectl debug-unwind`. First those of a program that writes it
 folder fixtures/stacks), as each compiler here makes it: the same addresses as libgcc's unwinder saw in
 the program, the ELF addresses that follow from maps and program headers, the names that nm has; with
 files compressed, mapped from an archive, with broken tables. Then the corpus', whose frames
-libunwindstack has told. Prints TAP."""
+libunwindstack found. Prints TAP."""
 
 import gzip
 import json
@@ -116,12 +116,12 @@ def functions(program):
 
 
 def take(program, scene, folder, *more):
-    """The folder of a scene with the files it maps; the addresses that libgcc has told."""
+    """The folder of a scene with the files it maps; the addresses that libgcc found."""
     folder.mkdir()
-    told = run(program, scene, folder, *more)
+    reference = run(program, scene, folder, *more)
     for path in {m[4] for m in mappings(folder) if "x" in m[2] and m[4].startswith("/")}:
         (folder / Path(path).name).symlink_to(path)
-    return [int(line, 16) for line in told.stdout.split()]
+    return [int(line, 16) for line in reference.stdout.split()]
 
 
 def unwind(uprobectl, folder):
@@ -133,19 +133,19 @@ def own_names(frames, program):
     return [f["symbol"] for f in frames if f["file"] and Path(f["file"]).name == program.name]
 
 
-def compare(frames, told, folder, program, names):
-    """What is wrong with the frames; told: libgcc's addresses, or None."""
+def compare(frames, reference, folder, program, names):
+    """What is wrong with the frames; reference: libgcc's addresses, or None."""
     problems = []
     pcs = [int(f["pc"], 16) for f in frames]
-    if told is not None and pcs != told:
-        problems.append(f"libgcc saw {[hex(x) for x in told][:12]}, we {[hex(x) for x in pcs][:12]}")
+    if reference is not None and pcs != reference:
+        problems.append(f"libgcc saw {[hex(x) for x in reference][:12]}, we {[hex(x) for x in pcs][:12]}")
     known = functions(program)
     interrupted = True  # the innermost frame, and what a handler returns to
     for index, frame in enumerate(frames):
         pc = int(frame["pc"], 16)
         name = frame["symbol"] or ""
         trampoline = name in ("__restore_rt", "__kernel_rt_sigreturn")
-        # What raise() interrupts is the system call in it, at which it is shown.
+        # raise() is interrupted in its system call, and shown there.
         in_system_call = interrupted and "kill" in name
         path, address = elf_address(pc if trampoline or interrupted else pc - BACK, folder)
         if path and in_system_call:
@@ -167,11 +167,11 @@ def compare(frames, told, folder, program, names):
 def scenes(tap, uprobectl, label, program, root):
     for scene, names in SCENES + (X86_SCENES if X86 else []):
         folder = root / scene
-        told = take(program, scene, folder)
+        reference = take(program, scene, folder)
         frames, why = unwind(uprobectl, folder)
-        problems = compare(frames, told, folder, program, names)
-        if len(told) < 3:
-            problems.append(f"libgcc saw only {told}")
+        problems = compare(frames, reference, folder, program, names)
+        if len(reference) < 3:
+            problems.append(f"libgcc saw only {reference}")
         if not why.endswith("the stack ends here"):
             problems.append(f"it says: {why}")
         tap.check(f"{label}: {scene}: the frames are those that libgcc sees", problems)
@@ -221,10 +221,10 @@ def separate_debug_file(tap, uprobectl, label, program, root):
 
 def short_stack(tap, uprobectl, program, root):
     folder = root / "short"
-    told = take(program, "deep", folder, "1024")
+    reference = take(program, "deep", folder, "1024")
     frames, why = unwind(uprobectl, folder)
     pcs = [int(f["pc"], 16) for f in frames]
-    problems = [] if 10 < len(pcs) < 300 and pcs == told[:len(pcs)] else [f"{len(pcs)} frames"]
+    problems = [] if 10 < len(pcs) < 300 and pcs == reference[:len(pcs)] else [f"{len(pcs)} frames"]
     if "the saved stack does not have the bytes at 0x" not in why:
         problems.append(f"it says: {why}")
     tap.check("a stack longer than the saved bytes ends with the missing address", problems)
@@ -260,7 +260,7 @@ def variations(tap, uprobectl, program, root):
     data = program.read_bytes()
 
     folder = root / "gzipped"
-    told = take(program, "library", folder)
+    reference = take(program, "library", folder)
     (folder / program.name).unlink()
     (folder / (program.name + ".gz")).write_bytes(gzip.compress(data))
     for name in ("maps.txt", "regs.txt", "stack0.data"):
@@ -268,20 +268,20 @@ def variations(tap, uprobectl, program, root):
     for name in ("regs.txt", "stack0.data"):
         (folder / name).unlink()
     frames, _ = unwind(uprobectl, folder)
-    tap.check("files may be gzipped", compare(frames, told, folder, program, None))
+    tap.check("files may be gzipped", compare(frames, reference, folder, program, None))
 
     # .eh_frame_hdr: rows that lead from each function to another's entry.
     for kind in ("points to other entries", "is not sorted", "claims to be empty", "has no known version"):
         folder = root / kind.replace(" ", "-")
-        told = take(program, "library", folder)
+        reference = take(program, "library", folder)
         replaced(folder, program.name, broken_header(data, kind))
         frames, _ = unwind(uprobectl, folder)
         tap.check(f"an .eh_frame_hdr that {kind} loses no frames",
-                  compare(frames, told, folder, program, None))
+                  compare(frames, reference, folder, program, None))
 
     folder = root / "archive"
-    told = take(program, "library", folder)
-    in_archive(tap, uprobectl, folder, told, program, data)
+    reference = take(program, "library", folder)
+    in_archive(tap, uprobectl, folder, reference, program, data)
 
 
 def header_place(data):
@@ -313,7 +313,7 @@ def broken_header(data, kind):
     return bytes(data)
 
 
-def in_archive(tap, uprobectl, folder, told, program, data):
+def in_archive(tap, uprobectl, folder, reference, program, data):
     """The same stack as if the program had been mapped from an archive, and from a file that is none."""
     page, name = 0x4000, "lib/x/libscenes.so"
     local = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 0, 0, 0, zlib.crc32(data), len(data), len(data),
@@ -338,7 +338,7 @@ def in_archive(tap, uprobectl, folder, told, program, data):
         expected = [dict(f, file="/data/app/base.apk", entry=entry) if f["file"] == str(program) else f
                     for f in plain]
         tap.check(f"a library mapped from inside of {label} is found there",
-                  [] if frames == expected and len(frames) == len(told) else [f"{frames}\n{expected}"])
+                  [] if frames == expected and len(frames) == len(reference) else [f"{frames}\n{expected}"])
 
 
 def corpus(tap, uprobectl):
@@ -350,10 +350,10 @@ def corpus(tap, uprobectl):
     for folder in sorted((Path(place) / "unwind").iterdir()):
         frames, _ = unwind(uprobectl, folder)
         problems = []
-        told = [row.match(line).groups() for line in (folder / "output.txt").read_text().splitlines()]
+        reference = [row.match(line).groups() for line in (folder / "output.txt").read_text().splitlines()]
         if folder.name == "load_bias_ro_rx_x86_64":  # nothing unwinds through the missing program
-            told, frames = told[:8], frames[:8]
-        for index, (address, name) in enumerate(told):
+            reference, frames = reference[:8], frames[:8]
+        for index, (address, name) in enumerate(reference):
             frame = frames[index] if index < len(frames) else {}
             symbol = frame.get("demangled") or frame.get("symbol")
             if symbol and int(frame["symbol_offset"], 16):
@@ -362,8 +362,8 @@ def corpus(tap, uprobectl):
                 address, name = "-1", None
             if (int(frame.get("module_address") or "-1", 16), symbol) != (int(address, 16), name):
                 problems.append(f"{index}: {frame}, not {address} {name}")
-        if len(frames) != len(told):
-            problems.append(f"{len(frames)} frames, not {len(told)}")
+        if len(frames) != len(reference):
+            problems.append(f"{len(frames)} frames, not {len(reference)}")
         tap.check(f"corpus: {folder.name}: each address and name is as expected", problems)
 
 

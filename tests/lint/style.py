@@ -21,14 +21,12 @@ C_FAMILY = {".cpp", ".hpp", ".c", ".h"}
 NOT_OURS = re.compile(r"(^|/)(__pycache__|tests/fuzz/corpus)/")
 
 MAX_LINES = 800  # beyond this a file holds more than one class, algorithm or table
-# Written in pieces, so that this file does not accuse itself. /proc/PID may stand before the third.
-# A document: prose of at most so many columns; tables, code and links that cannot be broken are exempt.
+# Of prose in a document; tables, code and links that cannot be broken are exempt.
 MAX_COLUMNS = 100
 FENCE = re.compile(r"\s*(```|~~~)")
-# Wording that readers of the first documents stumbled over, with what to write instead.
+# Constructions that readers stumbled over, with what to write instead. Single words: words.py.
 PHRASES = [
-    (r"\b(rooms?|houses?|rungs?|ladder)\b", "the field's word: module, preference order"),
-    (r"\bwho(m|so)?ever\b", "if somebody"),
+    (r"\brooms?\b", "module, space"),
     (r"(?<!neither )(?<!both )(?<!each )\bof which\b", "two sentences"),
     (r"\bthat which\b", "what, or the noun"),
     (r"(?<!there )\b(is|are) no (?!(longer|more|less|other)\b)", "is not a"),
@@ -40,10 +38,9 @@ PHRASES = [
     (r"\bwill take\b.*\bto\b.*\bs\b", "may take"),
     (r"\byet to start\b", "not started"),
 ]
-# Of these, sources may use "room" for free space, and name a time that something will take.
+# Sources may use "room" for free space, and name a time that something will take.
 SOURCE_PHRASES = [(pattern, instead) for pattern, instead in PHRASES
                   if "rooms?" not in pattern and "will take" not in pattern] + [
-    (r"\b(houses?|rungs?|ladder)\b", "the field's word: module, preference order"),
     (r"^Nothing (if|for|when|where|unless)\b", "Returns nothing if"),
     (r"\b(is|are|was|were|be|been) told\b", "is reported, is known"),
     (r"\b(of|by|for|to) nobody\b", "without an owner, unused"),
@@ -57,6 +54,7 @@ def compiled(phrases):
 
 PHRASES = compiled(PHRASES)
 SOURCE_PHRASES = compiled(SOURCE_PHRASES)
+# Written in pieces, so that this file does not match its own rule. /proc/PID may stand before the third.
 LEAKS = re.compile("|".join(["deb" + r"\.debian", "registry" + r"\.npm", r"(?<![\w+])/roo" + "t/", "/tmp/w" + "t/"]))
 
 
@@ -183,13 +181,22 @@ def source_texts(text):
             yield number, found[1] or found[2] or ""
 
 
+def marked_lines(text, mark):
+    return [(number, found[1]) for number, line in enumerate(text.splitlines(), 1)
+            if (found := re.match(mark, line))]
+
+
 def source_phrase_problems(files):
-    """Comments and messages of the program, and the texts of its options."""
+    """Comments and messages of programs, texts of options, titles and comments of tests."""
     for name, file in files:
-        if name == "src/cli/options.toml":
-            texts = enumerate(file.read_text().splitlines(), 1)
-        elif name.startswith(("src/", "include/", "share/")) and file.suffix in C_FAMILY:
+        if file.suffix in C_FAMILY:
             texts = source_texts(file.read_text())
+        elif name == "src/cli/options.toml":
+            texts = enumerate(file.read_text().splitlines(), 1)
+        elif file.suffix == ".test":
+            texts = marked_lines(file.read_text(), r"(?:===|#) (.*)")
+        elif file.suffix in {".sh", ".py"} and file.name != Path(__file__).name:
+            texts = marked_lines(file.read_text(), r".*# (.*)")
         else:
             continue
         for first, text in texts:

@@ -131,7 +131,7 @@ void run_from(std::span<const Form> forms, int file, Shared& shared, bool is_tra
   }
 }
 
-// Of a form that has ended its process: mapped again, and not run.
+// For a form that has ended its process: the code is mapped again, and not run.
 bool is_probed(const Form& form, int file, std::size_t index) {
   const std::size_t size = (index + 1) * slot_size;
   void* const code = mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
@@ -359,7 +359,7 @@ public:
     }
   }
 
-  // Of some forms a kind may happen to have only those that are left right.
+  // If only some forms run, all forms of a kind may happen to work.
   int report(bool of_all) const {
     struct utsname name = {};
     uname(&name);
@@ -371,7 +371,7 @@ public:
       if (of_all && !reason.empty() && tally.right == tally.forms && forms::can_go_wrong(reason))
         needless = true;
     if (of_all)
-      std::printf("%sok 2 - it refuses no kind of which every form is left right\n",
+      std::printf("%sok 2 - it does not refuse a kind whose forms all work\n",
                   needless ? "not " : "");
     std::printf("1..%d\n# Linux %s %s, %s\n# %8s %8s %8s %8s  kind\n", of_all ? 2 : 1, name.release,
                 name.machine, processor().c_str(), "forms", "refused", "wrong", "right");

@@ -276,7 +276,7 @@ void run(std::uint64_t address, Outcome& outcome) {
 bool can_be_resumed(const Outcome&) { return true; }
 bool can_go_wrong(std::string_view) { return true; }
 
-// QEMU's processor `max` has the implementer 0, which Arm has given to nobody.
+// QEMU's processor `max` has the implementer 0, which Arm has not assigned.
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
   constexpr std::string_view field = "CPU implementer\t: ";

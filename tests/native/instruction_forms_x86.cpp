@@ -153,7 +153,7 @@ bool is_beyond_emulator(const Code& code) {
   const auto byte = [&](std::size_t ahead) -> unsigned {
     return at + ahead < code.size() ? code[at + ahead] : 0U;
   };
-  // Scalar vround with VEX.L, of which a processor takes no notice.
+  // Scalar vround with VEX.L, which a processor ignores.
   if (byte(0) == 0xc4 && (byte(1) & 0x1fU) == 3)
     return (byte(3) & 0xfeU) == 0x0a && (byte(2) & 4U) != 0;
   bool has_lock = false;

@@ -122,7 +122,7 @@ TEST_CASE("a file that was deleted is opened by its mapping, while its process l
   live.read_process(pid);
   child.end();
   CHECK(file_at(live, pid, somewhere + 0x10) == file);
-  // Of one that has been replaced the other is not taken for it.
+  // The new file at the path of a replaced one is not taken for it.
   const std::string replaced = folder.copy("replaced");
   Child other(replaced);
   const pid_t other_pid = other.pid;
@@ -199,16 +199,16 @@ TEST_CASE("only followed processes and their children are reported") {
   const pid_t nobody[] = {4'194'305}; // above PID_MAX_LIMIT
   auto watch = MappingWatch::start(nobody);
   REQUIRE(watch);
-  int told = 0;
+  int events = 0;
   {
     const Child child(file);
-    watch->drain([&](const MappingEvent&) { ++told; });
-    CHECK(told == 0);
+    watch->drain([&](const MappingEvent&) { ++events; });
+    CHECK(events == 0);
     watch->follow(child.pid);
   }
   watch->drain([&](const MappingEvent& event) {
-    ++told;
+    ++events;
     CHECK(event.kind == MappingEvent::Kind::ended);
   });
-  CHECK(told == 1);
+  CHECK(events == 1);
 }

@@ -25,12 +25,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A child that does what it is told, a step at a time, until it is destroyed.
+// A child that takes one step on request, until it is destroyed.
 class Child {
 public:
   template <typename Step>
   explicit Child(Step step) {
-    REQUIRE(pipe2(told_, O_CLOEXEC) == 0);
+    REQUIRE(pipe2(request_, O_CLOEXEC) == 0);
     REQUIRE(pipe2(done_, O_CLOEXEC) == 0);
     pid_ = fork();
     REQUIRE(pid_ >= 0);
@@ -38,7 +38,7 @@ public:
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0;; ++i) {
       char byte = 0;
-      if (read(told_[0], &byte, 1) != 1) _exit(0);
+      if (read(request_[0], &byte, 1) != 1) _exit(0);
       step(i);
       if (write(done_[1], &byte, 1) != 1) _exit(0);
     }
@@ -46,16 +46,16 @@ public:
   Child(const Child&) = delete;
   ~Child() {
     end();
-    for (const int fd : {told_[0], told_[1], done_[0], done_[1]}) close(fd);
+    for (const int fd : {request_[0], request_[1], done_[0], done_[1]}) close(fd);
   }
 
   pid_t pid() const { return pid_; }
   void step() const { // and waits until it is done
     char byte = 's';
-    REQUIRE(write(told_[1], &byte, 1) == 1);
+    REQUIRE(write(request_[1], &byte, 1) == 1);
     REQUIRE(read(done_[0], &byte, 1) == 1);
   }
-  void start_step() const { REQUIRE(write(told_[1], "s", 1) == 1); }
+  void start_step() const { REQUIRE(write(request_[1], "s", 1) == 1); }
   void end() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
@@ -64,15 +64,14 @@ public:
   }
 
 private:
-  int told_[2] = {};
+  int request_[2] = {};
   int done_[2] = {};
   pid_t pid_ = -1;
 };
 
 void call_oneself(const char* name) { prctl(PR_SET_NAME, name); }
 
-// What a fork of `of` sees of itself as its first act: the child asks, so that nobody has had the
-// time to add it.
+// Forks a child that first runs `first`, before user space has had the time to add it to the set.
 template <typename First>
 pid_t fork_and(First first) {
   const pid_t child = fork();
@@ -315,26 +314,27 @@ TEST_CASE("a process added by argv[0] passes membership on, and can be removed")
 
 TEST_CASE("a rename is reported within 40 ms, members or not") {
   NEEDS_ROOT()
-  ProcessSet set = start({"upc-told"});
-  const Child child([](int step) { call_oneself(step == 0 ? "upc-told" : "upc-not-asked-for"); });
-  std::vector<ProcessSet::Renamed> told;
+  ProcessSet set = start({"upc-renamed"});
+  const Child child(
+      [](int step) { call_oneself(step == 0 ? "upc-renamed" : "upc-not-asked-for"); });
+  std::vector<ProcessSet::Renamed> renames;
   const auto tell = [&](const ProcessSet::Renamed& renamed) {
-    if (renamed.pid == child.pid()) told.push_back(renamed);
+    if (renamed.pid == child.pid()) renames.push_back(renamed);
   };
   for (std::size_t step = 1; step <= 2; ++step) {
     child.step();
     const auto deadline = std::chrono::steady_clock::now() + 40ms;
-    while (told.size() < step && std::chrono::steady_clock::now() < deadline) {
+    while (renames.size() < step && std::chrono::steady_clock::now() < deadline) {
       pollfd polled{.fd = set.poll_fd(), .events = POLLIN, .revents = 0};
       poll(&polled, 1, 40);
       set.drain(tell);
     }
-    REQUIRE(told.size() == step);
+    REQUIRE(renames.size() == step);
   }
-  CHECK(told[0].comm == "upc-told");
-  CHECK(told[0].is_member);
-  CHECK(told[1].comm == "upc-not-asked-f"); // 15 bytes
-  CHECK_FALSE(told[1].is_member);
+  CHECK(renames[0].comm == "upc-renamed");
+  CHECK(renames[0].is_member);
+  CHECK(renames[1].comm == "upc-not-asked-f"); // 15 bytes
+  CHECK_FALSE(renames[1].is_member);
   CHECK(set.missed() == 0);
 }
 

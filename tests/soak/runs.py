@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the soak is made of: programs that count their own calls, runs of `uprobectl attach` beside them, and
+"""Parts of the soak test: programs that count their own calls, runs of `uprobectl attach` beside them, and
 what a run takes meanwhile (memory, descriptors, CPU time)."""
 
 import contextlib
@@ -29,7 +29,7 @@ class Problem(Exception):
 
 
 class Workload:
-    """A program of fixtures/soak, which begins when it is told to, and prints what it has counted."""
+    """A program of fixtures/soak, which begins on request, and prints its counts."""
 
     def __init__(self, place, *argv, prepare=None):
         self.process = subprocess.Popen([place.folder / argv[0], *map(str, argv[1:])], cwd=place.folder,

@@ -27,7 +27,7 @@ TEST_CASE("an archive without equal names has no duplicate") {
                                .bytes()));
 }
 
-TEST_CASE("the first name that occurs twice is reported with both places") {
+TEST_CASE("the first name that occurs twice is reported with both positions") {
   const std::string bytes = ZipFile{.entries = {{.name = "other", .data = "x"},
                                                 {.name = "res/long_name.xml", .data = "x"},
                                                 {.name = "res/long_name.xml", .data = "x"},

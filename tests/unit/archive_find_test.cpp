@@ -34,7 +34,7 @@ TEST_CASE("an entry is found by exactly its name") {
   CHECK_FALSE(archive->find("/lib/x.so"));
 }
 
-TEST_CASE("a name that occurs twice is refused with both places") {
+TEST_CASE("a name that occurs twice is refused with both positions") {
   const Error error = find_error({"lib/x.so", "other", "lib/x.so"}, "lib/x.so");
   CHECK(error.kind == ErrorKind::duplicated);
   CHECK(error.message ==

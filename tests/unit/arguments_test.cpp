@@ -86,7 +86,7 @@ TEST_CASE("an argument with the name of a register is that register") {
   CHECK(parse_arguments("path:str,flags:x32")->arguments[1].source == ArgumentSource{.number = 1});
 }
 
-TEST_CASE("a name that promises another place than it has is warned of") {
+TEST_CASE("a name that promises another location than it has is warned of") {
   const auto warning_of = [](std::string_view text) {
     const auto list = parse_arguments(text);
     return list && list->warnings.size() == 1 ? list->warnings.front() : std::string();

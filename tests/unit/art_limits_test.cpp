@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OAT and DEX files that are made to cost much, or to mislead.
+// Malicious OAT and DEX files: costly to read, or misleading.
 #include "art/dex.hpp"
 #include "art/oat_format.hpp"
 #include "oat_samples.hpp"

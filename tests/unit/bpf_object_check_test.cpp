@@ -219,7 +219,7 @@ TEST_CASE("a symbol that lies outside of its section is refused") {
   CHECK(object.verdict() == "the name of its symbol 1 is damaged");
 }
 
-TEST_CASE("a relocation of a place or a symbol that is not there is refused") {
+TEST_CASE("a relocation of a location or a symbol that is not there is refused") {
   const std::string refusal = "relocation 0 of '.rel' has an invalid offset or symbol";
   ObjectFile object;
   object.relocations[0].r_offset = 16;

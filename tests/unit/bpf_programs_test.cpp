@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the embedded programs ask of the kernel: helpers, instructions and maps that an old one does
-// not have keep it from loading the program.
+// The requirements of the embedded programs: an old kernel refuses programs with helpers,
+// instructions or maps that it does not have.
 #include "bpf/embedded.hpp"
 #include "bpf/thread_stack.hpp"
 
@@ -63,7 +63,8 @@ Needs needs_of(Bytes object) {
   return needs;
 }
 
-// Of Linux 5.4, and bpf_probe_read_user and _kernel, which libbpf replaces on kernels before 5.5.
+// The helpers of Linux 5.4, and bpf_probe_read_user and _kernel, which libbpf replaces on kernels
+// before 5.5.
 const std::set<int> old_helpers = {
     BPF_FUNC_map_lookup_elem,
     BPF_FUNC_map_update_elem,

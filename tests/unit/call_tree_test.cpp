@@ -185,7 +185,7 @@ TEST_CASE("fibers have their own stacks, whose calls stay open while others run"
                                  "} a returned 70-10"});
 }
 
-TEST_CASE("stacks in one mapping are told apart by their distance, others by their mapping") {
+TEST_CASE("stacks in one mapping are distinguished by their distance, others by their mapping") {
   Watched run;
   Thread thread(run.tree, 1);
   bool is_one_stack = false;

@@ -7,7 +7,7 @@ using namespace uprobectl;
 
 namespace {
 
-// What the program finds at an address: the bits of the last boundary that is not above it.
+// The bits that the program finds at an address: those of the last boundary that is not above it.
 std::uint64_t bits_at(const caller_map& map, std::uint64_t address) {
   std::uint64_t found = 0;
   for (const record_u64 each : map.boundaries)

@@ -32,7 +32,7 @@ void put_head(std::string& bytes, std::uint64_t address, std::uint32_t size,
   put(bytes, caller, 8);
 }
 
-// Of a function of that size.
+// The point of a function of that size.
 std::vector<ProbePoint> one_function(std::uint64_t size = 16) {
   std::vector<ProbePoint> points(1);
   points[0].symbol = "f";

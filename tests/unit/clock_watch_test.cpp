@@ -84,7 +84,7 @@ AttachedRecord attached_at(const ClockReading& clocks) {
           .realtime_ns = clocks.realtime_ns};
 }
 
-// What the text formatter writes after the run has begun.
+// Returns the output of the text formatter after the run has begun.
 std::string text_of(const std::function<void(RecordFormatter& text, Clocks& clocks)>& write) {
   return written([&](OutputBuffer& out) {
     const auto text = make_text_formatter(out, {});
@@ -110,7 +110,7 @@ TEST_CASE("the clocks are returned every second") {
   CHECK_FALSE(watch.look());
 }
 
-TEST_CASE("a clock that is set is told from one that NTP slews") {
+TEST_CASE("a clock that is set is distinguished from one that NTP slews") {
   Clocks clocks;
   ClockWatch watch([&] { return clocks.now; });
   watch.look();
@@ -129,7 +129,7 @@ TEST_CASE("a clock that is set is told from one that NTP slews") {
   CHECK_FALSE(watch.look()->jump);
 }
 
-TEST_CASE("the time in which the machine was suspended is told from a clock that is set") {
+TEST_CASE("the time in which the machine was suspended is distinguished from a clock that is set") {
   Clocks clocks;
   ClockWatch watch([&] { return clocks.now; });
   watch.look();

@@ -102,7 +102,7 @@ TEST_CASE("processes left by a command are killed if its streams are closed") {
 }
 
 TEST_CASE("output of processes left by a command is read while they print") {
-  // Longer than the second of silence after which nobody listens any more; no pause is near it.
+  // The output takes longer than the second without output after which reading ends; no pause does.
   const auto result = run_command(
       {"sh", "-c", "{ for i in $(seq 12); do sleep 0.1; echo $i; done; } & exit 0"}, 40s);
   REQUIRE(result);

@@ -92,7 +92,7 @@ TEST_CASE("copies are joined if one continues at the mark of the other, to which
   CHECK_FALSE(flow.joins(region, {base + 4}));
 }
 
-TEST_CASE("vector arithmetic is told from moves and from arithmetic with single values") {
+TEST_CASE("vector arithmetic is distinguished from moves and from arithmetic with single values") {
   // paddd %xmm1,%xmm0; movups (%rdi),%xmm0; addss %xmm1,%xmm0; ret
   const auto flow =
       flow_of({0x66, 0x0f, 0xfe, 0xc1, 0x0f, 0x10, 0x07, 0xf3, 0x0f, 0x58, 0xc1, 0xc3}, {});

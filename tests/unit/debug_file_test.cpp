@@ -9,8 +9,8 @@ using namespace uprobectl::test;
 
 namespace {
 
-// What a search for the symbols of a library in the folder gives; the system's folder is in it,
-// too.
+// Returns the result of a search for the symbols of a library in the folder. The system's folder is
+// searched, too.
 elf::DebugReport search(const Folder& folder, const Stripped& what,
                         const std::vector<std::string>& places = {}) {
   const auto path = folder.put("app/libfoo.so", stripped_elf(what));
@@ -42,7 +42,7 @@ TEST_CASE("a debug file is found by build id in the system's folder") {
   CHECK_FALSE(search(folder, {.build_id = ""}).used);
 }
 
-TEST_CASE("a debug file is found through .gnu_debuglink in three places") {
+TEST_CASE("a debug file is found through .gnu_debuglink in three folders") {
   const std::string content = symbols_elf();
   const Stripped linked{.debug_link = debug_link("libfoo.debug", crc32_of(content))};
   for (const std::string name : {"app/libfoo.debug", "app/.debug/libfoo.debug", "debug"}) {
@@ -119,7 +119,7 @@ TEST_CASE("a folder with a loop of links is searched once") {
   CHECK(search(folder, {}, {folder.path() + "/symbols"}).used == file);
 }
 
-TEST_CASE("the places are searched in order, before the system's folder") {
+TEST_CASE("the folders are searched in order, before the system's") {
   const Folder folder;
   folder.put("debug/.build-id/0a/1b2c3d4e.debug", symbols_elf());
   const auto second = folder.put("second.debug", symbols_elf());

@@ -34,7 +34,7 @@ std::string deflated(std::string_view content); // without zlib header, as ZIP h
 std::uint32_t crc32_of(std::string_view content);
 std::string debug_link(const std::string& name, std::uint32_t crc);
 
-// A new folder, taken away at the end.
+// A new folder, removed at the end.
 class Folder {
 public:
   Folder();

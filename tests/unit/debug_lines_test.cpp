@@ -144,7 +144,7 @@ TEST_CASE("two files with code are ambiguous by their common name, not by their 
   CHECK(dwarf::line_places(*debug, "rc/a.c", 5, anywhere).error().kind == ErrorKind::not_found);
 }
 
-TEST_CASE("a line without code is answered with the nearest ones") {
+TEST_CASE("a line without code is an error that suggests the nearest ones") {
   LineData program;
   program.set_address(0x1000).codes({3, 4, 1, 3, 5, 13 + 4, 3, 0x7e, 13 + 4, 2, 4}).end();
   const std::string image = image_with(table_4(two_files(), program)); // lines 5, 10 and 8

@@ -148,7 +148,7 @@ TEST_CASE("folded lines that would be too long are one, of the least weight", "[
   CHECK(folded.size() <= 64 << 20);
   CHECK(folded.size() > 60 << 20);
   CHECK(folded.ends_with("n 4096\n"));
-  // Those of 4096 down to 4081 frames: 64 MiB are 16.4 times 4096 names.
+  // The stacks of 4096 down to 4081 frames are kept: 64 MiB are 16.4 times 4096 names.
   CHECK(count(folded, "\n") == 17);
   CHECK(folded.starts_with("[left out] " + std::to_string(4080 * 4081 / 2) + "\n"));
 }
@@ -218,7 +218,7 @@ TEST_CASE("a plain name has no parameters, template arguments and result") {
   CHECK(plain_name("[libfoo.so]") == "[libfoo.so]");
 }
 
-TEST_CASE("text is shortened to columns, of which East Asian letters take two") {
+TEST_CASE("text is shortened to columns; East Asian letters take two") {
   CHECK(shorten_text("malloc", 6) == "malloc");
   CHECK(shorten_text("malloc", 5) == "mall…");
   CHECK(shorten_text("malloc", 3) == "ma…");

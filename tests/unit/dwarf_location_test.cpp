@@ -45,7 +45,7 @@ TEST_CASE("A location in a register is the register's content") {
   CHECK(shown(location) == "rdi");
 }
 
-TEST_CASE("An address relative to a register is a place in memory") {
+TEST_CASE("An address relative to a register is a location in memory") {
   CHECK(shown(evaluated({0x77, 0x08})) == "[rsp+8]");        // DW_OP_breg7 8
   CHECK(shown(evaluated({0x9c, 0x23, 0x10})) == "[rsp+24]"); // call_frame_cfa, plus_uconst 16
   CHECK(shown(evaluated({0x75, 0x10, 0x06, 0x23, 0x04})) == "[[rdi+16]+4]"); // breg5 16, deref, +4

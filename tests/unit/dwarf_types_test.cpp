@@ -136,7 +136,7 @@ std::string array_name(std::initializer_list<Bound> bounds, std::uint64_t langua
   return with_parameter(typed, at).parameter().name();
 }
 
-// What an array of int, or a subrange of it, is with one more attribute of one byte.
+// Returns the kind of an array of int, or a subrange of it, with one more attribute of one byte.
 uprobectl::dwarf::TypeKind kind_with(std::uint64_t tag, std::uint64_t attribute, unsigned value) {
   enum : std::uint8_t { marked_code = first_free };
   TypedUnit typed(DW_LANG_Ada95);

@@ -46,7 +46,7 @@ TEST_CASE("where segments overlap the first in the table counts") {
   CHECK(parse_image(bytes).to_image({0x201010})->value == 0x1010);
 }
 
-TEST_CASE("the place of an image in its file is added once, by to_file") {
+TEST_CASE("the offset of an image in its file is added once, by to_file") {
   const std::string bytes = sample_elf();
   const auto image = elf::Image::parse(as_bytes(bytes), {0x10000});
   REQUIRE(image);
@@ -85,7 +85,7 @@ TEST_CASE("machines have the names people use") {
 
 namespace {
 
-// What eu-strip -f leaves of a program: segments as they were, sections of code without bytes.
+// The output of eu-strip -f: segments as they were, sections of code without bytes.
 std::string debug_file(bool dynamic, std::string_view code_type) {
   std::string yaml = R"(
 --- !ELF

@@ -41,7 +41,7 @@ TEST_CASE("an event's name is a recognizable C identifier of at most 63 bytes") 
   CHECK(emit::event_name(nameless) == "at_0x1010");
 }
 
-TEST_CASE("events of similar places have different names") {
+TEST_CASE("events of similar locations have different names") {
   emit::EventNames names;
   CHECK(names.name(point("f", 0x10)) == "f");
   CHECK(names.name(point("f", 0x20)) == "f_20");

@@ -68,7 +68,7 @@ TEST_CASE("between quotes the end of a text cannot be faked") {
   CHECK(quoted("", '"') == R"("")");
 }
 
-TEST_CASE("JSON strings escape what RFC 8259 asks for") {
+TEST_CASE("JSON strings escape what RFC 8259 requires") {
   CHECK(json("a\"b\\c\n\t\x01") == "a\\\"b\\\\c\\n\\t\\u0001");
   CHECK(json("eight by\"tes and more") == "eight by\\\"tes and more");
   CHECK(json("\xe2\x82\xac") == "\xe2\x82\xac");

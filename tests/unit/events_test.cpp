@@ -129,7 +129,7 @@ std::string shown(const ArgumentValue& argument) {
 
 } // namespace
 
-TEST_CASE("typed arguments come in the order they were asked for, integers read first") {
+TEST_CASE("typed arguments come in the requested order, integers read first") {
   const std::vector<ProbePoint> points(1);
   CaptureSpec inspection = typed("path:str,flags:s32,ret:s64");
   inspection.max_string_bytes = 6;

@@ -101,7 +101,7 @@ TEST_CASE("calls nest if each is inside or outside of the others") {
   CHECK(calls.add(60, 70)); // touches
   CHECK_FALSE(calls.add(65, 80));
   CHECK_FALSE(calls.add(15, 65));
-  CHECK(calls.add(12, 14)); // told late
+  CHECK(calls.add(12, 14)); // visited late
   CHECK(calls.add(70, 90));
   CHECK_FALSE(calls.add(69, 95));
   CHECK(calls.add(5, 100));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that have no more room: RLIMIT_FSIZE stands for a full file system.
+// Files that cannot grow: RLIMIT_FSIZE stands for a full file system.
 #pragma once
 
 #include <sys/resource.h>

@@ -30,7 +30,7 @@ std::string error_of_plan(std::string_view text, CaptureSpec capture = {}) {
   return plan ? "no error" : plan.error().message;
 }
 
-// What a value of a comparison is for a walk.
+// Outcome of a comparison.
 enum class Known : std::uint8_t { no, yes, unread };
 
 // Follows the targets of a filter, as the BPF program does.

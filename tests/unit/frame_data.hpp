@@ -42,7 +42,7 @@ struct FrameBytes {
     body.number(4, id_at - cie_at).number(4, begin - (section + id_at + 4)).number(4, size);
     return entry(body.put({0}).put(instructions));
   }
-  // What is there with its length before it.
+  // Appends the body with its length before it.
   std::uint64_t entry(const FrameBytes& body) {
     const std::uint64_t begin = at();
     number(4, body.bytes.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What R8 documents of its ReTrace (doc/retrace.md), with mappings as R8 8 writes them.
+// The documented behaviour of R8's ReTrace (doc/retrace.md), with mappings as R8 8 writes them.
 #include "art/frame_mapping.hpp"
 
 #include <catch2/catch.hpp>

@@ -106,12 +106,12 @@ TEST_CASE("registers of floats and vectors are passed over") {
 
 TEST_CASE("instructions that cannot be followed make the entry corrupt up to where they matter") {
   for (const auto& instructions :
-       std::vector<Numbers>{{0x3f},                         // no such instruction
-                            {0x0b},                         // nothing was remembered
-                            {0x0c, 7},                      // ends within
-                            {0x0d, 99},                     // the CFA is no register that is kept
-                            {0x0f, 2, 0x77, 8, 0x0d, 7},    // of an expression a new register,
-                            {0x0f, 2, 0x77, 8, 0x0e, 16},   // a new offset
+       std::vector<Numbers>{{0x3f},                       // no such instruction
+                            {0x0b},                       // nothing was remembered
+                            {0x0c, 7},                    // ends within
+                            {0x0d, 99},                   // the CFA is not a register that is kept
+                            {0x0f, 2, 0x77, 8, 0x0d, 7},  // of an expression a new register,
+                            {0x0f, 2, 0x77, 8, 0x0e, 16}, // a new offset
                             {0x0f, 2, 0x77, 8, 0x13, 0x7e}, // and that with a factor
                             {0x10, 3, 0x40},                // an expression beyond the entry
                             {0x0e, 0xff, 0xff, 0xff, 0xff, 0x7f}}) { // an offset of 34 bits

@@ -285,7 +285,7 @@ TEST_CASE("the exits of arm and Thumb code are not known") {
 }
 
 // Instructions of GCC's __x86_return_thunk: call; pause; lfence; jmp; lea 8(%rsp), %rsp; ret.
-TEST_CASE("a return thunk is told from other code that begins with a call") {
+TEST_CASE("a return thunk is distinguished from other code that begins with a call") {
   const auto is_thunk = [](std::initializer_list<int> bytes) {
     return is_return_thunk(Arch::x86_64, code(bytes));
   };

@@ -172,7 +172,7 @@ TEST_CASE("a function may have only tail calls as exits, or none") {
   CHECK(library.returns("forever") == "it never leaves");
 }
 
-TEST_CASE("a function that begins anew has called itself in its place") {
+TEST_CASE("a function that begins anew has left itself by a tail call") {
   const OpenLibrary library(code_library(x64_library()));
   CHECK(library.returns("looped") == "0x1074");
   CHECK(library.tail_calls("looped") == "0x1072 perhaps looped");
@@ -202,7 +202,7 @@ TEST_CASE("an indirect jump stays in a function whose frame is still there") {
   };
   CHECK(tail_calls("f", false) == "0x1019 ");
   CHECK(tail_calls("f", true).empty());
-  // The frame is not, though nobody has told unwinders of the instruction that took it down.
+  // The frame is not, though no unwind row covers the instruction that removed it.
   CHECK(tail_calls("torn", true) == "0x1079 ");
 }
 

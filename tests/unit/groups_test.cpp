@@ -55,7 +55,7 @@ TEST_CASE("values to count by are not empty, repeated or too many") {
   CHECK(described("a,b,c,d,e,f,g,h,i") == "more than 8 values");
 }
 
-TEST_CASE("without --args values are read from their place, or by debug information") {
+TEST_CASE("without --args values are read from their location, or by debug information") {
   CHECK(implied("arg0,arg3") == "place arg0 place arg3 ");
   CHECK(implied("ret") == "place ret path ret ");
   CHECK(implied("path,ret") == "path path path ret ");

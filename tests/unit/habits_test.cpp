@@ -15,7 +15,7 @@ TEST_CASE("functions as other tools write them have the spelling of this one as 
         "values are chosen with --args: --args 'bytes size' malloc");
 }
 
-TEST_CASE("names that C++ and Go may have are no habits of other tools") {
+TEST_CASE("names that C++ and Go may have are not taken for habits of other tools") {
   for (const char* name : {"malloc", "shop::add(unsigned int)", "operator new", "*0xyz", "%return",
                            "main.(*Shop).Add", "std::vector<int, a b>::push_back"})
     CHECK_FALSE(function_habit(name));

@@ -8,7 +8,7 @@ using namespace uprobectl;
 
 namespace {
 
-// What the kernel would have of these numbers: buckets as bpf/record.h describes them in words.
+// The kernel's histogram of these numbers: buckets as bpf/record.h describes them in words.
 Histogram histogram_of(const std::vector<std::int64_t>& numbers) {
   Histogram histogram{.count = numbers.size(), .buckets = {}};
   histogram.buckets.resize(HISTOGRAM_BUCKETS);

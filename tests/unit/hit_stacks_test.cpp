@@ -11,7 +11,7 @@
 
 using namespace uprobectl;
 
-// Exported to the symbol table under a name that nobody else has.
+// Exported to the symbol table under a unique name.
 extern "C" [[gnu::noinline]] long hit_stacks_here(long n) {
   asm volatile("" ::: "memory");
   return n + 1;
@@ -19,10 +19,10 @@ extern "C" [[gnu::noinline]] long hit_stacks_here(long n) {
 
 namespace {
 
-// What a reporter writes, as a file keeps it.
-class Told {
+// Messages of a reporter, kept in a file.
+class Messages {
 public:
-  Told() : fd_(::memfd_create("told", MFD_CLOEXEC)) {}
+  Messages() : fd_(::memfd_create("messages", MFD_CLOEXEC)) {}
   int fd() const { return fd_.get(); }
   std::string text() const {
     std::string all(65536, '\0');
@@ -62,20 +62,20 @@ std::string write_folded(Exports& exports, const std::string& path) {
   return text.str();
 }
 
-// What a run has of this process's stacks.
+// A run that unwinds stacks of this process.
 struct Run {
   explicit Run(const AttachRequest& asked) : request(asked) {}
   std::string explain() {
-    const Told told;
-    Output output(-1, {.messages = told.fd()});
+    const Messages messages;
+    Output output(-1, {.messages = messages.fd()});
     report_stacks(stacks.totals(), request.capture, request.stacks, output);
-    return told.text();
+    return messages.text();
   }
   std::string folded() { return write_folded(*exports, request.exports.front().path); }
 
   AttachRequest request;
   std::unique_ptr<Exports> exports = open_exports(request.exports);
-  Told nothing;
+  Messages nothing;
   Output quiet{-1, {.messages = nothing.fd(), .level = Output::Level::quiet}};
   HitStacks stacks{request.capture,
                    request.stacks,
@@ -105,8 +105,8 @@ CapturedStack copied(std::span<const std::byte> bytes, std::uint64_t missing_at)
 } // namespace
 
 TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off, and reported") {
-  const Told told;
-  Output quiet(-1, {.messages = told.fd(), .level = Output::Level::quiet});
+  const Messages messages;
+  Output quiet(-1, {.messages = messages.fd(), .level = Output::Level::quiet});
   AttachRequest request;
   request.capture.stack = StackWalk::frame_pointers;
   const auto exports = open_exports({});
@@ -122,10 +122,10 @@ TEST_CASE("stacks with as many frames as the kernel walks are counted as cut off
   CHECK(stacks.find(event, walked(128))->frames.size() == 128); // with the direct caller
   CHECK(stacks.totals().truncated == 2);
   CHECK(stacks.totals().failed == 0);
-  Output output(-1, {.messages = told.fd()});
+  Output output(-1, {.messages = messages.fd()});
   report_stacks(stacks.totals(), request.capture, request.stacks, output);
-  CHECK(told.text() == "uprobectl: warning: 2 of 3 stacks truncated: the kernel walks at most "
-                       "127 frames (--stack unwinds more)\n");
+  CHECK(messages.text() == "uprobectl: warning: 2 of 3 stacks truncated: the kernel walks at most "
+                           "127 frames (--stack unwinds more)\n");
 }
 
 TEST_CASE("of stacks that are copied the report names the size that would help") {
@@ -135,32 +135,33 @@ TEST_CASE("of stacks that are copied the report names the size that would help")
   for (const auto& [size, expected] :
        {std::pair(16384U, "16384 bytes that are copied (--stack-size 32768 copies more)"),
         std::pair(65528U, "65528 bytes that are copied (the maximum)")}) {
-    const Told told;
+    const Messages messages;
     request.capture.stack_bytes = size;
-    Output output(-1, {.messages = told.fd()});
+    Output output(-1, {.messages = messages.fd()});
     report_stacks(totals, request.capture, request.stacks, output);
     CHECK(
-        told.text() ==
+        messages.text() ==
         fmt::format("uprobectl: warning: 1 of 3 stacks truncated: deeper than the {}\n", expected));
   }
 }
 
 TEST_CASE("hits that the kernel has counted without their stack are reported") {
-  const Told told;
-  Output output(-1, {.messages = told.fd()});
+  const Messages messages;
+  Output output(-1, {.messages = messages.fd()});
   report_without_stack(0, output);
-  CHECK(told.text().empty());
+  CHECK(messages.text().empty());
   report_without_stack(3, output);
-  CHECK(told.text() == "uprobectl: warning: 3 hits counted without a stack: the kernel could not "
-                       "store it (--count --stack stores stacks in uprobectl)\n");
+  CHECK(messages.text() ==
+        "uprobectl: warning: 3 hits counted without a stack: the kernel could not "
+        "store it (--count --stack stores stacks in uprobectl)\n");
 }
 
 TEST_CASE("lost mapping records warn that names may be wrong") {
-  const Told told;
-  Output output(-1, {.messages = told.fd()});
+  const Messages messages;
+  Output output(-1, {.messages = messages.fd()});
   report_stacks({.all = 1, .lost_mappings = 2}, {}, {}, output);
-  CHECK(told.text() == "uprobectl: warning: 2 mapping records lost: frames may have no names "
-                       "or outdated ones\n");
+  CHECK(messages.text() == "uprobectl: warning: 2 mapping records lost: frames may have no names "
+                           "or outdated ones\n");
 }
 
 TEST_CASE("folded lines of incomplete stacks have a placeholder frame") {

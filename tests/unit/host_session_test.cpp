@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device may send that no run of ours does.
+// Data that a hostile device may send.
 #include "host/host_session.hpp"
 #include "temporary_folder.hpp"
 
@@ -19,7 +19,7 @@ using test::TemporaryFolder;
 
 namespace {
 
-// What is written to a sink with marked lines.
+// Returns the bytes that are written to a sink with marked lines.
 std::string marked(LineMark mark, const std::string& serial, const std::vector<std::string>& parts,
                    StreamContent content = StreamContent::text) {
   const UniqueFd file(::memfd_create("test", MFD_CLOEXEC));

@@ -242,7 +242,7 @@ TEST_CASE("the plan that a run asks for is sent when it is made, and only if the
   CHECK(sent.ends_with("\x1b\0\0\0\x03\x07\0\0\0of 62:64:00ff:libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
 }
 
-TEST_CASE("downloads are asked for by build id, and nothing beside them") {
+TEST_CASE("downloads are requested by build id, and nothing else") {
   CHECK(is_download("debuginfod:00ff"));
   CHECK(is_download("debuginfod:00ff:/src/shop.c"));
   CHECK_FALSE(is_download("debuginfod:00ff.dwp"));
@@ -546,7 +546,7 @@ TEST_CASE("parts with other bytes than announced are passed on, but not kept") {
   }
 }
 
-TEST_CASE("a run may only leave out parts that it has asked for") {
+TEST_CASE("a run may only leave out parts that it has requested") {
   const CacheFolder folder;
   const Cache cache = folder.open();
   {

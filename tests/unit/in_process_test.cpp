@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-// A file in a folder of its own, of which this process maps one page.
+// A file in a folder of its own. This process maps one page of it.
 class MappedHere {
 public:
   MappedHere(const std::string& name, const std::string& bytes, off_t offset) {

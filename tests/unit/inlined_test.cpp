@@ -56,7 +56,7 @@ TEST_CASE("copies of a function are counted by its name, forwards and backwards"
         Counts{0, 2, std::nullopt, 2});
 }
 
-TEST_CASE("a copy without code, within a pattern for copies, is not a place") {
+TEST_CASE("a copy without code, within a pattern for copies, is not a location") {
   Data entries;
   entries.leb(1).text("f").leb(3).number(4, first_of_version_4);
   CHECK(count(unit(4, entries), usual_abbreviations(), {"f"}) == Counts{0});
@@ -205,7 +205,7 @@ TEST_CASE("a unit that cannot be read does not hide the next") {
   const Data abbrev = usual_abbreviations();
   for (const Data& broken : {unknown_code, cut})
     CHECK(count(unit(4, broken) + unit(4, sound), abbrev, {"f", "g"}) == Counts{0, std::nullopt});
-  // Of a version to come nothing is known, not even where it ends: nor is what follows.
+  // The end of a unit of a later DWARF version is not known, so the rest is not read.
   std::string later = unit(5, sound);
   later[4] = 6;
   CHECK(count(unit(4, sound) + later, abbrev, {"f"}) == Counts{0});

@@ -138,7 +138,7 @@ TEST_CASE("a prefix and its instruction are one instruction") {
   CHECK(instruction_text(x64, compare, {}) == "lock cmpxchgl %ecx, (%rsi)");
   CHECK(sizes(x64, code({0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0})) == std::vector<std::uint32_t>{8});
   CHECK(sizes(x64, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{4});
-  // In 32-bit code 0x48 is no prefix: decl %eax twice, then movl %esp, %ebp.
+  // In 32-bit code 0x48 is not a prefix: decl %eax twice, then movl %esp, %ebp.
   CHECK(sizes(Arch::i386, code({0x48, 0x48, 0x89, 0xe5})) == std::vector<std::uint32_t>{1, 1, 2});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made-up results of processors of two vendors, as instruction-forms compares them.
+// Invented results of processors of two vendors, as instruction-forms compares them.
 #include "../native/instruction_outcome.hpp"
 
 #include <catch2/catch.hpp>

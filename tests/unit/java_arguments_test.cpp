@@ -73,7 +73,7 @@ TEST_CASE("stack parameters follow the slots of all earlier parameters") {
 #endif
 }
 
-TEST_CASE("floating-point parameters take no integer register, but a place on the stack") {
+TEST_CASE("floating-point parameters take no integer register, but a location on the stack") {
   JavaMethod method{
       .return_type = "void", .parameters = {"float", "int", "double", "int"}, .is_static = true};
 #if defined(__x86_64__)

@@ -33,7 +33,7 @@ TEST_CASE("a frame of a stack trace has a class, a method, a file and a line") {
   CHECK(frame->column == 1);
 }
 
-TEST_CASE("frames in logcat and of native, unknown and hidden places are read") {
+TEST_CASE("frames in logcat and of native, unknown and hidden source lines are read") {
   const auto logged = read_java_frame("11-25 03:01:00.123 10159 26250 26363 E AndroidRuntime: "
                                       "\tat com.foo.Bar$Inner.<init>(Unknown Source:4)");
   REQUIRE(logged);

@@ -136,7 +136,8 @@ TEST_CASE("a jitdump file is read as it grows, byte by byte") {
   }
 }
 
-TEST_CASE("records of a jitdump file are those of its head's process and of the one asked for") {
+TEST_CASE(
+    "records of a jitdump file are those of its head's process and of the requested process") {
   const std::string dump = dump_header() + load(0x1000, 0x20, "parent") +
                            load(0x1000, 0x20, "child", 4712) + load(0x3000, 8, "own", 4713);
   JitTable parent;

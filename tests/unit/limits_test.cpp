@@ -80,7 +80,7 @@ TEST_CASE("a function that starts or stops the recording may be in another file"
   CHECK(bound_text("./program:provider:name") == "./program | provider:name");
 }
 
-TEST_CASE("scopes, static probes and source lines of the run's file are no other file") {
+TEST_CASE("scopes, static probes and source lines of the run's file are not another file") {
   CHECK(bound_text("ns::f") == "- | ns::f");
   CHECK(bound_text("provider:name") == "- | provider:name");
   CHECK(bound_text("src/main.c:12") == "- | src/main.c:12");

@@ -29,7 +29,7 @@ using namespace uprobectl::test;
 
 namespace {
 
-// Of this thread, here.
+// The registers and stack of this thread.
 struct OwnSample {
   ucontext_t context = {};
   std::vector<std::byte> stack;
@@ -111,7 +111,7 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
       CHECK(stack.end == End::outermost);
       CHECK(names_of(stack) == wanted);
     }
-    // What the first has copied the second is a link to.
+    // The second folder has a link to the copy in the first one.
     const auto own = std::filesystem::read_symlink("/proc/self/exe").filename().string();
     CHECK(identity_of(folder + "/one/" + own) == identity_of(folder + "/two/" + own));
     const auto again = live.save(sample, folder + "/one");
@@ -475,15 +475,15 @@ TEST_CASE("a library reported only by its code mapping is found by its start") {
                  MAP_PRIVATE | MAP_FIXED, file.get(), begin + 0x1000) != MAP_FAILED);
   const auto mappings = read_all_mappings(::getpid());
   REQUIRE(mappings);
-  const auto told = std::ranges::find(*mappings, code, &Mapping::start);
-  REQUIRE(told != mappings->end());
+  const auto reported = std::ranges::find(*mappings, code, &Mapping::start);
+  REQUIRE(reported != mappings->end());
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   live.add({.kind = MappingEvent::Kind::mapped,
             .pid = ::getpid(),
             .time_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
                        static_cast<std::uint64_t>(now.tv_nsec),
-            .mapping = *told});
+            .mapping = *reported});
   const std::uint64_t work[] = {code + 0x10};
   CHECK(names_of(live.make_stack(::getpid(), 0, work)) == "work+0x10");
   ::munmap(first, size);

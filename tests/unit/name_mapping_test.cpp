@@ -63,7 +63,7 @@ TEST_CASE("a mapping has the names of classes in both directions") {
   CHECK(mapping->class_in_source("org.shop.Till") == std::nullopt);
 }
 
-TEST_CASE("overloads that share a name in the file are told apart by their types") {
+TEST_CASE("overloads that share a name in the file are distinguished by their types") {
   const auto mapping = mapping_of(till);
   CHECK(sources_of(*mapping, {"void", "a.b", "a", {"int", "a.c[]"}}) ==
         Texts{"void org.shop.Till.add(int, org.shop.Item[])"});
@@ -114,7 +114,7 @@ TEST_CASE("a method of the same class may be inlined") {
   CHECK(places.front().source == "a.B.run");
 }
 
-TEST_CASE("a class whose name looks like a method is no place of its code") {
+TEST_CASE("a class whose name looks like a method is not a location of its code") {
   const auto mapping = mapping_of("a.B -> c:\n"
                                   "x d.E.run() -> e:\n"
                                   "    1:2:void d.E.run():8:9 -> a\n");

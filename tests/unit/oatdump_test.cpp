@@ -27,7 +27,7 @@ VirtualAddress oatdata_of(const elf::Image& image) {
   return found->front().address;
 }
 
-// What oatdump would print of a sample, by the list of what is where in it.
+// The output of oatdump for a sample, made from the list of its methods.
 std::vector<art::DumpedMethod> dump_of(const OatSample& sample, const elf::Image& image,
                                        bool from_file) {
   std::vector<art::DumpedMethod> methods;
@@ -113,7 +113,7 @@ TEST_CASE("a signature is taken apart into class, name and parameters") {
   CHECK(signature->parameters == std::vector<std::string>{"int", "a.B[]"});
 }
 
-TEST_CASE("offsets of both kinds lead to the same places in files of every layout") {
+TEST_CASE("offsets of both kinds lead to the same locations in files of every layout") {
   for (const OatSample& sample : made_samples())
     for (const bool from_file : {false, true}) {
       INFO(sample.oat << (from_file ? " from the file" : " from oatdata"));
@@ -127,7 +127,7 @@ TEST_CASE("offsets of both kinds lead to the same places in files of every layou
 }
 
 // The golden lists have both offsets, the second as ART has it, with the Thumb bit.
-TEST_CASE("offsets of both kinds lead to the same places in real files") {
+TEST_CASE("offsets of both kinds lead to the same locations in real files") {
   for (const OatSample& sample : corpus_samples())
     for (const bool from_file : {false, true}) {
       INFO(sample.oat << (from_file ? " from the file" : " from oatdata"));
@@ -148,7 +148,7 @@ TEST_CASE("offsets of both kinds lead to the same places in real files") {
     }
 }
 
-TEST_CASE("a file of a version that is refused is answered by oatdump") {
+TEST_CASE("oatdump reads a file of a version that is refused") {
   const OatSample sample = made_sample("v127-unconfirmed");
   auto image = elf::Image::open({sample.oat, std::nullopt});
   REQUIRE(image);
@@ -259,7 +259,7 @@ TEST_CASE("too few functions leave the base of offsets unknown") {
               return method.signature == signature;
             }) == 1);
   };
-  forget("int com.example.Greeter.count()"); // eight are left, one of which two methods share
+  forget("int com.example.Greeter.count()"); // eight are left, one of them shared by two methods
   REQUIRE(ask(*image, methods));
   forget("void com.example.Greeter.greet(int)");
   const auto oat = ask(*image, methods);

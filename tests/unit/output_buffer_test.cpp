@@ -124,7 +124,7 @@ TEST_CASE("appended bytes are written by the flush") {
   CHECK(pipe.take() == "one two");
 }
 
-// Whoever else writes to the same file does so between two lines.
+// Another writer of the same file then writes between two lines.
 TEST_CASE("a write ends at a line end if possible") {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0); // a packet a write

@@ -13,7 +13,7 @@ using namespace uprobectl;
 
 namespace {
 
-// What is written to a descriptor.
+// Returns the bytes that are written to a descriptor.
 std::string written(const std::function<void(int)>& write) {
   const UniqueFd file{memfd_create("output-test", MFD_CLOEXEC)};
   write(file.get());
@@ -231,15 +231,15 @@ TEST_CASE("up to three similar warnings have a line each, more share one") {
       for (int i = 1; i <= most; ++i)
         output.gathered_warning("never hit", "f" + std::to_string(i) + ": never hit");
       output.gathered_warning("other", "other");
-      output.status("told later");
+      output.status("printed later");
     });
   };
-  CHECK(all(Output::Level::normal, 3) == "told later\n"
+  CHECK(all(Output::Level::normal, 3) == "printed later\n"
                                          "uprobectl: warning: f1: never hit\n"
                                          "uprobectl: warning: f2: never hit\n"
                                          "uprobectl: warning: f3: never hit\n"
                                          "uprobectl: warning: other\n");
-  CHECK(all(Output::Level::normal, 4) == "told later\n"
+  CHECK(all(Output::Level::normal, 4) == "printed later\n"
                                          "uprobectl: warning: f1: never hit (and 3 more like it)\n"
                                          "uprobectl: warning: other\n");
   CHECK(all(Output::Level::verbose, 4) == "uprobectl: warning: f1: never hit\n"
@@ -247,7 +247,7 @@ TEST_CASE("up to three similar warnings have a line each, more share one") {
                                           "uprobectl: warning: f3: never hit\n"
                                           "uprobectl: warning: f4: never hit\n"
                                           "uprobectl: warning: other\n"
-                                          "told later\n");
+                                          "printed later\n");
 }
 
 TEST_CASE("beyond twenty lines only the number of warnings is reported") {
@@ -263,7 +263,8 @@ TEST_CASE("beyond twenty lines only the number of warnings is reported") {
                                    "uprobectl: warning: and 5 more warnings (-v shows each)\n"));
 }
 
-TEST_CASE("warnings of places that differ in the name alone are of a kind, each text counts once") {
+TEST_CASE(
+    "warnings of locations that differ in the name alone are of a kind, each text counts once") {
   const auto place = [](const std::string& name) {
     ProbePoint point;
     point.symbol = name;

@@ -55,7 +55,7 @@ TEST_CASE("an invalid or too large number is a usage error") {
     CHECK(parse_function(text).error().kind == ErrorKind::usage);
 }
 
-TEST_CASE("a PLT entry is named as asked for or as shown") {
+TEST_CASE("a PLT entry is named as typed or as shown") {
   for (const char* text : {"plt:free+0x6", "free@plt+6"}) {
     const auto spec = parse_function(text);
     REQUIRE(spec);

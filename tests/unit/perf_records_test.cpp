@@ -68,7 +68,7 @@ std::string exec_of(std::uint32_t pid, std::uint64_t time) {
   return record(3, 0x2000, content, time);
 }
 
-// What is seen of the events that are recorded until a time: "ended 40", "executed 40 by another".
+// Describes the events that are recorded until a time: "ended 40", "executed 40 by another".
 std::vector<std::string> take(MappingEventQueue& queue, std::uint64_t until) {
   std::vector<std::string> seen;
   queue.take(until, [&](const MappingEvent& event) {
@@ -131,7 +131,7 @@ TEST_CASE("processes that begin and end are reported, threads are not") {
   CHECK_FALSE(parse_mapping_record(as_bytes(task(4, 50, 40, 52, 40))));
 }
 
-TEST_CASE("the end of a thread is told from that of its process") {
+TEST_CASE("the end of a thread is distinguished from that of its process") {
   const auto end = parse_thread_end(as_bytes(task(4, 50, 40, 52, 40)));
   REQUIRE(end);
   CHECK(end->pid == 50);
@@ -191,7 +191,7 @@ TEST_CASE("records go round the end of their ring") {
   const auto visit = [&](Bytes bytes) { seen.emplace_back(as_text(bytes)); };
   visit_records(as_bytes(ring), tail, tail + both.size(), visit);
   CHECK(seen == std::vector{first, second});
-  // Of what is not all there nothing is shown; nor where a head lies beyond the ring.
+  // A record that is cut off is not shown, nor one whose head lies beyond the ring.
   seen.clear();
   visit_records(as_bytes(ring), tail, tail + both.size() - 8, visit);
   CHECK(seen == std::vector{first});

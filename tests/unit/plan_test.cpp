@@ -137,7 +137,7 @@ TEST_CASE("a step through memory is taken from the argument") {
   CHECK(readings[1].form == READ_STRING);
 }
 
-TEST_CASE("a value is asked for where it is known") {
+TEST_CASE("a value is read at the phase in which it is known") {
   CaptureSpec on_return = typed({"a:s32"});
   on_return.on_entry = false;
   on_return.on_return = true;
@@ -178,7 +178,7 @@ TEST_CASE("conditions take the type that the list gives a value") {
                                 "character 1, before 'elsewhere==1'");
 }
 
-TEST_CASE("bits are those of the number, not of its place among signed ones") {
+TEST_CASE("bits are those of the number, not of its position among signed ones") {
   CaptureSpec inspection = typed({"n:s64"});
   inspection.filter = *parse_filter("n&0x8000000000000000 && arg1&-1");
   const auto plan = plan_of(inspection, points_named({"f"}));

@@ -103,7 +103,7 @@ std::string problem_of(std::string_view text) {
 
 } // namespace
 
-TEST_CASE("a plan has the places, their names and how their functions are left") {
+TEST_CASE("a plan has the locations, their names and how their functions are left") {
   const auto plan = read_plan(whole_plan);
   REQUIRE(plan);
   CHECK(plan->program == "uprobectl 1.2.3");
@@ -168,7 +168,7 @@ TEST_CASE("a file without a build id is identified by size and SHA-256") {
         neither);
 }
 
-TEST_CASE("the first mistake in a plan is named with its place") {
+TEST_CASE("the first mistake in a plan is named with its position") {
   CHECK(problem_of("") == "not a valid plan: not JSON: [1:0, byte=0]: Unexpected EOF");
   CHECK(problem_of("[]") == "not a valid plan: it has no \"format\": \"uprobectl-plan\"");
   CHECK(problem_of(replaced("uprobectl-plan", "other")) ==
@@ -204,7 +204,7 @@ TEST_CASE("a plan has at least one function") {
         "not a valid plan: functions: expected at least one");
 }
 
-TEST_CASE("a mistake in one of many probes is named with its place") {
+TEST_CASE("a mistake in one of many probes is named with its position") {
   const std::string probe = R"({"function": "f", "address": "0x10"})";
   const auto with = [&](std::string_view other) {
     return fmt::format(

@@ -66,7 +66,7 @@ TEST_CASE("the lazy half of an IBT PLT is not an entry") {
   CHECK(stubs(x86_64, 0x1000, from_hex("ff 35 ea 2f 00 00 ff 25 ec 2f 00 00 0f 1f 40 00")).empty());
 }
 
-TEST_CASE("a jump at an odd place or cut short is not an entry") {
+TEST_CASE("a jump at an odd address or cut short is not an entry") {
   CHECK(stubs(x86_64, 0x1011, from_hex("ff 25 ea 2f 00 00 66 90")).empty());
   CHECK(stubs(x86_64, 0x1010, from_hex("ff 25 ea 2f 00")).empty());
   CHECK(stubs(x86_64, 0x1010, from_hex("ff")).empty());

@@ -216,7 +216,7 @@ TEST_CASE("a point with prepared readings has these instead of arguments, others
   CHECK_FALSE(values[1].is_truncated);
 }
 
-TEST_CASE("a record has the values of its moment") {
+TEST_CASE("a record has the values of its phase") {
   const std::vector<ProbePoint> probed(1);
   std::vector<CapturePoint> points = capture_points(probed);
   reading returned = integer();

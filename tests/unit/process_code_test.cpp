@@ -84,7 +84,7 @@ TEST_CASE("anonymous memory between two pieces of a file is what it replaced") {
   CHECK_FALSE(replaced(pieces, 0));
 }
 
-TEST_CASE("segments that share pages of the file are told from those that do not") {
+TEST_CASE("segments that share pages of the file are distinguished from those that do not") {
   // lld: .text is at 0x600 of the file and 0x201600, the next segment at 0x1e00 and 0x203e00.
   const auto found = replaced("200000-201000 r--p 00000000 08:01 7      /bin/p\n"
                               "201000-203000 r-xp 00000000 00:00 0 \n"
@@ -147,7 +147,7 @@ TEST_CASE("the memory of a process is compared with the instruction of the file"
   CHECK(code.look(CodeState::intact).findings[0].empty());
 }
 
-TEST_CASE("mappings without breakpoints are told by what they are") {
+TEST_CASE("mappings without breakpoints are recognized by their kind") {
   const MappedCode code;
   CHECK(code.look(CodeState::intact).is_probeable[0]);
   CHECK(code.look(CodeState::intact).unprobeable[0].empty());

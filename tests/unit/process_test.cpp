@@ -72,7 +72,7 @@ TEST_CASE("a process that does not exist is named") {
 
 namespace {
 
-// A file of three pages, of which this process maps the second one executable.
+// A file of three pages. This process maps the second one executable.
 struct MappedPage {
   MappedPage() {
     const UniqueFd fd{mkstemp(path)};

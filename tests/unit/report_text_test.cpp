@@ -33,7 +33,7 @@ TEST_CASE("a frame of a tombstone has an ELF address, a file, a function and a b
   CHECK(frame->column == 6);
 }
 
-TEST_CASE("a library in an APK has its name and the place of its image") {
+TEST_CASE("a library in an APK has its name and the offset of its image") {
   const auto frame =
       read_frame("11-25 03:01:00.123  1234  1234 F DEBUG   :       #03 pc 0000000000001234  "
                  "/data/app/~~a==/com.foo-b==/base.apk!libfoo.so (offset 0x28000) "

@@ -44,7 +44,7 @@ ResolvedProbes planned(ResolvedProbes resolved, ReturnAt return_at) {
 
 } // namespace
 
-TEST_CASE("no return probe of the kernel's is put on Java code that cannot be read") {
+TEST_CASE("Java code that cannot be read gets no uretprobe") {
   for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::trampoline, ReturnAt::exits}) {
     const ResolvedProbes method = planned(unreadable("/data/app/strange.name", true), return_at);
     CHECK(method.probes.empty());
@@ -56,7 +56,7 @@ TEST_CASE("no return probe of the kernel's is put on Java code that cannot be re
   }
 }
 
-TEST_CASE("no code has a return probe of the kernel's because its exits are not found") {
+TEST_CASE("a function whose exits are not found gets no uretprobe instead") {
   for (const ReturnAt return_at : {ReturnAt::automatic, ReturnAt::exits}) {
     const ResolvedProbes native = planned(unreadable("/data/app/libf.so", false), return_at);
     CHECK(native.failures.size() == 1);
@@ -65,7 +65,7 @@ TEST_CASE("no code has a return probe of the kernel's because its exits are not 
   }
 }
 
-TEST_CASE("the kernel's return probe is used on request, with a warning") {
+TEST_CASE("uretprobes are used on request, with a warning") {
   const ResolvedProbes asked =
       planned(unreadable("/data/app/libf.so", false), ReturnAt::trampoline);
   CHECK(asked.failures.empty());
@@ -75,7 +75,7 @@ TEST_CASE("the kernel's return probe is used on request, with a warning") {
   const auto notice = trampoline_notice(asked, Mechanism::perf, true);
   REQUIRE(notice);
   CHECK_THAT(*notice, !Catch::Contains("nested"));
-  // The kernel omits such returns in silence (kernel/events/uprobes.c, prepare_uretprobe).
+  // The kernel does not report such returns (kernel/events/uprobes.c, prepare_uretprobe).
   CHECK_THAT(*trampoline_notice(asked, Mechanism::perf, false),
              Catch::StartsWith(*notice) &&
                  Catch::Contains("calls nested deeper than 64 are missed and not counted"));

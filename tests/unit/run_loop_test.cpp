@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Has so many records waiting, as a ring buffer that no probe adds to any more.
+// A source with a fixed number of pending records.
 class FakeSource final : public EventSource {
 public:
   explicit FakeSource(std::uint64_t waiting) : waiting_(waiting) {
@@ -73,7 +73,7 @@ public:
 
 enum class Reader { reads, reads_slowly, stalls, goes_away };
 
-// What a run has received at its reader, and what it says of the rest.
+// Counts of a run: received by its reader, and as the run reports them.
 struct Ended {
   std::uint64_t received = 0; // whole `event` lines
   std::uint64_t events = 0;
@@ -175,7 +175,7 @@ TEST_CASE("events and lost events add up to the sent ones however the run ends",
     CHECK(ended.events + ended.lost == many);
     CHECK(ended.reasons == std::vector{loss_reasons::output_closed});
   }
-  SECTION("as many events as were asked for") {
+  SECTION("as many events as requested") {
     const Ended ended = end_of(many, Reader::reads, 100);
     CHECK(ended.received == 100);
     CHECK(ended.events == 100);

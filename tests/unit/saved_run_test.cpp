@@ -19,7 +19,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// What is written to a descriptor.
+// Returns the bytes that `write` writes to a descriptor.
 std::string written(const std::function<void(int)>& write) {
   const UniqueFd file{memfd_create("saved-run-test", MFD_CLOEXEC)};
   write(file.get());
@@ -429,13 +429,13 @@ TEST_CASE("a copied stack has only what differs from the last one of its thread"
   const auto stack = [&](const std::string& copy) {
     return chunk(26, "\0"s + registers + copy + "\0\0\0\0"s);
   };
-  // Of the thread 0, 16 bytes at 0x7000: the frame record with the return address 0x4020.
+  // Thread 0, 16 bytes at 0x7000: the frame record with the return address 0x4020.
   const std::string whole =
       stack("\0\x80\xe0\1\x10\1\0\x10"s + std::string(8, '\0') + "\x20\x40\0\0\0\0\0\0"s);
   // 24 bytes at 0x6ff8, with nothing new; then a byte of the return address is.
   const std::string lower = stack("\0\xf8\xdf\1\x18\0"s);
   const std::string changed = stack("\0\x80\xe0\1\x10\1\x08\1\x30"s);
-  // Of another thread, which has no stack yet.
+  // Another thread, which has no stack yet.
   const std::string other = stack("\1\x80\xe0\1\x10\0"s);
   const std::string start = head + raw_question + raw_file + unreadable + raw_mappings;
   const Reading reading = read_saved(start + whole + lower + changed + other);
@@ -718,7 +718,7 @@ TEST_CASE("a call that returns in a gap of a saved run is closed after the gap")
                                                   "lost 2", "opened 6", "closed 6", "closed 1"});
 }
 
-TEST_CASE("calls of which a saved run has only one end because of a gap are no damage") {
+TEST_CASE("a call that has only one end in a saved run because of a gap is not damage") {
   const ProbePoint probed = point();
   const CallChange closed{.kind = CallChange::Kind::closed,
                           .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed}};

@@ -114,7 +114,7 @@ TEST_CASE("that a function had just been entered is reported beside the register
   CHECK(was_at_function_entry("at_function_entry: 0x1\r\nrip: 1\nrsp: 2"));
   CHECK_FALSE(was_at_function_entry("rip: 1\nrsp: 2\nat_function_entry: 0\n"));
   CHECK_FALSE(was_at_function_entry("rip: 1\nrsp: 2\n"));
-  // To whom it says nothing it is a register that nobody needs.
+  // A reader that does not know the key takes it for an unused register.
   CHECK(parse_registers("rip: 1\nrsp: 2\nat_function_entry: 1\n", {})->pc() == 1);
 }
 

@@ -88,7 +88,7 @@ TEST_CASE("entries that are nested deeply do not exhaust the stack") {
   CHECK(frames_text(image, 0x1004).empty());
 }
 
-TEST_CASE("source lines are read only if they are asked for") {
+TEST_CASE("source lines are read only on request") {
   OpenedModule module(false);
   const unwind::Stack stack = module.stack({0x1014});
   CHECK(texts_of(stack) == "outer+0x14 (libengine.so+0x1014)\n");

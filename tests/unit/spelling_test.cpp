@@ -36,7 +36,7 @@ TEST_CASE("a beginning is as good as a misspelling") {
   CHECK(nearest("list", {"list-symbols", "resolve"}) == std::vector<std::string>{"list-symbols"});
 }
 
-TEST_CASE("suggestions are asked as a question") {
+TEST_CASE("suggestions are printed as a question") {
   CHECK(did_you_mean({"a"}) == "did you mean 'a'?");
   CHECK(did_you_mean({"a", "b", "c"}) == "did you mean 'a', 'b' or 'c'?");
   CHECK(did_you_mean({}).empty());

@@ -67,7 +67,7 @@ TEST_CASE(
         "      u64 rdi, u64 <why not>\n");
 }
 
-TEST_CASE("each place of a static probe is a line in piped output") {
+TEST_CASE("each location of a static probe is a line in piped output") {
   const std::vector points = {place("a", 0x10), place("b", 0x20)};
   CHECK(written(points, {.header = true}, "lib.so") ==
         "OFFSET\tSEMAPHORE\tPROVIDER:NAME\tARGUMENTS\tTARGET\n"

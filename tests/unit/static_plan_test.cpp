@@ -122,7 +122,7 @@ TEST_CASE("what a symbol names is as far from the probe as in the file") {
   CHECK((register_at(base) == "rip" || register_at(base) == "pc"));
 }
 
-TEST_CASE("places whose arguments are at the same places share a plan") {
+TEST_CASE("locations whose arguments are at the same locations share a plan") {
   const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
                                           place({in_register(1, 8, false)}, 0x2000, "8@a"),
                                           place({in_register(2, 8, false)}, 0x3000, "8@b")};
@@ -293,7 +293,7 @@ TEST_CASE("an argument without a size is as wide as what it is in") {
   CHECK(plan->plans().front().readings[0].size == 2);
 }
 
-TEST_CASE("places with the same text and other numbers do not share a plan") {
+TEST_CASE("locations with the same text and other numbers do not share a plan") {
   std::vector<ProbePoint> points = {place({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
                                     place({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
   const auto plan = static_plan_of({}, points);
@@ -328,7 +328,7 @@ TEST_CASE("numbers of two histograms are one") {
   CHECK(sum.buckets == std::vector<std::uint64_t>{0, 0, 1, 1});
 }
 
-TEST_CASE("hits of the places of a static probe are those of the probe") {
+TEST_CASE("hits of the locations of a static probe are those of the probe") {
   Probes probes;
   for (const char* const name : {"a:a", "b:b", "b:b", "c:c", "b:b"}) probes.add(place_of(name));
   const auto set_hits = [&](std::vector<std::optional<std::uint64_t>> hits) {

@@ -105,7 +105,7 @@ TEST_CASE("an event with more than 4064 bytes has only the error") {
   CHECK(hex(larger.finish()) == "07 03 " + std::string(head) + " 0f 04 00 00 00");
 }
 
-TEST_CASE("the arguments of a call are logged from their registers, in the order asked for") {
+TEST_CASE("the arguments of a call are logged from their registers, in the requested order") {
   StatsdAtom atom{.atom_id = 100, .arguments = {{.register_index = 2}, {.register_index = 5}}};
   const auto of_android16 = encode_atom(call_with(0x10), atom, time_ns);
   REQUIRE(of_android16);

@@ -157,9 +157,9 @@ TEST_CASE("a count of unwound stacks says why these end") {
       R"("by":null,"measured":null,"sum":null,"average":null,"since_ns":0,"time_ns":0})"
       "\n");
   stack.frames.push_back({.pc = 0x10, .place = {}});
-  const std::string told =
+  const std::string text =
       written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); });
-  CHECK(told.find(R"(}],"stack_end":"stack_too_short","by")") != std::string::npos);
+  CHECK(text.find(R"(}],"stack_end":"stack_too_short","by")") != std::string::npos);
 }
 
 TEST_CASE("each block of an interval begins with its time on a terminal, the first one, too") {

@@ -48,7 +48,7 @@ TEST_CASE("the innermost function that covers an address names it") {
   CHECK(name_at(finder, 0x10ff) == "outer+255");
 }
 
-TEST_CASE("of several names of one place a global one is taken, of equals the table's first") {
+TEST_CASE("a global name is preferred among the names of an address, then the first of the table") {
   const std::string bytes = overlapping();
   const elf::Image image = parse_image(bytes);
   SymbolFinder finder(image);

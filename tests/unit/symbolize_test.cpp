@@ -13,7 +13,7 @@
 using namespace uprobectl;
 using namespace uprobectl::test;
 
-// Exported to the symbol table under a name that nobody else has.
+// Exported to the symbol table under a unique name.
 extern "C" [[gnu::noinline]] long symbolize_test_here(long n) {
   asm volatile("" ::: "memory");
   return n + 1;
@@ -55,7 +55,7 @@ std::string by_frame(symbolize::Module& module, std::uint64_t address) {
   return text_of(frame->function->symbol, frame->function->is_plt_entry, frame->function->offset);
 }
 
-// What both say of each address; asked twice, as the second question may be answered by an index.
+// Compares both results for each address, twice, because an index may give the second one.
 void check_names(const std::string& path, const std::map<std::uint64_t, std::string>& expected,
                  const std::vector<std::string>& debug_places = {}, FileOffset begin = {}) {
   const auto target = Target::open(path, {.debug_places = debug_places});

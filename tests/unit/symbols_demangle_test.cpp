@@ -94,7 +94,7 @@ TEST_CASE("names that would demangle to gigabytes stay mangled") {
   CHECK_FALSE(demangle(doubling_rust(40)));
 }
 
-// Of librustc_driver; the expected name is llvm-cxxfilt's.
+// A name of librustc_driver; the expected name is llvm-cxxfilt's.
 TEST_CASE("names of Rust that refer back over long distances are demangled") {
   CHECK(demangle("_RNvXsx_NtCsgEmfK2I1SDS_4core5tupleTNtNtNtCs9TyMziwztfq_15icu_locale_core7subtags"
                  "8language8LanguageINtNtB7_6option6OptionNtNtBB_6script6ScriptEIB1z_NtNtBB_6region"

@@ -76,7 +76,7 @@ Symbols:
   CHECK(some->size() == 1001);
 }
 
-TEST_CASE("imports are listed instead of definitions when asked for") {
+TEST_CASE("imports are listed instead of definitions on request") {
   CHECK(listed_names({.imports = true}) == "malloc@GLIBC_2.2.5");
 }
 

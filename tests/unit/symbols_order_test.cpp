@@ -40,7 +40,7 @@ const SymbolVersion NEW{"V2", true};
 
 } // namespace
 
-TEST_CASE("two versions of one place are listed once each, though .symtab repeats both") {
+TEST_CASE("two versions at one address are listed once each, though .symtab repeats both") {
   // As in libstdc++'s debug build: compatibility symbols stand in .symtab with their versions, and
   // once more without.
   std::vector<Symbol> symbols = {
@@ -59,7 +59,7 @@ TEST_CASE("two versions of one place are listed once each, though .symtab repeat
   } while (std::ranges::next_permutation(symbols, before).found);
 }
 
-TEST_CASE("an unversioned name is listed separately if .dynsym does not have the place") {
+TEST_CASE("an unversioned name is listed separately if .dynsym does not have the address") {
   CHECK(text({symbol("f", elf::Table::symtab, OLD), symbol("f", elf::Table::symtab)}) ==
         "f@V1:symtab f@:symtab");
   CHECK(text({symbol("f", elf::Table::dynsym), symbol("f", elf::Table::dynsym, OLD)}) ==
@@ -68,7 +68,7 @@ TEST_CASE("an unversioned name is listed separately if .dynsym does not have the
         "f@V1:dynsym g@:symtab");
 }
 
-TEST_CASE("a function is listed before a label of the same name and place") {
+TEST_CASE("a function is listed before a label of the same name and address") {
   Symbol label = symbol("f", elf::Table::symtab);
   label.type = SymbolType::none;
   const Symbol function = symbol("f", elf::Table::symtab);

@@ -86,7 +86,7 @@ TEST_CASE("suffixes of renamed functions belong to the function, those of clones
   CHECK(function_of("f.constprop.0.lto_priv.0") == "f");
   CHECK(function_of("f.localalias") == "f");
   CHECK(function_of("_Z1fv.7.isra.0") == "_Z1fv.7");
-  // Of a coroutine f: f(f()::_Z1fv.Frame*).
+  // A part of a coroutine f: f(f()::_Z1fv.Frame*).
   CHECK(function_of("_Z1fPZ1fvE11_Z1fv.Frame.actor") == "_Z1fPZ1fvE11_Z1fv.Frame");
   CHECK(function_of("_Z1fPZ1fvE11_Z1fv.Frame.new.actor") == "_Z1fPZ1fvE11_Z1fv.Frame");
   CHECK_FALSE(is_clone("_Z1fPZ1fvE11_Z1fv.Frame"));
@@ -101,7 +101,7 @@ TEST_CASE("suffixes of renamed functions belong to the function, those of clones
   CHECK(is_cold_part("_Z1fv.warm"));
 }
 
-TEST_CASE("dots in the path of a legacy Rust name are no suffixes") {
+TEST_CASE("dots in the path of a legacy Rust name are not suffixes") {
   constexpr std::string_view name =
       "_ZN4core3ptr33drop_in_place$LT$a..b..C$GT$17h0123456789abcdefE";
   CHECK(base(name) == "none");
@@ -118,7 +118,7 @@ TEST_CASE("names that only look derived are kept") {
   CHECK(base(".") == "none");
 }
 
-TEST_CASE("the clones of a function and the names of its place are found") {
+TEST_CASE("the clones of a function and the names of its address are found") {
   const std::string bytes = elf_from_yaml(kin_yaml);
   const auto image = parse_image(bytes);
   const RelatedSymbols related = related_to(image, "f");
@@ -188,7 +188,7 @@ elf::Symbol symbol_at_address(const elf::Image& image, std::uint64_t address) {
   return symbols.front();
 }
 
-TEST_CASE("static functions of one name are told apart by their source files") {
+TEST_CASE("static functions of one name are distinguished by their source files") {
   const std::string bytes = files_yaml(".rodata");
   const auto image = parse_image(bytes);
   Bodies bodies(image);
@@ -212,7 +212,7 @@ TEST_CASE("names with dots are those of clones, but not in Go") {
   CHECK(clones(".gopclntab").empty());
 }
 
-TEST_CASE("functions folded to one place are distinguished from aliases by their C++ names") {
+TEST_CASE("functions folded to one address are distinguished from aliases by their C++ names") {
   const std::string bytes = elf_from_yaml(kin_yaml);
   const auto image = parse_image(bytes);
   const auto differ = [&](std::string_view name) {

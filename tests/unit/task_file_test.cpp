@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task files as a whole: both forms, both numberings, what is wrong with them. Bytes are written by
-// hand after protobuf.dev/programming-guides/encoding.
+// Whole task files: both forms, both numberings, and their errors. Bytes are written by hand after
+// protobuf.dev/programming-guides/encoding.
 #include "uprobestats/task_file.hpp"
 
 #include <catch2/catch.hpp>
@@ -152,7 +152,7 @@ TEST_CASE("a binary file that fits both numberings or none is an error") {
           "in that version"});
 }
 
-TEST_CASE("fields that are not known are reported with their places") {
+TEST_CASE("fields that are not known are reported with their positions") {
   const auto file =
       read_task(field(1, field(1, probe) + field(3, "p") + field(4, 60) + field(9, 1)));
   REQUIRE(file);

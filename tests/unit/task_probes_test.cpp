@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a task's probe means in an OAT file, and where the arguments are that it logs.
+// Resolves a task's probe in an OAT file, and locates the arguments that it logs.
 #include "oat_samples.hpp"
 #include "uprobestats/task_probes.hpp"
 
@@ -74,7 +74,7 @@ TEST_CASE("float and double take no register of those that a record has") {
   CHECK(place_of(method, 3) == 3U);
 }
 
-TEST_CASE("an argument without a register has its place as the reason") {
+TEST_CASE("an argument without a register has its location as the reason") {
   const LoggedMethod many = method_with(std::vector<std::string>(9, "int"));
   const auto last = static_cast<std::int32_t>(argument_registers - 3);
   CHECK(place_of(many, last) == argument_registers - 1);
@@ -95,7 +95,7 @@ TEST_CASE("unknown methods use the argument positions of the service") {
   CHECK(place_of(LoggedMethod(), 1) == 3U); // a library's function
 }
 
-TEST_CASE("methods of a task with an argument at different places log no atom") {
+TEST_CASE("methods of a task with an argument at different locations log no atom") {
   const std::vector<LoggedMethod> methods = {method_with({"int", "int"}),
                                              method_with({"int", "float"})};
   const std::vector<std::int32_t> positions = {0, 1};

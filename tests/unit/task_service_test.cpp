@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each generation of UprobeStats does with a task file. The verdicts are those of its source:
-// AOSP packages/modules/UprobeStats, src/ConfigResolver.cpp, src/UprobeStats.cpp and
+// The behaviour of each generation of UprobeStats for a task file. The verdicts are those of its
+// source: AOSP packages/modules/UprobeStats, src/ConfigResolver.cpp, src/UprobeStats.cpp and
 // src/Process.cpp for Android 15; daemon/core/config_resolver.rs, daemon/android/process.rs and
 // bpf_handler.rs for Android 16 and later.
 #include "uprobestats/service.hpp"

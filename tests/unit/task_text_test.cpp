@@ -125,7 +125,7 @@ TEST_CASE("enumerations have names or numbers") {
         "SPECIFIC_PROCESS_NAME, ANY_APP_PROCESS_ON_START, SPECIFIC_APP_PROCESS_ON_START)");
 }
 
-TEST_CASE("a field that is given twice, or not closed, is reported with its place") {
+TEST_CASE("a field that is given twice, or not closed, is reported with its position") {
   CHECK(text_fault_of("tasks {\n  duration_seconds: 5\n  duration_seconds: 6\n}") ==
         "line 3, column 3: 'duration_seconds' is given twice");
   CHECK(text_fault_of("tasks {\n  duration_seconds: 5\n") ==

@@ -78,7 +78,7 @@ TEST_CASE("a known return address replaced by a return probe is restored") {
   const Stack without = unwound(std::span(known).first(1));
   CHECK(names_of(without) == "work+0x4");
   CHECK(without.end == End::return_probe);
-  // A known one that is the trampoline itself helps nobody.
+  // A known return address that is the trampoline itself is useless.
   const KnownReturn useless[] = {{stack_top + 32, return_trampoline}};
   CHECK(unwound(useless).end == End::return_probe);
   // Nor does it hide another of the same stack pointer, as functions have that end by a jump.
@@ -111,7 +111,7 @@ TEST_CASE("a function that has called another and kept no return address ends th
   for (const std::uint64_t function : {0x11000, 0x11040}) {
     Process process(more_maps);
     process.files.add("/x/more.so", library_with("EM_AARCH64", frames.hex()));
-    // A frame record is there; that it is this function's nobody says.
+    // A frame record is there, but it is not known to be this function's.
     process.stack(stack_top, {0, outermost + 8});
     const Stack stack = process.unwind(
         {{"pc", working}, {"sp", stack_top}, {"lr", more + function + 8}, {"x29", stack_top}});
@@ -169,7 +169,7 @@ TEST_CASE("a call to an address outside of code continues with the return addres
   REQUIRE(pushed.frames.size() == 2);
   CHECK(pushed.frames[1].pc == outermost + 8);
   CHECK(pushed.frames[1].found_by == FoundBy::function_entry);
-  // What is no code either is not taken for a return address.
+  // An address outside of code is not taken for a return address, either.
   Process lost;
   lost.stack(stack_top, {nowhere});
   const Stack neither = unwind_x86_64(lost, 0);

@@ -152,7 +152,7 @@ TEST_CASE("behind a signal handler the stack continues at the interrupted pc") {
   frame[39 + 32] = work;       // pc: nothing was called from there
   process.stack(top, frame);
   const Stack stack = process.unwind({{"pc", work}, {"sp", top}, {"lr", library_trampoline}});
-  // What the handler returns to was not called either.
+  // The code to which the handler returns was not called, either.
   CHECK(names_of(stack) == "work signal work start+0x4");
   CHECK(stack.frames[2].found_by == FoundBy::signal_frame);
   CHECK(stack.frames[2].place->address.value == 0x11000);

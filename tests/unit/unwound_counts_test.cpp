@@ -9,7 +9,7 @@ using namespace uprobectl;
 
 namespace {
 
-// What reads as little as a pipe holds.
+// A pipe whose content is read at the end.
 struct Pipe {
   Pipe() {
     int ends[2];
@@ -59,9 +59,9 @@ struct Counting {
   Probes probes = probes_of_f();
   AggregateSpec asked;
   CaptureSpec capture;
-  Pipe told;
+  Pipe messages;
   Pipe records;
-  Output output{records.writer.get(), {.messages = told.writer.get()}};
+  Output output{records.writer.get(), {.messages = messages.writer.get()}};
   UnwoundCounts counts{asked, capture, probes, output};
 };
 
@@ -75,7 +75,7 @@ TEST_CASE("stacks are counted each for itself, hits without one together") {
   CHECK(counting.tell() == "3\tf\t0x10 < 0x20\n2\tf\t<the stack could not be kept>\n");
   counting.hit({0x10, 0x20});
   CHECK(counting.tell() == "1\tf\t0x10 < 0x20\n");
-  CHECK(counting.told.text().empty());
+  CHECK(counting.messages.text().empty());
 }
 
 TEST_CASE("stacks beyond 65536 different ones are counted as one, with one warning", "[large]") {
@@ -84,7 +84,7 @@ TEST_CASE("stacks beyond 65536 different ones are counted as one, with one warni
   counting.hit({0x1000});
   counting.hit({0x1000});
   CHECK(counting.tell() == "4464\tf\t<the stack could not be kept>\n3\tf\t0x1000\n");
-  CHECK(counting.told.text() ==
+  CHECK(counting.messages.text() ==
         "uprobectl: warning: too many different stacks: further ones are counted together, "
         "without frames\n");
 }

@@ -101,7 +101,7 @@ std::string texts(const std::string& provider, const std::string& name,
 
 } // namespace
 
-TEST_CASE("a note has place, semaphore and arguments in each kind of file") {
+TEST_CASE("a note has location, semaphore and arguments in each kind of file") {
   const Shape shape = GENERATE(Shape{}, Shape{.is_64bit = false, .machine = "EM_386"},
                                Shape{.is_big = true, .machine = "EM_S390"},
                                Shape{.is_64bit = false, .is_big = true, .machine = "EM_PPC"});
@@ -201,7 +201,7 @@ TEST_CASE("unusable notes are counted, the others are read") {
           "skipped 3 notes of static probes: malformed note, expected three addresses and three strings (the first: 5 bytes)"});
 }
 
-TEST_CASE("places that are not code of the file are passed over with the reason") {
+TEST_CASE("locations that are not code of the file are passed over with the reason") {
   const Shape shape;
   NoteWriter notes(shape);
   notes.add({.location = 0, .texts = texts("p", "left_out")});
@@ -225,7 +225,7 @@ TEST_CASE("a note that the linker left out does not move with the base") {
   CHECK(read(shape, notes.bytes).probes.empty());
 }
 
-TEST_CASE("the Thumb bit is not part of a place") {
+TEST_CASE("the Thumb bit is not part of a location") {
   const Shape shape{.is_64bit = false, .machine = "EM_ARM"};
   NoteWriter notes(shape);
   notes.add({.location = 0x11011, .texts = texts("p", "n")});

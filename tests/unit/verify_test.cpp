@@ -33,7 +33,7 @@ std::vector<DriftRecord> compare(std::vector<RecordedMatch> then, std::vector<Pr
 
 } // namespace
 
-TEST_CASE("unchanged places have no drift") {
+TEST_CASE("unchanged locations have no drift") {
   std::vector<ProbePoint> now(1);
   now[0] = point("f", 0x10, 0x1010);
   CHECK(compare_matches(std::vector{recorded("f", 0x10, 0x1010)}, now, "x.so", Pairing::in_one_file)
@@ -81,7 +81,7 @@ TEST_CASE("matches are paired by name and version") {
   CHECK(compare({then}, std::move(points)).size() == 2);
 }
 
-TEST_CASE("several places with one name are paired in order") {
+TEST_CASE("several locations with one name are paired in order") {
   std::vector<ProbePoint> now;
   now.push_back(point("f", 0x10, 0x10));
   now.push_back(point("f", 0x30, 0x30));
@@ -123,7 +123,7 @@ TEST_CASE("the match of a compressed library has neither file nor offset") {
   CHECK((*match)->image_offset == 0x10);
 }
 
-TEST_CASE("matches of a compressed library are compared by their place in it") {
+TEST_CASE("matches of a compressed library are compared by their location in it") {
   RecordedMatch then = recorded("f", 0x10, 0);
   then.offset.reset();
   std::vector<ProbePoint> now(1);

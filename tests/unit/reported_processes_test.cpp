@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes known by what the kernel told of them, and files that change under them.
+// Processes known from the kernel's mapping events, and files that change under them.
 #include "mapped_here.hpp"
 #include "oat_samples.hpp"
 #include "unwind/live.hpp"
@@ -31,20 +31,20 @@ MappingEvent event(MappingEvent::Kind kind, pid_t pid, std::uint64_t time) {
   return {.kind = kind, .pid = pid, .parent = 0, .time_ns = after(time), .mapping = {}};
 }
 MappingEvent mapped(pid_t pid, std::uint64_t time, std::uint64_t start, const std::string& path) {
-  MappingEvent told = event(MappingEvent::Kind::mapped, pid, time);
-  told.mapping = {.start = start,
-                  .end = start + 0x2000,
-                  .offset = {0},
-                  .executable = true,
-                  .identity = identity_of(path),
-                  .path = path,
-                  .deleted = false};
-  return told;
+  MappingEvent reported = event(MappingEvent::Kind::mapped, pid, time);
+  reported.mapping = {.start = start,
+                      .end = start + 0x2000,
+                      .offset = {0},
+                      .executable = true,
+                      .identity = identity_of(path),
+                      .path = path,
+                      .deleted = false};
+  return reported;
 }
 MappingEvent forked(pid_t pid, pid_t parent, std::uint64_t time) {
-  MappingEvent told = event(MappingEvent::Kind::forked, pid, time);
-  told.parent = parent;
-  return told;
+  MappingEvent reported = event(MappingEvent::Kind::forked, pid, time);
+  reported.parent = parent;
+  return reported;
 }
 
 // "libx.so+0x11010", the module and the address of each frame.
@@ -103,7 +103,7 @@ TEST_CASE("unreadable processes are known from reported mappings") {
     const Stack before = live.unwind(at(child, 250, 0x11010));
     CHECK(before.frames[0].place->module->path() == first.path);
   }
-  SECTION("what is mapped may be told before the new program is") {
+  SECTION("a mapping may be reported before the new program") {
     live.add(mapped(child, 320, 0x10000, second.path));
     live.add(event(MappingEvent::Kind::executed, child, 300));
     CHECK(places(live.make_stack(child, 0, there)) == "second.so+4112");
@@ -146,7 +146,7 @@ TEST_CASE("mappings of the next program are not used for the previous one") {
   const std::string folder = temporary_folder();
   const MappedHere first(folder + "/first.so", arm64_library());
   const MappedHere now(folder + "/now.so", arm64_library());
-  const pid_t pid = ::getpid(); // which runs a program that was not told of yet
+  const pid_t pid = ::getpid(); // whose program no event has reported yet
   const std::uint64_t before[] = {0x11010};
   const std::uint64_t here[] = {now.address() + 0x1010};
   bool is_read = false; // it begins the next program while /proc is read

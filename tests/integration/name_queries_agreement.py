@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spelled_names_agreement.py UPROBECTL FIXTURES
-Spells the names of C++ functions in other ways, which it derives from c++filt's output, and compares
-what `resolve` finds with nm's addresses. A spelling that only one function has must find it; one that
-several have must be ambiguous, unless it is the exact name of one of them. Prints TAP."""
+"""name_queries_agreement.py UPROBECTL FIXTURES
+Writes the names of C++ functions in other ways, derived from c++filt's output, and compares the results of
+`resolve` with nm's addresses. A spelling of one function must find it; a spelling of several functions must
+be ambiguous, unless it is the exact name of one of them. Prints TAP."""
 
 import json
 import random
