@@ -9,7 +9,7 @@ namespace uprobectl::dwarf {
 namespace {
 
 constexpr std::size_t vector_count = 15; // X0 to X14; arm64 has one more
-constexpr int max_nested = 16;
+constexpr int max_result_depth = 16;
 constexpr std::uint64_t max_size = std::uint64_t{1} << 24; // of a result, bytes
 constexpr std::size_t max_visited = 4096;                  // types
 
@@ -90,7 +90,7 @@ private:
   }
 
   Fit take(const Type& type, std::uint64_t offset, int depth) {
-    if (depth > max_nested || ++visited_ > max_visited) return Fit::unknown;
+    if (depth > max_result_depth || ++visited_ > max_visited) return Fit::unknown;
     if (type.is_complex()) {
       const std::uint64_t half = type.size() / 2;
       const Fit real = take_float(offset, half);

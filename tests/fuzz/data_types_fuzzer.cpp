@@ -2,6 +2,7 @@
 // Records and their types come from untrusted programs. The first half of the input has types, the
 // second is decoded as each of them.
 #include "output/values.hpp"
+#include "values/btf_types.hpp"
 
 #include <bpf/btf.h>
 #include <cstdlib>
