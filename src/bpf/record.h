@@ -406,7 +406,7 @@ enum record_kind {
 enum left_by {
   LEFT_UNKNOWN = 0, /* uretprobes do not report it */
   LEFT_BY_RETURN = 1,
-  LEFT_BY_TAIL_CALL = 2, /* a jump to another function: there is no return value yet */
+  LEFT_BY_TAIL_CALL = 2, /* a jump to another function, which makes the return value */
   /* A jump to code that takes down the stack frame and returns. The return address is not at the
    * top of the stack or in the link register yet. */
   LEFT_BY_EPILOGUE = 3

@@ -5,6 +5,7 @@
 
 #include "events/value_path.hpp"
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -117,5 +118,18 @@ std::optional<ArgumentType> parse_type_name(std::string_view name);
 bool is_identifier(std::string_view text); // [A-Za-z_][A-Za-z0-9_]*
 
 std::string in_single_quotes(std::string_view text); // 'text'
+
+// Returns "a, b": the names that a user can write. Known functions have further ones, such as
+// "&data" of an address. `name_of`: of an element of the list.
+template <typename List, typename Projection = std::identity>
+std::string list_names(const List& list, Projection name_of = {}) {
+  std::string text;
+  for (const auto& each : list) {
+    const std::string& name = std::invoke(name_of, each);
+    if (name.starts_with('&') || name.contains(' ')) continue;
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
 
 } // namespace uprobectl

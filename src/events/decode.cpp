@@ -264,8 +264,8 @@ Result<Event> CapturePlan::decode(Bytes record) const {
     auto raw = read_argument(record, plan_of(head.cookie), spec.type, how, result, not_resident);
     value.value = !raw ? std::move(raw).error()
                   : spec.shown_as == nullptr
-                      ? plain_value(*raw)
-                      : present(*spec.shown_as, *raw, reads_proc_ ? head.pid : 0,
+                      ? plain_value(*std::move(raw))
+                      : present(*spec.shown_as, *std::move(raw), reads_proc_ ? head.pid : 0,
                                 find_selected(event, *spec.shown_as));
     if (is_return)
       event.typed_return = std::move(value);

@@ -39,7 +39,7 @@ struct ArgumentValue {
   std::string_view name;           // borrowed
   std::string_view type_name = {}; // as in --args, or in the source; borrowed
   DataValue value = {};            // unreadable, in whole or in part, if it could not be read
-  bool is_memory = false;          // declared as a string or buffer, which its type does not limit
+  bool is_memory = false;          // a string or buffer: JSON says whether it is cut
   bool is_from_source = false;     // named and typed by debug information
 };
 

@@ -110,11 +110,7 @@ Result<void> GroupSelection::check() const {
     Error error{ErrorKind::not_found, fmt::format("{}: no probed function has an argument {}",
                                                   i < groups_.names().size() ? "--by" : "--measure",
                                                   in_single_quotes(names_[i]))};
-    std::string offered;
-    for (const std::string& each : offered_) {
-      if (each.starts_with('&') || each.find(' ') != std::string::npos) continue;
-      offered += (offered.empty() ? "" : ", ") + each;
-    }
+    const std::string offered = list_names(offered_);
     if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
     return fail(std::move(error).hint("declare it with --args NAME:TYPE@argN, or count by arg0, "
                                       "arg1, …, ret or a register"));

@@ -404,7 +404,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   GroupSelection groups(capture.groups);
   CapturePlan plan;
   std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, bool,
-                      std::string>,
+                      bool, std::string>,
            Probe>
       known;
   std::map<std::string, std::uint32_t> numbers; // of plans, by their bytes
@@ -423,12 +423,12 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const bool by_goroutine = planner.is_by_goroutine(point, code);
     const StaticProbeLocation location{.probe = point.static_probe.get(),
                                        .address = uprobe_address(point)};
-    const auto [same, is_new] = known.emplace(
-        std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
-                   point.inlined_into != nullptr,
-                   prepared_key(probed) + known_key(probed) + reading_key(location) +
-                       signature_key(point.java.get()) + (probed.has_return_address ? "r" : "")),
-        Probe{});
+    const auto [same, is_new] =
+        known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
+                                 point.inlined_into != nullptr, probed.has_return_address,
+                                 prepared_key(probed) + known_key(probed) + reading_key(location) +
+                                     signature_key(point.java.get())),
+                      Probe{});
     if (is_new) {
       auto format = planner.make_format(list, probed, at_start);
       if (format) format = groups.select(std::move(*format));

@@ -210,9 +210,9 @@ DataValue array_of(const RawArgument& value, ArgumentType element) {
   return {std::move(all)};
 }
 
-DataValue text_value(const RawArgument& raw) {
-  if (raw.is_truncated) return {DataValue::Cut{raw.bytes}};
-  return {raw.bytes};
+DataValue text_value(RawArgument raw) {
+  if (raw.is_truncated) return {DataValue::Cut{std::move(raw.bytes)}};
+  return {std::move(raw.bytes)};
 }
 
 DataValue bytes_value(const RawArgument& raw, bool is_dump = false) {
@@ -220,9 +220,9 @@ DataValue bytes_value(const RawArgument& raw, bool is_dump = false) {
   return {DataValue::Raw{{bytes.begin(), bytes.end()}, raw.is_truncated, is_dump}};
 }
 
-// Returns nullopt if the type alone says how to show it.
-std::optional<DataValue> present_if(const Presentation& how, const RawArgument& value,
-                                    std::uint32_t pid, std::optional<std::uint64_t> selected) {
+// Returns nullopt, and leaves the argument as it is, if the type alone says how to show it.
+std::optional<DataValue> present_if(const Presentation& how, RawArgument& value, std::uint32_t pid,
+                                    std::optional<std::uint64_t> selected) {
   switch (how.kind) {
   case Shown::names:
     return name_of(how, value, selected);
@@ -248,7 +248,7 @@ std::optional<DataValue> present_if(const Presentation& how, const RawArgument& 
   case Shown::array:
     return array_of(value, how.element);
   case Shown::text:
-    return text_value(value);
+    return text_value(std::move(value));
   case Shown::hexdump:
     return bytes_value(value, true);
   }
@@ -274,7 +274,7 @@ double widen_float(float value) {
   return wide;
 }
 
-DataValue plain_value(const RawArgument& raw) {
+DataValue plain_value(RawArgument raw) {
   switch (raw.type) {
   case ArgumentType::s8:
   case ArgumentType::s16:
@@ -304,7 +304,7 @@ DataValue plain_value(const RawArgument& raw) {
   case ArgumentType::string:
   case ArgumentType::cxx_string:
   case ArgumentType::java_string:
-    return text_value(raw);
+    return text_value(std::move(raw));
   case ArgumentType::bytes:
     break;
   }
@@ -357,10 +357,10 @@ Result<Presentation> parse_names(std::string_view text) {
   }
 }
 
-DataValue present(const Presentation& how, const RawArgument& raw, std::uint32_t pid,
+DataValue present(const Presentation& how, RawArgument raw, std::uint32_t pid,
                   std::optional<std::uint64_t> selected) {
   auto shown = present_if(how, raw, pid, selected);
-  return shown ? std::move(*shown) : plain_value(raw);
+  return shown ? std::move(*shown) : plain_value(std::move(raw));
 }
 
 std::vector<std::string> hexdump_rows(Bytes bytes) {

@@ -75,11 +75,11 @@ std::optional<std::string> errno_name(std::int64_t number);
 double widen_float(float value);
 
 // Returns the value that the type alone makes of it.
-DataValue plain_value(const RawArgument& raw);
+DataValue plain_value(RawArgument raw);
 // Returns the value to show, plain_value() if the presentation does not apply to it. `pid`: the
 // process, for file descriptors; 0: unknown. `selected`: the value of the argument `how.selector`,
 // if it was read.
-DataValue present(const Presentation& how, const RawArgument& raw, std::uint32_t pid,
+DataValue present(const Presentation& how, RawArgument raw, std::uint32_t pid,
                   std::optional<std::uint64_t> selected = {});
 
 // Returns the rows of a dump: "0000  68 65 6c 6c 6f …  |hello|", 16 bytes each.

@@ -83,10 +83,8 @@ Error unknown_name(const std::string& name, Planned list) {
   Error error{ErrorKind::usage, in_single_quotes(name) + " is not an argument"};
   if (const auto near = nearest(name, names); !near.empty())
     error = std::move(error).hint(did_you_mean(near));
-  std::string offered;
-  for (const PlannedArgument& each : list)
-    if (!each.spec.name.starts_with('&') && !each.spec.name.contains(' '))
-      offered += (offered.empty() ? "" : ", ") + each.spec.name;
+  const std::string offered = list_names(
+      list, [](const PlannedArgument& each) -> const std::string& { return each.spec.name; });
   if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
   return std::move(error).hint("use arg0, arg1, …, ret, a register or a name declared by --args; "
                                "names of parameters need debug information");

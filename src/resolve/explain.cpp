@@ -147,8 +147,8 @@ std::string shown_symbol(const Query& query, const elf::Symbol& symbol) {
   return display_name(symbol);
 }
 
-// Returns the source file of a local symbol, as STT_FILE has it; empty if it is unknown. GCC's
-// link-time optimization and linkers name files that are none, such as "<artificial>".
+// Returns the source file of a local symbol by its STT_FILE; empty if it is unknown. The linker and
+// GCC's link-time optimization use names in angle brackets for code without a file: "<artificial>".
 std::string_view source_file(const elf::Image& image, const elf::Symbol& symbol) {
   const auto find_in = [&](const elf::SymbolTable& table) -> std::string_view {
     std::string_view file;

@@ -429,6 +429,8 @@ Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> 
       std::move(binary), std::move(*image), elf::DebugSearch{.places = std::move(debug_places)}));
 }
 
+const elf::Image& FunctionReader::image() const { return state_->image; }
+
 void FunctionReader::use_frames(HasFrame has_frame) { state_->has_frame = std::move(has_frame); }
 
 Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {

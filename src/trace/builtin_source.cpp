@@ -15,9 +15,7 @@
 #include "trace/probe_program.hpp"
 #include "trace/returns.hpp"
 #include "trace/typed_probes.hpp"
-#include "unwind/unwind_data.hpp"
 #include "uprobectl/process.hpp"
-#include "uprobectl/symbols.hpp"
 #include "util/clock.hpp"
 #include "util/text.hpp"
 
@@ -38,12 +36,6 @@ constexpr std::uint32_t stack_buffer_bytes = 32U << 20;
 
 // The cost of fewer hits is not worth the time to measure it.
 constexpr std::uint64_t min_hits_with_cost = 1000;
-
-// Whether a place without a symbol of its own is the first byte of a function.
-bool is_function_start(const elf::Image& image, const ProbePoint& point) {
-  const auto found = symbol_at(image, point.address);
-  return found && found->offset == 0 && found->symbol.size > 0;
-}
 
 // Whether the argument `size` is the size of one of `count` elements, as that of calloc().
 bool has_element_size(const KnownCall& call) {
@@ -522,25 +514,9 @@ private:
     const bool walks = capture.count_stacks || capture.groups.has(BY_STACK) ||
                        capture.stack == StackWalk::frame_pointers;
     if (!walks) return;
-    struct Known {
-      Result<elf::Image> image;
-      std::optional<unwind::UnwindData> data = {};
-    };
-    std::map<const ProbedBinary*, Known> known;
-    for (CapturePoint& each : points) {
-      const ProbePoint& point = *each.point;
-      if (!point.static_probe && point.symbol_offset == 0) continue;
-      if (unwind::unwound_arch(point.binary->machine) != host_arch) continue;
-      auto [binary, is_new] = known.try_emplace(
-          point.binary.get(), elf::Image::open(point.binary->file, point.binary->path));
-      Known& code = binary->second;
-      if (!code.image) continue;
-      if (is_new)
-        code.data.emplace(*code.image, host_arch,
-                          elf::DebugSearch{.places = request_.probes.target_options.debug_places});
-      each.has_return_address = code.data->has_return_address(uprobe_address(point)) ||
-                                (point.static_probe && is_function_start(*code.image, point));
-    }
+    for (CapturePoint& each : points)
+      if (each.point->static_probe || each.point->symbol_offset != 0)
+        each.has_return_address = readers_.has_return_address(*each.point);
   }
 
   // Sets what to capture of known functions.

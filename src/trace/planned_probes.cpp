@@ -143,10 +143,11 @@ private:
       if (prototype != nullptr && has_parameter(*prototype, each.name)) continue;
       Error error = needs_debug_info_error(
           fmt::format("{}: {}: '{}'", display_name(point), each.option, each.name));
-      std::string names;
-      if (prototype != nullptr)
-        for (const Prototype::Parameter& parameter : prototype->parameters)
-          names += (names.empty() ? "" : ", ") + parameter.spec.name;
+      const auto name_of = [](const Prototype::Parameter& parameter) -> const std::string& {
+        return parameter.spec.name;
+      };
+      const std::string names =
+          prototype != nullptr ? list_names(prototype->parameters, name_of) : std::string();
       if (!names.empty()) error = std::move(error).hint("its known arguments are: " + names);
       return fail(std::move(error));
     }

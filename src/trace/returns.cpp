@@ -15,19 +15,25 @@ FunctionReaderCache::FunctionReaderCache(std::vector<std::string> debug_places)
     : debug_places_(std::move(debug_places)) {}
 FunctionReaderCache::~FunctionReaderCache() = default;
 
+unwind::UnwindData* FunctionReaderCache::find_frames(const elf::Image& image) {
+  const auto arch = unwind::unwound_arch(image.machine());
+  if (!arch) return nullptr;
+  auto& frames = frames_[&image];
+  if (!frames)
+    frames = std::make_unique<unwind::UnwindData>(image, *arch,
+                                                  elf::DebugSearch{.places = debug_places_});
+  return frames.get();
+}
+
 // Returns true if the function has a stack frame at the address. At the first instruction, and
 // after the epilogue, the CFA is right above the return address; on arm64 the return address is in
 // the link register then. A CFA that is based on other registers belongs to code that switches
 // stacks.
 bool FunctionReaderCache::has_frame(const elf::Image& image, VirtualAddress at) {
   using Kind = unwind::Rule::Kind;
-  const auto arch = unwind::unwound_arch(image.machine());
-  if (!arch) return false;
-  const UnwindInfo& unwind = *arch_info(*arch).unwind;
-  auto& frames = frames_[&image];
-  if (!frames)
-    frames = std::make_unique<unwind::UnwindData>(image, *arch,
-                                                  elf::DebugSearch{.places = debug_places_});
+  unwind::UnwindData* const frames = find_frames(image);
+  if (frames == nullptr) return false;
+  const UnwindInfo& unwind = *arch_info(frames->arch()).unwind;
   const unwind::Step& step = frames->step(at, at);
   if (step.kind != unwind::Step::Kind::row ||
       step.cfa.kind != unwind::CfaRule::Kind::register_offset)
@@ -36,6 +42,17 @@ bool FunctionReaderCache::has_frame(const elf::Image& image, VirtualAddress at) 
   if (!by_stack && step.cfa.base_register != unwind.frame_pointer) return false;
   const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;
   return step.cfa.value > pushed_by_call && step.return_rule.kind == Kind::offset;
+}
+
+bool FunctionReaderCache::has_return_address(const ProbePoint& point) {
+  const auto reader = find_reader(point);
+  if (!reader) return false;
+  const elf::Image& image = (*reader)->image();
+  unwind::UnwindData* const frames = find_frames(image);
+  if (frames == nullptr || frames->arch() != host_arch) return false;
+  if (frames->has_return_address(uprobe_address(point))) return true;
+  const auto function = point.static_probe ? symbol_at(image, point.address) : std::nullopt;
+  return function && function->offset == 0 && function->symbol.size > 0;
 }
 
 Result<const FunctionReader*> FunctionReaderCache::find_reader(const ProbePoint& point) {

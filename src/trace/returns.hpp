@@ -46,7 +46,13 @@ public:
   // symbol names.
   CodeAbi read_code_abi(const ProbePoint& point, bool strings);
 
+  // Whether the return address is where the call has put it: call frame information says so, or a
+  // static probe is on the first byte of a function.
+  bool has_return_address(const ProbePoint& point);
+
 private:
+  // Returns null if the machine's stacks are not unwound.
+  unwind::UnwindData* find_frames(const elf::Image& image);
   bool has_frame(const elf::Image& image, VirtualAddress at);
 
   std::vector<std::string> debug_places_;

@@ -93,10 +93,7 @@ bool names_known_argument(const CapturePoint& probed, const std::string& name) {
 // Adds the names that the known prototype has. Those of debug information may be others.
 Error offer_known_names(Error error, const CapturePoint& probed) {
   if (probed.known == nullptr) return error;
-  std::string names;
-  for (const ArgumentSpec& each : probed.known->arguments)
-    if (!each.name.starts_with('&') && !each.name.contains(' '))
-      names += (names.empty() ? "" : ", ") + each.name;
+  const std::string names = list_names(probed.known->arguments, &ArgumentSpec::name);
   return names.empty() ? error : std::move(error).hint("its known arguments are: " + names);
 }
 

@@ -41,10 +41,10 @@ public:
   // Fails if a value that was asked for by name exists at no probe.
   Result<void> check() const;
 
-  // Returns where a function has to be probed behind its prologue, because parameters of the run
-  // cannot be read at its first instruction; nullopt if it has not. The values of a probe that is
-  // moved there (ProbePoint::uprobe_distance) are those of the place. Returns the reason if there
-  // is no such place.
+  // Returns the end of the function's prologue if parameters of the run can be read only there;
+  // nullopt if the first instruction has all of them. Fails with the reason if the end of the
+  // prologue cannot be used. A probe whose ProbePoint::uprobe_distance is set to it then has the
+  // values of that address.
   std::expected<std::optional<PrologueEnd>, std::string>
   choose_prologue(const CapturePoint& probed);
   // Shares the files that the other one has read.

@@ -38,7 +38,7 @@ PHRASES = [
     (r"\bwill take\b.*\bto\b.*\bs\b", "may take"),
     (r"\byet to start\b", "not started"),
 ]
-# Sources may use "room" for free space, and name a time that something will take.
+# In sources "room" may mean free space, and "will take" the duration of an operation.
 SOURCE_PHRASES = [(pattern, instead) for pattern, instead in PHRASES
                   if "rooms?" not in pattern and "will take" not in pattern] + [
     (r"^Nothing (if|for|when|where|unless)\b", "Returns nothing if"),

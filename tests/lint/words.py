@@ -102,7 +102,7 @@ def glossary_problems(root):
             known = (root / carrier).exists() if "/" in carrier else \
                 re.search(rf"\b(?:class|struct|enum(?: class)?) {carrier}\b(?!;)", code)
             if not known:
-                yield f"'{word}': there is no '{carrier}'"
+                yield f"'{word}': '{carrier}' does not exist"
 
 
 def main():

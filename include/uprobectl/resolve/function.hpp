@@ -68,6 +68,8 @@ public:
   FunctionReader& operator=(FunctionReader&&) noexcept;
   ~FunctionReader();
 
+  const elf::Image& image() const; // of the binary; borrowed
+
   // Lets returns() classify indirect jumps by unwind data. A jump while the frame is still set up
   // stays in the function, because its target would return to an address in the frame. Without
   // unwind data, every indirect jump that is not certainly a jump table is a possible tail call.
