@@ -470,30 +470,22 @@ Result<void> parse_element(std::string_view element, std::uint32_t& position, Ar
   if (!text.empty() && find_path_end(text) == text.size()) {
     auto path = parse_value_path(text);
     if (!path) return fail(std::move(path).error());
+    list.order.push_back(path->text);
     list.paths.push_back(std::move(*path));
     return {};
   }
   auto spec = parse_argument(text, position, list.warnings, part);
   if (!spec) return fail(std::move(spec).error());
+  list.order.push_back(spec->name);
   list.arguments.push_back(std::move(*spec));
   return {};
 }
 
 Result<void> check_list(const ArgumentList& list) {
   std::set<std::string_view> names;
-  const auto check_name = [&](const std::string& name) -> Result<void> {
-    if (names.insert(name).second) return {};
-    return fail(usage("two arguments have the name " + in_single_quotes(name)));
-  };
-  for (const ArgumentSpec& spec : list.arguments)
-    if (auto checked = check_name(spec.name); !checked) return checked;
-  for (const ValuePath& path : list.paths)
-    if (auto checked = check_name(path.text); !checked) return checked;
-  if (!list.arguments.empty() && !list.paths.empty())
-    return fail(usage(in_single_quotes(list.paths.front().text) + " has no type, but " +
-                      in_single_quotes(list.arguments.front().name) + " has")
-                    .hint("write all of them with a type, as in fd:s32, or all without, as debug "
-                          "information has them"));
+  for (const std::string& name : list.order)
+    if (!names.insert(name).second)
+      return fail(usage("two arguments have the name " + in_single_quotes(name)));
   return check_lengths(list.arguments);
 }
 
@@ -524,7 +516,7 @@ Result<ArgumentList> parse_arguments(std::string_view text, std::optional<std::s
   std::uint32_t position = 0;
   for (;;) {
     const auto comma = find_outside_braces(text, ',', false);
-    if (list.arguments.size() + list.paths.size() == max_arguments)
+    if (list.order.size() == max_arguments)
       return fail(usage("more than " + std::to_string(max_arguments) + " arguments"));
     std::string_view part = text;
     if (auto element = parse_element(text.substr(0, comma), position, list, part); !element) {

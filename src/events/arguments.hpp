@@ -76,18 +76,23 @@ struct ArgumentSpec {
   std::optional<std::string> address_from = {};
   bool adds_thread_pointer = false; // to that address
   std::uint32_t max_bytes = 0;      // of memory without a length; 0: CaptureSpec::max_string_bytes
+  std::string problem = {};         // why it cannot be read at a probe; empty if it can
 
   bool operator==(const ArgumentSpec&) const = default;
 };
 
 // The value of one --args, for all functions or for one.
 struct ArgumentList {
+  // Whether values of debug information and declared ones are asked for together.
+  bool is_mixed() const { return !is_implied && !arguments.empty() && !paths.empty(); }
+
   std::optional<std::string> function; // as typed; nullopt: all
-  // Either arguments or paths, at least one; names are unique.
+  // At least one value; names are unique.
   std::vector<ArgumentSpec> arguments;
   std::vector<ValuePath> paths;
-  // Made of --by: gives way to what else is known about the arguments of a probe. May have both,
-  // the arguments for probes without debug information.
+  std::vector<std::string> order = {}; // the names of both, as typed
+  // Made of --by: gives way to what else is known about the arguments of a probe. If it has both,
+  // the arguments are for probes without debug information.
   bool is_implied = false;
   std::vector<std::string> warnings; // about names that suggest another source than they have
 };
@@ -96,10 +101,10 @@ constexpr std::size_t max_arguments = 16;           // of one list
 constexpr std::uint32_t max_argument_bytes = 4096;  // of one string or buffer
 constexpr std::uint32_t default_string_bytes = 128; // without a length or --max-string
 
-// Parses "[FUNCTION=]NAME:TYPE[@ARG[+OFF]],…" or "[FUNCTION=]PATH,…". Without "@", a NAME that is
-// argN, ret or a register of this machine is read from there, any other NAME from the argument at
-// its position. Fails with `usage`, naming the invalid part. `error_at` is set to where that part
-// begins, unless the error is about the list as a whole.
+// Parses "[FUNCTION=]VALUE,…", each VALUE a PATH or "NAME:TYPE[@ARG[+OFF]]". Without "@", a NAME
+// that is argN, ret or a register of this machine is read from there, any other NAME from the
+// argument at its position; paths do not count. Fails with `usage`, naming the invalid part.
+// `error_at` is set to where that part begins, unless the error is about the list as a whole.
 Result<ArgumentList> parse_arguments(std::string_view text,
                                      std::optional<std::size_t>* error_at = nullptr);
 

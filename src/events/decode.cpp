@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decoder of records, see events/plan.hpp.
 #include "bpf/builtin.hpp"
-#include "events/java_method.hpp"
 #include "events/plan.hpp"
-#include "events/presentation.hpp"
+#include "events/value_plan.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <expected>
-#include <fmt/format.h>
 #include <limits>
 
 namespace uprobectl {
@@ -36,7 +33,6 @@ reading_result read_result(Bytes record, std::size_t index) {
 struct Content {
   Bytes bytes;
   bool is_truncated = false;
-  bool has_length = true; // false: the length could not be read
 };
 
 // Requires a capacity and a result without an error.
@@ -62,7 +58,6 @@ Content read_content(Bytes record, const reading& how, const reading_result& res
     content.is_truncated = result.value > length;
   } else if (how.length_from > 0) {
     const reading_result wanted = read_result(record, how.length_from - 1);
-    content.has_length = wanted.status >= 0;
     const std::uint64_t units = how.length_is_end ? wanted.value - result.value : wanted.value;
     content.is_truncated = units > length / how.element_size;
   }
@@ -86,64 +81,16 @@ reading_result last_byte(Bytes record, const reading& how, reading_result result
   return result;
 }
 
-// Whether a buffer has a length that is a signed number below 0, often -1 for an error. The program
-// has then read as many bytes as fit, which belong to anything.
-bool has_negative_length(Bytes record, const capture_plan& plan, const reading& how) {
-  if (how.form != READ_BYTES || how.length_from == 0 || how.length_is_end) return false;
+// Why the length of a buffer is not known; empty if it is. Of a signed length below 0, often -1 for
+// an error, the program has read as many bytes as fit, which belong to anything.
+std::string_view length_problem(Bytes record, const capture_plan& plan, const reading& how) {
+  if (how.form != READ_BYTES || how.length_from == 0) return {};
   const reading_result length = read_result(record, how.length_from - 1U);
-  return plan.readings[how.length_from - 1U].is_signed != 0 && length.status >= 0 &&
-         static_cast<std::int64_t>(length.value) < 0;
-}
-
-DataValue unread_memory(const reading_result& result, bool is_memory, bool not_resident) {
-  if (is_memory && result.value == 0) return {DataValue::Unreadable{std::string(null_pointer)}};
-  if (not_resident) return {DataValue::Unreadable{"not resident"}};
-  return {DataValue::Unreadable{fmt::format("memory at {:#x} cannot be read", result.value)}};
-}
-
-// Returns what the record has of an argument, or why it has nothing.
-std::expected<RawArgument, DataValue> read_argument(Bytes record, const capture_plan& plan,
-                                                    ArgumentType type, const reading& how,
-                                                    const reading_result& result,
-                                                    bool not_resident) {
-  if (result.status < 0)
-    return std::unexpected(unread_memory(result, is_memory(type), not_resident));
-  RawArgument raw{.type = type, .number = result.value};
-  if (!is_memory(type)) return raw;
-  const Content content = read_content(record, how, result);
-  if (!content.has_length)
-    return std::unexpected(DataValue{DataValue::Unreadable{"its length cannot be read"}});
-  if (has_negative_length(record, plan, how))
-    return std::unexpected(DataValue{DataValue::Unreadable{"its length is negative"}});
-  raw.is_truncated = content.is_truncated;
-  if (how.form == READ_JAVA_STRING)
-    raw.bytes = (result.value & JAVA_STRING_IS_UTF_16) != 0 ? utf16_to_utf8(content.bytes)
-                                                            : latin1_to_utf8(content.bytes);
-  else
-    raw.bytes = as_text(content.bytes);
-  return raw;
-}
-
-// The value of the argument that tells which names apply.
-std::optional<std::uint64_t> find_selected(const Event& event, const Presentation& how) {
-  if (how.selector.empty() || !event.typed_arguments) return std::nullopt;
-  const auto found = std::ranges::find(*event.typed_arguments, how.selector, &ArgumentValue::name);
-  return found != event.typed_arguments->end() ? number_of(found->value) : std::nullopt;
-}
-
-// An argument without its value.
-ArgumentValue named_argument(const ArgumentSpec& spec) {
-  return {.name = spec.name,
-          .type_name = spec.shown_as != nullptr ? std::string_view(spec.shown_as->type)
-                                                : to_string(spec.type),
-          .value = {},
-          .is_memory = is_memory(spec.type)};
-}
-
-ArgumentValue unreadable_argument(const ArgumentSpec& spec, const std::string& problem) {
-  ArgumentValue made = named_argument(spec);
-  made.value = {DataValue::Unreadable{problem}};
-  return made;
+  if (length.status < 0) return "its length cannot be read";
+  const bool is_negative = !how.length_is_end &&
+                           plan.readings[how.length_from - 1U].is_signed != 0 &&
+                           static_cast<std::int64_t>(length.value) < 0;
+  return is_negative ? "its length is negative" : "";
 }
 
 std::vector<std::uint64_t> read_words(Bytes bytes) {
@@ -164,23 +111,6 @@ std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_s
                      read->list + std::min<std::uint64_t>(read->count, MAX_REPLACED_RETURNS));
   if (head.caller != 0) returns.push_back({.stack_pointer = head.address, .address = head.caller});
   return returns;
-}
-
-// Whether a function has written the memory of an output parameter: it has returned, its length is
-// not -1, and the address is not NULL.
-bool was_written(Bytes record, const reading& how, ExitKind left_by) {
-  if (left_by == ExitKind::tail_call || read_result(record, how.base_from - 1U).value == 0)
-    return false;
-  if (how.length_from == 0) return true;
-  const reading_result length = read_result(record, how.length_from - 1U);
-  return length.status >= 0 && static_cast<std::int64_t>(length.value) >= 0;
-}
-
-// Returns the address of an output parameter that was not written.
-ArgumentValue address_of(const ArgumentSpec& spec, Bytes record, const reading& how) {
-  return {.name = spec.name,
-          .type_name = to_string(ArgumentType::ptr),
-          .value = {DataValue::Pointer{read_result(record, how.base_from - 1U).value}}};
 }
 
 // Whether the record has the result of the reading.
@@ -226,56 +156,10 @@ Result<Event> CapturePlan::decode(Bytes record) const {
                                                     : ExitKind::return_instruction;
   if (head.kind == RECORD_CALL) event.latency_ns = head.latency_ns;
   event.has_arguments = head.kind != RECORD_RETURN;
-  const RecordFormat& format = formats_[probes_[head.cookie].format];
-  if (format.six_registers && event.has_arguments)
+  const ValuePlan& values = *probes_[head.cookie].values;
+  if (values.has_six_registers() && event.has_arguments)
     event.arguments = read_value<decltype(event.arguments)>(record, sizeof(head));
-  std::optional<int> error;
-  for (std::size_t i = 0; i < format.arguments.size(); ++i) {
-    const auto& [spec, reading, problem] = format.arguments[i];
-    const bool is_returned = spec.source.kind == ArgumentSource::Kind::returned;
-    const bool is_return = spec.name == "ret" && is_returned;
-    if (is_returned && event.left_by == ExitKind::tail_call) continue; // not yet known
-    if (!problem.empty() && is_return) {
-      if (head.kind != RECORD_ENTRY) event.typed_return = unreadable_argument(spec, problem);
-      continue;
-    }
-    if (!problem.empty()) {
-      if (head.kind == RECORD_RETURN) continue;
-      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
-          .push_back(unreadable_argument(spec, problem));
-      continue;
-    }
-    const auto& how = plan_of(head.cookie).readings[reading];
-    if (!was_read(how, head)) continue;
-    const reading_result result = read_result(record, reading);
-    if (format.known != nullptr && i >= format.known->shown) { // errno is the last of these
-      if (spec.adds_thread_pointer && result.status >= 0) error = static_cast<int>(result.value);
-      continue;
-    }
-    if (format.known != nullptr && !is_passed(*format.known, i, event)) continue;
-    if (spec.address_from && !was_written(record, how, event.left_by)) {
-      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
-          .push_back(address_of(spec, record, how));
-      continue;
-    }
-    const bool not_resident =
-        is_not_resident(head, result) && is_not_resident(head, last_byte(record, how, result));
-    ArgumentValue value = named_argument(spec);
-    auto raw = read_argument(record, plan_of(head.cookie), spec.type, how, result, not_resident);
-    value.value = !raw ? std::move(raw).error()
-                  : spec.shown_as == nullptr
-                      ? plain_value(*std::move(raw))
-                      : present(*spec.shown_as, *std::move(raw), reads_proc_ ? head.pid : 0,
-                                find_selected(event, *spec.shown_as));
-    if (is_return)
-      event.typed_return = std::move(value);
-    else
-      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
-          .push_back(std::move(value));
-  }
-  if (!format.six_registers && event.has_arguments && !event.typed_arguments)
-    event.typed_arguments.emplace();
-  if (format.known != nullptr) complete_known_call(event, *format.known, error);
+  values.decode(event, read_results(record), reads_proc_ ? head.pid : 0);
   if (settings_.position_offset != 0) {
     const auto position = read_value<call_position>(record, settings_.position_offset);
     event.stack_pointer = position.stack_pointer;
@@ -295,31 +179,28 @@ bool CapturePlan::is_not_resident(const probe_record& record, const reading_resu
          is_mapped_(record.pid, result.value, record.time_ns);
 }
 
-std::vector<PreparedValue> CapturePlan::decode_prepared(Bytes record) const {
+std::vector<ReadResult> CapturePlan::read_results(Bytes record) const {
   const auto raw = read_value<probe_record>(record, 0);
   const capture_plan& plan = plan_of(raw.cookie);
-  std::vector<PreparedValue> values(formats_[probes_[raw.cookie].format].prepared);
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  std::vector<ReadResult> results(plan.reading_count);
+  for (std::size_t i = 0; i < results.size(); ++i) {
     const reading& how = plan.readings[i];
-    PreparedValue& value = values[i];
-    value.was_read = was_read(how, raw);
-    if (!value.was_read) continue;
+    ReadResult& made = results[i];
+    made.was_read = was_read(how, raw);
+    if (!made.was_read) continue;
     const reading_result result = read_result(record, i);
-    value.status = result.status;
-    value.value = result.value;
-    value.not_resident =
+    made.status = result.status;
+    made.value = result.value;
+    made.not_resident =
         is_not_resident(raw, result) && is_not_resident(raw, last_byte(record, how, result));
     if (result.status < 0 || how.capacity == 0) continue;
+    made.length_problem = length_problem(record, plan, how);
+    if (!made.length_problem.empty()) continue;
     const Content content = read_content(record, how, result);
-    if (!content.has_length) {
-      value.status = read_result(record, how.length_from - 1).status;
-      value.not_resident = values[how.length_from - 1U].not_resident;
-      continue;
-    }
-    value.bytes = content.bytes;
-    value.is_truncated = content.is_truncated;
+    made.bytes = content.bytes;
+    made.is_truncated = content.is_truncated;
   }
-  return values;
+  return results;
 }
 
 std::optional<CapturedStack> CapturePlan::decode_stack(Bytes record) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses filters, as --if takes them. What their values are at a probe is decided by readings.hpp
-// and typed_values.hpp; filter_program.hpp compiles them.
+// and value_plan.hpp; filter_program.hpp compiles them.
 #pragma once
 
 #include "bpf/record.h"

@@ -48,7 +48,7 @@ JavaArgument argument_of(const JavaType& type, std::string name, ArgumentSource 
   made.spec.source = std::move(source);
   made.size = type.size;
   made.is_signed = type.is_signed;
-  if (kind == CodeKind::native_32) made.problem = "values of 32-bit Java code cannot be read";
+  if (kind == CodeKind::native_32) made.spec.problem = "values of 32-bit Java code cannot be read";
   return made;
 }
 
@@ -64,7 +64,7 @@ public:
     vregs_ += argument.size == 8 ? 2 : 1; // parameters in registers have a stack slot, too
     if (is_floating(argument.spec.type) && vectors_ < vector_registers) {
       ++vectors_;
-      if (argument.problem.empty()) argument.problem = in_vector_register;
+      if (argument.spec.problem.empty()) argument.spec.problem = in_vector_register;
     } else if (!is_floating(argument.spec.type) && integers_ < registers_.size()) {
       argument.machine_register = registers_[integers_++];
     } else {
@@ -116,7 +116,7 @@ std::optional<JavaArgument> java_return(const JavaMethod& method, CodeKind kind)
   if (method.return_type == "void") return std::nullopt;
   JavaArgument made = argument_of(java_type(method.return_type), "ret",
                                   {.kind = ArgumentSource::Kind::returned}, kind);
-  if (is_floating(made.spec.type)) made.problem = in_vector_register;
+  if (is_floating(made.spec.type)) made.spec.problem = in_vector_register;
   return made;
 }
 

@@ -21,7 +21,6 @@ struct JavaArgument {
   bool is_signed = false;
   std::optional<std::uint32_t> machine_register;
   std::int64_t stack_offset = 0; // without a register: from the stack pointer at entry, in bytes
-  std::string problem;           // why a probe cannot read it; empty if it can
 };
 
 // Returns `this`, unless the method is static, then "arg0", "arg1", …

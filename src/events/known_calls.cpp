@@ -3,7 +3,6 @@
 
 #include "events/events.hpp"
 #include "events/plan.hpp"
-#include "events/presentation.hpp"
 #include "events/readings.hpp"
 
 #include <algorithm>
@@ -86,27 +85,6 @@ KnownCall make_known_call(const Prototype& prototype, std::string function,
   if (prototype.sets_errno && error && moments.paired && capture.thread.address != 0)
     add_errno(made.arguments, *error);
   return made;
-}
-
-bool is_passed(const KnownCall& call, std::size_t argument, const Event& event) {
-  const auto condition =
-      std::ranges::find(call.conditions, argument, &KnownCall::Condition::argument);
-  if (condition == call.conditions.end() || !event.typed_arguments) return true;
-  const auto decides =
-      std::ranges::find(*event.typed_arguments, condition->name, &ArgumentValue::name);
-  if (decides == event.typed_arguments->end()) return true;
-  const auto bits = static_cast<std::uint64_t>(number_of(decides->value).value_or(0));
-  return (bits & condition->bits) != 0;
-}
-
-void complete_known_call(Event& event, const KnownCall& call, std::optional<int> error) {
-  event.is_known_call = true;
-  event.returns_nothing = call.returns_nothing && event.kind == EventKind::on_return &&
-                          event.left_by != ExitKind::tail_call;
-  if (event.has_arguments) event.function = call.function;
-  if (!error || *error == 0 || !event.typed_return) return;
-  if (!is_null(event.typed_return->value) && number_of(event.typed_return->value) != -1) return;
-  event.return_errno = errno_name(*error).value_or(std::to_string(*error));
 }
 
 } // namespace uprobectl

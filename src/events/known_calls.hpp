@@ -7,7 +7,6 @@
 namespace uprobectl {
 
 struct CaptureSpec; // events/plan.hpp
-struct Event;       // events/events.hpp
 
 // The maximum sum of the bytes of strings and buffers of one call.
 constexpr std::uint32_t max_known_bytes = 512;
@@ -40,11 +39,5 @@ struct ErrnoPlace {
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, bool scalars_only,
                           const std::optional<ErrnoPlace>& error);
-
-// Whether an argument was passed, by the earlier ones of the event.
-bool is_passed(const KnownCall& call, std::size_t argument, const Event& event);
-
-// Sets the rest of the event after its arguments. `error`: errno, if it was read.
-void complete_known_call(Event& event, const KnownCall& call, std::optional<int> error);
 
 } // namespace uprobectl

@@ -7,6 +7,7 @@
 #include "events/java_method.hpp"
 #include "events/plan_layout.hpp"
 #include "events/readings.hpp"
+#include "events/value_plan.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -43,31 +44,41 @@ std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe)
   return problem.empty() ? problem : argument.raw + ": " + problem;
 }
 
-std::vector<PlannedArgument> plan_arguments(std::span<const ArgumentSpec> specs,
-                                            const StaticProbe* probe) {
-  std::vector<PlannedArgument> planned;
-  for (const ArgumentSpec& spec : specs)
-    planned.push_back({.spec = spec, .reading = 0, .problem = argument_problem(spec, probe)});
-  return assign_readings(std::move(planned));
+// Returns why the argument with the length of a buffer cannot be read; empty if it can.
+std::string length_problem(const ArgumentSpec& spec, std::span<const ArgumentSpec> list) {
+  if (!spec.length_from) return {};
+  const auto length = std::ranges::find(list, *spec.length_from, &ArgumentSpec::name);
+  if (length == list.end())
+    return "its length " + *spec.length_from + " is not an argument of this probe";
+  if (!length->problem.empty() || is_floating(length->type))
+    return "its length " + *spec.length_from + " cannot be read";
+  return {};
 }
 
-// Plans the arguments and the return value of a Java method, as many as a record can hold.
-std::vector<PlannedArgument> plan_java_arguments(const JavaMethod& method, CodeKind kind,
-                                                 bool arguments, bool on_return) {
+std::vector<ArgumentSpec> with_problems(std::vector<ArgumentSpec> specs, const StaticProbe* probe) {
+  for (ArgumentSpec& each : specs) each.problem = argument_problem(each, probe);
+  for (ArgumentSpec& each : specs)
+    if (each.problem.empty()) each.problem = length_problem(each, specs);
+  return specs;
+}
+
+// The arguments and the return value of a Java method, as many as a record can hold.
+std::vector<ArgumentSpec> java_values(const JavaMethod& method, CodeKind kind, bool arguments,
+                                      bool on_return) {
   std::vector<JavaArgument> known;
   if (arguments) known = java_arguments(method, kind);
   const auto returned = on_return ? java_return(method, kind) : std::nullopt;
-  const std::size_t room = MAX_READINGS - (returned && returned->problem.empty() ? 1 : 0);
+  const std::size_t room = MAX_READINGS - (returned && returned->spec.problem.empty() ? 1 : 0);
   if (returned) known.push_back(*returned);
-  std::vector<PlannedArgument> planned;
+  std::vector<ArgumentSpec> values;
   std::size_t read = 0;
   for (JavaArgument& each : known) {
     const bool is_return = each.spec.source.kind == ArgumentSource::Kind::returned;
-    if (each.problem.empty() && !is_return && ++read > room)
-      each.problem = "a record can hold " + std::to_string(MAX_READINGS) + " values";
-    planned.push_back({.spec = std::move(each.spec), .problem = std::move(each.problem)});
+    if (each.spec.problem.empty() && !is_return && ++read > room)
+      each.spec.problem = "a record can hold " + std::to_string(MAX_READINGS) + " values";
+    values.push_back(std::move(each.spec));
   }
-  return assign_readings(std::move(planned));
+  return values;
 }
 
 // In a list for a Java method `this` is not a parameter, so it does not count as a position.
@@ -85,7 +96,7 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
   return specs;
 }
 
-// Makes the record formats, plans and settings of the points.
+// Makes the value plans, plans and settings of the points.
 class Planner {
 public:
   Planner(const CaptureSpec& capture, std::span<const CapturePoint> points)
@@ -124,49 +135,49 @@ public:
     return {};
   }
 
+  // Returns the number of argument lists if there is none for the point.
   std::size_t find_list(const ProbePoint& point) const { return lists_.find(point); }
 
-  Result<RecordFormat> make_format(std::size_t list, const CapturePoint& probed,
-                                   bool at_start) const {
+  // What is declared of the values at a point.
+  Result<DeclaredValues> declare(std::size_t list, const CapturePoint& probed,
+                                 bool at_start) const {
     const ProbePoint& point = *probed.point;
     const CodeAbi& abi = probed.code;
-    if (probed.prepared && probed.prepared->replaces_arguments)
-      return RecordFormat{.arguments = {}, .prepared = probed.prepared->readings.size()};
     const StaticProbe* const probe = point.static_probe.get();
-    const ArgumentList* asked =
-        list < capture_.arguments.size() ? &capture_.arguments[list] : nullptr;
+    const ArgumentList* asked = list_at(list);
+    if (probed.values != nullptr && (asked == nullptr || !asked->is_mixed()))
+      return DeclaredValues{};
     if (asked != nullptr && asked->is_implied &&
         (probe != nullptr || point.java || probed.known != nullptr))
       asked = nullptr;
-    const bool has_paths = asked != nullptr && !asked->paths.empty() && asked->arguments.empty();
-    if (has_paths && !capture_.captures_values()) return RecordFormat{};
-    if (has_paths)
+    const bool has_paths = asked != nullptr && !asked->paths.empty() && probed.values == nullptr;
+    if (has_paths && asked->arguments.empty() && !capture_.captures_values())
+      return DeclaredValues{};
+    if (has_paths &&
+        (asked->arguments.empty() || (asked->is_mixed() && capture_.captures_values())))
       return fail(ErrorKind::not_found, fmt::format("'{}' needs debug information of the function",
                                                     asked->paths.front().text));
     if (probe != nullptr) {
       auto specs = static_probe_arguments(*probe, asked);
       if (!specs) return fail(std::move(specs).error());
-      return RecordFormat{.arguments = plan_arguments(*specs, probe)};
+      return DeclaredValues{.arguments = with_problems(std::move(*specs), probe)};
     }
     if (asked != nullptr) {
-      if (point.java)
-        return RecordFormat{.arguments = plan_arguments(with_this(asked->arguments), nullptr)};
-      return RecordFormat{.arguments = plan_arguments(asked->arguments, nullptr)};
+      auto specs = point.java ? with_this(asked->arguments) : asked->arguments;
+      return DeclaredValues{.arguments = with_problems(std::move(specs), nullptr)};
     }
     if (probed.known != nullptr)
-      return RecordFormat{.arguments = plan_arguments(probed.known->arguments, nullptr),
-                          .known = probed.known};
+      return DeclaredValues{.arguments = with_problems(probed.known->arguments, nullptr),
+                            .known = probed.known};
     // The registers of an inlined call do not hold arguments.
-    if (point.inlined_into) return RecordFormat{};
+    if (point.inlined_into) return DeclaredValues{};
     const bool at_entry = capture_.on_entry || capture_.pair_calls;
     if (point.java && at_start)
-      return RecordFormat{.arguments =
-                              plan_java_arguments(*point.java, abi.kind, at_entry,
-                                                  capture_.on_return || capture_.pair_calls)};
+      return DeclaredValues{.arguments = java_values(*point.java, abi.kind, at_entry,
+                                                     capture_.on_return || capture_.pair_calls)};
     const bool elsewhere = abi.kind != CodeKind::native;
-    if (elsewhere && at_entry)
-      return RecordFormat{.arguments = plan_arguments(six_integer_arguments(), nullptr)};
-    return RecordFormat{.arguments = {}, .six_registers = true};
+    if (elsewhere && at_entry) return DeclaredValues{.arguments = six_integer_arguments()};
+    return DeclaredValues{.arguments = {}, .six_registers = true};
   }
 
   // Whether the return address is where a call puts it, so that the caller can be found. Labels and
@@ -185,9 +196,11 @@ public:
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
-  Result<capture_plan> make_plan(const RecordFormat& format, const CapturePoint& probed,
-                                 bool at_start, const StaticProbeLocation& location,
-                                 FilterCompiler& filters) const {
+  // Sets `values` to the typed values of the point, or to the declared ones.
+  Result<capture_plan> make_plan(std::size_t list, const DeclaredValues& declared,
+                                 const CapturePoint& probed, bool at_start,
+                                 const StaticProbeLocation& location, FilterCompiler& filters,
+                                 std::shared_ptr<const ValuePlan>& values) const {
     const CodeAbi& abi = probed.code;
     const auto convention = calling_convention(abi.kind);
     if (!convention)
@@ -195,18 +208,18 @@ public:
     const ReadingBuilder builder(capture_, *convention, abi, at_start,
                                  probed.point->inlined_into != nullptr, location,
                                  probed.point->java.get());
-    if (probed.prepared)
-      if (auto checked = check_prepared(*probed.prepared, moments_of(capture_)); !checked)
-        return fail(std::move(checked).error());
+    if (auto checked = check_prepared(probed); !checked) return fail(std::move(checked).error());
+    auto made = make_values(list, declared, probed, builder);
+    if (!made) return fail(std::move(made).error());
+    values = std::move(*made);
     capture_plan plan{};
-    plan.flags = plan_flags(format, probed);
+    plan.flags = plan_flags(*values, probed);
     if (convention->pointer_size == 4) plan.flags |= POINTERS_32;
-    auto added = format.prepared > 0 ? add_prepared(*probed.prepared, plan)
-                                     : add_readings(builder, format, plan);
+    std::ranges::copy(values->readings(), plan.readings);
+    plan.reading_count = static_cast<std::uint32_t>(values->readings().size());
+    auto added = add_filters(builder, declared.arguments, probed, plan, filters);
     if (!added) return fail(std::move(added).error());
-    if (added = add_filters(builder, format, probed, plan, filters); !added)
-      return fail(std::move(added).error());
-    if (added = add_measured(builder, format, probed, plan); !added)
+    if (added = add_measured(builder, declared.arguments, probed, plan); !added)
       return fail(std::move(added).error());
     complete_readings(plan);
     const std::size_t end = record_bytes(plan, has_registers(plan.flags));
@@ -278,7 +291,7 @@ private:
   }
 
   // 32-bit code has other registers, and the unwinder does not support it.
-  unsigned plan_flags(const RecordFormat& format, const CapturePoint& probed) const {
+  unsigned plan_flags(const ValuePlan& values, const CapturePoint& probed) const {
     unsigned flags = 0;
     if (capture_.stack == StackWalk::frame_data && probed.code.kind != CodeKind::native_32)
       flags |= COPY_STACK;
@@ -287,43 +300,49 @@ private:
     if (asks_for_stacks && (is_entry(*probed.point) || probed.has_return_address))
       flags |= AT_FUNCTION_START;
     if (is_by_goroutine(*probed.point, probed.code)) flags |= BY_GOROUTINE;
-    if (format.six_registers) flags |= SIX_ARGUMENTS;
+    if (values.has_six_registers()) flags |= SIX_ARGUMENTS;
     return flags;
   }
 
-  // Requires that check_prepared() has accepted it.
-  static Result<void> add_prepared(const PreparedCapture& prepared, capture_plan& plan) {
-    std::ranges::copy(prepared.readings, plan.readings);
-    plan.reading_count = static_cast<std::uint32_t>(prepared.readings.size());
-    return {};
+  const ArgumentList* list_at(std::size_t number) const {
+    return number < capture_.arguments.size() ? &capture_.arguments[number] : nullptr;
   }
 
-  Result<void> add_readings(const ReadingBuilder& builder, const RecordFormat& format,
-                            capture_plan& plan) const {
+  // Checks what the caller has prepared.
+  Result<void> check_prepared(const CapturePoint& probed) const {
+    const CaptureMoments phases = moments_of(capture_);
+    Result<void> checked;
+    if (probed.values != nullptr) checked = check_readings(probed.values->readings(), phases);
+    for (const std::optional<PreparedTerm>& each : probed.conditions)
+      if (checked && each) checked = check_condition(*each, phases);
+    if (checked && probed.measured) checked = check_measured(*probed.measured, phases);
+    return checked;
+  }
+
+  Result<std::shared_ptr<const ValuePlan>> make_values(std::size_t list,
+                                                       const DeclaredValues& declared,
+                                                       const CapturePoint& probed,
+                                                       const ReadingBuilder& builder) const {
+    if (probed.values != nullptr && declared.arguments.empty()) return probed.values;
     // Conditions use the names and types of what a known function takes, and nothing else is read.
-    if (format.known && !capture_.captures_values()) return {};
-    for (const PlannedArgument& planned : format.arguments) {
-      if (!planned.problem.empty()) continue;
-      auto made = builder.build_argument(planned.spec, format.arguments);
-      if (!made) return fail(std::move(made).error());
-      if (!capture_.groups.by.empty())
-        made->in_group = group_part_of(capture_.groups, planned, *made);
-      plan.readings[planned.reading] = *made;
-      ++plan.reading_count;
-    }
-    return {};
+    if (declared.known && !capture_.captures_values()) return std::make_shared<const ValuePlan>();
+    const ArgumentList* const asked = list_at(list);
+    ValuePlan made = probed.values != nullptr ? *probed.values : ValuePlan();
+    if (auto added = made.add(declared, builder); !added) return fail(std::move(added).error());
+    if (asked != nullptr && asked->is_mixed()) made.set_order(asked->order);
+    if (!capture_.groups.by.empty()) made.set_group_parts(capture_.groups);
+    return std::make_shared<const ValuePlan>(std::move(made));
   }
 
-  Result<void> add_filters(const ReadingBuilder& builder, const RecordFormat& format,
+  Result<void> add_filters(const ReadingBuilder& builder, std::span<const ArgumentSpec> declared,
                            const CapturePoint& probed, capture_plan& plan,
                            FilterCompiler& filters) const {
     std::vector<PreparedTerm> terms;
     for (std::size_t i = 0; i < capture_.filter.terms.size(); ++i) {
-      if (probed.prepared && i < probed.prepared->conditions.size() &&
-          probed.prepared->conditions[i]) {
-        terms.push_back(*probed.prepared->conditions[i]);
+      if (i < probed.conditions.size() && probed.conditions[i]) {
+        terms.push_back(*probed.conditions[i]);
       } else {
-        auto made = builder.build_condition(capture_.filter.terms[i], format.arguments);
+        auto made = builder.build_condition(capture_.filter.terms[i], declared);
         if (!made) return fail(std::move(made).error());
         terms.push_back(std::move(*made));
       }
@@ -340,14 +359,14 @@ private:
     return {};
   }
 
-  Result<void> add_measured(const ReadingBuilder& builder, const RecordFormat& format,
+  Result<void> add_measured(const ReadingBuilder& builder, std::span<const ArgumentSpec> declared,
                             const CapturePoint& probed, capture_plan& plan) const {
     if (!capture_.measured) return {};
-    if (probed.prepared && probed.prepared->measured) {
-      plan.measured = *probed.prepared->measured;
+    if (probed.measured) {
+      plan.measured = *probed.measured;
       return {};
     }
-    auto measured = builder.build_measured(*capture_.measured, format.arguments);
+    auto measured = builder.build_measured(*capture_.measured, declared);
     if (!measured) return fail(std::move(measured).error());
     plan.measured = *measured;
     return {};
@@ -364,16 +383,12 @@ std::string bytes_of(const Structure& structure) {
   return {reinterpret_cast<const char*>(&structure), sizeof(structure)};
 }
 
-// Returns a key that is equal for points with equal prepared captures.
+// Returns a key that is equal for points with the same values and conditions of their own.
 std::string prepared_key(const CapturePoint& probed) {
-  if (!probed.prepared) return {};
-  const PreparedCapture& prepared = *probed.prepared;
-  std::string key = (prepared.replaces_arguments ? "prepared " : "with arguments ") +
-                    std::to_string(prepared.readings.size()) + ' ' +
-                    std::to_string(prepared.max_bytes);
-  for (const reading& each : prepared.readings) key += bytes_of(each);
-  if (prepared.measured) key += "measured" + bytes_of(*prepared.measured);
-  for (const auto& each : prepared.conditions) {
+  std::string key;
+  if (probed.values != nullptr) key += fmt::format("values {} ", fmt::ptr(probed.values.get()));
+  if (probed.measured) key += "measured" + bytes_of(*probed.measured);
+  for (const auto& each : probed.conditions) {
     key += each ? "condition" + bytes_of(each->term) : "none";
     if (!each) continue;
     if (each->length) key += "length" + bytes_of(*each->length);
@@ -412,8 +427,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const ProbePoint& point = *probed.point;
     if (!probed.is_recorded) { // the program never looks its plan up
       plan.probes_.push_back(
-          {.point = &point, .plan = 0, .format = static_cast<std::uint32_t>(plan.formats_.size())});
-      plan.formats_.emplace_back();
+          {.point = &point, .plan = 0, .values = std::make_shared<const ValuePlan>()});
       continue;
     }
     const CodeAbi& code = probed.code;
@@ -430,10 +444,11 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
                                      signature_key(point.java.get())),
                       Probe{});
     if (is_new) {
-      auto format = planner.make_format(list, probed, at_start);
-      if (format) format = groups.select(std::move(*format));
-      auto made = format ? planner.make_plan(*format, probed, at_start, location, *filters)
-                         : fail(Error(format.error()));
+      auto declared = planner.declare(list, probed, at_start);
+      if (declared) declared = groups.select(std::move(*declared), probed.values.get());
+      auto made = declared ? planner.make_plan(list, *declared, probed, at_start, location,
+                                               *filters, same->second.values)
+                           : fail(Error(declared.error()));
       if (!made) {
         Error error = std::move(made).error();
         error.message.insert(0, display_name(point) + ": ");
@@ -442,9 +457,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       const auto number = static_cast<std::uint32_t>(plan.plans_.size());
       const auto [equal, is_first] = numbers.emplace(bytes_of(*made), number);
       if (is_first) plan.plans_.push_back(*made);
-      same->second = {.plan = equal->second,
-                      .format = static_cast<std::uint32_t>(plan.formats_.size())};
-      plan.formats_.push_back(std::move(*format));
+      same->second.plan = equal->second;
     }
     Probe& probe = plan.probes_.emplace_back(same->second);
     probe.point = probed.point;
@@ -472,20 +485,15 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
 }
 
 bool CapturePlan::uses_argument_numbers(std::size_t probe) const {
-  return compares_arguments_ ||
-         std::ranges::any_of(formats_[probes_[probe].format].arguments,
-                             [](const PlannedArgument& each) {
-                               return each.spec.source.kind == ArgumentSource::Kind::argument;
-                             });
+  return compares_arguments_ || probes_[probe].values->uses_argument_numbers();
 }
 
 std::vector<std::string> CapturePlan::describe_problems(std::size_t probe) const {
   std::vector<std::string> problems;
   if (copies_stacks_ && (plan_of(probe).flags & COPY_STACK) == 0)
     problems.emplace_back("stacks of 32-bit code cannot be unwound");
-  for (const PlannedArgument& each : formats_[probes_[probe].format].arguments)
-    if (!each.problem.empty())
-      problems.push_back(each.spec.name + " cannot be read (" + each.problem + ")");
+  for (std::string& each : probes_[probe].values->describe_problems())
+    problems.push_back(std::move(each));
   return problems;
 }
 

@@ -113,14 +113,14 @@ struct CodeAbi {
   std::optional<reading_form> strings; // layout of std::string; nullopt if it is not known
 };
 
+class ValuePlan; // events/value_plan.hpp
+
 // A point to probe, and the ABI of its code.
 //
 // A caller that knows better than CaptureSpec what a point has to offer (its types, for example)
-// sets `prepared`: readings in an order in which each comes before those that use it. If they
-// replace the arguments, argument lists do not apply to the point, and its events have no
-// arguments: decode_prepared() returns what the readings found, by their index. Prepared conditions
-// and a prepared measured value apply in any case. To follow the member `count` (int at 16)
-// of the pointer `self->owner` (at 8), where self is in rdi, and to copy 24 bytes of `self->owner`:
+// sets `values`, with readings in an order in which each comes before those that use it. To follow
+// the member `count` (int at 16) of the pointer `self->owner` (at 8), where self is in rdi, and to
+// copy 24 bytes of `self->owner`:
 //
 //   reading owner{.size = 8};                       // of the entry, an integer
 //   owner.base = *register_number("rdi");
@@ -130,7 +130,7 @@ struct CodeAbi {
 //   count.offsets[count.steps++] = 16;              // *(owner + 16)
 //   reading block{.form = READ_BYTES, .size = 8, .capacity = 24};
 //   block.base_from = 1;                            // no step: the address itself
-//   points[0].prepared = PreparedCapture{.readings = {owner, count, block}};
+//   points[0].values = std::make_shared<const ValuePlan>(std::vector{owner, count, block});
 //
 // A variable of the module: base = instruction_pointer(), base_offset = its address - that of the
 // point (as linked), at the entry only. Memory at the return whose address was kept at the entry:
@@ -140,28 +140,17 @@ struct CodeAbi {
 struct CapturePoint {
   const ProbePoint* point = nullptr; // borrowed
   CodeAbi code = {};
-  std::optional<PreparedCapture> prepared = {};
+  std::shared_ptr<const ValuePlan> values = {}; // in the place of all other values; null: those
+  // By the index in Filter::terms: replaces that comparison; nullopt, or beyond the end: that
+  // applies.
+  std::vector<std::optional<PreparedTerm>> conditions = {};
+  std::optional<reading> measured = {}; // replaces CaptureSpec::measured
   // What to capture of a known function, instead of registers, if nothing else says so.
   std::shared_ptr<const KnownCall> known = {};
   bool is_recorded = true; // if false, nothing is captured
   // Inside a function: the return address is still where the call has put it. Entries have it there
   // anyway.
   bool has_return_address = false;
-};
-
-// An argument and where its value is in the record.
-struct PlannedArgument {
-  ArgumentSpec spec;
-  std::size_t reading = 0; // index of capture_plan::readings
-  std::string problem;     // why it cannot be read; else empty
-};
-
-// What the records of a probe contain.
-struct RecordFormat {
-  std::vector<PlannedArgument> arguments;
-  bool six_registers = false;                  // the registers of the first six arguments instead
-  std::size_t prepared = 0;                    // the number of prepared readings
-  std::shared_ptr<const KnownCall> known = {}; // whose arguments these are
 };
 
 // Returns the pid of a record that announces a new stack (CaptureSpec::count_stacks), nullopt for
@@ -215,10 +204,9 @@ public:
   // Decodes an event, which borrows names from the plan and its point. Fails with `corrupt` if the
   // record is too short or has an unknown probe number.
   Result<Event> decode(Bytes record) const;
-  // Returns the results of the prepared readings, by their index in PreparedCapture::readings, of a
-  // record that decode() accepted. Empty if nothing was prepared for its probe. After a tail call
-  // those of registers at the return are meaningless.
-  std::vector<PreparedValue> decode_prepared(Bytes record) const;
+  // Returns the results of ValuePlan::readings(), by their index, of a record that decode()
+  // accepted. After a tail call those of registers at the return are meaningless.
+  std::vector<ReadResult> read_results(Bytes record) const;
   // Returns the stack of a record that decode() accepted. nullopt if stacks were not requested or
   // the code is 32-bit.
   std::optional<CapturedStack> decode_stack(Bytes record) const;
@@ -227,7 +215,7 @@ private:
   struct Probe {
     const ProbePoint* point = nullptr;
     std::uint32_t plan = 0;
-    std::uint32_t format = 0;
+    std::shared_ptr<const ValuePlan> values; // never null
   };
   bool is_not_resident(const probe_record& record, const reading_result& result) const;
   const capture_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }
@@ -235,7 +223,6 @@ private:
   builtin_settings settings_ = {};
   std::vector<capture_plan> plans_;
   FilterTables filters_;
-  std::vector<RecordFormat> formats_;
   std::vector<Probe> probes_;    // by number
   bool shows_registers_ = false; // if false, they are only captured for the stack
   bool copies_stacks_ = false;

@@ -43,39 +43,35 @@ std::string_view find_defect(const reading& each) {
 }
 
 // Whether the value of a reading is known when a later one is made.
-bool is_known(const reading& source, const reading& user, const CaptureMoments& moments) {
+bool is_known(const reading& source, const reading& user, const CaptureMoments& phases) {
   return source.moment == user.moment ||
-         (moments.paired && source.moment == MOMENT_ENTRY && user.moment == MOMENT_RETURN);
+         (phases.paired && source.moment == MOMENT_ENTRY && user.moment == MOMENT_RETURN);
 }
 
 std::string_view find_defect(std::span<const reading> readings, std::size_t number,
-                             const CaptureMoments& moments) {
+                             const CaptureMoments& phases) {
   const reading& each = readings[number];
   if (const auto defect = find_defect(each); !defect.empty()) return defect;
-  if (!(each.moment == MOMENT_ENTRY ? moments.entry : moments.exit))
+  if (!(each.moment == MOMENT_ENTRY ? phases.entry : phases.exit))
     return "its moment is not probed";
   for (const std::uint32_t source : {each.base_from, each.length_from}) {
     if (source == 0) continue;
     if (source > number) return "uses a reading that is not before it";
     // The results of others are lengths, or addresses that may not be readable.
     if (readings[source - 1].form != READ_INTEGER) return "uses a reading that is not an integer";
-    if (!is_known(readings[source - 1], each, moments))
+    if (!is_known(readings[source - 1], each, phases))
       return "uses a reading of a moment that its record does not have";
   }
   return {};
 }
 
-Error defect_error(std::string_view what, std::size_t number, std::string_view defect) {
-  return {ErrorKind::usage, fmt::format("{} {}: {}", what, number, defect)};
-}
-
-std::string_view find_number_defect(const reading& each, const CaptureMoments& moments) {
+std::string_view find_number_defect(const reading& each, const CaptureMoments& phases) {
   if (each.form != READ_INTEGER) return "only integers can be compared or measured";
   if (each.base_from != 0 || each.length_from != 0) return "uses another reading";
-  return find_defect(std::span(&each, 1), 0, moments);
+  return find_defect(std::span(&each, 1), 0, phases);
 }
 
-std::string_view find_term_defect(const PreparedTerm& prepared, const CaptureMoments& moments) {
+std::string_view find_term_defect(const PreparedTerm& prepared, const CaptureMoments& phases) {
   const filter_term& term = prepared.term;
   if (term.subject != COMPARE_READING) return "does not compare a reading";
   if ((term.value.form == READ_INTEGER) == (term.comparison == MATCHES))
@@ -84,37 +80,43 @@ std::string_view find_term_defect(const PreparedTerm& prepared, const CaptureMom
   if (prepared.length) {
     if (term.value.form != READ_BYTES) return "a length belongs to buffers";
     if (prepared.length->moment != term.value.moment) return "its length is of another moment";
-    if (const auto defect = find_number_defect(*prepared.length, moments); !defect.empty())
+    if (const auto defect = find_number_defect(*prepared.length, phases); !defect.empty())
       return defect;
   }
   reading value = term.value;
   // A text is not stored, so only that of an array has a capacity.
   if (value.form != READ_INTEGER && (value.form != READ_BYTES || prepared.length))
     value.capacity = 1;
-  return find_defect(std::span(&value, 1), 0, moments);
+  return find_defect(std::span(&value, 1), 0, phases);
 }
 
 } // namespace
 
-Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoments& moments) {
-  if (prepared.readings.size() > MAX_READINGS)
+Result<void> check_readings(std::span<const reading> readings, const CaptureMoments& phases,
+                            std::uint32_t max_bytes) {
+  if (readings.size() > MAX_READINGS)
     return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < prepared.readings.size(); ++i) {
-    if (const auto defect = find_defect(prepared.readings, i, moments); !defect.empty())
-      return fail(defect_error("value", i, defect));
-    bytes += prepared.readings[i].capacity;
+  for (std::size_t i = 0; i < readings.size(); ++i) {
+    if (const auto defect = find_defect(readings, i, phases); !defect.empty())
+      return fail(ErrorKind::usage, fmt::format("value {}: {}", i, defect));
+    bytes += readings[i].capacity;
   }
-  if (bytes > prepared.max_bytes)
-    return fail(ErrorKind::usage, fmt::format("the values take up to {} bytes, the maximum is {}",
-                                              bytes, prepared.max_bytes));
-  if (prepared.measured)
-    if (const auto defect = find_number_defect(*prepared.measured, moments); !defect.empty())
-      return fail(defect_error("measured value", 0, defect));
-  for (std::size_t i = 0; i < prepared.conditions.size(); ++i)
-    if (prepared.conditions[i])
-      if (const auto defect = find_term_defect(*prepared.conditions[i], moments); !defect.empty())
-        return fail(defect_error("condition", i, defect));
+  if (bytes > max_bytes)
+    return fail(ErrorKind::usage,
+                fmt::format("the values take up to {} bytes, the maximum is {}", bytes, max_bytes));
+  return {};
+}
+
+Result<void> check_condition(const PreparedTerm& condition, const CaptureMoments& phases) {
+  if (const auto defect = find_term_defect(condition, phases); !defect.empty())
+    return fail(ErrorKind::usage, fmt::format("condition: {}", defect));
+  return {};
+}
+
+Result<void> check_measured(const reading& measured, const CaptureMoments& phases) {
+  if (const auto defect = find_number_defect(measured, phases); !defect.empty())
+    return fail(ErrorKind::usage, fmt::format("measured value: {}", defect));
   return {};
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Captures that a caller describes by readings of its own, for example from the types of debug
-// information. events/plan.hpp says how they are used.
+// Readings and conditions for the built-in program, checks of them, and results of readings.
 #pragma once
 
 #include "bpf/record.h"
 #include "uprobectl/util.hpp"
 
+#include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace uprobectl {
@@ -25,41 +27,34 @@ struct PreparedTerm {
   std::optional<reading> length = {};      // READ_BYTES: the number of bytes, an integer
 };
 
-// What is captured at a point instead of what CaptureSpec asks for.
-struct PreparedCapture {
-  // At most MAX_READINGS. base_from and length_from name integers. bytes_offset is set by
-  // CapturePlan; 0 as bit_count, element_size or pointer_size stands for the default.
-  std::vector<reading> readings = {};
-  // The readings replace what CaptureSpec::arguments asks for; if false, there are none.
-  bool replaces_arguments = true;
-  // By the index in Filter::terms: replaces that comparison; nullopt, or beyond the end: that
-  // applies. Filters and measurements take place before readings, so they have no base_from.
-  std::vector<std::optional<PreparedTerm>> conditions = {};
-  // Replaces CaptureSpec::measured at this point.
-  std::optional<reading> measured = {};
-  std::uint32_t max_bytes = default_prepared_bytes; // sum of the capacities
-};
-
-// The moments at which a run reads values, and whether its records have both.
+// The phases in which a run reads values, and whether its records have both.
 struct CaptureMoments {
   bool entry = true;
   bool exit = false;
   bool paired = false;
 };
 
-// Checks that the built-in program can evaluate the readings, conditions and the measured value at
-// these moments. Fails with `usage` and names the number of the reading or condition.
-Result<void> check_prepared(const PreparedCapture& prepared, const CaptureMoments& moments);
+// Check that the built-in program can evaluate readings, which take up to `max_bytes`, a condition
+// or a measured value in these phases. Conditions and measurements take place before readings, so
+// they have no base_from. Fail with `usage`; check_readings() names the number of the reading.
+Result<void> check_readings(std::span<const reading> readings, const CaptureMoments& phases,
+                            std::uint32_t max_bytes = default_prepared_bytes);
+Result<void> check_condition(const PreparedTerm& condition, const CaptureMoments& phases);
+Result<void> check_measured(const reading& measured, const CaptureMoments& phases);
 
-// The result of a prepared reading.
-struct PreparedValue {
-  // False if the record is of another moment, as a return record without calls that are paired.
+// The result of a reading.
+struct ReadResult {
+  // False if the record is of another phase, as a return record without calls that are paired.
   bool was_read = false;
   std::int64_t status = 0;   // 0 or more; a negative errno if the value could not be read
   bool not_resident = false; // status is negative: the address is mapped, its page was not loaded
   std::uint64_t value = 0;   // reading_result::value
   Bytes bytes = {};          // of strings (without NUL) and buffers; borrowed from the record
   bool is_truncated = false; // there were more bytes than the capacity, or than could be read
+  // Of a buffer: why its length is not known, and with it its bytes.
+  std::string_view length_problem = {};
+
+  bool is_read() const { return was_read && status >= 0 && length_problem.empty(); }
 };
 
 } // namespace uprobectl

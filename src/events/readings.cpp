@@ -55,36 +55,34 @@ Result<std::uint32_t> register_index(const std::string& name) {
 
 using Kind = ArgumentSource::Kind;
 
-using Planned = std::span<const PlannedArgument>;
+using Specs = std::span<const ArgumentSpec>;
 
-Planned::iterator find_named(Planned list, std::string_view name) {
-  return std::ranges::find_if(list, [&](const auto& each) { return each.spec.name == name; });
+Specs::iterator find_named(Specs list, std::string_view name) {
+  return std::ranges::find(list, name, &ArgumentSpec::name);
 }
 
 // Finds an integer argument with the same source, whose type then applies.
-Planned::iterator find_integer(Planned list, const ArgumentSource& source) {
-  return std::ranges::find_if(list, [&](const PlannedArgument& each) {
-    return each.spec.source == source && !is_memory(each.spec.type);
+Specs::iterator find_integer(Specs list, const ArgumentSource& source) {
+  return std::ranges::find_if(list, [&](const ArgumentSpec& each) {
+    return each.source == source && !is_memory(each.type);
   });
 }
 
 // The same for a string.
-Planned::iterator find_text(Planned list, const ArgumentSource& source) {
-  return std::ranges::find_if(list, [&](const PlannedArgument& each) {
-    return each.spec.source == source && is_memory(each.spec.type) &&
-           each.spec.type != ArgumentType::bytes;
+Specs::iterator find_text(Specs list, const ArgumentSource& source) {
+  return std::ranges::find_if(list, [&](const ArgumentSpec& each) {
+    return each.source == source && is_memory(each.type) && each.type != ArgumentType::bytes;
   });
 }
 
 // What the comparison names is neither an argument nor a fact.
-Error unknown_name(const std::string& name, Planned list) {
+Error unknown_name(const std::string& name, Specs list) {
   std::vector<std::string> names = condition_names();
-  for (const PlannedArgument& each : list) names.push_back(each.spec.name);
+  for (const ArgumentSpec& each : list) names.push_back(each.name);
   Error error{ErrorKind::usage, in_single_quotes(name) + " is not an argument"};
   if (const auto near = nearest(name, names); !near.empty())
     error = std::move(error).hint(did_you_mean(near));
-  const std::string offered = list_names(
-      list, [](const PlannedArgument& each) -> const std::string& { return each.spec.name; });
+  const std::string offered = list_names(list, &ArgumentSpec::name);
   if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
   return std::move(error).hint("use arg0, arg1, …, ret, a register or a name declared by --args; "
                                "names of parameters need debug information");
@@ -326,8 +324,8 @@ Result<reading> ReadingBuilder::java_value(const ArgumentSource& source, std::ui
                 source_text(source) + ": the method has " +
                     std::to_string(count_java_parameters(java_)) +
                     (count_java_parameters(java_) == 1 ? " parameter" : " parameters"));
-  if (!argument->problem.empty())
-    return fail(ErrorKind::unsupported, source_text(source) + ": " + argument->problem);
+  if (!argument->spec.problem.empty())
+    return fail(ErrorKind::unsupported, source_text(source) + ": " + argument->spec.problem);
   reading made{};
   if (argument->machine_register) {
     made.base = *argument->machine_register;
@@ -428,14 +426,15 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
 }
 
 Result<reading> ReadingBuilder::value_at_return(const ArgumentSpec& spec,
-                                                std::span<const PlannedArgument> list) const {
+                                                std::span<const ArgumentSpec> list,
+                                                std::span<const std::size_t> numbers) const {
   const auto address = find_named(list, *spec.address_from);
   if (address == list.end() || !capture_.pair_calls)
     return fail(ErrorKind::usage, spec.name + ": its address is not known at the return");
   reading made{};
   made.moment = MOMENT_RETURN;
   made.base = NO_REGISTER;
-  made.base_from = static_cast<record_u8>(address->reading + 1);
+  made.base_from = static_cast<record_u8>(numbers[address - list.begin()] + 1);
   made.adds_thread_pointer = spec.adds_thread_pointer ? 1 : 0;
   made.size = static_cast<record_u8>(size_of(spec.type, convention_.pointer_size));
   made.is_signed = is_signed(spec.type) ? 1 : 0;
@@ -444,8 +443,10 @@ Result<reading> ReadingBuilder::value_at_return(const ArgumentSpec& spec,
 }
 
 Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
-                                               std::span<const PlannedArgument> list) const {
-  auto made = spec.address_from ? value_at_return(spec, list) : value(spec.source, spec.type);
+                                               std::span<const ArgumentSpec> list,
+                                               std::span<const std::size_t> numbers) const {
+  auto made =
+      spec.address_from ? value_at_return(spec, list, numbers) : value(spec.source, spec.type);
   if (!made || !is_memory(spec.type)) return made;
   const std::uint32_t most = spec.max_bytes > 0 ? spec.max_bytes : capture_.max_string_bytes;
   if (spec.type != ArgumentType::bytes) {
@@ -462,8 +463,8 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
   }
   if (!spec.length_from) return made;
   const auto length = find_named(list, *spec.length_from); // checked by the parser
-  made->length_from = static_cast<std::uint32_t>(length->reading) + 1;
-  const auto known = read_moment(length->spec.source);
+  made->length_from = static_cast<record_u8>(numbers[length - list.begin()] + 1);
+  const auto known = read_moment(length->source);
   if (!known) return fail(known.error());
   const bool comes_later = *known > made->moment;
   if (comes_later || (*known != made->moment && !capture_.pair_calls))
@@ -620,7 +621,7 @@ ConditionResult<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& sp
 ConditionResult<PreparedTerm>
 ReadingBuilder::build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
                             const ArgumentSpec* declared,
-                            std::span<const PlannedArgument> list) const {
+                            std::span<const ArgumentSpec> list) const {
   const TextPattern& pattern = spec.patterns.front();
   const auto size = static_cast<std::uint32_t>(pattern.text.size());
   const ArgumentType type = spec.type  ? *spec.type
@@ -654,7 +655,7 @@ ReadingBuilder::build_bytes(const ConditionSpec& spec, const ArgumentSource& sou
     const auto units = find_named(list, *declared->length_from);
     if (units == list.end() || declared->element_size != 1)
       return fail(ErrorKind::unsupported, "the length of the buffer cannot be compared");
-    auto read = value(units->spec.source, units->spec.type);
+    auto read = value(units->source, units->type);
     if (!read) return fail(std::move(read).error());
     made.length = *read;
   }
@@ -689,14 +690,14 @@ ConditionResult<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& sp
 }
 
 Result<PreparedTerm> ReadingBuilder::build_condition(const ConditionSpec& spec,
-                                                     std::span<const PlannedArgument> list) const {
+                                                     std::span<const ArgumentSpec> list) const {
   auto made = build_term(spec, list);
   if (!made) return fail(describe_error(spec, std::move(made).error()));
   return std::move(*made);
 }
 
-ConditionResult<PreparedTerm>
-ReadingBuilder::build_term(const ConditionSpec& spec, std::span<const PlannedArgument> list) const {
+ConditionResult<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
+                                                         std::span<const ArgumentSpec> list) const {
   const bool is_text = spec.comparison == Comparison::matches;
   ArgumentSource source = spec.source;
   std::optional<ArgumentType> type = spec.type;
@@ -705,21 +706,21 @@ ReadingBuilder::build_term(const ConditionSpec& spec, std::span<const PlannedArg
                                   : find_integer(list, source);
   if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec);
   if (declared != list.end()) {
-    if (declared->spec.address_from)
-      return fail(ErrorKind::unsupported, in_single_quotes(declared->spec.name) +
+    if (declared->address_from)
+      return fail(ErrorKind::unsupported, in_single_quotes(declared->name) +
                                               " is written by the function: it has no "
                                               "value at the entry");
-    if (is_memory(declared->spec.type) && !is_text)
+    if (is_memory(declared->type) && !is_text)
       return wrong_at(spec.constant_at, "it is not an integer: compare it with a string in quotes");
-    source = declared->spec.source;
-    if (!type) type = declared->spec.type;
+    source = declared->source;
+    if (!type) type = declared->type;
   } else if (spec.name) {
     auto named = parse_source_name(*spec.name);
     if (!named) return fail(unknown_name(*spec.name, list));
     source = std::move(*named);
   }
   if (spec.compares_bytes())
-    return build_bytes(spec, source, declared == list.end() ? nullptr : &declared->spec, list);
+    return build_bytes(spec, source, declared == list.end() ? nullptr : &*declared, list);
   if (is_text) return build_text(spec, source, type);
   if (type && is_memory(*type))
     return wrong_at(spec.constant_at, "it is a string: compare it with one in quotes");
@@ -754,18 +755,18 @@ ReadingBuilder::build_term(const ConditionSpec& spec, std::span<const PlannedArg
 }
 
 Result<reading> ReadingBuilder::build_measured(const MeasuredValue& measured,
-                                               std::span<const PlannedArgument> list) const {
+                                               std::span<const ArgumentSpec> list) const {
   const std::string& name = measured.path.text;
   auto declared = find_named(list, name);
   if (declared == list.end() && measured.source) declared = find_integer(list, *measured.source);
   if (declared == list.end() && !measured.source)
     return fail(unknown_name(name, list).within("--measure"));
-  const ArgumentSource& source = declared == list.end() ? *measured.source : declared->spec.source;
+  const ArgumentSource& source = declared == list.end() ? *measured.source : declared->source;
   const auto noted = noted_integer_type(source);
   if (!noted) return fail(Error(noted.error()).within("--measure"));
   const ArgumentType type =
-      declared == list.end() ? noted->value_or(ArgumentType::s64) : declared->spec.type;
-  if (is_memory(type) || (declared != list.end() && declared->spec.address_from))
+      declared == list.end() ? noted->value_or(ArgumentType::s64) : declared->type;
+  if (is_memory(type) || (declared != list.end() && declared->address_from))
     return fail(ErrorKind::usage, "--measure: '" + name + "': only integers can be measured");
   return value(source, type);
 }

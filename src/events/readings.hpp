@@ -66,29 +66,30 @@ public:
     java_return_ = java_return(*method, abi.kind);
   }
 
-  // Leaves bytes_offset 0. `list`: the arguments among which a buffer's length is found by name.
-  Result<reading> build_argument(const ArgumentSpec& spec,
-                                 std::span<const PlannedArgument> list) const;
+  // Leaves bytes_offset 0. `list`: the arguments among which a buffer's length or address is found
+  // by name. `numbers`: of their readings, as far as they were made.
+  Result<reading> build_argument(const ArgumentSpec& spec, std::span<const ArgumentSpec> list,
+                                 std::span<const std::size_t> numbers) const;
   Result<PreparedTerm> build_condition(const ConditionSpec& spec,
-                                       std::span<const PlannedArgument> list) const;
+                                       std::span<const ArgumentSpec> list) const;
   Result<reading> build_measured(const MeasuredValue& measured,
-                                 std::span<const PlannedArgument> list) const;
+                                 std::span<const ArgumentSpec> list) const;
 
 private:
   ConditionResult<PreparedTerm> build_term(const ConditionSpec& spec,
-                                           std::span<const PlannedArgument> list) const;
+                                           std::span<const ArgumentSpec> list) const;
   ConditionResult<PreparedTerm> build_fact(const ConditionSpec& spec) const;
   Result<PreparedTerm> build_caller() const;
   ConditionResult<PreparedTerm> build_text(const ConditionSpec& spec, const ArgumentSource& source,
                                            std::optional<ArgumentType> type) const;
   ConditionResult<PreparedTerm> build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
                                             const ArgumentSpec* declared,
-                                            std::span<const PlannedArgument> list) const;
+                                            std::span<const ArgumentSpec> list) const;
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   // See ArgumentSpec::address_from.
-  Result<reading> value_at_return(const ArgumentSpec& spec,
-                                  std::span<const PlannedArgument> list) const;
+  Result<reading> value_at_return(const ArgumentSpec& spec, std::span<const ArgumentSpec> list,
+                                  std::span<const std::size_t> numbers) const;
   Result<reading> argument_value(const ArgumentSource& source, std::uint32_t size,
                                  bool is_signed) const;
   Result<reading> java_value(const ArgumentSource& source, std::uint32_t size,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses values as the source code names them: "item.name", "self->items[0].id", "*p". What the
-// names stand for is decided by debug information, see typed_values.hpp.
+// names stand for is decided by debug information, see value_plan.hpp.
 #pragma once
 
 #include "uprobectl/util.hpp"

@@ -2,7 +2,7 @@
 // Where values of debug information are, as readings of the built-in program, and what paths name.
 #pragma once
 
-#include "events/typed_values.hpp"
+#include "events/value_plan.hpp"
 
 namespace uprobectl {
 

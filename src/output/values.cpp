@@ -282,9 +282,10 @@ void append_text_value(std::string& out, const ArgumentValue& argument) {
 }
 
 void append_text_arguments(std::string& out, std::span<const ArgumentValue> arguments) {
+  const bool has_types = std::ranges::any_of(arguments, &ArgumentValue::is_from_source);
   bool first = true;
   for (const ArgumentValue& argument : arguments) {
-    if (!std::exchange(first, false)) out += argument.is_from_source ? ", " : " ";
+    if (!std::exchange(first, false)) out += has_types ? ", " : " ";
     append_printable(out, argument.name);
     out += '=';
     append_text_value(out, argument);

@@ -210,7 +210,7 @@ public:
     if (!request_.capture.groups.by.empty())
       groups_.emplace(request_.aggregates, request_.capture, request_.probes.target_options,
                       *program_, probes_, exports_,
-                      [this](Bytes record) { return decode(record); });
+                      [this](Bytes record) { return plan_.decode(record); });
     else if (request_.aggregates.counts || request_.aggregates.histograms)
       kernel_aggregates_.emplace(request_.aggregates, request_.capture,
                                  request_.probes.target_options, *program_, probes_, exports_,
@@ -484,8 +484,8 @@ private:
     for (CapturePoint& point : points) {
       if (auto added = typed_->add(point); !added) return added;
       // Tests the kernel while the types of further functions are read.
-      if (may_wait && !sleepable_test_ && point.prepared &&
-          std::ranges::any_of(point.prepared->readings, loads_memory))
+      if (may_wait && !sleepable_test_ && point.values != nullptr &&
+          std::ranges::any_of(point.values->readings(), loads_memory))
         sleepable_test_.emplace(start_sleepable_test(mechanism_));
     }
     for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
@@ -584,7 +584,7 @@ private:
       if (groups_) groups_->add_process(static_cast<pid_t>(*pid));
       return true;
     }
-    auto event = decode(record);
+    auto event = plan_.decode(record);
     if (!event) {
       ++corrupt_;
       return true;
@@ -598,12 +598,6 @@ private:
     else if (unwound_)
       unwound_->add(*event, unwind::Stack(), StackCompleteness::complete);
     return !request_.capture.send_events || visit(*event);
-  }
-
-  Result<Event> decode(Bytes record) const {
-    auto event = plan_.decode(record);
-    if (event && typed_) typed_->decode(*event, plan_.decode_prepared(record));
-    return event;
   }
 
   void add_stack(Event& event, const unwind::Stack* stack) const {

@@ -2,7 +2,7 @@
 #include "trace/prologues.hpp"
 
 #include "dwarf/prologue.hpp"
-#include "events/typed_values.hpp"
+#include "events/value_plan.hpp"
 #include "insn/control_flow.hpp"
 #include "resolve/code_index.hpp"
 #include "trace/typed_probes.hpp"

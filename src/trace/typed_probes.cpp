@@ -341,7 +341,6 @@ const std::string* TypedProbes::find_variable(const ProbePoint& point,
 }
 
 Result<void> TypedProbes::add(CapturePoint& probed) {
-  functions_.emplace_back();
   if (!probed.is_recorded) return {};
   const ProbePoint& point = *probed.point;
   const ArgumentList* list = find_list(point);
@@ -390,27 +389,18 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   std::optional<reading> measured;
   auto values = make_values(place, wants_paths ? list : nullptr, measured);
   if (!values) return fail(std::move(values).error().within(display_name(point)));
-  if (!probed.prepared) probed.prepared.emplace();
-  probed.prepared->replaces_arguments = true;
-  probed.prepared->readings = values->readings();
-  if (!capture_.groups.by.empty()) {
-    const std::vector<record_u8> parts = values->group_parts();
-    for (std::size_t i = 0; i < parts.size(); ++i) probed.prepared->readings[i].in_group = parts[i];
-  }
-  if (measured) probed.prepared->readings.push_back(*measured);
+  if (!capture_.groups.by.empty()) values->set_group_parts(capture_.groups);
+  if (measured) values->add_summed(*measured);
   // Nobody has asked for these values: they must not keep the function from being probed.
   if (!wants_paths)
-    if (const auto checked = check_prepared(*probed.prepared, moments_); !checked) {
+    if (const auto checked = check_readings(values->readings(), moments_); !checked) {
       warnings_.push_back(fmt::format("{}: its parameters cannot be captured: {}",
                                       display_name(point), checked.error().message));
-      probed.prepared->replaces_arguments = false;
-      probed.prepared->readings.clear();
       return {};
     }
-  functions_.back().emplace(Function{
-      .name = place.at_entry && !wants_paths ? source_name(point, info) : std::string(),
-      .returns_nothing = info.result->kind() == dwarf::TypeKind::none && !info.has_unknown_result,
-      .values = std::move(*values)});
+  values->set_function(place.at_entry && !wants_paths ? source_name(point, info) : std::string(),
+                       info.result->kind() == dwarf::TypeKind::none && !info.has_unknown_result);
+  probed.values = std::make_shared<const ValuePlan>(std::move(*values));
   return {};
 }
 
@@ -418,23 +408,28 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
 Result<reading> TypedProbes::make_summed(const TypedPlace& place) const {
   const auto path = parse_value_path(*capture_.groups.measured);
   if (!path) return fail(path.error());
-  auto measured = make_typed_number(place, *path);
-  if (measured) measured->in_group = GROUP_SUMMED | GROUP_OMITTED;
-  return measured;
+  return make_typed_number(place, *path);
 }
 
-Result<TypedValues> TypedProbes::make_values(const TypedPlace& place, const ArgumentList* list,
-                                             std::optional<reading>& measured) {
-  if (list == nullptr) return TypedValues::make(place, limits_);
+Result<ValuePlan> TypedProbes::make_values(const TypedPlace& place, const ArgumentList* list,
+                                           std::optional<reading>& measured) {
+  if (list == nullptr) return ValuePlan::make(place, limits_);
   std::vector<ValuePath> paths = list->paths;
   if (!capture_.groups.by.empty()) // what is only summed is not in the key
     std::erase_if(paths, [&](const ValuePath& path) {
       return std::ranges::find(capture_.groups.by, path.text, &GroupValue::text) ==
              capture_.groups.by.end();
     });
+  TypedLimits limits = limits_;
+  if (list->is_mixed()) { // declared values are added
+    limits.max_readings -= std::min(limits.max_readings, list->arguments.size());
+    limits.adds_result = limits.adds_result && !has_argument(list, "ret");
+  }
   std::vector<std::optional<Error>> problems;
-  TypedValues values = TypedValues::make(place, limits_, paths, problems);
-  if (capture_.groups.measured) {
+  ValuePlan values = ValuePlan::make(place, limits, paths, problems);
+  const bool sums_declared = list->is_mixed() && has_argument(list, capture_.groups.measured);
+  if (sums_declared) problems.emplace_back();
+  if (capture_.groups.measured && !sums_declared) {
     auto made = make_summed(place);
     if (made) measured = *made;
     problems.push_back(made ? std::nullopt : std::optional(std::move(made).error()));
@@ -492,8 +487,7 @@ Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace&
     any |= made[i].has_value();
   }
   if (!any) return {};
-  if (!probed.prepared) probed.prepared = PreparedCapture{.replaces_arguments = false};
-  probed.prepared->conditions = std::move(made);
+  probed.conditions = std::move(made);
   return {};
 }
 
@@ -552,8 +546,7 @@ Result<void> TypedProbes::add_measured(CapturePoint& probed, const TypedPlace& p
   if (!number && !is_variable && source && number.error().kind != ErrorKind::usage) return {};
   if (!number)
     return fail(offer_known_names(std::move(number).error().within("--measure"), probed));
-  if (!probed.prepared) probed.prepared = PreparedCapture{.replaces_arguments = false};
-  probed.prepared->measured = *number;
+  probed.measured = *number;
   return {};
 }
 
@@ -585,28 +578,9 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
                            : std::nullopt);
   }
   if (auto merged = merge_problems(*list, std::move(problems)); !merged) return merged;
-  probed.prepared.emplace();
-  functions_.back().emplace(Function{
-      .name = {}, .values = TypedValues::make_unreadable(list->paths, "no debug information")});
+  probed.values = std::make_shared<const ValuePlan>(
+      ValuePlan::make_unreadable(list->paths, "no debug information"));
   return {};
-}
-
-void TypedProbes::decode(Event& event, std::span<const PreparedValue> read) const {
-  if (event.probe >= functions_.size() || !functions_[event.probe]) return;
-  const Function& function = *functions_[event.probe];
-  if (event.has_arguments) {
-    event.typed_arguments = function.values.decode_arguments(read);
-    event.function = function.name;
-  }
-  if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return;
-  event.returns_nothing = function.returns_nothing;
-  for (ArgumentValue& each : function.values.decode_results(read)) {
-    if (each.name == "ret")
-      event.typed_return = std::move(each);
-    else
-      (event.typed_arguments ? *event.typed_arguments : event.typed_arguments.emplace())
-          .push_back(std::move(each));
-  }
 }
 
 std::vector<std::string> TypedProbes::warnings() const {

@@ -6,7 +6,7 @@
 #include "dwarf/functions.hpp"
 #include "events/argument_lists.hpp"
 #include "events/plan.hpp"
-#include "events/typed_values.hpp"
+#include "events/value_plan.hpp"
 #include "trace/probes.hpp"
 #include "trace/prologues.hpp"
 #include "unwind/unwind_data.hpp"
@@ -34,8 +34,8 @@ public:
   TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
               std::size_t functions);
 
-  // Sets what to capture at the probe, if its function is known. Call it once for each probe, in
-  // the order of their numbers. Fails with `usage`, `not_found` or `unsupported` if a value that
+  // Sets what to capture at the probe, if its function is known. The values borrow types from the
+  // debug information. Fails with `usage`, `not_found` or `unsupported` if a value that
   // was asked for by name cannot be read.
   Result<void> add(CapturePoint& probed);
   // Fails if a value that was asked for by name exists at no probe.
@@ -52,10 +52,6 @@ public:
 
   // Returns the first of the names that a parameter or variable has at the point; null if none has.
   const std::string* find_variable(const ProbePoint& point, std::span<const std::string> names);
-
-  // Sets the typed arguments and the result of an event. `read`: the prepared values of its record.
-  // Does nothing for a probe without types.
-  void decode(Event& event, std::span<const PreparedValue> read) const;
 
   // About debug information that could not be read, and functions that could not be captured.
   std::vector<std::string> warnings() const;
@@ -75,11 +71,6 @@ private:
     std::map<VirtualAddress, std::uint64_t> prologues;
   };
   using Files = std::map<std::shared_ptr<const ProbedBinary>, File>;
-  struct Function {
-    std::string name; // empty: the probe is not at its entry
-    bool returns_nothing = false;
-    TypedValues values;
-  };
 
   File& open(const std::shared_ptr<const ProbedBinary>& binary);
   // Requires the file's debug information.
@@ -96,8 +87,8 @@ private:
   Result<std::optional<PreparedTerm>>
   compare_place(const CapturePoint& probed, const TypedPlace& place, const ConditionSpec& spec);
   // `measured` is set to the reading of the value that is summed, if one is asked for.
-  Result<TypedValues> make_values(const TypedPlace& place, const ArgumentList* list,
-                                  std::optional<reading>& measured);
+  Result<ValuePlan> make_values(const TypedPlace& place, const ArgumentList* list,
+                                std::optional<reading>& measured);
   Result<reading> make_summed(const TypedPlace& place) const;
   Result<void> add_measured(CapturePoint& probed, const TypedPlace& place);
   Result<bool> knows_type(const TypedPlace& place, const ArgumentSource& source) const;
@@ -113,7 +104,6 @@ private:
   CaptureMoments moments_;
   bool is_only_function_;
   std::shared_ptr<Files> files_ = std::make_shared<Files>();
-  std::vector<std::optional<Function>> functions_; // by probe number
   std::vector<std::string> warnings_;
   // Why the paths of the list for all functions cannot be read; nullopt if they can at some probe.
   std::optional<std::vector<std::optional<Error>>> general_problems_;

@@ -32,7 +32,7 @@ StatsdArgument parameter_of(const JavaMethod& method, std::int32_t position) {
   const auto arguments = java_arguments(method, CodeKind::native);
   const JavaArgument& argument =
       arguments[static_cast<std::size_t>(position) + (method.is_static ? 0 : 1)];
-  if (!argument.problem.empty()) return {.problem = "it is " + argument.problem};
+  if (!argument.spec.problem.empty()) return {.problem = "it is " + argument.spec.problem};
   const auto order = registers_in_order();
   const auto found = argument.machine_register
                          ? std::ranges::find(order, *argument.machine_register)

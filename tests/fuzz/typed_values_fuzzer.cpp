@@ -3,7 +3,7 @@
 // read: made of a checksum of the input, so that each byte of the file can be changed alone.
 // Readings must keep the limits, and every result must be decoded.
 #include "dwarf/context.hpp"
-#include "events/typed_values.hpp"
+#include "events/value_plan.hpp"
 
 #include <cstdlib>
 #include <limits>
@@ -19,10 +19,10 @@ public:
       state_ = (state_ ^ static_cast<std::uint64_t>(each)) * 0x100000001b3;
   }
 
-  std::vector<PreparedValue> make(std::span<const reading> readings) {
+  std::vector<ReadResult> make(std::span<const reading> readings) {
     contents_.clear();
     contents_.reserve(readings.size());
-    std::vector<PreparedValue> made;
+    std::vector<ReadResult> made;
     for (const reading& each : readings) {
       std::string& content = contents_.emplace_back(next() % (each.capacity + 1), '\0');
       for (char& byte : content) byte = static_cast<char>(next());
@@ -49,7 +49,7 @@ private:
   std::vector<std::string> contents_;
 };
 
-void check(const TypedValues& values, const TypedLimits& limits, Answers& answers) {
+void check(const ValuePlan& values, const TypedLimits& limits, Answers& answers) {
   const auto& readings = values.readings();
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < readings.size(); ++i) {
@@ -58,12 +58,11 @@ void check(const TypedValues& values, const TypedLimits& limits, Answers& answer
     bytes += readings[i].capacity;
   }
   if (readings.size() > limits.max_readings || bytes > limits.max_bytes) std::abort();
-  if (!check_prepared({.readings = readings}, {.entry = true, .exit = true, .paired = true}))
-    std::abort();
+  if (!check_readings(readings, {.entry = true, .exit = true, .paired = true})) std::abort();
   for (int round = 0; round < 2; ++round) {
-    const auto read = answers.make(readings);
-    static_cast<void>(values.decode_arguments(read).size());
-    static_cast<void>(values.decode_results(read).size());
+    Event call{.kind = EventKind::on_return, .has_arguments = true};
+    values.decode(call, answers.make(readings), 0);
+    if (!call.typed_arguments) std::abort();
   }
 }
 
@@ -74,16 +73,16 @@ void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::s
   place.at_entry = function.entry == address;
   place.moments = {.entry = true, .exit = true, .paired = true};
   TypedLimits limits;
-  check(TypedValues::make(place, limits), limits, answers);
+  check(ValuePlan::make(place, limits), limits, answers);
   limits.depth = max_typed_depth;
   limits.max_bytes = 100;
-  check(TypedValues::make(place, limits), limits, answers);
+  check(ValuePlan::make(place, limits), limits, answers);
   limits.scalars_only = true;
-  check(TypedValues::make(place, limits), limits, answers);
+  check(ValuePlan::make(place, limits), limits, answers);
   if (const auto list = parse_arguments(line); list && !list->paths.empty()) {
     std::vector<std::optional<Error>> problems;
     const TypedLimits usual;
-    check(TypedValues::make(place, usual, list->paths, problems), usual, answers);
+    check(ValuePlan::make(place, usual, list->paths, problems), usual, answers);
     if (problems.size() != list->paths.size()) std::abort();
   }
   if (const auto filter = parse_filter(line))

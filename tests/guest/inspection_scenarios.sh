@@ -277,7 +277,7 @@ shows_memory() {
   expect_values take_packet <<'END'
 4275878552 5 "inner name" "outer" "696e6e6572"
 4275878552 5 "inner name" null "null pointer" "696e6e6572"
-null "memory at 0x0 cannot be read" null "memory at 0x4 cannot be read" null "memory at 0x8 cannot be read" null "memory at 0x18 cannot be read" null "memory at 0x8 cannot be read"
+null "null pointer" null "memory at 0x4 cannot be read" null "memory at 0x8 cannot be read" null "memory at 0x18 cannot be read" null "memory at 0x8 cannot be read"
 END
 }
 

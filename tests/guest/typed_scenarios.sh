@@ -161,6 +161,9 @@ shows_registers_on_demand() {
 picks_values() {
   attach_types --args 'item.name, item.price, this->total, total, gift' "$FIXTURES/types/types" shop::Store::add
   expect_match 'members' 'item\.name="box", item\.price=2\.5, this->total=0, total=0, gift=true$' "$(cat out)"
+  attach_types --args 'item.name, given:u8@arg2, gift' --if 'given == 1 && item.id == 7' \
+    "$FIXTURES/types/types" shop::Store::add
+  expect_match 'a type of its own among them' 'item\.name="box", given=1, gift=true$' "$(cat out)"
   attach_types --args 'a->y,*a,(*b)->x,e[1],d.more,counter' "$FIXTURES/types/types" shop::pointers
   expect_match 'pointers' 'a->y=4, \*a=\{x=3, y=4\}, \(\*b\)->x=3, e\[1\]=32, d\.more=8, counter=5$' "$(cat out)"
   attach_types --args 'a->name, (*b).id' "$FIXTURES/types/types" shop::owners

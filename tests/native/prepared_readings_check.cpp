@@ -3,6 +3,7 @@
 #include "bpf/builtin.hpp"
 #include "events/plan.hpp"
 #include "events/readings.hpp"
+#include "events/value_plan.hpp"
 #include "probe/probe.hpp"
 #include "probe/sleepable.hpp"
 
@@ -140,9 +141,14 @@ std::uint64_t address_of_function() {
 // Attaches to the function, and with pair_calls to its return, in this process.
 class Probed {
 public:
-  Probed(const Way& way, const CaptureSpec& capture, const PreparedCapture& prepared) {
+  Probed(const Way& way, const CaptureSpec& capture, std::vector<reading> readings,
+         std::vector<std::optional<PreparedTerm>> conditions = {}) {
     point_.symbol = "prepared_readings_take";
-    const CapturePoint points[] = {{.point = &point_, .code = {}, .prepared = prepared}};
+    const CapturePoint points[] = {
+        {.point = &point_,
+         .code = {},
+         .values = std::make_shared<const ValuePlan>(std::move(readings)),
+         .conditions = std::move(conditions)}};
     auto plan = CapturePlan::make(capture, points);
     INFO((plan ? "" : plan.error().message));
     REQUIRE(plan);
@@ -281,7 +287,7 @@ void set_values() {
   shop.id = 7;
 }
 
-void check_values(std::span<const PreparedValue> values) {
+void check_values(std::span<const ReadResult> values) {
   const auto number = [&](std::size_t index) {
     REQUIRE(values[index].was_read);
     CHECK(values[index].status == 0);
@@ -335,11 +341,10 @@ TEST_CASE("32 readings with steps, bit-fields and bases return the program's val
   NEEDS_ROOT();
   CaptureSpec capture;
   capture.pair_calls = true;
-  const PreparedCapture prepared{.readings = all_readings()};
-  REQUIRE(prepared.readings.size() == MAX_READINGS);
+  REQUIRE(all_readings().size() == MAX_READINGS);
   for (const Way& way : ways()) {
     INFO("mechanism " << to_string(way.mechanism) << ", buffer " << to_string(way.buffer));
-    Probed probed(way, capture, prepared);
+    Probed probed(way, capture, all_readings());
     set_values();
     CHECK(prepared_readings_take(&shop, 0x1f5) == -0x1f5);
     int records = 0;
@@ -349,7 +354,7 @@ TEST_CASE("32 readings with steps, bit-fields and bases return the program's val
       REQUIRE(event);
       CHECK(event->latency_ns);
       CHECK(event->typed_arguments->empty());
-      const auto values = probed.plan().decode_prepared(record);
+      const auto values = probed.plan().read_results(record);
       REQUIRE(values.size() == MAX_READINGS);
       check_values(values);
     });
@@ -366,11 +371,9 @@ TEST_CASE("prepared conditions decide at the entry") {
   made.comparison = IS_LESS;
   made.is_signed = 1;
   made.constant = static_cast<std::uint64_t>(-6);
-  PreparedCapture prepared;
-  prepared.readings = {with_base(argument_register(1), 4, false)};
-  prepared.conditions = {prepared_term};
   for (const Way& way : ways()) {
-    Probed probed(way, {.filter = *parse_filter("arg0==0")}, prepared);
+    Probed probed(way, {.filter = *parse_filter("arg0==0")},
+                  {with_base(argument_register(1), 4, false)}, {prepared_term});
     set_values();
     for (const int small : {-7, -6, -8}) {
       shop.fields.small = small;
@@ -378,9 +381,8 @@ TEST_CASE("prepared conditions decide at the entry") {
     }
     shop.fields.small = -7;
     std::vector<std::uint64_t> amounts;
-    probed.read([&](Bytes record) {
-      amounts.push_back(probed.plan().decode_prepared(record).at(0).value);
-    });
+    probed.read(
+        [&](Bytes record) { amounts.push_back(probed.plan().read_results(record).at(0).value); });
     CHECK(amounts == std::vector<std::uint64_t>{107, 108});
   }
 }

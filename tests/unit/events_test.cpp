@@ -177,6 +177,15 @@ TEST_CASE("an unreadable value has an error, not an empty text") {
   CHECK(unread_part(decode(0)[1].value) == "memory at 0x4 cannot be read");
 }
 
+TEST_CASE("a number behind a null pointer is as a string there") {
+  const std::vector<ProbePoint> points(1);
+  Record record(0, RECORD_ENTRY);
+  record.put(0xfffffffffffffff2, 8).put(0, 8).text("", 64); // -EFAULT
+  const auto event = plan_for(typed("next:u32@arg0+0"), points).decode(record.bytes());
+  REQUIRE(event);
+  CHECK(unread_part(event->typed_arguments->front().value) == "null pointer");
+}
+
 TEST_CASE("unread memory of a mapped address was not resident") {
   const std::vector<ProbePoint> points(1);
   CapturePlan plan = plan_for(typed("path:str"), points);
@@ -191,6 +200,7 @@ TEST_CASE("unread memory of a mapped address was not resident") {
     return std::move(event->typed_arguments->front());
   };
   CHECK(unread_part(decode(0x2000).value) == "not resident");
+  CHECK(shown(decode(0x2000)) == "<0x2000: not resident>");
   CHECK(unread_part(decode(0x1000).value) == "memory at 0x1000 cannot be read");
   CHECK(unread_part(decode(0).value) == "null pointer");
 }

@@ -15,7 +15,7 @@ std::string placed(const JavaMethod& method, CodeKind kind = CodeKind::native) {
   for (const JavaArgument& argument : java_arguments(method, kind)) {
     if (!text.empty()) text += ' ';
     text += fmt::format("{}:{}@", argument.spec.name, to_string(argument.spec.type));
-    if (!argument.problem.empty())
+    if (!argument.spec.problem.empty())
       text += "unreadable";
     else if (argument.machine_register)
       text += register_names()[*argument.machine_register];

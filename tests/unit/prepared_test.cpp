@@ -2,6 +2,7 @@
 #include "capture_points.hpp"
 #include "events/plan.hpp"
 #include "events/readings.hpp"
+#include "events/value_plan.hpp"
 
 #include <catch2/catch.hpp>
 #include <list>
@@ -23,12 +24,17 @@ reading buffer(std::uint32_t capacity) {
   return made;
 }
 
-std::string error_of(const PreparedCapture& prepared, const CaptureMoments& moments = {}) {
-  const auto checked = check_prepared(prepared, moments);
+std::string message_of(const Result<void>& checked) {
   return checked ? "no error" : checked.error().message;
 }
-std::string error_of(std::vector<reading> readings, const CaptureMoments& moments = {}) {
-  return error_of(PreparedCapture{.readings = std::move(readings)}, moments);
+std::string error_of(const std::vector<reading>& readings, const CaptureMoments& moments = {}) {
+  return message_of(check_readings(readings, moments));
+}
+std::string condition_error(const PreparedTerm& condition, const CaptureMoments& moments = {}) {
+  return message_of(check_condition(condition, moments));
+}
+std::shared_ptr<const ValuePlan> values_of(std::vector<reading> readings) {
+  return std::make_shared<const ValuePlan>(std::move(readings));
 }
 
 CapturePlan prepared_plan_of(const CaptureSpec& capture, std::span<const CapturePoint> points) {
@@ -100,19 +106,17 @@ TEST_CASE("a reading uses earlier ones whose results its record has") {
   CHECK(error_of({integer(), later}, {.entry = true, .exit = true}) ==
         "value 1: uses a reading of a moment that its record does not have");
   CHECK(error_of({integer(), later}, {.entry = true, .exit = true, .paired = true}) == "no error");
-  PreparedCapture prepared{.readings = {integer()}};
-  prepared.conditions = {PreparedTerm{.term = {.value = integer()}}};
-  CHECK(error_of(prepared) == "no error");
-  prepared.conditions.front()->term.value.base_from = 1;
-  CHECK(error_of(prepared) == "condition 0: uses another reading");
-  prepared.conditions = {PreparedTerm{.term = {.value = integer(), .comparison = MATCHES}}};
-  CHECK(error_of(prepared) ==
-        "condition 0: numbers are compared with numbers, and texts with patterns");
-  prepared.conditions.front()->term.value.form = READ_STRING;
-  CHECK(error_of(prepared) == "no error");
-  prepared.conditions.clear();
-  prepared.measured = buffer(8);
-  CHECK(error_of(prepared) == "measured value 0: only integers can be compared or measured");
+  PreparedTerm condition{.term = {.value = integer()}};
+  CHECK(condition_error(condition) == "no error");
+  condition.term.value.base_from = 1;
+  CHECK(condition_error(condition) == "condition: uses another reading");
+  condition = {.term = {.value = integer(), .comparison = MATCHES}};
+  CHECK(condition_error(condition) ==
+        "condition: numbers are compared with numbers, and texts with patterns");
+  condition.term.value.form = READ_STRING;
+  CHECK(condition_error(condition) == "no error");
+  CHECK(message_of(check_measured(buffer(8), {})) ==
+        "measured value: only integers can be compared or measured");
 }
 
 TEST_CASE("only integers are the base or the length of other readings") {
@@ -140,9 +144,8 @@ TEST_CASE("the instruction pointer is a base at the entry only") {
   global.moment = MOMENT_RETURN;
   constexpr std::string_view at_return = "the instruction pointer is known only at the entry";
   CHECK(error_of({global}, both) == "value 0: " + std::string(at_return));
-  PreparedCapture prepared;
-  prepared.conditions = {PreparedTerm{.term = {.value = global}}};
-  CHECK(error_of(prepared, both) == "condition 0: " + std::string(at_return));
+  CHECK(condition_error(PreparedTerm{.term = {.value = global}}, both) ==
+        "condition: " + std::string(at_return));
   // An earlier reading replaces the register.
   global.base_from = 1;
   CHECK(error_of({integer(), global}, both) == "no error");
@@ -151,28 +154,26 @@ TEST_CASE("the instruction pointer is a base at the entry only") {
 TEST_CASE("prepared conditions and measurements are checked without readings, too") {
   const std::vector<ProbePoint> probed(1);
   std::vector<CapturePoint> points = capture_points(probed);
-  const auto error = [&](const PreparedCapture& prepared) {
-    points[0].prepared = prepared;
+  const auto error = [&] {
     CaptureSpec capture;
     capture.measured = MeasuredValue{.path = {}, .source = ArgumentSource{}};
     const auto plan = CapturePlan::make(capture, points);
     return plan ? "no error" : plan.error().message;
   };
-  PreparedCapture prepared;
-  prepared.conditions.assign(4, PreparedTerm{.term = {.value = integer()}});
-  CHECK(error(prepared) == "no error");
-  prepared.conditions.front()->term.value.size = 3;
-  CHECK(error(prepared).ends_with("condition 0: invalid size"));
-  prepared.conditions.clear();
-  prepared.measured = buffer(8);
-  CHECK(error(prepared).ends_with("measured value 0: only integers can be compared or measured"));
+  points[0].conditions.assign(4, PreparedTerm{.term = {.value = integer()}});
+  points[0].measured = integer();
+  CHECK(error() == "no error");
+  points[0].conditions.front()->term.value.size = 3;
+  CHECK(error().ends_with("condition: invalid size"));
+  points[0].conditions.clear();
+  points[0].measured = buffer(8);
+  CHECK(error().ends_with("measured value: only integers can be compared or measured"));
 }
 
 TEST_CASE("the bytes of a point are limited to 512 or the given limit") {
-  PreparedCapture prepared{.readings = {buffer(256), buffer(257)}};
-  CHECK(error_of(prepared) == "the values take up to 513 bytes, the maximum is 512");
-  prepared.max_bytes = 513;
-  CHECK(error_of(prepared) == "no error");
+  const std::vector<reading> readings = {buffer(256), buffer(257)};
+  CHECK(error_of(readings) == "the values take up to 513 bytes, the maximum is 512");
+  CHECK(message_of(check_readings(readings, {}, 513)) == "no error");
 }
 
 TEST_CASE("a point with prepared readings has these instead of arguments, others keep theirs") {
@@ -182,7 +183,7 @@ TEST_CASE("a point with prepared readings has these instead of arguments, others
   std::vector<CapturePoint> points = capture_points(probed);
   reading member = integer(3);
   member.offsets[member.steps++] = -16;
-  points[0].prepared = PreparedCapture{.readings = {member, buffer(6)}};
+  points[0].values = values_of({member, buffer(6)});
   const CapturePlan plan = prepared_plan_of({}, points);
   REQUIRE(plan.plans().size() == 2);
   const capture_plan& made = plan.plans()[plan.probe_plan(0)];
@@ -208,7 +209,7 @@ TEST_CASE("a point with prepared readings has these instead of arguments, others
   REQUIRE(event);
   REQUIRE(event->typed_arguments);
   CHECK(event->typed_arguments->empty());
-  const auto values = plan.decode_prepared(record.bytes());
+  const auto values = plan.read_results(record.bytes());
   REQUIRE(values.size() == 2);
   CHECK((values[0].was_read && values[0].status == -14 && values[0].value == 0x1000));
   CHECK((values[1].was_read && values[1].status == 6 && values[1].value == 0x2000));
@@ -221,13 +222,13 @@ TEST_CASE("a record has the values of its phase") {
   std::vector<CapturePoint> points = capture_points(probed);
   reading returned = integer();
   returned.moment = MOMENT_RETURN;
-  points[0].prepared = PreparedCapture{.readings = {integer(), returned}};
+  points[0].values = values_of({integer(), returned});
   CaptureSpec capture;
   capture.on_return = true;
   const CapturePlan plan = prepared_plan_of(capture, points);
   const auto values = [&](std::uint32_t kind) {
     const Record record = Record(kind).put(0).put(1).put(0).put(2);
-    return plan.decode_prepared(record.bytes());
+    return plan.read_results(record.bytes());
   };
   CHECK((values(RECORD_ENTRY)[0].was_read && !values(RECORD_ENTRY)[1].was_read));
   CHECK((!values(RECORD_RETURN)[0].was_read && values(RECORD_RETURN)[1].was_read));
@@ -243,7 +244,7 @@ TEST_CASE("a buffer of elements is as long as their number, or their end, says")
   reading between = buffer(8);
   between.length_from = 1;
   between.length_is_end = 1;
-  points[0].prepared = PreparedCapture{.readings = {integer(), elements, between}};
+  points[0].values = values_of({integer(), elements, between});
   const CapturePlan plan = prepared_plan_of({}, points);
   std::list<Record> records; // values are borrowed from them
   const auto decode = [&](std::uint64_t length, std::uint64_t begin, std::uint64_t status) {
@@ -255,7 +256,7 @@ TEST_CASE("a buffer of elements is as long as their number, or their end, says")
                           .put(status)
                           .put(begin)
                           .text("12345678abcdefgh"));
-    return plan.decode_prepared(records.back().bytes());
+    return plan.read_results(records.back().bytes());
   };
   const auto counted = decode(2, 0x1000, 8);
   CHECK((text(counted[1].bytes) == "12345678" && !counted[1].is_truncated));
@@ -268,9 +269,9 @@ TEST_CASE("a buffer of elements is as long as their number, or their end, says")
 TEST_CASE("points with equal prepared readings share a plan, conditions included") {
   const std::vector<ProbePoint> probed(3);
   std::vector<CapturePoint> points = capture_points(probed);
-  for (CapturePoint& each : points) each.prepared = PreparedCapture{.readings = {integer(1)}};
+  for (CapturePoint& each : points) each.values = values_of({integer(1)});
   CHECK(plans_of(prepared_plan_of({}, points), 3) == std::vector<std::uint32_t>{0, 0, 0});
-  points[1].prepared->conditions = {PreparedTerm{.term = {.value = integer(2)}}};
+  points[1].conditions = {PreparedTerm{.term = {.value = integer(2)}}};
   const CapturePlan plan = prepared_plan_of({.filter = *parse_filter("arg0==1")}, points);
   CHECK(plans_of(plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
   const std::vector<filter>& filters = plan.filters().filters;

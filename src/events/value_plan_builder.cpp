@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the readings of typed values; typed_values.cpp decodes what they found.
+// Makes the readings of values; value_plan.cpp decodes what they found.
 #include "events/library_types.hpp"
+#include "events/presentation.hpp"
 #include "events/readings.hpp"
 #include "events/value_places.hpp"
 
@@ -51,28 +52,25 @@ bool has_content(const Type& type) {
 }
 
 // Builds the readings and nodes of one set of values.
-class TypedValuesBuilder {
+class ValuePlanBuilder {
 public:
   // `values`: how many will be added, without the numbers.
-  TypedValuesBuilder(const TypedPlace& where, const TypedLimits& limits, std::size_t values,
-                     std::size_t numbers)
+  ValuePlanBuilder(const TypedPlace& where, const TypedLimits& limits, std::size_t values,
+                   std::size_t numbers)
       : where_(where), limits_(limits), waiting_values_(values), waiting_numbers_(numbers) {}
 
   void add_variable(const dwarf::Variable& variable) {
     std::string name =
-        variable.name.empty() ? fmt::format("arg{}", made_.arguments_.size()) : variable.name;
-    set_moment(MOMENT_ENTRY);
+        variable.name.empty() ? fmt::format("arg{}", made_.values_.size()) : variable.name;
+    set_phase(MOMENT_ENTRY);
     begin_value(variable.type);
-    Node node = make_value(std::move(name), *variable.type, variable.location);
-    node.type_name = variable.type->name();
-    made_.arguments_.push_back(std::move(node));
+    add_value(make_value(std::move(name), *variable.type, variable.location), *variable.type,
+              false);
   }
 
   void add_result(std::string name = "ret") {
     begin_value(where_.function->result);
-    Node node = make_result(std::move(name));
-    node.type_name = where_.function->result->name();
-    made_.results_.push_back(std::move(node));
+    add_value(make_result(std::move(name)), *where_.function->result, true);
   }
 
   // Nobody has asked for it: it gets what the others have left, and where nothing of it can be read
@@ -83,7 +81,7 @@ public:
     const Type& result = *where_.function->result;
     if (made_.readings_.size() == others && has_content(result) &&
         result.kind() != TypeKind::floating)
-      made_.results_.pop_back();
+      made_.values_.pop_back();
   }
 
   Result<void> add_path(const ValuePath& path) {
@@ -96,26 +94,32 @@ public:
     auto named = find_place(where_, path,
                             is_result && has_result(where_) ? keep_result_address() : std::nullopt);
     if (!named) return fail(std::move(named).error());
-    set_moment(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
-    Node node = make_at(path.text, named->place);
-    node.type_name = named->place.type->name();
-    (is_result ? made_.results_ : made_.arguments_).push_back(std::move(node));
+    set_phase(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
+    add_value(make_at(path.text, named->place), *named->place.type, is_result);
     return {};
   }
 
   void add_unreadable(const ValuePath& path, std::string_view reason) {
-    made_.arguments_.push_back({.name = path.text, .text = std::string(reason)});
+    made_.values_.push_back({.node = {.name = path.text, .text = std::string(reason)}});
   }
 
-  TypedValues take() { return std::move(made_); }
+  ValuePlan take() { return std::move(made_); }
 
 private:
-  using Node = TypedValues::Node;
-  using Part = TypedValues::Part;
+  using Node = ValuePlan::Node;
+  using Part = ValuePlan::Part;
 
-  void set_moment(record_u8 moment) {
-    moment_ = moment;
-    reader_.emplace(where_, moment);
+  void add_value(Node node, const Type& type, bool is_result) {
+    made_.values_.push_back(
+        {.node = std::move(node),
+         .type_name = type.name(),
+         .phase = static_cast<record_u8>(is_result ? MOMENT_RETURN : MOMENT_ENTRY),
+         .is_result = is_result});
+  }
+
+  void set_phase(record_u8 phase) {
+    phase_ = phase;
+    reader_.emplace(where_, phase);
   }
 
   static Node problem_node(std::string name, const Type& type, std::string_view problem) {
@@ -162,11 +166,11 @@ private:
     const bool needs_entry = !function.result_location.is_readable() && where_.moments.paired;
     if (!needs_entry || !function.result_address || !function.result_address->is_readable())
       return std::nullopt;
-    set_moment(MOMENT_ENTRY);
+    set_phase(MOMENT_ENTRY);
     const auto at_entry =
         reader_->follow(function.result_address->pieces.front().formula, word_size);
     const auto index = at_entry ? add_reading(*at_entry) : std::nullopt;
-    set_moment(MOMENT_RETURN);
+    set_phase(MOMENT_RETURN);
     return index ? std::optional(reader_->based_on(*index)) : std::nullopt;
   }
 
@@ -174,7 +178,7 @@ private:
     const dwarf::FunctionInfo& function = *where_.function;
     if (const auto address = keep_result_address())
       return in_memory(std::move(name), *function.result, *address, 0);
-    set_moment(MOMENT_RETURN);
+    set_phase(MOMENT_RETURN);
     if (function.result_address && !function.result_location.is_readable())
       return problem_node(std::move(name), *function.result, "returned through memory");
     return make_value(std::move(name), *function.result, function.result_location);
@@ -225,7 +229,7 @@ private:
 
   // A value in registers, or in several places. Only the pieces that it has are read.
   Node in_pieces(std::string name, const ValuePlace& place) {
-    TypedValues::Source source;
+    ValuePlan::Source source;
     std::uint64_t start = 0;
     const std::uint64_t size = place.type->size();
     for (const Piece& piece : place.location->pieces) {
@@ -469,12 +473,12 @@ private:
 
   // The value in an interface of Go. Its type is known by the address of the runtime's description,
   // but not before the hit.
-  std::optional<TypedValues::Content> interface_content(const LibraryType& library,
-                                                        std::size_t source, std::uint64_t offset,
-                                                        const reading* block, int depth) {
+  std::optional<ValuePlan::Content> interface_content(const LibraryType& library,
+                                                      std::size_t source, std::uint64_t offset,
+                                                      const reading* block, int depth) {
     const std::size_t needed = module_reading_ ? 1 : 2;
     // At a return the instruction is any of the function's exits.
-    const bool knows_module = moment_ == MOMENT_ENTRY || where_.moments.paired;
+    const bool knows_module = phase_ == MOMENT_ENTRY || where_.moments.paired;
     if (depth >= limits_.depth || readings_left() < needed || !knows_module || !find_go_types())
       return std::nullopt;
     auto description = word_at(source, offset, block);
@@ -490,13 +494,13 @@ private:
       module.base_offset = add_wrapping(0, 0 - where_.address.value);
       module_reading_ = add_reading(module);
     }
-    return TypedValues::Content{.description = *add_reading(*description),
-                                .module = *module_reading_,
-                                .value = value_in_interface(source, offset, block)};
+    return ValuePlan::Content{.description = *add_reading(*description),
+                              .module = *module_reading_,
+                              .value = value_in_interface(source, offset, block)};
   }
 
   // What the value is if it is a number, a string, or begins with a string.
-  std::optional<TypedValues::Content::Value>
+  std::optional<ValuePlan::Content::Value>
   value_in_interface(std::size_t source, std::uint64_t offset, const reading* block) {
     constexpr std::size_t needed = 3; // readings
     auto first = word_at(source, offset + word_size, block);
@@ -510,8 +514,8 @@ private:
     text.capacity = string_capacity();
     text.length_from = static_cast<record_u8>(*add_reading(*length) + 1);
     made_.sources_.push_back({{{.size = word_size, .reading = first_index}}});
-    return TypedValues::Content::Value{.first_word = made_.sources_.size() - 1,
-                                       .text = *add_reading(text)};
+    return ValuePlan::Content::Value{.first_word = made_.sources_.size() - 1,
+                                     .text = *add_reading(text)};
   }
 
   bool find_go_types() {
@@ -653,8 +657,8 @@ private:
   const TypedPlace& where_;
   const TypedLimits& limits_;
   std::optional<PlaceReader> reader_;
-  record_u8 moment_ = MOMENT_ENTRY;
-  std::optional<std::size_t> module_reading_; // see TypedValues::Content::module
+  record_u8 phase_ = MOMENT_ENTRY;
+  std::optional<std::size_t> module_reading_; // see ValuePlan::Content::module
   std::size_t waiting_values_ = 0;
   std::size_t waiting_numbers_ = 0;
   std::uint32_t waiting_strings_ = 1;
@@ -663,10 +667,10 @@ private:
   std::size_t readings_limit_ = 0;
   int nested_ = 0;
   std::size_t nodes_ = 0;
-  TypedValues made_;
+  ValuePlan made_;
 };
 
-TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits) {
+ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits) {
   std::vector<const dwarf::Variable*> shown;
   for (const dwarf::Variable& variable : place.function->variables) {
     if (!place.moments.entry) break;
@@ -679,16 +683,16 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
   if (has_result(place)) types.push_back(place.function->result);
   const auto numbers = static_cast<std::size_t>(
       std::ranges::count_if(types, [](const Type* type) { return is_plain_number(*type); }));
-  TypedValuesBuilder builder(place, limits, types.size() - numbers, numbers);
+  ValuePlanBuilder builder(place, limits, types.size() - numbers, numbers);
   for (const dwarf::Variable* variable : shown) builder.add_variable(*variable);
   if (has_result(place)) builder.add_result();
   return builder.take();
 }
 
-TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits,
-                              std::span<const ValuePath> paths,
-                              std::vector<std::optional<Error>>& problems) {
-  TypedValuesBuilder builder(place, limits, paths.size(), 0);
+ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits,
+                          std::span<const ValuePath> paths,
+                          std::vector<std::optional<Error>>& problems) {
+  ValuePlanBuilder builder(place, limits, paths.size(), 0);
   for (const ValuePath& path : paths) {
     auto added = builder.add_path(path);
     auto& problem = problems.emplace_back();
@@ -702,12 +706,49 @@ TypedValues TypedValues::make(const TypedPlace& place, const TypedLimits& limits
   return builder.take();
 }
 
-TypedValues TypedValues::make_unreadable(std::span<const ValuePath> paths,
-                                         std::string_view reason) {
-  TypedValues made;
+ValuePlan ValuePlan::make_unreadable(std::span<const ValuePath> paths, std::string_view reason) {
+  ValuePlan made;
   for (const ValuePath& path : paths)
-    made.arguments_.push_back({.name = path.text, .text = std::string(reason)});
+    made.values_.push_back({.node = {.name = path.text, .text = std::string(reason)}});
   return made;
+}
+
+Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder& builder) {
+  const std::span<const ArgumentSpec> list = declared.arguments;
+  const KnownCall* const known = declared.known.get();
+  six_registers_ = declared.six_registers;
+  is_known_call_ = known != nullptr;
+  if (known != nullptr) set_function(known->function, known->returns_nothing);
+  // Integers come first, because the lengths of buffers are among them.
+  std::vector<std::size_t> numbers(list.size());
+  for (const bool memory : {false, true})
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!list[i].problem.empty() || is_memory(list[i].type) != memory) continue;
+      if (readings_.size() == MAX_READINGS)
+        return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
+      auto read = builder.build_argument(list[i], list, numbers);
+      if (!read) return fail(std::move(read).error());
+      numbers[i] = readings_.size();
+      readings_.push_back(*read);
+    }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const ArgumentSpec& spec = list[i];
+    const bool is_shown = known == nullptr || i < known->shown;
+    if (!is_shown && spec.adds_thread_pointer) error_number_ = numbers[i];
+    if (!is_shown) continue;
+    Value& value = values_.emplace_back(
+        Value{.node = {.name = spec.name, .reading = numbers[i], .text = spec.problem}});
+    value.declared = std::make_shared<const ArgumentSpec>(spec);
+    value.type_name =
+        spec.shown_as != nullptr ? std::string_view(spec.shown_as->type) : to_string(spec.type);
+    value.is_result = spec.source.kind == ArgumentSource::Kind::returned;
+    value.phase = value.is_result ? MOMENT_RETURN : MOMENT_ENTRY;
+    if (spec.problem.empty()) value.phase = readings_[numbers[i]].moment;
+    if (known == nullptr) continue;
+    const auto condition = std::ranges::find(known->conditions, i, &KnownCall::Condition::argument);
+    if (condition != known->conditions.end()) value.passed_if = *condition;
+  }
+  return {};
 }
 
 } // namespace uprobectl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "events/typed_values.hpp"
+#include "events/value_plan.hpp"
 
+#include "events/java_method.hpp"
 #include "events/library_types.hpp"
 #include "events/presentation.hpp"
 #include "events/value_places.hpp"
@@ -23,12 +24,13 @@ constexpr std::string_view not_captured = "not captured";
 constexpr std::string_view beyond_limit = "beyond the captured bytes";
 
 // The reasons that JSON has are those of the command-line contract.
-DataValue::Unreadable unread_memory(const PreparedValue& answer) {
-  if (!answer.was_read) return {.reason = std::string(not_captured)};
-  if (answer.value == 0) return {.reason = std::string(null_pointer)};
-  if (!answer.not_resident)
-    return {.reason = fmt::format("memory at {:#x} cannot be read", answer.value)};
-  return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", answer.value)};
+DataValue::Unreadable unread_memory(const ReadResult& result) {
+  if (!result.was_read) return {.reason = std::string(not_captured)};
+  if (!result.length_problem.empty()) return {.reason = std::string(result.length_problem)};
+  if (result.value == 0) return {.reason = std::string(null_pointer)};
+  if (!result.not_resident)
+    return {.reason = fmt::format("memory at {:#x} cannot be read", result.value)};
+  return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", result.value)};
 }
 
 DataValue::Unreadable unread_place(const std::string& problem) {
@@ -90,15 +92,58 @@ std::optional<std::string> enumerator_name(const dwarf::Type& type, std::int64_t
   return text;
 }
 
-std::expected<std::uint64_t, DataValue::Unreadable>
-TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers) const {
+// Makes the values of one record.
+class ValueDecoder {
+public:
+  // `event`: borrowed, with what decode() requires.
+  ValueDecoder(const ValuePlan& plan, std::span<const ReadResult> results, const Event& event,
+               std::uint32_t pid)
+      : plan_(plan), results_(results), event_(event), pid_(pid) {}
+
+  std::vector<ArgumentValue> decode(std::optional<ArgumentValue>& returned);
+
+private:
+  using Node = ValuePlan::Node;
+  using Part = ValuePlan::Part;
+  using Content = ValuePlan::Content;
+  using Value = ValuePlan::Value;
+  using Number = std::expected<std::uint64_t, DataValue::Unreadable>;
+
+  bool is_passed(const Value& value) const;
+  bool was_written(const reading& how) const;
+  ArgumentValue decode_declared(const Value& value) const;
+  DataValue decode_typed(const ArgumentSpec& spec, std::size_t index) const;
+  const ArgumentValue* find_before(std::string_view name) const;
+  std::string read_text(std::size_t index) const;
+
+  DataValue decode_node(const Node& node) const;
+  DataValue decode_characters(const Node& node) const;
+  DataValue decode_text(const Node& node) const;
+  DataValue decode_sequence(const Node& node) const;
+  DataValue decode_choice(const Node& node) const;
+  DataValue decode_scalar(const Node& node) const;
+  DataValue decode_interface(const Node& node) const;
+  DataValue::Array decode_content(const Content& content, const dwarf::GoTypes::Found& found) const;
+  DataValue decode_wide(const Node& node) const;
+  Number read_bits(const Node& node) const;
+  // Reads `size` bytes, at most 8, at an offset of a source.
+  Number read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t size) const;
+
+  const ValuePlan& plan_;
+  std::span<const ReadResult> results_;
+  const Event& event_;
+  std::uint32_t pid_;
+  std::vector<ArgumentValue> values_; // those before the one that is being decoded
+};
+
+ValueDecoder::Number ValueDecoder::read_bits(const Node& node) const {
   const auto problem = [](std::string_view reason) {
     return std::unexpected(DataValue::Unreadable{.reason = std::string(reason)});
   };
   const std::uint64_t size =
       node.bits ? (node.bits->offset + node.bits->size + 7) / 8 : node.type->size();
   if (size == 0 || size > sizeof(std::uint64_t)) return problem("its type is not supported");
-  auto number = read_bytes(node.source, node.offset, size, answers);
+  auto number = read_bytes(node.source, node.offset, size);
   if (number && node.type->is_byte_swapped()) *number = std::byteswap(*number) >> (64 - 8 * size);
   if (!number || !node.bits) return number;
   // Bits are numbered from the first one of the first byte, which is then the highest.
@@ -107,22 +152,21 @@ TypedValues::read_bits(const Node& node, std::span<const PreparedValue> answers)
   return node.bits->size >= 64 ? *number : *number & ((std::uint64_t{1} << node.bits->size) - 1);
 }
 
-std::expected<std::uint64_t, DataValue::Unreadable>
-TypedValues::read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t size,
-                        std::span<const PreparedValue> answers) const {
+ValueDecoder::Number ValueDecoder::read_bytes(std::size_t source, std::uint64_t offset,
+                                              std::uint64_t size) const {
   const auto problem = [](std::string_view reason) {
     return std::unexpected(DataValue::Unreadable{.reason = std::string(reason)});
   };
-  for (const Part& part : sources_[source].parts) {
+  for (const Part& part : plan_.sources_[source].parts) {
     if (offset < part.offset || size > part.size || offset - part.offset > part.size - size)
       continue;
     if (!part.problem.empty()) return std::unexpected(unread_place(part.problem));
-    const PreparedValue& answer = answers[part.reading];
-    if (!answer.was_read || answer.status < 0) return std::unexpected(unread_memory(answer));
+    const ReadResult& result = results_[part.reading];
+    if (!result.is_read()) return std::unexpected(unread_memory(result));
     const std::uint64_t at = offset - part.offset;
-    std::uint64_t number = answer.value >> 8 * (at & 7);
+    std::uint64_t number = result.value >> 8 * (at & 7);
     if (part.is_memory) {
-      const auto bytes = slice(answer.bytes, at, size);
+      const auto bytes = slice(result.bytes, at, size);
       if (!bytes) return problem(beyond_limit);
       number = little_endian(*bytes);
     }
@@ -130,16 +174,16 @@ TypedValues::read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t 
     return bits >= 64 ? number : number & ((std::uint64_t{1} << bits) - 1);
   }
   // A location may be of a part of the value: nothing has the rest.
-  const auto& parts = sources_[source].parts;
+  const auto& parts = plan_.sources_[source].parts;
   const bool is_cut = !parts.empty() && parts.back().is_memory;
   return problem(is_cut ? beyond_limit : std::string_view(dwarf::optimized_out));
 }
 
 // A number of 128 bits. Not a number of JSON, whose readers round it.
-DataValue TypedValues::decode_wide(const Node& node, std::span<const PreparedValue> answers) const {
-  const auto low = read_bytes(node.source, node.offset, sizeof(std::uint64_t), answers);
+DataValue ValueDecoder::decode_wide(const Node& node) const {
+  const auto low = read_bytes(node.source, node.offset, sizeof(std::uint64_t));
   const auto high =
-      read_bytes(node.source, node.offset + sizeof(std::uint64_t), sizeof(std::uint64_t), answers);
+      read_bytes(node.source, node.offset + sizeof(std::uint64_t), sizeof(std::uint64_t));
   for (const auto* const half : {&low, &high})
     if (!*half)
       return half->error().reason == beyond_limit ? DataValue{DataValue::More{}}
@@ -160,10 +204,9 @@ DataValue TypedValues::decode_wide(const Node& node, std::span<const PreparedVal
   return {DataValue::Name{(is_negative ? "-" : "") + digits}};
 }
 
-DataValue TypedValues::decode_scalar(const Node& node,
-                                     std::span<const PreparedValue> answers) const {
-  if (is_wide_integer(*node.type) && !node.bits) return decode_wide(node, answers);
-  auto number = read_bits(node, answers);
+DataValue ValueDecoder::decode_scalar(const Node& node) const {
+  if (is_wide_integer(*node.type) && !node.bits) return decode_wide(node);
+  auto number = read_bits(node);
   if (!number && number.error().reason == beyond_limit) return {DataValue::More{}};
   if (!number) return {std::move(number).error()};
   const Type& type = *node.type;
@@ -195,8 +238,7 @@ DataValue TypedValues::decode_scalar(const Node& node,
 }
 
 // An array of characters, up to its first NUL. It may be in several registers.
-DataValue TypedValues::decode_characters(const Node& node,
-                                         std::span<const PreparedValue> answers) const {
+DataValue ValueDecoder::decode_characters(const Node& node) const {
   std::string text;
   const std::uint64_t size = node.type->size();
   const auto cut = [&]() -> DataValue {
@@ -205,19 +247,19 @@ DataValue TypedValues::decode_characters(const Node& node,
   };
   while (text.size() < size) {
     const std::uint64_t at = node.offset + text.size();
-    const auto& parts = sources_[node.source].parts;
+    const auto& parts = plan_.sources_[node.source].parts;
     const auto part = std::ranges::find_if(
         parts, [&](const Part& each) { return each.offset <= at && at - each.offset < each.size; });
     if (part == parts.end()) return cut();
-    const PreparedValue* const answer = part->problem.empty() ? &answers[part->reading] : nullptr;
-    if (answer == nullptr || !answer->was_read || answer->status < 0) {
+    const ReadResult* const result = part->problem.empty() ? &results_[part->reading] : nullptr;
+    if (result == nullptr || !result->is_read()) {
       if (!text.empty()) return cut();
-      return {answer == nullptr ? unread_place(part->problem) : unread_memory(*answer)};
+      return {result == nullptr ? unread_place(part->problem) : unread_memory(*result)};
     }
-    Bytes bytes = answer->bytes;
+    Bytes bytes = result->bytes;
     if (!part->is_memory)
-      bytes = std::as_bytes(std::span(&answer->value, 1))
-                  .first(std::min<std::uint64_t>(part->size, sizeof(answer->value)));
+      bytes = std::as_bytes(std::span(&result->value, 1))
+                  .first(std::min<std::uint64_t>(part->size, sizeof(result->value)));
     if (at - part->offset >= bytes.size()) return cut();
     bytes = bytes.subspan(at - part->offset);
     const std::string_view found =
@@ -229,45 +271,44 @@ DataValue TypedValues::decode_characters(const Node& node,
   return {std::move(text)};
 }
 
-DataValue TypedValues::decode_text(const Node& node, std::span<const PreparedValue> answers) const {
-  const PreparedValue& answer = answers[node.reading];
-  if (!answer.was_read || answer.status < 0) {
+DataValue ValueDecoder::decode_text(const Node& node) const {
+  const ReadResult& result = results_[node.reading];
+  if (!result.is_read()) {
     // A pointer that leads to no memory is a value, too; the address that could not be read may be
     // another one, before the last step.
-    const reading& how = readings_[node.reading];
+    const reading& how = plan_.readings_[node.reading];
     const bool is_pointer =
-        answer.value == 0 ||
-        (how.steps == 0 && (how.base_from == 0 || answers[how.base_from - 1].status >= 0));
-    if (answer.was_read && how.form == READ_STRING && is_pointer && !answer.not_resident)
-      return {DataValue::Pointer{answer.value}};
-    return {unread_memory(answer)};
+        result.value == 0 ||
+        (how.steps == 0 && (how.base_from == 0 || results_[how.base_from - 1].status >= 0));
+    if (result.was_read && how.form == READ_STRING && is_pointer && !result.not_resident)
+      return {DataValue::Pointer{result.value}};
+    return {unread_memory(result)};
   }
-  std::string text(as_text(answer.bytes));
-  if (answer.is_truncated) return {DataValue::Cut{std::move(text)}};
+  std::string text = read_text(node.reading);
+  if (result.is_truncated) return {DataValue::Cut{std::move(text)}};
   return {std::move(text)};
 }
 
-DataValue TypedValues::decode_sequence(const Node& node,
-                                       std::span<const PreparedValue> answers) const {
-  const PreparedValue& answer = answers[node.reading];
+DataValue ValueDecoder::decode_sequence(const Node& node) const {
+  const ReadResult& result = results_[node.reading];
   const std::uint64_t size = node.type->size();
   std::uint64_t count = node.fixed_length;
   if (node.length) {
-    const PreparedValue& length = answers[*node.length];
-    if (!length.was_read || length.status < 0) return {unread_memory(length)};
-    count = node.length_is_end ? (length.value - answer.value) / size : length.value;
+    const ReadResult& length = results_[*node.length];
+    if (!length.is_read()) return {unread_memory(length)};
+    count = node.length_is_end ? (length.value - result.value) / size : length.value;
   }
   DataValue::Array elements;
   if (count == 0) return {std::move(elements)}; // the pointer may be null
-  if (!answer.was_read || answer.status < 0) return {unread_memory(answer)};
+  if (!result.is_read()) return {unread_memory(result)};
   std::uint64_t shown = 0;
   for (const Node& child : node.children) {
     if (shown == count) return {std::move(elements)};
     // What is behind the captured bytes is left out. Strings have readings of their own.
-    const bool is_behind =
-        readings_[node.reading].form == READ_BYTES && (shown + 1) * size > answer.bytes.size();
+    const bool is_behind = plan_.readings_[node.reading].form == READ_BYTES &&
+                           (shown + 1) * size > result.bytes.size();
     if (child.kind == Node::Kind::more || is_behind) break;
-    elements.push_back(decode_node(child, answers));
+    elements.push_back(decode_node(child));
     ++shown;
   }
   if (shown < count) elements.push_back({DataValue::More{}});
@@ -275,9 +316,8 @@ DataValue TypedValues::decode_sequence(const Node& node,
 }
 
 // The variant that the discriminant selects: `None`, `{Some=5}`.
-DataValue TypedValues::decode_choice(const Node& node,
-                                     std::span<const PreparedValue> answers) const {
-  auto number = read_bits(node.children.front(), answers);
+DataValue ValueDecoder::decode_choice(const Node& node) const {
+  auto number = read_bits(node.children.front());
   if (!number) return {std::move(number).error()};
   const std::uint64_t bits = 8 * node.children.front().type->size();
   const std::span variants = std::span(node.children).subspan(1);
@@ -293,7 +333,7 @@ DataValue TypedValues::decode_choice(const Node& node,
     chosen = std::ranges::find_if(variants,
                                   [](const Node& variant) { return variant.selected_by.empty(); });
   if (chosen == variants.end()) return {*number};
-  DataValue value = decode_node(*chosen, answers);
+  DataValue value = decode_node(*chosen);
   auto* const members = std::get_if<DataValue::Struct>(&value.value);
   if (members != nullptr && members->empty()) return {DataValue::Name{chosen->name}};
   // "Some(5)" has a structure with the one member "__0".
@@ -307,9 +347,8 @@ DataValue TypedValues::decode_choice(const Node& node,
 }
 
 // The value in an interface, as far as it was captured.
-DataValue::Array TypedValues::decode_content(const Content& content,
-                                             const dwarf::GoTypes::Found& found,
-                                             std::span<const PreparedValue> answers) const {
+DataValue::Array ValueDecoder::decode_content(const Content& content,
+                                              const dwarf::GoTypes::Found& found) const {
   const auto is_text = [](const Type& each) {
     const auto library = find_library_type(each);
     return library && library->kind == LibraryType::Kind::text;
@@ -321,11 +360,11 @@ DataValue::Array TypedValues::decode_content(const Content& content,
     return is_pointer ? DataValue::Array() : DataValue::Array{{DataValue::More{}}};
   const Node text{.kind = Node::Kind::text, .reading = content.value->text};
   const Type& value = is_pointer && type.target() != nullptr ? *type.target() : type;
-  if (found.is_string) return {decode_text(text, answers)};
+  if (found.is_string) return {decode_text(text)};
   if (value.kind() == TypeKind::structure && !value.members().empty()) {
     const dwarf::Member& first = value.members().front();
     if (first.offset == 0 && is_text(*first.type)) {
-      DataValue::Struct members = {{first.name, decode_text(text, answers)}};
+      DataValue::Struct members = {{first.name, decode_text(text)}};
       if (value.members().size() > 1) members.push_back({{}, {DataValue::More{}}});
       return {{std::move(members)}};
     }
@@ -333,61 +372,57 @@ DataValue::Array TypedValues::decode_content(const Content& content,
   if (is_pointer) return {};
   if (!is_number(type)) return {{DataValue::More{}}};
   return {decode_scalar(
-      {.kind = Node::Kind::scalar, .type = &type, .source = content.value->first_word}, answers)};
+      {.kind = Node::Kind::scalar, .type = &type, .source = content.value->first_word})};
 }
 
-DataValue TypedValues::decode_interface(const Node& node,
-                                        std::span<const PreparedValue> answers) const {
-  auto word = read_bits(node.children.front(), answers);
+DataValue ValueDecoder::decode_interface(const Node& node) const {
+  auto word = read_bits(node.children.front());
   if (!word) return {std::move(word).error()};
   if (*word == 0) return {DataValue::Name{"nil"}};
-  DataValue words = decode_node(node.children.back(), answers);
+  DataValue words = decode_node(node.children.back());
   auto* const members = std::get_if<DataValue::Struct>(&words.value);
   if (!node.content || members == nullptr || members->empty()) return words;
-  const PreparedValue& description = answers[node.content->description];
-  const PreparedValue& module = answers[node.content->module];
-  if (!description.was_read || description.status < 0 || !module.was_read || module.status < 0)
-    return words;
-  const auto found = go_types_->find({description.value - module.value});
+  const ReadResult& description = results_[node.content->description];
+  const ReadResult& module = results_[node.content->module];
+  if (!description.is_read() || !module.is_read()) return words;
+  const auto found = plan_.go_types_->find({description.value - module.value});
   if (!found) return words;
   DataValue::Dynamic made{.type = found->type->name(), .words = std::move(*members)};
   const auto* const data = std::get_if<DataValue::Pointer>(&made.words.back().value.value);
   const bool is_null_pointer = data != nullptr && data->address == 0;
-  if (!is_null_pointer) made.content = decode_content(*node.content, *found, answers);
+  if (!is_null_pointer) made.content = decode_content(*node.content, *found);
   return {std::move(made)};
 }
 
-DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedValue> answers) const {
+DataValue ValueDecoder::decode_node(const Node& node) const {
   switch (node.kind) {
   case Node::Kind::scalar:
-    return decode_scalar(node, answers);
+    return decode_scalar(node);
   case Node::Kind::text:
-    return decode_text(node, answers);
+    return decode_text(node);
   case Node::Kind::structure: {
     DataValue::Struct members;
-    for (const Node& child : node.children)
-      members.push_back({child.name, decode_node(child, answers)});
+    for (const Node& child : node.children) members.push_back({child.name, decode_node(child)});
     return {std::move(members)};
   }
   case Node::Kind::array: {
-    if (node.children.empty() && node.type->element_count() != 0)
-      return decode_characters(node, answers);
+    if (node.children.empty() && node.type->element_count() != 0) return decode_characters(node);
     DataValue::Array elements;
-    for (const Node& child : node.children) elements.push_back(decode_node(child, answers));
+    for (const Node& child : node.children) elements.push_back(decode_node(child));
     return {std::move(elements)};
   }
   case Node::Kind::sequence:
-    return decode_sequence(node, answers);
+    return decode_sequence(node);
   case Node::Kind::choice:
-    return decode_choice(node, answers);
+    return decode_choice(node);
   case Node::Kind::optional: {
-    auto flag = read_bits(node.children.front(), answers);
+    auto flag = read_bits(node.children.front());
     if (!flag) return {std::move(flag).error()};
     if (*flag == 0) return {DataValue::Name{node.text}};
-    return decode_node(node.children.back(), answers);
+    return decode_node(node.children.back());
   }
   case Node::Kind::duration: {
-    DataValue number = decode_node(node.children.front(), answers);
+    DataValue number = decode_node(node.children.front());
     if (const auto* const value = std::get_if<std::int64_t>(&number.value))
       return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
     if (const auto* const value = std::get_if<std::uint64_t>(&number.value))
@@ -397,7 +432,7 @@ DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedVal
     return number;
   }
   case Node::Kind::interface:
-    return decode_interface(node, answers);
+    return decode_interface(node);
   case Node::Kind::problem:
     return {unread_place(node.text)};
   case Node::Kind::more:
@@ -406,37 +441,146 @@ DataValue TypedValues::decode_node(const Node& node, std::span<const PreparedVal
   return {DataValue::More{}};
 }
 
-ArgumentValue TypedValues::decode_argument(const Node& node,
-                                           std::span<const PreparedValue> answers) const {
-  return {.name = node.name,
-          .type_name = node.type_name,
-          .value = decode_node(node, answers),
-          .is_from_source = true};
+// The text of a string or buffer that was read.
+std::string ValueDecoder::read_text(std::size_t index) const {
+  const ReadResult& result = results_[index];
+  if (plan_.readings_[index].form != READ_JAVA_STRING) return std::string(as_text(result.bytes));
+  return (result.value & JAVA_STRING_IS_UTF_16) != 0 ? utf16_to_utf8(result.bytes)
+                                                     : latin1_to_utf8(result.bytes);
 }
 
-std::vector<ArgumentValue>
-TypedValues::decode_arguments(std::span<const PreparedValue> answers) const {
-  std::vector<ArgumentValue> values;
-  values.reserve(arguments_.size());
-  for (const Node& node : arguments_) values.push_back(decode_argument(node, answers));
-  return values;
+const ArgumentValue* ValueDecoder::find_before(std::string_view name) const {
+  const auto found = std::ranges::find(values_, name, &ArgumentValue::name);
+  return found == values_.end() ? nullptr : &*found;
 }
 
-std::vector<ArgumentValue>
-TypedValues::decode_results(std::span<const PreparedValue> answers) const {
-  std::vector<ArgumentValue> values;
-  values.reserve(results_.size());
-  for (const Node& node : results_) values.push_back(decode_argument(node, answers));
-  return values;
+bool ValueDecoder::is_passed(const Value& value) const {
+  if (!value.passed_if) return true;
+  const ArgumentValue* const decides = find_before(value.passed_if->name);
+  if (decides == nullptr) return true;
+  return (static_cast<std::uint64_t>(number_of(decides->value).value_or(0)) &
+          value.passed_if->bits) != 0;
 }
 
-std::vector<record_u8> TypedValues::group_parts() const {
-  std::vector<record_u8> parts(readings_.size(), GROUP_ONLY_NULL);
+// Whether a function has written the memory of an output parameter: it has returned, its length is
+// not -1, and the address is not NULL.
+bool ValueDecoder::was_written(const reading& how) const {
+  if (event_.left_by == ExitKind::tail_call || results_[how.base_from - 1U].value == 0)
+    return false;
+  if (how.length_from == 0) return true;
+  const ReadResult& length = results_[how.length_from - 1U];
+  return length.status >= 0 && static_cast<std::int64_t>(length.value) >= 0;
+}
+
+DataValue ValueDecoder::decode_typed(const ArgumentSpec& spec, std::size_t index) const {
+  const ReadResult& result = results_[index];
+  if (!result.is_read()) return {unread_memory(result)};
+  RawArgument raw{.type = spec.type, .number = result.value};
+  if (is_memory(spec.type)) {
+    raw.bytes = read_text(index);
+    raw.is_truncated = result.is_truncated;
+  }
+  if (spec.shown_as == nullptr) return plain_value(std::move(raw));
+  // The argument before that tells which names apply.
+  const std::string& selector = spec.shown_as->selector;
+  const ArgumentValue* const selected = selector.empty() ? nullptr : find_before(selector);
+  return present(*spec.shown_as, std::move(raw), pid_,
+                 selected == nullptr ? std::nullopt : number_of(selected->value));
+}
+
+ArgumentValue ValueDecoder::decode_declared(const Value& value) const {
+  const ArgumentSpec& spec = *value.declared;
+  ArgumentValue made{.name = value.node.name,
+                     .type_name = value.type_name,
+                     .value = {},
+                     .is_memory = is_memory(spec.type)};
+  if (!value.node.text.empty()) {
+    made.value = {DataValue::Unreadable{value.node.text}};
+    return made;
+  }
+  const reading& how = plan_.readings_[value.node.reading];
+  if (!spec.address_from || was_written(how)) {
+    made.value = decode_typed(spec, value.node.reading);
+    return made;
+  }
+  return {.name = value.node.name,
+          .type_name = to_string(ArgumentType::ptr),
+          .value = {DataValue::Pointer{results_[how.base_from - 1U].value}}};
+}
+
+std::vector<ArgumentValue> ValueDecoder::decode(std::optional<ArgumentValue>& returned) {
+  values_.reserve(plan_.values_.size());
+  for (const Value& each : plan_.values_) {
+    const bool has_phase =
+        each.phase == MOMENT_ENTRY ? event_.has_arguments : event_.kind == EventKind::on_return;
+    if (!has_phase || (each.is_result && event_.left_by == ExitKind::tail_call)) continue;
+    if (!is_passed(each)) continue;
+    ArgumentValue made = each.declared != nullptr ? decode_declared(each)
+                                                  : ArgumentValue{.name = each.node.name,
+                                                                  .type_name = each.type_name,
+                                                                  .value = decode_node(each.node),
+                                                                  .is_from_source = true};
+    if (each.is_result && each.node.name == "ret")
+      returned = std::move(made);
+    else
+      values_.push_back(std::move(made));
+  }
+  return std::move(values_);
+}
+
+void ValuePlan::decode(Event& event, std::span<const ReadResult> results, std::uint32_t pid) const {
+  auto values = ValueDecoder(*this, results, event, pid).decode(event.typed_return);
+  if (!values.empty() || (event.has_arguments && !six_registers_))
+    event.typed_arguments = std::move(values);
+  if (event.has_arguments) event.function = function_;
+  event.is_known_call = is_known_call_;
+  event.returns_nothing = returns_nothing_ && event.kind == EventKind::on_return &&
+                          event.left_by != ExitKind::tail_call;
+  if (!error_number_ || !results[*error_number_].is_read() || !event.typed_return) return;
+  const DataValue& returned = event.typed_return->value;
+  const auto number = static_cast<int>(results[*error_number_].value);
+  if (number != 0 && (is_null(returned) || number_of(returned) == -1))
+    event.return_errno = errno_name(number).value_or(std::to_string(number));
+}
+
+std::vector<std::string> ValuePlan::describe_problems() const {
+  std::vector<std::string> problems;
+  for (const Value& each : values_)
+    if (each.declared != nullptr && !each.node.text.empty())
+      problems.push_back(each.node.name + " cannot be read (" + each.node.text + ")");
+  return problems;
+}
+
+bool ValuePlan::uses_argument_numbers() const {
+  return std::ranges::any_of(values_, [](const Value& each) {
+    return each.declared != nullptr && each.declared->source.kind == ArgumentSource::Kind::argument;
+  });
+}
+
+void ValuePlan::set_order(std::span<const std::string> names) {
+  std::ranges::sort(values_, {}, [&](const Value& each) {
+    return std::ranges::find(names, each.node.name) - names.begin();
+  });
+}
+
+void ValuePlan::set_function(std::string name, bool returns_nothing) {
+  function_ = std::move(name);
+  returns_nothing_ = returns_nothing;
+}
+
+void ValuePlan::add_summed(reading summed) {
+  summed.in_group = GROUP_SUMMED | GROUP_OMITTED;
+  readings_.push_back(summed);
+}
+
+void ValuePlan::set_group_parts(const GroupSpec& groups) {
+  for (reading& each : readings_)
+    if ((each.in_group & GROUP_SUMMED) == 0) each.in_group = GROUP_ONLY_NULL;
   const auto keep = [&](std::size_t index) {
-    const reading& each = readings_[index];
+    reading& each = readings_[index];
     const bool is_address =
         each.form == READ_STRING || (each.form == READ_BYTES && each.length_is_end == 0);
-    if (!is_address) parts[index] = 0;
+    if (!is_address) each.in_group = 0;
   };
   const auto keep_node = [&](const auto& self, const Node& node) -> void {
     const bool has_source = node.kind == Node::Kind::scalar || node.kind == Node::Kind::array;
@@ -455,9 +599,19 @@ std::vector<record_u8> TypedValues::group_parts() const {
     }
     for (const Node& child : node.children) self(self, child);
   };
-  for (const auto* const nodes : {&arguments_, &results_})
-    for (const Node& node : *nodes) keep_node(keep_node, node);
-  return parts;
+  for (const Value& each : values_) {
+    if (each.declared == nullptr) {
+      keep_node(keep_node, each.node);
+      continue;
+    }
+    if (!each.node.text.empty()) continue; // a problem
+    const bool is_key = std::ranges::any_of(
+        groups.by, [&](const GroupValue& by) { return !by.fact && by.text == each.node.name; });
+    // An address that is not asked for only leads to another value.
+    if (is_key || each.declared->type != ArgumentType::ptr) keep(each.node.reading);
+    if (groups.measured == each.node.name)
+      readings_[each.node.reading].in_group |= is_key ? GROUP_SUMMED : GROUP_SUMMED | GROUP_OMITTED;
+  }
 }
 
 } // namespace uprobectl

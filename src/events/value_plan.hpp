@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values by their names and types in debug information: which readings of the built-in program they
-// need, and how they are made of what was read.
+// The values of a probed point: which readings of the built-in program they need, and how they are
+// made of what was read. Their types are those of debug information, or those that --args, a
+// prototype, a static probe or a Java signature declares.
 #pragma once
 
 #include "dwarf/functions.hpp"
@@ -8,9 +9,12 @@
 #include "events/arguments.hpp"
 #include "events/events.hpp"
 #include "events/filter.hpp"
+#include "events/groups.hpp"
+#include "events/known_calls.hpp"
 #include "events/prepared.hpp"
 
 #include <functional>
+#include <memory>
 #include <span>
 
 namespace uprobectl {
@@ -48,35 +52,63 @@ struct TypedPlace {
 // Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
 bool has_content(const dwarf::Type& type);
 
-// The readings of values of one place, and the decoder of their results. Borrows the types.
-class TypedValues {
+// Arguments and results with declared types.
+struct DeclaredValues {
+  std::vector<ArgumentSpec> arguments = {};
+  bool six_registers = false;                  // the registers of the first six arguments instead
+  std::shared_ptr<const KnownCall> known = {}; // whose arguments these are
+};
+
+class ReadingBuilder; // events/readings.hpp
+
+// The readings of the values of one point, and the decoder of their results. Borrows the types of
+// debug information.
+class ValuePlan {
 public:
-  TypedValues() = default;
+  ValuePlan() = default;
+  // Readings whose results the caller interprets.
+  explicit ValuePlan(std::vector<reading> readings) : readings_(std::move(readings)) {}
   // The parameters at a function's entry or of an inlined call, all visible variables elsewhere;
   // and the result if returns are captured.
-  static TypedValues make(const TypedPlace& place, const TypedLimits& limits);
+  static ValuePlan make(const TypedPlace& place, const TypedLimits& limits);
   // The values that the paths name. `problems` gets an error for each path, nullopt if its value
   // can be read: not_found, unsupported or usage. A value with a problem is an Unreadable.
-  static TypedValues make(const TypedPlace& place, const TypedLimits& limits,
-                          std::span<const ValuePath> paths,
-                          std::vector<std::optional<Error>>& problems);
+  static ValuePlan make(const TypedPlace& place, const TypedLimits& limits,
+                        std::span<const ValuePath> paths,
+                        std::vector<std::optional<Error>>& problems);
   // Values that are all unreadable.
-  static TypedValues make_unreadable(std::span<const ValuePath> paths, std::string_view reason);
+  static ValuePlan make_unreadable(std::span<const ValuePath> paths, std::string_view reason);
+
+  // Adds declared values. Fails if one cannot be read, and names it.
+  Result<void> add(const DeclaredValues& declared, const ReadingBuilder& builder);
+
+  // Sorts the values by their names.
+  void set_order(std::span<const std::string> names);
 
   // Each comes before those that are based on it.
   const std::vector<reading>& readings() const { return readings_; }
+  bool has_six_registers() const { return six_registers_; }
+  // The declared values that cannot be read, with reasons.
+  std::vector<std::string> describe_problems() const;
+  bool uses_argument_numbers() const;
 
-  // By the index in readings(): enum group_part. Values are part of a key, what only leads to them
-  // is not.
-  std::vector<record_u8> group_parts() const;
+  // The function as events name it, without its signature.
+  void set_function(std::string name, bool returns_nothing);
+  // Sets how the readings take part in counts by values: values are part of a key, what only leads
+  // to them is not.
+  void set_group_parts(const GroupSpec& groups);
+  // Adds a reading that is only summed.
+  void add_summed(reading summed);
 
-  // Returns the values at the entry, and those of the result. `answers`: of readings(), in the same
-  // order. A value that was not read is a DataValue::Unreadable. Names and types are borrowed.
-  std::vector<ArgumentValue> decode_arguments(std::span<const PreparedValue> answers) const;
-  std::vector<ArgumentValue> decode_results(std::span<const PreparedValue> answers) const;
+  // Sets the values of an event and what else follows from them. Requires the other members.
+  // `results`: of readings(), in the same order. A value that was not read is a
+  // DataValue::Unreadable. Names and types are borrowed. `pid`: the process, for file descriptors;
+  // 0: unknown.
+  void decode(Event& event, std::span<const ReadResult> results, std::uint32_t pid) const;
 
 private:
-  friend class TypedValuesBuilder;
+  friend class ValuePlanBuilder;
+  friend class ValueDecoder;
 
   // A part of a value: bytes that a reading has in its number or, for memory, in its bytes.
   struct Part {
@@ -119,7 +151,6 @@ private:
     // What is decoded: for a reference what it refers to, for a sequence an element. Null for a
     // path that names nothing.
     const dwarf::Type* type = nullptr;
-    std::string_view type_name = {}; // in the source; of a whole argument only
     std::size_t source = 0;
     std::uint64_t offset = 0; // in the source, bytes
     std::optional<dwarf::BitRange> bits = {};
@@ -133,29 +164,26 @@ private:
     std::optional<Content> content = {};        // of an interface; nullopt: not captured
   };
 
-  DataValue decode_node(const Node& node, std::span<const PreparedValue> answers) const;
-  ArgumentValue decode_argument(const Node& node, std::span<const PreparedValue> answers) const;
-  DataValue decode_characters(const Node& node, std::span<const PreparedValue> answers) const;
-  DataValue decode_text(const Node& node, std::span<const PreparedValue> answers) const;
-  DataValue decode_sequence(const Node& node, std::span<const PreparedValue> answers) const;
-  DataValue decode_choice(const Node& node, std::span<const PreparedValue> answers) const;
-  DataValue decode_scalar(const Node& node, std::span<const PreparedValue> answers) const;
-  DataValue decode_interface(const Node& node, std::span<const PreparedValue> answers) const;
-  DataValue::Array decode_content(const Content& content, const dwarf::GoTypes::Found& found,
-                                  std::span<const PreparedValue> answers) const;
-  DataValue decode_wide(const Node& node, std::span<const PreparedValue> answers) const;
-  std::expected<std::uint64_t, DataValue::Unreadable>
-  read_bits(const Node& node, std::span<const PreparedValue> answers) const;
-  // Reads `size` bytes, at most 8, at an offset of a source.
-  std::expected<std::uint64_t, DataValue::Unreadable>
-  read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t size,
-             std::span<const PreparedValue> answers) const;
+  // An argument or a result.
+  struct Value {
+    Node node;
+    std::string_view type_name = {}; // as in --args, or in the source
+    record_u8 phase = MOMENT_ENTRY;
+    bool is_result = false; // not known after a tail call
+    // Its type is declared: the node's reading has it, unless the node is a problem.
+    std::shared_ptr<const ArgumentSpec> declared = {};
+    std::optional<KnownCall::Condition> passed_if = {};
+  };
 
   std::vector<reading> readings_;
   std::vector<Source> sources_;
-  std::vector<Node> arguments_;
-  std::vector<Node> results_;
+  std::vector<Value> values_;
   const dwarf::GoTypes* go_types_ = nullptr; // borrowed
+  std::string function_;
+  bool returns_nothing_ = false;
+  bool six_registers_ = false;
+  bool is_known_call_ = false;
+  std::optional<std::size_t> error_number_; // the reading of errno
 };
 
 // Makes the condition that compares the value that a path names. Fails with not_found or
