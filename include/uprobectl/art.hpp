@@ -34,6 +34,8 @@ struct DexSearch {
   std::vector<std::string> files;  // given by the user: .dex, .vdex, jar or APK
   std::optional<std::string> root; // the sysroot: a directory with the files of a device
   std::shared_ptr<const NameMapping> mapping = {}; // the names of the source, if they were changed
+  // Opens one of `files`, if they are not all on this machine.
+  std::function<Result<MappedFile>(const std::string& path)> open_file = {};
 };
 
 // access_flags of the DEX format.

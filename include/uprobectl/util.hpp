@@ -196,6 +196,8 @@ enum class FileChange {
   written,  // its content has changed
 };
 
+class RangeReader; // of a file on another machine (util/mapped_file.hpp)
+
 // A regular file, opened and mapped completely and read-only. The descriptor stays open as long as
 // the mapping, so that the file that was resolved is probed even if its path changes meanwhile.
 // open() rejects FIFOs and devices without blocking. If the file shrinks, accessing the lost bytes
@@ -203,6 +205,9 @@ enum class FileChange {
 class MappedFile {
 public:
   static Result<MappedFile> open(const std::string& path);
+  // Maps a copy of a file that another machine has at this path. real_path() and change() do not
+  // look for the path on this machine.
+  static Result<MappedFile> of_copy(UniqueFd copy, const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
@@ -224,14 +229,18 @@ public:
   FileChange change() const;
 
 private:
+  friend Result<MappedFile> map_on_demand(std::uint64_t size, const std::string& path,
+                                          std::unique_ptr<RangeReader> reader);
   MappedFile(UniqueFd fd, Bytes bytes, FileIdentity identity, std::int64_t modified_ns,
-             std::string path);
+             std::string path, bool is_copy);
+  static Result<MappedFile> map(UniqueFd fd, const std::string& path, bool is_copy);
 
   UniqueFd fd_;
   Bytes bytes_;
   FileIdentity identity_;
   std::int64_t modified_ns_ = 0; // since 1970
   std::string path_;
+  bool is_copy_ = false;
 };
 
 } // namespace uprobectl

@@ -260,7 +260,7 @@ DexFinder::DexFinder(std::string oat_path, const DexSearch& search)
 DexSource* DexFinder::open(const std::string& path, Tried& tried) {
   const auto known = opened_.find(path);
   if (known != opened_.end()) return known->second;
-  auto file = MappedFile::open(path);
+  auto file = search_.open_file ? search_.open_file(path) : MappedFile::open(path);
   if (!file) {
     tried.push_back(file.error().kind == ErrorKind::not_found ? path : file.error().message);
     return nullptr;

@@ -94,10 +94,9 @@ std::string qualified(std::string_view class_name, std::string_view name) {
 
 } // namespace
 
-Result<std::shared_ptr<const NameMapping>> NameMapping::open(const std::string& path) {
-  auto mapped = MappedFile::open(path);
-  if (!mapped) return fail(std::move(mapped).error());
-  const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
+Result<std::shared_ptr<const NameMapping>> NameMapping::read(MappedFile mapped) {
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  const std::string& path = file->path();
   Result<std::shared_ptr<const NameMapping>> mapping;
   if (Archive::looks_like_archive(file->bytes())) {
     const auto archive = Archive::parse(file->bytes());

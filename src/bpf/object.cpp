@@ -190,12 +190,11 @@ std::string base_name(std::string_view path) {
 constexpr std::size_t max_object_size = 64U << 20;
 
 // Returns a copy, so that the file cannot change between our check and libbpf's reading.
-Result<std::vector<std::byte>> read_object(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  if (!file) return fail(file.error());
-  if (file->bytes().size() > max_object_size)
+Result<std::vector<std::byte>> read_object(const MappedFile& file) {
+  const std::string& path = file.path();
+  if (file.bytes().size() > max_object_size)
     return fail(ErrorKind::not_elf, path + ": not a BPF object file: larger than 64 MiB");
-  std::vector<std::byte> bytes(file->bytes().begin(), file->bytes().end());
+  std::vector<std::byte> bytes(file.bytes().begin(), file.bytes().end());
   if (auto valid = check_bpf_object(bytes); !valid)
     return fail(std::move(valid).error().within(path + ": damaged").hint("compile it again"));
   return bytes;
@@ -446,8 +445,9 @@ const std::string& BpfObject::verifier_log() const { return state_->log; }
 std::span<const ObjectProgram> BpfObject::programs() const { return state_->programs; }
 std::span<const ObjectMap> BpfObject::maps() const { return state_->maps; }
 
-Result<BpfObject> BpfObject::open(const std::string& path) {
-  const auto bytes = read_object(path);
+Result<BpfObject> BpfObject::open(const MappedFile& file) {
+  const std::string& path = file.path();
+  const auto bytes = read_object(file);
   if (!bytes) return fail(bytes.error());
   auto state = std::make_unique<State>();
   state->path = path;

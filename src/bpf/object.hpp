@@ -83,7 +83,7 @@ private:
 class BpfObject {
 public:
   // not_found, not_elf; unsupported for what libbpf no longer accepts, such as SEC("maps").
-  static Result<BpfObject> open(const std::string& path);
+  static Result<BpfObject> open(const MappedFile& file);
 
   BpfObject(BpfObject&&) noexcept;
   BpfObject& operator=(BpfObject&&) noexcept;

@@ -13,9 +13,7 @@
 #include "target_options.hpp"
 #include "task_options.hpp"
 #include "trace/trace.hpp"
-#include "util/made_inputs.hpp"
 #include "util/shell_words.hpp"
-#include "util/user_files.hpp"
 
 #include <limits>
 
@@ -178,9 +176,10 @@ Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string
 }
 
 // The places of symbols on this machine. With --adb, others are on the workstation, which makes
-// plans of them (ask_for_plan()).
-std::vector<std::string> places_here(const std::vector<std::string>& places) {
-  if (workstation_with(std::string(host::device_prefix)) == nullptr) return places;
+// plans of them (request_plan()).
+std::vector<std::string> places_here(const std::vector<std::string>& places,
+                                     const Workstation& workstation) {
+  if (!workstation.is_remote()) return places;
   std::vector<std::string> here;
   for (const std::string& place : places)
     if (place.starts_with(host::device_prefix))
@@ -197,19 +196,20 @@ void bind_naming_options(OptionParser& parser, ResolveOptions& resolve, CloneOpt
 
 // The command line of attach or usdt attach.
 struct AttachLine {
-  explicit AttachLine(ProbeKind kind);
+  AttachLine(ProbeKind kind, Workstation& workstation);
   AttachLine(const AttachLine&) = delete; // the parser refers to the options
   AttachLine& operator=(const AttachLine&) = delete;
 
   ProbeKind probes;
   OptionParser parser;
-  CommonOptions common{.private_output = true, .takes_exports = true};
+  CommonOptions common;
   AttachOptions options;
   TaskRunOptions tasks; // of attach
 };
 
-AttachLine::AttachLine(ProbeKind kind)
-    : probes(kind), parser(kind == ProbeKind::functions ? "attach" : "usdt attach") {
+AttachLine::AttachLine(ProbeKind kind, Workstation& workstation)
+    : probes(kind), parser(kind == ProbeKind::functions ? "attach" : "usdt attach"),
+      common{.workstation = &workstation, .private_output = true, .takes_exports = true} {
   bind_common_options(parser, common);
   parser.bind("--duration", options.duration, parse_run_time);
   bind_process_options(parser, options.processes);
@@ -291,7 +291,7 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   if (by_sections && directed)
     return fail(parser.usage_error("--entry and --return need a TARGET: without it the "
                                    "section names of the object select entry or return"));
-  if (auto applied = apply(parser, options.capture, request); !applied)
+  if (auto applied = apply(parser, options.capture, *line.common.workstation, request); !applied)
     return fail(std::move(applied).error());
   if (auto applied = apply(parser, options.stack, line.common, request); !applied)
     return fail(std::move(applied).error());
@@ -299,10 +299,11 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   request.dry_run = options.dry_run;
   request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
-  request.probes.target_options.debug_places = line.probes == ProbeKind::functions
-                                                   ? places_here(options.debug_places)
-                                                   : options.debug_places;
-  auto dex = make_dex_search(options.dex);
+  request.probes.target_options.debug_places =
+      line.probes == ProbeKind::functions
+          ? places_here(options.debug_places, *line.common.workstation)
+          : options.debug_places;
+  auto dex = make_dex_search(options.dex, *line.common.workstation);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);
   request.probes.target_options.oatdump = options.oatdump;
@@ -328,8 +329,8 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
 // With --adb and --unwind-on host the workstation gets the saved run, and makes of it what the
 // options ask for (serve_report()).
 void give_to_workstation(AttachOptions& options, CommonOptions& common) {
-  const bool is_taken = workstation_with(std::string(taken_run_name)) != nullptr;
-  if (!is_taken || options.stack.unwind_on != "host" || options.save) return;
+  if (!common.workstation->takes_saved_run() || options.stack.unwind_on != "host" || options.save)
+    return;
   options.save = "-";
   options.stack.files = {};
   common.json = false;
@@ -356,7 +357,7 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
                                   options.save, make_question(request));
   if (!opened) return finish_with(opened.error(), line.common);
   Output& output = opened->output();
-  const Debuginfod debuginfod(line.common.debuginfod, output);
+  const DebugFetching fetching(line.common.debuginfod, output);
   auto outcome = run_attach(request, output);
   if (!outcome) {
     const bool only_one = request.probes.functions.size() == 1;
@@ -393,7 +394,7 @@ ExitCode attach(AttachLine& line, const Arguments& parsed, std::string title,
 } // namespace
 
 Result<AttachRequest> read_attach_request(std::span<const std::string_view> arguments) {
-  AttachLine line(ProbeKind::functions);
+  AttachLine line(ProbeKind::functions, this_machine());
   const auto parsed = line.parser.parse(arguments);
   if (!parsed) return fail(parsed.error());
   if (auto split = split_outputs(line.parser, line.common); !split)
@@ -405,9 +406,9 @@ Result<AttachRequest> read_attach_request(std::span<const std::string_view> argu
   return make_attach_request(line, *parsed, nullptr);
 }
 
-ExitCode run_attach(std::span<const std::string_view> arguments) {
-  AttachLine line(ProbeKind::functions);
-  auto planned = read_plan_options(arguments);
+ExitCode run_attach(std::span<const std::string_view> arguments, Workstation& workstation) {
+  AttachLine line(ProbeKind::functions, workstation);
+  auto planned = read_plan_options(arguments, workstation);
   std::vector<std::string_view> all;
   if (planned) all.assign(planned->options().begin(), planned->options().end());
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -419,7 +420,7 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
   std::string title = command_line("attach", arguments);
   AttachOptions& options = line.options;
   if (!line.tasks.file.config) return attach(line, *parsed, std::move(title), std::move(*planned));
-  auto dex = make_dex_search(std::move(options.dex));
+  auto dex = make_dex_search(std::move(options.dex), workstation);
   if (!dex) return finish_with(dex.error(), line.common);
   line.tasks.save = std::move(options.save);
   return attach_task_file(line.parser, *parsed, line.tasks, std::move(title),
@@ -427,8 +428,8 @@ ExitCode run_attach(std::span<const std::string_view> arguments) {
                           line.common);
 }
 
-ExitCode run_usdt_attach(std::span<const std::string_view> arguments) {
-  AttachLine line(ProbeKind::static_probes);
+ExitCode run_usdt_attach(std::span<const std::string_view> arguments, Workstation& workstation) {
+  AttachLine line(ProbeKind::static_probes, workstation);
   const auto parsed = parse_or_finish(line.parser, line.common, arguments);
   if (!parsed) return parsed.error();
   if (auto split = split_outputs(line.parser, line.common); !split)

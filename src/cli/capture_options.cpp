@@ -3,7 +3,6 @@
 
 #include "option_values.hpp"
 #include "util/descriptor_io.hpp"
-#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -38,23 +37,21 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
 }
 
 // Reads one byte more than `most`, so that a larger file is noticed.
-Result<std::string> read_start(const std::string& path, std::size_t most) {
-  const UniqueFd file = open_user_file(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+Result<std::string> read_start(const std::string& path, std::size_t most,
+                               Workstation& workstation) {
+  const UniqueFd file = workstation.open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
   auto content = file ? read_up_to(file.get(), most + 1) : std::unexpected(errno);
   if (!content) return fail(system_error(content.error(), "cannot read the file"));
   return std::move(*content);
-}
-
-Result<std::string> read_set_file(const std::string& path) {
-  return read_start(path, max_set_file);
 }
 
 // Applies CaptureOptions to a request.
 class CaptureApplication {
 public:
   CaptureApplication(const OptionParser& parser, const CaptureOptions& options,
-                     AttachRequest& request)
-      : parser_(parser), options_(options), request_(request), capture_(request.capture) {}
+                     Workstation& workstation, AttachRequest& request)
+      : parser_(parser), options_(options), workstation_(workstation), request_(request),
+        capture_(request.capture) {}
 
   Result<void> apply() {
     set_moments();
@@ -196,7 +193,7 @@ private:
   }
 
   Result<void> read_prototypes(const std::string& path) {
-    const auto text = read_start(path, max_prototype_file);
+    const auto text = read_start(path, max_prototype_file, workstation_);
     if (!text) return wrong_value("--prototypes " + path + ": ", text.error());
     if (auto added = capture_.prototypes.add(*text); !added)
       return wrong_value("--prototypes " + path + ": ", std::move(added).error());
@@ -230,8 +227,11 @@ private:
   }
 
   Result<void> read_filters() {
+    const auto read_set = [&](const std::string& path) {
+      return read_start(path, max_set_file, workstation_);
+    };
     for (const std::string& text : options_.conditions)
-      if (auto added = add_filter(capture_.filter, text, read_set_file); !added)
+      if (auto added = add_filter(capture_.filter, text, read_set); !added)
         return wrong_value("--if: ", std::move(added).error());
     if (auto added = add_thread_filter(capture_.filter, options_.threads, false); !added)
       return wrong_value("--thread: ", std::move(added).error());
@@ -282,6 +282,7 @@ private:
 
   const OptionParser& parser_;
   const CaptureOptions& options_;
+  Workstation& workstation_;
   AttachRequest& request_;
   CaptureSpec& capture_;
 };
@@ -421,8 +422,8 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
 }
 
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
-                   AttachRequest& request) {
-  return CaptureApplication(parser, options, request).apply();
+                   Workstation& workstation, AttachRequest& request) {
+  return CaptureApplication(parser, options, workstation, request).apply();
 }
 
 CountReader graph_depth_reader() {

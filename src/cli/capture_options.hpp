@@ -56,7 +56,7 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
 // Applies the options to a request, whose program and kind of probes must be set. usage if options
 // cannot be combined.
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,
-                   AttachRequest& request);
+                   Workstation& workstation, AttachRequest& request);
 
 CountReader graph_depth_reader();
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
 
-#include "util/user_files.hpp"
-
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -20,7 +18,7 @@ bool uses_colour(const CommonOptions& options) {
   if (refused != nullptr && *refused != '\0') return false;
   const char* const terminal = std::getenv("TERM");
   return terminal != nullptr && std::string_view(terminal) != "dumb" &&
-         is_user_terminal(STDERR_FILENO);
+         options.workstation->is_terminal(STDERR_FILENO);
 }
 
 // main() replaces a descriptor that was closed at the start by one of O_PATH.
@@ -38,6 +36,7 @@ constexpr std::string_view version_text = "uprobectl " UPROBECTL_VERSION "\n"
 OutputOptions output_options(const CommonOptions& options) {
   OutputOptions made{.json = options.json, .colour = uses_colour(options)};
   made.copies_messages = options.copies_messages;
+  made.workstation = options.workstation;
   if (options.verbose) made.level = Output::Level::verbose;
   if (options.quiet) made.level = Output::Level::quiet;
   return made;
@@ -155,28 +154,32 @@ std::expected<Arguments, ExitCode> parse_or_finish(OptionParser& parser,
 
 Result<std::unique_ptr<Output>> open_output(const CommonOptions& options, TextStyle style,
                                             bool only_copied) {
+  Workstation& workstation = *options.workstation;
   OutputOptions made = output_options(options);
   made.only_copied = only_copied;
   UniqueFd file;
-  std::function<UniqueFd()> reopen; // on a device only the first time
+  std::function<UniqueFd()> reopen; // another machine opens it only once
   if (options.output) {
     // O_APPEND: if the file is truncated meanwhile, as by logrotate, it has no hole.
     constexpr int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY;
     const mode_t mode = options.private_output ? 0600 : 0666;
-    file = open_user_file(*options.output, options.append ? flags : flags | O_TRUNC, mode);
-    reopen = [path = *options.output, mode] { return open_user_file(path, flags, mode); };
+    file = workstation.open(*options.output, options.append ? flags : flags | O_TRUNC, mode);
+    if (!workstation.has(*options.output))
+      reopen = [&workstation, path = *options.output, mode] {
+        return workstation.open(path, flags, mode);
+      };
     if (!file) return fail(system_error(errno, "cannot write " + *options.output));
   } else if (is_closed(STDOUT_FILENO)) {
     return fail(Error{ErrorKind::io, "standard output is closed"}.hint("write to a file: -o FILE"));
   }
-  style.aligned = is_user_terminal(file ? file.get() : STDOUT_FILENO);
+  style.aligned = workstation.is_terminal(file ? file.get() : STDOUT_FILENO);
   style.colour = made.colour && style.aligned;
   style.header = options.header;
   style.verbose = options.verbose;
   made.style = style;
   if (!file) return std::make_unique<Output>(STDOUT_FILENO, made);
   auto output = std::make_unique<Output>(std::move(file), made);
-  if (workstation_with(*options.output) == nullptr) output->set_reopening(std::move(reopen));
+  output->set_reopening(std::move(reopen));
   return output;
 }
 

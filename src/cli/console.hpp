@@ -27,6 +27,7 @@ struct DeviceArguments {
 };
 
 struct CommonOptions {
+  Workstation* workstation = &this_machine(); // of the run
   bool json = false;
   std::optional<std::string> output; // a file instead of stdout
   // Of the commands that take exports: the values of -o and --format, and what split_outputs()
@@ -107,21 +108,22 @@ void report_debug_files(const Target& target, Output& output);
 // code.
 ExitCode finish_with(const Error& error, const CommonOptions& options);
 
-// The subcommands. Each takes its arguments without its own name and returns the exit code.
-ExitCode run_resolve(std::span<const std::string_view> arguments);
-ExitCode run_list_symbols(std::span<const std::string_view> arguments);
-ExitCode run_list_lines(std::span<const std::string_view> arguments);
-ExitCode run_attach(std::span<const std::string_view> arguments);
-ExitCode run_list_args(std::span<const std::string_view> arguments);
-ExitCode run_usdt_list(std::span<const std::string_view> arguments);
-ExitCode run_usdt_attach(std::span<const std::string_view> arguments);
-ExitCode run_load(std::span<const std::string_view> arguments);
-ExitCode run_list_probes(std::span<const std::string_view> arguments);
-ExitCode run_devices(std::span<const std::string_view> arguments);
-ExitCode run_doctor(std::span<const std::string_view> arguments);
-ExitCode run_report(std::span<const std::string_view> arguments);
-ExitCode run_help(std::span<const std::string_view> arguments);
-ExitCode run_symbolize(std::span<const std::string_view> arguments);
-ExitCode run_debug_unwind(std::span<const std::string_view> arguments);
+// The subcommands. Each takes its arguments without its own name, and the machine of the user.
+// Returns the exit code.
+ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_list_lines(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_attach(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_list_args(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_usdt_attach(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_load(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_list_probes(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_devices(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_doctor(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_report(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_help(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_symbolize(std::span<const std::string_view> arguments, Workstation& workstation);
+ExitCode run_debug_unwind(std::span<const std::string_view> arguments, Workstation& workstation);
 
 } // namespace uprobectl::cli

@@ -27,9 +27,9 @@ Result<void> print_stack(const std::string& folder, std::vector<std::string> deb
 
 } // namespace
 
-ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
+ExitCode run_debug_unwind(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("debug-unwind");
-  CommonOptions common;
+  CommonOptions common{.workstation = &workstation};
   bind_common_options(parser, common);
   std::vector<std::string> debug_places;
   bind_debug_options(parser, debug_places, common);
@@ -41,7 +41,7 @@ ExitCode run_debug_unwind(std::span<const std::string_view> arguments) {
   if (words.size() != 1) return finish_with(parser.usage_error("expected one DIR"), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  const Debuginfod debuginfod(common.debuginfod, **output);
+  const DebugFetching fetching(common.debuginfod, **output);
   if (const auto printed =
           print_stack(words.front(), std::move(debug_places), source_lines, **output);
       !printed)

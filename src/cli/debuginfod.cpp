@@ -3,13 +3,11 @@
 
 #include "elf/debug_file.hpp"
 #include "host/adb.hpp"
-#include "util/made_inputs.hpp"
-#include "util/rooted_path.hpp"
-#include "util/user_files.hpp"
+#include "util/descriptor_io.hpp"
 
 #include <cerrno>
-#include <fcntl.h>
-#include <sys/stat.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 namespace uprobectl::cli {
 
@@ -17,6 +15,8 @@ namespace {
 
 // For all downloads of a command.
 constexpr std::chrono::minutes download_timeout{5};
+constexpr std::uint64_t max_debug_file = std::uint64_t{16} << 30; // bytes
+constexpr std::size_t max_builds = 4096; // that a device may want; more than a process maps
 
 std::string describe_failure(const Error& error) {
   std::string message = "--debuginfod: " + error.message;
@@ -24,76 +24,174 @@ std::string describe_failure(const Error& error) {
   return message;
 }
 
+// Reads a debug file of the workstation.
+class WorkstationReader final : public RangeReader {
+public:
+  WorkstationReader(Workstation& workstation, std::string build_id)
+      : workstation_(workstation), build_id_(std::move(build_id)) {}
+
+  bool read(std::uint64_t offset, std::uint64_t size, int file) override {
+    static_assert(max_range <= RangeRequest::max_size);
+    const UniqueFd content = workstation_.request(RangeRequest{
+        .build_id = build_id_, .offset = offset, .size = static_cast<std::uint32_t>(size)});
+    const auto bytes = content ? read_up_to(content.get(), size + 1) : std::unexpected(errno);
+    return bytes && bytes->size() == size &&
+           ::pwrite(file, bytes->data(), size, static_cast<off_t>(offset)) ==
+               static_cast<ssize_t>(size);
+  }
+
+private:
+  Workstation& workstation_;
+  std::string build_id_;
+};
+
 } // namespace
 
-Debuginfod::Debuginfod(bool is_wanted, Output& output)
-    : is_wanted_(is_wanted), output_(output), client_(download_timeout) {
-  if (is_wanted)
+DebugFetching::DebugFetching(bool uses_debuginfod, Output& output)
+    : uses_debuginfod_(uses_debuginfod), output_(output), client_(download_timeout) {
+  if (uses_debuginfod || output.workstation().serves<DebugFileRequest>())
     elf::set_debug_fetcher(
         [this](const std::string& build_id) { return find_debug_file(build_id); });
 }
 
-Debuginfod::~Debuginfod() {
-  if (is_wanted_) elf::set_debug_fetcher(nullptr);
+DebugFetching::~DebugFetching() { elf::set_debug_fetcher(nullptr); }
+
+std::shared_ptr<const MappedFile>
+DebugFetching::find_source(const std::optional<std::string>& build_id, const std::string& path) {
+  if (!uses_debuginfod_ || !build_id) return nullptr;
+  Workstation& workstation = output_.workstation();
+  if (!workstation.serves<SourceRequest>()) return open(client_.find_source(*build_id, path));
+  UniqueFd content = workstation.request(SourceRequest{.build_id = *build_id, .path = path});
+  if (!content) return nullptr; // the workstation has reported why
+  auto copy = MappedFile::of_copy(std::move(content), path);
+  return copy ? std::make_shared<const MappedFile>(std::move(*copy)) : nullptr;
 }
 
-std::optional<std::string> Debuginfod::find_debug_file(const std::string& build_id) {
-  const std::string there = std::string(downloaded_prefix) + build_id;
-  if (workstation_with(there) != nullptr) return ask_workstation(there);
-  return reported(client_.find_debug_file(build_id));
+std::shared_ptr<const MappedFile> DebugFetching::find_debug_file(const std::string& build_id) {
+  const std::scoped_lock lock(mutex_);
+  const auto [known, is_new] = debug_files_.try_emplace(build_id);
+  if (!is_new) return known->second;
+  if (!output_.workstation().serves<DebugFileRequest>())
+    return known->second = open(client_.find_debug_file(build_id));
+  auto file = request_debug_file(build_id);
+  if (file)
+    known->second = std::make_shared<const MappedFile>(std::move(*file));
+  else if (file.error().kind != ErrorKind::not_found) // otherwise the workstation has said why
+    output_.warn_once(file.error().message);
+  return known->second;
 }
 
-std::optional<std::string> Debuginfod::ask_workstation(const std::string& path) {
-  // Where there is none, the workstation has said why.
-  const UniqueFd file = open_user_file(path, O_RDONLY | O_CLOEXEC);
-  return file ? std::optional(path) : std::nullopt;
+Result<MappedFile> DebugFetching::request_debug_file(const std::string& build_id) {
+  Workstation& workstation = output_.workstation();
+  const std::string name = "the debug file " + build_id + " of the workstation";
+  const UniqueFd content = workstation.request(DebugFileRequest{.build_id = build_id});
+  const auto bytes =
+      content ? read_up_to(content.get(), sizeof(std::uint64_t) + 1) : std::unexpected(errno);
+  if (!bytes) return fail(system_error(bytes.error(), name));
+  const auto size = read_at<std::uint64_t>(as_bytes(*bytes), 0);
+  if (!size || *size > max_debug_file) return fail(ErrorKind::corrupt, name + ": invalid size");
+  return map_on_demand(*size, name, std::make_unique<WorkstationReader>(workstation, build_id));
 }
 
-std::optional<std::string> Debuginfod::reported(const Result<std::string>& path) {
-  if (path) {
-    output_.detail("--debuginfod: found " + *path);
-    return *path;
+std::shared_ptr<const MappedFile> DebugFetching::open(const Result<std::string>& path) {
+  auto file = path ? MappedFile::open(*path) : Result<MappedFile>(fail(path.error()));
+  if (!file) {
+    output_.warn_once(describe_failure(file.error()));
+    return nullptr;
   }
-  output_.warn_once(describe_failure(path.error()));
-  return std::nullopt;
+  output_.detail("--debuginfod: found " + *path);
+  return std::make_shared<const MappedFile>(std::move(*file));
 }
 
-std::optional<std::string> Debuginfod::find_source(const std::optional<std::string>& build_id,
-                                                   const std::string& path) {
-  if (!is_wanted_ || !build_id) return std::nullopt;
-  const std::string there = std::string(downloaded_prefix) + *build_id + ":" + path;
-  if (workstation_with(there) != nullptr) return ask_workstation(there);
-  auto found = reported(client_.find_source(*build_id, path));
-  if (!found) return std::nullopt;
-  const auto status = stat_path(*found);
-  return status && S_ISREG(status->st_mode) ? found : std::nullopt;
+DeviceDebugFiles::DeviceDebugFiles(std::vector<std::string> symbols, bool uses_debuginfod,
+                                   const OutputOptions& output)
+    : uses_debuginfod_(uses_debuginfod), client_(download_timeout), output_(-1, output),
+      symbols_({.places = std::move(symbols), .system_folder = {}}) {
+  tolerate_all_shrinking(); // a build may replace a file while runs go on
 }
 
-DeviceDownloads::DeviceDownloads(const OutputOptions& output)
-    : output_(-1, output), client_(download_timeout) {}
+std::optional<symbolize::MappedObject> DeviceDebugFiles::search(const std::string& build_id,
+                                                                const IsInterrupted& is_abandoned) {
+  {
+    const std::scoped_lock lock(mutex_);
+    auto image = symbols_.find({.build_id = build_id});
+    for (const std::string& warning : symbols_.warnings()) output_.warn_once(warning);
+    if (image) return std::move(image->object);
+  }
+  if (!uses_debuginfod_) return std::nullopt;
+  const auto path = download(
+      [&](const IsInterrupted& is_interrupted) {
+        return client_.find_debug_file(build_id, is_interrupted);
+      },
+      is_abandoned);
+  if (!path) return std::nullopt;
+  auto file = MappedFile::open(*path);
+  if (!file) return std::nullopt;
+  const auto owner = std::make_shared<const MappedFile>(std::move(*file));
+  return symbolize::MappedObject{owner->bytes(), owner, owner};
+}
 
-host::InputFile DeviceDownloads::find(const std::string& asked, const IsInterrupted& is_abandoned) {
+host::InputFile DeviceDebugFiles::find(const DebugFileRequest& wanted,
+                                       const IsInterrupted& is_abandoned) {
+  const auto size_of = [](const std::optional<symbolize::MappedObject>& object) -> host::InputFile {
+    if (!object) return {.errnum = ENOENT};
+    host::InputFile size;
+    for (unsigned shift = 0; shift < 64; shift += 8)
+      size.content += static_cast<char>(std::uint64_t{object->bytes.size()} >> shift);
+    return size;
+  };
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = found_.find(wanted.build_id); known != found_.end())
+      return size_of(known->second);
+    if (found_.size() >= max_builds) return {.errnum = EMFILE};
+  }
+  auto object = search(wanted.build_id, is_abandoned);
+  if (is_abandoned()) return {.errnum = ENOENT}; // the download may have been cut off
+  const std::scoped_lock lock(mutex_);
+  return size_of(found_.emplace(wanted.build_id, std::move(object)).first->second);
+}
+
+host::InputFile DeviceDebugFiles::read(const RangeRequest& wanted) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = found_.find(wanted.build_id);
+  if (known == found_.end() || !known->second || wanted.size > RangeRequest::max_size)
+    return {.errnum = EINVAL};
+  const auto part = slice(known->second->bytes, wanted.offset, wanted.size);
+  if (!part) return {.errnum = EINVAL};
+  host::InputFile content{.content = std::string(as_text(*part))};
+  if (has_shrunk(*part)) return {.errnum = EIO};
+  return content;
+}
+
+host::InputFile DeviceDebugFiles::find_source(const SourceRequest& wanted,
+                                              const IsInterrupted& is_abandoned) {
+  const auto path = download(
+      [&](const IsInterrupted& is_interrupted) {
+        return client_.find_source(wanted.build_id, wanted.path, is_interrupted);
+      },
+      is_abandoned);
+  return path ? host::read_input(*path) : host::InputFile{.errnum = ENOENT};
+}
+
+std::optional<std::string> DeviceDebugFiles::download(const Download& run,
+                                                      const IsInterrupted& is_abandoned) {
   // An earlier Ctrl-C has ended the capture, whose stacks are named now.
   const auto is_interrupted = [&, before = host::Interrupts::count()] {
     if (host::Interrupts::count() > before) is_interrupted_ = true;
     return is_interrupted_ || is_abandoned();
   };
-  const auto colon = asked.find(':');
-  const auto path =
-      colon == std::string::npos
-          ? client_.find_debug_file(asked, is_interrupted)
-          : client_.find_source(asked.substr(0, colon), asked.substr(colon + 1), is_interrupted);
-  host::InputFile file{.errnum = ENOENT};
-  if (is_abandoned()) return file;
-  if (path) file = host::read_input(*path);
+  const auto path = run(is_interrupted);
+  if (is_abandoned()) return std::nullopt;
   const std::scoped_lock lock(mutex_);
-  if (!path)
-    output_.warn_once(describe_failure(path.error()));
-  else if (file.errnum != 0)
-    output_.warn_once("--debuginfod: " + system_error(file.errnum, *path).message);
-  else
-    output_.detail("--debuginfod: found " + *path);
-  return file;
+  // Nothing is read from other kinds of files, such as a FIFO.
+  const auto file = path ? MappedFile::open(*path) : Result<MappedFile>(fail(path.error()));
+  if (!file) {
+    output_.warn_once(describe_failure(file.error()));
+    return std::nullopt;
+  }
+  output_.detail("--debuginfod: found " + *path);
+  return *path;
 }
 
 } // namespace uprobectl::cli

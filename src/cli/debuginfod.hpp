@@ -1,55 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-// --debuginfod.
+// Debug files of other machines: --debuginfod, and --symbols with --adb.
 #pragma once
 
 #include "host/host_files.hpp"
 #include "output/output.hpp"
 #include "process/debuginfod.hpp"
+#include "symbolize/symbol_files.hpp"
+#include "util/mapped_file.hpp"
 
 #include <atomic>
 
 namespace uprobectl::cli {
 
-// While this lives, debug files that are not on this machine are downloaded if the user wants it;
-// by the workstation if it has started this run on a device.
-class Debuginfod {
+// While this lives, debug files that are not on this machine are found elsewhere: on the
+// workstation that has started this run on a device, or by debuginfod if the user wants it.
+class DebugFetching {
 public:
-  Debuginfod(bool is_wanted, Output& output);
-  Debuginfod(const Debuginfod&) = delete;
-  Debuginfod& operator=(const Debuginfod&) = delete;
-  ~Debuginfod();
+  DebugFetching(bool uses_debuginfod, Output& output);
+  DebugFetching(const DebugFetching&) = delete;
+  DebugFetching& operator=(const DebugFetching&) = delete;
+  ~DebugFetching();
 
-  // Returns the path of a downloaded source file of the image with the build id. nullopt, with a
-  // warning, if there is none.
-  std::optional<std::string> find_source(const std::optional<std::string>& build_id,
-                                         const std::string& path);
+  // Returns a downloaded source file of the image with the build id. Null, with a warning, if there
+  // is none.
+  std::shared_ptr<const MappedFile> find_source(const std::optional<std::string>& build_id,
+                                                const std::string& path);
 
 private:
-  std::optional<std::string> find_debug_file(const std::string& build_id);
-  // Returns the path, and reports what the answer is.
-  std::optional<std::string> reported(const Result<std::string>& path);
-  // Same, of a path that begins with downloaded_prefix.
-  std::optional<std::string> ask_workstation(const std::string& path);
+  std::shared_ptr<const MappedFile> find_debug_file(const std::string& build_id);
+  Result<MappedFile> request_debug_file(const std::string& build_id);
+  // Opens what was downloaded, and reports the result.
+  std::shared_ptr<const MappedFile> open(const Result<std::string>& path);
 
-  bool is_wanted_;
+  bool uses_debuginfod_;
   Output& output_;
   DebuginfodClient client_;
+  std::mutex mutex_;
+  // By build id; null if there is none. Several images may share one.
+  std::map<std::string, std::shared_ptr<const MappedFile>> debug_files_;
 };
 
-// Downloads for runs on devices, on their workstation. Thread-safe.
-class DeviceDownloads {
+// Serves the requests of devices for debug files and source files. Thread-safe.
+class DeviceDebugFiles {
 public:
-  explicit DeviceDownloads(const OutputOptions& output);
+  // `symbols`: --symbols.
+  DeviceDebugFiles(std::vector<std::string> symbols, bool uses_debuginfod,
+                   const OutputOptions& output);
 
-  // Downloads what a path means that is downloaded_prefix and `asked`. Reports why there is no
-  // file, unless the run that asks is abandoned. A Ctrl-C ends the download, and those after it.
-  host::InputFile find(const std::string& asked, const IsInterrupted& is_abandoned);
+  // A failed download is reported, unless the run that wants it is abandoned. A Ctrl-C ends the
+  // download, and those after it.
+  host::InputFile find(const DebugFileRequest& wanted, const IsInterrupted& is_abandoned);
+  host::InputFile read(const RangeRequest& wanted);
+  host::InputFile find_source(const SourceRequest& wanted, const IsInterrupted& is_abandoned);
 
 private:
+  std::optional<symbolize::MappedObject> search(const std::string& build_id,
+                                                const IsInterrupted& is_abandoned);
+  using Download = std::function<Result<std::string>(const IsInterrupted& is_interrupted)>;
+  // Returns the path, if it is a regular file.
+  std::optional<std::string> download(const Download& run, const IsInterrupted& is_abandoned);
+
+  bool uses_debuginfod_;
   std::atomic<bool> is_interrupted_ = false;
-  std::mutex mutex_; // of output_
-  Output output_;
   DebuginfodClient client_;
+  std::mutex mutex_; // of the members below
+  Output output_;
+  symbolize::SymbolFiles symbols_;
+  std::map<std::string, std::optional<symbolize::MappedObject>> found_; // by build id
 };
 
 } // namespace uprobectl::cli

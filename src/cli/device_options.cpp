@@ -6,7 +6,6 @@
 #include "host/agent_files.hpp"
 #include "plan_options.hpp"
 #include "symbol_plans.hpp"
-#include "util/made_inputs.hpp"
 
 #include <algorithm>
 #include <array>
@@ -154,12 +153,6 @@ CommonOptions common_options(const CommandLine& line) {
   return common;
 }
 
-// Lets the devices ask for inputs that are made here.
-void serve(std::string_view prefix, host::InputMaker make, host::DeviceRun& run) {
-  run.makers.emplace(prefix, std::move(make));
-  run.request.paths.inputs.emplace_back(prefix);
-}
-
 // Of what is made here, while records come from the devices.
 OutputOptions message_options(const CommonOptions& common) {
   OutputOptions messages = output_options(common);
@@ -167,23 +160,29 @@ OutputOptions message_options(const CommonOptions& common) {
   return messages;
 }
 
-// Lets the devices ask for plans that are made with the symbols here.
-Result<void> serve_symbols(const CommandLine& line, std::span<const std::string_view> arguments,
-                           const CommonOptions& common, host::DeviceRun& run) {
-  if (line.spec().name != "attach" || line.has("--plan") || line.has("--config")) return {};
-  std::vector<std::string> places;
-  for (const std::string& place : line.values("--debug-dir"))
-    if (!place.starts_with(host::device_prefix)) places.push_back(place);
-  if (places.empty()) return {};
+// The --symbols on this machine that the devices can use: those of attach.
+std::vector<std::string> symbols_here(const CommandLine& line) {
+  std::vector<std::string> paths;
+  if (line.spec().name == "attach")
+    for (const std::string& path : line.values("--debug-dir"))
+      if (!path.starts_with(host::device_prefix)) paths.push_back(path);
+  return paths;
+}
+
+// Makes plans for the devices with the symbols here.
+Result<void> serve_plans(const CommandLine& line, std::span<const std::string_view> arguments,
+                         const CommonOptions& common, host::DeviceRun& run) {
+  if (line.has("--plan") || line.has("--config")) return {};
+  std::vector<std::string> paths = symbols_here(line);
+  if (paths.empty()) return {};
   auto request = read_attach_request(arguments);
   if (!request) return fail(std::move(request).error());
   if (request->probes.target.empty()) return {}; // the object's sections say what to probe
-  request->probes.target_options.debug_places = std::move(places);
-  serve(
-      planned_build_prefix,
+  request->probes.target_options.debug_places = std::move(paths);
+  host::serve<PlanRequest>(
+      run.handlers,
       [plans = std::make_shared<SymbolPlans>(std::move(*request), message_options(common))](
-          const std::string& build, const IsInterrupted&) { return plans->find(build); },
-      run);
+          const PlanRequest& wanted, const IsInterrupted&) { return plans->find(wanted); });
   return {};
 }
 
@@ -199,16 +198,26 @@ void warn_of_places_here(const CommandLine& line, const CommonOptions& common) {
                       place, line.spec().name));
 }
 
-// Lets the devices ask for downloads, which need the network and the cache of the workstation.
-void serve_downloads(const CommandLine& line, const CommonOptions& common, host::DeviceRun& run) {
-  if (!line.flag("--debuginfod")) return;
-  serve(
-      downloaded_prefix,
-      [downloads = std::make_shared<DeviceDownloads>(message_options(common))](
-          const std::string& asked, const IsInterrupted& is_abandoned) {
-        return downloads->find(asked, is_abandoned);
-      },
-      run);
+// Gives the devices debug files of --symbols and --debuginfod. The latter needs the network and the
+// cache of the workstation.
+void serve_debug_files(const CommandLine& line, const CommonOptions& common, host::DeviceRun& run) {
+  const bool uses_debuginfod = line.flag("--debuginfod");
+  std::vector<std::string> symbols = symbols_here(line);
+  if (!uses_debuginfod && symbols.empty()) return;
+  const auto files = std::make_shared<DeviceDebugFiles>(std::move(symbols), uses_debuginfod,
+                                                        message_options(common));
+  host::serve<DebugFileRequest>(
+      run.handlers, [files](const DebugFileRequest& wanted, const IsInterrupted& is_abandoned) {
+        return files->find(wanted, is_abandoned);
+      });
+  host::serve<RangeRequest>(
+      run.handlers,
+      [files](const RangeRequest& wanted, const IsInterrupted&) { return files->read(wanted); });
+  if (uses_debuginfod)
+    host::serve<SourceRequest>(
+        run.handlers, [files](const SourceRequest& wanted, const IsInterrupted& is_abandoned) {
+          return files->find_source(wanted, is_abandoned);
+        });
 }
 
 // The value of --unwind-on, which the plan may have. That of stdin or of a device is not read here.
@@ -218,7 +227,7 @@ std::optional<std::string> find_unwind_on(const CommandLine& line,
   const auto plan = line.value("--plan");
   if (value || !plan || plan == "-" || plan->starts_with(host::device_prefix)) return value;
   constexpr std::string_view option = "--unwind-on=";
-  const auto planned = read_plan_options(arguments);
+  const auto planned = read_plan_options(arguments, this_machine());
   if (!planned) return value; // the run reports it
   for (const std::string& each : planned->options())
     if (each.starts_with(option)) value = each.substr(option.size());
@@ -261,7 +270,7 @@ Result<void> serve_report(const CommandLine& line, std::span<const std::string_v
     if (const auto path = line.value(option)) report.exports.emplace_back(option, *path);
   run.report = std::move(report);
   run.saved_run.emplace();
-  run.request.paths.inputs.emplace_back(taken_run_name);
+  run.request.takes_saved_run = true;
   return {};
 }
 
@@ -312,10 +321,10 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
   if (!command.empty()) {
     run.request.arguments.assign(all.begin(), all.end());
     run.request.paths = find_user_paths(line);
-    if (auto served = serve_symbols(line, arguments, common, run); !served)
+    if (auto served = serve_plans(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     warn_of_places_here(line, common);
-    serve_downloads(line, common, run);
+    serve_debug_files(line, common, run);
     if (auto served = serve_report(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
     run.request.stdout_is_terminal = ::isatty(STDOUT_FILENO) == 1;

@@ -4,9 +4,9 @@
 
 namespace uprobectl::cli {
 
-ExitCode run_devices(std::span<const std::string_view> arguments) {
+ExitCode run_devices(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("devices");
-  CommonOptions common;
+  CommonOptions common{.workstation = &workstation};
   bind_common_options(parser, common);
   const auto parsed = parse_or_finish(parser, common, arguments);
   if (!parsed) return parsed.error();

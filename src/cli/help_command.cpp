@@ -21,9 +21,9 @@ Error unknown_topic(const OptionParser& parser, const std::string& name) {
 
 } // namespace
 
-ExitCode run_help(std::span<const std::string_view> arguments) {
+ExitCode run_help(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("help");
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();

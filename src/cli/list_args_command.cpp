@@ -119,9 +119,9 @@ private:
 
 } // namespace
 
-ExitCode run_list_args(std::span<const std::string_view> arguments) {
+ExitCode run_list_args(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("list-args");
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   TargetArguments where;
   bind_target_options(parser, where, options);
@@ -129,12 +129,12 @@ ExitCode run_list_args(std::span<const std::string_view> arguments) {
   if (!parsed) return parsed.error();
   auto request = make_list_args_request(parser, *parsed);
   if (!request) return finish_with(request.error(), options);
-  auto target_options = make_target_options(parser, std::move(where));
+  auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
   request->options = std::move(*target_options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
-  const Debuginfod debuginfod(options.debuginfod, **output);
+  const DebugFetching fetching(options.debuginfod, **output);
 
   const auto targets = find_targets(request->target, request->options);
   if (!targets) {

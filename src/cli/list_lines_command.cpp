@@ -97,26 +97,33 @@ Result<std::vector<SourceLines>> find_lines(const Target& target, const LinesReq
 
 // Writes the lines with their text, or without it only those with code.
 void write_lines(const SourceLines& lines, const ProbedBinary& binary, const SourceSearch& where,
-                 Debuginfod& debuginfod, Output& output) {
+                 DebugFetching& fetching, Output& output) {
   const std::uint32_t last = lines.last.value_or(UINT32_MAX);
   SourceLineRecord record{.binary = &binary, .source = lines.file};
-  auto path = find_source(lines.file, where);
-  if (!path) path = debuginfod.find_source(binary.build_id, lines.file);
-  std::uint32_t shown = 0; // the last line with text
-  if (path) {
-    output.detail("source text from " + *path);
-    const auto read = visit_source_lines(
-        *path, lines.first, last, [&](std::uint32_t line, std::string_view text) {
-          record.line = line;
-          record.text = text;
-          record.probeable = std::ranges::binary_search(lines.with_code, line);
-          output.write(record);
-          shown = line;
-        });
-    if (!read) output.warn_once(read.error().message);
+  std::shared_ptr<const MappedFile> text_file;
+  if (const auto path = find_source(lines.file, where)) {
+    auto opened = MappedFile::open(*path);
+    if (opened)
+      text_file = std::make_shared<const MappedFile>(std::move(*opened));
+    else
+      output.warn_once(opened.error().message);
   } else {
-    output.warn_once(lines.file + ": source file not found, so only the lines with code are listed "
-                                  "(--source-dir DIR searches it there)");
+    text_file = fetching.find_source(binary.build_id, lines.file);
+    if (text_file == nullptr)
+      output.warn_once(lines.file + ": source file not found, so only the lines with code are "
+                                    "listed (--source-dir DIR searches it there)");
+  }
+  std::uint32_t shown = 0; // the last line with text
+  if (text_file != nullptr) {
+    output.detail("source text from " + text_file->path());
+    visit_source_lines(as_text(text_file->bytes()), lines.first, last,
+                       [&](std::uint32_t line, std::string_view text) {
+                         record.line = line;
+                         record.text = text;
+                         record.probeable = std::ranges::binary_search(lines.with_code, line);
+                         output.write(record);
+                         shown = line;
+                       });
   }
   std::size_t beyond = 0; // lines with code that the file does not have
   record.text = std::nullopt;
@@ -133,11 +140,12 @@ void write_lines(const SourceLines& lines, const ProbedBinary& binary, const Sou
     return;
   }
   if (shown > 0 && beyond > 0)
-    output.warn_once(*path + ": has fewer lines than the debug information, it is another version");
+    output.warn_once(text_file->path() +
+                     ": has fewer lines than the debug information, it is another version");
 }
 
 void list_lines(std::string_view target_text, const LinesRequest& request,
-                const TargetOptions& options, const SourceSearch& where, Debuginfod& debuginfod,
+                const TargetOptions& options, const SourceSearch& where, DebugFetching& fetching,
                 Output& output) {
   const auto targets = find_targets(target_text, options);
   if (!targets) {
@@ -153,7 +161,7 @@ void list_lines(std::string_view target_text, const LinesRequest& request,
     }
     report_debug_files(target, output);
     for (const SourceLines& lines : *found)
-      write_lines(lines, target.binary(), where, debuginfod, output);
+      write_lines(lines, target.binary(), where, fetching, output);
   });
   if (!visited)
     output.fail(visited.error(), std::string(target_text));
@@ -163,9 +171,9 @@ void list_lines(std::string_view target_text, const LinesRequest& request,
 
 } // namespace
 
-ExitCode run_list_lines(std::span<const std::string_view> arguments) {
+ExitCode run_list_lines(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("list-lines");
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   TargetArguments words;
   bind_target_options(parser, words, options);
@@ -178,15 +186,15 @@ ExitCode run_list_lines(std::span<const std::string_view> arguments) {
     return finish_with(parser.usage_error(typed.empty() ? "a TARGET is missing"
                                                         : "expected TARGET and FUNCTION or FILE"),
                        options);
-  const auto target_options = make_target_options(parser, std::move(words));
+  const auto target_options = make_target_options(parser, std::move(words), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
   if (const auto checked = check_target(parser, typed[0], *target_options); !checked)
     return finish_with(checked.error(), options);
   where.debug_places = target_options->debug_places;
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
-  Debuginfod debuginfod(options.debuginfod, **output);
-  list_lines(typed[0], parse_lines_request(typed[1]), *target_options, where, debuginfod, **output);
+  DebugFetching fetching(options.debuginfod, **output);
+  list_lines(typed[0], parse_lines_request(typed[1]), *target_options, where, fetching, **output);
   return finish(**output);
 }
 

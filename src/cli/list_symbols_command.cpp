@@ -239,9 +239,9 @@ Result<ListRequest> make_list_request(const OptionParser& parser, const Argument
 
 } // namespace
 
-ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
+ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("list-symbols");
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   ListOptions listing;
   bind_list_options(parser, listing);
@@ -253,7 +253,7 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
   if (!parsed) return parsed.error();
   auto request = make_list_request(parser, *parsed);
   if (!request) return finish_with(request.error(), options);
-  auto target_options = make_target_options(parser, std::move(where));
+  auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
   if (const auto checked = check_target(parser, request->target, *target_options); !checked)
     return finish_with(checked.error(), options);
@@ -261,7 +261,7 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments) {
   request->filter = make_filter(listing);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
-  const Debuginfod debuginfod(options.debuginfod, **output);
+  const DebugFetching fetching(options.debuginfod, **output);
   list(*request, **output);
   return finish(**output);
 }

@@ -41,7 +41,9 @@ Result<mode_t> parse_mode(const std::string& text) {
 Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
                                       const ObjectSettings& settings,
                                       const std::vector<std::string>& programs, Output& output) {
-  auto object = BpfObject::open(path);
+  const auto file = output.workstation().map(path);
+  if (!file) return fail(file.error());
+  auto object = BpfObject::open(*file);
   if (!object) return fail(std::move(object).error());
   if (auto set = object->apply(settings); !set) return fail(std::move(set).error());
   if (auto known = check_program_names(*object, path, programs); !known)
@@ -66,9 +68,9 @@ std::optional<std::string> mistake(const LoadOptions& options,
 
 } // namespace
 
-ExitCode run_load(std::span<const std::string_view> arguments) {
+ExitCode run_load(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("load");
-  CommonOptions common;
+  CommonOptions common{.workstation = &workstation};
   bind_common_options(parser, common);
   LoadOptions options;
   parser.bind("--pin", options.pin);

@@ -47,10 +47,10 @@ void write_sums(std::span<const InstalledProbe> probes, Output& output) {
 
 // For commands without arguments. Returns the output, or the exit code if the run ends here.
 std::expected<std::unique_ptr<Output>, ExitCode>
-open_output_without_arguments(std::string_view command,
-                              std::span<const std::string_view> arguments) {
+open_output_without_arguments(std::string_view command, std::span<const std::string_view> arguments,
+                              Workstation& workstation) {
   OptionParser parser(command);
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return std::unexpected(parsed.error());
@@ -63,8 +63,8 @@ open_output_without_arguments(std::string_view command,
 
 } // namespace
 
-ExitCode run_doctor(std::span<const std::string_view> arguments) {
-  const auto output = open_output_without_arguments("doctor", arguments);
+ExitCode run_doctor(std::span<const std::string_view> arguments, Workstation& workstation) {
+  const auto output = open_output_without_arguments("doctor", arguments, workstation);
   if (!output) return output.error();
   bool can_attach = true;
   auto features = probe_kernel_features();
@@ -79,9 +79,9 @@ ExitCode run_doctor(std::span<const std::string_view> arguments) {
   return can_attach ? written : ExitCode::failed;
 }
 
-ExitCode run_list_probes(std::span<const std::string_view> arguments) {
+ExitCode run_list_probes(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("list-probes");
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();

@@ -27,7 +27,7 @@ namespace {
 
 struct Command {
   std::string_view name; // in the table of options: one word, or two: "usdt list"
-  ExitCode (*run)(std::span<const std::string_view> arguments);
+  ExitCode (*run)(std::span<const std::string_view> arguments, Workstation& workstation);
 };
 
 constexpr std::array all_commands = {
@@ -78,9 +78,10 @@ bool is_group(std::string_view word) {
   });
 }
 
-ExitCode run_without_command(std::string_view group, std::span<const std::string_view> arguments) {
+ExitCode run_without_command(std::string_view group, std::span<const std::string_view> arguments,
+                             Workstation& workstation) {
   OptionParser parser(group);
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
@@ -88,7 +89,8 @@ ExitCode run_without_command(std::string_view group, std::span<const std::string
 }
 
 // `all`: the arguments of the program.
-ExitCode reject_command(std::string_view name, std::span<const std::string_view> all) {
+ExitCode reject_command(std::string_view name, std::span<const std::string_view> all,
+                        Workstation& workstation) {
   std::vector<std::string> names;
   for (const Command& command : all_commands) names.emplace_back(command.name);
   Error error{ErrorKind::usage, "unknown subcommand '" + std::string(name) + "'"};
@@ -101,41 +103,40 @@ ExitCode reject_command(std::string_view name, std::span<const std::string_view>
     for (const std::string_view word : all) line.append(" ").append(shell_word(word));
     error = std::move(error).hint(std::move(line));
   }
-  return finish_with(std::move(error).hint("try 'uprobectl --help'"), {});
+  return finish_with(std::move(error).hint("try 'uprobectl --help'"),
+                     {.workstation = &workstation});
 }
 
-// Where commands run: the agent of a device runs them there, whatever --adb says.
-enum class Place : std::uint8_t { as_asked, here };
-
-// Finds the subcommand among the program's arguments and runs it.
-ExitCode dispatch(std::vector<std::string_view> arguments, Place place) {
+// Finds the subcommand among the program's arguments and runs it. What the agent of a device runs
+// is for this device, whatever --adb says.
+ExitCode dispatch(std::vector<std::string_view> arguments, Workstation& workstation) {
   const std::vector<std::string_view> all = arguments;
   const std::size_t at = find_command_index(arguments);
-  const bool may_be_elsewhere = place == Place::as_asked && mentions_devices(all);
+  const bool may_be_elsewhere = !workstation.is_remote() && mentions_devices(all);
   if (at == arguments.size()) {
     if (may_be_elsewhere)
       if (const auto done = run_on_devices({}, all, arguments)) return *done;
-    return run_without_command({}, arguments);
+    return run_without_command({}, arguments, workstation);
   }
   std::string name(arguments[at]);
   const std::string_view first = arguments[at];
   arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
   if (is_group(first)) {
     const std::size_t second = find_command_index(arguments);
-    if (second == arguments.size()) return run_without_command(first, arguments);
+    if (second == arguments.size()) return run_without_command(first, arguments, workstation);
     name.append(" ").append(arguments[second]);
     arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(second));
   }
   const auto command = std::ranges::find(all_commands, name, &Command::name);
-  if (command == all_commands.end()) return reject_command(name, all);
+  if (command == all_commands.end()) return reject_command(name, all, workstation);
   if (may_be_elsewhere)
     if (const auto done = run_on_devices(name, all, arguments)) return *done;
-  return command->run(arguments);
+  return command->run(arguments, workstation);
 }
 
 // Runs a command in the child of an agent.
-int run_for_agent(const std::vector<std::string>& arguments) {
-  return static_cast<int>(dispatch({arguments.begin(), arguments.end()}, Place::here));
+int run_for_agent(const std::vector<std::string>& arguments, Workstation& workstation) {
+  return static_cast<int>(dispatch({arguments.begin(), arguments.end()}, workstation));
 }
 
 // Keeps fds 0-2 occupied, so that a file opened later is not mistaken for stdout or stderr. An fd
@@ -183,7 +184,8 @@ int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::string_view(argv[1]) == "--agent")
       return uprobectl::host::run_agent(UPROBECTL_VERSION, run_for_agent);
-    return static_cast<int>(dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}, Place::as_asked));
+    return static_cast<int>(
+        dispatch({argv + (argc > 0 ? 1 : 0), argv + argc}, uprobectl::this_machine()));
   } catch (const std::bad_alloc&) {
     std::fputs("uprobectl: error: not enough memory\n"
                "  hint: raise the limit of memory: ulimit -v, or memory.max of the control group\n",

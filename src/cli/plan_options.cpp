@@ -86,8 +86,9 @@ Result<void> check_options(const plans::AttachPlan& plan) {
   return {};
 }
 
-Result<std::shared_ptr<const plans::AttachPlan>> read_plan_file(const std::string& path) {
-  const auto file = FileText::read(path, plans::max_plan_bytes);
+Result<std::shared_ptr<const plans::AttachPlan>> read_plan_file(const std::string& path,
+                                                                Workstation& workstation) {
+  const auto file = FileText::read(path, workstation, plans::max_plan_bytes);
   if (!file) return fail(file.error());
   const std::string subject = path == "-" ? "stdin" : path;
   auto plan = plans::read_plan(file->text());
@@ -104,7 +105,8 @@ void bind_plan_options(OptionParser& parser, PlanOptions& options) {
   parser.bind("--write-plan", options.written);
 }
 
-Result<PlannedArguments> read_plan_options(std::span<const std::string_view> arguments) {
+Result<PlannedArguments> read_plan_options(std::span<const std::string_view> arguments,
+                                           Workstation& workstation) {
   PlannedArguments planned;
   if (!mentions_plan(arguments)) return planned;
   OptionParser parser("attach");
@@ -125,7 +127,7 @@ Result<PlannedArguments> read_plan_options(std::span<const std::string_view> arg
     planned.kept = std::move(*kept);
   }
   if (const std::string* const path = value("--plan")) {
-    auto plan = read_plan_file(*path);
+    auto plan = read_plan_file(*path, workstation);
     if (!plan) return fail(std::move(plan).error());
     planned.plan = std::move(*plan);
   }
@@ -160,7 +162,9 @@ Result<void> write_plan_file(const std::string& path, plans::AttachPlan plan,
     output.buffer().append(text);
     return {};
   }
-  if (auto written = replace_file(path, [&](OutputBuffer& out) { out.append(text); }); !written)
+  if (auto written = replace_file(
+          path, [&](OutputBuffer& out) { out.append(text); }, output.workstation());
+      !written)
     return written;
   output.status(fmt::format("{}: a plan of {} in {}", path, counted(probes, "place", "places"),
                             counted(plan.files.size(), "file", "files")));

@@ -28,7 +28,8 @@ struct PlannedArguments {
 
 // Reads the file of --plan, and finds the options for the one of --write-plan. Does nothing if the
 // arguments are wrong otherwise. Fails with usage for options that cannot be in a plan.
-Result<PlannedArguments> read_plan_options(std::span<const std::string_view> arguments);
+Result<PlannedArguments> read_plan_options(std::span<const std::string_view> arguments,
+                                           Workstation& workstation);
 
 // Sets what to probe: the functions of the plan, in the TARGET of the words if there is one.
 Result<void> apply_plan(const OptionParser& parser, const plans::AttachPlan& plan,

@@ -9,9 +9,9 @@
 
 namespace uprobectl::cli {
 
-ExitCode run_report(std::span<const std::string_view> arguments) {
+ExitCode run_report(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("report");
-  CommonOptions common{.private_output = true, .takes_exports = true};
+  CommonOptions common{.workstation = &workstation, .private_output = true, .takes_exports = true};
   bind_common_options(parser, common);
   ReportRequest request;
   StackFiles files;
@@ -61,7 +61,7 @@ ExitCode run_report(std::span<const std::string_view> arguments) {
   }
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  const Debuginfod debuginfod(common.debuginfod, **output);
+  const DebugFetching fetching(common.debuginfod, **output);
   if (const auto reported = report_saved_run(request, **output); !reported)
     (*output)->fail(reported.error(), request.path);
   return finish(**output);

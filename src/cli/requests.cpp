@@ -3,7 +3,6 @@
 
 #include "util/descriptor_io.hpp"
 #include "util/text.hpp"
-#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -38,13 +37,13 @@ bool is_regular(const std::string& path) {
 
 } // namespace
 
-Result<FileText> FileText::read(const std::string& path, std::size_t max_size) {
+Result<FileText> FileText::read(const std::string& path, Workstation& workstation,
+                                std::size_t max_size) {
   FileText file;
   const bool is_stdin = path == "-";
   file.name_ = is_stdin ? "stdin" : path;
-  const bool is_far = workstation_with(path) != nullptr;
-  if (is_far || (!is_stdin && is_regular(path))) {
-    auto mapped = MappedFile::open(path);
+  if (workstation.has(path) || (!is_stdin && is_regular(path))) {
+    auto mapped = workstation.map(path);
     if (!mapped) return fail(std::move(mapped).error());
     if (mapped->bytes().size() > max_size) return fail(too_large(path, max_size));
     file.mapped_ = std::make_unique<const MappedFile>(std::move(*mapped));
@@ -146,8 +145,8 @@ Result<Requests> Requests::typed(const OptionParser& parser,
   return requests;
 }
 
-Result<Requests> Requests::read(const std::string& path) {
-  auto file = FileText::read(path);
+Result<Requests> Requests::read(const std::string& path, Workstation& workstation) {
+  auto file = FileText::read(path, workstation);
   if (!file) return fail(std::move(file).error());
   Requests requests;
   requests.file_ = std::move(*file);

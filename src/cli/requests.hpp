@@ -20,7 +20,8 @@ public:
   static constexpr std::size_t max_file_size = std::size_t{512} << 20U;
 
   // "-" is stdin. unsupported if the file is larger than max_size bytes, a multiple of 1 MiB.
-  static Result<FileText> read(const std::string& path, std::size_t max_size = max_file_size);
+  static Result<FileText> read(const std::string& path, Workstation& workstation,
+                               std::size_t max_size = max_file_size);
 
   std::string_view text() const; // stays valid when this is moved
 
@@ -49,7 +50,7 @@ public:
                                 std::span<const std::string_view> words);
   // Reads a file ("-": stdin) with one request per line and joins adjacent requests of one target.
   // Errors name the file and the line.
-  static Result<Requests> read(const std::string& path);
+  static Result<Requests> read(const std::string& path, Workstation& workstation);
 
   std::span<const Line> lines() const { return lines_; }
 

@@ -32,9 +32,9 @@ Result<std::optional<EmitTool>> parse_emit_option(const OptionParser& parser,
 }
 
 // Reads the match records of a file of JSON Lines ("-": stdin) and skips other records.
-Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
+Result<std::vector<RecordedMatch>> read_matches(const std::string& path, Workstation& workstation) {
   std::vector<RecordedMatch> matches;
-  const auto file = FileText::read(path);
+  const auto file = FileText::read(path, workstation);
   if (!file) return fail(file.error());
   auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
@@ -51,8 +51,9 @@ Result<std::vector<RecordedMatch>> read_matches(const std::string& path) {
 }
 
 // Replaces the file's content by match records of the points, atomically.
-Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points) {
-  return replace_file(path, [&](OutputBuffer& out) {
+Result<void> write_matches(const std::string& path, std::span<const ProbePoint> points,
+                           Workstation& workstation) {
+  const auto write = [&](OutputBuffer& out) {
     const auto records = make_json_formatter(out);
     for (const ProbePoint& point : points) {
       if (point.static_probe)
@@ -60,7 +61,8 @@ Result<void> write_matches(const std::string& path, std::span<const ProbePoint> 
       else
         records->write(point);
     }
-  });
+  };
+  return replace_file(path, write, workstation);
 }
 
 // `resolve --verify RECORD [TARGET]`.
@@ -113,7 +115,7 @@ Result<void> check_verify_options(const OptionParser& parser, const VerifyOption
 
 ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
                     const TargetOptions& target_options, Output& output) {
-  auto recorded = read_matches(*options.record);
+  auto recorded = read_matches(*options.record, output.workstation());
   if (!recorded) {
     output.fail(recorded.error());
     return finish(output);
@@ -133,7 +135,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
                                            " matches could not be checked"});
   failed = output.has_failed();
   if (options.update && !failed) {
-    const auto written = write_matches(*options.record, outcome.points);
+    const auto written = write_matches(*options.record, outcome.points, output.workstation());
     if (!written) output.fail(written.error());
     // Drift that was recorded is not a failure; an unresolved request could not be recorded.
     failed = outcome.unresolved > 0;
@@ -156,7 +158,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
 // Returns the requests of the command line or of --file.
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
                           const std::optional<std::string>& file,
-                          const std::optional<std::string>& output) {
+                          const std::optional<std::string>& output, Workstation& workstation) {
   auto words = arguments.positionals;
   words.insert(words.end(), arguments.after_dashes.begin(), arguments.after_dashes.end());
   if (file && !words.empty())
@@ -165,7 +167,7 @@ Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments
   std::error_code unknown;
   if (file && output && std::filesystem::equivalent(*file, *output, unknown))
     return fail(parser.usage_error("--output would overwrite the requests of --file"));
-  return file ? Requests::read(*file) : Requests::typed(parser, words);
+  return file ? Requests::read(*file, workstation) : Requests::typed(parser, words);
 }
 
 class TargetResolver {
@@ -270,9 +272,9 @@ private:
 
 } // namespace
 
-ExitCode run_resolve(std::span<const std::string_view> arguments) {
+ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("resolve");
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   TargetArguments where;
   bind_target_options(parser, where, options);
@@ -305,7 +307,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   if (!tool) return finish_with(tool.error(), options);
   if (tasks.config && !parsed->words().empty())
     return finish_with(parser.usage_error("--config cannot be combined with TARGET"), options);
-  const auto target_options = make_target_options(parser, std::move(where));
+  const auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
 
   style.aliases = how.aliases;
@@ -316,7 +318,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
 
   Requests requests;
   if (!verify.record && !tasks.config) {
-    auto read = read_all(parser, *parsed, file, options.output);
+    auto read = read_all(parser, *parsed, file, options.output, workstation);
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
     if (!file)
@@ -327,7 +329,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments) {
   }
   const auto output = open_output(options, style);
   if (!output) return finish_with(output.error(), options);
-  const Debuginfod debuginfod(options.debuginfod, **output);
+  const DebugFetching fetching(options.debuginfod, **output);
   if (tasks.config) return resolve_task_file(tasks, *target_options, how, **output);
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
   TargetResolver resolving(*target_options, how, *tool, **output);

@@ -2,7 +2,6 @@
 #include "saving.hpp"
 
 #include "capture_options.hpp"
-#include "util/user_files.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -25,14 +24,13 @@ std::optional<saved::GraphQuestion> make_graph_question(const AttachRequest& req
 }
 
 // A pipe could block the run, except that to a workstation, which is always read.
-Result<UniqueFd> open_saved(const std::string& path) {
+Result<UniqueFd> open_saved(const std::string& path, Workstation& workstation) {
   struct stat status{};
-  if (workstation_with(path) == nullptr && ::stat(path.c_str(), &status) == 0 &&
-      !S_ISREG(status.st_mode))
+  if (!workstation.has(path) && ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     return fail(Error{ErrorKind::usage, path + ": --save needs a regular file"}.hint(
         "write to a pipe with: --save -"));
   constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
-  UniqueFd file = open_user_file(path, flags, 0600);
+  UniqueFd file = workstation.open(path, flags, 0600);
   if (!file) return fail(system_error(errno, "cannot write " + path));
   return file;
 }
@@ -79,7 +77,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   if (save && !to_stdout && is_output(*save, common.output))
     return fail(parser.usage_error("--save would overwrite the records"));
   if (save && !to_stdout) {
-    auto file = open_saved(*save);
+    auto file = open_saved(*save, *common.workstation);
     if (!file) return fail(std::move(file).error());
     made.file_ = std::move(*file);
     made.buffer_ = std::make_unique<OutputBuffer>(made.file_.get());

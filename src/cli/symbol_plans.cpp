@@ -49,8 +49,8 @@ Error with_source(Error error, const SymbolTarget& symbols) {
 
 // Finds the file of the build.
 std::optional<SymbolTarget> find_symbol_file(const std::vector<std::string>& places,
-                                             const AskedBuild& build, Output& output) {
-  elf::DebugFileSearch search({.machine = build.machine,
+                                             const PlanRequest& build, Output& output) {
+  elf::DebugFileSearch search({.machine = elf::Machine(build.machine, build.is_64bit),
                                .build_id = build.build_id,
                                .link = {},
                                .base_name = std::string(file_name_of(build.target)),
@@ -70,26 +70,24 @@ std::optional<SymbolTarget> find_symbol_file(const std::vector<std::string>& pla
 
 } // namespace
 
-host::InputFile SymbolPlans::find(const std::string& build) {
+host::InputFile SymbolPlans::find(const PlanRequest& wanted) {
   const std::scoped_lock lock(mutex_);
-  const auto known = made_.find(build);
+  const auto known = made_.find(wanted);
   if (known != made_.end()) return known->second;
-  return made_.emplace(build, make(build)).first->second;
+  return made_.emplace(wanted, make(wanted)).first->second;
 }
 
-host::InputFile SymbolPlans::make(const std::string& build) const {
-  const auto asked = parse_asked_build(build);
-  if (!asked) return {.errnum = EINVAL};
+host::InputFile SymbolPlans::make(const PlanRequest& wanted) const {
   Output output(-1, output_);
   const std::vector<std::string>& places = request_.probes.target_options.debug_places;
-  const auto file = find_symbol_file(places, *asked, output);
+  const auto file = find_symbol_file(places, wanted, output);
   if (!file) {
     output.warn(fmt::format("{}: no file with build id {} in {}: its names are resolved on the "
                             "device",
-                            asked->target, asked->build_id, fmt::join(places, ", ")));
+                            wanted.target, wanted.build_id, fmt::join(places, ", ")));
     return {.errnum = ENOENT};
   }
-  const auto plan = plan_target(request_, asked->target, file->path, output);
+  const auto plan = plan_target(request_, wanted.target, file->path, output);
   output.report_repeated();
   return {.content = plan ? plans::write_plan(*plan)
                           : plans::write_plan_error(with_source(plan.error(), *file))};

@@ -19,17 +19,16 @@ public:
   SymbolPlans(AttachRequest request, const OutputOptions& output)
       : request_(std::move(request)), output_(output) {}
 
-  // Returns the plan that ask_for_plan() wants of a build, or ENOENT if no symbol file has that
-  // build.
-  host::InputFile find(const std::string& build);
+  // Returns ENOENT if no symbol file has the build.
+  host::InputFile find(const PlanRequest& wanted);
 
 private:
-  host::InputFile make(const std::string& build) const;
+  host::InputFile make(const PlanRequest& wanted) const;
 
   AttachRequest request_;
   OutputOptions output_;
   std::mutex mutex_;
-  std::map<std::string, host::InputFile> made_;
+  std::map<PlanRequest, host::InputFile> made_;
 };
 
 } // namespace uprobectl::cli

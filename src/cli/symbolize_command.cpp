@@ -235,9 +235,9 @@ Result<void> symbolize_report(const std::string& name, ReportCopier& copier, Out
 
 } // namespace
 
-ExitCode run_symbolize(std::span<const std::string_view> arguments) {
+ExitCode run_symbolize(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("symbolize");
-  CommonOptions common;
+  CommonOptions common{.workstation = &workstation};
   bind_common_options(parser, common);
   std::vector<std::string> places;
   bind_debug_options(parser, places, common);
@@ -253,11 +253,11 @@ ExitCode run_symbolize(std::span<const std::string_view> arguments) {
       return finish_with(system_error(errno, place).within("--symbols"), common);
   }
   const std::string mapping = dex.mapping.value_or("");
-  auto java = make_dex_search(std::move(dex));
+  auto java = make_dex_search(std::move(dex), workstation);
   if (!java) return finish_with(java.error(), common);
   const auto output = open_output(common);
   if (!output) return finish_with(output.error(), common);
-  const Debuginfod debuginfod(common.debuginfod, **output);
+  const DebugFetching fetching(common.debuginfod, **output);
   const bool to_terminal = !common.output && ::isatty(STDOUT_FILENO) == 1;
   ReportCopier copier({.debug = {.places = std::move(places)}, .dex = std::move(*java)}, mapping,
                       common.json, to_terminal, **output);

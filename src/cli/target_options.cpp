@@ -29,13 +29,16 @@ void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdu
   parser.bind("--oatdump", oatdump);
 }
 
-Result<art::DexSearch> make_dex_search(DexArguments words) {
+Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstation) {
   art::DexSearch where{.files = std::move(words.files), .root = std::move(words.root)};
+  where.open_file = [&workstation](const std::string& path) { return workstation.map(path); };
   for (const std::string& file : where.files)
-    if (auto opened = MappedFile::open(file); !opened)
+    if (auto opened = workstation.map(file); !opened)
       return fail(Error(std::move(opened).error()).within("--dex"));
   if (words.mapping) {
-    auto mapping = art::NameMapping::open(*words.mapping);
+    auto file = workstation.map(*words.mapping);
+    if (!file) return fail(std::move(file).error().within("--mapping"));
+    auto mapping = art::NameMapping::read(std::move(*file));
     if (!mapping) return fail(std::move(mapping).error().within("--mapping"));
     where.mapping = std::move(*mapping);
   }
@@ -45,11 +48,12 @@ Result<art::DexSearch> make_dex_search(DexArguments words) {
   return where;
 }
 
-Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words) {
+Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words,
+                                          Workstation& workstation) {
   TargetOptions options;
   options.debug_places = std::move(words.debug_places);
   options.extracted = words.extracted;
-  auto dex = make_dex_search(std::move(words.dex));
+  auto dex = make_dex_search(std::move(words.dex), workstation);
   if (!dex) return fail(std::move(dex).error());
   options.dex = std::move(*dex);
   options.oatdump = std::move(words.oatdump);

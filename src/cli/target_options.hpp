@@ -33,11 +33,13 @@ void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOpt
 void bind_dex_options(OptionParser& parser, DexArguments& words);
 // Fails if a file or folder does not exist, even if the target is not an OAT file, and if the
 // mapping is not valid.
-Result<art::DexSearch> make_dex_search(DexArguments words);
+// The workstation, which has the files, must outlive the search.
+Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstation);
 
 void bind_oatdump_option(OptionParser& parser, std::optional<std::string>& oatdump);
 
-Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words);
+Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words,
+                                          Workstation& workstation);
 
 // Fails with usage if the target is `*` without -p, --app or --app-dir.
 Result<void> check_target(const OptionParser& parser, std::string_view target,

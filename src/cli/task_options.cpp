@@ -22,7 +22,7 @@ void bind_task_file_options(OptionParser& parser, TaskFileOptions& options) {
 }
 
 Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output& output) {
-  const auto text = FileText::read(*options.config, max_file_size);
+  const auto text = FileText::read(*options.config, output.workstation(), max_file_size);
   if (!text) return fail(text.error());
   auto tasks = uprobestats::read_task_file(as_bytes(text->text()));
   if (!tasks) return fail(std::move(tasks).error().within(*options.config));
@@ -39,11 +39,12 @@ uprobestats::Service choose_service(const TaskFileOptions& options,
 }
 
 Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options,
-                                              uprobestats::Service service) {
+                                              uprobestats::Service service,
+                                              Workstation& workstation) {
   if (!options.policy) return read_device_policy(service);
   if (*options.policy == "builtin")
     return TaskPolicy{uprobestats::Policy::builtin(service), "UprobeStats' policy"};
-  const auto text = FileText::read(*options.policy, max_file_size);
+  const auto text = FileText::read(*options.policy, workstation, max_file_size);
   if (!text) return fail(text.error());
   auto policy = uprobestats::Policy::parse(text->text());
   if (!policy) return fail(std::move(policy).error().within(*options.policy));
@@ -59,11 +60,12 @@ ExitCode resolve_task_file(const TaskFileOptions& options, const TargetOptions& 
   const auto tasks = read_tasks(options, output);
   if (!tasks) return end(tasks.error());
   const uprobestats::Service service = choose_service(options, where.dex.root);
-  auto policy = read_policy(options, service);
+  auto policy = read_policy(options, service, output.workstation());
   if (!policy) return end(policy.error());
   if (options.binary)
-    if (const auto written =
-            replace_file(*options.binary, [&](OutputBuffer& out) { out.append(tasks->binary); });
+    if (const auto written = replace_file(
+            *options.binary, [&](OutputBuffer& out) { out.append(tasks->binary); },
+            output.workstation());
         !written)
       return end(written.error());
   resolve_tasks({.file = &*tasks,
@@ -105,7 +107,7 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
   const auto tasks = read_tasks(options.file, output);
   if (!tasks) return end(tasks.error());
   const uprobestats::Service service = choose_service(options.file, where.dex.root);
-  auto policy = read_policy(options.file, service);
+  auto policy = read_policy(options.file, service, output.workstation());
   if (!policy) return end(policy.error());
   TaskRunRequest request{.tasks = {
                              .file = &*tasks,

@@ -21,8 +21,8 @@ Result<uprobestats::TaskFile> read_tasks(const TaskFileOptions& options, Output&
 uprobestats::Service choose_service(const TaskFileOptions& options,
                                     const std::optional<std::string>& root);
 // Reads the policy of --policy, or that of the device.
-Result<std::optional<TaskPolicy>> read_policy(const TaskFileOptions& options,
-                                              uprobestats::Service service);
+Result<std::optional<TaskPolicy>>
+read_policy(const TaskFileOptions& options, uprobestats::Service service, Workstation& workstation);
 
 // The options of attach.
 struct TaskRunOptions {

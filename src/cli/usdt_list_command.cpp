@@ -120,9 +120,9 @@ void list_static(const StaticListRequest& request, Output& output) {
 
 } // namespace
 
-ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
+ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation& workstation) {
   OptionParser parser("usdt list");
-  CommonOptions options;
+  CommonOptions options{.workstation = &workstation};
   bind_common_options(parser, options);
   TargetArguments where;
   bind_target_options(parser, where, options);
@@ -130,14 +130,14 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments) {
   if (!parsed) return parsed.error();
   auto request = make_static_list_request(parser, *parsed);
   if (!request) return finish_with(request.error(), options);
-  auto target_options = make_target_options(parser, std::move(where));
+  auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
   if (const auto checked = check_target(parser, request->target, *target_options); !checked)
     return finish_with(checked.error(), options);
   request->options = std::move(*target_options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
-  const Debuginfod debuginfod(options.debuginfod, **output);
+  const DebugFetching fetching(options.debuginfod, **output);
   list_static(*request, **output);
   return finish(**output);
 }

@@ -142,8 +142,8 @@ DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& pa
 
 void set_debug_fetcher(DebugFetcher fetcher) { debug_fetcher() = std::move(fetcher); }
 
-std::optional<std::string> fetch_debug_file(const std::string& build_id) {
-  return debug_fetcher() ? debug_fetcher()(build_id) : std::nullopt;
+std::shared_ptr<const MappedFile> fetch_debug_file(const std::string& build_id) {
+  return debug_fetcher() ? debug_fetcher()(build_id) : nullptr;
 }
 
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria) {
@@ -262,12 +262,11 @@ void DebugFileSearch::fetch() {
     warnings_.push_back("it has no build id, so no debug file can be downloaded for it");
     return;
   }
-  const auto path = debug_fetcher()(*criteria_.build_id);
-  if (!path) return;
-  if (exists(*path))
-    try_file(*path, Expected::named);
-  else
-    warn_unused(*path, "it is not a regular file");
+  auto file = debug_fetcher()(*criteria_.build_id);
+  if (file == nullptr) return;
+  const Bytes bytes = file->bytes();
+  const std::string path = file->path();
+  try_bytes(bytes, std::move(file), path, Expected::named);
 }
 
 // Reads the whole file for the CRC: about 1 GB a second.

@@ -86,7 +86,7 @@ public:
   void look_in(const std::string& place);
   // .build-id/xx/rest.debug in the folder.
   void look_by_build_id(const std::string& folder);
-  // The path that the debug fetcher returns for the build id.
+  // The file that the debug fetcher returns for the build id.
   void fetch();
   // The name in .gnu_debuglink: next to the image, in its .debug folder, in the system folder.
   void look_by_link(const std::string& system_folder);
@@ -119,14 +119,14 @@ private:
 // `file` is null if the image is not in a file.
 DebugFileCriteria debug_file_criteria(const Layout& layout, const BinaryPath& path,
                                       const MappedFile* file);
-// Fetches the debug file with a build id from outside of this machine. Returns its path; nullopt if
-// there is none, which it has reported itself.
-using DebugFetcher = std::function<std::optional<std::string>(const std::string& build_id)>;
+// Fetches the debug file with a build id from outside of this machine. Returns null if there is
+// none, which it has reported itself.
+using DebugFetcher = std::function<std::shared_ptr<const MappedFile>(const std::string& build_id)>;
 // Sets what all searches ask after the places of the search; empty, the default, asks nothing. Must
 // not be called during a search.
 void set_debug_fetcher(DebugFetcher fetcher);
-// Asks the debug fetcher. nullopt if there is none, or if it has no file.
-std::optional<std::string> fetch_debug_file(const std::string& build_id);
+// Asks the debug fetcher. Null if there is none, or if it has no file.
+std::shared_ptr<const MappedFile> fetch_debug_file(const std::string& build_id);
 
 // Searches all places in order of preference.
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria);

@@ -79,7 +79,7 @@ private:
   void drain(Stream& stream);
   void handle_request();
   void handle_file_data(const Numbered& file);
-  void handle_file_result(const Numbered& file);
+  void handle_result(const Numbered& file);
   void finish_arriving();
   void lose_host();
   void end_child(int signal);
@@ -99,9 +99,13 @@ private:
   pid_t child_ = -1;
   int status_ = -1; // of the run, once it has ended
   std::vector<Stream> streams_;
-  UniqueFd socket_; // to the run, which asks for files
+  UniqueFd socket_; // to the run, which sends requests
   std::uint32_t next_number_ = 0;
-  std::optional<FileRequest> asked_; // without its path
+  struct Requested {
+    std::uint32_t number;
+    FileOperation operation; // read, if the result has content
+  };
+  std::optional<Requested> requested_; // the run waits for it
   std::optional<Arriving> arriving_;
 };
 
@@ -112,7 +116,7 @@ void Agent::poll_all(std::vector<pollfd>& polled) {
   // poll() ignores negative descriptors.
   add(host_lost_ ? -1 : STDIN_FILENO, POLLIN);
   add(host_lost_ || pending_.empty() ? -1 : STDOUT_FILENO, POLLOUT);
-  add(asked_ ? -1 : socket_.get(), POLLIN);
+  add(requested_ ? -1 : socket_.get(), POLLIN);
   const bool is_full = pending_.size() >= max_pending;
   for (const Stream& stream : streams_) add(is_full ? -1 : stream.read_end.get(), POLLIN);
   const auto timeout = child_ >= 0 ? 20 : 200;
@@ -176,7 +180,7 @@ void Agent::handle(const Frame& frame) {
   }
   const auto file = read_numbered(frame.payload);
   if (!file) return;
-  if (frame.type == FrameType::file_result) handle_file_result(*file);
+  if (frame.type == FrameType::result) handle_result(*file);
   if (frame.type == FrameType::file_data) handle_file_data(*file);
   if (frame.type == FrameType::file_end && arriving_ && file->number == arriving_->number)
     finish_arriving();
@@ -223,8 +227,7 @@ void Agent::run_child(const RunRequest& request, UniqueFd socket, UniqueFd out, 
   out.reset();
   err.reset();
   AgentWorkstation workstation(std::move(socket), request);
-  set_workstation(workstation);
-  const int status = run_(request.arguments);
+  const int status = run_(request.arguments, workstation);
   std::fflush(nullptr);
   ::_exit(status);
 }
@@ -249,28 +252,26 @@ void Agent::read_stream(Stream& stream) {
 
 // The run waits for the reply, so there is one request at a time.
 void Agent::handle_request() {
-  std::string path;
-  auto request = receive_request(socket_.get(), path);
+  auto request = receive_request(socket_.get());
   if (!request) {
     socket_.reset();
     return;
   }
   if (host_lost_) return send_reply(socket_.get(), EIO, -1);
-  request->number = next_number_++;
-  append_file_request(pending_, *request);
-  request->path = {};
-  asked_ = *request;
+  const auto* const file = std::get_if<FileRequest>(&*request);
+  requested_ = {next_number_++, file == nullptr ? FileOperation::read : file->operation};
+  append_request(pending_, {requested_->number, std::move(*request)});
 }
 
-void Agent::handle_file_result(const Numbered& file) {
+void Agent::handle_result(const Numbered& file) {
   const auto errnum = read_errno(file.rest);
-  if (!errnum || !asked_ || file.number != asked_->number) return;
-  const FileRequest request = *std::exchange(asked_, std::nullopt);
+  if (!errnum || !requested_ || file.number != requested_->number) return;
+  const Requested request = *std::exchange(requested_, std::nullopt);
   if (*errnum != 0) return send_reply(socket_.get(), *errnum, -1);
   if (request.operation == FileOperation::read) {
     UniqueFd content(::memfd_create("uprobectl input", MFD_CLOEXEC));
     const int failure = content ? 0 : errno;
-    asked_ = request; // the run waits until the whole file is here
+    requested_ = request; // the run waits until the whole file is here
     arriving_ = Arriving{request.number, std::move(content), 0, failure};
     return;
   }
@@ -294,7 +295,7 @@ void Agent::handle_file_data(const Numbered& file) {
 }
 
 void Agent::finish_arriving() {
-  asked_.reset();
+  requested_.reset();
   const Arriving file = *std::exchange(arriving_, std::nullopt);
   if (file.errnum == 0) ::lseek(file.content.get(), 0, SEEK_SET);
   send_reply(socket_.get(), file.errnum, file.errnum == 0 ? file.content.get() : -1);
@@ -306,7 +307,7 @@ void Agent::lose_host() {
   host_lost_ = true;
   pending_.clear();
   arriving_.reset();
-  if (std::exchange(asked_, std::nullopt)) send_reply(socket_.get(), EIO, -1);
+  if (std::exchange(requested_, std::nullopt)) send_reply(socket_.get(), EIO, -1);
   if (child_ >= 0) end_child(SIGTERM);
 }
 

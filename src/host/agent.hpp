@@ -9,7 +9,8 @@
 namespace uprobectl::host {
 
 // Runs a command of uprobectl in this process and returns its exit status.
-using RunCommand = std::function<int(const std::vector<std::string>& arguments)>;
+using RunCommand =
+    std::function<int(const std::vector<std::string>& arguments, Workstation& workstation)>;
 
 // Reads a request from stdin, runs it in a child process, and sends to stdout what it prints. Ends
 // the run when stdin ends, or when no frame has come for 5 seconds. Returns the exit status of the

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/agent_files.hpp"
 
-#include "util/made_inputs.hpp"
 #include "util/shell_words.hpp"
 
 #include <array>
@@ -17,8 +16,8 @@ namespace uprobectl::host {
 
 namespace {
 
-constexpr std::size_t frame_header = 5;
-constexpr std::uint64_t max_kept_downloads = 256U << 20; // bytes
+// A path is shorter than PATH_MAX, and a request has at most two texts of this length.
+constexpr std::size_t max_frame = std::size_t{2} * PATH_MAX + 64;
 
 union Control {
   cmsghdr header;
@@ -51,25 +50,19 @@ int receive_reply(int socket, UniqueFd* fd) {
 
 } // namespace
 
-Result<void> send_request(int socket, const FileRequest& request) {
-  std::string frame;
-  append_file_request(frame, request);
-  const std::string_view payload = std::string_view(frame).substr(frame_header);
-  ssize_t sent = 0;
-  do sent = ::send(socket, payload.data(), payload.size(), MSG_NOSIGNAL);
-  while (sent < 0 && errno == EINTR);
-  if (sent < 0) return fail(system_error(errno, "cannot ask the agent"));
-  return {};
-}
-
-std::optional<FileRequest> receive_request(int socket, std::string& buffer) {
-  buffer.resize(PATH_MAX + 64);
+std::optional<WorkstationRequest> receive_request(int socket) {
+  std::array<char, max_frame> buffer{};
   ssize_t got = 0;
   do got = ::recv(socket, buffer.data(), buffer.size(), 0);
   while (got < 0 && errno == EINTR);
   if (got <= 0) return std::nullopt;
-  buffer.resize(static_cast<std::size_t>(got));
-  return read_file_request(buffer);
+  FrameReader reader;
+  reader.append({buffer.data(), static_cast<std::size_t>(got)});
+  const auto frame = reader.next();
+  if (!frame || !*frame) return std::nullopt;
+  auto read = read_request(**frame);
+  if (!read) return std::nullopt;
+  return std::move(read->request);
 }
 
 void send_reply(int socket, int errnum, int fd) {
@@ -94,71 +87,60 @@ void send_reply(int socket, int errnum, int fd) {
   while (sent < 0 && errno == EINTR);
 }
 
-int AgentWorkstation::ask(const FileRequest& request, UniqueFd* fd) {
-  if (request.path.size() >= PATH_MAX) return ENAMETOOLONG;
+int AgentWorkstation::send(const WorkstationRequest& request, UniqueFd* fd) {
+  std::string frame;
+  append_request(frame, {0, request});
+  if (frame.size() > max_frame) return ENAMETOOLONG;
   const std::scoped_lock lock(mutex_);
-  if (!send_request(socket_.get(), request)) return EIO;
-  return receive_reply(socket_.get(), fd);
+  ssize_t sent = 0;
+  do sent = ::send(socket_.get(), frame.data(), frame.size(), MSG_NOSIGNAL);
+  while (sent < 0 && errno == EINTR);
+  return sent < 0 ? EIO : receive_reply(socket_.get(), fd);
 }
 
 bool AgentWorkstation::has(const std::string& path) const {
   const UserPaths& paths = request_.paths;
   return paths.is_input(path) || paths.is_output(path) || paths.is_in_folder(path) ||
-         path.starts_with(device_prefix) ||
-         (path.starts_with(planned_build_prefix) && paths.is_input(planned_build_prefix)) ||
-         (path.starts_with(kept_parts_prefix) && paths.is_input(kept_parts_prefix)) ||
-         (is_download(path) && paths.is_input(downloaded_prefix));
+         path.starts_with(device_prefix);
 }
 
-UniqueFd AgentWorkstation::open_download(const std::string& path) {
-  const std::scoped_lock lock(downloads_mutex_);
-  const auto known = downloads_.find(path);
-  if (known != downloads_.end()) return UniqueFd(::fcntl(known->second.get(), F_DUPFD_CLOEXEC, 0));
-  UniqueFd fd;
-  errno = ask({.operation = FileOperation::read, .path = path}, &fd);
-  if (!fd) return fd;
-  UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  // What is open or mapped stays; the rest is transferred again if it is needed again.
-  struct stat status{};
-  const std::uint64_t size =
-      ::fstat(fd.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-  if (kept_bytes_ + size > max_kept_downloads) {
-    downloads_.clear();
-    kept_bytes_ = 0;
-  }
-  kept_bytes_ += size;
-  downloads_.emplace(path, std::move(fd));
-  return copy;
+std::optional<std::string> AgentWorkstation::device_path(const std::string& path) const {
+  if (path.starts_with(device_prefix)) return path.substr(device_prefix.size());
+  return has(path) ? std::nullopt : std::optional(path);
+}
+
+UniqueFd AgentWorkstation::request(const WorkstationRequest& request) {
+  UniqueFd content;
+  errno = send(request, &content);
+  return content;
 }
 
 UniqueFd AgentWorkstation::open(const std::string& path, int flags, mode_t mode) {
-  if (path.starts_with(device_prefix))
-    return UniqueFd(::open(path.c_str() + device_prefix.size(), flags, mode));
+  if (const auto here = device_path(path)) return Workstation::open(*here, flags, mode);
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
-  if (!writes && is_download(path)) return open_download(path);
-  UniqueFd fd;
-  errno = ask({.operation = writes ? FileOperation::write : FileOperation::read,
-               .flags = static_cast<std::uint32_t>(flags),
-               .mode = mode,
-               .path = path},
-              &fd);
-  return fd;
+  return request(FileRequest{.operation = writes ? FileOperation::write : FileOperation::read,
+                             .flags = static_cast<std::uint32_t>(flags),
+                             .mode = mode,
+                             .path = path});
 }
 
 bool AgentWorkstation::succeeds(FileOperation operation, const std::string& path, mode_t mode) {
-  errno = ask({.operation = operation, .mode = mode, .path = path});
+  errno = send(FileRequest{.operation = operation, .mode = mode, .path = path});
   return errno == 0;
 }
 
 bool AgentWorkstation::make_folder(const std::string& path, mode_t mode) {
+  if (const auto here = device_path(path)) return Workstation::make_folder(*here, mode);
   return succeeds(FileOperation::make_folder, path, mode);
 }
 
 bool AgentWorkstation::exists(const std::string& path) {
+  if (const auto here = device_path(path)) return Workstation::exists(*here);
   return succeeds(FileOperation::exists, path);
 }
 
 bool AgentWorkstation::remove_folder(const std::string& path) {
+  if (const auto here = device_path(path)) return Workstation::remove_folder(*here);
   return succeeds(FileOperation::remove_folder, path);
 }
 

@@ -4,7 +4,6 @@
 #include "host/agent_run.hpp"
 #include "host/local_report.hpp"
 #include "util/json_size.hpp"
-#include "util/made_inputs.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -188,16 +187,16 @@ Result<int> Runs::run_prepared(Device& device, Outcome& outcome) {
              : MarkedLines(records_, record_mark_, serial, content),
       MarkedLines(messages_, mark, serial, StreamContent::messages)};
   RunRequest request = run_.request;
-  InputMakers makers = run_.makers;
+  Handlers handlers = run_.handlers;
   std::optional<PartTransfer> parts;
   if (run_.saved_run && cache_) {
     parts.emplace(*cache_);
-    makers.emplace(kept_parts_prefix, [&](const std::string& sha256, const IsInterrupted&) {
-      return parts->find(sha256);
+    serve<PartsRequest>(handlers, [&](const PartsRequest& wanted, const IsInterrupted&) {
+      return parts->find(wanted.sha256);
     });
-    request.paths.inputs.emplace_back(kept_parts_prefix);
   }
-  HostFiles files(request.paths, inputs_, record_files_, std::move(makers), device.serial(),
+  for (const auto& [kind, handler] : handlers) request.served |= 1U << kind;
+  HostFiles files(request.paths, inputs_, record_files_, std::move(handlers), device.serial(),
                   is_alone_);
   if (parts && run_.saved_run->file)
     files.keep_parts(*run_.saved_run->file, *parts);

@@ -26,7 +26,7 @@ struct DeviceRun {
   std::vector<std::string> record_files = {}; // outputs that get the records of all devices
   bool json = false;
   bool is_text = true; // its stdout: not a saved run
-  InputMakers makers = {};
+  Handlers handlers = {};
   // Of `report` on the workstation, which gets what the devices write, a saved run. `exports`: its
   // outputs, by their options; their files are named as those of devices. nullopt: the devices
   // write what is asked for.

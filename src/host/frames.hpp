@@ -13,11 +13,11 @@
 // without a frame of the other.
 #pragma once
 
-#include "uprobectl/util.hpp"
+#include "util/workstation.hpp"
 
 namespace uprobectl::host {
 
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 inline constexpr std::string_view agent_mark{"\0uprobectl agent\0", 17};
 inline constexpr std::size_t max_payload = 64 << 10;
 
@@ -32,31 +32,28 @@ enum class FrameType : std::uint8_t {
   input = 17,         // a path of the workstation that may be read
   output = 18,        // a path of the workstation that may be written
   output_folder = 19, // a folder of the workstation in which files may be created
-  start = 20,         // u8: bit 0: stdout is a terminal, bit 1: stderr is one
+  start = 20,         // u8 and u32: terminals and served requests (run_request.cpp)
   signal = 21,        // u8: the number of a signal for the run
   stdout_closed = 22, // nothing reads the records
-  file_result = 23,   // u32 number, u32 errno; 0: done, data may follow. Answers a file_request
+  result = 23,        // u32 number of a request, u32 errno; 0: done, the content may follow
   // From the agent.
-  records = 32,      // bytes of the run's stdout
-  messages = 33,     // bytes of its stderr
-  file_request = 34, // u32 number, u8 FileOperation, u32 flags of open(2), u32 mode, the path
-  exit = 35,         // u8: the exit status; the last frame
-  failure = 36,      // the run cannot start: text
+  records = 32,  // bytes of the run's stdout
+  messages = 33, // bytes of its stderr
+  exit = 35,     // u8: the exit status; the last frame
+  failure = 36,  // the run cannot start: text
+  // first_request + N: u32 number, then the fields of the type N of WorkstationRequest, whose
+  // describe() gives their order. Texts have their size before them, u16.
+  first_request = 64,
 };
-
-enum class FileOperation : std::uint8_t { read, write, make_folder, exists, remove_folder };
 
 struct Frame {
   FrameType type = FrameType::heartbeat;
   std::string_view payload; // valid until the reader's next call
 };
 
-struct FileRequest {
+struct NumberedRequest {
   std::uint32_t number = 0; // chosen by the agent
-  FileOperation operation = FileOperation::read;
-  std::uint32_t flags = 0;
-  std::uint32_t mode = 0;
-  std::string_view path;
+  WorkstationRequest request;
 };
 
 // The beginning of a payload: the number of a file and what follows.
@@ -70,9 +67,12 @@ void append_frame(std::string& out, FrameType type, std::string_view payload = {
 void append_byte_frame(std::string& out, FrameType type, std::uint8_t value);
 void append_numbered(std::string& out, FrameType type, std::uint32_t number,
                      std::string_view rest = {});
+// bits, served: see run_request.cpp.
+void append_start(std::string& out, std::uint8_t bits, std::uint32_t served);
 void append_hello(std::string& out, std::string_view program_version);
-void append_file_request(std::string& out, const FileRequest& request);
-void append_file_result(std::string& out, std::uint32_t number, int errnum);
+// The texts of the request must not be longer than 65535 bytes.
+void append_request(std::string& out, const NumberedRequest& request);
+void append_result(std::string& out, std::uint32_t number, int errnum);
 // Appends as many frames as the bytes need.
 void append_split(std::string& out, FrameType type, std::string_view bytes);
 void append_file_data(std::string& out, std::uint32_t number, std::string_view bytes);
@@ -80,8 +80,9 @@ void append_file_data(std::string& out, std::uint32_t number, std::string_view b
 // Return nullopt if the payload is malformed.
 std::optional<std::uint8_t> read_byte(std::string_view payload);
 std::optional<Numbered> read_numbered(std::string_view payload);
-std::optional<FileRequest> read_file_request(std::string_view payload);
 std::optional<int> read_errno(std::string_view rest);
+// Also nullopt for a frame that is not a request.
+std::optional<NumberedRequest> read_request(const Frame& frame);
 // The program's version of a hello frame. unsupported if the protocol's version is another one.
 Result<std::string> read_hello(std::string_view payload);
 

@@ -110,51 +110,49 @@ std::string HostFiles::place_of(std::string_view path) const {
   return std::string(path);
 }
 
-bool HostFiles::start_making(const FileRequest& request) {
-  if (request.operation != FileOperation::read || next_made_.valid()) return false;
-  for (const auto& [prefix, make] : makers_) {
-    if (!request.path.starts_with(prefix)) continue;
-    next_number_ = request.number;
-    next_made_ =
-        std::async(std::launch::async, make, std::string(request.path.substr(prefix.size())),
-                   [this] { return has_ended_.load(); });
-    return true;
-  }
-  return false;
+// One at a time: a run waits for the result of its request.
+bool HostFiles::start_handler(const NumberedRequest& request) {
+  const auto handler = handlers_.find(request.request.index());
+  if (handler == handlers_.end() || next_handled_.valid()) return false;
+  next_number_ = request.number;
+  next_handled_ = std::async(std::launch::async, handler->second, request.request,
+                             [this] { return has_ended_.load(); });
+  // Most handlers need less time than the wait for the next frame, before which the result is sent.
+  next_handled_.wait_for(std::chrono::milliseconds(2));
+  return true;
 }
 
-void HostFiles::answer(const FileRequest& request, std::string& out) {
-  if (start_making(request)) return;
+void HostFiles::serve(const NumberedRequest& request, std::string& out) {
+  if (start_handler(request)) return;
+  const auto* const file = std::get_if<FileRequest>(&request.request);
+  append_result(out, request.number, file == nullptr ? EACCES : serve_file(request.number, *file));
+}
+
+int HostFiles::serve_file(std::uint32_t number, const FileRequest& request) {
   const bool writable = paths_.is_output(request.path) || paths_.is_in_folder(request.path);
   const std::string place = place_of(request.path);
-  int errnum = EACCES;
   switch (request.operation) {
-  case FileOperation::read:
-    if (const auto input = inputs_->find(request.path); input != inputs_->end()) {
-      errnum = input->second.errnum;
-      if (errnum == 0) reading_ = Reading{request.number, input->second.content};
-    }
-    break;
+  case FileOperation::read: {
+    const auto input = inputs_->find(request.path);
+    if (input == inputs_->end()) return EACCES;
+    if (input->second.errnum == 0) reading_ = Reading{number, input->second.content};
+    return input->second.errnum;
+  }
   case FileOperation::write:
-    if (paths_.is_updated(request.path))
-      errnum = open_updated(request);
-    else if (writable)
-      errnum = open_output(request);
-    break;
+    if (paths_.is_updated(request.path)) return open_updated(number, request);
+    return writable ? open_output(number, request) : EACCES;
   case FileOperation::make_folder:
-    if (paths_.is_in_folder(request.path)) errnum = make_folder(request);
-    break;
+    return paths_.is_in_folder(request.path) ? make_folder(request) : EACCES;
   case FileOperation::exists:
-    if (writable) errnum = ::access(place.c_str(), F_OK) == 0 ? 0 : errno;
-    break;
+    if (!writable) return EACCES;
+    return ::access(place.c_str(), F_OK) == 0 ? 0 : errno;
   case FileOperation::remove_folder:
-    if (!created_folders_.contains(place)) break;
+    if (!created_folders_.contains(place)) return EACCES;
     std::error_code error;
     std::filesystem::remove_all(place, error);
-    errnum = error.value();
-    break;
+    return error.value();
   }
-  append_file_result(out, request.number, errnum);
+  return EACCES;
 }
 
 // A folder of the command line, or one in it or in a folder of this run: an older one may be a link
@@ -178,7 +176,7 @@ bool HostFiles::is_in_new_folder(std::string_view place) const {
   return created_folders_.contains(parent_of(place));
 }
 
-int HostFiles::open_output(const FileRequest& request) {
+int HostFiles::open_output(std::uint32_t number, const FileRequest& request) {
   if (open_.size() >= max_open) return EMFILE;
   constexpr std::uint32_t passed_on = O_TRUNC | O_APPEND | O_EXCL | O_NOFOLLOW;
   int flags = O_CREAT | static_cast<int>(request.flags & passed_on);
@@ -206,12 +204,12 @@ int HostFiles::open_output(const FileRequest& request) {
   MarkedLines lines(*sink, mark, serial_, content);
   Written file{std::move(place), std::move(sink), std::move(lines)};
   if (request.path == saved_run_) file.parts = parts_;
-  open_.insert_or_assign(request.number, std::move(file));
+  open_.insert_or_assign(number, std::move(file));
   return 0;
 }
 
 // The file is replaced at the end of the run: it must not be lost if the connection is.
-int HostFiles::open_updated(const FileRequest& request) {
+int HostFiles::open_updated(std::uint32_t number, const FileRequest& request) {
   const auto is_same = [&](const Written& file) { return file.path == request.path; };
   if (std::ranges::any_of(open_, [&](const auto& each) { return is_same(each.second); }))
     return EBUSY;
@@ -219,21 +217,21 @@ int HostFiles::open_updated(const FileRequest& request) {
   auto sink = std::make_shared<Sink>(Sink::InMemory{max_input});
   MarkedLines lines(*sink, LineMark::device, serial_, StreamContent::json);
   open_.insert_or_assign(
-      request.number, Written{std::string(request.path), std::move(sink), std::move(lines), true});
+      number, Written{std::string(request.path), std::move(sink), std::move(lines), true});
   return 0;
 }
 
-void HostFiles::answer_with_made(std::string& out) {
-  made_ = next_made_.get();
-  append_file_result(out, next_number_, made_.errnum);
-  if (made_.errnum == 0) reading_ = Reading{next_number_, made_.content};
+void HostFiles::append_handled(std::string& out) {
+  handled_ = next_handled_.get();
+  append_result(out, next_number_, handled_.errnum);
+  if (handled_.errnum == 0) reading_ = Reading{next_number_, handled_.content};
 }
 
 bool HostFiles::append_content(std::string& out) {
   constexpr std::size_t step = 32 << 10;
-  if (!reading_ && next_made_.valid() &&
-      next_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
-    answer_with_made(out);
+  if (!reading_ && next_handled_.valid() &&
+      next_handled_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+    append_handled(out);
   if (!reading_) return false;
   const std::string_view part = reading_->rest.substr(0, step);
   append_file_data(out, reading_->number, part);
@@ -241,7 +239,7 @@ bool HostFiles::append_content(std::string& out) {
   if (!reading_->rest.empty()) return true;
   append_numbered(out, FrameType::file_end, reading_->number);
   reading_.reset();
-  made_ = {};
+  handled_ = {};
   return true;
 }
 
@@ -278,8 +276,8 @@ void HostFiles::drop_updates() { std::erase_if(closed_, &Written::is_updated); }
 std::optional<Error> HostFiles::finish_file(Written& file) {
   if (auto error = file.sink->finish()) return std::move(*error).within(file.path);
   if (!file.is_updated) return std::nullopt;
-  auto replaced =
-      replace_file(file.path, [&](OutputBuffer& out) { out.append(file.sink->content()); });
+  auto replaced = replace_file(
+      file.path, [&](OutputBuffer& out) { out.append(file.sink->content()); }, this_machine());
   if (!replaced) return std::move(replaced).error();
   return std::nullopt;
 }

@@ -30,11 +30,20 @@ InputFiles read_inputs(const std::vector<std::string>& paths);
 // Reads one input, "-" from stdin. At most 256 MiB.
 InputFile read_input(const std::string& path);
 
-// Makes an input whose path begins with a prefix (util/made_inputs.hpp) from the rest of the path.
-// Called in several threads. is_abandoned() is true once the run that reads it has ended.
-using InputMaker =
-    std::function<InputFile(const std::string& rest, const IsInterrupted& is_abandoned)>;
-using InputMakers = std::map<std::string, InputMaker, std::less<>>; // by prefix
+// Serves requests of one kind other than those for files. Called in several threads.
+// is_abandoned() is true once the run that has sent the request has ended.
+template <typename Request>
+using Handler = std::function<InputFile(const Request&, const IsInterrupted& is_abandoned)>;
+using Handlers = std::map<std::size_t, Handler<WorkstationRequest>>; // by kind
+
+template <typename Request>
+void serve(Handlers& handlers, Handler<Request> handle) {
+  handlers[request_kind<Request>] = [handle =
+                                         std::move(handle)](const WorkstationRequest& request,
+                                                            const IsInterrupted& is_abandoned) {
+    return handle(std::get<Request>(request), is_abandoned);
+  };
+}
 
 // The files of -o, which all devices of a run share. Thread-safe.
 class RecordFiles {
@@ -67,10 +76,11 @@ class HostFiles {
 public:
   // The serial number is added to the names of outputs, except that of records, unless is_alone.
   // inputs and records must outlive this.
-  HostFiles(UserPaths paths, const InputFiles& inputs, RecordFiles& records, InputMakers makers,
+  HostFiles(UserPaths paths, const InputFiles& inputs, RecordFiles& records, Handlers handlers,
             std::string serial, bool is_alone)
-      : paths_(std::move(paths)), inputs_(&inputs), records_(&records), makers_(std::move(makers)),
-        serial_(std::move(serial)), suffix_(is_alone ? "" : serial_) {}
+      : paths_(std::move(paths)), inputs_(&inputs), records_(&records),
+        handlers_(std::move(handlers)), serial_(std::move(serial)),
+        suffix_(is_alone ? "" : serial_) {}
 
   // The output at this path, as the run names it, is a saved run. `parts` must outlive this.
   void keep_parts(std::string path, PartTransfer& parts) {
@@ -82,9 +92,9 @@ public:
   HostFiles& operator=(const HostFiles&) = delete;
   ~HostFiles() { has_ended_ = true; }
 
-  // Appends the answer to `out`; that for an input that is made follows with append_content(), as
-  // the content of a file that is read.
-  void answer(const FileRequest& request, std::string& out);
+  // Serves a request, and appends the result to `out`. That of a handler, and all content, follow
+  // with append_content().
+  void serve(const NumberedRequest& request, std::string& out);
   // Appends a part of a file that is being read, if there is one. Returns false if there is none,
   // or if it is not made yet.
   bool append_content(std::string& out);
@@ -98,12 +108,13 @@ public:
   std::optional<Error> finish();
 
 private:
-  int open_output(const FileRequest& request);
+  int serve_file(std::uint32_t number, const FileRequest& request);
+  int open_output(std::uint32_t number, const FileRequest& request);
   int make_folder(const FileRequest& request);
   bool is_in_new_folder(std::string_view place) const;
-  int open_updated(const FileRequest& request);
-  bool start_making(const FileRequest& request);
-  void answer_with_made(std::string& out);
+  int open_updated(std::uint32_t number, const FileRequest& request);
+  bool start_handler(const NumberedRequest& request);
+  void append_handled(std::string& out);
   std::string place_of(std::string_view path) const;
 
   struct Reading {
@@ -123,17 +134,17 @@ private:
   UserPaths paths_;
   const InputFiles* inputs_;
   RecordFiles* records_;
-  InputMakers makers_;
+  Handlers handlers_;
   std::string serial_;
   std::string suffix_;
   std::optional<std::string> saved_run_;
   PartTransfer* parts_ = nullptr;
   std::optional<Reading> reading_;
-  InputFile made_; // the last one
+  InputFile handled_; // the last result of a handler
   std::atomic<bool> has_ended_ = false;
-  // Made in a thread, since it can take longer than an agent waits for the next frame. Its
-  // destructor waits for the thread.
-  std::future<InputFile> next_made_;
+  // A handler runs in a thread, since it can take longer than an agent waits for the next frame.
+  // The destructor waits for the thread.
+  std::future<InputFile> next_handled_;
   std::uint32_t next_number_ = 0; // of the request for it
   std::map<std::uint32_t, Written> open_;
   std::vector<Written> closed_;

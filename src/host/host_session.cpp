@@ -56,10 +56,10 @@ Result<void> HostSession::handle(const Frame& frame) {
     outgoing_.clear(); // the agent ends
     return {};
   }
-  if (frame.type == FrameType::file_request) {
-    const auto request = read_file_request(frame.payload);
+  if (frame.type >= FrameType::first_request) {
+    const auto request = read_request(frame);
     if (!request) return fail(ErrorKind::corrupt, "invalid data from the agent: malformed request");
-    files_.answer(*request, outgoing_);
+    files_.serve(*request, outgoing_);
     return {};
   }
   // Heartbeats, and what a later agent may send, need no answer.

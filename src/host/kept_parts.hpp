@@ -2,7 +2,7 @@
 // Keeps the parts of a device's files that --unwind-on host needs on the workstation: a later run,
 // of any device, does not send them again.
 //
-// The run asks for the SHA-256 of the parts (kept_parts_prefix), and writes a chunk kept_parts into
+// The run asks for the SHA-256 of the parts (PartsRequest), and writes a chunk kept_parts into
 // its saved run: with the answer yes instead of the parts, else in front of them. Parts are known
 // by their content and not by a build id, which a stripped file shares with the unstripped one, and
 // which a device could claim for other bytes.
@@ -25,7 +25,7 @@ public:
   PartTransfer(const PartTransfer&) = delete;
   PartTransfer& operator=(const PartTransfer&) = delete;
 
-  // The answer to the run: an empty file, or ENOENT. Thread-safe.
+  // The result of a PartsRequest: an empty file, or ENOENT. Thread-safe.
   InputFile find(const std::string& sha256);
 
   // Takes the next bytes of the saved run, in any pieces. Appends those that `report` reads to

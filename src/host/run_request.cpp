@@ -13,6 +13,8 @@ constexpr std::size_t overhead = 32; // counted for each text, which bounds thei
 
 constexpr std::uint8_t stdout_bit = 1;
 constexpr std::uint8_t stderr_bit = 2;
+constexpr std::uint8_t saved_run_bit = 4;
+static_assert(std::variant_size_v<WorkstationRequest> <= 32); // RunRequest::served
 
 bool has_parent_step(std::string_view path) {
   while (!path.empty()) {
@@ -63,9 +65,11 @@ Result<void> append_request(std::string& out, std::string_view program_version,
       !append_all(FrameType::output, request.paths.outputs) ||
       !append_all(FrameType::output_folder, request.paths.folders))
     return fail(ErrorKind::usage, "the arguments are too long for --adb");
-  append_byte_frame(out, FrameType::start,
-                    static_cast<std::uint8_t>((request.stdout_is_terminal ? stdout_bit : 0) |
-                                              (request.stderr_is_terminal ? stderr_bit : 0)));
+  append_start(out,
+               static_cast<std::uint8_t>((request.stdout_is_terminal ? stdout_bit : 0) |
+                                         (request.stderr_is_terminal ? stderr_bit : 0) |
+                                         (request.takes_saved_run ? saved_run_bit : 0)),
+               request.served);
   return {};
 }
 
@@ -97,11 +101,15 @@ Result<std::optional<RunRequest>> RequestReader::add(const Frame& frame) {
     if (auto added = add_text(*texts, frame.payload); !added) return fail(std::move(added).error());
     return std::nullopt;
   }
-  const auto bits = read_byte(frame.payload);
-  if (frame.type != FrameType::start || !bits)
+  const Bytes start = as_bytes(frame.payload);
+  const auto bits = read_at<std::uint8_t>(start, 0);
+  const auto served = read_at<std::uint32_t>(start, 1);
+  if (frame.type != FrameType::start || !bits || !served || start.size() != 5)
     return fail(ErrorKind::corrupt, "unexpected frame in a request");
   request_.stdout_is_terminal = (*bits & stdout_bit) != 0;
   request_.stderr_is_terminal = (*bits & stderr_bit) != 0;
+  request_.takes_saved_run = (*bits & saved_run_bit) != 0;
+  request_.served = *served;
   return std::move(request_);
 }
 

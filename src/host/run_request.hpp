@@ -25,6 +25,8 @@ struct RunRequest {
   UserPaths paths = {};
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
+  bool takes_saved_run = false; // see Workstation
+  std::uint32_t served = 0;     // bit N: requests of kind N
 };
 
 // Appends the frames of a request, from `hello` to `start`. Fails with usage if it is too large for

@@ -139,8 +139,9 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path) {
-  return open_timeline(path, std::make_unique<ChromeEncoder>());
+Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path,
+                                                  Workstation& workstation) {
+  return open_timeline(path, workstation, std::make_unique<ChromeEncoder>());
 }
 
 } // namespace uprobectl

@@ -3,7 +3,6 @@
 
 #include "output/output.hpp"
 #include "util/descriptor_io.hpp"
-#include "util/user_files.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -50,9 +49,10 @@ mode_t masked(mode_t mode) {
 
 // Returns nullopt if the path names a regular file of this machine, or none yet. Otherwise opens
 // it.
-std::optional<Result<UniqueFd>> open_other(const std::string& path, mode_t new_mode) {
-  if (workstation_with(path) != nullptr) {
-    UniqueFd file = open_user_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, new_mode);
+std::optional<Result<UniqueFd>> open_other(const std::string& path, mode_t new_mode,
+                                           Workstation& workstation) {
+  if (workstation.has(path)) {
+    UniqueFd file = workstation.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, new_mode);
     if (!file) return fail(system_error(errno, path));
     return file;
   }
@@ -97,8 +97,8 @@ Result<void> replace_regular(const std::string& path, mode_t new_mode, const Wri
 
 } // namespace
 
-Result<void> replace_file(const std::string& path,
-                          const std::function<void(OutputBuffer&)>& write) {
+Result<void> replace_file(const std::string& path, const std::function<void(OutputBuffer&)>& write,
+                          Workstation& workstation) {
   const auto write_to = [&](int fd) -> Result<void> {
     OutputBuffer out(fd);
     write(out);
@@ -106,17 +106,17 @@ Result<void> replace_file(const std::string& path,
     if (out.error()) return fail(*out.error());
     return {};
   };
-  if (const auto other = open_other(path, plain_mode)) {
+  if (const auto other = open_other(path, plain_mode, workstation)) {
     if (!*other) return fail(Error(other->error()).within("cannot write"));
     return write_to((*other)->get());
   }
   return replace_regular(path, plain_mode, write_to);
 }
 
-Result<ReplacedFile> ReplacedFile::open(const std::string& path) {
+Result<ReplacedFile> ReplacedFile::open(const std::string& path, Workstation& workstation) {
   ReplacedFile file;
   file.path_ = path;
-  if (auto other = open_other(path, export_mode)) {
+  if (auto other = open_other(path, export_mode, workstation)) {
     if (!*other) return fail(std::move(*other).error());
     file.fd_ = std::move(**other);
     return file;
@@ -134,12 +134,12 @@ Result<void> ReplacedFile::write(std::string_view content) const {
                          [&](int fd) { return write_text(fd, path_, content); });
 }
 
-Result<StreamedFile> StreamedFile::open(const std::string& path) {
+Result<StreamedFile> StreamedFile::open(const std::string& path, Workstation& workstation) {
   StreamedFile file;
   file.path_ = path;
-  const int truncate = workstation_with(path) != nullptr ? O_TRUNC : 0;
+  const int truncate = workstation.has(path) ? O_TRUNC : 0;
   file.fd_ =
-      open_user_file(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, export_mode);
+      workstation.open(path, O_WRONLY | O_CREAT | truncate | O_CLOEXEC | O_NOCTTY, export_mode);
   if (!file.fd_) return fail(system_error(errno, path));
   file.is_regular_ = is_regular(file.fd_.get());
   return file;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that exports are written to.
+// The files that exports are written to. All are files of the workstation if it has their paths.
 #pragma once
 
-#include "uprobectl/util.hpp"
+#include "util/workstation.hpp"
 
 #include <functional>
 
@@ -12,13 +12,14 @@ class OutputBuffer;
 
 // Replaces the content of a regular file atomically by the output of `write`. Keeps the file mode
 // and symbolic links to the file. Other kinds of files (FIFO, device) are opened and written.
-Result<void> replace_file(const std::string& path, const std::function<void(OutputBuffer&)>& write);
+Result<void> replace_file(const std::string& path, const std::function<void(OutputBuffer&)>& write,
+                          Workstation& workstation);
 
 // A file that is replaced as a whole at the end. Until then it keeps its content.
 class ReplacedFile {
 public:
   // Opens a FIFO or device. Otherwise checks that a file can be created in its folder.
-  static Result<ReplacedFile> open(const std::string& path);
+  static Result<ReplacedFile> open(const std::string& path, Workstation& workstation);
   Result<void> write(std::string_view content) const;
 
 private:
@@ -31,7 +32,7 @@ private:
 class StreamedFile {
 public:
   // Creates the file with mode 0600: arguments may contain memory of a process.
-  static Result<StreamedFile> open(const std::string& path);
+  static Result<StreamedFile> open(const std::string& path, Workstation& workstation);
 
   // Deletes the content of a regular file.
   void truncate();

@@ -17,7 +17,7 @@ struct FormatName {
   ExportFormat format;
   std::string_view name;
   std::string_view extension;
-  Result<std::unique_ptr<Export>> (*open)(const std::string& path);
+  Result<std::unique_ptr<Export>> (*open)(const std::string& path, Workstation& workstation);
 };
 
 constexpr FormatName format_names[] = {
@@ -112,14 +112,15 @@ std::string valid_utf8(std::string_view text, std::size_t max_bytes) {
   return valid;
 }
 
-Result<std::unique_ptr<Exports>> Exports::open(std::span<const ExportRequest> requests) {
+Result<std::unique_ptr<Exports>> Exports::open(std::span<const ExportRequest> requests,
+                                               Workstation& workstation) {
   if (auto checked = check_different_files(requests); !checked)
     return fail(std::move(checked).error());
   auto exports = std::make_unique<Exports>();
   for (const ExportRequest& request : requests)
     for (const FormatName& each : format_names) {
       if (each.format != request.format) continue;
-      auto opened = each.open(request.path);
+      auto opened = each.open(request.path, workstation);
       if (!opened) return fail(std::move(opened).error());
       exports->exports_.push_back(std::move(*opened));
       exports->need_stacks_ |= has_only_stacks(request.format);

@@ -7,6 +7,7 @@
 #include "events/call_tree.hpp"
 #include "output/event_sink.hpp"
 #include "output/flame_graph.hpp"
+#include "util/workstation.hpp"
 
 #include <functional>
 #include <memory>
@@ -89,7 +90,8 @@ class Exports final : public EventSink, public CallVisitor {
 public:
   // Opens the files, or checks that they can be written, so that a bad path fails before anything
   // is attached.
-  static Result<std::unique_ptr<Exports>> open(std::span<const ExportRequest> requests);
+  static Result<std::unique_ptr<Exports>> open(std::span<const ExportRequest> requests,
+                                               Workstation& workstation);
 
   bool empty() const { return exports_.empty(); }
   bool need_stacks() const { return need_stacks_; } // see has_only_stacks()
@@ -127,10 +129,14 @@ std::string_view module_name(const ProbePoint& point);
 // than `max_bytes` is cut at a character, and ends with "…".
 std::string valid_utf8(std::string_view text, std::size_t max_bytes);
 
-Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path);
-Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path);
-Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path);
-Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path);
-Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path);
+Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path,
+                                                    Workstation& workstation);
+Result<std::unique_ptr<Export>> open_chrome_trace(const std::string& path,
+                                                  Workstation& workstation);
+Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path,
+                                                   Workstation& workstation);
+Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path,
+                                                   Workstation& workstation);
+Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path, Workstation& workstation);
 
 } // namespace uprobectl

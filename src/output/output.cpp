@@ -3,7 +3,6 @@
 
 #include "output/format.hpp"
 #include "util/descriptor_io.hpp"
-#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -240,7 +239,8 @@ Output::Output(int records, const OutputOptions& options)
                                    : options.json      ? make_json_formatter(buffer_)
                                                   : make_text_formatter(buffer_, options.style)),
       copies_messages_(options.copies_messages), messages_(options.messages),
-      colour_(options.colour), level_(options.level), json_(options.json) {}
+      colour_(options.colour), level_(options.level), workstation_(*options.workstation),
+      json_(options.json) {}
 
 Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(), options) {
   file_ = std::move(file);
@@ -249,9 +249,8 @@ Output::Output(UniqueFd file, const OutputOptions& options) : Output(file.get(),
 namespace {
 
 // Over adb the command of a hint is typed on the workstation. Help is there as well.
-Error as_typed(Error error) {
+Error as_typed(Error error, const std::string& options) {
   constexpr std::string_view program = "uprobectl ";
-  const std::string options = workstation_command_options();
   if (options.empty()) return error;
   for (std::string& hint : error.hints) {
     const auto at = hint.find(program);
@@ -267,14 +266,14 @@ Error as_typed(Error error) {
 void Output::fail(const Error& error, std::optional<std::string> target,
                   std::optional<std::string> request) {
   failed_ = true;
-  const Error typed = as_typed(error);
+  const Error typed = as_typed(error, workstation_.command_options());
   write(ErrorRecord{std::move(target), std::move(request), typed});
   if (!copies_messages_ || copy_ == nullptr) message(typed);
 }
 
 void Output::fail_uncopied(const Error& error) {
   failed_ = true;
-  const Error typed = as_typed(error);
+  const Error typed = as_typed(error, workstation_.command_options());
   if (formatter_) formatter_->write(ErrorRecord{{}, {}, typed});
   message(typed);
 }
@@ -455,7 +454,7 @@ void Output::detail(std::string_view text) {
 }
 
 void Output::progress(std::string_view text) {
-  if (level_ == Level::quiet || !is_user_terminal(messages_)) return;
+  if (level_ == Level::quiet || !workstation_.is_terminal(messages_)) return;
   std::string line = "\r"; // start of the line; the rest of it is cleared below
   append_printable(line, text);
   write_message_text(messages_, line + "\x1b[K");

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "output/records.hpp"
-#include "uprobectl/util.hpp"
+#include "util/workstation.hpp"
 
 #include <chrono>
 #include <deque>
@@ -98,6 +98,7 @@ struct OutputOptions {
   int messages = STDERR_FILENO;
   bool colour = false; // of messages
   Level level = Level::normal;
+  Workstation* workstation = &this_machine();
 };
 
 // Writes the records, text and messages of a run. Not thread-safe.
@@ -130,6 +131,8 @@ public:
   void flush_rows();
   void flush(); // blocks until all is written
   OutputBuffer& buffer() { return buffer_; }
+  // The user's machine, which has the files of the run's options.
+  Workstation& workstation() const { return workstation_; }
   // Sets how the file of the records is opened again by its name.
   void set_reopening(std::function<UniqueFd()> open) { open_again_ = std::move(open); }
   // Opens it again and goes on there: it may have been renamed. A failure is only reported.
@@ -200,6 +203,7 @@ private:
   int messages_;
   bool colour_;
   Level level_;
+  Workstation& workstation_;
   std::set<std::string, std::less<>> once_;
   std::map<std::string, std::size_t, std::less<>> repeated_by_kind_; // indexes of repeated_
   std::vector<Repeated> repeated_;

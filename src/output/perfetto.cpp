@@ -373,8 +373,9 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path) {
-  return open_timeline(path, std::make_unique<PerfettoEncoder>());
+Result<std::unique_ptr<Export>> open_perfetto_trace(const std::string& path,
+                                                    Workstation& workstation) {
+  return open_timeline(path, workstation, std::make_unique<PerfettoEncoder>());
 }
 
 } // namespace uprobectl

@@ -332,8 +332,9 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path) {
-  auto file = ReplacedFile::open(path);
+Result<std::unique_ptr<Export>> open_pprof_profile(const std::string& path,
+                                                   Workstation& workstation) {
+  auto file = ReplacedFile::open(path, workstation);
   if (!file) return fail(std::move(file).error());
   return std::make_unique<PprofProfile>(std::move(*file));
 }

@@ -80,8 +80,9 @@ private:
   StackTree tree_;
 };
 
-Result<std::unique_ptr<Export>> open_drawing(const std::string& path, ExportFormat format) {
-  auto file = ReplacedFile::open(path);
+Result<std::unique_ptr<Export>> open_drawing(const std::string& path, ExportFormat format,
+                                             Workstation& workstation) {
+  auto file = ReplacedFile::open(path, workstation);
   if (!file) return fail(std::move(file).error());
   return std::make_unique<StackDrawing>(std::move(*file), format);
 }
@@ -148,12 +149,14 @@ Result<void> Profile::finish(const ExportedEnd& end) {
   return file_.write(*text);
 }
 
-Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path) {
-  return open_drawing(path, ExportFormat::folded);
+Result<std::unique_ptr<Export>> open_folded_stacks(const std::string& path,
+                                                   Workstation& workstation) {
+  return open_drawing(path, ExportFormat::folded, workstation);
 }
 
-Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path) {
-  return open_drawing(path, ExportFormat::flame_graph);
+Result<std::unique_ptr<Export>> open_flame_graph(const std::string& path,
+                                                 Workstation& workstation) {
+  return open_drawing(path, ExportFormat::flame_graph, workstation);
 }
 
 } // namespace uprobectl

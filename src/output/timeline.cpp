@@ -285,9 +285,9 @@ std::vector<DataMember> other_values(const Event& event) {
   return values;
 }
 
-Result<std::unique_ptr<Export>> open_timeline(const std::string& path,
+Result<std::unique_ptr<Export>> open_timeline(const std::string& path, Workstation& workstation,
                                               std::unique_ptr<TimelineEncoder> encoder) {
-  auto file = StreamedFile::open(path);
+  auto file = StreamedFile::open(path, workstation);
   if (!file) return fail(std::move(file).error());
   return std::make_unique<Timeline>(std::move(*file), std::move(encoder));
 }

@@ -55,7 +55,7 @@ public:
   virtual void end(std::string& /*out*/) {}
 };
 
-Result<std::unique_ptr<Export>> open_timeline(const std::string& path,
+Result<std::unique_ptr<Export>> open_timeline(const std::string& path, Workstation& workstation,
                                               std::unique_ptr<TimelineEncoder> encoder);
 
 // Completed calls of one track, to find out which ones nest.

@@ -46,19 +46,15 @@ std::optional<std::string> find_source(std::string_view path, const SourceSearch
   return std::nullopt;
 }
 
-Result<void>
-visit_source_lines(const std::string& path, std::uint32_t first, std::uint32_t last,
-                   const std::function<void(std::uint32_t line, std::string_view text)>& visit) {
-  const auto file = MappedFile::open(path);
-  if (!file) return fail(file.error());
-  std::string_view rest = as_text(file->bytes());
+void visit_source_lines(
+    std::string_view rest, std::uint32_t first, std::uint32_t last,
+    const std::function<void(std::uint32_t line, std::string_view text)>& visit) {
   for (std::uint32_t line = 1; line <= last && !rest.empty(); ++line) {
     std::string_view text = take_line(rest);
     if (text.ends_with('\r')) text.remove_suffix(1);
     if (line >= first) visit(line, text.substr(0, max_source_line));
     if (line == UINT32_MAX) break;
   }
-  return {};
 }
 
 } // namespace uprobectl

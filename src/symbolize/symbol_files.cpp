@@ -113,14 +113,21 @@ void SymbolFiles::list_archives() {
   for (const std::string& path : archives_) list_archive(path);
 }
 
+Result<std::shared_ptr<const MappedFile>> SymbolFiles::open(const Candidate& candidate) {
+  if (candidate.fetched != nullptr) return candidate.fetched;
+  auto file = MappedFile::open(candidate.path);
+  if (!file) return fail(std::move(file).error());
+  return std::make_shared<const MappedFile>(std::move(*file));
+}
+
 // Of an entry only the first bytes are read: whether it has sections, which are at the end, is not
 // known.
 void SymbolFiles::read(Candidate& candidate) {
   if (std::exchange(candidate.is_read, true)) return;
-  const auto file = MappedFile::open(candidate.path);
+  const auto file = open(candidate);
   if (!file) return;
   std::vector<std::byte> head;
-  Bytes bytes = file->bytes();
+  Bytes bytes = (*file)->bytes();
   if (candidate.entry) {
     const auto archive = Archive::parse(bytes);
     if (!archive) return;
@@ -271,8 +278,7 @@ Result<std::size_t> SymbolFiles::choose_by_name(const WantedModule& wanted,
 
 // Places that the user has not named.
 std::optional<std::size_t> SymbolFiles::choose_elsewhere(const WantedModule& wanted) {
-  const auto try_path = [&](const std::string& path) -> std::optional<std::size_t> {
-    Candidate candidate{.path = path};
+  const auto use = [&](Candidate candidate) -> std::optional<std::size_t> {
     read(candidate);
     if (candidate.content == Content::nothing) return std::nullopt;
     if (wanted.build_id && candidate.build_id != wanted.build_id) return std::nullopt;
@@ -280,12 +286,15 @@ std::optional<std::size_t> SymbolFiles::choose_elsewhere(const WantedModule& wan
     return candidates_.size() - 1;
   };
   if (wanted.is_local && !wanted.entry && wanted.path.starts_with('/'))
-    if (const auto found = try_path(wanted.path)) return found;
+    if (const auto found = use({.path = wanted.path})) return found;
   if (!wanted.build_id) return std::nullopt;
   if (const std::string path = in_build_id_folder(where_.system_folder, *wanted.build_id);
       !path.empty())
-    if (const auto found = try_path(path)) return found;
-  if (const auto fetched = elf::fetch_debug_file(*wanted.build_id)) return try_path(*fetched);
+    if (const auto found = use({.path = path})) return found;
+  if (auto fetched = elf::fetch_debug_file(*wanted.build_id)) {
+    std::string path = fetched->path();
+    return use({.path = std::move(path), .fetched = std::move(fetched)});
+  }
   return std::nullopt;
 }
 
@@ -323,9 +332,9 @@ Result<SymbolImage> SymbolFiles::find(const WantedModule& wanted) {
   const auto chosen = choose(wanted);
   if (!chosen) return fail(chosen.error());
   const Candidate& candidate = candidates_[*chosen];
-  auto mapped = MappedFile::open(candidate.path);
-  if (!mapped) return fail(std::move(mapped).error());
-  const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
+  const auto opened = open(candidate);
+  if (!opened) return fail(opened.error());
+  const std::shared_ptr<const MappedFile>& file = *opened;
   SymbolImage image{.object = {file->bytes(), file, file},
                     .path = candidate.path,
                     .entry = candidate.entry,

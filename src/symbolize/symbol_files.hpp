@@ -52,7 +52,8 @@ private:
   struct Candidate {
     std::string path;
     std::optional<std::string> entry = {};
-    bool is_read = false; // the members below are known
+    std::shared_ptr<const MappedFile> fetched = {}; // a file that is not at the path
+    bool is_read = false;                           // the members below are known
     Content content = Content::nothing;
     std::optional<std::string> build_id = {};
   };
@@ -62,6 +63,7 @@ private:
   void list_archive(const std::string& path);
   void list_archives();
   void add(Candidate candidate);
+  static Result<std::shared_ptr<const MappedFile>> open(const Candidate& candidate);
   void read(Candidate& candidate);
   void read_build_ids();
   Indexes named(const WantedModule& wanted);

@@ -768,7 +768,8 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
   }
   FunctionReaderCache readers(request.probes.target_options.debug_places);
   auto exports = Exports::open(request.dry_run ? std::span<const ExportRequest>()
-                                               : std::span<const ExportRequest>(request.exports));
+                                               : std::span<const ExportRequest>(request.exports),
+                               output.workstation());
   if (!exports) return fail(std::move(exports).error());
   auto program = make_program(request, readers, **exports, output);
   if (!program) return fail(std::move(program).error());
@@ -776,8 +777,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
     return AttachRun(request, request.processes, **program, readers, **exports, nullptr,
                      CommandStdout(), output)
         .run();
-  const auto command_stdout =
-      CommandStdout::open(request.processes.command_output, output.buffer().fd());
+  const auto command_stdout = CommandStdout::open(request.processes.command_output, output);
   if (!command_stdout) return fail(command_stdout.error());
   auto command = SuspendedChild::start(request.processes.command, command_stdout->fd());
   if (!command) return fail(std::move(command).error());

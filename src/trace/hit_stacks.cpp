@@ -4,8 +4,6 @@
 #include "bpf/load_error.hpp"
 #include "output/stack_copy.hpp"
 #include "util/clock.hpp"
-#include "util/made_inputs.hpp"
-#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -92,13 +90,11 @@ public:
   explicit RawStackCopy(Output& output) : output_(output) {}
   void write(const unwind::ProcessMappings& mappings) override { output_.write_copy(mappings); }
   void write(const unwind::FileParts& parts) override { output_.write_copy(parts); }
-  bool keeps_parts() const override {
-    return workstation_with(std::string(kept_parts_prefix)) != nullptr;
-  }
+  bool keeps_parts() const override { return output_.workstation().serves<PartsRequest>(); }
   bool write(const unwind::KeptParts& parts) override {
     unwind::KeptParts asked = parts;
-    asked.is_kept = static_cast<bool>(
-        open_user_file(std::string(kept_parts_prefix) + asked.sha256, O_RDONLY | O_CLOEXEC));
+    asked.is_kept =
+        static_cast<bool>(output_.workstation().request(PartsRequest{.sha256 = asked.sha256}));
     output_.write_copy(asked);
     return asked.is_kept;
   }
@@ -332,14 +328,14 @@ void HitStacks::save(const unwind::Sample& sample) {
     where = last.place ? last.place->address.value : last.pc;
   }
   if (!saved_.emplace(stack_.end, where).second) return;
-  if (!make_user_folder(*outputs_.save_dir, 0700) && errno != EEXIST) {
+  if (!output_.workstation().make_folder(*outputs_.save_dir, 0700) && errno != EEXIST) {
     report_not_saved(system_error(errno, *outputs_.save_dir));
     return;
   }
   std::string folder;
   do folder = fmt::format("{}/stack-{}", *outputs_.save_dir, next_folder_++);
-  while (user_file_exists(folder));
-  if (auto saved = processes_.save(sample, folder); !saved)
+  while (output_.workstation().exists(folder));
+  if (auto saved = processes_.save(sample, folder, output_.workstation()); !saved)
     report_not_saved(saved.error());
   else
     ++totals_.saved;

@@ -4,12 +4,11 @@
 #include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/typed_probes.hpp"
-#include "util/made_inputs.hpp"
 #include "util/mapped_file.hpp"
 #include "util/text.hpp"
-#include "util/user_files.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
 #include <set>
 
@@ -87,9 +86,11 @@ std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
 // Collects the probes of a plan by their files.
 class PlanMaker {
 public:
-  PlanMaker(const AttachRequest& request, FunctionReaderCache& readers)
-      : request_(request), readers_(readers), needed_(needed_names(request.capture)),
-        doubtful_(doubtful_names(request.capture)),
+  // has_debug_info: whether the run with the plan can find the types of the files.
+  PlanMaker(const AttachRequest& request, FunctionReaderCache& readers, bool has_debug_info)
+      : request_(request), readers_(readers),
+        needed_(has_debug_info ? std::vector<NeededName>() : needed_names(request.capture)),
+        doubtful_(has_debug_info ? std::vector<std::string>() : doubtful_names(request.capture)),
         types_(request.probes.target_options.debug_places, request.capture, 1) {}
 
   Result<AttachPlan> make(const ResolvedProbes& resolved) {
@@ -330,7 +331,7 @@ private:
 
 Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
                              FunctionReaderCache& readers) {
-  return PlanMaker(request, readers).make(resolved);
+  return PlanMaker(request, readers, false).make(resolved);
 }
 
 Result<void> check_plannable(const CaptureSpec& capture) {
@@ -350,11 +351,9 @@ Result<void> check_plannable(const CaptureSpec& capture) {
 
 Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
                                const std::string& file, Output& output) {
-  if (auto checked = check_plannable(request.capture); !checked)
-    return fail(std::move(checked).error());
   const TargetOptions where{.debug_places = request.probes.target_options.debug_places};
   FunctionReaderCache readers(where.debug_places);
-  auto exports = Exports::open({});
+  auto exports = Exports::open({}, output.workstation());
   if (!exports) return fail(std::move(exports).error());
   const auto program = make_builtin_source(request, readers, **exports, output);
   std::vector<ProbeRequest> asked = program->probe_requests();
@@ -370,43 +369,26 @@ Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& 
   skip_unprobeable(*resolved, output);
   if (auto checked = check_failures(functions, request.probes, *resolved, output); !checked)
     return fail(std::move(checked).error());
-  auto plan = make_plan(request, *resolved, readers);
+  auto plan = PlanMaker(request, readers, true).make(*resolved);
   if (!plan) return plan;
   for (PlannedFile& each : plan->files) each.target = target;
   return plan;
 }
 
-std::string to_string(const AskedBuild& build) {
-  return fmt::format("{}:{}:{}:{}", build.machine.id, build.machine.is_64bit ? 64 : 32,
-                     build.build_id, build.target);
-}
-
-std::optional<AskedBuild> parse_asked_build(std::string_view text) {
-  const auto take = [&text] {
-    const auto end = std::min(text.find(':'), text.size());
-    const std::string_view part = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    return part;
-  };
-  const auto machine = parse_unsigned(take());
-  const std::string_view width = take();
-  const std::string_view build_id = take();
-  if (!machine || *machine > 0xffff || (width != "32" && width != "64") || build_id.empty() ||
-      build_id.find_first_not_of("0123456789abcdef") != std::string_view::npos || text.empty())
-    return std::nullopt;
-  return AskedBuild{elf::Machine(static_cast<std::uint16_t>(*machine), width == "64"),
-                    std::string(build_id), std::string(text)};
-}
-
-Result<std::optional<AttachPlan>> ask_for_plan(const elf::Image& image, const std::string& target) {
+Result<std::optional<AttachPlan>> request_plan(const elf::Image& image, const std::string& target,
+                                               Workstation& workstation) {
   const auto build_id = image.build_id();
-  const std::string path = std::string(planned_build_prefix) +
-                           to_string(AskedBuild{image.machine(), build_id.value_or(""), target});
-  if (!build_id || workstation_with(path) == nullptr) return std::nullopt;
-  const auto answer = MappedFile::open(path);
-  if (!answer && answer.error().kind == ErrorKind::not_found) return std::nullopt;
-  if (!answer) return fail(answer.error());
-  auto plan = plans::read_plan(as_text(answer->bytes()));
+  if (!build_id || !workstation.serves<PlanRequest>()) return std::nullopt;
+  UniqueFd content = workstation.request(PlanRequest{.machine = image.machine().id,
+                                                     .is_64bit = image.machine().is_64bit,
+                                                     .build_id = *build_id,
+                                                     .target = target});
+  if (!content && errno == ENOENT) return std::nullopt;
+  const std::string subject = target + ": the plan of the workstation";
+  if (!content) return fail(system_error(errno, subject));
+  const auto file = MappedFile::of_copy(std::move(content), subject);
+  if (!file) return fail(file.error());
+  auto plan = plans::read_plan(as_text(file->bytes()));
   if (!plan) return fail(std::move(plan).error());
   return std::move(*plan);
 }

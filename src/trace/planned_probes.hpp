@@ -30,22 +30,14 @@ Result<PlannedPoints> find_planned(const plans::AttachPlan& plan, const std::str
                                    const TargetOptions& where, const ResolveOptions& how,
                                    FunctionReaderCache& readers);
 
-// Makes a plan of the request's functions of one TARGET, resolved in another file of this machine.
+// Makes a plan of the request's functions of one TARGET, resolved in another file of this machine,
+// for a run that can get its debug information.
 Result<plans::AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
                                       const std::string& file, Output& output);
 
-// A build that a run on a device asks its workstation about.
-struct AskedBuild {
-  elf::Machine machine;
-  std::string build_id;
-  std::string target; // TARGET as typed
-};
-std::string to_string(const AskedBuild& build);
-std::optional<AskedBuild> parse_asked_build(std::string_view text);
-
-// Asks the workstation for the plan of a file that TARGET means. Returns nullopt if the run has no
-// workstation with symbols, or if it has none of this build.
-Result<std::optional<plans::AttachPlan>> ask_for_plan(const elf::Image& image,
-                                                      const std::string& target);
+// Requests the plan of a file that TARGET means from the workstation. Returns nullopt if that has
+// no symbols of this build.
+Result<std::optional<plans::AttachPlan>>
+request_plan(const elf::Image& image, const std::string& target, Workstation& workstation);
 
 } // namespace uprobectl

@@ -156,7 +156,7 @@ private:
                             "FUNCTION"));
     warn(target->warnings());
     if (target->image() != nullptr && !probe_request.static_probes) {
-      const auto plan = ask_for_plan(*target->image(), probe_request.target);
+      const auto plan = request_plan(*target->image(), probe_request.target, output_.workstation());
       if (!plan) return fail(plan.error());
       if (*plan) return find_in_plan(**plan, probe_request);
     }

@@ -66,7 +66,7 @@ public:
     for (const ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !question.has_stacks && !question.graph)
         return refuse(each.option, "it was saved without --stack or --graph");
-    auto exports = Exports::open(request_.exports);
+    auto exports = Exports::open(request_.exports, output_.workstation());
     if (!exports) return fail(std::move(exports).error());
     exports_ = std::move(*exports);
     exported_ = {.title = question.command,

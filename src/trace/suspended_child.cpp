@@ -2,7 +2,6 @@
 #include "trace/suspended_child.hpp"
 
 #include "util/ignored_signals.hpp"
-#include "util/user_files.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -32,15 +31,17 @@ namespace {
 
 } // namespace
 
-Result<CommandStdout> CommandStdout::open(const CommandOutput& request, int records) {
+Result<CommandStdout> CommandStdout::open(const CommandOutput& request, Output& records) {
+  Workstation& workstation = records.workstation();
   CommandStdout output;
   if (request.destination == CommandOutput::Destination::file) {
     output.file =
-        open_user_file(request.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+        workstation.open(request.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
     if (!output.file) return fail(system_error(errno, "cannot write " + request.path));
   }
   output.is_stderr = request.destination == CommandOutput::Destination::automatic &&
-                     records == STDOUT_FILENO && !is_user_terminal(STDOUT_FILENO);
+                     records.buffer().fd() == STDOUT_FILENO &&
+                     !workstation.is_terminal(STDOUT_FILENO);
   return output;
 }
 

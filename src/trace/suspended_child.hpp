@@ -15,8 +15,8 @@ namespace uprobectl {
 
 // The stdout of a command.
 struct CommandStdout {
-  // Opens the file of the request. `records` is the fd that records are written to.
-  static Result<CommandStdout> open(const CommandOutput& request, int records);
+  // Opens the file of the request. `records` is the output of the run.
+  static Result<CommandStdout> open(const CommandOutput& request, Output& records);
 
   // nullopt: the command inherits our stdout.
   std::optional<int> fd() const {

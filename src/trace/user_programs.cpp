@@ -51,10 +51,10 @@ std::string describe_skipped(std::string_view path, const ObjectProgram& program
 
 } // namespace
 
-Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
+Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstation& workstation) {
   UserPrograms programs(request);
   if (!request.program->pinned) {
-    if (auto opened = programs.open_object(request); !opened)
+    if (auto opened = programs.open_object(request, workstation); !opened)
       return fail(std::move(opened).error());
     return programs;
   }
@@ -76,8 +76,10 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request) {
   return programs;
 }
 
-Result<void> UserPrograms::open_object(const AttachRequest& request) {
-  auto object = BpfObject::open(request_->path);
+Result<void> UserPrograms::open_object(const AttachRequest& request, Workstation& workstation) {
+  const auto file = workstation.map(request_->path);
+  if (!file) return fail(file.error());
+  auto object = BpfObject::open(*file);
   if (!object) return fail(std::move(object).error());
   object_ = std::move(*object);
   if (auto set = object_->apply(request_->settings); !set) return set;

@@ -24,7 +24,7 @@ void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Ou
 class UserPrograms {
 public:
   // Selects the object's programs and sets its globals. Makes no bpf() calls.
-  static Result<UserPrograms> open(const AttachRequest& request);
+  static Result<UserPrograms> open(const AttachRequest& request, Workstation& workstation);
 
   const std::string& path() const { return request_->path; }
   const std::vector<ProbeRequest>& probe_requests() const { return probe_requests_; }
@@ -53,7 +53,7 @@ public:
 
 private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
-  Result<void> open_object(const AttachRequest& request);
+  Result<void> open_object(const AttachRequest& request, Workstation& workstation);
   Result<void> select_programs(const AttachRequest& request);
   Result<void> select_by_sections(std::span<const ObjectProgram* const> candidates);
   Result<void> add_program(const ObjectProgram& program, const AttachRequest& request);

@@ -422,7 +422,7 @@ void UserSource::show_maps() const {
 
 Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& request,
                                                        Exports& exports, Output& output) {
-  auto programs = UserPrograms::open(request);
+  auto programs = UserPrograms::open(request, output.workstation());
   if (!programs) return fail(std::move(programs).error());
   programs->report_skipped(output);
   return std::make_unique<UserSource>(std::move(*programs), request, exports, output);

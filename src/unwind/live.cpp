@@ -445,11 +445,12 @@ Result<void> LiveProcesses::State::save(const Sample& sample, const Stack& stack
   return folder.write("maps.txt", as_bytes(format_maps(mappings)));
 }
 
-Result<void> LiveProcesses::save(const Sample& sample, const std::string& folder) {
+Result<void> LiveProcesses::save(const Sample& sample, const std::string& folder,
+                                 Workstation& workstation) {
   const Stack stack = unwind(sample);
   LiveProcess& process =
       state_->find_at(sample.pid, sample.time_ns == 0 ? now_ns() : sample.time_ns);
-  auto created = SavedFolder::create(folder);
+  auto created = SavedFolder::create(folder, workstation);
   if (!created) return fail(created.error());
   auto saved = state_->save(sample, stack, process, *created);
   if (!saved) created->remove(); // for example after ENOSPC: an incomplete stack is useless

@@ -14,6 +14,7 @@
 #include "unwind/raw_stack.hpp"
 #include "uprobectl/art.hpp"
 #include "uprobectl/unwind.hpp"
+#include "util/workstation.hpp"
 
 #include <sys/types.h>
 
@@ -99,7 +100,7 @@ public:
   // Writes the sample and the files of its frames to a new folder, for read_saved_stack(). A file
   // that an earlier call has written is hard-linked, not copied. Omits files larger than 512 MiB,
   // and those that would make the folder larger than 1 GiB.
-  Result<void> save(const Sample& sample, const std::string& folder);
+  Result<void> save(const Sample& sample, const std::string& folder, Workstation& workstation);
 
 private:
   struct State;

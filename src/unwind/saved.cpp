@@ -7,7 +7,6 @@
 #include "util/mapped_file.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
-#include "util/user_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -301,20 +300,20 @@ std::string format_maps(std::span<const Mapping> mappings) {
   return text;
 }
 
-Result<SavedFolder> SavedFolder::create(const std::string& folder) {
-  if (!make_user_folder(folder, 0700)) return fail(system_error(errno, folder));
-  return SavedFolder(folder);
+Result<SavedFolder> SavedFolder::create(const std::string& folder, Workstation& workstation) {
+  if (!workstation.make_folder(folder, 0700)) return fail(system_error(errno, folder));
+  return SavedFolder(folder, workstation);
 }
 
 Result<void> SavedFolder::write(std::string_view name, Bytes content, std::string_view source) {
   const std::string path = folder_ + "/" + std::string(name);
   const UniqueFd fd{
-      open_user_file(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
+      workstation_->open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
   if (!fd) return fail(system_error(errno, path));
   return write_content(fd.get(), content, path, source);
 }
 
-void SavedFolder::remove() { static_cast<void>(remove_user_folder(folder_)); }
+void SavedFolder::remove() { static_cast<void>(workstation_->remove_folder(folder_)); }
 
 std::string SavedFolder::free_name(std::string_view path) const {
   const std::string base(path == "[vdso]" ? "vdso.so" : file_name_of(path));

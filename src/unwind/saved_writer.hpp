@@ -3,6 +3,7 @@
 #pragma once
 
 #include "uprobectl/unwind.hpp"
+#include "util/workstation.hpp"
 
 namespace uprobectl::unwind {
 
@@ -24,7 +25,7 @@ class SavedFolder {
 public:
   // Creates the folder, which must not exist. Only its owner can read it, because it will contain
   // memory of a process.
-  static Result<SavedFolder> create(const std::string& folder);
+  static Result<SavedFolder> create(const std::string& folder, Workstation& workstation);
 
   // Writes a file. `source`: path of the file that the content is mapped from, for the error if
   // that file has shrunk; may be empty.
@@ -38,10 +39,12 @@ public:
   void remove(); // removes its content too; does not follow links
 
 private:
-  explicit SavedFolder(std::string folder) : folder_(std::move(folder)) {}
+  SavedFolder(std::string folder, Workstation& workstation)
+      : folder_(std::move(folder)), workstation_(&workstation) {}
   std::string free_name(std::string_view path) const;
 
   std::string folder_;
+  Workstation* workstation_; // has the folder
   std::set<std::string, std::less<>> names_;
   std::uint64_t written_ = 0; // bytes of files
 };

@@ -349,7 +349,7 @@ Result<void> run_tasks(const TaskRunRequest& request, Output& output) {
     if (has_only_stacks(each.format))
       return fail(ErrorKind::unsupported,
                   each.option + " needs stacks, which records of task files do not have");
-  const auto exports = Exports::open(request.exports);
+  const auto exports = Exports::open(request.exports, output.workstation());
   if (!exports) return fail(exports.error());
   return TaskRun(request, **exports, output, *features, *signals).run();
 }

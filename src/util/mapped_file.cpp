@@ -2,7 +2,6 @@
 #include "util/mapped_file.hpp"
 
 #include "util/rooted_path.hpp"
-#include "util/user_files.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +17,14 @@
 namespace uprobectl {
 
 namespace {
+
+// The parts of a file on another machine that have been read.
+struct OnDemand {
+  std::mutex mutex;
+  std::unique_ptr<RangeReader> reader;
+  int file = -1;
+  std::vector<bool> is_read; // by the number of the range
+};
 
 // One mapping, for the signal handler. The handler may read it at any time in any thread, so it is
 // never freed but reused for later mappings.
@@ -27,6 +35,7 @@ struct GuardedMapping {
   std::atomic<bool> tolerated = false;
   std::atomic<bool> shrunk = false; // a part of it was replaced by zeros
   std::atomic<std::uint64_t> number = 0;
+  std::atomic<OnDemand*> on_demand = nullptr; // freed with the mapping
   GuardedMapping* next = nullptr;
 };
 
@@ -55,6 +64,48 @@ bool replace_by_zeros(GuardedMapping& mapping, std::uintptr_t address) {
   mapping.shrunk.store(true);
   any_shrunk.store(true);
   return true;
+}
+
+// Reads the range with the address. The bytes are in the file before they can be accessed.
+bool read_range(GuardedMapping& mapping, std::uintptr_t address) {
+  OnDemand& on_demand = *mapping.on_demand.load();
+  const std::scoped_lock lock(on_demand.mutex);
+  const std::uintptr_t begin = mapping.begin.load();
+  const std::uint64_t number = (address - begin) / max_range;
+  if (on_demand.is_read[number]) return true; // by another thread, meanwhile
+  const std::uint64_t offset = number * max_range;
+  const std::uint64_t size = std::min(max_range, mapping.end.load() - begin - offset);
+  if (!on_demand.reader->read(offset, size, on_demand.file)) return false;
+  on_demand.is_read[number] = true;
+  return ::mprotect(reinterpret_cast<void*>(begin + offset), size, PROT_READ) == 0;
+}
+
+struct sigaction previous_segv{};
+
+// Handler of SIGSEGV. An access to a mapping is the only cause that is handled: the thread was then
+// in code that reads bytes, and not in an allocator.
+void on_access(int, siginfo_t* info, void*) {
+  const int saved_errno = errno;
+  const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  for (GuardedMapping* mapping = guarded.load(); mapping != nullptr; mapping = mapping->next)
+    if (mapping->on_demand.load() != nullptr && contains(*mapping, address) &&
+        (read_range(*mapping, address) || replace_by_zeros(*mapping, address))) {
+      errno = saved_errno;
+      return;
+    }
+  ::sigaction(SIGSEGV, &previous_segv, nullptr); // the access is repeated
+}
+
+void handle_accesses() {
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  struct sigaction action{};
+  action.sa_sigaction = on_access;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  struct sigaction before{};
+  ::sigaction(SIGSEGV, &action, &before);
+  if (before.sa_sigaction != on_access) previous_segv = before;
 }
 
 // Handler of SIGBUS: only async-signal-safe calls are allowed. mmap is a plain system call.
@@ -110,7 +161,12 @@ void release_mapping(Bytes bytes) {
   GuardedMapping* const mapping = find_guarded(bytes);
   if (mapping == nullptr) return;
   mapping->end.store(0);
+  delete mapping->on_demand.exchange(nullptr);
   mapping->in_use.store(false);
+}
+
+std::int64_t modification_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
 } // namespace
@@ -157,6 +213,28 @@ void handle_shrinking_files() {
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
+Result<MappedFile> map_on_demand(std::uint64_t size, const std::string& path,
+                                 std::unique_ptr<RangeReader> reader) {
+  handle_accesses();
+  UniqueFd file(::memfd_create("uprobectl", MFD_CLOEXEC));
+  struct stat status{};
+  if (!file || size > INT64_MAX || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
+      ::fstat(file.get(), &status) != 0)
+    return fail(system_error(errno, path));
+  if (size == 0) return MappedFile::of_copy(std::move(file), path);
+  void* const start = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, file.get(), 0);
+  if (start == MAP_FAILED) return fail(system_error(errno, path));
+  auto on_demand = std::make_unique<OnDemand>();
+  on_demand->reader = std::move(reader);
+  on_demand->file = file.get();
+  on_demand->is_read.resize((size - 1) / max_range + 1);
+  const Bytes bytes(static_cast<const std::byte*>(start), size);
+  MappedFile mapped(std::move(file), bytes, {status.st_dev, status.st_ino}, modification_ns(status),
+                    path, true);
+  find_guarded(bytes)->on_demand.store(on_demand.release());
+  return mapped;
+}
+
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
   if (this != &other) {
     reset();
@@ -169,44 +247,45 @@ void UniqueFd::reset() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
-namespace {
-
-std::int64_t modification_ns(const struct stat& status) {
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-} // namespace
-
 Result<MappedFile> MappedFile::open(const std::string& path) {
   auto file = open_regular_file(path);
   if (!file) return fail(std::move(file).error());
-  const struct stat& status = file->status;
+  return map(std::move(file->fd), path, false);
+}
+
+Result<MappedFile> MappedFile::of_copy(UniqueFd copy, const std::string& path) {
+  return map(std::move(copy), path, true);
+}
+
+Result<MappedFile> MappedFile::map(UniqueFd fd, const std::string& path, bool is_copy) {
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) return fail(system_error(errno, path));
   Bytes bytes;
   if (status.st_size > 0) {
     const auto size = static_cast<std::size_t>(status.st_size);
     // The kernel writes the breakpoints of other tracers into private mappings, even if they are
     // not executable, but never into shared ones (kernel/events/uprobes.c, valid_vma). File systems
     // with direct I/O only, for example some of FUSE, reject shared mappings.
-    void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->fd.get(), 0);
-    if (start == MAP_FAILED)
-      start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file->fd.get(), 0);
+    void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (start == MAP_FAILED) start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
     if (start == MAP_FAILED) return fail(system_error(errno, path));
     bytes = {static_cast<const std::byte*>(start), size};
   }
-  return MappedFile(std::move(file->fd), bytes, {status.st_dev, status.st_ino},
-                    modification_ns(status), path);
+  return MappedFile(std::move(fd), bytes, {status.st_dev, status.st_ino}, modification_ns(status),
+                    path, is_copy);
 }
 
 MappedFile::MappedFile(UniqueFd fd, Bytes bytes, FileIdentity identity, std::int64_t modified_ns,
-                       std::string path)
+                       std::string path, bool is_copy)
     : fd_(std::move(fd)), bytes_(bytes), identity_(identity), modified_ns_(modified_ns),
-      path_(std::move(path)) {
+      path_(std::move(path)), is_copy_(is_copy) {
   if (!bytes_.empty()) guard_mapping(bytes_);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : fd_(std::move(other.fd_)), bytes_(std::exchange(other.bytes_, {})),
-      identity_(other.identity_), modified_ns_(other.modified_ns_), path_(std::move(other.path_)) {}
+      identity_(other.identity_), modified_ns_(other.modified_ns_), path_(std::move(other.path_)),
+      is_copy_(other.is_copy_) {}
 
 MappedFile::~MappedFile() {
   if (bytes_.empty()) return;
@@ -219,6 +298,7 @@ FileChange MappedFile::change() const {
   if (::fstat(fd_.get(), &status) != 0 || modification_ns(status) != modified_ns_ ||
       static_cast<std::uint64_t>(status.st_size) != bytes_.size())
     return FileChange::written;
+  if (is_copy_) return FileChange::none;
   const auto there = stat_path(path_);
   const bool is_replaced =
       there ? FileIdentity{there->st_dev, there->st_ino} != identity_
@@ -227,7 +307,7 @@ FileChange MappedFile::change() const {
 }
 
 Result<std::string> MappedFile::real_path() const {
-  if (workstation_with(path_) != nullptr) return path_;
+  if (is_copy_) return path_;
   auto path = read_descriptor_path(fd_.get());
   if (!path) {
     // /proc is not mounted, for example in a small container or early at boot.

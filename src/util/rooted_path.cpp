@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "util/rooted_path.hpp"
 
-#include "util/user_files.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -209,11 +207,6 @@ Result<UniqueFd> open_path(const std::string& path) {
 
 std::expected<struct stat, int> stat_path(const std::string& path) {
   struct stat status{};
-  if (Workstation* const there = workstation_with(path)) {
-    const UniqueFd fd = there->open(path, O_RDONLY | O_CLOEXEC, 0);
-    if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(errno);
-    return status;
-  }
   if (!split_process_root(path)) {
     if (::stat(path.c_str(), &status) != 0) return std::unexpected(errno);
     return status;
@@ -225,13 +218,6 @@ std::expected<struct stat, int> stat_path(const std::string& path) {
 
 Result<RegularFile> open_regular_file(const std::string& path) {
   constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-  if (Workstation* const there = workstation_with(path)) {
-    RegularFile file{there->open(path, flags, 0), {}};
-    if (!file.fd || ::fstat(file.fd.get(), &file.status) != 0)
-      return fail(system_error(errno, path));
-    if (!S_ISREG(file.status.st_mode)) return fail(ErrorKind::io, path + ": not a regular file");
-    return file;
-  }
   const UniqueFd found = open_any(path);
   if (!found) return fail(open_error(errno, path));
   RegularFile file{};

@@ -26,7 +26,12 @@ void read_frames(std::string_view bytes) {
       if (!*frame) break;
       const std::string_view payload = (*frame)->payload;
       if (payload.size() > max_payload) std::abort();
-      if (const auto file = read_file_request(payload); file && file->path.empty()) std::abort();
+      if (const auto wanted = read_request(**frame)) {
+        std::string again;
+        append_request(again, *wanted);
+        constexpr std::size_t head = 5;
+        if (again.substr(head) != payload) std::abort();
+      }
       if (const auto file = read_numbered(payload))
         if (const auto errnum = read_errno(file->rest); errnum && *errnum < 0) std::abort();
       static_cast<void>(read_byte(payload));

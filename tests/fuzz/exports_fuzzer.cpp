@@ -60,7 +60,7 @@ std::string write_export(std::string_view input, ExportFormat format) {
   const UniqueFd file{::memfd_create("export", MFD_CLOEXEC)};
   const ExportRequest request{.path = "/proc/self/fd/" + std::to_string(file.get()),
                               .format = format};
-  const auto exports = Exports::open({&request, 1});
+  const auto exports = Exports::open({&request, 1}, this_machine());
   require(exports.has_value());
   (*exports)->begin({.title = "t", .start = {}, .timed = true, .sends_events = true});
   auto binary = std::make_shared<ProbedBinary>();

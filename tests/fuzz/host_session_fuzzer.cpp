@@ -5,6 +5,7 @@
 #include "util/text.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 
 using namespace uprobectl;
@@ -35,9 +36,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const InputFiles inputs{{"in", {.content = std::string(100'000, 'i')}}};
   RecordFiles record_files({"/dev/null"}, LineMark::device, StreamContent::json);
+  Handlers handlers;
+  serve<PlanRequest>(handlers, [](const PlanRequest& wanted, const IsInterrupted&) {
+    return InputFile{.content = wanted.target};
+  });
+  serve<DebugFileRequest>(handlers, [](const DebugFileRequest&, const IsInterrupted&) {
+    return InputFile{.errnum = ENOENT};
+  });
+  serve<RangeRequest>(handlers, [](const RangeRequest& wanted, const IsInterrupted&) {
+    return InputFile{.content = std::string(std::min(wanted.size, 1000U), 'r')};
+  });
+  serve<PartsRequest>(handlers,
+                      [](const PartsRequest&, const IsInterrupted&) { return InputFile(); });
   // The folder is there and nothing can be made in it.
   HostFiles files({.inputs = {"in"}, .outputs = {"/dev/null"}, .folders = {"/proc/self/net"}},
-                  inputs, record_files, {}, "s", true);
+                  inputs, record_files, std::move(handlers), "s", true);
   Sink records{Sink::InMemory{max_kept}};
   Sink messages{Sink::InMemory{max_kept}};
   AgentStreams streams{MarkedLines(records, is_json ? LineMark::device : LineMark::none, "s",

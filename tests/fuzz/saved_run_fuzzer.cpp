@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto text_formatter = make_text_formatter(text, {.aligned = (data[0] & 1U) != 0});
   const auto json_formatter = make_json_formatter(json);
   const ExportRequest folded{.path = "/dev/null", .format = ExportFormat::folded};
-  auto files = Exports::open(std::span(&folded, 1));
+  auto files = Exports::open(std::span(&folded, 1), this_machine());
   if (!files) std::abort();
   Replay replay(*text_formatter, *json_formatter, **files);
   (*files)->begin({});

@@ -12,11 +12,11 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from adb_device_world import Checks, World, difference, holds_within, records_of, without_device
+from adb_symbols import SymbolTests
 from record_schema import RecordSchema
 from tap import Tap
 
@@ -394,7 +394,7 @@ class Tests:
     def bounds_the_verdict(self, device):
         """A device that does not stop talking is given up."""
         version = self.world.run(None, "--version").stdout.split()[1]
-        hello = b"\x01\x00" + version.encode()
+        hello = b"\x02\x00" + version.encode()
         start = b"\0uprobectl agent\0" + len(hello).to_bytes(4, "little") + b"\x01" + hello
         (device.root / "start").write_bytes(start)
         (device.root / "records").write_bytes(((4096).to_bytes(4, "little") + b"\x20" + b"x" * 4096) * 16)
@@ -514,6 +514,11 @@ class EndTests:
         unwound = run(None, "debug-unwind", *saved)
         if not unwound.stdout.startswith("0\t0x") or "\twork_six (workload+" not in unwound.stdout:
             problems.append(f"debug-unwind {saved}: {unwound.stdout} {unwound.stderr}")
+        there = self.world.path / "kept-there"
+        done = run(device, "attach", "-d", "20s", "--stack", "--stack-size", "256", "--keep-stacks", f"device:{there}", self.workload,
+                   "work_six", "--", self.workload, "--calls", "1")
+        if not there.exists() or not list(there.iterdir()):
+            problems.append(f"a folder of the device: {done.stderr}")
         return problems + difference("files on the device", os.listdir(device.folder), ["uprobectl"])
 
     def stacks_are_unwound_here(self, one, other):
@@ -657,56 +662,6 @@ class EndTests:
             problems += difference(f"enforce {enforces}", (done.returncode, done.stderr), (1, expected))
         return problems
 
-    def symbols_are_here(self, device):
-        """Names of a stripped program are those of the file with its build id on the workstation."""
-        run, shop, stripped = self.world.run, self.shop, self.shop.parent / "shop-stripped"
-        question = ["attach", "--json", "-d", "20s", "--args", "ms:u32", "--latency"]
-        far = run(device, *question, "--symbols", shop, stripped, "shop_bake", "--", stripped)
-        here = run(None, *question, shop, "shop_bake", "--", shop)
-
-        def calls(done):
-            return [(record["symbol"], record["image_offset"], record["left_by"], record["arguments"])
-                    for record in records_of(done.stdout) if record["type"] == "event"]
-        problems = difference(f"calls ({far.stderr})", calls(far), calls(here))
-        problems += difference("number of calls", len(calls(here)), 6)
-        problems += self.symbols_are_in_archives(device, shop, stripped, lambda done: calls(done) == calls(here))
-        for symbols, extra, function, expected in [
-                (shop, [], "shop_baked",
-                 "no function 'shop_baked'\n  hint: did you mean 'shop_bake', 'shop_take' or 'shop_boxes'?"),
-                (shop.parent / "libgreet.so", [], "shop_bake", "no file with build id"),
-                (shop, ["--args", "order->pieces"], "shop_order", "needs debug information, which a plan does not have")]:
-            done = run(device, "attach", "-d", "20s", "--symbols", symbols, *extra, stripped, function, "--", stripped)
-            if done.returncode != 1 or expected not in done.stderr:
-                problems.append(f"{symbols} {function}: {done.returncode} {done.stderr}")
-        return problems
-
-    def symbols_are_in_archives(self, device, shop, stripped, has_calls):
-        """How an archive stores the symbols does not matter, nor does the same library for another ABI beside it."""
-        folder = self.world.path / "symbol-places"
-        for abi in ("arm64-v8a", "x86_64"):
-            (folder / "all" / abi).mkdir(parents=True)
-        mine, other = (folder / "all" / abi / stripped.name for abi in ("x86_64", "arm64-v8a"))
-        shutil.copy(shop, mine)
-        content = bytearray(shop.read_bytes())
-        content[18:20] = (183).to_bytes(2, "little")  # e_machine: EM_AARCH64
-        other.write_bytes(content)
-        for name, how in {"deflated.zip": zipfile.ZIP_DEFLATED, "stored.zip": zipfile.ZIP_STORED}.items():
-            with zipfile.ZipFile(folder / name, "w", how) as archive:
-                archive.write(other, f"arm64-v8a/{stripped.name}.sym")
-                archive.write(mine, f"x86_64/{stripped.name}.sym")
-        problems = []
-        for place in ("deflated.zip", "stored.zip", "all"):
-            done = self.world.run(device, "attach", "--json", "-d", "20s", "--args", "ms:u32", "--latency", "--symbols", folder / place,
-                                  stripped, "shop_bake", "--", stripped)
-            if not has_calls(done) or "warning" in done.stderr:
-                problems.append(f"{place}: {done.stdout} {done.stderr}")
-        done = self.world.run(device, "attach", "-q", "-d", "20s", "--stack", "--unwind-on", "host", "--symbols", folder / "deflated.zip",
-                              "--flamegraph", folder / "far.svg", stripped, "shop_bake", "--", stripped)
-        problems += difference(f"a flame graph ({done.stderr})", done.returncode, 0)
-        if not done.returncode and "shop_bake" not in (folder / "far.svg").read_text():
-            problems.append("the flame graph does not have the function")
-        return problems
-
     def killed_host(self, device):
         problems, status, _ = self.ends_on_the_device(device, lambda run: run.kill())
         return problems + difference("status", status, -9)
@@ -731,6 +686,7 @@ def test_twenty(world, tap):
 
 def test_runs(world, killed, fixtures, tap):
     tests, ends, losses = Tests(world, fixtures), EndTests(world, fixtures), EndTests(killed, fixtures)
+    symbols = SymbolTests(world, fixtures)
     aosp, magisk, plain = world.add_device(), world.add_device(su="magisk"), world.add_device(su=None)
     waiting, root = world.add_device(), world.add_device(is_root=True)
     lost = killed.add_device(is_root=True)
@@ -766,7 +722,8 @@ def test_runs(world, killed, fixtures, tap):
         ("programs at one path are distinguished on the workstation", lambda: ends.programs_are_distinguished(root)),
         ("a plan says that stacks are unwound on the workstation", lambda: ends.plan_unwinds_here(root)),
         ("a refusal of the kernel names SELinux if it is enforcing", ends.refusal_names_selinux),
-        ("names are resolved with the symbols of the workstation", lambda: ends.symbols_are_here(root)),
+        ("names are resolved with the symbols of the workstation", lambda: symbols.symbols_are_here(root)),
+        ("values, conditions and lines have the types of the workstation", lambda: symbols.types_are_here(root)),
         ("Ctrl-C ends a run as it does here", lambda: ends.ctrl_c(root))]
     cuts = [
         ("a pulled cable ends the run on the device", lambda: losses.lost_connection(lost, lambda run: lost.pull_cable())),

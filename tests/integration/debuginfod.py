@@ -112,8 +112,8 @@ def check_wrong_answers(tap, uprobectl, case):
     subprocess.run(["gcc", "-g", "-Wl,--build-id=0x1234", case.source, "-o", other], check=True)
     for name, answer, message in (
             ("a file with another build id is not used", f"echo {other}", "its build id is 1234, not"),
-            ("a folder is not used", f"echo {case.folder}", "it is not a regular file"),
-            ("a missing file is not used", "echo /nonexistent/x", "it is not a regular file"),
+            ("a folder is not used", f"echo {case.folder}", "is a directory, not a file"),
+            ("a missing file is not used", "echo /nonexistent/x", "/nonexistent/x: no such file"),
             ("a relative path is not used", "echo kept/shop.debug", "has no debug file for build id"),
             ("the reason of a failure is shown", "echo 'Server query failed' >&2; exit 1",
              f"has no debug file for build id {case.build_id}: Server query failed"),

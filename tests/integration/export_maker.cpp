@@ -191,7 +191,7 @@ int main(int argc, char** argv) {
   const std::string_view run = argc == 3 ? argv[1] : "";
   if (run.empty() || !export_format_of(argv[2])) return 2;
   const ExportRequest request{.path = argv[2], .format = *export_format_of(argv[2])};
-  const auto opened = Exports::open({&request, 1});
+  const auto opened = Exports::open({&request, 1}, this_machine());
   if (!opened) {
     std::fprintf(stderr, "%s\n", opened.error().message.c_str());
     return 1;

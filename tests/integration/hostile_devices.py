@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
 MARK = b"\0uprobectl agent\0"
-HELLO, EXIT, RECORDS, MESSAGES, REQUEST = 1, 35, 32, 33, 34
+HELLO, EXIT, RECORDS, MESSAGES, FILE_REQUEST = 1, 35, 32, 33, 64
 EVIL = b"\x1b[2J\x1b]0;title\x07\x1b]52;c;cHduZWQ=\x07 \xe2\x80\xae \xc2\x9b2J \x9b"
 SHOWN = rb"\x1b[2J\x1b]0;title\x07\x1b]52;c;cHduZWQ=\x07 \xe2\x80\xae \xc2\x9b2J \x9b"
 MEMORY = 200 << 20  # bytes; a run with a device takes some 30 MB
@@ -41,7 +41,7 @@ def play(words):
     if "--agent" not in words[-1]:
         return say(f"uid=0\nmachine={platform.machine()}\nkernel=6\nabi=x\nmodel=m\nandroid=1\n"
                    f"sha256={os.environ['PROGRAM_SHA256']}  x\n".encode())
-    hello = frame(HELLO, struct.pack("<H", 1) + os.environ["PROGRAM_VERSION"].encode())
+    hello = frame(HELLO, struct.pack("<H", 2) + os.environ["PROGRAM_VERSION"].encode())
     mode = os.environ["DEVICE_MODE"]
     if mode == "escapes":
         say(b"noise " + EVIL + b"\n" + MARK + hello + frame(MESSAGES, b"message " + EVIL + b"\n") +
@@ -49,7 +49,7 @@ def play(words):
         return None
     if mode == "requests":  # and never reads the answers
         say(MARK + hello)
-        requests = b"".join(frame(REQUEST, struct.pack("<IBII", i, 0, 0, 0) + b"/x") for i in range(4000))
+        requests = b"".join(frame(FILE_REQUEST, struct.pack("<IBIIH", i, 0, 0, 0, 2) + b"/x") for i in range(4000))
         while True:
             say(requests)
     if mode == "messages":

@@ -148,7 +148,7 @@ TEST_CASE("a file is replaced at the end, and keeps its content until then") {
   const std::string path = folder.file("out.svg");
   write_file(path, "old");
   ::chmod(path.c_str(), 0640);
-  const auto file = ReplacedFile::open(path);
+  const auto file = ReplacedFile::open(path, this_machine());
   REQUIRE(file);
   CHECK(folder.files() == 1);
   CHECK(read_file(path) == "old");
@@ -162,13 +162,13 @@ TEST_CASE("a new file is readable by its owner only, whatever the umask, also th
   const Folder folder;
   const mode_t before = ::umask(0);
   const std::string path = folder.file("new.svg");
-  const auto file = ReplacedFile::open(path);
+  const auto file = ReplacedFile::open(path, this_machine());
   REQUIRE(file);
   REQUIRE(file->write("content"));
   CHECK(mode_of(path) == 0600);
   const std::string link = folder.file("link.svg");
   REQUIRE(::symlink(folder.file("target.svg").c_str(), link.c_str()) == 0);
-  const auto linked = ReplacedFile::open(link);
+  const auto linked = ReplacedFile::open(link, this_machine());
   REQUIRE(linked);
   REQUIRE(linked->write("content"));
   CHECK(mode_of(folder.file("target.svg")) == 0600);
@@ -178,13 +178,13 @@ TEST_CASE("a new file is readable by its owner only, whatever the umask, also th
 TEST_CASE("a file that cannot be created fails before the run") {
   const Folder folder;
   const std::string path = folder.file("none/out.svg");
-  const auto file = ReplacedFile::open(path);
+  const auto file = ReplacedFile::open(path, this_machine());
   REQUIRE_FALSE(file);
   CHECK(file.error().message == path + ": no such file or directory");
-  const auto streamed = StreamedFile::open(path);
+  const auto streamed = StreamedFile::open(path, this_machine());
   REQUIRE_FALSE(streamed);
   CHECK(streamed.error().message == path + ": no such file or directory");
-  const auto directory = ReplacedFile::open(folder.file("."));
+  const auto directory = ReplacedFile::open(folder.file("."), this_machine());
   REQUIRE_FALSE(directory);
   CHECK(directory.error().message == folder.file(".") + ": is a directory");
 }
@@ -192,7 +192,7 @@ TEST_CASE("a file that cannot be created fails before the run") {
 TEST_CASE("a growing file is private, and old content goes when the run begins") {
   const Folder folder;
   const std::string path = folder.file("run.pftrace");
-  auto created = StreamedFile::open(path);
+  auto created = StreamedFile::open(path, this_machine());
   REQUIRE(created);
   CHECK(mode_of(path) == 0600);
   write_file(path, "something long from before");
@@ -208,7 +208,7 @@ TEST_CASE("a growing file is private, and old content goes when the run begins")
 }
 
 TEST_CASE("a full device fails once, and the rest is dropped") {
-  auto file = StreamedFile::open("/dev/full");
+  auto file = StreamedFile::open("/dev/full", this_machine());
   REQUIRE(file);
   for (int i = 0; i < 3; ++i) {
     file->draft() += std::string(100'000, 'x');
@@ -226,7 +226,7 @@ TEST_CASE("a pipe that nobody reads any more fails, one that is read slowly does
   const std::string path = folder.file("pipe");
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   UniqueFd reader{::open(path.c_str(), O_RDONLY | O_NONBLOCK)};
-  auto file = StreamedFile::open(path);
+  auto file = StreamedFile::open(path, this_machine());
   REQUIRE(file);
   const std::string piece(200'000, 'x'); // more than a pipe holds
   file->draft() += piece;
@@ -254,7 +254,7 @@ TEST_CASE("two exports need different files") {
   const std::vector<ExportRequest> same = {
       {path, ExportFormat::folded, "--folded"},
       {folder.file("./a.folded"), ExportFormat::folded, "-o a.folded"}};
-  const auto opened = Exports::open(same);
+  const auto opened = Exports::open(same, this_machine());
   REQUIRE_FALSE(opened);
   CHECK(opened.error().message == "--folded and -o a.folded need different files");
   write_file(path, "");

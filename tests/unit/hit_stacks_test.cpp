@@ -50,7 +50,7 @@ Event own_event() {
 }
 
 std::unique_ptr<Exports> open_exports(std::span<const ExportRequest> requests) {
-  auto exports = *Exports::open(requests);
+  auto exports = *Exports::open(requests, this_machine());
   exports->begin({.title = {}, .start = ClockReading::now(), .sends_stacks = true});
   return exports;
 }

@@ -103,12 +103,11 @@ TEST_CASE("a run writes only new files in the folders that it has made") {
   std::uint32_t number = 0;
   const auto result_of = [&](FileOperation operation, const std::string& path) {
     std::string out;
-    files.answer({.number = ++number,
-                  .operation = operation,
-                  .flags = O_WRONLY | O_CREAT,
-                  .mode = 0666,
-                  .path = path},
-                 out);
+    files.serve({++number, FileRequest{.operation = operation,
+                                       .flags = O_WRONLY | O_CREAT,
+                                       .mode = 0666,
+                                       .path = path}},
+                out);
     FrameReader reader;
     reader.append(out);
     return read_errno(read_numbered((*reader.next())->payload)->rest).value_or(-1);
@@ -142,8 +141,8 @@ TEST_CASE("an output that is a FIFO without a reader is an error") {
                         LineMark::none);
     HostFiles files({.outputs = {fifo}}, inputs, records, {}, "s", true);
     std::string out;
-    files.answer({.number = 1, .operation = FileOperation::write, .flags = O_WRONLY, .path = fifo},
-                 out);
+    files.serve(
+        {1, FileRequest{.operation = FileOperation::write, .flags = O_WRONLY, .path = fifo}}, out);
     FrameReader reader;
     reader.append(out);
     CHECK(read_errno(read_numbered((*reader.next())->payload)->rest) == ENXIO);
@@ -159,8 +158,8 @@ TEST_CASE("a run has at most 64 outputs open and makes at most 256 folders") {
   std::uint32_t number = 0;
   const auto result_of = [&](FileOperation operation, const std::string& path) {
     std::string out;
-    files.answer({.number = ++number, .operation = operation, .flags = O_WRONLY, .path = path},
-                 out);
+    files.serve({++number, FileRequest{.operation = operation, .flags = O_WRONLY, .path = path}},
+                out);
     FrameReader reader;
     reader.append(out);
     return read_errno(read_numbered((*reader.next())->payload)->rest).value_or(-1);
@@ -215,7 +214,7 @@ TEST_CASE("a session reads nothing more while many answers wait for the device")
   REQUIRE(test.session.add(TestSession::greeting()));
   std::string requests; // 64 KiB, as much as is read at once
   for (std::uint32_t i = 0; requests.size() < (64 << 10); ++i)
-    append_file_request(requests, {.number = i, .path = "/x"});
+    append_request(requests, {i, FileRequest{.path = "/x"}});
   std::size_t times = 0;
   while (!test.session.is_flooded() && times < 100) {
     REQUIRE(test.session.add(requests));

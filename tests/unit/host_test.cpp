@@ -7,7 +7,6 @@
 #include "saved/fields.hpp"
 #include "saved/format.hpp"
 #include "temporary_folder.hpp"
-#include "util/made_inputs.hpp"
 #include "util/sha256.hpp"
 
 #include <array>
@@ -82,7 +81,9 @@ TEST_CASE("a request arrives with its arguments, files and terminals") {
   std::string out;
   const RunRequest request{.arguments = {"resolve", "a b", "$HOME\n'\"", ""},
                            .paths = {.inputs = {"-"}, .outputs = {"out"}, .folders = {"stacks"}},
-                           .stderr_is_terminal = true};
+                           .stderr_is_terminal = true,
+                           .takes_saved_run = true,
+                           .served = 5};
   REQUIRE(append_request(out, "1.0", request));
   FrameReader frames;
   frames.append(out);
@@ -101,14 +102,16 @@ TEST_CASE("a request arrives with its arguments, files and terminals") {
   CHECK(got->paths.folders == request.paths.folders);
   CHECK_FALSE(got->stdout_is_terminal);
   CHECK(got->stderr_is_terminal);
+  CHECK(got->takes_saved_run);
+  CHECK(got->served == 5);
 }
 
 TEST_CASE("a request without hello, of another version, or with a NUL byte is rejected") {
   RequestReader reader;
   CHECK(reader.add({FrameType::argument, "x"}).error().message == "expected a hello frame first");
-  CHECK(reader.add({FrameType::hello, "\x02\0"s}).error().message ==
-        "protocol version 2, expected 1");
-  REQUIRE(reader.add({FrameType::hello, "\x01\0"s}));
+  CHECK(reader.add({FrameType::hello, "\x01\0"s}).error().message ==
+        "protocol version 1, expected 2");
+  REQUIRE(reader.add({FrameType::hello, "\x02\0"s}));
   CHECK(reader.add({FrameType::argument, "a\0b"s}).error().message == "a NUL byte in the request");
   CHECK(reader.add({FrameType::exit, "x"}).error().message == "unexpected frame in a request");
 }
@@ -133,12 +136,11 @@ TEST_CASE("files that the command line does not name are refused") {
   HostFiles files({.inputs = {"in"}, .outputs = {inside}}, inputs, records, {}, "s", true);
   const auto result_of = [&](FileOperation operation, const std::string& path) {
     std::string out;
-    files.answer({.number = 7,
-                  .operation = operation,
-                  .flags = O_WRONLY | O_CREAT | O_TRUNC,
-                  .mode = 0644,
-                  .path = path},
-                 out);
+    files.serve({7, FileRequest{.operation = operation,
+                                .flags = O_WRONLY | O_CREAT | O_TRUNC,
+                                .mode = 0644,
+                                .path = path}},
+                out);
     FrameReader reader;
     reader.append(out);
     const auto frame = reader.next();
@@ -171,8 +173,9 @@ TEST_CASE("an updated file is replaced when the run has ended, or not at all") {
   const UserPaths paths{.inputs = {path}, .updated = {path}};
   const auto open = [&](HostFiles& files, std::uint32_t number) {
     std::string out;
-    files.answer(
-        {.number = number, .operation = FileOperation::write, .flags = O_TRUNC, .path = path}, out);
+    files.serve(
+        {number, FileRequest{.operation = FileOperation::write, .flags = O_TRUNC, .path = path}},
+        out);
     FrameReader reader;
     reader.append(out);
     return read_errno(read_numbered((*reader.next())->payload)->rest).value_or(-1);
@@ -212,42 +215,93 @@ TEST_CASE("output that is kept in memory is bounded") {
   CHECK(sink.finish());
 }
 
-TEST_CASE("the plan that a run asks for is sent when it is made, and only if there are symbols") {
+TEST_CASE("a request has its number and its fields, texts with their sizes") {
+  std::string out;
+  append_request(out, {258, FileRequest{FileOperation::write, 0x241, 0600, "out"}});
+  append_request(out, {1, PlanRequest{62, true, "00ff", "libfoo.so"}});
+  append_request(out, {2, PartsRequest{"ab"}});
+  append_request(out, {3, DebugFileRequest{"00ff"}});
+  append_request(out, {4, RangeRequest{"00ff", 0x1234567890, 0x40000}});
+  append_request(out, {5, SourceRequest{"00ff", "/src/shop.c"}});
+  CHECK(out == "\x12\0\0\0\x40\x02\x01\0\0\x01\x41\x02\0\0\x80\x01\0\0\x03\0out"
+               "\x18\0\0\0\x41\x01\0\0\0\x3e\0\x01\x04\0"
+               "00ff\x09\0libfoo.so"
+               "\x08\0\0\0\x42\x02\0\0\0\x02\0"
+               "ab"
+               "\x0a\0\0\0\x43\x03\0\0\0\x04\0"
+               "00ff"
+               "\x16\0\0\0\x44\x04\0\0\0\x04\0"
+               "00ff\x90\x78\x56\x34\x12\0\0\0\0\0\x04\0"
+               "\x17\0\0\0\x45\x05\0\0\0\x04\0"
+               "00ff\x0b\0/src/shop.c"s);
+  FrameReader reader;
+  reader.append(out);
+  const auto next = [&] { return read_request(**reader.next()); };
+  const auto file = std::get<FileRequest>(next()->request);
+  CHECK(file.operation == FileOperation::write);
+  CHECK(file.flags == 0x241);
+  CHECK(file.mode == 0600);
+  CHECK(file.path == "out");
+  CHECK(std::get<PlanRequest>(next()->request) == PlanRequest{62, true, "00ff", "libfoo.so"});
+  CHECK(std::get<PartsRequest>(next()->request).sha256 == "ab");
+  CHECK(std::get<DebugFileRequest>(next()->request).build_id == "00ff");
+  const auto range = std::get<RangeRequest>(next()->request);
+  CHECK(range.build_id == "00ff");
+  CHECK(range.offset == 0x1234567890);
+  CHECK(range.size == 0x40000);
+  const auto last = next();
+  CHECK(last->number == 5);
+  CHECK(std::get<SourceRequest>(last->request).path == "/src/shop.c");
+}
+
+TEST_CASE("a request that is cut off, too long or has wrong fields is rejected") {
+  const auto is_valid = [](int kind, const std::string& payload) {
+    return read_request({static_cast<FrameType>(64 + kind), payload}).has_value();
+  };
+  const std::string plan = "\0\0\0\0\x3e\0\x01\x04\0"s + "00ff" + "\x01\0x"s;
+  CHECK(is_valid(1, plan));
+  for (std::size_t size = 0; size < plan.size(); ++size)
+    CHECK_FALSE(is_valid(1, plan.substr(0, size)));
+  CHECK_FALSE(is_valid(1, plan + "x"));
+  CHECK_FALSE(is_valid(1, "\0\0\0\0\x3e\0\x02\x04\0"s + "00ff" + "\x01\0x"s)); // neither yes nor no
+  CHECK_FALSE(is_valid(1, "\0\0\0\0\x3e\0\x01\x04\0"s + "00fg" + "\x01\0x"s)); // not hexadecimal
+  CHECK_FALSE(is_valid(1, "\0\0\0\0\x3e\0\x01\0\0"s + "\x01\0x"s));            // no build id
+  CHECK_FALSE(is_valid(1, "\0\0\0\0\x3e\0\x01\x04\0"s + "00ff" + "\x01\0\0"s)); // NUL
+  const std::string file(8, '\0');
+  CHECK(is_valid(0, "\0\0\0\0\x04"s + file + "\x01\0x"s));
+  CHECK_FALSE(is_valid(0, "\0\0\0\0\x05"s + file + "\x01\0x"s)); // no such operation
+  CHECK_FALSE(is_valid(6, plan));
+}
+
+TEST_CASE("the result of a handler is sent when it has ended, and only for served requests") {
   const InputFiles inputs;
   RecordFiles records({}, LineMark::none);
-  const FileRequest asked{
-      .number = 7, .operation = FileOperation::read, .path = "plan-of-build:62:64:00ff:libfoo.so"};
+  const NumberedRequest wanted{7, PlanRequest{62, true, "00ff", "libfoo.so"}};
   std::string refused;
   HostFiles without({}, inputs, records, {}, "s", true);
-  without.answer(asked, refused);
-  CHECK_FALSE(refused.empty());
+  without.serve(wanted, refused);
+  CHECK(refused == "\x08\0\0\0\x17\x07\0\0\0\x0d\0\0\0"s); // EACCES
 
   std::atomic<bool> may_end = false;
-  HostFiles files({}, inputs, records,
-                  {{"plan-of-build:",
-                    [&](const std::string& build, const IsInterrupted&) {
-                      while (!may_end) std::this_thread::yield();
-                      return InputFile{.content = "of " + build};
-                    }}},
-                  "s", true);
+  Handlers handlers;
+  serve<PlanRequest>(handlers, [&](const PlanRequest& plan, const IsInterrupted&) {
+    while (!may_end) std::this_thread::yield();
+    return InputFile{.content = "of " + plan.build_id + " " + plan.target};
+  });
+  HostFiles files({}, inputs, records, std::move(handlers), "s", true);
   std::string sent;
-  files.answer(asked, sent);
+  files.serve(wanted, sent);
   CHECK_FALSE(files.append_content(sent));
   CHECK(sent.empty());
+  files.serve({8, PlanRequest{62, true, "00", "x"}}, sent);
+  CHECK(sent == "\x08\0\0\0\x17\x08\0\0\0\x0d\0\0\0"s); // one at a time
+  sent.clear();
   may_end = true;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (sent.empty() && std::chrono::steady_clock::now() < deadline) files.append_content(sent);
   while (files.append_content(sent)) {
   }
-  CHECK(sent.ends_with("\x1b\0\0\0\x03\x07\0\0\0of 62:64:00ff:libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
-}
-
-TEST_CASE("downloads are requested by build id, and nothing else") {
-  CHECK(is_download("debuginfod:00ff"));
-  CHECK(is_download("debuginfod:00ff:/src/shop.c"));
-  CHECK_FALSE(is_download("debuginfod:00ff.dwp"));
-  CHECK_FALSE(is_download("debuginfod:00ff:shop.c"));
-  CHECK_FALSE(is_download("plan-of-build:62:64:00ff:libfoo.so"));
+  CHECK(sent.ends_with("\x15\0\0\0\x03\x07\0\0\0of 00ff libfoo.so\x04\0\0\0\x04\x07\0\0\0"s));
 }
 
 TEST_CASE("an output of several devices has the serial number in its name") {

@@ -100,7 +100,7 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
       wanted = names_of(stack);
     }
     for (const std::string name : {"/one", "/two"}) {
-      const auto done = live.save(sample, folder + name);
+      const auto done = live.save(sample, folder + name, this_machine());
       REQUIRE(done);
       const auto saved = read_saved_stack(folder + name);
       REQUIRE(saved);
@@ -114,7 +114,7 @@ TEST_CASE("a saved stack has the frames of the one that was saved") {
     // The second folder has a link to the copy in the first one.
     const auto own = std::filesystem::read_symlink("/proc/self/exe").filename().string();
     CHECK(identity_of(folder + "/one/" + own) == identity_of(folder + "/two/" + own));
-    const auto again = live.save(sample, folder + "/one");
+    const auto again = live.save(sample, folder + "/one", this_machine());
     REQUIRE_FALSE(again);
     CHECK(again.error().message == folder + "/one: file exists");
   });
@@ -294,10 +294,12 @@ TEST_CASE("a saved stack has the file as it is, not a copy of what it was") {
   RewrittenLibrary library;
   const std::string first = library.folder.path / "first";
   const std::string second = library.folder.path / "second";
-  library.use(arm64_library(),
-              [&](const unwind::Sample& sample) { REQUIRE(library.live.save(sample, first)); });
-  library.use(renamed_library(),
-              [&](const unwind::Sample& sample) { REQUIRE(library.live.save(sample, second)); });
+  library.use(arm64_library(), [&](const unwind::Sample& sample) {
+    REQUIRE(library.live.save(sample, first, this_machine()));
+  });
+  library.use(renamed_library(), [&](const unwind::Sample& sample) {
+    REQUIRE(library.live.save(sample, second, this_machine()));
+  });
   CHECK(content_of(first + "/lib.so") == arm64_library());
   CHECK(content_of(second + "/lib.so") == renamed_library());
 }
@@ -309,10 +311,10 @@ TEST_CASE("a saved stack is readable by its owner only and marks a function's en
     unwind::Sample entered = sample;
     entered.at_function_entry = true;
     const mode_t before = ::umask(0);
-    const auto done = live.save(entered, folder + "/entered");
+    const auto done = live.save(entered, folder + "/entered", this_machine());
     ::umask(before);
     REQUIRE(done);
-    REQUIRE(live.save(sample, folder + "/inside"));
+    REQUIRE(live.save(sample, folder + "/inside", this_machine()));
     REQUIRE(read_saved_stack(folder + "/entered"));
     CHECK(read_saved_stack(folder + "/entered")->at_function_entry);
     REQUIRE(read_saved_stack(folder + "/inside"));
