@@ -323,8 +323,10 @@ Result<void> RunWriter::flush() {
     return fail(ErrorKind::unsupported,
                 fmt::format("the run cannot be saved: a record is larger than {} MiB",
                             max_chunk_bytes >> 20U));
-  if (flushes_buffer_ && out_.error())
+  if (flushes_buffer_ && out_.error()) {
+    if (has_ended_) warnings_.clear(); // they say that all but the gap is saved
     return fail(Error(*out_.error()).within("the run cannot be saved"));
+  }
   return {};
 }
 

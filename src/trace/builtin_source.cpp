@@ -306,6 +306,7 @@ public:
 
   void count_hits(std::span<Probe> probes) const override {
     const std::vector<ProbeCounts> counts = program_->counts();
+    const std::uint64_t undecided = program_->lost(LOST_UNDECIDED) + program_->lost(LOST_UNMAPPED);
     for (Probe& probe : probes) {
       const ProbeCounts& counted = counts[probe.number];
       if (!probe.is_recorded) {
@@ -317,7 +318,8 @@ public:
       // Returns of calls that were left out are among the returns.
       const bool counts_calls = request_.capture.pair_calls || request_.capture.entry_decides;
       probe.hits = counts_calls ? counted.entries : counted.entries + counted.returns;
-      probe.hidden_reason = explain_hidden_hits(counted, request_.capture);
+      probe.shown = shown_hits(counted, request_.capture);
+      probe.hidden_reason = explain_hidden_hits(counted, request_.capture, undecided);
     }
   }
   // The program of the probe with the most hits runs at a function of ours, with everything that

@@ -231,6 +231,7 @@ void CallerCode::describe(pid_t pid) {
     return forget(pid);
   }
   described_.insert(pid);
+  has_described_ = true;
 }
 
 void CallerCode::forget(pid_t pid) {
@@ -313,6 +314,7 @@ std::vector<CallerRange> CallerCode::code_of(const Mapping& mapping,
 }
 
 void CallerCode::report_unknown() const {
+  if (!has_described_) return; // what no process was seen to have is not known
   for (const Place& each : places_) {
     if (each.was_found) continue;
     output_.warn(

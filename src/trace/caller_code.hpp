@@ -84,6 +84,7 @@ private:
   std::vector<File> probed_; // without code
   std::vector<File> files_;
   std::set<pid_t> described_;                           // processes
+  bool has_described_ = false;                          // one, also if it has ended
   std::set<std::pair<FileKey, std::uint64_t>> seen_;    // mapped files, by offset
   std::set<std::pair<FileKey, const Place*>> searched_; // files, with their entry
 };

@@ -351,14 +351,19 @@ void find_inlined(std::span<Probe* const> probes, std::span<const std::string> d
   }
 }
 
-std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture) {
-  const std::uint64_t shown = capture.pair_calls ? counts.returns : counts.entries + counts.returns;
-  if (shown > 0) return {};
+std::uint64_t shown_hits(const ProbeCounts& counts, const CaptureSpec& capture) {
+  return capture.pair_calls ? counts.returns : counts.entries + counts.returns;
+}
+
+std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture,
+                                std::uint64_t undecided) {
+  if (shown_hits(counts, capture) > 0) return {};
   if (counts.excluded > 0) {
     const bool slow_only = capture.min_latency.count() > 0;
     if (!slow_only)
-      return fmt::format("called {}, but --if held for none of them",
-                         format_times(counts.excluded));
+      return fmt::format("called {}, but --if held for none of them{}",
+                         format_times(counts.excluded),
+                         undecided > 0 ? ", as far as it could be decided" : "");
     return fmt::format("called {}, but {} for none of them", format_times(counts.excluded),
                        capture.filter.expressions.empty() ? "--min-latency was reached"
                                                           : "--if and --min-latency held");

@@ -146,9 +146,13 @@ private:
 // "; process 4711 (app), a descendant, maps it: --follow probes it, too"; empty without children.
 std::string mention_children(std::span<const pid_t> children);
 
+// The hits that filters have let through. Of calls, those that have returned.
+std::uint64_t shown_hits(const ProbeCounts& counts, const CaptureSpec& capture);
+
 // Explains in one line, without subject, why a probe that was hit has shown nothing: "called 3
 // times, but --if held for none of them". Returns an empty string if it was not hit, or if hits
-// were shown.
-std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture);
+// were shown. `undecided`: hits of the run for which a filter could not be decided.
+std::string explain_hidden_hits(const ProbeCounts& counts, const CaptureSpec& capture,
+                                std::uint64_t undecided = 0);
 
 } // namespace uprobectl

@@ -95,6 +95,7 @@ struct Probe {
   std::optional<std::uint64_t> total_hits = {}; // sum over all places; set in the first place only
   LeftOut left_out = {};
   std::uint64_t excluded = 0;     // hits, by a filter
+  std::uint64_t shown = 0;        // hits that are shown or counted; of calls, their returns
   std::string hidden_reason = {}; // why hits are not shown or cannot happen; or empty
   MappingSurvey survey = {};      // the processes that map the place, or did so during the run
   UnhitFacts facts = {};

@@ -187,7 +187,7 @@ std::string describe_result(const RunEnd& end, const SummaryRecord& summary) {
         describe_lost(end.totals.lost() - count_over_max_events(end.totals), end.uncounted_losses));
   std::uint64_t hits = 0;
   for (const Probe& probe : end.probes)
-    if (probe.is_recorded) hits += probe.hits.value_or(0);
+    if (probe.is_recorded) hits += probe.shown;
   return fmt::format("{} counted in {}", counted(hits, "hit", "hits"), time);
 }
 

@@ -340,8 +340,9 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
   const auto is_cancelled = [&] {
     if (!notified && Clock::now() - begin > slow_flush_timeout) {
       notified = true;
-      output_.status(
-          "writing the remaining events: the output is read slowly (ctrl-c discards them)");
+      output_.status(fmt::format("writing the remaining events: {} (ctrl-c discards them)",
+                                 out_.find_shortage() != nullptr ? "there is no space for them"
+                                                                 : "the output is read slowly"));
     }
     return signals_.count() > signals_before;
   };

@@ -113,7 +113,7 @@ Result<void> UserPrograms::select_programs(const AttachRequest& request) {
         list_programs(object_->programs())));
   if (candidates.size() > 1 && request_->names.empty())
     return fail(Error{ErrorKind::ambiguous, path() + ": contains several programs"}.hint(
-        "name one with --program-name: " + list_programs(object_->programs())));
+        "name one or several with --program-name: " + list_programs(object_->programs())));
   for (const ObjectProgram* program : candidates)
     if (auto added = add_program(*program, request); !added) return added;
   return {};
@@ -135,7 +135,7 @@ Result<void> UserPrograms::select_by_sections(std::span<const ObjectProgram* con
   if (problem) return fail(std::move(*problem));
   return fail(
       Error{ErrorKind::not_found, path() + ": contains no program that can be attached"}.hint(
-          "name one with --program-name: " + list_programs(object_->programs())));
+          "name one or several with --program-name: " + list_programs(object_->programs())));
 }
 
 Result<void> UserPrograms::add_program(const ObjectProgram& program, const AttachRequest& request) {

@@ -42,9 +42,10 @@ std::optional<std::string> function_habit(std::string_view function) {
            shell_word(function.substr(usdt.size()));
   if (function.starts_with("*0x") && parse_number<std::uint64_t>(function.substr(3), 16))
     return "write an address as vaddr:" + std::string(function.substr(1));
-  // perf probe takes the values behind the name. A C++ name with blanks has brackets as well.
+  // perf probe takes the values behind the name. Names with blanks have brackets as well: those of
+  // C++, and "-[Shop add:to:]".
   if (const auto blank = function.find(' ');
-      blank != std::string_view::npos && function.find_first_of("(<") == std::string_view::npos &&
+      blank != std::string_view::npos && function.find_first_of("(<[") == std::string_view::npos &&
       !function.starts_with("operator"))
     return "values are chosen with --args: --args " + shell_word(function.substr(blank + 1)) + " " +
            shell_word(function.substr(0, blank));

@@ -25,6 +25,7 @@ filter_scenarios() {
   ! kernel_has_multi ||
     scenario 'filters of callers outlast the main thread of a process' filters_callers_of_threads
   scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
+  scenario 'the summary counts what a filter of results lets through' filters_counted
   scenario 'filters of callers say what cannot be known' filters_callers_refused
   scenario 'filters of callers know a program that was written over another one' filters_callers_replaced
   for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do
@@ -293,6 +294,15 @@ filters_callers_undecided() {
   # 10 of 41 calls are from main: each is shown, or counted as not decided.
   [ "$events" -le 10 ] && [ "$((events + lost))" -ge 10 ] && [ "$((events + lost))" -le 41 ] ||
     fail "$events events and $lost not decided"
+  ! file_says err 'has the function' || fail "the function is there: $(cat err)"
+}
+
+filters_counted() {
+  "$UPROBECTL" attach --count -d 60 --if 'ret > 300' "$FIXTURES/callers" callers_take -- "$FIXTURES/callers" >out 2>err ||
+    fail "attach fails: $(cat err)"
+  # Of 41 calls ten have numbers from 300 on, and one has 1000.
+  expect_equal 'the row' 11 "$(cut -f 1 out)"
+  expect_match 'the sum of the rows' '^11 hits counted in' "$(cat err)"
 }
 
 filters_callers_refused() {

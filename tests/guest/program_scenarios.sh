@@ -329,7 +329,7 @@ refuses_pinned_map_there() {
 
 asks_for_program_name() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" "$FIXTURES/workload" work_six
-  expect_match 'hint' 'name one with --program-name: count_plain' "$(cat err)"
+  expect_match 'hint' 'name one or several with --program-name: count_plain' "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
   expect_match 'message' "no program 'count'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"

@@ -86,6 +86,9 @@ def methods():
         if done.returncode != 0 or not done.stdout.endswith("-[Shop add:to:]\n"):
             problems.append(f"{command[0]}: {done.stdout}{done.stderr}")
     TAP.check("methods of Objective-C are not taken for options", problems)
+    done = run(UPROBECTL, "resolve", "-q", "./methods", "?[Shop add:to:]", check=False)
+    TAP.check("a method that is not there is no list of arguments",
+              [] if "did you mean '-[Shop add:to:]'" in done.stderr and "--args" not in done.stderr else [done.stderr])
 
 
 def modules():

@@ -43,6 +43,8 @@ TEST_CASE("filtered hits have a reason") {
   CHECK(explain_hidden_hits({.entries = 1, .excluded = 4}, inspection).empty());
   CHECK(explain_hidden_hits({.excluded = 4}, inspection) ==
         "called 4 times, but --if held for none of them");
+  CHECK(explain_hidden_hits({.excluded = 4}, inspection, 3) ==
+        "called 4 times, but --if held for none of them, as far as it could be decided");
   CHECK(explain_hidden_hits({.filtered = 1}, inspection) ==
         "called once, but by none of the processes that are probed");
   inspection.pair_calls = true;
