@@ -31,8 +31,6 @@ void bind_return_options(OptionParser& parser, CaptureOptions& options) {
               CountReader{"--graph-limit", "a number of functions"});
   parser.bind("--report", options.report);
   parser.bind("--report-sort", options.report_sort);
-  parser.bind("--report-top", options.report_top,
-              CountReader{"--report-top", "a number of functions"});
   parser.bind("--report-function", options.report_function);
 }
 
@@ -57,7 +55,6 @@ public:
     set_moments();
     if (options_.graph || options_.report)
       if (auto read = read_graph(); !read) return read;
-    if (auto checked = check_graph_options(); !checked) return checked;
     if (auto read = read_limits(); !read) return read;
     return read_values();
   }
@@ -88,22 +85,13 @@ private:
       capture_.max_string_bytes = static_cast<std::uint32_t>(*options_.max_string_bytes);
   }
 
-  // The parser cannot check this: there an option has only one set of alternatives.
-  Result<void> check_graph_options() const {
-    if (options_.graph || options_.report) return {};
-    if (!options_.graph_roots.empty()) return wrong("--graph-root needs --graph or --report");
-    if (options_.graph_depth) return wrong("--graph-depth needs --graph or --report");
-    if (options_.graph_limit) return wrong("--graph-limit needs --graph or --report");
-    return {};
-  }
-
   // Calls are paired and filtered where they are nested.
   Result<void> read_graph() {
     GraphSpec& graph = request_.graph.emplace();
     graph.shows_calls = options_.graph;
     graph.reports = options_.report;
     graph.report.function = options_.report_function;
-    if (options_.report_top) graph.report.top = options_.report_top;
+    if (options_.top) graph.report.top = options_.top;
     if (options_.report_sort) // the parser has checked it
       graph.report.column =
           parse_report_column(*options_.report_sort).value_or(graph.report.column);
@@ -233,10 +221,6 @@ private:
     for (const std::string& text : options_.conditions)
       if (auto added = add_filter(capture_.filter, text, read_set); !added)
         return wrong_value("--if: ", std::move(added).error());
-    if (auto added = add_thread_filter(capture_.filter, options_.threads, false); !added)
-      return wrong_value("--thread: ", std::move(added).error());
-    if (auto added = add_thread_filter(capture_.filter, options_.other_threads, true); !added)
-      return wrong_value("--not-thread: ", std::move(added).error());
     // Unless an argument has this name.
     const auto is_declared = [&](const ConditionSpec& term) {
       return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
@@ -252,10 +236,7 @@ private:
       return wrong("--if: a tree shows a call before its latency is known: use --min-latency");
     // What is compared, the name of the thread too, may change until the return.
     if (request_.graph)
-      capture_.entry_decides = request_.graph->entry_decides =
-          !options_.conditions.empty() ||
-          std::ranges::find(capture_.filter.terms, COMPARE_THREAD_NAME, &ConditionSpec::fact) !=
-              capture_.filter.terms.end();
+      capture_.entry_decides = request_.graph->entry_decides = !options_.conditions.empty();
     if (has_latency && !request_.probes.static_probes) capture_.pair_calls = true;
     // A condition on the result of an entry is one on the call.
     const bool has_result =
@@ -290,13 +271,6 @@ private:
 // The numbers in the help and the man page (options.toml).
 static_assert(default_stack_bytes == 16384 && MIN_STACK_BYTES == 256 && MAX_STACK_BYTES == 65528);
 
-CountReader stack_size_reader(std::string_view option) {
-  return {.option = option,
-          .expected = fmt::format("{} to {} bytes", MIN_STACK_BYTES, MAX_STACK_BYTES),
-          .least = MIN_STACK_BYTES,
-          .most = MAX_STACK_BYTES};
-}
-
 class StackApplication {
 public:
   StackApplication(const OptionParser& parser, const StackOptions& options,
@@ -305,13 +279,11 @@ public:
 
   Result<void> apply() {
     StackWalk walk = StackWalk::none;
-    if (options_.dwarf) walk = StackWalk::frame_data;
-    if (options_.how) walk = parse_walk(*options_.how).value_or(walk); // the parser has checked it
-    if (options_.dwarf && walk != StackWalk::frame_data)
-      return wrong("-g cannot be combined with --stack=" + *options_.how);
-    if (options_.call_graph)
-      if (auto read = read_call_graph(walk); !read) return read;
-    if (options_.size) set_size(*options_.size);
+    if (options_.how) // the parser has checked it
+      walk = *options_.how == "fp" ? StackWalk::frame_pointers : StackWalk::frame_data;
+    // Rounded up: the kernel copies words of 8 bytes.
+    if (options_.size)
+      request_.capture.stack_bytes = static_cast<std::uint32_t>((*options_.size + 7) / 8 * 8);
     request_.capture.caller = options_.caller;
     if (options_.caller && walk == StackWalk::none) {
       // A static probe is anywhere in its function.
@@ -347,38 +319,10 @@ private:
     return fail(parser_.usage_error(what));
   }
 
-  static std::optional<StackWalk> parse_walk(std::string_view name) {
-    if (name == "dwarf") return StackWalk::frame_data;
-    if (name == "fp") return StackWalk::frame_pointers;
-    return std::nullopt;
-  }
-
   // The parser has checked it.
   static FlameView parse_view(std::string_view name) {
     if (name == "inverted") return FlameView::inverted;
     return name == "callers" ? FlameView::callers : FlameView::callees;
-  }
-
-  Result<void> read_call_graph(StackWalk& walk) {
-    const std::string& text = *options_.call_graph;
-    const auto comma = text.find(',');
-    const auto named = parse_walk(std::string_view(text).substr(0, comma));
-    if (!named || (comma != std::string::npos && *named != StackWalk::frame_data))
-      return wrong("invalid value '" + text + "' for --call-graph (expected fp or dwarf[,SIZE])");
-    if (walk != StackWalk::none && walk != *named)
-      return wrong("--call-graph " + text + " cannot be combined with " +
-                   (options_.how ? "--stack=" + *options_.how : std::string("-g")));
-    walk = *named;
-    if (comma == std::string::npos) return {};
-    const auto size = stack_size_reader("--call-graph")(text.substr(comma + 1));
-    if (!size) return wrong(size.error().message);
-    set_size(*size);
-    return {};
-  }
-
-  // Rounds up: the kernel copies words of 8 bytes.
-  void set_size(std::uint64_t size) {
-    request_.capture.stack_bytes = static_cast<std::uint32_t>((size + 7) / 8 * 8);
   }
 
   const OptionParser& parser_;
@@ -399,8 +343,6 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
                             .expected = fmt::format("1 to {}", max_typed_depth),
                             .most = max_typed_depth});
   parser.bind("--if", options.conditions);
-  parser.bind("--thread", options.threads);
-  parser.bind("--not-thread", options.other_threads);
   parser.bind("--max-string", options.max_string_bytes,
               CountReader{.option = "--max-string",
                           .expected = fmt::format("1 to {} bytes", max_argument_bytes),
@@ -454,9 +396,12 @@ bool replace_events(const StackFiles& files, const CommonOptions& common) {
 
 void bind_stack_options(OptionParser& parser, StackOptions& options) {
   parser.bind("--stack", options.how);
-  parser.bind("-g", options.dwarf);
-  parser.bind("--call-graph", options.call_graph);
-  parser.bind("--stack-size", options.size, stack_size_reader("--stack-size"));
+  parser.bind(
+      "--stack-size", options.size,
+      CountReader{.option = "--stack-size",
+                  .expected = fmt::format("{} to {} bytes", MIN_STACK_BYTES, MAX_STACK_BYTES),
+                  .least = MIN_STACK_BYTES,
+                  .most = MAX_STACK_BYTES});
   parser.bind("--keep-stacks", options.kept);
   parser.bind("--unwind-on", options.unwind_on);
   bind_stack_files(parser, options.files);

@@ -22,8 +22,6 @@ struct CaptureOptions {
   std::vector<std::string> prototypes; // files
   std::optional<std::uint64_t> depth;  // of structures
   std::vector<std::string> conditions;
-  std::vector<std::string> threads;
-  std::vector<std::string> other_threads; // --not-thread
   std::optional<std::uint64_t> max_string_bytes;
   bool registers = false;
   bool latency = false;
@@ -47,7 +45,6 @@ struct CaptureOptions {
   std::optional<std::uint64_t> graph_limit;
   bool report = false;
   std::optional<std::string> report_sort;
-  std::optional<std::uint64_t> report_top;
   std::optional<std::string> report_function;
 };
 
@@ -77,8 +74,6 @@ bool replace_events(const StackFiles& files, const CommonOptions& common);
 
 struct StackOptions {
   std::optional<std::string> how;
-  bool dwarf = false; // -g
-  std::optional<std::string> call_graph;
   std::optional<std::uint64_t> size;
   std::optional<std::string> kept;
   StackFiles files;

@@ -9,6 +9,7 @@ Templates contain marks between @@: @@OPTIONS GROUP-OR-COMMAND@@ in the man page
 
 import json
 import re
+import shlex
 import sys
 import textwrap
 import tomllib
@@ -16,7 +17,9 @@ from pathlib import Path
 
 OPTION_KEYS = {"names", "only", "value", "optional", "default", "repeat", "help", "man", "choices", "list",
                "complete", "pattern", "folder", "suggest", "needs", "needs_message", "excludes", "differs",
-               "section", "short", "detail", "with_adb", "plan"}
+               "section", "short", "detail", "topic", "with_adb", "plan"}
+SPELLING_KEYS = {"names", "commands", "value", "begins", "number", "max_bytes", "joined", "becomes", "suggest",
+                 "complete"}
 FILE_PLACES = {"input", "output", "folder"}  # enumerators of FilePlace
 PLACES = FILE_PLACES | {"device", "host"}
 PLAN_USES = {"kept", "used"}  # enumerators of PlanUse
@@ -76,11 +79,40 @@ def read_table(path):
         for option in command["options"]:
             for other in option.get("needs", []):
                 command.option(other)
-    unused = [row["names"] for group in table.keys() - {"command", "conflict", "other_tool", "topic"} for row in table[group]
+        command["spellings"] = list(spellings_of(command, table["spelling"]))
+        for name, row in dict(command["spellings"]).items():  # the last row of each
+            if "begins" in row or "number" in row:
+                raise SystemExit(f"options.toml: {name} has no row for other values")
+    groups = table.keys() - {"command", "conflict", "other_tool", "spelling", "topic"}
+    unused = [row["names"] for group in groups for row in table[group]
               if id(row) not in homes]
     if unused:
         raise SystemExit(f"options.toml: no command has {', '.join(unused)}")
-    return commands, table["topic"]
+    topics = {topic["name"]: {**topic, "options": []} for topic in table["topic"]}
+    attach = next(command for command in commands if "sections" in command)
+    for option in attach["options"]:
+        if "topic" in option:
+            topics[option["topic"]]["options"].append(option)
+    return commands, [{**topic, "text": topic_text(topic, commands)} for topic in topics.values()]
+
+
+def becoming(row):
+    return re.split(" (?=--)", row["becomes"])
+
+
+def spellings_of(command, rows):
+    """Yields (name, row) for each other spelling of options that the command has."""
+    for row in rows:
+        if unknown := row.keys() - SPELLING_KEYS:
+            raise SystemExit(f"options.toml: {row['names']}: unknown keys {', '.join(sorted(unknown))}")
+        words = [word.partition("=")[0] for word in becoming(row)]
+        known = {name for option in command["options"] for name in option.names}
+        if command["name"] not in row.get("commands", [command["name"]]) or not known.issuperset(words):
+            continue
+        for name in row["names"].split(","):
+            if name in known:
+                raise SystemExit(f"options.toml: {name} is an option of {command['name']} itself")
+            yield name, row
 
 
 def conflicts_of(command, conflicts):
@@ -107,11 +139,26 @@ def conflicts_of(command, conflicts):
                        conflict.get("hint", ""))
 
 
+def spelling_forms(command):
+    """Yields the form of each other spelling, and the options that it stands for."""
+    for name, row in command["spellings"]:
+        value = row.get("value", "")
+        becomes = [word.replace("{}", value).partition("=") for word in becoming(row)]
+        yield (f"{name} {row.get('begins', '')}{value}".strip(),
+               " ".join(option + equals + shlex.quote(text) for option, equals, text in becomes))
+
+
+def all_spelling_forms(commands):
+    return dict.fromkeys(form for command in commands for form in spelling_forms(command))
+
+
 # ---- help
 
 HELP_COLUMNS = 100
 HELP_LINES = 60  # without --help-all
+HELP_OPTIONS = 80
 TEXT_COLUMN = 28
+SPELLINGS = "spellings"  # the topic that lists them
 
 
 def help_line(option):
@@ -130,12 +177,21 @@ def help_of(command, commands, topics, full):
             f"  uprobectl {each['usage']}\n      {each['summary']}\n"
             for each in commands if "usage" in each and each["name"].startswith(command["name"])))
     if command["name"] in ("", "help"):
-        parts.append("topics:\n" + "".join(f"  {topic['name']:12}  {topic['summary']}\n" for topic in topics))
+        of_options = [topic["name"] for topic in topics if topic["options"] or topic["name"] == SPELLINGS]
+        parts.append("topics:\n" + "".join(f"  {topic['name']:12}  {topic['summary']}\n" for topic in topics
+                                           if full or topic["name"] not in of_options))
+        if not full:
+            parts[-1] += f"  {', '.join(of_options)}: more options\n"
     parts.append("examples:\n" + command["examples"])
     if sections := command.get("sections"):
         parts.append("".join(f"{section}:\n" + "".join(
             help_line(option) + "\n" for option in command["options"]
-            if option["section"] == section and (full or option.get("short"))) for section in sections))
+            if option["section"] == section and (full and "topic" not in option or option.get("short")))
+            for section in sections))
+        if full:
+            names = sorted({option["topic"] for option in command["options"] if "topic" in option})
+            parts.append(f"more options: uprobectl help {'|'.join(names)}\n"
+                         "other spellings of options: uprobectl help spellings\n")
         more = "" if full else f"uprobectl {command['name']} --help-all (all options), "
         parts.append(f"see also: {more}uprobectl help (topics)\n")
     else:
@@ -144,7 +200,19 @@ def help_of(command, commands, topics, full):
     text = "\n".join(parts)
     if len(text.splitlines()) > HELP_LINES and not full:
         raise SystemExit(f"options.toml: the help of {command['name']} has more than {HELP_LINES} lines")
+    if len(re.findall("^  -", text, re.M)) > HELP_OPTIONS:
+        raise SystemExit(f"options.toml: the help of {command['name']} has more than {HELP_OPTIONS} options")
     return fits_columns(text, command["name"])
+
+
+def topic_text(topic, commands):
+    """The text of a topic, with its options, or with all other spellings."""
+    text = topic["text"]
+    if options := topic["options"]:
+        text += "\n" + "".join(help_line(option) + "\n" for option in options)
+    if topic["name"] == SPELLINGS:
+        text += "\n" + "".join(f"  {typed:24}  {becomes}\n" for typed, becomes in all_spelling_forms(commands))
+    return text
 
 
 def fits_columns(text, name):
@@ -186,6 +254,13 @@ def cpp_option(option, words):
                            if value not in ('""', "false", "{}")) + "}"
 
 
+def cpp_spelling(name, row):
+    fields = {"name": literal(name), "value": literal(row.get("value", "")), "begins": literal(row.get("begins", "")),
+              "number": str(row.get("number", False)).lower(), "max_bytes": str(row.get("max_bytes", 0)),
+              "joined": literal(row.get("joined", "")), "becomes": literal(row["becomes"])}
+    return "{" + ", ".join(f".{key} = {value}" for key, value in fields.items() if value not in ('""', "false", "0")) + "}"
+
+
 def cpp(commands, topics, _):
     lists = {}
 
@@ -201,9 +276,12 @@ def cpp(commands, topics, _):
                                  for conflict in command["conflicts"]]))
         tables.append(cpp_array("OtherToolOption", f"other_tools_{index}",
                                 [f"{{{literal(name)}, {literal(hint)}}}" for name, hint in command["other_tools"]]))
+        tables.append(cpp_array("Spelling", f"spellings_{index}",
+                                [cpp_spelling(name, row) for name, row in command["spellings"]]))
         texts = [command["name"], help_of(command, commands, topics, full=False),
                  help_of(command, commands, topics, full=True)]
         rows.append("{" + ", ".join(map(literal, texts)) + f", options_{index}, conflicts_{index}, other_tools_{index}, "
+                    f"spellings_{index}, "
                     f"{str(command.get('local', False)).lower()}, RootUse::{command.get('adb_root', 'none')}}}")
     return "".join([
         "// Generated from options.toml.\n#include \"option_parser.hpp\"\n\n#include <array>\n\n",
@@ -238,6 +316,10 @@ def mdoc_head(option):
     return head + (" " + mdoc_value(option["value"]) if "value" in option else "")
 
 
+def mdoc_literal(text):
+    return '"' + text.replace("\\", "\\e").replace('"', '""').replace("-", "\\-") + '"'
+
+
 def mdoc_text(option):
     plain = option["help"][0].upper() + option["help"][1:] + "."
     return option.get("man", plain).strip("\n")
@@ -267,6 +349,9 @@ def man(commands, _, template):
         if options:
             lists[command["name"]] = man_list(options, command["name"])
 
+    forms = [f".It Li {mdoc_literal(typed)}\n.Li {mdoc_literal(becomes)}" for typed, becomes in all_spelling_forms(commands)]
+    lists["spellings"] = "\n".join([".Bl -tag -width Ds", *forms, ".El"])
+
     def fill(mark):
         return lists.pop(mark[1])
 
@@ -283,7 +368,11 @@ def common_options(commands):
 
 
 def own_options(command):
-    return [option for option in command["options"] if option["group"] != "common"]
+    """Those that are not of all commands, and other spellings."""
+    spelled = {name: Option({"names": name, "help": "the same as " + row["becomes"].replace("{}", row.get("value", "")), "repeat": True,
+                             **{key: row[key] for key in ("value", "suggest", "complete") if key in row}})
+               for name, row in reversed(command["spellings"])}
+    return [option for option in command["options"] if option["group"] != "common"] + list(spelled.values())
 
 
 def completed_commands(commands):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "option_parser.hpp"
 
+#include "util/numbers.hpp"
 #include "util/spelling.hpp"
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
+#include <ranges>
 #include <stdexcept>
 
 namespace uprobectl::cli {
@@ -78,11 +80,202 @@ bool has_name(const OptionSpec& option, std::string_view name) {
   return false;
 }
 
+namespace {
+
+// "-[Class method]" is a function of Objective-C.
+bool looks_like_option(std::string_view argument) {
+  return argument.size() >= 2 && argument[0] == '-' && argument[1] != '[';
+}
+
+const OptionSpec* find_option(const CommandSpec& command, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      command.options, [&](const OptionSpec& option) { return has_name(option, name); });
+  return found == command.options.end() ? nullptr : &*found;
+}
+
+// An option of a command line for which another spelling was typed.
+struct Replacement {
+  std::size_t word;        // its index
+  std::string_view option; // "--stack"
+  std::string name;        // "--call-graph"
+  std::string typed;       // "--call-graph fp"
+};
+
+// Replaces the other spellings of a command line, and adds values that were omitted.
+class WordReader {
+public:
+  WordReader(const CommandSpec& command, std::span<const std::string_view> arguments)
+      : command_(command), arguments_(arguments) {}
+
+  Result<void> run() {
+    while (at_ < arguments_.size()) {
+      std::string word(arguments_[at_++]);
+      if (!looks_like_option(word)) {
+        words_.push_back(std::move(word));
+        continue;
+      }
+      const bool is_short = word[1] != '-';
+      // "-rg" is "-r -g".
+      while (is_short && word.size() > 2 && is_flag(std::string_view(word).substr(0, 2))) {
+        if (auto added = add(word.substr(0, 2), std::nullopt); !added) return added;
+        word.erase(1, 1);
+      }
+      const std::size_t end = is_short ? 2 : std::min(word.find('='), word.size());
+      if (end == word.size()) {
+        if (auto added = add(word, std::nullopt); !added) return added;
+      } else if (find_spelling(word.substr(0, end)) == nullptr) {
+        words_.push_back(std::move(word));
+      } else if (auto added = add(word.substr(0, end), word.substr(end + (is_short ? 0 : 1)));
+                 !added) {
+        return added;
+      }
+    }
+    return {};
+  }
+
+  std::vector<std::string>& words() { return words_; }
+  std::vector<Replacement>& replacements() { return replacements_; }
+
+private:
+  const Spelling* find_spelling(std::string_view name,
+                                std::optional<std::string_view> value = std::nullopt) const {
+    const auto found = std::ranges::find_if(command_.spellings, [&](const Spelling& each) {
+      return each.name == name &&
+             (!value || (value->starts_with(each.begins) &&
+                         (!each.number || parse_number<std::uint32_t>(*value))));
+    });
+    return found == command_.spellings.end() ? nullptr : &*found;
+  }
+
+  bool is_flag(std::string_view name) const {
+    if (const Spelling* const spelling = find_spelling(name)) return spelling->value.empty();
+    const OptionSpec* const option = find_option(command_, name);
+    return option != nullptr && option->value.empty();
+  }
+
+  // Adds an option, with the next word if that is its value.
+  Result<void> add(const std::string& name, std::optional<std::string> value) {
+    const std::string_view next = at_ < arguments_.size() ? arguments_[at_] : std::string_view();
+    const bool has_next = at_ < arguments_.size() && !value;
+    if (const Spelling* const spelling = find_spelling(name)) {
+      if (has_next && !spelling->value.empty()) value = arguments_[at_++];
+      return replace(*find_spelling(name, value), name, value.value_or(""));
+    }
+    words_.push_back(name);
+    const OptionSpec* const option = find_option(command_, name);
+    if (option == nullptr || option->value.empty()) return {};
+    if (!option->optional) {
+      if (has_next) words_.emplace_back(arguments_[at_++]);
+      return {};
+    }
+    // The next word is the value only if it is one of the choices; else it may be a TARGET.
+    const bool is_value =
+        has_next && (next == option->default_value ||
+                     std::ranges::find(option->choices, next) != option->choices.end());
+    words_.back().append("=").append(is_value ? next : option->default_value);
+    if (is_value) ++at_;
+    return {};
+  }
+
+  Result<void> replace(const Spelling& spelling, const std::string& name, std::string_view value) {
+    if (spelling.max_bytes != 0 && value.size() > spelling.max_bytes)
+      return fail(ErrorKind::usage,
+                  fmt::format("invalid value '{}' for {} (expected {} of at most {} bytes)", value,
+                              name, spelling.value, spelling.max_bytes));
+    const std::string typed = spelling.value.empty() ? name : fmt::format("{} {}", name, value);
+    value.remove_prefix(std::min(spelling.begins.size(), value.size()));
+    if (!spelling.value.empty() && value.empty())
+      return fail(ErrorKind::usage, fmt::format("option '{}' needs a value", name));
+    std::string_view rest = spelling.becomes;
+    while (!rest.empty()) {
+      const std::string_view part = rest.substr(0, rest.find(" --"));
+      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+      add_replaced(spelling, part, value,
+                   {.word = words_.size(),
+                    .option = part.substr(0, part.find('=')),
+                    .name = name,
+                    .typed = typed});
+    }
+    return {};
+  }
+
+  void add_replaced(const Spelling& spelling, std::string_view part, std::string_view value,
+                    Replacement made) {
+    const std::size_t at = std::min(part.find("{}"), part.size());
+    const bool is_quoted = part.substr(0, at).ends_with('"');
+    std::string& values = values_[&spelling];
+    if (spelling.joined.empty())
+      values.clear();
+    else if (!values.empty())
+      values += is_quoted ? R"(",")" : ",";
+    for (const char each : value) {
+      if (is_quoted && (each == '"' || each == '\\')) values += '\\';
+      values += each;
+    }
+    const auto filled_in = [&](std::string_view text, const std::string& by) {
+      const std::size_t hole = text.find("{}");
+      if (hole == std::string_view::npos) return std::string(text);
+      return fmt::format("{}{}{}", text.substr(0, hole), by, text.substr(hole + 2));
+    };
+    const auto first = std::ranges::find(replacements_, made.name, &Replacement::name);
+    if (spelling.joined.empty() || first == replacements_.end()) {
+      words_.push_back(filled_in(part, values));
+      replacements_.push_back(std::move(made));
+      return;
+    }
+    std::string condition;
+    for (const auto& [row, members] : values_) {
+      if (row->name != made.name) continue;
+      if (!condition.empty()) condition += row->joined;
+      condition += filled_in(row->becomes.substr(made.option.size() + 1), members);
+    }
+    words_[first->word] = fmt::format("{}={}", made.option, condition);
+  }
+
+  const CommandSpec& command_;
+  std::span<const std::string_view> arguments_;
+  std::size_t at_ = 0;
+  std::vector<std::string> words_;
+  std::vector<Replacement> replacements_;
+  std::map<const Spelling*, std::string> values_; // all values of those that are joined
+};
+
+// Whether an argument is this option, without or with a value.
+bool has_option(std::string_view argument, std::string_view option) {
+  return argument.starts_with(option) &&
+         (argument.size() == option.size() || argument[option.size()] == '=');
+}
+
+// Replaces each `word` that is not a part of another option.
+void replace_option(std::string& text, std::string_view word, std::string_view by) {
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
+    const std::size_t end = at + word.size();
+    const char next = end < text.size() ? text[end] : ' ';
+    if (next == '-' || next == '=' || std::isalnum(static_cast<unsigned char>(next)) != 0) {
+      at = end;
+      continue;
+    }
+    text.replace(at, word.size(), by);
+    at += by.size();
+  }
+}
+
+} // namespace
+
+Result<std::vector<std::string>> read_words(const CommandSpec& command,
+                                            std::span<const std::string_view> arguments) {
+  WordReader reader(command, arguments);
+  if (auto done = reader.run(); !done) return fail(std::move(done).error());
+  return std::move(reader.words());
+}
+
 struct OptionParser::Impl {
   const CommandSpec& spec;
   CLI::App app;
   std::map<const OptionSpec*, CLI::Option*> options;
   std::vector<std::string> extras; // the arguments that CLI11 did not parse
+  std::vector<Replacement> replacements;
+  std::vector<std::string> words; // the options and their values, without other spellings
 
   explicit Impl(std::string_view command) : spec(find_command_spec(command)) {}
 
@@ -92,9 +285,8 @@ struct OptionParser::Impl {
 
   // Finds an option by any of its names.
   const OptionSpec& option_spec(std::string_view name) const {
-    const auto found = std::ranges::find_if(
-        spec.options, [&](const OptionSpec& option) { return has_name(option, name); });
-    if (found == spec.options.end())
+    const OptionSpec* const found = find_option(spec, name);
+    if (found == nullptr)
       throw std::logic_error(full_name() + " has no option " + std::string(name));
     return *found;
   }
@@ -113,71 +305,50 @@ struct OptionParser::Impl {
     options.emplace(&option, added);
   }
 
-  // Returns the option group of these options; creates it at the first call.
-  CLI::App* group_of(std::span<const std::string_view> names) {
-    const std::string name = alternatives(names);
-    for (CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; }))
-      if (group->get_group() == name) return group;
-    CLI::Option_group* const group = app.add_option_group(name);
-    for (const std::string_view member : names) group->add_option(option(member));
-    return group;
-  }
-
-  void relate() {
-    for (const OptionSpec& each : spec.options) {
-      const std::string_view name = first_name(each);
-      CLI::Option* const needing = option(name);
-      if (each.needs.size() == 1) needing->needs(option(each.needs.front()));
-      // In CLI11 only groups can need one of several options.
-      if (each.needs.size() > 1) group_of(std::span(&name, 1))->needs(group_of(each.needs));
-    }
-    for (const OptionConflict& conflict : spec.conflicts)
-      option(conflict.option)->excludes(option(conflict.other));
-  }
-
-  // Translates a name in CLI11's messages, "--pid" or "[Option Group: --interval]", to the first
-  // name of the option.
-  std::string_view named(std::string_view text) const {
-    constexpr std::string_view group = "[Option Group: ";
-    if (text.starts_with(group)) return text.substr(group.size(), text.size() - group.size() - 1);
-    return first_name(option_spec(text));
-  }
-
-  Error conflict_error(std::string_view one, std::string_view another) const {
-    for (const OptionConflict& conflict : spec.conflicts) {
-      if ((conflict.option != one || conflict.other != another) &&
-          (conflict.option != another || conflict.other != one))
+  // Checks what options need, and that they can be combined. CLI11 cannot: there an option is in
+  // one set of alternatives only.
+  Result<void> check_relations() const {
+    std::vector<std::string_view> given; // first names
+    for (const auto& [each, parsed] : options)
+      if (parsed->count() > 0) given.push_back(first_name(*each));
+    const auto is_given = [&](std::string_view name) {
+      return std::ranges::find(given, first_name(option_spec(name))) != given.end();
+    };
+    for (const OptionSpec& each : spec.options)
+      if (!each.needs.empty() && is_given(first_name(each)) &&
+          std::ranges::none_of(each.needs, is_given))
+        return fail(ErrorKind::usage, std::string(each.needs_message));
+    for (const OptionConflict& each : spec.conflicts) {
+      if (std::ranges::find(given, each.option) == given.end() ||
+          std::ranges::find(given, each.other) == given.end())
         continue;
-      Error error{ErrorKind::usage, std::string(conflict.message)};
-      if (!conflict.hint.empty()) error.hints.emplace_back(conflict.hint);
-      return error;
+      Error error{ErrorKind::usage, std::string(each.message)};
+      if (!each.hint.empty()) error.hints.emplace_back(each.hint);
+      return fail(std::move(error));
     }
-    throw std::logic_error(fmt::format("{} and {} do not conflict", one, another));
+    return {};
   }
 
   // Translates an error of CLI11.
-  Error convert_error(const CLI::ParseError& error) const {
-    const std::string_view what = error.what();
-    const auto side = [&](std::string_view verb, bool left) {
-      const auto at = what.find(verb);
-      return named(left ? what.substr(0, at) : what.substr(at + verb.size()));
-    };
-    std::string message(what);
-    if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr)
-      message = option_spec(side(" requires ", true)).needs_message;
-    else if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
-      return conflict_error(side(" excludes ", true), side(" excludes ", false));
-    else if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr)
-      message.erase(0, what.find(": ") + 2); // the option's name
+  static std::string convert_error(const CLI::ParseError& error) {
+    std::string message = error.what();
+    if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr)
+      message.erase(0, message.find(": ") + 2); // the option's name
     else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
-             what.find("required") != std::string_view::npos)
-      message = fmt::format("option '{}' needs a value", what.substr(0, what.find(':')));
+             message.find("required") != std::string::npos)
+      message = fmt::format("option '{}' needs a value", message.substr(0, message.find(':')));
     else if (!message.empty())
       message[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(message[0])));
-    return Error{ErrorKind::usage, std::move(message)};
+    return message;
   }
 
-  std::vector<std::string> with_default_values(std::span<const std::string_view> arguments) const;
+  // Sets `words`.
+  Result<void> read_words(std::span<const std::string_view> arguments);
+  Result<void> check_replacements() const;
+  bool is_replaced(std::size_t word) const {
+    return std::ranges::find(replacements, word, &Replacement::word) != replacements.end();
+  }
+  std::string as_typed(std::string message) const;
   std::vector<std::string> option_names() const;
 };
 
@@ -236,17 +407,13 @@ void OptionParser::bind_all(std::deque<GivenOption>& given) {
 std::string OptionParser::full_name() const { return impl_->full_name(); }
 
 Error OptionParser::usage_error(std::string message) const {
+  message = impl_->as_typed(std::move(message));
   if (!impl_->spec.name.empty()) message.insert(0, std::string(impl_->spec.name) + ": ");
   return Error{ErrorKind::usage, std::move(message)}.hint("try '" + impl_->full_name() +
                                                           " --help'");
 }
 
 namespace {
-
-// "-[Class method]" is a function of Objective-C.
-bool looks_like_option(std::string_view argument) {
-  return argument.size() >= 2 && argument[0] == '-' && argument[1] != '[';
-}
 
 // Returns the first of the trailing arguments that must be positionals: after the last option and
 // its value. There may be thousands of them, so they are not passed to CLI11.
@@ -260,26 +427,44 @@ Iterator find_trailing_positionals(Iterator begin, Iterator end) {
 
 } // namespace
 
-// Adds the default value to options with an optional value that is not given. The next word is the
-// value only if it is one of the choices; else it may be a TARGET.
-std::vector<std::string>
-OptionParser::Impl::with_default_values(std::span<const std::string_view> arguments) const {
-  std::vector<std::string> words(arguments.begin(), arguments.end());
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const auto known = std::ranges::find_if(spec.options, [&](const OptionSpec& option) {
-      return option.optional && has_name(option, words[i]);
-    });
-    if (known == spec.options.end()) continue;
-    const bool has_value =
-        i + 1 < words.size() &&
-        (words[i + 1] == known->default_value ||
-         std::ranges::find(known->choices, std::string_view(words[i + 1])) != known->choices.end());
-    if (has_value)
-      ++i;
-    else
-      words[i].append("=").append(known->default_value);
+Result<void> OptionParser::Impl::read_words(std::span<const std::string_view> arguments) {
+  WordReader reader(spec, arguments);
+  if (auto done = reader.run(); !done) return done;
+  words = std::move(reader.words());
+  replacements = std::move(reader.replacements());
+  return check_replacements();
+}
+
+// Of two values of an option the last one is used, but not if one of them has another name.
+Result<void> OptionParser::Impl::check_replacements() const {
+  for (const Replacement& each : std::views::reverse(replacements)) {
+    if (option(each.option)->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeLast)
+      continue;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (!has_option(words[i], each.option)) continue;
+      const bool has_next = words[i] == each.option && i + 1 < words.size();
+      const std::string other = has_next ? words[i] + "=" + words[i + 1] : words[i];
+      if (other == words[each.word]) continue;
+      const auto typed = std::ranges::find(replacements, i, &Replacement::word);
+      return fail(ErrorKind::usage,
+                  fmt::format("{} cannot be combined with {}", each.typed,
+                              typed == replacements.end() ? other : typed->typed));
+    }
   }
-  return words;
+  return {};
+}
+
+// Names options that were typed with another spelling only by that.
+std::string OptionParser::Impl::as_typed(std::string message) const {
+  for (const Replacement& each : replacements) {
+    bool is_typed = false; // with its own name, too
+    for (std::size_t i = 0; i < words.size(); ++i)
+      is_typed = is_typed || (has_option(words[i], each.option) && !is_replaced(i));
+    if (is_typed) continue;
+    replace_option(message, words[each.word], each.typed);
+    replace_option(message, each.option, each.name);
+  }
+  return message;
 }
 
 std::vector<std::string> OptionParser::Impl::option_names() const {
@@ -288,6 +473,8 @@ std::vector<std::string> OptionParser::Impl::option_names() const {
     for_each_part(option.names, [&](std::string_view name) {
       if (name.starts_with("--")) names.emplace_back(name);
     });
+  for (const Spelling& each : spec.spellings)
+    if (each.name.starts_with("--")) names.emplace_back(each.name);
   return names;
 }
 
@@ -304,7 +491,9 @@ Error OptionParser::unknown_option(const std::string& name) const {
 }
 
 Result<Arguments> OptionParser::parse(std::span<const std::string_view> arguments) {
-  impl_->relate();
+  for (const OptionSpec& each : impl_->spec.options)
+    if (!impl_->options.contains(&each))
+      throw std::logic_error(fmt::format("{}: option {} is not bound", full_name(), each.names));
   CLI::App& app = impl_->app;
   Arguments result;
   const auto dashes = std::ranges::find(arguments, "--");
@@ -313,8 +502,12 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
     const auto equals = argument.find('=');
     if (!argument.starts_with("--") || equals == std::string_view::npos) continue;
     const std::string_view name = argument.substr(0, equals);
-    if (std::ranges::any_of(impl_->spec.options, [&](const OptionSpec& option) {
-          return option.value.empty() && has_name(option, name);
+    if (std::ranges::any_of(impl_->spec.options,
+                            [&](const OptionSpec& option) {
+                              return option.value.empty() && has_name(option, name);
+                            }) ||
+        std::ranges::any_of(impl_->spec.spellings, [&](const Spelling& each) {
+          return each.value.empty() && each.name == name;
         }))
       return fail(usage_error(fmt::format("option '{}' takes no value", name)));
     // CLI11 would use the next argument as the value: "--output= FILE" must not overwrite FILE.
@@ -322,17 +515,16 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       return fail(usage_error(fmt::format("option '{}' needs a value after '='", name)));
   }
   const auto tail = find_trailing_positionals(arguments.begin(), dashes);
-  auto options = impl_->with_default_values({arguments.begin(), tail});
-  std::ranges::reverse(options); // CLI11 expects them in reverse order
+  if (auto read = impl_->read_words({arguments.begin(), tail}); !read)
+    return fail(usage_error(std::move(read).error().message));
+  std::vector<std::string> options(impl_->words.rbegin(), impl_->words.rend()); // as CLI11 expects
   std::optional<Error> wrong;
   try {
     app.parse(std::move(options));
   } catch (const CLI::CallForHelp&) {
     result.help = true;
   } catch (const CLI::ParseError& error) {
-    const Error converted = impl_->convert_error(error);
-    wrong = usage_error(converted.message);
-    wrong->hints.insert(wrong->hints.end(), converted.hints.begin(), converted.hints.end());
+    wrong = usage_error(Impl::convert_error(error));
     if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
       return fail(std::move(*wrong)); // what follows is not parsed
   }
@@ -355,7 +547,14 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
   result.help = app.get_help_ptr()->count() > 0;
   result.help_all = impl_->option("--help-all")->count() > 0;
   result.version = impl_->option("--version")->count() > 0;
-  if (wrong && !result.help && !result.help_all && !result.version) return fail(std::move(*wrong));
+  if (result.help || result.help_all || result.version) return result;
+  if (!wrong)
+    if (auto checked = impl_->check_relations(); !checked) {
+      wrong = usage_error(checked.error().message);
+      wrong->hints.insert(wrong->hints.end(), checked.error().hints.begin(),
+                          checked.error().hints.end());
+    }
+  if (wrong) return fail(std::move(*wrong));
   return result;
 }
 

@@ -42,6 +42,17 @@ struct OptionConflict {
   std::string_view hint;
 };
 
+// Another way to write options. The parser replaces it before it reads the command line.
+struct Spelling {
+  std::string_view name;     // "--call-graph"; the first one with this name that fits is used
+  std::string_view value;    // its name in the help; empty for a flag
+  std::string_view begins;   // fits only values that begin so, which {} leaves out
+  bool number = false;       // fits only numbers
+  std::size_t max_bytes = 0; // of the value; 0: any value
+  std::string_view joined;   // several make one condition: {} are all values, rows are joined so
+  std::string_view becomes;  // options, separated by blanks; {} is the value
+};
+
 // An option of another tool, for which a hint is printed.
 struct OtherToolOption {
   std::string_view name;
@@ -55,6 +66,7 @@ struct CommandSpec {
   std::span<const OptionSpec> options;
   std::span<const OptionConflict> conflicts;
   std::span<const OtherToolOption> other_tools;
+  std::span<const Spelling> spellings;
   bool local = false; // runs on the workstation even with --adb
   RootUse root = RootUse::none;
 };
@@ -78,6 +90,10 @@ std::span<const HelpTopic> help_topics();
 
 // Whether the option has this name, which includes the dashes.
 bool has_name(const OptionSpec& option, std::string_view name);
+
+// Returns the options and their values without other spellings and omitted values.
+Result<std::vector<std::string>> read_words(const CommandSpec& command,
+                                            std::span<const std::string_view> arguments);
 
 struct Arguments {
   // In order. Views of the arguments or of strings of the parser.
@@ -124,7 +140,7 @@ public:
   std::string_view help(bool all = false) const;
   // "uprobectl attach"
   std::string full_name() const;
-  // Makes a usage error of this subcommand.
+  // Makes a usage error of this subcommand, which names options as they were typed.
   Error usage_error(std::string message) const;
 
 private:

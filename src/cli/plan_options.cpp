@@ -20,9 +20,9 @@ bool mentions_plan(std::span<const std::string_view> arguments) {
   });
 }
 
-std::span<const OptionSpec> attach_options() {
+const CommandSpec& attach_command() {
   const auto specs = command_specs();
-  return std::ranges::find(specs, "attach", &CommandSpec::name)->options;
+  return *std::ranges::find(specs, "attach", &CommandSpec::name);
 }
 
 // The name that does not depend on abbreviations.
@@ -70,9 +70,12 @@ Result<std::vector<std::string>> find_kept(const OptionParser& parser,
 
 // A plan must not write files or run programs.
 Result<void> check_options(const plans::AttachPlan& plan) {
-  for (const std::string& option : plan.options) {
+  const std::vector<std::string_view> planned(plan.options.begin(), plan.options.end());
+  const auto options = read_words(attach_command(), planned);
+  if (!options) return fail(ErrorKind::corrupt, "not a valid plan: " + options.error().message);
+  for (const std::string& option : *options) {
     const std::string name = option.substr(0, option.find('='));
-    const auto specs = attach_options();
+    const auto specs = attach_command().options;
     const auto spec =
         std::ranges::find_if(specs, [&](const OptionSpec& each) { return has_name(each, name); });
     if (spec == specs.end() || spec->plan != PlanUse::kept)

@@ -48,9 +48,6 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   if (!exports) return finish_with(exports.error(), common);
   request.exports = std::move(*exports);
   request.hides_events = replace_events(files, common);
-  // The table cannot say it: CLI11 allows an option, --report, in one group of alternatives only.
-  if (depth && !graph.shows_calls && !graph.reports)
-    return finish_with(parser.usage_error("--graph-depth needs --graph or --report"), common);
   if (graph.shows_calls || graph.reports) {
     if (depth) graph.depth = static_cast<std::uint32_t>(*depth);
     if (column) // the parser has checked it

@@ -229,6 +229,7 @@ private:
   // The value in front of the operator.
   Result<void> parse_value(ConditionSpec& term) {
     const std::string_view rest = text_.substr(at_);
+    if (rest.starts_with('$')) return parse_variable(term);
     const std::size_t end = find_path_end(rest);
     if (end == 0) return wrong(at_, "expected a value");
     const std::string_view text = rest.substr(0, end);
@@ -243,13 +244,30 @@ private:
       term.source = std::move(*source);
     else if (is_identifier(name))
       term.name = name;
-    if (const auto* const fact = std::ranges::find(fact_names, name, &FactName::name);
-        fact != fact_names.end())
-      term.fact = fact->subject;
+    term.fact = find_variable(name);
     term.path = std::move(*path);
     skip_blanks();
     if (!text_.substr(at_).starts_with(':')) return {};
     return parse_type(term);
+  }
+
+  static std::optional<filter_subject> find_variable(std::string_view name) {
+    const auto* const found = std::ranges::find(fact_names, name, &FactName::name);
+    if (found == fact_names.end()) return std::nullopt;
+    return found->subject;
+  }
+
+  // "$tid" is the built-in variable, even if an argument has its name.
+  Result<void> parse_variable(ConditionSpec& term) {
+    const std::string_view rest = text_.substr(at_ + 1);
+    const std::string_view name = rest.substr(0, find_path_end(rest));
+    term.fact = find_variable(name);
+    if (!term.fact)
+      return wrong(at_,
+                   "expected tid, pid, cpu, uid, thread, process, latency or caller after '$'");
+    at_ += 1 + name.size();
+    skip_blanks();
+    return {};
   }
 
   Result<void> parse_type(ConditionSpec& term) {
@@ -651,38 +669,6 @@ Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file)
   if (auto added = add_filter(filter, text, read_file); !added)
     return fail(std::move(added).error());
   return filter;
-}
-
-Result<void> add_thread_filter(Filter& filter, const std::vector<std::string>& threads,
-                               bool negated) {
-  ConditionSpec ids{.fact = COMPARE_THREAD_ID, .comparison = Comparison::in_set};
-  ConditionSpec names{.fact = COMPARE_THREAD_NAME, .comparison = Comparison::matches};
-  for (const std::string& each : threads) {
-    if (const auto id = parse_number<std::uint32_t>(each)) {
-      ids.members.push_back({.magnitude = *id});
-      continue;
-    }
-    if (each.empty() || each.size() > max_task_name)
-      return fail(ErrorKind::usage,
-                  fmt::format("invalid thread {} (expected a thread id, or a name "
-                              "of at most {} bytes)",
-                              in_single_quotes(each), max_task_name));
-    names.patterns.push_back({.text = each});
-  }
-  FilterNode root{.kind = FilterNode::Kind::any};
-  for (ConditionSpec* const term : {&ids, &names}) {
-    if (term->members.empty() && term->patterns.empty()) continue;
-    if (filter.terms.size() >= MAX_FILTER_TERMS)
-      return fail(ErrorKind::usage, fmt::format("more than {} comparisons", MAX_FILTER_TERMS));
-    term->text = term->expression = negated ? "--not-thread" : "--thread";
-    root.parts.push_back({.term = filter.terms.size()});
-    filter.terms.push_back(std::move(*term));
-  }
-  if (root.parts.empty()) return {};
-  if (negated) negate(root);
-  filter.expressions.push_back(
-      {.text = negated ? "--not-thread" : "--thread", .root = std::move(root)});
-  return {};
 }
 
 } // namespace uprobectl

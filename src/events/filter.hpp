@@ -157,11 +157,6 @@ Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile
 // Parses a filter of one expression.
 Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file = {});
 
-// Adds the condition that the thread is one of these, or, negated, none of them. A word of digits
-// is a thread id, others are names.
-Result<void> add_thread_filter(Filter& filter, const std::vector<std::string>& threads,
-                               bool negated);
-
 // The maximum length of the name of a thread or process.
 constexpr std::size_t max_task_name = 15;
 

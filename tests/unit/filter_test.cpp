@@ -436,16 +436,17 @@ TEST_CASE("sets of thousands of texts share a table, and a text that is too long
         std::string::npos);
 }
 
-TEST_CASE("threads are named by id or name") {
-  Filter filter;
-  REQUIRE(add_thread_filter(filter, {"12", "main", "13"}, false));
-  REQUIRE(add_thread_filter(filter, {"worker"}, true));
-  REQUIRE(filter.expressions.size() == 2);
-  CHECK(filter.expressions[0].root.kind == FilterNode::Kind::any);
-  CHECK(filter.terms.at(0).members.size() == 2);
-  CHECK(filter.terms.at(2).patterns.at(0).text == "worker");
-  CHECK(filter.expressions[1].root.parts.at(0).negated);
-  CHECK_FALSE(add_thread_filter(filter, {"a-name-of-20-characters"}, false));
+TEST_CASE("with $ a name is a built-in variable and no argument") {
+  const auto filter = parse_filter("$tid==12 || $thread != \"main\"");
+  REQUIRE(filter);
+  REQUIRE(filter->terms.size() == 2);
+  for (const ConditionSpec& term : filter->terms) CHECK_FALSE((term.name || term.path));
+  const auto without = parse_filter("tid==12 || thread != \"main\"");
+  REQUIRE(without);
+  CHECK((without->terms[0].name == "tid" && without->terms[1].name == "thread"));
+  CHECK_FALSE(parse_filter("$retval==3"));
+  CHECK_FALSE(parse_filter("$==3"));
+  CHECK_FALSE(parse_filter("$tid:u32==3"));
 }
 
 TEST_CASE("a caller is a module, a function, or a function of a module") {
