@@ -77,10 +77,11 @@ def update_lists(configuration_path):
             time.sleep(pause)
 
 
-def configuration(cache, architecture, release=""):
+def configuration(cache, architecture, release="", *, of_sources=False):
     """The path of an apt configuration with fetched lists, for `apt-get -c`. Each architecture and
-    release has its own, so that one which the mirror lacks does not spoil the others."""
-    root = cache.resolve() / "apt" / "_".join(filter(None, [architecture, release]))
+    release has its own, so that one which the mirror lacks does not spoil the others. So have lists
+    of source packages."""
+    root = cache.resolve() / "apt" / "_".join(filter(None, [architecture, release, "source" if of_sources else ""]))
     done = root / "apt.conf"
     if done.exists() and time.time() - done.stat().st_mtime < LISTS_ARE_FRESH:
         return done
@@ -90,7 +91,8 @@ def configuration(cache, architecture, release=""):
     draft = root / "draft.conf"
     draft.write_text(CONFIGURATION.format(root=root, architecture=architecture))
     try:
-        (root / "sources.list").write_text(source_lines(release))
+        lines = source_lines(release)
+        (root / "sources.list").write_text(lines.replace("deb ", "deb-src ") if of_sources else lines)
         update_lists(draft)
     except Unavailable:
         if done.exists():  # old lists are better than none
@@ -103,3 +105,12 @@ def download(configuration_path, packages, folder):
     """Downloads the packages into the folder; their paths, in no order."""
     run(["apt-get", "-c", str(configuration_path), "download", *packages], cwd=folder)
     return list(folder.glob("*.deb"))
+
+
+def download_source(configuration_path, package, folder):
+    """Downloads a source package, of a configuration with such lists, into the folder; the path of its
+    sources with Debian's changes."""
+    run(["apt-get", "-c", str(configuration_path), "source", "--download-only", package], cwd=folder)
+    (description,) = folder.glob("*.dsc")
+    run(["dpkg-source", "--no-check", "-x", description.name, "source"], cwd=folder)
+    return folder / "source"

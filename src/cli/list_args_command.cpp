@@ -99,10 +99,10 @@ private:
             unwind::UnwindData* frames) {
     auto function = dwarf::describe_function(info, make_code_point(point, frames));
     if (!function) {
-      output_.fail({ErrorKind::not_found, display_name(point) +
-                                              ": its unit has no debug information, or only the "
-                                              "assembler's"},
-                   request_.target, point.request);
+      output_.fail(
+          {ErrorKind::not_found, fmt::format("{}: {}", display_name(point),
+                                             dwarf::why_not_described(info, point.address))},
+          request_.target, point.request);
       return;
     }
     const auto behind = find_prologue_end(image, info, frames, point, *function);

@@ -331,9 +331,20 @@ llvm::DWARFUnit* Context::read_split_unit(llvm::DWARFUnit& unit, const std::stri
 }
 
 Die Context::innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address) {
+  const FunctionMap* const functions = functions_of(unit);
+  return functions == nullptr ? Die() : functions->innermost_at(address);
+}
+
+FunctionMap* Context::functions_of(llvm::DWARFUnit& unit) {
   llvm::DWARFUnit* const entries = with_entries(&unit);
-  if (entries == nullptr) return {};
-  return functions_.try_emplace(entries, *this, *entries).first->second.innermost_at(address);
+  if (entries == nullptr) return nullptr;
+  return &functions_.try_emplace(entries, *this, *entries).first->second;
+}
+
+Die Context::function_without_code(VirtualAddress address, std::string_view symbol) {
+  llvm::DWARFUnit* const unit = unit_at(address);
+  FunctionMap* const functions = unit == nullptr ? nullptr : functions_of(*unit);
+  return functions == nullptr ? Die() : functions->without_code(*this, symbol);
 }
 
 Die Context::function_at(VirtualAddress address) {

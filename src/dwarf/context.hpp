@@ -98,6 +98,9 @@ public:
   const std::map<std::uint64_t, llvm::DWARFUnit*>& units_by_lines();
   // Returns the DW_TAG_subprogram whose code covers the address; invalid if there is none.
   Die function_at(VirtualAddress address);
+  // Returns the definition without code that the unit of the address has for the symbol; invalid if
+  // there is none, or more than one.
+  Die function_without_code(VirtualAddress address, std::string_view symbol);
   // Same, or the innermost DW_TAG_inlined_subroutine if a function is inlined there. `unit` is that
   // of the address.
   Die innermost_function_at(llvm::DWARFUnit& unit, VirtualAddress address);
@@ -130,6 +133,7 @@ public:
 
 private:
   Context();
+  FunctionMap* functions_of(llvm::DWARFUnit& unit); // null: its entries cannot be read
   Context* alternate();
   // Returns null, with a warning, for a unit that LLVM must not read.
   llvm::DWARFUnit* with_bounded_entries(llvm::DWARFUnit* unit);

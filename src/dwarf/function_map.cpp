@@ -25,6 +25,7 @@ FunctionMap::FunctionMap(Context& context, llvm::DWARFUnit& unit) {
     if (has_removed && !die.isSubprogramDIE() && is_in_removed(context, die)) continue;
     const llvm::DWARFAddressRangesVector ranges = reader.of(die);
     if (reader.is_full()) return;
+    if (ranges.empty() && die.isSubprogramDIE()) without_code_.push_back(die);
     has_removed = has_removed || (ranges.empty() && die.isSubprogramDIE() && !context.is_live(die));
     for (const llvm::DWARFAddressRange& range : ranges)
       if (range.LowPC < range.HighPC) add(range.LowPC, range.HighPC, die);
@@ -43,6 +44,22 @@ void FunctionMap::add(std::uint64_t begin, std::uint64_t end, const llvm::DWARFD
     }
   }
   ranges_[begin] = {end, function};
+}
+
+llvm::DWARFDie FunctionMap::without_code(Context& context, std::string_view symbol) {
+  using namespace llvm::dwarf;
+  if (!definitions_) {
+    definitions_.emplace();
+    for (const llvm::DWARFDie& die : without_code_) {
+      if (is_set(die, DW_AT_declaration) || die.find(DW_AT_abstract_origin)) continue;
+      const auto name = context.linkage_name(die);
+      if (!name) continue;
+      const auto [found, is_new] = definitions_->try_emplace(*name, die);
+      if (!is_new) found->second = {};
+    }
+  }
+  const auto found = definitions_->find(symbol);
+  return found == definitions_->end() ? llvm::DWARFDie() : found->second;
 }
 
 llvm::DWARFDie FunctionMap::innermost_at(VirtualAddress address) const {

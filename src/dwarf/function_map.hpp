@@ -8,6 +8,10 @@
 
 #include <llvm/DebugInfo/DWARF/DWARFDie.h>
 #include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace uprobectl::dwarf {
 
@@ -22,6 +26,9 @@ public:
   // Returns the DW_TAG_subprogram or DW_TAG_inlined_subroutine whose code has the address, the
   // innermost of several; invalid if there is none.
   llvm::DWARFDie innermost_at(VirtualAddress address) const;
+  // Returns the definition of a function that has no code, by its name in the symbol table; invalid
+  // if there is none, or more than one.
+  llvm::DWARFDie without_code(Context& context, std::string_view symbol);
 
 private:
   struct Range {
@@ -30,7 +37,9 @@ private:
   };
   void add(std::uint64_t begin, std::uint64_t end, const llvm::DWARFDie& function);
 
-  std::map<std::uint64_t, Range> ranges_; // by begin; disjoint
+  std::map<std::uint64_t, Range> ranges_;    // by begin; disjoint
+  std::vector<llvm::DWARFDie> without_code_; // declarations as well
+  std::optional<std::unordered_map<std::string_view, llvm::DWARFDie>> definitions_; // of these
 };
 
 } // namespace uprobectl::dwarf

@@ -95,12 +95,16 @@ Slot slot_of(Bytes expression) {
 // Reads one function.
 class FunctionReader final : public ExpressionData {
 public:
-  FunctionReader(Context& context, const Die& function, const CodePoint& point)
+  FunctionReader(Context& context, const Die& function, const CodePoint& point, bool is_replaced)
       : context_(context), function_(function), point_(point),
-        arch_(context.layout().machine.info()), passing_(passing_of(function)) {}
+        arch_(context.layout().machine.info()), passing_(passing_of(function)) {
+    info_.is_replaced = is_replaced;
+  }
 
   std::optional<FunctionInfo> read() {
-    const auto entry = entry_address(context_, function_, address_ranges(context_, function_));
+    const auto entry =
+        info_.is_replaced ? std::optional(point_.address.value)
+                          : entry_address(context_, function_, address_ranges(context_, function_));
     if (!entry) return std::nullopt;
     info_.entry = {*entry};
     at_entry_ = point_.address.value == *entry;
@@ -113,7 +117,7 @@ public:
     collect_parameters(function_, {});
     locate_by_convention();
     if (!go_results_.empty()) locate_go_results();
-    collect_variables(function_, {}, 0);
+    if (!info_.is_replaced) collect_variables(function_, {}, 0);
     locate_lengths();
     if (point_.inlined_call) collect_probed_call(*point_.inlined_call);
     return std::move(info_);
@@ -308,6 +312,7 @@ private:
   }
 
   Location locate_variable(const Die& die) {
+    if (info_.is_replaced) return not_set_up(); // it has no code
     if (die.find(DW_AT_location)) return locate(die, DW_AT_location);
     if (const Die with_value = context_.with_attribute(die, DW_AT_const_value))
       if (const auto number = constant(with_value, DW_AT_const_value))
@@ -776,9 +781,20 @@ private:
 
 std::optional<FunctionInfo> describe_function(const DebugInfo& info, const CodePoint& point) {
   Context& context = info.context();
-  const Die function = context.function_at(point.address);
+  const Die there = context.function_at(point.address);
+  const std::string_view name = point.symbol;
+  const bool is_own = name.empty() || (there && context.linkage_name(there) == name);
+  const Die own = is_own ? Die() : context.function_without_code(point.address, name);
+  const Die& function = own ? own : there;
   if (!function || is_assembly(function)) return std::nullopt;
-  return FunctionReader(context, function, point).read();
+  return FunctionReader(context, function, point, bool(own)).read();
+}
+
+std::string_view why_not_described(const DebugInfo& info, VirtualAddress address) {
+  Context& context = info.context();
+  if (context.unit_at(address) == nullptr) return "no debug information covers its code";
+  return context.function_at(address) ? "its debug information is the assembler's, or damaged"
+                                      : "the debug information of its unit does not describe it";
 }
 
 } // namespace uprobectl::dwarf

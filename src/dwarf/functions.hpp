@@ -35,6 +35,8 @@ struct FunctionInfo {
   Location result_location; // at the return
   // At the entry, the address of the memory for the result, if the caller provides it.
   std::optional<Location> result_address = {};
+  // The compiler has replaced it by another function with the same code: see CodePoint::symbol.
+  bool is_replaced = false;
 };
 
 // What is known about the code at the address besides the debug information.
@@ -54,6 +56,10 @@ struct CodePoint {
   // its code does not contain the point, as gcc writes it, or begins where the function itself
   // does.
   std::optional<std::uint64_t> inlined_call = {};
+  // The name in the symbol table, if the address is the function's first instruction; else empty.
+  // Of functions with equal code gcc keeps one (-fipa-icf). The others are symbols at its address,
+  // or jump to it, and have parameters and types of their own.
+  std::string_view symbol = {};
 };
 
 // Describes the function whose code covers the point. Parameters are located at the point: at the
@@ -61,5 +67,8 @@ struct CodePoint {
 // set up yet, by the calling convention. nullopt if the debug information does not cover it, or
 // cannot be read there (see DebugInfo::warnings).
 std::optional<FunctionInfo> describe_function(const DebugInfo& info, const CodePoint& point);
+
+// Returns why describe_function() finds nothing at the address.
+std::string_view why_not_described(const DebugInfo& info, VirtualAddress address);
 
 } // namespace uprobectl::dwarf

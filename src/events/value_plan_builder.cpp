@@ -2,6 +2,7 @@
 // Makes the readings of values; value_plan.cpp decodes what they found.
 #include "events/library_types.hpp"
 #include "events/presentation.hpp"
+#include "events/plan.hpp"
 #include "events/readings.hpp"
 #include "events/value_places.hpp"
 
@@ -127,6 +128,10 @@ private:
             .name = std::move(name),
             .type = &type,
             .text = std::string(problem)};
+  }
+  static Node beyond_scalars(std::string name, const Type& type) {
+    return problem_node(std::move(name), type,
+                        fmt::format("not read with more than {} functions", max_whole_functions));
   }
   static Node more_node(std::string name, const Type& type) {
     return {.kind = Node::Kind::more, .name = std::move(name), .type = &type};
@@ -288,7 +293,8 @@ private:
       return type.size() > word_size
                  ? problem_node(std::move(name), type, "its type is not supported")
                  : problem_node(std::move(name), type, type_not_known);
-    if (limits_.scalars_only || bytes_left() == 0) return more_node(std::move(name), type);
+    if (limits_.scalars_only) return beyond_scalars(std::move(name), type);
+    if (bytes_left() == 0) return more_node(std::move(name), type);
     reading block = address;
     block.form = READ_BYTES;
     block.capacity = static_cast<record_u32>(std::min<std::uint64_t>(type.size(), bytes_left()));
@@ -535,8 +541,8 @@ private:
     const std::uint64_t size = is_text ? 1 : library.type->size();
     if (!pointer || (!length && !is_fixed) || size == 0)
       return problem_node(std::move(name), type, part_problem(source, offset + library.offset));
-    if (!is_text && (limits_.scalars_only || depth >= limits_.depth))
-      return more_node(std::move(name), type);
+    if (!is_text && limits_.scalars_only) return beyond_scalars(std::move(name), type);
+    if (!is_text && depth >= limits_.depth) return more_node(std::move(name), type);
     const bool has_strings = !is_text && is_string(*library.type);
     const auto capacity = static_cast<std::uint32_t>(
         is_text ? string_capacity()

@@ -214,6 +214,13 @@ Result<Functions> find_only_inlined(const Query& query, const dwarf::DebugInfo& 
                   .hint("write the whole name of one: " + joined(first)));
 }
 
+// Whether the point is only a part of the function: the inlined copies call it, too.
+bool is_part(const Query& query, const ProbePoint& point) {
+  if (!point.clone_of || point.symbol == query.function.name) return false;
+  const auto clone = parse_clone_name(*point.symbol);
+  return clone && clone->kind == SuffixKind::piece;
+}
+
 void warn_about_scope(const Query& query, std::span<ProbePoint> points) {
   for (ProbePoint& point : points) {
     if (compare_function(query.function.name, *point.symbol) == Agreement::end)
@@ -246,6 +253,8 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
   if (!query.options.inlined) return fail(only_inlined(query, *functions));
   check_entries(query.image, *functions);
   std::vector<ProbePoint> all = points ? std::move(*points) : std::vector<ProbePoint>();
+  if (!is_name_pattern(query.function.name) && query.options.clones != ResolveOptions::Clones::all)
+    std::erase_if(all, [&](const ProbePoint& point) { return is_part(query, point); });
   for (dwarf::InlinedFunction& function : *functions)
     std::ranges::move(points_of(query, function), std::back_inserter(all));
   if (all.empty()) return points;

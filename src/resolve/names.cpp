@@ -325,10 +325,16 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
   for (const elf::Symbol& each : candidates)
     if (each.name != query.function.name && is_clone_in(query, each))
       clones.push_back(display_name(each));
-  if (clones.size() == candidates.size())
-    points->front().warnings.push_back(fmt::format("'{}' exists only as clones of the compiler: {}",
-                                                   query.function.name,
-                                                   list_names(std::move(clones))));
+  if (clones.size() != candidates.size()) return points;
+  const bool are_parts = std::ranges::all_of(candidates, [&](const elf::Symbol& each) {
+    return suffix_kind(query, each) == SuffixKind::piece;
+  });
+  points->front().warnings.push_back(
+      are_parts ? fmt::format("'{}' exists only as code split out of it, which not every call "
+                              "reaches: {}; --inlined probes the calls",
+                              query.function.name, list_names(std::move(clones)))
+                : fmt::format("'{}' exists only as clones of the compiler: {}", query.function.name,
+                              list_names(std::move(clones))));
   return points;
 }
 

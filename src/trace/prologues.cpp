@@ -155,7 +155,7 @@ std::expected<std::optional<PrologueEnd>, std::string>
 find_prologue_end(const elf::Image& image, const dwarf::DebugInfo& debug,
                   unwind::UnwindData* frames, const ProbePoint& point,
                   const dwarf::FunctionInfo& at_entry) {
-  if (at_entry.entry != point.address || point.inlined_into ||
+  if (at_entry.entry != point.address || at_entry.is_replaced || point.inlined_into ||
       std::ranges::none_of(at_entry.variables, lacks_bytes))
     return std::nullopt;
   const ArchInfo& arch = image.machine().info();

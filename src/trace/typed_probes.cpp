@@ -173,6 +173,7 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
   made.is_clone = point.clone_of && has_other_arguments(*point.symbol);
   const bool is_inside =
       point.symbol_offset != 0 || point.inlined_into != nullptr || prologue_size != 0;
+  if (!is_inside) made.symbol = point.function();
   if (frames != nullptr && is_inside) made.cfa = find_cfa(*frames, made.address);
   return made;
 }
@@ -361,7 +362,10 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   File& file = open(point.binary);
   if (!file.debug) return add_untyped(probed, list, *file.problem);
   const auto described = describe(file, point, moments_.exit);
-  if (!described) return add_untyped(probed, list, {ErrorKind::not_found, "none covers this code"});
+  if (!described)
+    return add_untyped(probed, list,
+                       {ErrorKind::not_found,
+                        std::string(dwarf::why_not_described(*file.debug, uprobe_address(point)))});
   const dwarf::FunctionInfo& info = *described;
   TypedPlace place{.function = &info, .address = uprobe_address(point)};
   place.at_entry = point.inlined_into == nullptr && info.entry == point.address;

@@ -2,6 +2,7 @@
 #include "values/value.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -21,6 +22,9 @@ std::optional<UnreadPart> find_unread(const DataValue& value) {
   }
   if (const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value))
     return UnreadPart{{}, unread->reason};
+  if (const auto* const number = std::get_if<double>(&value.value);
+      number && !std::isfinite(*number))
+    return UnreadPart{{}, fmt::format("{}", *number)}; // JSON has no such numbers
   if (const auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
     for (const DataMember& member : *members)
       if (auto found = find_unread(member.value)) {
@@ -71,6 +75,7 @@ bool is_null(const DataValue& value) {
 }
 
 std::optional<std::string> unread_part(const DataValue& value) {
+  if (std::holds_alternative<DataValue::More>(value.value)) return "left out because of a limit";
   auto unread = find_unread(value);
   if (!unread) return std::nullopt;
   return unread->path.empty() ? std::move(unread->reason) : unread->path + ": " + unread->reason;

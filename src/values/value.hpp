@@ -71,7 +71,7 @@ bool is_null(const DataValue& value);
 constexpr std::string_view null_pointer = "null pointer";
 
 // Returns why a value, or which part of it first, could not be read: "not resident",
-// "item.price: not resident".
+// "item.price: not resident". Parts that a limit has left out do not count: see is_cut().
 std::optional<std::string> unread_part(const DataValue& value);
 
 // Whether parts of a value were left out because of a limit.

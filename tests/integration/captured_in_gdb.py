@@ -50,9 +50,14 @@ class _Comparison:
         self.content_of = content_of
         self.rust = program["language"] == "rust"
         self.image = program["image"]
+        self.leaves_out = self.truncated and program.get("leaves_out", False)
         self.leaves = []  # a verdict for each
 
     def visit(self, ours, value):
+        # What a limit has left out: real programs have larger structures.
+        if self.leaves_out and ours in (None, {}):
+            self.leaves.append("not readable")
+            return None
         if is_reference(value.type):
             value = value.referenced_value()
         if ours is None:
@@ -79,6 +84,8 @@ class _Comparison:
 
     def absent(self, value):
         # gdb's words for a last piece that the location lacks are "synthetic pointer".
+        if value.type.strip_typedefs().code == gdb.TYPE_CODE_FLT and re.fullmatch("(.*: )?(inf|-inf|nan)", self.error):
+            return self.expect(re.sub(".*: ", "", self.error), str(float(value)))
         is_missing = value.is_optimized_out or str(value) == "<synthetic pointer>"
         if is_missing and re.search("optimized out|only known to the caller", self.error):
             self.leaves.append("optimized out")
@@ -115,7 +122,8 @@ class _Comparison:
 
     def pointer(self, ours, value, kind):
         if is_char(kind.target()):
-            return self.expect(ours, value.string())
+            text = value.string("utf-8", "replace")
+            return self.expect(ours, text[:len(ours)] if self.truncated and isinstance(ours, str) else text)
         if not isinstance(ours, str) or not ours.startswith("0x"):
             if not self.rust:
                 raise Mismatch(f"{ours!r} for a pointer")
@@ -144,7 +152,8 @@ class _Comparison:
 
     def text(self, ours, address, length):
         content = bytes(gdb.selected_inferior().read_memory(int(address), int(length))) if int(length) else b""
-        self.expect(ours, content.decode())
+        text = content.decode()
+        self.expect(ours, text[:len(ours)] if self.leaves_out and isinstance(ours, str) else text)
 
     def structure(self, ours, value, kind):
         name = plain(kind)
@@ -174,7 +183,7 @@ class _Comparison:
             return self.elements(ours, [(value["array"] + i).dereference() for i in range(int(value["len"]))])
         if ours == "nil":
             return self.address(0, int(value["tab"]))
-        if {f.name for f in kind.fields()} == {"tab", "data"}:  # gdb does not know what an interface holds
+        if {f.name for f in kind.fields()} in ({"tab", "data"}, {"_type", "data"}):  # gdb does not know what an interface holds
             ours = {name: member for name, member in ours.items() if name not in ("type", "value")}
         if self.rust and any(getattr(f, "artificial", False) for f in kind.fields()):
             return self.variant(ours, value, kind)
@@ -199,6 +208,8 @@ class _Comparison:
     def members(self, ours, value, kind):
         names, expected = set(ours), {}
         self.collect(value, kind, expected)
+        if self.leaves_out:
+            expected = {name: member for name, member in expected.items() if name in names}
         if names != set(expected):
             raise Mismatch(f"the members {sorted(names)}, gdb: {sorted(expected)}")
         if not names:
@@ -271,3 +282,48 @@ def enumerator(number, kind):
     fields = kind.fields()
     exact = [spelled(f) for f in fields if f.enumval == number]
     return exact[0] if exact else "|".join(spelled(f) for f in fields if f.enumval & number)
+
+def memory(address, size):
+    return bytes(gdb.selected_inferior().read_memory(address, size))
+
+
+def content_of(value):
+    kind = value.type.strip_typedefs()
+    if value.address is not None:
+        return memory(int(value.address), kind.sizeof)
+    if kind.code == gdb.TYPE_CODE_FLT:
+        if kind.sizeof > 8:
+            raise gdb.error("a long double in registers")
+        return struct.pack("<f" if kind.sizeof == 4 else "<d", float(value))
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        first, last = kind.range()
+        return b"".join(content_of(value[i]) for i in range(first, last + 1))
+    if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+        mask = (1 << 8 * kind.sizeof) - 1
+        word = gdb.lookup_type("unsigned long" if kind.sizeof <= 8 else "unsigned __int128")
+        return (int(value.cast(word)) & mask).to_bytes(kind.sizeof, "little")
+    value.fetch_lazy()  # gdb 13 fails with an internal error for members of a lazy value
+    content = bytearray(kind.sizeof)
+    for field in kind.fields():
+        if getattr(field, "bitpos", None) is None:  # static, or a virtual base
+            continue
+        if field.bitsize:
+            raise gdb.error("a bit-field in a register")
+        at = field.bitpos // 8
+        content[at:at + field.type.sizeof] = content_of(value[field])
+    return bytes(content)
+
+
+def image_of_program():
+    """The first and last address of the program's sections."""
+    found = re.findall(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is \.\S+$", gdb.execute("info files", to_string=True), re.M)
+    return min(int(begin, 16) for begin, _ in found), max(int(end, 16) for _, end in found)
+
+
+def frame():
+    """The frame of the function itself, also where it begins with an inlined one."""
+    found = gdb.newest_frame()
+    while found.type() == gdb.INLINE_FRAME:
+        found = found.older()
+    found.select()
+    return found

@@ -415,7 +415,29 @@ def main():
                 report.fail(f"{title}, captured", events)
             elif events is not None:
                 check(report, f"{title}, captured", functions, rows, judge_captured, len(CALLED[name]), fewest)
+        if options.captured and not options.guest and not why_not_here(options):
+            check_many(report, uprobectl, folder)
     report.done()
+
+
+def check_many(report, uprobectl, folder):
+    """With more than 64 functions structures are not read, and each says why."""
+    source, program = folder / "many.c", folder / "many"
+    source.write_text("struct order { long id, price, count; };\n" + "".join(
+        f"__attribute__((noinline)) long take_{i}(struct order o, int n, const char *t) {{ return o.id + n + *t; }}\n"
+        for i in range(65)) + "int main(void) { struct order o = {1, 2, 3}; return (" + " + ".join(
+            f'take_{i}(o, {i}, "box")' for i in range(65)) + ") == 0; }\n")
+    subprocess.run(["gcc", "-g", "-O0", "-w", source, "-o", program], check=True)
+    for count in (64, 65):
+        functions = [{"symbol": f"take_{i}"} for i in range(count)]
+        run = subprocess.run([uprobectl, "attach", "--json", program, *(f["symbol"] for f in functions), "--", program],
+                             capture_output=True, text=True, timeout=90, check=False)
+        order = {"value": {"id": 1, "price": 2, "count": 3}, "error": None} if count == 64 else \
+            {"value": None, "error": "not read with more than 64 functions"}
+        expected = [[order, {"value": i, "error": None}, {"value": "box", "error": None}] for i in range(count)]
+        found = [[{key: argument[key] for key in ("value", "error")} for argument in event["arguments"]]
+                 for event in events_of(run.stdout)]
+        report.check(f"structures of {count} functions", [f"{found} {run.stderr}"] if found != expected else [])
 
 
 def capture(report, options, programs, folder):

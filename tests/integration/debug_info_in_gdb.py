@@ -6,7 +6,6 @@ program, they are compared with gdb's, too (captured_in_gdb.py)."""
 
 import json
 import re
-import struct
 
 import captured_in_gdb
 import gdb
@@ -21,9 +20,6 @@ gdb.execute("handle SIGURG nostop noprint pass")  # Go's runtime interrupts its 
 
 def register(name):
     return int(gdb.parse_and_eval("(unsigned long)$" + name))
-
-def memory(address, size):
-    return bytes(gdb.selected_inferior().read_memory(address, size))
 
 def number(text):
     """The value of NAME+N, [EXPRESSION]+N or a constant, each with >>BITS and &MASK behind it."""
@@ -78,14 +74,6 @@ def used_bytes(kind):
             used[at + i] = used[at + i] or byte
     return used
 
-def frame():
-    """The frame of the function itself, also where it begins with an inlined one."""
-    found = gdb.newest_frame()
-    while found.type() == gdb.INLINE_FRAME:
-        found = found.older()
-    found.select()
-    return found
-
 def result_row(function, frame_of_function, result_memory):
     """Runs to the return of the function. `result_memory`: x8 at the function's first instruction, which
     no register has at the return."""
@@ -132,40 +120,9 @@ def captured_result(function, value, result_memory):
 def compare_captured(function, name, value):
     return captured_in_gdb.compare(function["captured"].get(name), value, content_of, program)
 
-def image_of_program():
-    """The first and last address of the program's sections."""
-    found = re.findall(r"^\s+(0x[0-9a-f]+) - (0x[0-9a-f]+) is \.\S+$", gdb.execute("info files", to_string=True), re.M)
-    return min(int(begin, 16) for begin, _ in found), max(int(end, 16) for _, end in found)
-
+content_of, frame, memory = captured_in_gdb.content_of, captured_in_gdb.frame, captured_in_gdb.memory
 is_reference = captured_in_gdb.is_reference
-
-def content_of(value):
-    kind = value.type.strip_typedefs()
-    if value.address is not None:
-        return memory(int(value.address), kind.sizeof)
-    if kind.code == gdb.TYPE_CODE_FLT:
-        if kind.sizeof > 8:
-            raise gdb.error("a long double in registers")
-        return struct.pack("<f" if kind.sizeof == 4 else "<d", float(value))
-    if kind.code == gdb.TYPE_CODE_ARRAY:
-        first, last = kind.range()
-        return b"".join(content_of(value[i]) for i in range(first, last + 1))
-    if kind.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
-        mask = (1 << 8 * kind.sizeof) - 1
-        word = gdb.lookup_type("unsigned long" if kind.sizeof <= 8 else "unsigned __int128")
-        return (int(value.cast(word)) & mask).to_bytes(kind.sizeof, "little")
-    value.fetch_lazy()  # gdb 13 fails with an internal error for members of a lazy value
-    content = bytearray(kind.sizeof)
-    for field in kind.fields():
-        if getattr(field, "bitpos", None) is None:  # static, or a virtual base
-            continue
-        if field.bitsize:
-            raise gdb.error("a bit-field in a register")
-        at = field.bitpos // 8
-        content[at:at + field.type.sizeof] = content_of(value[field])
-    return bytes(content)
-
-program = {"language": plan["program_language"], "image": image_of_program()}
+program = {"language": plan["program_language"], "image": captured_in_gdb.image_of_program()}
 for function in plan["functions"]:
     gdb.Breakpoint("*" + function["address"], temporary=True)
 for command in plan["start"]:

@@ -92,6 +92,45 @@ int main() { zoo::Cage<int, 3> c{}; zoo::Cage<zoo::Lion, 2> d{}; c.put(5); d.put
  std::vector<zoo::Lion> v{{1, "a"}}; std::map<int, zoo::Lion> m{{4, {4, "dd"}}}; zoo::Values<zoo::Size::big, true, 'x', 7, -2> w{};
  return r + zoo::values(&w) + zoo::flags(zoo::Lion{9, "opt"}, nullptr, v, m, zoo::Lion{3, "var"}); }
 """
+# gcc keeps one of the functions: another one becomes a jump to it, or a symbol at its address.
+FOLDED = """struct point { int x, y; };
+struct pixel { int column, row; };
+volatile int g;
+extern int other(int);
+#define BODY(a, n) for (int i = 0; i < n; i++) { g += a->x * i; if (g & 1) other(g); \\
+  for (int j = 0; j < i; ++j) other(j * a->y); } if (other(3)) return other(5) + other(g); return g + a->y;
+long first(const struct point *a, int count) { BODY(a, count) }
+long second(const struct point *b, int number) { BODY(b, number) }
+static long third(const struct point *c, int size) { BODY(c, size) }
+void *table[] = {first, second, third};
+"""
+ALIASED = """struct point { int x, y; };
+volatile int g;
+#define BODY(a, n) for (int i = 0; i < n; i++) g += a->x * i; return g + a->y;
+__attribute__((noinline)) int kept(const struct point *a, int count) { BODY(a, count) }
+static __attribute__((noinline)) int alias(const struct point *b, int number) { BODY(b, number) }
+int main(int argc, char **argv) { struct point p = {argc, 2}; return kept(&p, 1) + alias(&p, 3); }
+"""
+# The test is inlined, the rest is checked.part.0, which both copies call.
+SPLIT = """#include <stdio.h>
+volatile int g;
+static int checked(int x) {
+  if (x < 3) return 0;
+  for (int i = 0; i < x; ++i) { printf("%d", g); g += i * x; if (g & 4) printf("%d %d", g, i); }
+  printf("%d\\n", x); g = x; printf("%d\\n", g * 3);
+  return g;
+}
+__attribute__((noinline)) int one(int x) { g = 1; return checked(x) + 1; }
+__attribute__((noinline)) int two(int x) { g = 2; return checked(x) + 2; }
+int main(int c, char **v) { return one(c) + two(c + 1) + one(c + 5) == 7; }
+"""
+UNDESCRIBED = """.text
+.globl bare
+.type bare,@function
+bare: ret
+.size bare,.-bare
+.section .note.GNU-stack,"",@progbits
+"""
 SHOP = """namespace shop {
 template <class T> __attribute__((noinline)) T largest(T a, T b) { asm volatile(""); return a < b ? b : a; }
 __attribute__((noinline)) int plain(int a) { asm volatile(""); return a; }
@@ -329,6 +368,41 @@ def compiled_clones():
     problems = [] if len(bodies) == 4 else [f"not the resolver and three variants: {nm('variants')}"]
     TAP.check("the variants of target_clones are bodies besides the resolver",
               problems + differ("sum", resolve("variants", "sum"), bodies))
+
+
+def folded():
+    build("folded", "gcc", "-g", "-O2", folded_c=FOLDED, bare_s=UNDESCRIBED,
+          app_c="int other(int a) { return a; }\nint main(void) { return 0; }\n")
+    code = run("objdump", "-d", "--disassemble=second", "folded").stdout
+    problems = [] if re.search(r"jmp .*<first>", code) else [f"second is not a jump to first: {code}"]
+    for name, parameters in {"first": ["a", "count"], "second": ["b", "number"], "third": ["c", "size"]}.items():
+        problems += differ(name, arguments("folded", name), {name: list(zip(parameters, ["rdi", "rsi"]))})
+    said = run(UPROBECTL, "list-args", "folded", "second").stdout.splitlines()
+    problems += differ("types", [line.split()[1:-1] for line in said[1:]], [["const", "point*"], ["int"], ["long", "int"]])
+    build("aliased", "gcc", "-g", "-O2", aliased_c=ALIASED)
+    at = nm("aliased")
+    problems += differ("alias", at["alias"], at["kept"])
+    for name, parameters in {"kept": ["a", "count"], "alias": ["b", "number"]}.items():
+        problems += differ(name, arguments("aliased", name), {name: list(zip(parameters, ["rdi", "rsi"]))})
+    TAP.check("functions that gcc has replaced by one with the same code have their own parameters", problems)
+    problems = []
+    for name, reason in {"_start": "no debug information covers its code",
+                         "bare": "its debug information is the assembler's, or damaged"}.items():
+        said = run(UPROBECTL, "list-args", "folded", name, check=False).stderr
+        problems += differ(name, said, f"uprobectl: error: {name}: {reason}\n")
+    TAP.check("a function without debug information says so", problems)
+
+
+def split():
+    build("split", "gcc", "-g", "-O2", split_c=SPLIT)
+    part = nm("split")["checked.part.0"]
+    copies = resolve("--inlined", "split", "checked")
+    problems = [] if len(copies) == 2 and part not in copies else [f"{copies}, with the part {part:#x}"]
+    problems += differ("--clones", resolve("--inlined", "--clones", "split", "checked"), copies | {part})
+    problems += differ("by its name", resolve("split", "checked.part.0"), {part})
+    TAP.check("a part of a function is not a call beside the inlined copies that call it", problems)
+    said = run(UPROBECTL, "resolve", "split", "checked").stderr
+    TAP.check("a function of which only a part is left says so", [] if "not every call reaches: checked.part.0" in said else [said])
 
 
 def attached(*words):
@@ -569,7 +643,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for group in (removed_code, entries, debug_files, suffixes, exclusions, functions_of_files,
-                      compiled_clones, other_languages, old_baselines, simple_template_names,
+                      compiled_clones, folded, split, other_languages, old_baselines, simple_template_names,
                       sanitized_frames, prologues):
             group()
         os.chdir("/")
