@@ -73,7 +73,9 @@ enum group_part {
  *    way.
  * 2. `steps` loads. Step i loads from the previous result + offsets[i]: a pointer, the last step
  *    `size` bytes.
- * 3. + addend. Of the result only `bit_count` bits from bit `bit_offset` on are used. */
+ * 3. + addend. Of the result only `bit_count` bits from bit `bit_offset` on are used.
+ * Before step `offset_step`, or before the addend if there is no such step, the value of another
+ * earlier reading * offset_scale is added. If it failed, this one fails in the same way. */
 struct reading {
   record_u8 form;   /* enum reading_form */
   record_u8 moment; /* enum moment */
@@ -98,7 +100,11 @@ struct reading {
   record_u8 length_is_end;       /* that reading is the address of the buffer's end */
   record_u8 adds_thread_pointer; /* to the base; see thread_layout */
   record_u8 in_group;            /* enum group_part */
-  record_u8 unused;
+  /* 1 + the earlier reading of the same plan whose value is added; 0: none. In a filter 1 + the
+   * index of the term that has the reading, see filter_term::value. Not in measurements. */
+  record_u8 offset_from;
+  record_u32 offset_step;  /* at most `steps` */
+  record_s32 offset_scale; /* 0: 1 */
   record_u32 element_size; /* bytes for each unit of that reading; 0: 1 */
   record_u32 capacity;     /* maximum bytes read of a string or buffer; 0 for integers */
   record_u32 bytes_offset; /* of these bytes in the record */
@@ -166,8 +172,9 @@ enum filter_subject {
 struct filter_term {
   /* COMPARE_READING: an integer or a string; READ_BYTES is text of `capacity` bytes or up to its
    * NUL. With length_from the number of bytes is that of the term with this index + 1, which is
-   * only a reading; text of fewer bytes than `capacity` does not match. COMPARE_CALLER: the return
-   * address. Others use only the moment. */
+   * only a reading; text of fewer bytes than `capacity` does not match. With offset_from, in the
+   * value or in its length, the number that is added is that of another such term. COMPARE_CALLER:
+   * the return address. Others use only the moment. */
   struct reading value;
   record_u8 subject;    /* enum filter_subject */
   record_u8 comparison; /* enum comparison */
@@ -192,11 +199,11 @@ struct filter_term {
 #define MAX_TEXT_CHUNKS 16
 
 /* An expression: a value of the map `filters`, there without unused terms at the end. Behind the
- * terms that are compared are those that are lengths. */
+ * terms that are compared are those that are only readings: lengths and offsets. */
 struct filter {
   record_u64 zeros[TEXT_CHUNK / 8 + 1]; /* which the verifier does not know */
   record_u32 term_count;                /* that are compared */
-  record_u32 length_count;
+  record_u32 reading_count;             /* that are only readings */
   struct filter_term terms[MAX_FILTER_TERMS];
 };
 
@@ -240,7 +247,8 @@ enum filter_feature {
   /* The results of terms of the entry are kept until the return of the call. */
   FILTERS_CALLS = 1 << 19,
   FILTERS_LENGTHS = 1 << 20, /* texts have a length that is read */
-  FILTERS_TEXT_SETS = 1 << 21
+  FILTERS_TEXT_SETS = 1 << 21,
+  FILTERS_OFFSETS = 1 << 22 /* values have an offset that is read */
 };
 
 #define MAX_READINGS 32
@@ -288,7 +296,8 @@ enum reading_feature {
   USES_INDEX = 1 << 8,
   USES_BASE_FROM = 1 << 9,
   USES_LENGTH_FROM = 1 << 10,
-  USES_THREAD_POINTER = 1 << 11
+  USES_THREAD_POINTER = 1 << 11,
+  USES_OFFSET_FROM = 1 << 12
 };
 
 /* Where the kernel stores the return addresses that uretprobes replaced: offsets of members in
@@ -609,14 +618,14 @@ struct histogram_counts {
 static_assert(sizeof(probe_record) == 64);
 static_assert(sizeof(stack_head) == 24);
 static_assert(sizeof(replaced_returns) == 8 + 16 * MAX_REPLACED_RETURNS);
-static_assert(sizeof(reading) == 80);
-static_assert(sizeof(filter_term) == 128);
-static_assert(sizeof(filter) == 80 + 128 * MAX_FILTER_TERMS);
+static_assert(sizeof(reading) == 88);
+static_assert(sizeof(filter_term) == 136);
+static_assert(sizeof(filter) == 80 + 136 * MAX_FILTER_TERMS);
 static_assert(sizeof(set_member) == 16);
 static_assert(sizeof(text_chunk) == 72);
-static_assert(sizeof(capture_plan) == 16 + 80 + 80 * MAX_READINGS);
+static_assert(sizeof(capture_plan) == 16 + 88 + 88 * MAX_READINGS);
 static_assert(sizeof(builtin_settings) == 184);
 static_assert(sizeof(group_head) == sizeof(probe_record));
-static_assert(sizeof(exit_rule) == 24 + 80 + 16 * MAX_CODE_RANGES);
+static_assert(sizeof(exit_rule) == 24 + 88 + 16 * MAX_CODE_RANGES);
 } // namespace uprobectl
 #endif

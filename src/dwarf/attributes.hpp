@@ -4,6 +4,8 @@
 
 #include "dwarf/context.hpp"
 
+#include <span>
+
 namespace uprobectl::dwarf {
 
 // Returns a constant; nullopt if the entry itself has none. DW_FORM_data1 to data8 do not say
@@ -31,6 +33,29 @@ inline bool is_set(const Die& die, Attribute attribute) {
 // Returns the DW_LANG_* of the entry's unit.
 inline std::optional<std::uint64_t> language_of(const Die& die) {
   return unsigned_constant(die.getDwarfUnit()->getUnitDIE(), llvm::dwarf::DW_AT_language);
+}
+
+// Returns the expression of an attribute; empty if it has none.
+inline Bytes expression(const Die& die, Attribute attribute) {
+  const auto value = die.find(attribute);
+  const auto block = value ? value->getAsBlock() : std::nullopt;
+  return block ? std::as_bytes(std::span(block->data(), block->size())) : Bytes();
+}
+
+// Returns the lower bound of a dimension, or that of the language (DWARF 5, 7.12).
+inline std::optional<std::int64_t> first_index(const Die& range) {
+  if (range.find(llvm::dwarf::DW_AT_lower_bound))
+    return constant(range, llvm::dwarf::DW_AT_lower_bound);
+  return llvm::dwarf::LanguageLowerBound(static_cast<llvm::dwarf::SourceLanguage>(
+      language_of(range).value_or(llvm::dwarf::DW_LANG_C)));
+}
+
+// Whether the first index of an array selects neighbours (DWARF 5, 5.5).
+inline bool is_column_major(const Die& array) {
+  if (const auto ordering = unsigned_constant(array, llvm::dwarf::DW_AT_ordering))
+    return *ordering == llvm::dwarf::DW_ORD_col_major;
+  return llvm::dwarf::isFortran(static_cast<llvm::dwarf::SourceLanguage>(
+      language_of(array).value_or(llvm::dwarf::DW_LANG_C)));
 }
 
 // Returns the ranges of addresses of the entry's code, not sorted, without those that the linker

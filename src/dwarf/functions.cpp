@@ -328,7 +328,9 @@ private:
       if (piece.size == 0) return;
       described += piece.size;
     }
-    if (described == 0 || described == type.size() || type.kind() == TypeKind::unknown) return;
+    if (described == 0 || described == type.size() || type.kind() == TypeKind::unknown ||
+        type.descriptor() != nullptr)
+      return;
     if (described < type.size()) {
       if (type.size() - described > UINT32_MAX) return;
       location.pieces.push_back({.size = static_cast<std::uint32_t>(type.size() - described)});

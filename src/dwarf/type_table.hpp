@@ -59,6 +59,7 @@ private:
   void read_core(Type& type, const Die& die);
   void read_base_type(Type& type, const Die& die);
   void read_array(Type& type, const Die& die);
+  void read_descriptor(Type& type, const Die& die);
   void read_string(Type& type, const Die& die);
   // What a class's copy constructor, move constructor or destructor says about its copies.
   enum class Copying : std::uint8_t { not_said, is_trivial, is_deleted, needs_code };
@@ -93,7 +94,8 @@ struct Type::Content {
   std::vector<Member> members;
   std::vector<Enumerator> enumerators;
   std::optional<Member> discriminant;
-  std::vector<const Type*> virtual_bases;
+  std::vector<VirtualBase> virtual_bases;
+  std::optional<ArrayDescriptor> descriptor;
   std::vector<TemplateArgument> template_arguments;
   std::vector<std::uint64_t> dimensions; // of an array; 0 if unknown
 };

@@ -2,6 +2,7 @@
 #include "dwarf/type_table.hpp"
 
 #include "dwarf/attributes.hpp"
+#include "dwarf/object_expressions.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -82,10 +83,8 @@ std::optional<std::uint64_t> dimension(const Die& range) {
   if (const auto count = unsigned_constant(range, DW_AT_count)) return count;
   const auto last = constant(range, DW_AT_upper_bound);
   if (!last) return std::nullopt;
-  auto first = constant(range, DW_AT_lower_bound);
-  if (!first) // the language's (DWARF 5, 7.12)
-    first = llvm::dwarf::LanguageLowerBound(
-        static_cast<SourceLanguage>(language_of(range).value_or(DW_LANG_C)));
+  const auto first = first_index(range);
+  if (!first && range.find(DW_AT_lower_bound)) return std::nullopt; // known at run time only
   if (*last < first.value_or(0)) return 0;
   return checked_add(
       static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(first.value_or(0)), 1);
@@ -160,10 +159,14 @@ std::uint64_t Type::row_count() const {
   return each == nullptr || each->element_count_ == 0 ? 0 : element_count_ / each->element_count_;
 }
 
-const std::vector<const Type*>& Type::virtual_bases() const {
-  static const std::vector<const Type*> none;
+const std::vector<VirtualBase>& Type::virtual_bases() const {
+  static const std::vector<VirtualBase> none;
   const Content* const content = read_content();
   return content == nullptr ? none : content->virtual_bases;
+}
+
+const ArrayDescriptor* Type::descriptor() const {
+  return content_ != nullptr && content_->descriptor ? &*content_->descriptor : nullptr;
 }
 
 const std::vector<TemplateArgument>& Type::template_arguments() const {
@@ -403,12 +406,16 @@ void TypeTable::read_array(Type& type, const Die& die) {
   type.kind_ = type.is_vector_ ? TypeKind::unknown : TypeKind::array;
   const Type& element = *type_of(die);
   std::uint64_t count = 1;
-  std::string dimensions;
+  std::vector<std::optional<std::uint64_t>> sizes;
   std::size_t seen = 0;
   for (const Die& range : die.children()) {
     if (++seen > max_members) break;
-    if (range.getTag() != DW_TAG_subrange_type) continue;
-    const auto size = dimension(range);
+    if (range.getTag() == DW_TAG_subrange_type) sizes.push_back(dimension(range));
+  }
+  // A row is what follows each other in memory: of Fortran's arrays the last index selects it.
+  if (sizes.size() > 1 && is_column_major(die)) std::ranges::reverse(sizes);
+  std::string dimensions;
+  for (const auto& size : sizes) {
     dimensions += size ? fmt::format("[{}]", *size) : "[]";
     ++type.dimensions_;
     type.content_->dimensions.push_back(size.value_or(0));
@@ -416,6 +423,8 @@ void TypeTable::read_array(Type& type, const Die& die) {
   }
   type.element_count_ = dimensions.empty() ? 0 : count;
   type.name_ = element.name() + dimensions;
+  if (die.find(DW_AT_data_location) && type.kind_ == TypeKind::array)
+    return read_descriptor(type, die);
   if (!is_dense(die, element)) type.kind_ = TypeKind::unknown;
   if (type.size_ == 0) type.size_ = checked_mul(type.element_count_, element.size()).value_or(0);
 }
@@ -745,7 +754,11 @@ void TypeTable::read_members(const Type& type) {
       if (auto member = read_member(child))
         content.members.push_back(std::move(*member));
       else if (is_set(child, DW_AT_virtuality))
-        content.virtual_bases.push_back(type_of(child));
+        content.virtual_bases.push_back(
+            {.type = type_of(child),
+             .position = content.members.size(),
+             .vtable_offset = vtable_offset(expression(child, DW_AT_data_member_location),
+                                            context_.layout().machine.order)});
       break;
     case DW_TAG_template_type_parameter:
     case DW_TAG_template_value_parameter:

@@ -56,6 +56,36 @@ struct TemplateArgument {
   std::optional<std::int64_t> value = {};
 };
 
+// A virtual base class. An object knows where it is: the object begins with the address of its
+// vtable, which has the distance in front of it (Itanium C++ ABI, 2.5.2).
+struct VirtualBase {
+  const Type* type = nullptr; // never null
+  std::size_t position = 0;   // how many of members() come before it in the source
+  // Of the distance, from the address of the vtable, bytes. nullopt: the debug information
+  // describes the location in another way.
+  std::optional<std::int64_t> vtable_offset = {};
+};
+
+// How an object with 64-bit words describes an array that is somewhere else, and whose size is
+// known at run time only (Fortran). Offsets of words are in bytes from the object's start.
+struct ArrayDescriptor {
+  struct Dimension {
+    // The number of elements: the word `added` - the word `subtracted`, if there is one, +
+    // constant.
+    std::uint64_t added = 0;
+    std::optional<std::uint64_t> subtracted = {};
+    std::int64_t constant = 0;
+    // Of the words whose product is the distance between elements, bytes: one or two. Empty: they
+    // follow each other.
+    std::vector<std::uint64_t> distance = {};
+  };
+  std::uint64_t data = 0; // of the address of the first element
+  // At most two; the one whose elements are next to each other is the first.
+  std::vector<Dimension> dimensions = {};
+  // What it means if the address is null: "not allocated"; empty: it is not said.
+  std::string_view without_data = {};
+};
+
 // A type. Pointers to it stay valid as long as the DebugInfo.
 //
 // A type that its unit only declares is completed by the definition that another unit has. It is
@@ -104,8 +134,13 @@ public:
   const std::vector<Enumerator>& enumerators() const;
   // The discriminant of a Rust enum, if it has one; members() are then its variants.
   const std::optional<Member>& discriminant() const;
-  // Virtual base classes. Where they are in an object is known only to the object itself.
-  const std::vector<const Type*>& virtual_bases() const;
+  // In the order of the source; not among members().
+  const std::vector<VirtualBase>& virtual_bases() const;
+  // Of an array that is described by a descriptor; null for others. It has no element_count() and
+  // no size().
+  const ArrayDescriptor* descriptor() const;
+  // Of a type of the kind unknown: why values of it are not shown. Empty: it is not known.
+  std::string_view problem() const { return problem_; }
   // Of a template or generic type, without those of parameter packs. Templates as arguments are
   // left out.
   const std::vector<TemplateArgument>& template_arguments() const;
@@ -136,6 +171,7 @@ private:
   bool is_scoped_enumeration_ = false;
   bool is_complex_ = false;
   bool is_vector_ = false;
+  std::string_view problem_ = {};
   std::optional<bool> passed_by_reference_ = {};
   std::shared_ptr<Content> content_ = {};
 };

@@ -57,6 +57,11 @@ std::size_t count_terms(const FilterNode& node) {
   return count;
 }
 
+// How many terms of a filter are only readings for this one.
+std::size_t count_readings(const PreparedTerm& term) {
+  return (term.length ? 1U : 0U) + (term.offset ? 1U : 0U);
+}
+
 // Where to go on after a part of an expression.
 struct FilterTargets {
   std::size_t if_true = FILTER_HOLDS;
@@ -153,12 +158,12 @@ FilterCompiler::find_moments(const FilterExpression& expression,
 }
 
 Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const PreparedTerm> terms) {
-  const auto lengths = std::ranges::count_if(
-      terms, [](const PreparedTerm& each) { return each.length.has_value(); });
-  if (terms.size() + static_cast<std::size_t>(lengths) > MAX_FILTER_TERMS)
+  std::size_t count = terms.size();
+  for (const PreparedTerm& each : terms) count += count_readings(each);
+  if (count > MAX_FILTER_TERMS)
     return fail(ErrorKind::usage,
-                fmt::format("more than {} comparisons in --if; texts of Rust, Go and string_view "
-                            "count twice",
+                fmt::format("more than {} comparisons in --if; texts of Rust, Go and string_view, "
+                            "and members of virtual base classes count twice",
                             MAX_FILTER_TERMS));
   std::array<std::vector<const FilterNode*>, 2> groups;
   for (const FilterExpression& each : capture_->filter.expressions)
@@ -190,12 +195,20 @@ record_u32 FilterCompiler::compile(std::span<const FilterNode* const> conjuncts,
     term.if_true = node->negated ? fails : holds;
     term.if_false = node->negated ? holds : fails;
     term.if_unknown = fails;
-    const auto& length = terms[node->term].length;
-    if (!length || end == MAX_FILTER_TERMS) continue;
+    const PreparedTerm& prepared = terms[node->term];
+    if (end + count_readings(prepared) > MAX_FILTER_TERMS) continue; // impossible, see add()
+    auto length = prepared.length;
+    if (prepared.offset) {
+      made.terms[end++].value = *prepared.offset;
+      for (reading* const each : {&term.value, length ? &*length : nullptr})
+        if (each != nullptr && each->offset_from != 0)
+          each->offset_from = static_cast<record_u8>(end);
+    }
+    if (!length) continue;
     made.terms[end].value = *length;
     term.value.length_from = static_cast<record_u8>(++end);
   }
-  made.length_count = static_cast<record_u32>(end - code.size());
+  made.reading_count = static_cast<record_u32>(end - code.size());
   const std::string bytes(reinterpret_cast<const char*>(&made), sizeof(made));
   const auto number = static_cast<record_u32>(tables_.filters.size() + 1);
   const auto [known, is_new] = known_.emplace(bytes, number);
@@ -232,10 +245,14 @@ std::uint32_t FilterCompiler::set_number(const std::vector<std::uint64_t>& membe
 void FilterCompiler::describe(builtin_settings& settings) const {
   settings.pattern_states = tables_.pattern_states;
   for (const filter& each : tables_.filters) {
-    const std::uint32_t count = each.term_count + each.length_count;
+    const std::uint32_t count = each.term_count + each.reading_count;
     settings.max_terms = std::max(settings.max_terms, count);
-    if (each.length_count > 0) settings.filter_features |= FILTERS_LENGTHS;
     for (const filter_term& term : std::span(each.terms, count)) {
+      if (term.value.length_from > 0) settings.filter_features |= FILTERS_LENGTHS;
+      if (term.value.offset_from > 0) {
+        settings.filter_features |= FILTERS_OFFSETS;
+        settings.reading_features |= USES_OFFSET_FROM;
+      }
       if (term.value.scale > 0) settings.reading_features |= USES_INDEX;
       settings.max_steps = std::max<std::uint32_t>(settings.max_steps, term.value.steps);
     }

@@ -5,6 +5,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <numeric>
+#include <set>
 
 namespace uprobectl {
 
@@ -306,6 +307,47 @@ std::optional<FoundMember> find_member(const Type& type, std::string_view name) 
     return std::nullopt;
   };
   return search(search, type, 0);
+}
+
+namespace {
+
+// Returns the virtual base classes of a type, those of its base classes as well, each once.
+std::vector<BasePath> virtual_bases_of(const Type& type) {
+  constexpr std::size_t max_bases = 64;
+  std::vector<BasePath> found = {{.type = &type, .hops = {}}};
+  int visits_left = max_visits;
+  const auto add_bases = [&](const auto& self, const Type& inside, std::size_t from,
+                             std::uint64_t offset, int depth) -> void {
+    if (depth > max_nesting || --visits_left < 0) return;
+    for (const dwarf::VirtualBase& base : inside.virtual_bases()) {
+      const bool is_known = std::ranges::any_of(found, [&](const BasePath& each) {
+        return each.type->plain_name() == base.type->plain_name();
+      });
+      if (is_known || found.size() > max_bases) continue;
+      BasePath made{.type = base.type, .hops = found[from].hops};
+      made.hops.push_back({.offset = offset, .base = &base});
+      found.push_back(std::move(made));
+    }
+    for (const dwarf::Member& member : inside.members())
+      if (member.is_base) self(self, *member.type, from, offset + member.offset, depth + 1);
+  };
+  for (std::size_t i = 0; i < found.size(); ++i) add_bases(add_bases, *found[i].type, i, 0, 0);
+  found.erase(found.begin());
+  return found;
+}
+
+} // namespace
+
+std::vector<BasePath> bases_with_member(const Type& type, std::string_view name) {
+  std::vector<BasePath> found = virtual_bases_of(type);
+  std::erase_if(found, [&](const BasePath& each) { return !find_member(*each.type, name); });
+  std::set<std::string> hidden;
+  for (const BasePath& each : found)
+    for (const BasePath& below : virtual_bases_of(*each.type))
+      hidden.insert(below.type->plain_name());
+  std::erase_if(found,
+                [&](const BasePath& each) { return hidden.contains(each.type->plain_name()); });
+  return found;
 }
 
 namespace {

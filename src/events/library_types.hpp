@@ -51,4 +51,18 @@ struct FoundMember {
 };
 std::optional<FoundMember> find_member(const dwarf::Type& type, std::string_view name);
 
+// A virtual base class of an object.
+struct BasePath {
+  struct Hop {
+    std::uint64_t offset = 0; // of the class that has the base, in the object or the base before it
+    const dwarf::VirtualBase* base = nullptr;
+  };
+  const dwarf::Type* type = nullptr;
+  std::vector<Hop> hops;
+};
+
+// Returns the virtual base classes whose member a name may mean. One that is a base of another is
+// hidden by that (C++ [class.member.lookup]).
+std::vector<BasePath> bases_with_member(const dwarf::Type& type, std::string_view name);
+
 } // namespace uprobectl

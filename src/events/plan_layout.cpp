@@ -37,6 +37,7 @@ void complete_reading(reading& each, std::uint32_t pointer_size) {
   if (each.pointer_size == 0) each.pointer_size = pointer_size;
   if (each.bit_count == 0) each.bit_count = 8 * each.size;
   if (each.element_size == 0) each.element_size = 1;
+  if (each.offset_scale == 0) each.offset_scale = 1;
 }
 
 // The maxima over all plans, and the features that their readings use.
@@ -48,6 +49,7 @@ void find_maxima(builtin_settings& settings, std::span<const capture_plan> plans
     if (each.scale > 0) settings.reading_features |= USES_INDEX;
     if (each.base_from > 0) settings.reading_features |= USES_BASE_FROM;
     if (each.length_from > 0) settings.reading_features |= USES_LENGTH_FROM;
+    if (each.offset_from > 0) settings.reading_features |= USES_OFFSET_FROM;
     if (each.adds_thread_pointer != 0) settings.reading_features |= USES_THREAD_POINTER;
   };
   for (const capture_plan& plan : plans) {
@@ -89,6 +91,7 @@ std::uint32_t place_bytes(capture_plan& plan, std::uint32_t begin, std::uint32_t
 void complete_term(PreparedTerm& term, const capture_plan& plan) {
   complete_reading(term.term.value, pointer_size_of(plan));
   if (term.length) complete_reading(*term.length, pointer_size_of(plan));
+  if (term.offset) complete_reading(*term.offset, pointer_size_of(plan));
 }
 
 void complete_readings(capture_plan& plan) {
@@ -113,7 +116,7 @@ bool reads_memory(const builtin_settings& settings, std::span<const capture_plan
     return (keeps_values && reads_any) || (measures && loads_memory(plan.measured));
   };
   const auto compares_values = [](const filter& each) {
-    const std::span terms(each.terms, each.term_count + each.length_count);
+    const std::span terms(each.terms, each.term_count + each.reading_count);
     return std::ranges::any_of(terms, [](const filter_term& term) {
       return term.subject == COMPARE_READING && loads_memory(term.value);
     });

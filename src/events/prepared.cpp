@@ -36,6 +36,7 @@ std::string_view find_defect(const reading& each) {
     return "a capacity belongs to strings and buffers";
   if (each.length_from != 0 && each.form != READ_BYTES) return "a length belongs to buffers";
   if (each.length_is_end && each.element_size > 1) return "an element size with an end";
+  if (each.offset_step > each.steps) return "an offset behind the last step";
   // At a return it is that of one of the function's exits, or of its caller.
   if (each.moment == MOMENT_RETURN && each.base_from == 0 && each.base == instruction_pointer())
     return "the instruction pointer is known only at the entry";
@@ -54,7 +55,7 @@ std::string_view find_defect(std::span<const reading> readings, std::size_t numb
   if (const auto defect = find_defect(each); !defect.empty()) return defect;
   if (!(each.moment == MOMENT_ENTRY ? phases.entry : phases.exit))
     return "its moment is not probed";
-  for (const std::uint32_t source : {each.base_from, each.length_from}) {
+  for (const std::uint32_t source : {each.base_from, each.offset_from, each.length_from}) {
     if (source == 0) continue;
     if (source > number) return "uses a reading that is not before it";
     // The results of others are lengths, or addresses that may not be readable.
@@ -67,7 +68,21 @@ std::string_view find_defect(std::span<const reading> readings, std::size_t numb
 
 std::string_view find_number_defect(const reading& each, const CaptureMoments& phases) {
   if (each.form != READ_INTEGER) return "only integers can be compared or measured";
+  if (each.base_from != 0 || each.offset_from != 0 || each.length_from != 0)
+    return "uses another reading";
+  return find_defect(std::span(&each, 1), 0, phases);
+}
+
+// The same for one to which an offset may be added that is read at the same phase.
+std::string_view find_sum_defect(reading each, const std::optional<reading>& offset,
+                                 const CaptureMoments& phases) {
+  if (each.offset_from != 0) {
+    if (!offset) return "has no reading of its offset";
+    if (offset->moment != each.moment) return "its offset is of another phase";
+    if (const auto defect = find_number_defect(*offset, phases); !defect.empty()) return defect;
+  }
   if (each.base_from != 0 || each.length_from != 0) return "uses another reading";
+  each.offset_from = 0;
   return find_defect(std::span(&each, 1), 0, phases);
 }
 
@@ -76,18 +91,19 @@ std::string_view find_term_defect(const PreparedTerm& prepared, const CaptureMom
   if (term.subject != COMPARE_READING) return "does not compare a reading";
   if ((term.value.form == READ_INTEGER) == (term.comparison == MATCHES))
     return "numbers are compared with numbers, and texts with patterns";
-  if (term.value.base_from != 0 || term.value.length_from != 0) return "uses another reading";
   if (prepared.length) {
     if (term.value.form != READ_BYTES) return "a length belongs to buffers";
     if (prepared.length->moment != term.value.moment) return "its length is of another moment";
-    if (const auto defect = find_number_defect(*prepared.length, phases); !defect.empty())
+    if (prepared.length->form != READ_INTEGER) return "only integers can be compared or measured";
+    if (const auto defect = find_sum_defect(*prepared.length, prepared.offset, phases);
+        !defect.empty())
       return defect;
   }
   reading value = term.value;
   // A text is not stored, so only that of an array has a capacity.
   if (value.form != READ_INTEGER && (value.form != READ_BYTES || prepared.length))
     value.capacity = 1;
-  return find_defect(std::span(&value, 1), 0, phases);
+  return find_sum_defect(value, prepared.offset, phases);
 }
 
 } // namespace

@@ -25,6 +25,8 @@ struct PreparedTerm {
   filter_term term = {};
   std::vector<std::uint64_t> members = {}; // IS_IN_SET
   std::optional<reading> length = {};      // READ_BYTES: the number of bytes, an integer
+  // What is added to the value or its length, if their offset_from is not 0: an integer.
+  std::optional<reading> offset = {};
 };
 
 // The phases in which a run reads values, and whether its records have both.

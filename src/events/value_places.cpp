@@ -67,6 +67,34 @@ bool add_load(reading& made, std::uint64_t offset, std::uint64_t size) {
   return add_step(made, distance);
 }
 
+std::optional<reading> without_offset(const reading& address, const KeepReading& keep) {
+  if (address.offset_from == 0) return address;
+  const auto number = keep(address);
+  if (!number) return std::nullopt;
+  reading made{};
+  made.moment = address.moment;
+  made.base = NO_REGISTER;
+  made.base_from = *number;
+  made.size = word_size;
+  return made;
+}
+
+std::optional<reading> base_address(const reading& object, const dwarf::VirtualBase& base,
+                                    const KeepReading& keep) {
+  if (!keep || !base.vtable_offset) return std::nullopt;
+  auto made = without_offset(object, keep);
+  if (!made) return std::nullopt;
+  reading distance = *made;
+  if (!add_load(distance, 0, word_size) ||
+      !add_load(distance, static_cast<std::uint64_t>(*base.vtable_offset), word_size))
+    return std::nullopt;
+  const auto number = keep(distance);
+  if (!number) return std::nullopt;
+  made->offset_from = *number;
+  made->offset_step = made->steps;
+  return made;
+}
+
 ValuePlace part_of(ValuePlace place, const Type& type, std::uint64_t offset) {
   place.type = &type;
   if (place.address)
@@ -211,8 +239,9 @@ bool is_floating_point(const Type& type, int depth) {
 class PathResolver {
 public:
   explicit PathResolver(const TypedPlace& where, const std::optional<reading>& result_address = {},
-                        std::vector<std::string> others = {})
-      : where_(where), result_address_(result_address), others_(std::move(others)) {}
+                        std::vector<std::string> others = {}, KeepReading keep = {})
+      : where_(where), result_address_(result_address), others_(std::move(others)),
+        keep_(std::move(keep)) {}
 
   // Whether the path begins at the result.
   bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
@@ -270,8 +299,11 @@ private:
     const dwarf::Variable* found = find_variable(path.variable);
     if (found == nullptr) found = find_parameter(path.variable);
     if (found != nullptr) return start_at(path, *found->type, found->location);
-    if (const dwarf::Variable* const self = find_variable("this"))
-      if (auto member = find_own_member(path, *self)) return *member;
+    if (const dwarf::Variable* const self = find_variable("this")) {
+      auto member = find_own_member(path, *self);
+      if (!member) return fail(std::move(member).error());
+      if (*member) return **member;
+    }
     // The names of registers are not looked up in all units.
     if (where_.find_global && !parse_source_name(path.variable))
       if (auto global = where_.find_global(path.variable)) {
@@ -289,19 +321,40 @@ private:
   }
 
   // A member of the class that a function of it names without "this->".
-  std::optional<ValuePlace> find_own_member(const ValuePath& path,
-                                            const dwarf::Variable& self) const {
+  Result<std::optional<ValuePlace>> find_own_member(const ValuePath& path,
+                                                    const dwarf::Variable& self) const {
     const Type* const target = self.type->target();
     if (target == nullptr || !self.location.is_readable()) return std::nullopt;
-    const auto member = find_member(*target, path.variable);
-    if (!member) return std::nullopt;
     const PlaceReader reader(where_, MOMENT_ENTRY);
-    const auto object =
-        reader.dereference({.type = self.type, .location = &self.location}, *target);
-    if (!object) return std::nullopt;
-    ValuePlace place = part_of(*object, *member->type, member->offset);
-    place.bits = member->bits;
-    return place;
+    auto at = reader.dereference({.type = self.type, .location = &self.location}, *target);
+    if (!at) return std::nullopt;
+    const auto found = move_to_member(path, reader, *at, path.variable);
+    if (!found) return fail(found.error());
+    return *found ? at : std::nullopt;
+  }
+
+  // Goes to a member of the object, or of its base classes. Returns whether it has one.
+  Result<bool> move_to_member(const ValuePath& path, const PlaceReader& reader, ValuePlace& at,
+                              std::string_view name) const {
+    auto member = find_member(*at.type, name);
+    if (!member) {
+      const std::vector<BasePath> bases = bases_with_member(*at.type, name);
+      if (bases.empty()) return false;
+      if (bases.size() > 1)
+        return fail(path_error(path, ErrorKind::usage,
+                               fmt::format("'{}' is in the base classes {} and {}", name,
+                                           bases[0].type->name(), bases[1].type->name())));
+      for (const BasePath::Hop& hop : bases.front().hops) {
+        const auto object = reader.address(part_of(at, *at.type, hop.offset));
+        const auto address = object ? base_address(*object, *hop.base, keep_) : std::nullopt;
+        if (!address) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
+        at = {.type = hop.base->type, .address = address};
+      }
+      member = find_member(*at.type, name);
+    }
+    at = part_of(at, *member->type, member->offset);
+    at.bits = member->bits;
+    return true;
   }
 
   Result<ValuePlace> find_result(const ValuePath& path) const {
@@ -384,33 +437,24 @@ private:
     return move_to(path, place, reader.dereference(place, *place.type->target()));
   }
 
-  static Result<void> take_member(const ValuePath& path, const PlaceReader& reader,
-                                  ValuePlace& place, const std::string& name) {
+  Result<void> take_member(const ValuePath& path, const PlaceReader& reader, ValuePlace& at,
+                           const std::string& name) const {
     // As debuggers do: "." works for pointers.
-    if (place.type->kind() == TypeKind::pointer)
-      if (auto object = follow_pointer(path, reader, place); !object) return object;
-    const auto member = find_member(*place.type, name);
-    if (!member) {
-      for (const Type* const base : place.type->virtual_bases())
-        if (find_member(*base, name))
-          return fail(path_error(path, ErrorKind::unsupported,
-                                 fmt::format("'{}' is in the virtual base class {}, whose place in "
-                                             "the object is not known",
-                                             name, base->name())));
-      Error error = path_error(path, ErrorKind::not_found,
-                               fmt::format("{} has no member '{}'", place.type->name(), name));
-      std::vector<std::string> names;
-      for (const dwarf::Member& each : place.type->members())
-        if (!each.name.empty() && !each.is_base) names.push_back(each.name);
-      if (const auto near = nearest(name, names); !near.empty())
-        return fail(std::move(error).hint(did_you_mean(near)));
-      if (!names.empty() && names.size() <= max_named_members)
-        return fail(std::move(error).hint(fmt::format("its members: {}", fmt::join(names, ", "))));
-      return fail(std::move(error));
-    }
-    place = part_of(place, *member->type, member->offset);
-    place.bits = member->bits;
-    return {};
+    if (at.type->kind() == TypeKind::pointer)
+      if (auto object = follow_pointer(path, reader, at); !object) return object;
+    const auto found = move_to_member(path, reader, at, name);
+    if (!found) return fail(found.error());
+    if (*found) return {};
+    Error error = path_error(path, ErrorKind::not_found,
+                             fmt::format("{} has no member '{}'", at.type->name(), name));
+    std::vector<std::string> names;
+    for (const dwarf::Member& each : at.type->members())
+      if (!each.name.empty() && !each.is_base) names.push_back(each.name);
+    if (const auto near = nearest(name, names); !near.empty())
+      return fail(std::move(error).hint(did_you_mean(near)));
+    if (!names.empty() && names.size() <= max_named_members)
+      return fail(std::move(error).hint(fmt::format("its members: {}", fmt::join(names, ", "))));
+    return fail(std::move(error));
   }
 
   static Result<void> take_element(const ValuePath& path, const PlaceReader& reader,
@@ -422,6 +466,16 @@ private:
       const ValuePlace pointer = part_of(place, *library->type, library->offset);
       if (auto moved = move_to(path, place, reader.dereference(pointer, *element)); !moved)
         return moved;
+    } else if (const dwarf::ArrayDescriptor* const descriptor = place.type->descriptor()) {
+      element = place.type->target();
+      if (index != 0 || descriptor->dimensions.size() > 1)
+        return fail(path_error(path, ErrorKind::unsupported,
+                               "where its elements are is known at run time only")
+                        .hint("name the array, or of one dimension the first element: [0]"));
+      auto first = reader.address(place);
+      if (!first || !add_load(*first, descriptor->data, word_size))
+        return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
+      place = {.type = place.type, .address = first};
     } else if (place.type->kind() == TypeKind::array) {
       element = place.type->row();
       if (const auto count = place.type->row_count(); count > 0 && index >= count)
@@ -441,6 +495,7 @@ private:
   const TypedPlace& where_;
   std::optional<reading> result_address_;
   std::vector<std::string> others_;
+  KeepReading keep_;
   std::unique_ptr<dwarf::Variable> global_;
 };
 
@@ -452,8 +507,10 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path) {
 
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                              const std::optional<reading>& result_address,
-                             std::vector<std::string> others, std::size_t* wrong_step) {
-  return PathResolver(where, result_address, std::move(others)).resolve(path, wrong_step);
+                             std::vector<std::string> others, std::size_t* wrong_step,
+                             KeepReading keep) {
+  return PathResolver(where, result_address, std::move(others), std::move(keep))
+      .resolve(path, wrong_step);
 }
 
 namespace {
@@ -546,7 +603,7 @@ make_text_condition(const PlaceReader& reader, const ValuePlace& place, const Co
     return made;
   }
   if (type.kind() == TypeKind::array && type.target() != nullptr &&
-      is_character_type(*type.target()) && type.dimensions() <= 1) {
+      is_character_type(*type.target()) && type.dimensions() <= 1 && type.descriptor() == nullptr) {
     const auto address = reader.address(place);
     if (!address) return wrong("the characters are not in memory");
     made.term.value = *address;
@@ -594,9 +651,16 @@ ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const Cond
     return wrong_at(spec.type_at, path_error(path, ErrorKind::usage,
                                              "debug information gives its type, write none"));
   std::size_t wrong_step = path.steps.size();
+  // There is room for one reading besides the value; FilterCompiler gives it its number.
+  std::optional<reading> offset;
+  const auto keep = [&](const reading& made) -> std::optional<record_u8> {
+    if (offset) return std::nullopt;
+    offset = made;
+    return 1;
+  };
   auto named = find_place(
       place, path, {}, use == NumberUse::compared ? condition_names() : std::vector<std::string>(),
-      &wrong_step);
+      &wrong_step, use == NumberUse::compared ? KeepReading(keep) : KeepReading());
   if (!named) {
     const std::size_t at = wrong_step < path.steps.size() ? path.steps[wrong_step].at : 0;
     return wrong_at(spec.value_at + at, std::move(named).error());
@@ -612,7 +676,11 @@ ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const Cond
       library &&
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
     *found = part_of(*found, *library->type, library->offset);
-  if (spec.comparison == Comparison::matches) return make_text_condition(reader, *found, spec);
+  if (spec.comparison == Comparison::matches) {
+    auto made = make_text_condition(reader, *found, spec);
+    if (made) made->offset = offset;
+    return made;
+  }
   const Type& type = *found->type;
   const std::string_view verb = use == NumberUse::compared ? "compared" : "summed";
   if (type.kind() == TypeKind::floating)
@@ -644,6 +712,7 @@ ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const Cond
       !found->bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
   number->is_signed = type.is_signed() && !is_extended ? 1 : 0;
   PreparedTerm made;
+  made.offset = offset;
   made.term.value = *number;
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
   made.term.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;

@@ -29,6 +29,17 @@ ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offs
 // number.
 bool add_load(reading& made, std::uint64_t offset, std::uint64_t size);
 
+// Adds a reading that others use. Returns 1 + its number, as reading::base_from and offset_from
+// have it; nullopt if there is no room for it.
+using KeepReading = std::function<std::optional<record_u8>(const reading&)>;
+
+// Returns a reading to which an offset can be added: the given one, or one that is based on it.
+std::optional<reading> without_offset(const reading& address, const KeepReading& keep);
+
+// Turns the address of an object into that of its virtual base class; nullopt if there is no room.
+std::optional<reading> base_address(const reading& object, const dwarf::VirtualBase& base,
+                                    const KeepReading& keep);
+
 // The size of a load that has the first `size` bytes of a number.
 std::uint64_t load_size(std::uint64_t size);
 
@@ -83,11 +94,12 @@ bool is_result_path(const TypedPlace& where, const ValuePath& path);
 // Finds what a path names, step by step. Fails with not_found, unsupported or usage; the message
 // begins with the path. `result_address`: of a result in memory, if the function's result_location
 // does not have it. `others`: names that stand for something else, and are suggested too.
-// `wrong_step`: set to the number of the step that fails, if one does.
+// `wrong_step`: set to the number of the step that fails, if one does. `keep`: without it members
+// of virtual base classes are not supported.
 Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                              const std::optional<reading>& result_address = {},
                              std::vector<std::string> others = {},
-                             std::size_t* wrong_step = nullptr);
+                             std::size_t* wrong_step = nullptr, KeepReading keep = {});
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
 

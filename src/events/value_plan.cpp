@@ -4,6 +4,7 @@
 #include "events/java_method.hpp"
 #include "events/library_types.hpp"
 #include "events/presentation.hpp"
+#include "events/readings.hpp"
 #include "events/value_places.hpp"
 #include "util/text.hpp"
 
@@ -65,7 +66,21 @@ std::string_view short_name(const Type& type) {
   return scope == std::string_view::npos ? name : name.substr(scope + 2);
 }
 
+bool has_content(const Type& type, int& visits_left, int depth) {
+  constexpr int max_depth = 8;
+  if (type.kind() != TypeKind::structure || depth > max_depth || --visits_left < 0) return true;
+  if (type.discriminant() || !type.virtual_bases().empty()) return true;
+  return std::ranges::any_of(type.members(), [&](const dwarf::Member& member) {
+    return has_content(*member.type, visits_left, depth + 1);
+  });
+}
+
 } // namespace
+
+bool has_content(const Type& type) {
+  int visits_left = 1000; // of types: empty ones may contain each other many times
+  return has_content(type, visits_left, 0);
+}
 
 std::optional<std::string> enumerator_name(const dwarf::Type& type, std::int64_t value) {
   const auto& all = type.enumerators();
@@ -119,6 +134,7 @@ private:
   DataValue decode_node(const Node& node) const;
   DataValue decode_characters(const Node& node) const;
   DataValue decode_text(const Node& node) const;
+  std::optional<DataValue> check_description(const Node& node) const;
   DataValue decode_sequence(const Node& node) const;
   DataValue decode_choice(const Node& node) const;
   DataValue decode_scalar(const Node& node) const;
@@ -289,10 +305,32 @@ DataValue ValueDecoder::decode_text(const Node& node) const {
   return {std::move(text)};
 }
 
+// What is known of an array by its descriptor alone: that it is empty, or why it is not shown.
+std::optional<DataValue> ValueDecoder::check_description(const Node& node) const {
+  const ReadResult& data = results_[node.reading];
+  const ReadResult& length = results_[*node.length];
+  if (!length.is_read()) return DataValue{unread_memory(data.status < 0 ? data : length)};
+  if (data.value == 0 && !node.text.empty())
+    return DataValue{DataValue::Unreadable{.reason = node.text}};
+  const auto count = static_cast<std::int64_t>(length.value);
+  if (count <= 0) return DataValue{DataValue::Array()};
+  std::uint64_t distance = node.distance.empty() ? node.type->size() : 1;
+  for (const std::size_t factor : node.distance) {
+    if (!results_[factor].is_read()) return DataValue{unread_memory(results_[factor])};
+    distance *= results_[factor].value;
+  }
+  if (count > 1 && distance != node.type->size())
+    return DataValue{
+        DataValue::Unreadable{.reason = "its elements do not follow each other in memory"}};
+  return std::nullopt;
+}
+
 DataValue ValueDecoder::decode_sequence(const Node& node) const {
   const ReadResult& result = results_[node.reading];
   const std::uint64_t size = node.type->size();
   std::uint64_t count = node.fixed_length;
+  if (node.is_described)
+    if (auto known = check_description(node)) return std::move(*known);
   if (node.length) {
     const ReadResult& length = results_[*node.length];
     if (!length.is_read()) return {unread_memory(length)};
@@ -612,6 +650,55 @@ void ValuePlan::set_group_parts(const GroupSpec& groups) {
     if (groups.measured == each.node.name)
       readings_[each.node.reading].in_group |= is_key ? GROUP_SUMMED : GROUP_SUMMED | GROUP_OMITTED;
   }
+  // Where a base class is in an object does not differ in its values.
+  for (const reading& each : readings_)
+    if (each.offset_from != 0 && readings_[each.offset_from - 1U].in_group != 0)
+      readings_[each.offset_from - 1U].in_group = GROUP_OMITTED;
+}
+
+ValuePlan ValuePlan::make_unreadable(std::span<const ValuePath> paths, std::string_view reason) {
+  ValuePlan made;
+  for (const ValuePath& path : paths)
+    made.values_.push_back({.node = {.name = path.text, .text = std::string(reason)}});
+  return made;
+}
+
+Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder& builder) {
+  const std::span<const ArgumentSpec> list = declared.arguments;
+  const KnownCall* const known = declared.known.get();
+  six_registers_ = declared.six_registers;
+  is_known_call_ = known != nullptr;
+  if (known != nullptr) set_function(known->function, known->returns_nothing);
+  // Integers come first, because the lengths of buffers are among them.
+  std::vector<std::size_t> numbers(list.size());
+  for (const bool memory : {false, true})
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!list[i].problem.empty() || is_memory(list[i].type) != memory) continue;
+      if (readings_.size() == MAX_READINGS)
+        return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
+      auto read = builder.build_argument(list[i], list, numbers);
+      if (!read) return fail(std::move(read).error());
+      numbers[i] = readings_.size();
+      readings_.push_back(*read);
+    }
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const ArgumentSpec& spec = list[i];
+    const bool is_shown = known == nullptr || i < known->shown;
+    if (!is_shown && spec.adds_thread_pointer) error_number_ = numbers[i];
+    if (!is_shown) continue;
+    Value& value = values_.emplace_back(
+        Value{.node = {.name = spec.name, .reading = numbers[i], .text = spec.problem}});
+    value.declared = std::make_shared<const ArgumentSpec>(spec);
+    value.type_name =
+        spec.shown_as != nullptr ? std::string_view(spec.shown_as->type) : to_string(spec.type);
+    value.is_result = spec.source.kind == ArgumentSource::Kind::returned;
+    value.phase = value.is_result ? MOMENT_RETURN : MOMENT_ENTRY;
+    if (spec.problem.empty()) value.phase = readings_[numbers[i]].moment;
+    if (known == nullptr) continue;
+    const auto condition = std::ranges::find(known->conditions, i, &KnownCall::Condition::argument);
+    if (condition != known->conditions.end()) value.passed_if = *condition;
+  }
+  return {};
 }
 
 } // namespace uprobectl

@@ -108,6 +108,7 @@ public:
 
 private:
   friend class ValuePlanBuilder;
+  friend class ValuePlanDraft;
   friend class ValueDecoder;
 
   // A part of a value: bytes that a reading has in its number or, for memory, in its bytes.
@@ -158,6 +159,10 @@ private:
     std::optional<std::size_t> length{}; // reading of a sequence's length
     bool length_is_end = false;
     std::uint64_t fixed_length = 0; // of a sequence without `length`
+    // Of a sequence whose elements a descriptor leads to: readings whose product is the distance
+    // between elements. `length` is signed, and `text` says what a null address means.
+    bool is_described = false;
+    std::vector<std::size_t> distance = {};
     std::vector<Node> children = {};
     std::vector<std::int64_t> selected_by = {}; // of a variant; empty: by all other values
     std::string text = {};                      // a problem, or the unit of a duration

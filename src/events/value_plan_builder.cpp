@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the readings of values; value_plan.cpp decodes what they found.
 #include "events/library_types.hpp"
-#include "events/presentation.hpp"
 #include "events/plan.hpp"
+#include "events/presentation.hpp"
 #include "events/readings.hpp"
 #include "events/value_places.hpp"
+#include "events/value_plan_draft.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace uprobectl {
 
@@ -30,35 +32,13 @@ bool has_result(const TypedPlace& place) {
   return place.moments.exit && place.function->result->kind() != TypeKind::none;
 }
 
-constexpr std::size_t max_number_readings = 2; // of a number, which may be in two pieces
-
-bool is_plain_number(const Type& type) {
-  return is_number(type) && type.kind() != TypeKind::reference && !is_text_pointer(type);
-}
-
-bool has_content(const Type& type, int& visits_left, int depth) {
-  constexpr int max_depth = 8;
-  if (type.kind() != TypeKind::structure || depth > max_depth || --visits_left < 0) return true;
-  if (type.discriminant() || !type.virtual_bases().empty()) return true;
-  return std::ranges::any_of(type.members(), [&](const dwarf::Member& member) {
-    return has_content(*member.type, visits_left, depth + 1);
-  });
-}
-
 } // namespace
 
-bool has_content(const Type& type) {
-  int visits_left = 1000; // of types: empty ones may contain each other many times
-  return has_content(type, visits_left, 0);
-}
-
 // Builds the readings and nodes of one set of values.
-class ValuePlanBuilder {
+class ValuePlanBuilder : private ValuePlanDraft {
 public:
-  // `values`: how many will be added, without the numbers.
-  ValuePlanBuilder(const TypedPlace& where, const TypedLimits& limits, std::size_t values,
-                   std::size_t numbers)
-      : where_(where), limits_(limits), waiting_values_(values), waiting_numbers_(numbers) {}
+  using ValuePlanDraft::take;
+  using ValuePlanDraft::ValuePlanDraft;
 
   void add_variable(const dwarf::Variable& variable) {
     std::string name =
@@ -93,7 +73,8 @@ public:
     }
     begin_value();
     auto named = find_place(where_, path,
-                            is_result && has_result(where_) ? keep_result_address() : std::nullopt);
+                            is_result && has_result(where_) ? keep_result_address() : std::nullopt,
+                            {}, nullptr, keep());
     if (!named) return fail(std::move(named).error());
     set_phase(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
     add_value(make_at(path.text, named->place), *named->place.type, is_result);
@@ -104,64 +85,13 @@ public:
     made_.values_.push_back({.node = {.name = path.text, .text = std::string(reason)}});
   }
 
-  ValuePlan take() { return std::move(made_); }
-
 private:
-  using Node = ValuePlan::Node;
-  using Part = ValuePlan::Part;
-
   void add_value(Node node, const Type& type, bool is_result) {
     made_.values_.push_back(
         {.node = std::move(node),
          .type_name = type.name(),
          .phase = static_cast<record_u8>(is_result ? MOMENT_RETURN : MOMENT_ENTRY),
          .is_result = is_result});
-  }
-
-  void set_phase(record_u8 phase) {
-    phase_ = phase;
-    reader_.emplace(where_, phase);
-  }
-
-  static Node problem_node(std::string name, const Type& type, std::string_view problem) {
-    return {.kind = Node::Kind::problem,
-            .name = std::move(name),
-            .type = &type,
-            .text = std::string(problem)};
-  }
-  static Node beyond_scalars(std::string name, const Type& type) {
-    return problem_node(std::move(name), type,
-                        fmt::format("not read with more than {} functions", max_whole_functions));
-  }
-  static Node more_node(std::string name, const Type& type) {
-    return {.kind = Node::Kind::more, .name = std::move(name), .type = &type};
-  }
-
-  std::optional<std::size_t> add_reading(const reading& made) {
-    if (readings_left() == 0 || made.capacity > bytes_left()) return std::nullopt;
-    used_bytes_ += made.capacity;
-    made_.readings_.push_back(made);
-    return made_.readings_.size() - 1;
-  }
-  std::uint32_t bytes_left() const { return bytes_limit_ - used_bytes_; }
-  std::size_t readings_left() const { return readings_limit_ - made_.readings_.size(); }
-
-  // Gives the next value its share of what is left. Numbers need hardly anything of it.
-  void begin_value(const Type* type = nullptr) {
-    const std::size_t used = made_.readings_.size();
-    if (type != nullptr && is_plain_number(*type)) {
-      if (waiting_numbers_ > 0) --waiting_numbers_;
-      bytes_limit_ = used_bytes_;
-      readings_limit_ = std::min<std::size_t>(limits_.max_readings, used + max_number_readings);
-      return;
-    }
-    const std::size_t waiting = std::max<std::size_t>(waiting_values_, 1);
-    bytes_limit_ =
-        used_bytes_ + static_cast<std::uint32_t>((limits_.max_bytes - used_bytes_) / waiting);
-    const std::size_t left = limits_.max_readings - used;
-    const std::size_t shared = left - std::min(waiting_numbers_, left / 2);
-    readings_limit_ = used + (shared + waiting - 1) / waiting;
-    waiting_values_ = waiting - 1;
   }
 
   // On arm64 nothing has the address of a result in memory at the return: it is read at the entry
@@ -289,6 +219,8 @@ private:
         return problem_node(std::move(name), type, location_too_complex);
       return from_reading(std::move(name), type, number, false, type.size(), depth);
     }
+    if (type.descriptor() != nullptr) return described_array(std::move(name), type, address, depth);
+    if (!type.problem().empty()) return problem_node(std::move(name), type, type.problem());
     if (type.size() == 0 || (!type.is_aggregate() && !is_wide_integer(type)))
       return type.size() > word_size
                  ? problem_node(std::move(name), type, "its type is not supported")
@@ -374,7 +306,8 @@ private:
     case TypeKind::unknown:
     case TypeKind::none:
     case TypeKind::function:
-      return problem_node(std::move(name), type, type_not_known);
+      return problem_node(std::move(name), type,
+                          type.problem().empty() ? type_not_known : type.problem());
     case TypeKind::integer:
     case TypeKind::boolean:
     case TypeKind::character:
@@ -508,7 +441,8 @@ private:
   // What the value is if it is a number, a string, or begins with a string.
   std::optional<ValuePlan::Content::Value>
   value_in_interface(std::size_t source, std::uint64_t offset, const reading* block) {
-    constexpr std::size_t needed = 3; // readings
+    constexpr std::size_t needed =
+        3; // readings: the descriptor, the address of the data, the elements
     auto first = word_at(source, offset + word_size, block);
     auto length = first;
     if (!first || readings_left() < needed || string_capacity() == 0 ||
@@ -601,8 +535,28 @@ private:
                       const reading* block, int depth) {
     Node node{.kind = Node::Kind::structure, .name = std::move(name), .type = &type};
     if (depth >= limits_.depth) return more_node(std::move(node.name), type);
-    for (const Type* const base : type.virtual_bases())
-      node.children.push_back(problem_node(base->plain_name(), *base, "virtual base class"));
+    // Base classes of one object share their virtual bases.
+    const bool is_part = std::exchange(is_base_class_, false);
+    std::vector<std::string> outer_bases;
+    if (!is_part) outer_bases = std::exchange(virtual_bases_, {});
+    const auto add = [&](Node child) {
+      if (child.kind == Node::Kind::structure)
+        std::ranges::move(child.children, std::back_inserter(node.children));
+      else
+        node.children.push_back(std::move(child));
+    };
+    std::size_t position = 0;
+    const auto add_virtual_bases = [&] {
+      for (const dwarf::VirtualBase& base : type.virtual_bases()) {
+        if (base.position != position) continue;
+        if (std::ranges::find(virtual_bases_, base.type->plain_name()) != virtual_bases_.end())
+          continue;
+        virtual_bases_.push_back(base.type->plain_name());
+        add(virtual_base_node(base, offset, block, depth));
+      }
+      ++position;
+    };
+    add_virtual_bases();
     for (const dwarf::Member& member : type.members()) {
       if (node.children.size() >= max_shown_members) {
         node.children.push_back(more_node({}, type));
@@ -610,14 +564,35 @@ private:
       }
       // Base classes and anonymous structures do not count as a level.
       const bool is_transparent = member.is_base || member.name.empty();
+      is_base_class_ = is_transparent;
       Node child = make_node(member.name, *member.type, source, offset + member.offset, block,
                              depth + (is_transparent ? 0 : 1));
+      is_base_class_ = false;
       child.bits = member.bits;
-      if (is_transparent && child.kind == Node::Kind::structure)
-        std::ranges::move(child.children, std::back_inserter(node.children));
+      if (is_transparent)
+        add(std::move(child));
       else
         node.children.push_back(std::move(child));
+      add_virtual_bases();
     }
+    if (!is_part) virtual_bases_ = std::move(outer_bases);
+    return node;
+  }
+
+  // `offset`: of the object, in the block that was read.
+  Node virtual_base_node(const dwarf::VirtualBase& base, std::uint64_t offset, const reading* block,
+                         int depth) {
+    const Type& type = *base.type;
+    if (!base.vtable_offset || block == nullptr)
+      return problem_node(type.plain_name(), type, "virtual base class");
+    if (!has_content(type)) return structure_node({}, type, 0, 0, nullptr, depth);
+    reading object = address_of(*block);
+    object.addend = add_wrapping(object.addend, offset);
+    const auto address = base_address(object, base, keep());
+    if (!address) return more_node(type.plain_name(), type);
+    is_base_class_ = true;
+    Node node = in_memory(type.plain_name(), type, *address, depth);
+    is_base_class_ = false;
     return node;
   }
 
@@ -648,6 +623,12 @@ private:
               .type = &type,
               .source = source,
               .offset = offset};
+    if (type.descriptor() != nullptr) {
+      if (block == nullptr) return problem_node(std::move(node.name), type, location_too_complex);
+      reading object = address_of(*block);
+      object.addend = add_wrapping(object.addend, offset);
+      return described_array(std::move(node.name), type, object, depth);
+    }
     const Type* const element = type.row();
     if (element == nullptr) return problem_node(std::move(node.name), type, type_not_known);
     if (type.element_count() == 0) return more_node(std::move(node.name), type);
@@ -660,20 +641,124 @@ private:
     return node;
   }
 
-  const TypedPlace& where_;
-  const TypedLimits& limits_;
-  std::optional<PlaceReader> reader_;
-  record_u8 phase_ = MOMENT_ENTRY;
-  std::optional<std::size_t> module_reading_; // see ValuePlan::Content::module
-  std::size_t waiting_values_ = 0;
-  std::size_t waiting_numbers_ = 0;
-  std::uint32_t waiting_strings_ = 1;
-  std::uint32_t used_bytes_ = 0;
-  std::uint32_t bytes_limit_ = 0; // of the value that is being made
-  std::size_t readings_limit_ = 0;
+  // A dimension of an array by descriptor. Indexes of readings.
+  struct DescribedDimension {
+    std::size_t count = 0;
+    std::vector<std::size_t> distance = {}; // factors
+  };
+
+  static std::optional<reading> word_of(reading descriptor, std::uint64_t offset) {
+    if (!add_load(descriptor, offset, word_size)) return std::nullopt;
+    return descriptor;
+  }
+
+  // Needs a reading of the number of elements, one of what is subtracted from it, and one of each
+  // factor of the distance.
+  std::optional<DescribedDimension> add_dimension(const reading& descriptor,
+                                                  const dwarf::ArrayDescriptor::Dimension& how) {
+    DescribedDimension made;
+    auto count = word_of(descriptor, how.added);
+    if (!count) return std::nullopt;
+    count->addend = how.constant;
+    if (how.subtracted) {
+      const auto lower = word_of(descriptor, *how.subtracted);
+      if (!lower) return std::nullopt;
+      count->offset_from = static_cast<record_u8>(*add_reading(*lower) + 1);
+      count->offset_scale = -1;
+      count->offset_step = count->steps;
+    }
+    made.count = *add_reading(*count);
+    for (const std::uint64_t offset : how.distance) {
+      const auto factor = word_of(descriptor, offset);
+      if (!factor) return std::nullopt;
+      made.distance.push_back(*add_reading(*factor));
+    }
+    return made;
+  }
+
+  // An array whose elements a descriptor in memory leads to.
+  Node described_array(std::string name, const Type& type, const reading& descriptor, int depth) {
+    const dwarf::ArrayDescriptor& how = *type.descriptor();
+    const Type* const element = type.target();
+    if (element == nullptr || element->size() == 0)
+      return problem_node(std::move(name), type, type_not_known);
+    // Readings: of the elements, of the address of the first row, and see add_dimension().
+    std::size_t needed = how.dimensions.size() + (descriptor.offset_from != 0 ? 1 : 0);
+    for (const auto& each : how.dimensions)
+      needed += 1 + (each.subtracted ? 1 : 0) + each.distance.size();
+    if (limits_.scalars_only || depth >= limits_.depth || readings_left() < needed ||
+        bytes_left() < element->size())
+      return more_node(std::move(name), type);
+    const auto object = without_offset(descriptor, keep());
+    const auto data = object ? word_of(*object, how.data) : std::nullopt;
+    const auto inner = data ? add_dimension(*object, how.dimensions.front()) : std::nullopt;
+    const bool has_rows = how.dimensions.size() == 2;
+    const auto outer =
+        inner && has_rows ? add_dimension(*object, how.dimensions.back()) : std::nullopt;
+    if (!inner || (has_rows && !outer))
+      return problem_node(std::move(name), type, location_too_complex);
+    Node node = has_rows ? described_rows(*element, *data, *inner, *outer, how, depth)
+                         : described_row(*element, *data, *inner, depth);
+    node.name = std::move(name);
+    node.text = how.without_data;
+    return node;
+  }
+
+  // The elements of one dimension. `data`: the address of the first.
+  Node described_row(const Type& element, reading data, const DescribedDimension& how, int depth) {
+    data.form = READ_BYTES;
+    data.capacity = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(max_elements * element.size(), bytes_left()));
+    data.length_from = static_cast<record_u8>(how.count + 1);
+    data.element_size = static_cast<record_u32>(element.size());
+    Node node{.kind = Node::Kind::sequence,
+              .type = &element,
+              .reading = *add_reading(data),
+              .length = how.count,
+              .is_described = true,
+              .distance = how.distance};
+    made_.sources_.push_back(
+        {{{.size = data.capacity, .reading = node.reading, .is_memory = true}}});
+    add_elements(node, element, max_elements, made_.sources_.size() - 1, 0, &data, depth);
+    return node;
+  }
+
+  // The rows of an array of two dimensions. Their distance is a word that counts bytes, or the size
+  // of elements if another word has this size; decode_sequence() checks it.
+  Node described_rows(const Type& element, const reading& data, const DescribedDimension& inner,
+                      const DescribedDimension& outer, const dwarf::ArrayDescriptor& how,
+                      int depth) {
+    constexpr std::size_t max_rows = 4; // each is a reading of its own
+    const auto& words = how.dimensions.back().distance;
+    const auto& inner_words = how.dimensions.front().distance;
+    std::size_t step = 0; // of `words`: the one that differs
+    if (words.size() == 2 && std::ranges::find(inner_words, words.front()) != inner_words.end())
+      step = 1;
+    const std::uint64_t unit = words.size() == 2 ? element.size() : 1;
+    Node rows{.kind = Node::Kind::sequence,
+              .type = &element,
+              .reading = *add_reading(data),
+              .length = outer.count,
+              .is_described = true};
+    if (words.size() == 2) rows.distance = {outer.distance[1 - step]};
+    for (std::size_t i = 0; i < (words.empty() ? 1 : max_rows); ++i) {
+      if (readings_left() == 0 || bytes_left() < element.size() || unit > UINT16_MAX) break;
+      reading row = data;
+      if (i > 0) {
+        row.offset_from = static_cast<record_u8>(outer.distance[step] + 1);
+        row.offset_scale = static_cast<record_s32>(i * unit);
+        row.offset_step = row.steps;
+      }
+      rows.children.push_back(described_row(element, row, inner, depth));
+    }
+    rows.children.push_back(more_node({}, element));
+    return rows;
+  }
+
+  bool is_base_class_ = false;             // the next structure is one of the current object
+  std::vector<std::string> virtual_bases_; // of the current object that have been shown, by name
   int nested_ = 0;
   std::size_t nodes_ = 0;
-  ValuePlan made_;
 };
 
 ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits) {
@@ -710,51 +795,6 @@ ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits,
   if (limits.adds_result && has_result(place) && std::ranges::none_of(paths, names_result))
     builder.add_implied_result();
   return builder.take();
-}
-
-ValuePlan ValuePlan::make_unreadable(std::span<const ValuePath> paths, std::string_view reason) {
-  ValuePlan made;
-  for (const ValuePath& path : paths)
-    made.values_.push_back({.node = {.name = path.text, .text = std::string(reason)}});
-  return made;
-}
-
-Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder& builder) {
-  const std::span<const ArgumentSpec> list = declared.arguments;
-  const KnownCall* const known = declared.known.get();
-  six_registers_ = declared.six_registers;
-  is_known_call_ = known != nullptr;
-  if (known != nullptr) set_function(known->function, known->returns_nothing);
-  // Integers come first, because the lengths of buffers are among them.
-  std::vector<std::size_t> numbers(list.size());
-  for (const bool memory : {false, true})
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (!list[i].problem.empty() || is_memory(list[i].type) != memory) continue;
-      if (readings_.size() == MAX_READINGS)
-        return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
-      auto read = builder.build_argument(list[i], list, numbers);
-      if (!read) return fail(std::move(read).error());
-      numbers[i] = readings_.size();
-      readings_.push_back(*read);
-    }
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const ArgumentSpec& spec = list[i];
-    const bool is_shown = known == nullptr || i < known->shown;
-    if (!is_shown && spec.adds_thread_pointer) error_number_ = numbers[i];
-    if (!is_shown) continue;
-    Value& value = values_.emplace_back(
-        Value{.node = {.name = spec.name, .reading = numbers[i], .text = spec.problem}});
-    value.declared = std::make_shared<const ArgumentSpec>(spec);
-    value.type_name =
-        spec.shown_as != nullptr ? std::string_view(spec.shown_as->type) : to_string(spec.type);
-    value.is_result = spec.source.kind == ArgumentSource::Kind::returned;
-    value.phase = value.is_result ? MOMENT_RETURN : MOMENT_ENTRY;
-    if (spec.problem.empty()) value.phase = readings_[numbers[i]].moment;
-    if (known == nullptr) continue;
-    const auto condition = std::ranges::find(known->conditions, i, &KnownCall::Condition::argument);
-    if (condition != known->conditions.end()) value.passed_if = *condition;
-  }
-  return {};
 }
 
 } // namespace uprobectl

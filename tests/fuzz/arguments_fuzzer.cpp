@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const std::size_t target : {term.if_true, term.if_false, term.if_unknown})
         if (target <= i || (target >= made.term_count && target < FILTER_HOLDS)) std::abort();
       if (term.if_unknown != term.if_true && term.if_unknown != term.if_false) std::abort();
-      if (term.value.length_from > made.term_count + made.length_count) std::abort();
+      if (term.value.length_from > made.term_count + made.reading_count) std::abort();
       if (term.subject == COMPARE_CALLER) {
         if (term.constant >= CALLER_MAPPED) std::abort();
         continue;

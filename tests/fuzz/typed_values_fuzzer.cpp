@@ -53,7 +53,9 @@ void check(const ValuePlan& values, const TypedLimits& limits, Answers& answers)
   const auto& readings = values.readings();
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < readings.size(); ++i) {
-    if (readings[i].base_from > i || readings[i].length_from > i) std::abort();
+    for (const std::size_t source :
+         {readings[i].base_from, readings[i].offset_from, readings[i].length_from})
+      if (source > i) std::abort();
     if (readings[i].steps > MAX_STEPS || readings[i].size > 8) std::abort();
     bytes += readings[i].capacity;
   }

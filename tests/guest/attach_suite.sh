@@ -156,6 +156,7 @@ if in_scope kernel; then
   namespace_scenarios
 fi
 if in_scope kernel architecture; then
+  base_class_scenarios
   instruction_scenarios
   memory_scenarios
 fi

@@ -13,7 +13,6 @@ typed_scenarios() {
   scenario '--args picks values as the source names them' picks_values
   scenario '--args of a function takes its spellings, and leaves others as they are' picks_of_one
   scenario '--args says which name it does not know' refuses_unknown_names
-  scenario '--args says which member is in a virtual base class' refuses_virtual_bases
   scenario '--if compares values by their names' compares_by_name
   scenario 'a parameter with the name of a register is the parameter' prefers_parameters
   scenario 'argN and ret are compared by their types' compares_by_type
@@ -38,6 +37,10 @@ typed_scenarios() {
   scenario 'lambdas are functions and parameters' shows_lambdas
   scenario 'lambdas of clang are functions and parameters' shows_clang_lambdas
   scenario 'strings are shown where clang has only declared what they are made of' shows_clang_texts
+}
+
+base_class_scenarios() {
+  scenario 'members of virtual base classes are found in each object' finds_virtual_bases
 }
 
 attach_types() { # OPTION… FUNCTION…
@@ -125,7 +128,6 @@ shows_parameters() {
   expect_match 'rows of arrays' \
     '^shop::grids\(a=\{cells=\[\[1, 2, 3\], \[4, 5, 6\]\], names=\["north", "south"\]\}, b=0x[0-9a-f]+\)$' \
     "$(shown shop::grids)"
-  expect_match 'a virtual base class' 'shop::Base=<virtual base class>, .*own=9\}\)$' "$(shown shop::shared)"
   expect_equal 'floating-point numbers, behind the prologue' \
     'shop::floats(a=1, b=2.5, c={a=3.5, b=4.5}, d=5, e=6.5)' "$(shown shop::floats)"
 }
@@ -189,6 +191,9 @@ refuses_unknown_names() {
     fail 'an unknown name is accepted'
   expect_match 'error' "shop::Store::add has no parameter or variable 'itme'" "$(cat err)"
   expect_match 'hint' "did you mean 'item'" "$(cat err)"
+  ! "$UPROBECTL" attach -d 60 --args 'a.cells[2]' "$FIXTURES/types/types" shop::grids -- "$FIXTURES/types/types" >out 2>err ||
+    fail 'a row behind the end is accepted'
+  expect_match 'error' "int\[2\]\[3\] has 2 elements" "$(cat err)"
   refuses_condition 'gift && item.nmae == "x"' ", at character 14, before 'nmae" "did you mean 'name'"
   refuses_condition 'gift && thred == "x"' ", at character 9, before 'thred" "did you mean 'thread'"
   refuses_condition 'color in {Color::red, Color::bleu}' ", at character 23, before 'Color::bleu" "did you mean 'blue'"
@@ -203,13 +208,16 @@ refuses_condition() { # CONDITION ERROR HINT
   expect_match 'hint' "$3" "$(cat err)"
 }
 
-refuses_virtual_bases() {
-  ! "$UPROBECTL" attach -d 60 --args a.kind "$FIXTURES/types/types" shop::shared -- "$FIXTURES/types/types" >out 2>err ||
-    fail 'a member of a virtual base class is accepted'
-  expect_match 'error' "'a\.kind': 'kind' is in the virtual base class shop::Base" "$(cat err)"
-  ! "$UPROBECTL" attach -d 60 --args 'a.cells[2]' "$FIXTURES/types/types" shop::grids -- "$FIXTURES/types/types" >out 2>err ||
-    fail 'a row behind the end is accepted'
-  expect_match 'error' "int\[2\]\[3\] has 2 elements" "$(cat err)"
+finds_virtual_bases() {
+  attach_types "$FIXTURES/types/types" shop::shared
+  expect_match 'in a structure' \
+    '^shop::shared\(a=\{_vptr[.$]Base=0x[0-9a-f]+, kind=7, _vptr[.$]Shared=0x[0-9a-f]+, own=9\}\)$' "$(shown shop::shared)"
+  attach_types --args 'a.kind, a.own' "$FIXTURES/types/types" shop::shared
+  expect_match 'by path' 'a\.kind=7, a\.own=9$' "$(cat out)"
+  attach_types --no-fault --args 'a.kind' "$FIXTURES/types/types" shop::shared
+  expect_match 'without page faults' 'a\.kind=7$' "$(cat out)"
+  expect_equal 'a condition' 1 "$(hits_if 'a.kind == 7 && a.own == 9' shop::shared)"
+  expect_equal 'another condition' 0 "$(hits_if 'a.kind != 7' shop::shared)"
 }
 
 # The number of events with a condition.

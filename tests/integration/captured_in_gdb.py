@@ -215,21 +215,18 @@ class _Comparison:
         if not names:
             self.leaves.append("equal")
         for name, member in expected.items():
-            if member is None:
-                if ours[name] is not None or f"{name}: virtual base class" != self.error:
-                    raise Mismatch(f"{name} is a virtual base class, and {ours[name]!r}")
-                self.leaves.append("not readable")
-            else:
-                self.visit(ours[name], member)
+            self.visit(ours[name], member)
 
-    def collect(self, value, kind, found):
-        """All members by name, those of base classes as well; None for a virtual one."""
+    def collect(self, value, kind, found, virtual=None):
+        """All members by name, those of base classes as well, which share their virtual ones."""
+        virtual = set() if virtual is None else virtual
         for field in kind.fields():
             if field.is_base_class:
                 if getattr(field, "bitpos", None) is None:
-                    found[field.name] = None
-                else:
-                    self.collect(value[field], field.type.strip_typedefs(), found)
+                    if field.name in virtual:
+                        continue
+                    virtual.add(field.name)
+                self.collect(value[field], field.type.strip_typedefs(), found, virtual)
             elif getattr(field, "bitpos", None) is not None:  # else static
                 if field.name in found:
                     raise gdb.error("two members have the name " + field.name)

@@ -263,7 +263,7 @@ std::vector<reading> all_readings() {
       from(23, 4, true, {offsetof(Node, id)}),                                 // 24
       with_base(self, 2, false, {offsetof(Shop, port)}),                       // 25
       with_base(self, 1, true, {offsetof(Shop, offset)}),                      // 26
-      with_base(self, 4, true, {offsetof(Shop, id)}),                          // 27
+      with_base(self, 4, false, {offsetof(Shop, prices), 4 * 4}),              // 27: minus 12
       with_base(amount, 4, false),                                             // 28
       with_base(amount, 1, true),                                              // 29
       bits(with_base(amount, 4, false), 4, 4),                                 // 30
@@ -276,6 +276,9 @@ std::vector<reading> all_readings() {
   made[13].element_size = made[14].element_size = sizeof(std::uint32_t);
   made[16].length_from = 15 + 1;
   made[16].length_is_end = 1;
+  made[27].offset_from = 12 + 1;
+  made[27].offset_step = 1;
+  made[27].offset_scale = -4;
   made[19].moment = made[21].moment = MOMENT_RETURN;
   made[31].addend = 12345;
   return made;
@@ -328,7 +331,7 @@ void check_values(std::span<const ReadResult> values) {
   CHECK(values[24].value == offsetof(Node, next));
   CHECK(number(25) == 8080);
   CHECK(number(26) == -5);
-  CHECK(number(27) == 7);
+  CHECK(number(27) == 0x22222222);
   CHECK(number(28) == 0x1f5);
   CHECK(number(29) == -11); // 0xf5
   CHECK(number(30) == 0xf);

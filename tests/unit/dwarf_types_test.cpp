@@ -2,6 +2,7 @@
 // Types, and the scopes and frames of functions, from entries that compilers write rarely or never.
 #include "dwarf/frames.hpp"
 #include "dwarf/functions.hpp"
+#include "dwarf/object_expressions.hpp"
 #include "dwarf/scopes.hpp"
 #include "dwarf_data.hpp"
 #include "dwarf_fixture.hpp"
@@ -277,6 +278,119 @@ TEST_CASE("Elements that do not follow each other, and biased numbers, are not s
   CHECK(kind_with(DW_TAG_array_type, DW_AT_data_location, 0) == TypeKind::unknown);
   CHECK(kind_with(DW_TAG_subrange_type, DW_AT_decl_line, 1) == TypeKind::integer);
   CHECK(kind_with(DW_TAG_subrange_type, DW_AT_GNU_bias, 100) == TypeKind::unknown);
+}
+
+namespace {
+
+// The bytes of an expression: operations, and their operands of one byte.
+std::string expression(std::initializer_list<unsigned> bytes) {
+  std::string made;
+  for (const unsigned each : bytes) made += static_cast<char>(each);
+  return made;
+}
+
+std::optional<std::int64_t> vtable_offset_of(std::initializer_list<unsigned> bytes) {
+  const std::string made = expression(bytes);
+  return vtable_offset(std::as_bytes(std::span(made)), ByteOrder::little);
+}
+
+std::optional<ObjectNumber> number_of(std::initializer_list<unsigned> bytes) {
+  const std::string made = expression(bytes);
+  return object_number(std::as_bytes(std::span(made)), ByteOrder::little);
+}
+
+} // namespace
+
+TEST_CASE("A virtual base class is found by the expression that compilers write, and by no other") {
+  // gcc 12 and clang 19, x86-64.
+  CHECK(vtable_offset_of(
+            {DW_OP_dup, DW_OP_deref, DW_OP_lit24, DW_OP_minus, DW_OP_deref, DW_OP_plus}) == -24);
+  CHECK(vtable_offset_of({DW_OP_dup, DW_OP_deref, DW_OP_constu, 24, DW_OP_minus, DW_OP_deref,
+                          DW_OP_plus}) == -24);
+  CHECK(vtable_offset_of({DW_OP_dup, DW_OP_deref, DW_OP_const2u, 0x20, 0x01, DW_OP_minus,
+                          DW_OP_deref, DW_OP_plus}) == -288);
+  CHECK(!vtable_offset_of({DW_OP_dup, DW_OP_deref, DW_OP_lit24, DW_OP_minus, DW_OP_plus}));
+  CHECK(!vtable_offset_of({DW_OP_dup, DW_OP_deref, DW_OP_lit24, DW_OP_minus, DW_OP_deref,
+                           DW_OP_plus, DW_OP_plus_uconst, 8}));
+  CHECK(!vtable_offset_of(
+      {DW_OP_dup, DW_OP_deref, DW_OP_lit24, DW_OP_plus, DW_OP_deref, DW_OP_plus}));
+  CHECK(!vtable_offset_of(
+      {DW_OP_dup, DW_OP_deref, DW_OP_lit24, DW_OP_minus, DW_OP_deref, DW_OP_minus}));
+  CHECK(!vtable_offset_of({DW_OP_dup, DW_OP_deref, DW_OP_constu}));
+  CHECK(!vtable_offset_of({DW_OP_plus_uconst, 8}));
+  CHECK(!vtable_offset_of({}));
+}
+
+TEST_CASE("A virtual base class is not among the members, and keeps its position") {
+  enum : std::uint8_t { class_code = first_free, base_code, virtual_code, member_code };
+  TypedUnit typed;
+  typed.abbrev
+      .abbreviation(class_code, DW_TAG_structure_type,
+                    {{DW_AT_name, DW_FORM_string}, {DW_AT_byte_size, DW_FORM_data1}},
+                    DW_CHILDREN_yes)
+      .abbreviation(base_code, DW_TAG_inheritance,
+                    {{DW_AT_type, DW_FORM_ref4}, {DW_AT_data_member_location, DW_FORM_data1}})
+      .abbreviation(virtual_code, DW_TAG_inheritance,
+                    {{DW_AT_type, DW_FORM_ref4},
+                     {DW_AT_data_member_location, DW_FORM_exprloc},
+                     {DW_AT_virtuality, DW_FORM_data1}})
+      .abbreviation(member_code, DW_TAG_member,
+                    {{DW_AT_name, DW_FORM_string},
+                     {DW_AT_type, DW_FORM_ref4},
+                     {DW_AT_data_member_location, DW_FORM_data1}});
+  const std::uint64_t number = typed.add_base_type("int", 4, DW_ATE_signed);
+  const std::uint64_t base = typed.here();
+  typed.entries.leb(class_code).text("Base").number(1, 4);
+  typed.entries.leb(member_code).text("a").number(4, number).number(1, 0).leb(0);
+  const std::uint64_t derived = typed.here();
+  const auto add_virtual = [&](std::initializer_list<unsigned> bytes) {
+    typed.entries.leb(virtual_code).number(4, base).leb(bytes.size());
+    typed.entries.bytes += expression(bytes);
+    typed.entries.number(1, DW_VIRTUALITY_virtual);
+  };
+  typed.entries.leb(class_code).text("Derived").number(1, 24);
+  typed.entries.leb(base_code).number(4, base).number(1, 8);
+  add_virtual({DW_OP_dup, DW_OP_deref, DW_OP_lit24, DW_OP_minus, DW_OP_deref, DW_OP_plus});
+  add_virtual({DW_OP_lit24, DW_OP_plus});
+  typed.entries.leb(member_code).text("b").number(4, number).number(1, 12).leb(0);
+  Parsed parsed = with_parameter(typed, derived);
+  const Type& type = parsed.parameter();
+  REQUIRE(type.members().size() == 2);
+  CHECK(type.members()[1].name == "b");
+  REQUIRE(type.virtual_bases().size() == 2);
+  CHECK(type.virtual_bases()[0].type->name() == "Base");
+  CHECK(type.virtual_bases()[0].position == 1);
+  CHECK(type.virtual_bases()[0].vtable_offset == -24);
+  CHECK(!type.virtual_bases()[1].vtable_offset);
+}
+
+TEST_CASE("Numbers of a descriptor are sums and products of its words") {
+  // gfortran 12: the upper bound of a(:), 1 + (ubound - lbound).
+  const auto bound = number_of({DW_OP_lit1, DW_OP_push_object_address, DW_OP_plus_uconst, 56,
+                                DW_OP_deref, DW_OP_push_object_address, DW_OP_plus_uconst, 48,
+                                DW_OP_deref, DW_OP_minus, DW_OP_plus});
+  REQUIRE(bound);
+  CHECK(bound->constant == 1);
+  REQUIRE(bound->words.size() == 2);
+  CHECK((bound->words[0].offset == 56 && bound->words[0].factor == 1));
+  CHECK((bound->words[1].offset == 48 && bound->words[1].factor == -1));
+  const auto stride =
+      number_of({DW_OP_push_object_address, DW_OP_plus_uconst, 40, DW_OP_deref,
+                 DW_OP_push_object_address, DW_OP_plus_uconst, 32, DW_OP_deref, DW_OP_mul});
+  REQUIRE(stride);
+  CHECK(stride->product == std::vector<std::uint64_t>{40, 32});
+  CHECK(!stride->is_sum());
+  const auto associated = number_of({DW_OP_push_object_address, DW_OP_deref, DW_OP_lit0, DW_OP_ne});
+  REQUIRE(associated);
+  CHECK(associated->is_not_zero);
+  CHECK(!number_of({DW_OP_push_object_address}));
+  CHECK(!number_of({DW_OP_push_object_address, DW_OP_deref, DW_OP_deref}));
+  CHECK(!number_of({DW_OP_push_object_address, DW_OP_deref, DW_OP_lit2, DW_OP_mul}));
+  CHECK(!number_of({DW_OP_push_object_address, DW_OP_deref, DW_OP_lit1, DW_OP_ne}));
+  CHECK(!number_of({DW_OP_breg0, 0, DW_OP_deref}));
+  CHECK(!number_of({DW_OP_plus}));
+  CHECK(!number_of({DW_OP_push_object_address, DW_OP_plus_uconst}));
+  CHECK(!number_of({}));
 }
 
 TEST_CASE("A number has the bits that its type says, in the order that it says") {

@@ -547,7 +547,7 @@ TEST_CASE("bytes are compared with as many bytes of the buffer") {
   REQUIRE(plan);
   const filter& made = plan->filters().filters.at(0);
   CHECK(made.term_count == 2);
-  CHECK(made.length_count == 1);
+  CHECK(made.reading_count == 1);
   CHECK(made.terms[0].value.form == READ_BYTES);
   CHECK(made.terms[0].value.capacity == 4);
   CHECK(made.terms[0].head[0] == 0x00030201);

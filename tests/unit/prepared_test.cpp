@@ -119,6 +119,30 @@ TEST_CASE("a reading uses earlier ones whose results its record has") {
         "measured value: only integers can be compared or measured");
 }
 
+TEST_CASE("an earlier reading is added to another before one of its steps") {
+  reading sum = integer();
+  sum.steps = 1;
+  sum.offset_from = 1;
+  sum.offset_step = 1;
+  CHECK(error_of({integer(), sum}) == "no error");
+  CHECK(error_of({buffer(8), sum}) == "value 1: uses a reading that is not an integer");
+  CHECK(error_of({sum}) == "value 0: uses a reading that is not before it");
+  sum.offset_step = 2;
+  CHECK(error_of({integer(), sum}) == "value 1: an offset behind the last step");
+  sum.offset_step = 0;
+  PreparedTerm condition{.term = {.value = sum}};
+  CHECK(condition_error(condition) == "condition: has no reading of its offset");
+  condition.offset = integer();
+  CHECK(condition_error(condition) == "no error");
+  condition.offset = sum;
+  CHECK(condition_error(condition) == "condition: uses another reading");
+  condition.offset = integer();
+  condition.offset->moment = MOMENT_RETURN;
+  CHECK(condition_error(condition, {.entry = true, .exit = true}) ==
+        "condition: its offset is of another phase");
+  CHECK(message_of(check_measured(sum, {})) == "measured value: uses another reading");
+}
+
 TEST_CASE("only integers are the base or the length of other readings") {
   reading later = integer();
   later.base_from = 1;

@@ -206,14 +206,35 @@ static __always_inline __u32 match_chunk(const struct filter* filter,
   return match->state == PATTERN_ACCEPTS ? TERM_TRUE : TERM_IN_TEXT;
 }
 
+/* The reading of a term that is only a reading; null if there is none. `number`: 1 + its index. */
+static __always_inline const struct reading* find_reading(const struct filter* filter,
+                                                          __u64 number) {
+  __u64 index = number - 1;
+  HIDE_VALUE(index);
+  if (index >= settings.max_terms) return 0; /* impossible */
+  HIDE_VALUE(index);
+  return &filter->terms[index].value;
+}
+
+/* Evaluates a reading with what is added to it. *value is 0. */
+static __always_inline long read_value(const struct filter* filter, const struct reading* reading,
+                                       struct registers* regs, __u64* value) {
+  if (filters_use(FILTERS_OFFSETS) && reading->offset_from != 0) {
+    const struct reading* offset = find_reading(filter, reading->offset_from);
+    if (!offset) return INVALID_ARGUMENT;
+    long error = read_number(offset, regs, 0, value);
+    if (error) return error;
+    *value *= (__s64)reading->offset_scale;
+  }
+  return read_number(reading, regs, 0, value);
+}
+
 /* The length of a text that has one of its own. */
 static __always_inline __u32 read_length(const struct filter* filter, const struct reading* reading,
                                          struct registers* regs, struct text_match* match) {
-  __u64 number = reading->length_from - 1;
-  HIDE_VALUE(number);
-  if (number >= settings.max_terms) return TERM_UNREAD; /* impossible */
-  HIDE_VALUE(number);
-  if (read_number(&filter->terms[number].value, regs, 0, &match->left) != 0) return TERM_UNREAD;
+  const struct reading* length = find_reading(filter, reading->length_from);
+  match->left = 0;
+  if (!length || read_value(filter, length, regs, &match->left) != 0) return TERM_UNREAD;
   if (match->left < reading->capacity) return TERM_FALSE;
   if (match->left == NUL_TERMINATED) match->left--;
   return TERM_IN_TEXT;
@@ -270,7 +291,7 @@ static __always_inline __u32 evaluate(const struct filter* filter, const struct 
     return compare_caller(term, value);
   } else if (filters_compare(COMPARE_READING) && subject == COMPARE_READING) {
     if (!is_defined(&term->value, left_by)) return TERM_UNKNOWN;
-    if (read_number(&term->value, regs, 0, &value) != 0) return TERM_UNREAD;
+    if (read_value(filter, &term->value, regs, &value) != 0) return TERM_UNREAD;
     if (filters_use(FILTERS_TEXT) && term->value.form != READ_INTEGER) {
       __u32 decision = begin_text(filter, term, regs, value, match);
       return decision == TERM_IN_TEXT && differs_at_once(term, match) ? TERM_FALSE : decision;

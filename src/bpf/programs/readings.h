@@ -37,9 +37,22 @@ static __always_inline __u64 thread_address(void) {
   return value;
 }
 
+/* Sets *number to what is added to a reading, see reading::offset_from. Returns 0, or the status of
+ * the other reading with its address in `number`. */
+static __always_inline long find_offset(const struct probe_record* record,
+                                        const struct reading* reading, __u64* number) {
+  if (!(settings.reading_features & USES_OFFSET_FROM) || reading->offset_from == 0) return 0;
+  struct reading_result* offset = find_result(record, reading->offset_from);
+  if (!offset) return INVALID_ARGUMENT;
+  *number = offset->value;
+  if (offset->status < 0) return offset->status;
+  *number *= (__s64)reading->offset_scale;
+  return 0;
+}
+
 /* Evaluates a reading to a number or an address. `record` has the results of earlier readings; null
- * if there are none. Returns 0, or a negative errno with the address that cannot be read in
- * `number`. */
+ * if there are none. *number is what is added before step offset_step. Returns 0, or a negative
+ * errno with the address that cannot be read in `number`. */
 static __noinline long read_number(const struct reading* reading, struct registers* regs,
                                    const struct probe_record* record, __u64* number) {
   __u64 value = 0;
@@ -69,6 +82,8 @@ static __noinline long read_number(const struct reading* reading, struct registe
   for (__u32 step = 0; step < MAX_STEPS; step++) {
     if (step >= settings.max_steps || step >= steps) break;
     value += reading->offsets[step];
+    if ((settings.reading_features & USES_OFFSET_FROM) && step == reading->offset_step)
+      value += *number;
     if ((settings.flags & POINTERS_32) && reading->pointer_size == 4)
       value = (__u32)value; /* wraps around */
     __u64 from = value;
@@ -85,6 +100,8 @@ static __noinline long read_number(const struct reading* reading, struct registe
     value = next;
   }
   value += reading->addend;
+  if ((settings.reading_features & USES_OFFSET_FROM) && steps == reading->offset_step)
+    value += *number;
   __u32 above = 64 - reading->bit_count;
   value <<= (above - reading->bit_offset) & 63;
   *number = reading->is_signed ? (__u64)((__s64)value >> (above & 63)) : value >> (above & 63);
@@ -263,10 +280,12 @@ static __always_inline void read_one(struct probe_record* record, struct registe
   if (reading->moment != moment && !again) return;
   __u64 number = 0;
   long status = 0;
-  if (again && reading->base_from == 0)
+  if (again && reading->base_from == 0) {
     number = result->value; /* the address */
-  else
-    status = read_number(reading, regs, record, &number);
+  } else {
+    status = find_offset(record, reading, &number);
+    if (status == 0) status = read_number(reading, regs, record, &number);
+  }
   if (settings.max_capacity > 0 && status == 0) {
     status = read_memory(record, reading, is_last_try(moment), &number);
     if (status == BAD_ADDRESS) status = MEMORY_MISSED;
