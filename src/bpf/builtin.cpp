@@ -142,7 +142,7 @@ public:
     resize("exits", std::max(static_cast<std::uint32_t>(settings_.exit_rules.size()), 1U));
     resize("places", shares_places(settings_) ? probes : 1);
     if (run_.sample > 0 || run_.max_in_window > 0) resize("limits", probes);
-    if (has(HAS_BOUNDS)) resize("bound_flags", probes);
+    if (has(HAS_BOUNDS)) resize("trigger_flags", probes);
     if (has(NEST_CALLS)) resize_table("thread_losses", max_losing_threads);
     if (has(MEASURE_LATENCY | MEASURE_VALUE)) resize("histograms", probes);
     if (has(COUNT_BY_PROCESS)) resize_table("process_counts", max_process_counts);
@@ -357,7 +357,8 @@ struct BuiltinProgram::State {
 
   Result<void> store_bounds() const {
     for (std::uint32_t probe = 0; probe < settings.probes.size(); ++probe)
-      if (auto stored = store_bound("bound_flags", probe, &settings.probes[probe].bounds); !stored)
+      if (auto stored = store_bound("trigger_flags", probe, &settings.probes[probe].bounds);
+          !stored)
         return stored;
     return store_run_bounds(
         {.started = (settings.run.flags & STARTS_LATER) != 0 ? 0U : 1U, .stopped = 0});

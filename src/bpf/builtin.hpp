@@ -107,7 +107,7 @@ public:
     std::uint32_t plan = 0; // of Settings::plans
     // The file offset. If all probes have one, entry probes may share cookies and perf events.
     std::optional<FileOffset> shared_place = {};
-    std::uint32_t bounds = 0; // enum bound_flag
+    std::uint32_t bounds = 0; // enum trigger_flag
   };
   struct Settings {
     ProgramKind kind = ProgramKind::plain;

@@ -43,7 +43,7 @@ typedef long long record_s64;
    ((record_u32)(address) & ((1U << BITS_WITHIN_PAGE) - 1)))
 
 /* When a reading or a filter term is evaluated. */
-enum moment { MOMENT_ENTRY = 0, MOMENT_RETURN = 1 };
+enum phase { PHASE_ENTRY = 0, PHASE_RETURN = 1 };
 
 /* How the number of a reading is used. */
 enum reading_form {
@@ -77,9 +77,9 @@ enum group_part {
  * Before step `offset_step`, or before the addend if there is no such step, the value of another
  * earlier reading * offset_scale is added. If it failed, this one fails in the same way. */
 struct reading {
-  record_u8 form;   /* enum reading_form */
-  record_u8 moment; /* enum moment */
-  record_u8 base;   /* a register, numbered as in pt_regs.h, or NO_REGISTER */
+  record_u8 form;  /* enum reading_form */
+  record_u8 phase; /* enum phase */
+  record_u8 base;  /* a register, numbered as in pt_regs.h, or NO_REGISTER */
   /* 1 + the earlier reading of the same plan that replaces the register; 0: none. At a return it
    * may be a reading of the entry if calls are paired. Not in filters and measurements. */
   record_u8 base_from;
@@ -174,7 +174,7 @@ struct filter_term {
    * NUL. With length_from the number of bytes is that of the term with this index + 1, which is
    * only a reading; text of fewer bytes than `capacity` does not match. With offset_from, in the
    * value or in its length, the number that is added is that of another such term. COMPARE_CALLER:
-   * the return address. Others use only the moment. */
+   * the return address. Others use only the phase. */
   struct reading value;
   record_u8 subject;    /* enum filter_subject */
   record_u8 comparison; /* enum comparison */
@@ -258,7 +258,7 @@ enum filter_feature {
 struct capture_plan {
   record_u32 flags; /* those of PLAN_FLAGS */
   record_u32 reading_count;
-  record_u32 filters[2]; /* by enum moment: 1 + the index in the map `filters`; 0: none */
+  record_u32 filters[2]; /* by enum phase: 1 + the index in the map `filters`; 0: none */
   struct reading measured;
   struct reading readings[MAX_READINGS];
 };
@@ -284,7 +284,7 @@ enum builtin_flag {
   SIX_ARGUMENTS = 1 << 18, /* there are no readings: record the six integer arguments */
   POINTERS_32 = 1 << 19,   /* the probed code has pointers of 4 bytes */
   ONLY_CALLER = 1 << 20,   /* with WALK_STACK: only the probed address and the caller */
-  HAS_BOUNDS = 1 << 21,    /* a hit starts or stops recording, see bound_flag */
+  HAS_BOUNDS = 1 << 21,    /* a hit starts or stops recording, see trigger_flag */
   STARTS_LATER = 1 << 22,  /* with HAS_BOUNDS: nothing is recorded before a hit */
   NEST_CALLS = 1 << 23     /* records have a call_position; losses are also counted by thread */
 };
@@ -381,8 +381,8 @@ struct run_state {
   record_u64 given_up_before;
 };
 
-/* What a hit of a probe's entry does besides being recorded: values of the map `bound_flags`. */
-enum bound_flag {
+/* What a hit of a probe's entry does besides being recorded: values of the map `trigger_flags`. */
+enum trigger_flag {
   STARTS_RECORDING = 1,
   STOPS_RECORDING = 2, /* once it has started */
   IS_ONLY_BOUND = 4    /* the entry is not recorded */
@@ -398,7 +398,7 @@ struct run_bounds {
 #define WINDOW_COUNT_BITS 24
 #define MAX_WINDOW_COUNT ((1U << WINDOW_COUNT_BITS) - 1)
 struct limit_state {
-  record_u64 hits[2]; /* seen by the sampling, by enum moment */
+  record_u64 hits[2]; /* seen by the sampling, by enum phase */
   record_u64 window;
 };
 

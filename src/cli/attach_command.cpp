@@ -354,7 +354,7 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
     return finish_with(error, line.common);
   }
   auto opened = SavedOutput::open(line.parser, line.common, {.instruction = options.instruction},
-                                  options.save, make_question(request));
+                                  options.save, make_header(request));
   if (!opened) return finish_with(opened.error(), line.common);
   Output& output = opened->output();
   const DebugFetching fetching(line.common.debuginfod, output);

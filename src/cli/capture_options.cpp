@@ -52,7 +52,7 @@ public:
         capture_(request.capture) {}
 
   Result<void> apply() {
-    set_moments();
+    set_phases();
     if (options_.graph || options_.report)
       if (auto read = read_graph(); !read) return read;
     if (auto read = read_limits(); !read) return read;
@@ -64,7 +64,7 @@ private:
     return fail(parser_.usage_error(what));
   }
 
-  void set_moments() {
+  void set_phases() {
     request_.aggregates.counts = options_.count;
     request_.aggregates.histograms = options_.histogram;
     request_.probes.excluded = options_.excluded;
@@ -205,9 +205,9 @@ private:
   }
 
   Result<void> read_bounds(const std::string& option, const std::vector<std::string>& texts,
-                           std::vector<BoundFunction>& functions) const {
+                           std::vector<TriggerFunction>& functions) const {
     for (const std::string& text : texts) {
-      auto function = parse_bound_function(text);
+      auto function = parse_trigger_function(text);
       if (!function) return wrong_value(option, std::move(function).error());
       functions.push_back(std::move(*function));
     }

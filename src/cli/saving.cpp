@@ -12,15 +12,15 @@ namespace uprobectl::cli {
 
 namespace {
 
-std::optional<saved::GraphQuestion> make_graph_question(const AttachRequest& request) {
+std::optional<saved::GraphHeader> make_graph_header(const AttachRequest& request) {
   if (!request.graph) return std::nullopt;
   const GraphSpec& graph = *request.graph;
-  return saved::GraphQuestion{.shows_calls = graph.shows_calls,
-                              .reports = graph.reports,
-                              .report = graph.report,
-                              .depth = graph.depth,
-                              .min_latency_ns =
-                                  static_cast<std::uint64_t>(graph.min_latency.count())};
+  return saved::GraphHeader{.shows_calls = graph.shows_calls,
+                            .reports = graph.reports,
+                            .report = graph.report,
+                            .depth = graph.depth,
+                            .min_latency_ns =
+                                static_cast<std::uint64_t>(graph.min_latency.count())};
 }
 
 // A pipe could block the run, except that to a workstation, which is always read.
@@ -37,7 +37,7 @@ Result<UniqueFd> open_saved(const std::string& path, Workstation& workstation) {
 
 } // namespace
 
-saved::RunQuestion make_question(const AttachRequest& request) {
+saved::RunHeader make_header(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   return {.version = UPROBECTL_VERSION,
           .arch = host_arch,
@@ -48,25 +48,25 @@ saved::RunQuestion make_question(const AttachRequest& request) {
                         capture.count_stacks || capture.groups.has(BY_STACK) ||
                         request.program.has_value(),
           .weighs_time = capture.pair_calls && !capture.count_stacks && capture.groups.by.empty(),
-          .graph = make_graph_question(request),
+          .graph = make_graph_header(request),
           .value_unit = value_unit(request),
           .view = request.stacks.view,
           .sends_latencies = request.aggregates.histograms && capture.measure_latency,
           .raw_stacks =
               capture.raw_stacks
-                  ? std::optional(saved::RawStackQuestion{.stack_bytes = capture.stack_bytes,
-                                                          .source_lines = capture.source_lines})
+                  ? std::optional(saved::RawStackHeader{.stack_bytes = capture.stack_bytes,
+                                                        .source_lines = capture.source_lines})
                   : std::nullopt};
 }
 
-saved::RunQuestion make_task_question(std::string title) {
+saved::RunHeader make_task_header(std::string title) {
   return {.version = UPROBECTL_VERSION, .arch = host_arch, .command = std::move(title)};
 }
 
 Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOptions& common,
                                       const TextStyle& style,
                                       const std::optional<std::string>& save,
-                                      const saved::RunQuestion& question) {
+                                      const saved::RunHeader& header) {
   SavedOutput made;
   const bool to_stdout = save == "-";
   if (to_stdout && (common.json || common.output))
@@ -87,7 +87,7 @@ Result<SavedOutput> SavedOutput::open(const OptionParser& parser, const CommonOp
   made.output_ = std::move(*output);
   if (!save) return made;
   OutputBuffer& buffer = to_stdout ? made.output_->buffer() : *made.buffer_;
-  made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, question);
+  made.writer_ = std::make_unique<saved::RunWriter>(buffer, !to_stdout, header);
   made.output_->copy_to(*made.writer_);
   return made;
 }

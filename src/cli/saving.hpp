@@ -8,18 +8,18 @@
 
 namespace uprobectl::cli {
 
-saved::RunQuestion make_question(const AttachRequest& request);
+saved::RunHeader make_header(const AttachRequest& request);
 // Of the run of a task file; `title` is the command line.
-saved::RunQuestion make_task_question(std::string title);
+saved::RunHeader make_task_header(std::string title);
 
 // The output of a run, and its copy in a file.
 class SavedOutput {
 public:
-  // Opens the output, and the file of --save if there is one, which begins with the question.
+  // Opens the output, and the file of --save if there is one, which begins with the header.
   // `save`: "-" is stdout, which then has nothing else.
   static Result<SavedOutput> open(const OptionParser& parser, const CommonOptions& common,
                                   const TextStyle& style, const std::optional<std::string>& save,
-                                  const saved::RunQuestion& question);
+                                  const saved::RunHeader& header);
 
   Output& output() { return *output_; }
 

@@ -97,7 +97,7 @@ ExitCode attach_task_file(const OptionParser& parser, const Arguments& arguments
         common);
   if (auto checked = check_exports(parser, common.exports, common.output); !checked)
     return finish_with(checked.error(), common);
-  auto opened = SavedOutput::open(parser, common, {}, options.save, make_task_question(title));
+  auto opened = SavedOutput::open(parser, common, {}, options.save, make_task_header(title));
   if (!opened) return finish_with(opened.error(), common);
   Output& output = opened->output();
   const auto end = [&](const Error& error) {

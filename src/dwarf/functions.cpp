@@ -636,8 +636,7 @@ private:
     const Type& type = *info_.result;
     if (type.kind() == TypeKind::none) return Passed{&type};
     if (passing_ == Passing::rust) {
-      auto scalars = scalars_in_rust(type);
-      if (scalars) return Passed{&type, false, std::move(scalars)};
+      if (auto scalars = scalars_in_rust(type)) return Passed{&type, false, std::move(scalars)};
       if (is_large(type)) return Passed{&type, true};
       return std::nullopt;
     }
@@ -769,8 +768,7 @@ private:
   std::vector<std::pair<std::size_t, Die>> strings_; // variables whose length is elsewhere
   std::vector<Member> go_results_;
   bool at_entry_ = false;
-  // While the parameters of the inlined call that is probed are read.
-  bool in_probed_call_ = false;
+  bool in_probed_call_ = false; // while the parameters of a probed inlined call are read
   std::optional<std::uint64_t> entry_view_; // the location view of its entry, if that is the point
   bool has_views_ = false;                  // whether the compiler numbers them
   bool has_read_frame_base_ = false;

@@ -121,7 +121,7 @@ bool CallTree::change_thread(Stacks::iterator stack, const Event& event) {
 
 // Whether a call ends with an entry at the same stack pointer.
 bool CallTree::closes_equal(const OpenCall& call, const Event& event) const {
-  return !by_trampoline_ || call.probe == event.probe;
+  return !by_uretprobe_ || call.probe == event.probe;
 }
 
 // Returns the innermost call of another process that is around this one on the copied stack, if
@@ -199,7 +199,7 @@ bool CallTree::is_tail_call_of_innermost(const Stack& stack, const Event& event)
   const auto is_at_hit = [&](const OpenCall& call) {
     return call.stack_pointer == event.stack_pointer;
   };
-  return by_trampoline_ && is_at_hit(stack.calls.back()) &&
+  return by_uretprobe_ && is_at_hit(stack.calls.back()) &&
          std::ranges::none_of(stack.calls, [&](const OpenCall& call) {
            return is_at_hit(call) && call.probe == event.probe;
          });

@@ -107,7 +107,7 @@ public:
   void set_find_parent(FindParent find_parent) { find_parent_ = std::move(find_parent); }
   // Returns are those of uretprobes: a function that was left by a tail call returns together with
   // the called one, so calls with the same stack pointer nest.
-  void set_by_trampoline(bool by_trampoline) { by_trampoline_ = by_trampoline; }
+  void set_by_uretprobe(bool by_uretprobe) { by_uretprobe_ = by_uretprobe; }
 
   // Calls without an entry were left out on purpose: visitors do not receive their returns.
   void set_leaves_out(bool leaves_out) { leaves_out_ = leaves_out; }
@@ -170,7 +170,7 @@ private:
   FindArea find_area_;
   IsRunning is_running_;
   FindParent find_parent_;
-  bool by_trampoline_ = false;
+  bool by_uretprobe_ = false;
   bool leaves_out_ = false;
   Stacks stacks_;
   std::map<Key, Stacks::iterator> by_key_;

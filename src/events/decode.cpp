@@ -115,7 +115,7 @@ std::vector<replaced_return> read_replaced_returns(Bytes record, const builtin_s
 
 // Whether the record has the result of the reading.
 bool was_read(const reading& how, const probe_record& raw) {
-  return raw.kind == RECORD_CALL || (how.moment == MOMENT_ENTRY) == (raw.kind == RECORD_ENTRY);
+  return raw.kind == RECORD_CALL || (how.phase == PHASE_ENTRY) == (raw.kind == RECORD_ENTRY);
 }
 
 } // namespace

@@ -12,21 +12,21 @@ namespace uprobectl {
 
 namespace {
 
-struct UsedMoments {
+struct UsedPhases {
   bool entry = false;
   bool exit = false;
 };
 
-UsedMoments moments_of(const FilterNode& node, std::span<const PreparedTerm> terms) {
-  UsedMoments used;
+UsedPhases phases_of(const FilterNode& node, std::span<const PreparedTerm> terms) {
+  UsedPhases used;
   if (node.kind == FilterNode::Kind::term) {
     const filter_term& term = terms[node.term].term;
     if (is_known_anywhere(static_cast<filter_subject>(term.subject))) return used;
-    (term.value.moment == MOMENT_RETURN ? used.exit : used.entry) = true;
+    (term.value.phase == PHASE_RETURN ? used.exit : used.entry) = true;
     return used;
   }
   for (const FilterNode& part : node.parts) {
-    const UsedMoments each = moments_of(part, terms);
+    const UsedPhases each = phases_of(part, terms);
     used.entry |= each.entry;
     used.exit |= each.exit;
   }
@@ -35,8 +35,7 @@ UsedMoments moments_of(const FilterNode& node, std::span<const PreparedTerm> ter
 
 // Whether a term is evaluated at the entry if calls are paired.
 bool has_entry_term(const FilterNode& node, std::span<const PreparedTerm> terms) {
-  if (node.kind == FilterNode::Kind::term)
-    return terms[node.term].term.value.moment == MOMENT_ENTRY;
+  if (node.kind == FilterNode::Kind::term) return terms[node.term].term.value.phase == PHASE_ENTRY;
   return std::ranges::any_of(node.parts,
                              [&](const FilterNode& part) { return has_entry_term(part, terms); });
 }
@@ -125,17 +124,16 @@ Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
 // Without pairs an expression applies to the events that have its values; one about the thread
 // applies to all. Of pairs, each part that must hold is decided as early as possible.
 Result<void>
-FilterCompiler::find_moments(const FilterExpression& expression,
-                             std::span<const PreparedTerm> terms,
-                             std::array<std::vector<const FilterNode*>, 2>& groups) const {
+FilterCompiler::find_phases(const FilterExpression& expression, std::span<const PreparedTerm> terms,
+                            std::array<std::vector<const FilterNode*>, 2>& groups) const {
   if (capture_->pair_calls) {
     std::vector<const FilterNode*> conjuncts;
     add_conjuncts(expression.root, conjuncts);
     for (const FilterNode* const each : conjuncts)
-      groups[moments_of(*each, terms).exit ? MOMENT_RETURN : MOMENT_ENTRY].push_back(each);
+      groups[phases_of(*each, terms).exit ? PHASE_RETURN : PHASE_ENTRY].push_back(each);
     return {};
   }
-  const UsedMoments used = moments_of(expression.root, terms);
+  const UsedPhases used = phases_of(expression.root, terms);
   if (capture_->entry_decides) {
     if (used.exit)
       return fail(Error{ErrorKind::usage,
@@ -143,7 +141,7 @@ FilterCompiler::find_moments(const FilterExpression& expression,
                                     "duration are known",
                                     in_single_quotes(expression.text))}
                       .hint("compare values of the entry; --min-latency leaves out short calls"));
-    groups[MOMENT_ENTRY].push_back(&expression.root);
+    groups[PHASE_ENTRY].push_back(&expression.root);
     return {};
   }
   if (used.entry && used.exit)
@@ -152,8 +150,8 @@ FilterCompiler::find_moments(const FilterExpression& expression,
                                   "which are two events",
                                   in_single_quotes(expression.text))}
                     .hint("add --latency, which makes both one event"));
-  if (capture_->on_entry && !used.exit) groups[MOMENT_ENTRY].push_back(&expression.root);
-  if (capture_->on_return && !used.entry) groups[MOMENT_RETURN].push_back(&expression.root);
+  if (capture_->on_entry && !used.exit) groups[PHASE_ENTRY].push_back(&expression.root);
+  if (capture_->on_return && !used.entry) groups[PHASE_RETURN].push_back(&expression.root);
   return {};
 }
 
@@ -167,10 +165,10 @@ Result<std::array<record_u32, 2>> FilterCompiler::add(std::span<const PreparedTe
                             MAX_FILTER_TERMS));
   std::array<std::vector<const FilterNode*>, 2> groups;
   for (const FilterExpression& each : capture_->filter.expressions)
-    if (auto found = find_moments(each, terms, groups); !found) return fail(found.error());
-  for (const FilterNode* const each : groups[MOMENT_RETURN])
+    if (auto found = find_phases(each, terms, groups); !found) return fail(found.error());
+  for (const FilterNode* const each : groups[PHASE_RETURN])
     if (capture_->pair_calls && has_entry_term(*each, terms)) keeps_terms_ = true;
-  return std::array{compile(groups[MOMENT_ENTRY], terms), compile(groups[MOMENT_RETURN], terms)};
+  return std::array{compile(groups[PHASE_ENTRY], terms), compile(groups[PHASE_RETURN], terms)};
 }
 
 record_u32 FilterCompiler::compile(std::span<const FilterNode* const> conjuncts,

@@ -30,8 +30,8 @@ public:
 private:
   explicit FilterCompiler(const CaptureSpec& capture) : capture_(&capture) {}
 
-  Result<void> find_moments(const FilterExpression& expression, std::span<const PreparedTerm> terms,
-                            std::array<std::vector<const FilterNode*>, 2>& groups) const;
+  Result<void> find_phases(const FilterExpression& expression, std::span<const PreparedTerm> terms,
+                           std::array<std::vector<const FilterNode*>, 2>& groups) const;
   record_u32 compile(std::span<const FilterNode* const> conjuncts,
                      std::span<const PreparedTerm> terms);
   filter_term finish(std::size_t number, const PreparedTerm& term);

@@ -59,30 +59,30 @@ void add_errno(std::vector<ArgumentSpec>& arguments, const ErrnoPlace& place) {
 KnownCall make_known_call(const Prototype& prototype, std::string function,
                           const CaptureSpec& capture, bool scalars_only,
                           const std::optional<ErrnoPlace>& error) {
-  const CaptureMoments moments = moments_of(capture);
+  const CapturePhases phases = phases_of(capture);
   KnownCall made{.function = std::move(function), .arguments = {}, .conditions = {}};
   made.returns_nothing = !prototype.result;
   std::vector<ArgumentSpec> addresses;
   for (const Prototype::Parameter& parameter : prototype.parameters) {
-    if (!moments.entry) break;
+    if (!phases.entry) break;
     if (!parameter.only_if.empty())
       made.conditions.push_back({.argument = made.arguments.size(),
                                  .name = parameter.only_if,
                                  .bits = parameter.only_if_bits});
     ArgumentSpec& spec = made.arguments.emplace_back(parameter.spec);
     const bool is_buffer = spec.type == ArgumentType::bytes;
-    if ((parameter.is_output && !moments.paired) || (is_buffer && scalars_only)) make_pointer(spec);
+    if ((parameter.is_output && !phases.paired) || (is_buffer && scalars_only)) make_pointer(spec);
     if (!parameter.is_output || !is_memory(spec.type)) continue;
     ArgumentSpec& address = addresses.emplace_back(parameter.spec);
     make_pointer(address);
     address.name.insert(0, "&");
     spec.address_from = address.name;
   }
-  if (prototype.result && moments.exit) made.arguments.push_back(*prototype.result);
+  if (prototype.result && phases.exit) made.arguments.push_back(*prototype.result);
   limit_bytes(made.arguments, capture.max_string_bytes);
   made.shown = made.arguments.size();
   std::ranges::move(addresses, std::back_inserter(made.arguments));
-  if (prototype.sets_errno && error && moments.paired && capture.thread.address != 0)
+  if (prototype.sets_errno && error && phases.paired && capture.thread.address != 0)
     add_errno(made.arguments, *error);
   return made;
 }

@@ -87,7 +87,7 @@ Result<EventRate> parse_rate(std::string_view text) {
   return EventRate{.events = *number * factor, .time = time};
 }
 
-Result<BoundFunction> parse_bound_function(std::string_view text) {
+Result<TriggerFunction> parse_trigger_function(std::string_view text) {
   const LimitReader whole(text, "main, libfoo.so:start or ./program:work");
   if (text.empty()) return whole.wrong("expected a function");
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -105,9 +105,9 @@ Result<BoundFunction> parse_bound_function(std::string_view text) {
       reader.go_to(text.size());
       return reader.wrong("expected a function after ':'");
     }
-    return BoundFunction{.target = std::string(target), .function = std::string(function)};
+    return TriggerFunction{.target = std::string(target), .function = std::string(function)};
   }
-  return BoundFunction{.target = std::nullopt, .function = std::string(text)};
+  return TriggerFunction{.target = std::nullopt, .function = std::string(text)};
 }
 
 } // namespace uprobectl

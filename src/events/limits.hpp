@@ -31,13 +31,13 @@ Result<std::uint32_t> parse_sample(std::string_view text);
 Result<EventRate> parse_rate(std::string_view text);
 
 // A function whose hit starts or stops the recording, in a file of its own or in that of the run.
-struct BoundFunction {
+struct TriggerFunction {
   std::optional<std::string> target;
   std::string function;
 };
 
 // Parses "FUNCTION" or "TARGET:FUNCTION". TARGET is what stands before the first single colon if it
 // has a slash or ".so", unless a line number follows: that is the FUNCTION "FILE:LINE".
-Result<BoundFunction> parse_bound_function(std::string_view text);
+Result<TriggerFunction> parse_trigger_function(std::string_view text);
 
 } // namespace uprobectl

@@ -251,7 +251,7 @@ public:
     settings.process_name = capture_.process_name;
     settings.group_by = group_features();
     filters.describe(settings);
-    if (capture_.by_trampoline) settings.nesting = capture_.nesting;
+    if (capture_.by_uretprobe) settings.nesting = capture_.nesting;
     settings.thread = capture_.thread;
     settings.ids = capture_.ids;
     const bool registers = std::ranges::any_of(
@@ -267,7 +267,7 @@ private:
     if (capture_.send_events || capture_.stack != StackWalk::none) flags |= SEND_RECORDS;
     if (capture_.pair_calls) flags |= PAIR_CALLS;
     if (capture_.nest_calls) flags |= NEST_CALLS;
-    if (capture_.by_trampoline) flags |= BY_TRAMPOLINE;
+    if (capture_.by_uretprobe) flags |= BY_TRAMPOLINE;
     if (capture_.count_by_process) flags |= COUNT_BY_PROCESS;
     if (capture_.count_stacks) flags |= COUNT_STACKS;
     if (capture_.stack == StackWalk::frame_pointers) flags |= WALK_STACK;
@@ -310,7 +310,7 @@ private:
 
   // Checks what the caller has prepared.
   Result<void> check_prepared(const CapturePoint& probed) const {
-    const CaptureMoments phases = moments_of(capture_);
+    const CapturePhases phases = phases_of(capture_);
     Result<void> checked;
     if (probed.values != nullptr) checked = check_readings(probed.values->readings(), phases);
     for (const std::optional<PreparedTerm>& each : probed.conditions)
@@ -404,7 +404,7 @@ std::string known_key(const CapturePoint& probed) {
 
 } // namespace
 
-CaptureMoments moments_of(const CaptureSpec& capture) {
+CapturePhases phases_of(const CaptureSpec& capture) {
   return {.entry = capture.on_entry || capture.pair_calls,
           .exit = capture.on_return || capture.pair_calls,
           .paired = capture.pair_calls};

@@ -77,7 +77,7 @@ struct CaptureSpec {
   // With frame_data: where the kernel keeps the return addresses that uretprobes replaced. Zero if
   // it is not known.
   return_instance_layout return_instances = {};
-  bool by_trampoline = false; // returns are probed by uretprobes
+  bool by_uretprobe = false; // returns are probed by uretprobes
   // Where the kernel keeps the number of the thread's pending uretprobes. Zero if it is not known.
   nesting_layout nesting = {};
   // Where the kernel keeps the name of the process. Zero if it is not known.
@@ -98,7 +98,7 @@ struct CaptureSpec {
   }
 };
 
-CaptureMoments moments_of(const CaptureSpec& capture);
+CapturePhases phases_of(const CaptureSpec& capture);
 
 // The calling convention of code.
 enum class CodeKind {
@@ -134,13 +134,13 @@ class ValuePlan; // events/value_plan.hpp
 //
 // A variable of the module: base = instruction_pointer(), base_offset = its address - that of the
 // point (as linked), at the entry only. Memory at the return whose address was kept at the entry:
-// moment = MOMENT_RETURN and base_from, in a run that pairs calls. The elements of a vector:
+// phase = PHASE_RETURN and base_from, in a run that pairs calls. The elements of a vector:
 // READ_BYTES with length_from the number of elements and their element_size, or with the address of
 // their end and length_is_end.
 struct CapturePoint {
   const ProbePoint* point = nullptr; // borrowed
   CodeAbi code = {};
-  std::shared_ptr<const ValuePlan> values = {}; // in the place of all other values; null: those
+  std::shared_ptr<const ValuePlan> values = {}; // instead of all other values; null: those
   // By the index in Filter::terms: replaces that comparison; nullopt, or beyond the end: that
   // applies.
   std::vector<std::optional<PreparedTerm>> conditions = {};

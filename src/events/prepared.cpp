@@ -18,7 +18,7 @@ std::string_view find_defect(const reading& each) {
     return number < register_names().size() || number == NO_REGISTER;
   };
   if (each.form > LAST_READING_FORM) return "unknown form";
-  if (each.moment > MOMENT_RETURN) return "unknown moment";
+  if (each.phase > PHASE_RETURN) return "unknown phase";
   if (!is_register(each.base) || (each.scale > 0 && !is_register(each.index)))
     return "unknown register";
   if (each.scale > 0 && each.index_size != 4 && each.index_size != 8)
@@ -38,35 +38,34 @@ std::string_view find_defect(const reading& each) {
   if (each.length_is_end && each.element_size > 1) return "an element size with an end";
   if (each.offset_step > each.steps) return "an offset behind the last step";
   // At a return it is that of one of the function's exits, or of its caller.
-  if (each.moment == MOMENT_RETURN && each.base_from == 0 && each.base == instruction_pointer())
+  if (each.phase == PHASE_RETURN && each.base_from == 0 && each.base == instruction_pointer())
     return "the instruction pointer is known only at the entry";
   return {};
 }
 
 // Whether the value of a reading is known when a later one is made.
-bool is_known(const reading& source, const reading& user, const CaptureMoments& phases) {
-  return source.moment == user.moment ||
-         (phases.paired && source.moment == MOMENT_ENTRY && user.moment == MOMENT_RETURN);
+bool is_known(const reading& source, const reading& user, const CapturePhases& phases) {
+  return source.phase == user.phase ||
+         (phases.paired && source.phase == PHASE_ENTRY && user.phase == PHASE_RETURN);
 }
 
 std::string_view find_defect(std::span<const reading> readings, std::size_t number,
-                             const CaptureMoments& phases) {
+                             const CapturePhases& phases) {
   const reading& each = readings[number];
   if (const auto defect = find_defect(each); !defect.empty()) return defect;
-  if (!(each.moment == MOMENT_ENTRY ? phases.entry : phases.exit))
-    return "its moment is not probed";
+  if (!(each.phase == PHASE_ENTRY ? phases.entry : phases.exit)) return "its phase is not probed";
   for (const std::uint32_t source : {each.base_from, each.offset_from, each.length_from}) {
     if (source == 0) continue;
     if (source > number) return "uses a reading that is not before it";
     // The results of others are lengths, or addresses that may not be readable.
     if (readings[source - 1].form != READ_INTEGER) return "uses a reading that is not an integer";
     if (!is_known(readings[source - 1], each, phases))
-      return "uses a reading of a moment that its record does not have";
+      return "uses a reading of a phase that its record does not have";
   }
   return {};
 }
 
-std::string_view find_number_defect(const reading& each, const CaptureMoments& phases) {
+std::string_view find_number_defect(const reading& each, const CapturePhases& phases) {
   if (each.form != READ_INTEGER) return "only integers can be compared or measured";
   if (each.base_from != 0 || each.offset_from != 0 || each.length_from != 0)
     return "uses another reading";
@@ -75,10 +74,10 @@ std::string_view find_number_defect(const reading& each, const CaptureMoments& p
 
 // The same for one to which an offset may be added that is read at the same phase.
 std::string_view find_sum_defect(reading each, const std::optional<reading>& offset,
-                                 const CaptureMoments& phases) {
+                                 const CapturePhases& phases) {
   if (each.offset_from != 0) {
     if (!offset) return "has no reading of its offset";
-    if (offset->moment != each.moment) return "its offset is of another phase";
+    if (offset->phase != each.phase) return "its offset is of another phase";
     if (const auto defect = find_number_defect(*offset, phases); !defect.empty()) return defect;
   }
   if (each.base_from != 0 || each.length_from != 0) return "uses another reading";
@@ -86,14 +85,14 @@ std::string_view find_sum_defect(reading each, const std::optional<reading>& off
   return find_defect(std::span(&each, 1), 0, phases);
 }
 
-std::string_view find_term_defect(const PreparedTerm& prepared, const CaptureMoments& phases) {
+std::string_view find_term_defect(const PreparedTerm& prepared, const CapturePhases& phases) {
   const filter_term& term = prepared.term;
   if (term.subject != COMPARE_READING) return "does not compare a reading";
   if ((term.value.form == READ_INTEGER) == (term.comparison == MATCHES))
     return "numbers are compared with numbers, and texts with patterns";
   if (prepared.length) {
     if (term.value.form != READ_BYTES) return "a length belongs to buffers";
-    if (prepared.length->moment != term.value.moment) return "its length is of another moment";
+    if (prepared.length->phase != term.value.phase) return "its length is of another phase";
     if (prepared.length->form != READ_INTEGER) return "only integers can be compared or measured";
     if (const auto defect = find_sum_defect(*prepared.length, prepared.offset, phases);
         !defect.empty())
@@ -108,7 +107,7 @@ std::string_view find_term_defect(const PreparedTerm& prepared, const CaptureMom
 
 } // namespace
 
-Result<void> check_readings(std::span<const reading> readings, const CaptureMoments& phases,
+Result<void> check_readings(std::span<const reading> readings, const CapturePhases& phases,
                             std::uint32_t max_bytes) {
   if (readings.size() > MAX_READINGS)
     return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
@@ -124,13 +123,13 @@ Result<void> check_readings(std::span<const reading> readings, const CaptureMome
   return {};
 }
 
-Result<void> check_condition(const PreparedTerm& condition, const CaptureMoments& phases) {
+Result<void> check_condition(const PreparedTerm& condition, const CapturePhases& phases) {
   if (const auto defect = find_term_defect(condition, phases); !defect.empty())
     return fail(ErrorKind::usage, fmt::format("condition: {}", defect));
   return {};
 }
 
-Result<void> check_measured(const reading& measured, const CaptureMoments& phases) {
+Result<void> check_measured(const reading& measured, const CapturePhases& phases) {
   if (const auto defect = find_number_defect(measured, phases); !defect.empty())
     return fail(ErrorKind::usage, fmt::format("measured value: {}", defect));
   return {};

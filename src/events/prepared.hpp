@@ -30,19 +30,19 @@ struct PreparedTerm {
 };
 
 // The phases in which a run reads values, and whether its records have both.
-struct CaptureMoments {
+struct CapturePhases {
   bool entry = true;
   bool exit = false;
   bool paired = false;
 };
 
 // Check that the built-in program can evaluate readings, which take up to `max_bytes`, a condition
-// or a measured value in these phases. Conditions and measurements take place before readings, so
+// or a measured value in these phases. Conditions and measurements come before readings, so
 // they have no base_from. Fail with `usage`; check_readings() names the number of the reading.
-Result<void> check_readings(std::span<const reading> readings, const CaptureMoments& phases,
+Result<void> check_readings(std::span<const reading> readings, const CapturePhases& phases,
                             std::uint32_t max_bytes = default_prepared_bytes);
-Result<void> check_condition(const PreparedTerm& condition, const CaptureMoments& phases);
-Result<void> check_measured(const reading& measured, const CaptureMoments& phases);
+Result<void> check_condition(const PreparedTerm& condition, const CapturePhases& phases);
+Result<void> check_measured(const reading& measured, const CapturePhases& phases);
 
 // The result of a reading.
 struct ReadResult {

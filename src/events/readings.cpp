@@ -180,7 +180,7 @@ Result<reading> make_static_reading(const StaticProbeLocation& location,
                                     const StaticArgument& argument, std::uint32_t size,
                                     bool is_signed) {
   reading made{};
-  made.moment = MOMENT_ENTRY;
+  made.phase = PHASE_ENTRY;
   // The bytes behind the argument belong to something else.
   made.size = std::min(size, argument.size.value_or(argument.width));
   made.is_signed = made.size < size ? argument.is_signed : is_signed;
@@ -250,10 +250,10 @@ std::string source_text(const ArgumentSource& source) {
   return source.register_name;
 }
 
-Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) const {
+Result<std::uint32_t> ReadingBuilder::read_phase(const ArgumentSource& source) const {
   switch (source.kind) {
   case Kind::returned:
-    if (capture_.on_return || capture_.pair_calls) return MOMENT_RETURN;
+    if (capture_.on_return || capture_.pair_calls) return PHASE_RETURN;
     if (location_.probe != nullptr)
       return fail(ErrorKind::usage, "a static probe has no return value");
     return fail(
@@ -265,14 +265,14 @@ Result<std::uint32_t> ReadingBuilder::read_moment(const ArgumentSource& source) 
                         source_text(source) + " is in no fixed register at an inlined call"}
                       .hint("read registers by name, as in --args x:u64@rax, or leave out "
                             "--inlined"));
-    if (capture_.on_entry || capture_.pair_calls) return MOMENT_ENTRY;
+    if (capture_.on_entry || capture_.pair_calls) return PHASE_ENTRY;
     return fail(Error{ErrorKind::usage,
                       source_text(source) + " is only known at the entry, which is not probed"}
                     .hint("add --entry, or --latency for both in one event"));
   case Kind::machine_register:
     break;
   }
-  return capture_.on_entry || capture_.pair_calls ? MOMENT_ENTRY : MOMENT_RETURN;
+  return capture_.on_entry || capture_.pair_calls ? PHASE_ENTRY : PHASE_RETURN;
 }
 
 Result<std::optional<ArgumentType>>
@@ -379,8 +379,8 @@ Result<reading> ReadingBuilder::argument_value(const ArgumentSource& source, std
 }
 
 Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType type) const {
-  const auto moment = read_moment(source);
-  if (!moment) return fail(moment.error());
+  const auto phase = read_phase(source);
+  if (!phase) return fail(phase.error());
   const std::uint32_t size = size_of(type, convention_.pointer_size);
   reading made{};
   made.size = size;
@@ -413,7 +413,7 @@ Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType
       made.is_signed = is_signed(type) ? 1 : 0;
     }
   }
-  made.moment = *moment;
+  made.phase = *phase;
   if (made.steps + source.offsets.size() > MAX_STEPS)
     return fail(ErrorKind::usage,
                 source_text(source) + fmt::format(": more than {} pointers to follow", MAX_STEPS));
@@ -432,7 +432,7 @@ Result<reading> ReadingBuilder::value_at_return(const ArgumentSpec& spec,
   if (address == list.end() || !capture_.pair_calls)
     return fail(ErrorKind::usage, spec.name + ": its address is not known at the return");
   reading made{};
-  made.moment = MOMENT_RETURN;
+  made.phase = PHASE_RETURN;
   made.base = NO_REGISTER;
   made.base_from = static_cast<record_u8>(numbers[address - list.begin()] + 1);
   made.adds_thread_pointer = spec.adds_thread_pointer ? 1 : 0;
@@ -464,10 +464,10 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
   if (!spec.length_from) return made;
   const auto length = find_named(list, *spec.length_from); // checked by the parser
   made->length_from = static_cast<record_u8>(numbers[length - list.begin()] + 1);
-  const auto known = read_moment(length->source);
+  const auto known = read_phase(length->source);
   if (!known) return fail(known.error());
-  const bool comes_later = *known > made->moment;
-  if (comes_later || (*known != made->moment && !capture_.pair_calls))
+  const bool comes_later = *known > made->phase;
+  if (comes_later || (*known != made->phase && !capture_.pair_calls))
     return fail(
         Error{ErrorKind::usage,
               fmt::format("{}: its length {} is known only {}", spec.name, *spec.length_from,
@@ -568,7 +568,7 @@ Result<PreparedTerm> ReadingBuilder::build_caller() const {
     return fail(ErrorKind::unsupported,
                 "the return address is known only at the first instruction of a function and "
                 "where it returns");
-  if (capture_.by_trampoline && capture_.on_entry && capture_.on_return && !capture_.pair_calls)
+  if (capture_.by_uretprobe && capture_.on_entry && capture_.on_return && !capture_.pair_calls)
     return fail(Error{ErrorKind::unsupported, "with --return-at trampoline, entries and returns "
                                               "have the return address in different places"}
                     .hint("add --latency, or probe with --return-at ret"));
@@ -576,7 +576,7 @@ Result<PreparedTerm> ReadingBuilder::build_caller() const {
   reading& address = made.term.value;
   address.size = static_cast<record_u8>(convention_.pointer_size);
   const std::uint8_t link = host_arch_info().unwind->link_register;
-  if (capture_.by_trampoline && only_returns) {
+  if (capture_.by_uretprobe && only_returns) {
     address.base = static_cast<record_u8>(instruction_pointer());
   } else if (link != no_register) {
     address.base = static_cast<record_u8>(host_arch_info().find_dwarf_register(link).value());
@@ -610,7 +610,7 @@ ConditionResult<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& sp
   PreparedTerm made;
   made.term.value.size = 8;
   made.term.value.base = NO_REGISTER;
-  made.term.value.moment = spec.fact == COMPARE_LATENCY ? MOMENT_RETURN : MOMENT_ENTRY;
+  made.term.value.phase = spec.fact == COMPARE_LATENCY ? PHASE_RETURN : PHASE_ENTRY;
   made.term.subject = static_cast<record_u8>(*spec.fact);
   made.term.is_signed = spec.comparison == Comparison::has_bits ? 0 : 1;
   set_constants(made, spec);

@@ -99,7 +99,7 @@ private:
   // Returns the type of an argument that the note of a static probe or a Java signature declares;
   // nullopt for other sources. Fails if it is a floating-point number.
   Result<std::optional<ArgumentType>> noted_integer_type(const ArgumentSource& source) const;
-  Result<std::uint32_t> read_moment(const ArgumentSource& source) const;
+  Result<std::uint32_t> read_phase(const ArgumentSource& source) const;
 
   const CaptureSpec& capture_;
   const CallingConvention& convention_;

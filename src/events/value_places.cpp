@@ -72,7 +72,7 @@ std::optional<reading> without_offset(const reading& address, const KeepReading&
   const auto number = keep(address);
   if (!number) return std::nullopt;
   reading made{};
-  made.moment = address.moment;
+  made.phase = address.phase;
   made.base = NO_REGISTER;
   made.base_from = *number;
   made.size = word_size;
@@ -107,7 +107,7 @@ ValuePlace part_of(ValuePlace place, const Type& type, std::uint64_t offset) {
 std::optional<reading> PlaceReader::follow(const Formula& formula, std::uint64_t size) const {
   reading made{};
   made.form = READ_INTEGER;
-  made.moment = moment_;
+  made.phase = phase_;
   made.size = static_cast<record_u8>(size);
   made.base_offset = formula.loads.empty() ? formula.addend : formula.loads.front();
   switch (formula.base) {
@@ -121,7 +121,7 @@ std::optional<reading> PlaceReader::follow(const Formula& formula, std::uint64_t
     break;
   }
   case Formula::Base::image: // relative to the probe, because the file is loaded anywhere
-    if (moment_ != MOMENT_ENTRY) return std::nullopt;
+    if (phase_ != PHASE_ENTRY) return std::nullopt;
     made.base = host_arch_info().pc;
     made.base_offset = add_wrapping(made.base_offset, -where_.address.value);
     break;
@@ -142,7 +142,7 @@ std::optional<reading> PlaceReader::follow(const Formula& formula, std::uint64_t
 reading PlaceReader::based_on(std::size_t earlier) const {
   reading made{};
   made.form = READ_INTEGER;
-  made.moment = moment_;
+  made.phase = phase_;
   made.base = NO_REGISTER;
   made.base_from = static_cast<record_u8>(earlier + 1);
   made.size = word_size;
@@ -249,11 +249,11 @@ public:
   // See find_place().
   Result<PathPlace> resolve(const ValuePath& path, std::size_t* wrong_step) {
     PathPlace made;
-    made.moment = is_result(path) ? MOMENT_RETURN : MOMENT_ENTRY;
-    if (made.moment == MOMENT_ENTRY && !where_.moments.entry)
+    made.phase = is_result(path) ? PHASE_RETURN : PHASE_ENTRY;
+    if (made.phase == PHASE_ENTRY && !where_.phases.entry)
       return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
                       .hint("add --entry or --latency"));
-    const PlaceReader reader(where_, made.moment);
+    const PlaceReader reader(where_, made.phase);
     auto start = find_start(path);
     if (!start) return fail(std::move(start).error());
     made.place = *start;
@@ -325,7 +325,7 @@ private:
                                                     const dwarf::Variable& self) const {
     const Type* const target = self.type->target();
     if (target == nullptr || !self.location.is_readable()) return std::nullopt;
-    const PlaceReader reader(where_, MOMENT_ENTRY);
+    const PlaceReader reader(where_, PHASE_ENTRY);
     auto at = reader.dereference({.type = self.type, .location = &self.location}, *target);
     if (!at) return std::nullopt;
     const auto found = move_to_member(path, reader, *at, path.variable);
@@ -359,7 +359,7 @@ private:
 
   Result<ValuePlace> find_result(const ValuePath& path) const {
     const dwarf::FunctionInfo& function = *where_.function;
-    if (!where_.moments.exit)
+    if (!where_.phases.exit)
       return fail(path_error(path, ErrorKind::usage, "the return is not probed")
                       .hint("add --latency, or --entry --return"));
     if (function.result->kind() == TypeKind::none)
@@ -665,7 +665,7 @@ ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const Cond
     const std::size_t at = wrong_step < path.steps.size() ? path.steps[wrong_step].at : 0;
     return wrong_at(spec.value_at + at, std::move(named).error());
   }
-  const PlaceReader reader(place, named->moment);
+  const PlaceReader reader(place, named->phase);
   ValuePlace* const found = &named->place;
   while (found->type->kind() == TypeKind::reference && found->type->target() != nullptr) {
     auto referred = reader.dereference(*found, *found->type->target());

@@ -54,10 +54,10 @@ bool is_text_pointer(const dwarf::Type& type);
 // Why a location cannot be read.
 std::string problem_of(const dwarf::Location& location);
 
-// Makes readings of numbers and addresses at one moment. Borrows the place.
+// Makes readings of numbers and addresses at one phase. Borrows the place.
 class PlaceReader {
 public:
-  PlaceReader(const TypedPlace& where, record_u8 moment) : where_(where), moment_(moment) {}
+  PlaceReader(const TypedPlace& where, record_u8 phase) : where_(where), phase_(phase) {}
 
   // Returns a reading of the formula's number; nullopt if a BPF program cannot follow it.
   std::optional<reading> follow(const dwarf::Formula& formula, std::uint64_t size) const;
@@ -78,13 +78,13 @@ private:
                                          std::uint64_t size) const;
 
   const TypedPlace& where_;
-  record_u8 moment_;
+  record_u8 phase_;
 };
 
 // What a path names.
 struct PathPlace {
   ValuePlace place;
-  record_u8 moment = MOMENT_ENTRY;
+  record_u8 phase = PHASE_ENTRY;
   std::unique_ptr<dwarf::Variable> global = {}; // whose location the place may borrow
 };
 

@@ -550,7 +550,7 @@ std::vector<ArgumentValue> ValueDecoder::decode(std::optional<ArgumentValue>& re
   values_.reserve(plan_.values_.size());
   for (const Value& each : plan_.values_) {
     const bool has_phase =
-        each.phase == MOMENT_ENTRY ? event_.has_arguments : event_.kind == EventKind::on_return;
+        each.phase == PHASE_ENTRY ? event_.has_arguments : event_.kind == EventKind::on_return;
     if (!has_phase || (each.is_result && event_.left_by == ExitKind::tail_call)) continue;
     if (!is_passed(each)) continue;
     ArgumentValue made = each.declared != nullptr ? decode_declared(each)
@@ -692,8 +692,8 @@ Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder
     value.type_name =
         spec.shown_as != nullptr ? std::string_view(spec.shown_as->type) : to_string(spec.type);
     value.is_result = spec.source.kind == ArgumentSource::Kind::returned;
-    value.phase = value.is_result ? MOMENT_RETURN : MOMENT_ENTRY;
-    if (spec.problem.empty()) value.phase = readings_[numbers[i]].moment;
+    value.phase = value.is_result ? PHASE_RETURN : PHASE_ENTRY;
+    if (spec.problem.empty()) value.phase = readings_[numbers[i]].phase;
     if (known == nullptr) continue;
     const auto condition = std::ranges::find(known->conditions, i, &KnownCall::Condition::argument);
     if (condition != known->conditions.end()) value.passed_if = *condition;

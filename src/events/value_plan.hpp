@@ -44,7 +44,7 @@ struct TypedPlace {
   // The probe is at the first instruction of `function`.
   bool at_entry = false;
   bool is_inlined_call = false; // the probe is for a call that is inlined into `function`
-  CaptureMoments moments = {};
+  CapturePhases phases = {};
   FindGlobal find_global = {};    // optional
   FindGoTypes find_go_types = {}; // optional
 };
@@ -173,7 +173,7 @@ private:
   struct Value {
     Node node;
     std::string_view type_name = {}; // as in --args, or in the source
-    record_u8 phase = MOMENT_ENTRY;
+    record_u8 phase = PHASE_ENTRY;
     bool is_result = false; // not known after a tail call
     // Its type is declared: the node's reading has it, unless the node is a problem.
     std::shared_ptr<const ArgumentSpec> declared = {};

@@ -29,7 +29,7 @@ constexpr std::size_t max_nodes = 4096; // of all values of a probe
 constexpr std::string_view type_not_known = "its type is not known";
 
 bool has_result(const TypedPlace& place) {
-  return place.moments.exit && place.function->result->kind() != TypeKind::none;
+  return place.phases.exit && place.function->result->kind() != TypeKind::none;
 }
 
 } // namespace
@@ -43,7 +43,7 @@ public:
   void add_variable(const dwarf::Variable& variable) {
     std::string name =
         variable.name.empty() ? fmt::format("arg{}", made_.values_.size()) : variable.name;
-    set_phase(MOMENT_ENTRY);
+    set_phase(PHASE_ENTRY);
     begin_value(variable.type);
     add_value(make_value(std::move(name), *variable.type, variable.location), *variable.type,
               false);
@@ -76,7 +76,7 @@ public:
                             is_result && has_result(where_) ? keep_result_address() : std::nullopt,
                             {}, nullptr, keep());
     if (!named) return fail(std::move(named).error());
-    set_phase(is_result ? MOMENT_RETURN : MOMENT_ENTRY);
+    set_phase(is_result ? PHASE_RETURN : PHASE_ENTRY);
     add_value(make_at(path.text, named->place), *named->place.type, is_result);
     return {};
   }
@@ -90,7 +90,7 @@ private:
     made_.values_.push_back(
         {.node = std::move(node),
          .type_name = type.name(),
-         .phase = static_cast<record_u8>(is_result ? MOMENT_RETURN : MOMENT_ENTRY),
+         .phase = static_cast<record_u8>(is_result ? PHASE_RETURN : PHASE_ENTRY),
          .is_result = is_result});
   }
 
@@ -98,14 +98,14 @@ private:
   // if calls are paired.
   std::optional<reading> keep_result_address() {
     const dwarf::FunctionInfo& function = *where_.function;
-    const bool needs_entry = !function.result_location.is_readable() && where_.moments.paired;
+    const bool needs_entry = !function.result_location.is_readable() && where_.phases.paired;
     if (!needs_entry || !function.result_address || !function.result_address->is_readable())
       return std::nullopt;
-    set_phase(MOMENT_ENTRY);
+    set_phase(PHASE_ENTRY);
     const auto at_entry =
         reader_->follow(function.result_address->pieces.front().formula, word_size);
     const auto index = at_entry ? add_reading(*at_entry) : std::nullopt;
-    set_phase(MOMENT_RETURN);
+    set_phase(PHASE_RETURN);
     return index ? std::optional(reader_->based_on(*index)) : std::nullopt;
   }
 
@@ -113,7 +113,7 @@ private:
     const dwarf::FunctionInfo& function = *where_.function;
     if (const auto address = keep_result_address())
       return in_memory(std::move(name), *function.result, *address, 0);
-    set_phase(MOMENT_RETURN);
+    set_phase(PHASE_RETURN);
     if (function.result_address && !function.result_location.is_readable())
       return problem_node(std::move(name), *function.result, "returned through memory");
     return make_value(std::move(name), *function.result, function.result_location);
@@ -417,7 +417,7 @@ private:
                                                       const reading* block, int depth) {
     const std::size_t needed = module_reading_ ? 1 : 2;
     // At a return the instruction is any of the function's exits.
-    const bool knows_module = phase_ == MOMENT_ENTRY || where_.moments.paired;
+    const bool knows_module = phase_ == PHASE_ENTRY || where_.phases.paired;
     if (depth >= limits_.depth || readings_left() < needed || !knows_module || !find_go_types())
       return std::nullopt;
     auto description = word_at(source, offset, block);
@@ -427,7 +427,7 @@ private:
       return std::nullopt;
     if (!module_reading_) {
       reading module{};
-      module.moment = MOMENT_ENTRY;
+      module.phase = PHASE_ENTRY;
       module.size = word_size;
       module.base = static_cast<record_u8>(instruction_pointer());
       module.base_offset = add_wrapping(0, 0 - where_.address.value);
@@ -764,7 +764,7 @@ private:
 ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits) {
   std::vector<const dwarf::Variable*> shown;
   for (const dwarf::Variable& variable : place.function->variables) {
-    if (!place.moments.entry) break;
+    if (!place.phases.entry) break;
     if (place.at_entry && (!variable.is_parameter || !variable.inlined_function.empty())) continue;
     if (place.is_inlined_call && !variable.of_probed_call) continue;
     shown.push_back(&variable);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the values of a plan have in common while it is made: its readings within the limits of a
-// hit, of which each value gets a share.
+// A plan while it is made. The readings of all values are within the limits of a hit, and each
+// value gets a share.
 #pragma once
 
 #include "events/value_places.hpp"
@@ -18,7 +18,7 @@ inline bool is_plain_number(const dwarf::Type& type) {
 
 class ValuePlanDraft {
 public:
-  // Borrows the place and the limits. `values`: how many will be added, without the numbers.
+  // Borrows `where` and the limits. `values`: how many will be added, without the numbers.
   ValuePlanDraft(const TypedPlace& where, const TypedLimits& limits, std::size_t values,
                  std::size_t numbers)
       : where_(where), limits_(limits), waiting_values_(values), waiting_numbers_(numbers) {}
@@ -85,7 +85,7 @@ protected:
   const TypedPlace& where_;
   const TypedLimits& limits_;
   std::optional<PlaceReader> reader_;
-  record_u8 phase_ = MOMENT_ENTRY;
+  record_u8 phase_ = PHASE_ENTRY;
   std::optional<std::size_t> module_reading_; // see ValuePlan::Content::module
   std::uint32_t waiting_strings_ = 1;
   ValuePlan made_;

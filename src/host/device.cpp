@@ -79,18 +79,18 @@ std::string stamp_text(const struct stat& status) {
                      status.st_ctim.tv_nsec);
 }
 
-constexpr std::array root_way_names = {
-    std::pair{RootWay::none, "none"}, std::pair{RootWay::adbd, "adbd"},
-    std::pair{RootWay::su_user, "su_user"}, std::pair{RootWay::su_command, "su_command"}};
+constexpr std::array root_method_names = {
+    std::pair{RootMethod::none, "none"}, std::pair{RootMethod::adbd, "adbd"},
+    std::pair{RootMethod::su_user, "su_user"}, std::pair{RootMethod::su_command, "su_command"}};
 
-std::optional<RootWay> parse_root_way(std::string_view name) {
-  for (const auto& [way, text] : root_way_names)
+std::optional<RootMethod> parse_root_method(std::string_view name) {
+  for (const auto& [way, text] : root_method_names)
     if (text == name) return way;
   return std::nullopt;
 }
 
-std::string_view name_of(RootWay way) {
-  for (const auto& [each, text] : root_way_names)
+std::string_view name_of(RootMethod way) {
+  for (const auto& [each, text] : root_method_names)
     if (each == way) return text;
   return "none";
 }
@@ -226,7 +226,7 @@ Result<void> Device::survey() {
   if (facts_.machine.empty())
     return fail(ErrorKind::io,
                 fmt::format("cannot run commands on the device: {}", reason_of(*result)));
-  if (facts_.uid == 0) root_way_ = RootWay::adbd;
+  if (facts_.uid == 0) root_method_ = RootMethod::adbd;
   return {};
 }
 
@@ -237,27 +237,27 @@ Result<void> Device::restart_as_root() {
   const auto there = run_adb(words({"wait-for-device"}), command_timeout);
   if (!there) return fail(there.error());
   if (auto surveyed = survey(); !surveyed) return surveyed;
-  if (root_way_ == RootWay::adbd) return {};
+  if (root_method_ == RootMethod::adbd) return {};
   return fail(ErrorKind::not_permitted, "adbd cannot run as root: " + reason_of(*restarted));
 }
 
 Result<void> Device::gain_root(RootNeed need, bool restart_adbd) {
-  if (need == RootNeed::none || root_way_ == RootWay::adbd) return {};
+  if (need == RootNeed::none || root_method_ == RootMethod::adbd) return {};
   if (restart_adbd) {
     auto restarted = restart_as_root();
     if (restarted || need == RootNeed::required) return restarted;
   }
   // `su USER COMMAND` is that of AOSP (system/extras/su), `su -c COMMAND` that of Magisk and
   // others.
-  for (const auto& [way, command] : {std::pair{RootWay::su_user, "su 0 id -u"},
-                                     std::pair{RootWay::su_command, "su -c 'id -u'"}}) {
+  for (const auto& [way, command] : {std::pair{RootMethod::su_user, "su 0 id -u"},
+                                     std::pair{RootMethod::su_command, "su -c 'id -u'"}}) {
     const auto result = shell(command, su_timeout);
     if (!result) {
       if (result.error().kind == ErrorKind::interrupted) return fail(result.error());
       continue;
     }
     if (result->exit_code != 0 || parse_uid(last_line(result->output)) != 0) continue;
-    root_way_ = way;
+    root_method_ = way;
     return {};
   }
   if (need != RootNeed::required) return {};
@@ -306,7 +306,7 @@ std::string Device::program_path() const { return fmt::format("{}/{}", folder_, 
 
 std::string format_known(const KnownDevice& known) {
   return fmt::format("machine={}\ndevice={}\nprogram={}\nroot={}\nchecked={}\n", known.machine,
-                     known.device_stamp, known.program_stamp, known.root_way, known.checked_at);
+                     known.device_stamp, known.program_stamp, known.root_method, known.checked_at);
 }
 
 std::optional<KnownDevice> parse_known(std::string_view text) {
@@ -314,7 +314,7 @@ std::optional<KnownDevice> parse_known(std::string_view text) {
   std::string checked;
   for (const auto& [key, value] :
        {std::pair{"machine=", &known.machine}, std::pair{"device=", &known.device_stamp},
-        std::pair{"program=", &known.program_stamp}, std::pair{"root=", &known.root_way},
+        std::pair{"program=", &known.program_stamp}, std::pair{"root=", &known.root_method},
         std::pair{"checked=", &checked}}) {
     std::string_view line = take_line(text);
     if (!line.starts_with(key)) return std::nullopt;
@@ -347,21 +347,21 @@ bool Device::recall(const Cache& cache, const DevicePrograms& programs, RootNeed
   constexpr std::int64_t max_age = 24 * 60 * 60;
   const auto entry = cache.read(entry_name());
   const auto known = entry ? parse_known(entry->content) : std::nullopt;
-  const auto way = known ? parse_root_way(known->root_way) : std::nullopt;
+  const auto way = known ? parse_root_method(known->root_method) : std::nullopt;
   if (!way || !is_useful_stamp(known->device_stamp)) return false;
   const std::int64_t age = std::time(nullptr) - known->checked_at;
   if (age < 0 || age > max_age) return false;
-  if (need != RootNeed::none && way == RootWay::none) return false;
+  if (need != RootNeed::none && way == RootMethod::none) return false;
   if (programs.stamp(known->machine) != known->program_stamp) return false;
   facts_ = {.machine = known->machine};
-  root_way_ = need != RootNeed::none || way == RootWay::adbd ? *way : RootWay::none;
+  root_method_ = need != RootNeed::none || way == RootMethod::adbd ? *way : RootMethod::none;
   recalled_stamp_ = known->device_stamp;
   return true;
 }
 
 void Device::forget() {
   facts_ = {};
-  root_way_ = RootWay::none;
+  root_method_ = RootMethod::none;
   recalled_stamp_.reset();
 }
 
@@ -371,12 +371,12 @@ void Device::remember(const Cache& cache, const DevicePrograms& programs) const 
   KnownDevice known{.machine = facts_.machine,
                     .device_stamp = facts_.program_stamp,
                     .program_stamp = *program_stamp,
-                    .root_way = std::string(name_of(root_way_)),
+                    .root_method = std::string(name_of(root_method_)),
                     .checked_at = std::time(nullptr)};
   // A run that does not need root has not looked for su.
-  if (const auto before = cache.read(entry_name()); before && root_way_ == RootWay::none)
-    if (const auto parsed = parse_known(before->content); parsed && parsed->root_way != "adbd")
-      known.root_way = parsed->root_way;
+  if (const auto before = cache.read(entry_name()); before && root_method_ == RootMethod::none)
+    if (const auto parsed = parse_known(before->content); parsed && parsed->root_method != "adbd")
+      known.root_method = parsed->root_method;
   const std::string text = format_known(known);
   cache.write(entry_name(), {.content = text, .sha256 = sha256_of(as_bytes(text))});
 }
@@ -384,10 +384,10 @@ void Device::remember(const Cache& cache, const DevicePrograms& programs) const 
 std::vector<std::string> Device::agent_words() const {
   const std::string agent = program_path() + " --agent";
   std::string command = "exec " + agent;
-  if (root_way_ == RootWay::su_user) command = "exec su 0 " + agent;
-  if (root_way_ == RootWay::su_command) command = fmt::format("exec su -c '{}'", agent);
+  if (root_method_ == RootMethod::su_user) command = "exec su 0 " + agent;
+  if (root_method_ == RootMethod::su_command) command = fmt::format("exec su -c '{}'", agent);
   if (recalled_stamp_) {
-    if (root_way_ == RootWay::adbd) command = "[ \"$(id -u)\" = 0 ] && " + command;
+    if (root_method_ == RootMethod::adbd) command = "[ \"$(id -u)\" = 0 ] && " + command;
     command = fmt::format("[ \"$({})\" = \"{}\" ] && {}", stamp_command(program_path()),
                           *recalled_stamp_, command);
   }

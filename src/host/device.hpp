@@ -62,7 +62,7 @@ struct KnownDevice {
   std::string machine;
   std::string device_stamp;    // DeviceFacts::program_stamp
   std::string program_stamp;   // DevicePrograms::stamp()
-  std::string root_way;        // "none", "adbd", "su_user" or "su_command"
+  std::string root_method;     // "none", "adbd", "su_user" or "su_command"
   std::int64_t checked_at = 0; // s since 1970
 };
 std::string format_known(const KnownDevice& known);
@@ -73,7 +73,7 @@ bool is_useful_stamp(std::string_view stamp);
 
 enum class RootNeed : std::uint8_t { none, wanted, required };
 // How commands become root on a device.
-enum class RootWay : std::uint8_t { none, adbd, su_user, su_command };
+enum class RootMethod : std::uint8_t { none, adbd, su_user, su_command };
 
 class Device {
 public:
@@ -82,7 +82,7 @@ public:
 
   const std::string& serial() const { return serial_; }
   const DeviceFacts& facts() const { return facts_; }
-  RootWay root_way() const { return root_way_; }
+  RootMethod root_method() const { return root_method_; }
 
   // Takes what a run of the last day knew of the device. Returns false if that is not enough for
   // this one. Otherwise agent_words() starts the program only if it is still the file whose
@@ -116,7 +116,7 @@ private:
   std::string serial_;
   std::string folder_;
   DeviceFacts facts_;
-  RootWay root_way_ = RootWay::none;
+  RootMethod root_method_ = RootMethod::none;
   std::optional<std::string> recalled_stamp_;
 };
 

@@ -306,13 +306,13 @@ int Runs::finish(const std::vector<Outcome>& outcomes) {
 }
 
 std::string root_text(const Device& device) {
-  switch (device.root_way()) {
-  case RootWay::none:
+  switch (device.root_method()) {
+  case RootMethod::none:
     return "no";
-  case RootWay::adbd:
+  case RootMethod::adbd:
     return "adbd";
-  case RootWay::su_user:
-  case RootWay::su_command:
+  case RootMethod::su_user:
+  case RootMethod::su_command:
     return "su";
   }
   return {};

@@ -123,7 +123,7 @@ public:
   }
   bool is_copied() const { return copy_ != nullptr; }
   // Also gives everything that the run writes to `copy`, which it borrows.
-  void copy_to(RunRecordCopy& copy) { copy_ = &copy; }
+  void copy_to(RunRecorder& copy) { copy_ = &copy; }
   // Reports a failure of the copy once.
   void flush_copy();
   void write_text(std::string_view text) { buffer_.append(text); }
@@ -196,7 +196,7 @@ private:
   bool has_reported_shortage_ = false;
   OutputBuffer buffer_;
   std::unique_ptr<RecordFormatter> formatter_; // null if records are only copied
-  RunRecordCopy* copy_ = nullptr;
+  RunRecorder* copy_ = nullptr;
   bool copies_messages_ = false;
   bool failed_ = false;
 

@@ -376,7 +376,7 @@ public:
 
 // Receives a copy of everything that a run writes: also stacks, messages, and events that the
 // output does not show.
-class RunRecordCopy : public RunRecordReceiver {
+class RunRecorder : public RunRecordReceiver {
 public:
   using RunRecordReceiver::write;
   virtual void write(const StackSample& sample) = 0;

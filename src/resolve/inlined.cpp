@@ -5,7 +5,7 @@
 #include "resolve/inlined_flow.hpp"
 #include "resolve/instructions.hpp"
 #include "symbols/classify.hpp"
-#include "symbols/written_name.hpp"
+#include "symbols/parsed_name.hpp"
 #include "util/shell_words.hpp"
 #include "util/text.hpp"
 

@@ -19,18 +19,18 @@ void describe(auto& io, Described<FileOffset> auto& offset) { io(offset.value); 
 void describe(auto& io, Described<ImageOffset> auto& offset) { io(offset.value); }
 void describe(auto& io, Described<VirtualAddress> auto& address) { io(address.value); }
 
-void describe(auto& io, Described<RunQuestion> auto& question) {
-  io(question.version);
-  io.choice(question.arch, Arch::alpha);
-  io(question.command, question.sends_events, question.has_stacks, question.weighs_time,
-     question.graph, question.value_unit);
-  io.choice(question.view, FlameView::callers);
-  io(question.sends_latencies, question.raw_stacks);
+void describe(auto& io, Described<RunHeader> auto& header) {
+  io(header.version);
+  io.choice(header.arch, Arch::alpha);
+  io(header.command, header.sends_events, header.has_stacks, header.weighs_time, header.graph,
+     header.value_unit);
+  io.choice(header.view, FlameView::callers);
+  io(header.sends_latencies, header.raw_stacks);
 }
-void describe(auto& io, Described<RawStackQuestion> auto& question) {
-  io(question.stack_bytes, question.source_lines);
+void describe(auto& io, Described<RawStackHeader> auto& header) {
+  io(header.stack_bytes, header.source_lines);
 }
-void describe(auto& io, Described<GraphQuestion> auto& graph) {
+void describe(auto& io, Described<GraphHeader> auto& graph) {
   io(graph.shows_calls, graph.reports);
   io.choice(graph.report.column, ReportColumn::name);
   io(graph.report.top, graph.report.function, graph.depth, graph.min_latency_ns);

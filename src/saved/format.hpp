@@ -29,7 +29,7 @@ constexpr std::string_view gap_reason = "there was no space to save the run";
 
 // Chunks that others refer to by number have their own numbering from 0, in their order.
 enum class ChunkKind : std::uint32_t {
-  question = 1,   // RunQuestion: always the first
+  header = 1,     // RunHeader: always the first
   file = 2,       // ProbedBinary
   probe = 3,      // ProbePoint
   module = 4,     // symbolize::Module
@@ -61,7 +61,7 @@ enum class ChunkKind : std::uint32_t {
 };
 
 // How the run has shown its calls.
-struct GraphQuestion {
+struct GraphHeader {
   bool shows_calls = false;
   bool reports = false;
   ReportOptions report = {};
@@ -70,25 +70,25 @@ struct GraphQuestion {
 };
 
 // How stacks were copied that are unwound when the run is read.
-struct RawStackQuestion {
+struct RawStackHeader {
   std::uint32_t stack_bytes = 0; // that were copied at most
   bool source_lines = false;     // frames have source lines
 };
 
 // What was asked, and where.
-struct RunQuestion {
+struct RunHeader {
   std::string version = {}; // of uprobectl
   Arch arch = host_arch;
   std::string command = {}; // the command line
   bool sends_events = true; // otherwise hits were only counted
   bool has_stacks = false;
-  bool weighs_time = false;                // the weights of stacks are nanoseconds
-  std::optional<GraphQuestion> graph = {}; // if it nested calls
+  bool weighs_time = false;              // the weights of stacks are nanoseconds
+  std::optional<GraphHeader> graph = {}; // if it nested calls
   // As in ExportedRun.
   std::optional<std::string> value_unit = {};
   FlameView view = FlameView::callees;
   bool sends_latencies = false;
-  std::optional<RawStackQuestion> raw_stacks = {};
+  std::optional<RawStackHeader> raw_stacks = {};
 };
 
 } // namespace uprobectl::saved

@@ -85,9 +85,9 @@ bool PartialFiles::add_parts(Bytes content) {
   return fields.is_complete();
 }
 
-RawStacks::RawStacks(Arch arch, const RawStackQuestion& question, elf::DebugSearch where)
-    : arch_(arch), question_(question), cache_(std::move(where)) {
-  if (question.source_lines) cache_.use_source_lines();
+RawStacks::RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch where)
+    : arch_(arch), header_(header), cache_(std::move(where)) {
+  if (header.source_lines) cache_.use_source_lines();
 }
 
 bool RawStacks::add_mapped_file(Bytes content) {
@@ -181,9 +181,9 @@ std::optional<StackSample> RawStacks::unwind(Bytes content, unwind::Stack& stack
   limits.known_returns = known_returns;
   const unwind::MemoryPiece memory{copied.address, copied.bytes};
   stack = unwind_stack(registers, {&memory, 1}, *spaces_[number], limits);
-  if (question_.source_lines) add_inlined_frames(stack);
+  if (header_.source_lines) add_inlined_frames(stack);
   const StackCopy copy{
-      .address = copied.address, .size = copied.bytes.size(), .requested = question_.stack_bytes};
+      .address = copied.address, .size = copied.bytes.size(), .requested = header_.stack_bytes};
   sample.completeness = classify(stack, copy);
   if (sample.completeness == StackCompleteness::incomplete)
     sample.failure = stack.explanation = explain_incomplete(stack, copy);

@@ -42,7 +42,7 @@ private:
 class RawStacks {
 public:
   // `arch`: of the run. Symbols of files that have none are searched in `where`.
-  RawStacks(Arch arch, const RawStackQuestion& question, elf::DebugSearch where);
+  RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch where);
 
   // Take the contents of chunks. They return false if it is invalid.
   bool add_mapped_file(Bytes content);
@@ -60,7 +60,7 @@ private:
   static bool read_memory(class FieldReader& fields, Memory& memory);
 
   Arch arch_;
-  RawStackQuestion question_;
+  RawStackHeader header_;
   std::vector<Memory> memories_; // by RawStack::thread
   PartialFiles files_;
   unwind::ModuleCache cache_;

@@ -66,17 +66,17 @@ Result<void> RunReader::take_head(Bytes bytes) {
 
 Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
   if (has_ended_) return damaged("a chunk follows the last one");
-  if (has_begun_ != (kind != ChunkKind::question))
-    return damaged(has_begun_ ? "it has two questions" : "it begins without its question");
+  if (has_begun_ != (kind != ChunkKind::header))
+    return damaged(has_begun_ ? "it has two headers" : "it begins without its header");
   if (!has_begun_) {
-    RunQuestion question;
+    RunHeader header;
     FieldReader fields(content);
-    fields(question);
-    if (!fields.is_complete()) return damaged("its question is invalid");
+    fields(header);
+    if (!fields.is_complete()) return damaged("its header is invalid");
     has_begun_ = true;
-    arch_ = question.arch;
-    if (question.raw_stacks) raw_stacks_.emplace(arch_, *question.raw_stacks, where_);
-    return replay_.begin(question);
+    arch_ = header.arch;
+    if (header.raw_stacks) raw_stacks_.emplace(arch_, *header.raw_stacks, where_);
+    return replay_.begin(header);
   }
   if (!replay(kind, content))
     return damaged(fmt::format("a chunk of kind {} is invalid", static_cast<std::uint32_t>(kind)));
@@ -85,7 +85,7 @@ Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
 
 bool RunReader::replay(ChunkKind kind, Bytes content) {
   switch (kind) {
-  case ChunkKind::question:
+  case ChunkKind::header:
   case ChunkKind::kept_parts:
     return false;
   case ChunkKind::file:

@@ -14,16 +14,16 @@
 namespace uprobectl::saved {
 
 // Receives the records of a saved run. Its flush() is not called.
-class RunReplay : public RunRecordCopy {
+class RunReplay : public RunRecorder {
 public:
-  using RunRecordCopy::write;
+  using RunRecorder::write;
   // RunReader unwinds the stacks.
   void write(const RawStackSample& /*sample*/) final {}
   void write(const unwind::ProcessMappings& /*mappings*/) final {}
   void write(const unwind::FileParts& /*parts*/) final {}
   void write(const unwind::KeptParts& /*parts*/) final {}
   // The first call. An error ends the reading.
-  virtual Result<void> begin(const RunQuestion& question) = 0;
+  virtual Result<void> begin(const RunHeader& header) = 0;
 };
 
 // Not thread-safe.

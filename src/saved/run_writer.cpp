@@ -25,14 +25,14 @@ void append_word(std::string& out, std::uint32_t value) {
 
 } // namespace
 
-RunWriter::RunWriter(OutputBuffer& out, bool flushes_buffer, const RunQuestion& question)
+RunWriter::RunWriter(OutputBuffer& out, bool flushes_buffer, const RunHeader& header)
     : out_(out), flushes_buffer_(flushes_buffer),
       // A copied stack has only what changed since the one before.
-      may_leave_out_(flushes_buffer && is_regular_file(out.fd()) && !question.raw_stacks) {
+      may_leave_out_(flushes_buffer && is_regular_file(out.fd()) && !header.raw_stacks) {
   if (may_leave_out_) out_.disable_auto_flush();
   out_.draft() += magic;
   append_word(out_.draft(), format_version);
-  write_chunk(ChunkKind::question, question);
+  write_chunk(ChunkKind::header, header);
 }
 
 // Returns the position of the content in the draft.

@@ -12,12 +12,12 @@
 namespace uprobectl::saved {
 
 // Whatever ends the program, the file is valid up to its last whole chunk. Not thread-safe.
-class RunWriter final : public RunRecordCopy {
+class RunWriter final : public RunRecorder {
 public:
-  // Writes the head and the question. Borrows the buffer. `flushes_buffer`: flush() writes it;
+  // Writes the head and the header. Borrows the buffer. `flushes_buffer`: flush() writes it;
   // otherwise the owner of the buffer does. While there is no room for a regular file, events wait,
   // and are left out above a limit (gap_reason); anything else blocks flush().
-  RunWriter(OutputBuffer& out, bool flushes_buffer, const RunQuestion& question);
+  RunWriter(OutputBuffer& out, bool flushes_buffer, const RunHeader& header);
 
   void write(const AttachedRecord& record) override;
   void write(const Event& event) override;

@@ -70,7 +70,7 @@ std::string decayed(std::string type) {
 
 } // namespace
 
-std::vector<std::string> type_names(const WrittenName& name) {
+std::vector<std::string> type_names(const ParsedName& name) {
   std::vector<std::string> names;
   for_each_type(name, [&](std::string_view type, bool) {
     while (!type.empty() && names.size() < max_type_names) {
@@ -83,7 +83,7 @@ std::vector<std::string> type_names(const WrittenName& name) {
   return names;
 }
 
-void replace_typedefs(WrittenName& name, const TypedefMap& typedefs) {
+void replace_typedefs(ParsedName& name, const TypedefMap& typedefs) {
   for_each_type(name, [&](std::string& type, bool is_parameter) {
     const bool is_typedef = typedefs.contains(type);
     type = with_replaced_names(type, typedefs);

@@ -2,7 +2,7 @@
 // Typedefs in written names. Mangled names have the types that typedefs stand for.
 #pragma once
 
-#include "symbols/written_name.hpp"
+#include "symbols/parsed_name.hpp"
 
 #include <map>
 
@@ -13,10 +13,10 @@ using TypedefMap = std::map<std::string, std::string, std::less<>>;
 
 // Returns the names in the types of a written name, at most 16: "size_t", "shop::Id". Without
 // built-in types.
-std::vector<std::string> type_names(const WrittenName& name);
+std::vector<std::string> type_names(const ParsedName& name);
 
 // Replaces typedefs in the types of a written name.
-void replace_typedefs(WrittenName& name, const TypedefMap& typedefs);
+void replace_typedefs(ParsedName& name, const TypedefMap& typedefs);
 
 // Returns the type of a typedef that Linux has with this size of pointers: "unsigned long" for
 // "size_t" and "std::size_t". Returns nullopt for other names.

@@ -62,8 +62,8 @@ public:
          .static_probes = selection.static_probes,
          .on_entry = records_entries(),
          .on_return = request_.capture.on_return || request_.capture.pair_calls}};
-    const auto add = [&](const std::vector<BoundFunction>& functions, std::uint32_t bounds) {
-      for (const BoundFunction& each : functions)
+    const auto add = [&](const std::vector<TriggerFunction>& functions, std::uint32_t bounds) {
+      for (const TriggerFunction& each : functions)
         requests.push_back({.target = each.target.value_or(selection.target),
                             .functions = {each.function},
                             .static_probes = selection.static_probes,
@@ -72,7 +72,7 @@ public:
     add(selection.start_on, STARTS_RECORDING);
     add(selection.stop_on, STOPS_RECORDING);
     if (request_.graph)
-      for (const BoundFunction& each : request_.graph->roots)
+      for (const TriggerFunction& each : request_.graph->roots)
         requests.push_back({.target = each.target.value_or(selection.target),
                             .functions = {each.function},
                             .on_entry = true,
@@ -98,7 +98,7 @@ public:
     features_ = features;
     if (request_.capture.stack == StackWalk::frame_data)
       return_instances_ = find_return_instance_layout();
-    if (by_trampoline()) nesting_ = find_nesting_layout();
+    if (by_uretprobe()) nesting_ = find_nesting_layout();
     if (std::ranges::find(request_.capture.filter.terms, COMPARE_PROCESS_NAME,
                           &ConditionSpec::fact) != request_.capture.filter.terms.end())
       process_name_ = find_process_name_layout();
@@ -156,7 +156,7 @@ public:
     capture.filters = filter_.filters;
     capture.user = filter_.user;
     capture.return_instances = return_instances_.value_or(return_instance_layout{});
-    capture.by_trampoline = by_trampoline();
+    capture.by_uretprobe = by_uretprobe();
     capture.nesting = nesting_.value_or(nesting_layout{});
     capture.process_name = process_name_.value_or(process_name_layout{});
     capture.ids = ids_;
@@ -256,7 +256,7 @@ public:
     const bool by_values = !request_.capture.groups.by.empty();
     if (request_.capture.count_by_process || request_.capture.count_stacks || by_values)
       losses.push_back({loss_reasons::table_full, program_->lost(LOST_TABLE_FULL)});
-    if (by_trampoline()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
+    if (by_uretprobe()) losses.push_back({loss_reasons::nested, program_->lost(LOST_NESTED)});
     if (!request_.capture.pair_calls) {
       if (builds_in_calls_ || by_values)
         losses.push_back({loss_reasons::hits_at_once, program_->lost(LOST_CALLS_FULL)});
@@ -539,7 +539,7 @@ private:
 
   bool records_entries() const { return request_.capture.on_entry || request_.capture.pair_calls; }
 
-  bool by_trampoline() const {
+  bool by_uretprobe() const {
     const CaptureSpec& capture = request_.capture;
     return request_.probes.return_at == ReturnAt::trampoline &&
            (capture.on_return || capture.pair_calls);

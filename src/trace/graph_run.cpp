@@ -25,12 +25,12 @@ std::optional<std::uint32_t> find_parent(std::uint32_t pid) {
 
 } // namespace
 
-GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_trampoline,
+GraphRun::GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_uretprobe,
                    bool json, Output& output)
     : spec_(spec), output_(output), json_(json), copy_(output),
       filter_(std::move(roots), spec.depth) {
   tree_.add(copy_);
-  tree_.set_by_trampoline(by_trampoline);
+  tree_.set_by_uretprobe(by_uretprobe);
   tree_.set_leaves_out(spec.entry_decides);
   tree_.set_find_area([this](std::uint32_t pid, std::uint64_t address, std::uint64_t time_ns) {
     return areas_.find(pid, address, time_ns);

@@ -14,7 +14,7 @@ namespace uprobectl {
 class GraphRun final : public EventSink {
 public:
   // `roots`: numbers of probes. Borrows the output. Gives its copy what replay() needs.
-  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_trampoline, bool json,
+  GraphRun(const GraphSpec& spec, std::set<std::uint32_t> roots, bool by_uretprobe, bool json,
            Output& output);
 
   // Borrowed. It receives the calls that the options select.

@@ -306,7 +306,7 @@ private:
         if (on_return ? probe_request.on_return : probe_request.on_entry)
           add_site(probe, {.program = probe_request.program,
                            .on_return = on_return,
-                           .by_trampoline = on_return && probe_request.by_trampoline});
+                           .by_uretprobe = on_return && probe_request.by_uretprobe});
       // As in other probes the entry comes first.
       if (probe.bounds != 0)
         std::ranges::partition(probe.sites,

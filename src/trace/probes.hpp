@@ -27,9 +27,9 @@ struct ProbeRequest {
   std::size_t program = 0;
   bool on_entry = true;
   bool on_return = false;
-  bool by_trampoline = false; // by uretprobe, as the program's section says
-  std::uint32_t bounds = 0;   // enum bound_flag; if not 0, the functions are only probed for this
-  bool graph_roots = false;   // the functions are those of GraphSpec::roots
+  bool by_uretprobe = false; // by uretprobe, as the program's section says
+  std::uint32_t bounds = 0;  // enum trigger_flag; if not 0, the functions are only probed for this
+  bool graph_roots = false;  // the functions are those of GraphSpec::roots
 };
 
 // An instruction that can leave a function.
@@ -43,7 +43,7 @@ struct PlannedExit {
 struct PlannedSite {
   std::size_t program = 0; // see ProbeRequest::program
   bool on_return = false;
-  bool by_trampoline = false;
+  bool by_uretprobe = false;
   std::optional<PlannedExit> exit = {}; // if on_return; nullopt: a uretprobe
   // Set by ProbeProgram::load().
   LoadedProgram loaded = {};

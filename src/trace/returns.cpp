@@ -212,7 +212,7 @@ public:
                          (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
                          (!reader && may_be_java(point));
     const bool trampoline = return_at_ == ReturnAt::trampoline ||
-                            (site.by_trampoline && return_at_ == ReturnAt::automatic);
+                            (site.by_uretprobe && return_at_ == ReturnAt::automatic);
     if (trampoline && is_java)
       return fail(Error{ErrorKind::unsupported,
                         display_name(point) + ": ART reads the return addresses on the stack, and "

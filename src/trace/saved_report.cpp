@@ -55,29 +55,29 @@ public:
       : request_(request), output_(output), totals_(request.aggregates, request.count_by_process),
         totals_of_calls_(totals_, request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
 
-  Result<void> begin(const saved::RunQuestion& question) override {
-    if (const auto option = option_for_events(); !option.empty() && !question.sends_events)
+  Result<void> begin(const saved::RunHeader& header) override {
+    if (const auto option = option_for_events(); !option.empty() && !header.sends_events)
       return refuse(option, "its hits were only counted");
-    if (request_.graph && !question.graph)
+    if (request_.graph && !header.graph)
       return refuse(request_.graph->shows_calls ? "--graph" : "--report",
                     "it was saved without --graph or --report");
-    if (question.graph) set_graph(*question.graph);
-    raw_stacks_ = question.raw_stacks;
+    if (header.graph) set_graph(*header.graph);
+    raw_stacks_ = header.raw_stacks;
     for (const ExportRequest& each : request_.exports)
-      if (has_only_stacks(each.format) && !question.has_stacks && !question.graph)
+      if (has_only_stacks(each.format) && !header.has_stacks && !header.graph)
         return refuse(each.option, "it was saved without --stack or --graph");
     auto exports = Exports::open(request_.exports, output_.workstation());
     if (!exports) return fail(std::move(exports).error());
     exports_ = std::move(*exports);
-    exported_ = {.title = question.command,
+    exported_ = {.title = header.command,
                  .start = {},
-                 .timed = question.weighs_time || question.graph,
-                 .value_unit = question.value_unit,
-                 .view = question.view,
-                 .sends_calls = question.graph.has_value(),
-                 .sends_stacks = question.has_stacks,
-                 .sends_events = question.sends_events,
-                 .sends_latencies = question.sends_latencies,
+                 .timed = header.weighs_time || header.graph,
+                 .value_unit = header.value_unit,
+                 .view = header.view,
+                 .sends_calls = header.graph.has_value(),
+                 .sends_stacks = header.has_stacks,
+                 .sends_events = header.sends_events,
+                 .sends_latencies = header.sends_latencies,
                  .find_process_name = [this](std::uint32_t pid) -> std::optional<std::string> {
                    const auto known = process_names_.find(pid);
                    if (known == process_names_.end()) return std::nullopt;
@@ -246,7 +246,7 @@ private:
                 fmt::format("{} cannot be answered from this run: {}", option, reason));
   }
 
-  void set_graph(const saved::GraphQuestion& asked) {
+  void set_graph(const saved::GraphHeader& asked) {
     graph_spec_ = GraphSpec{
         .shows_calls = asked.shows_calls,
         .reports = asked.reports,
@@ -326,7 +326,7 @@ private:
   bool has_begun_exports_ = false;
   std::optional<StackSample> waiting_; // of the next event
   StackTotals stacks_;
-  std::optional<saved::RawStackQuestion> raw_stacks_;
+  std::optional<saved::RawStackHeader> raw_stacks_;
   std::optional<SummaryRecord> summary_;
   std::optional<ClockReading> end_clocks_;
   std::uint64_t first_ns_ = 0;

@@ -60,8 +60,8 @@ struct ProbeSelection {
   bool keep_going = false; // attach the other probes if some FUNCTIONs fail
   // Functions whose first hit starts or stops the recording, for the whole run. With start_on,
   // nothing is recorded before. A stop ends the run. They are probed in addition.
-  std::vector<BoundFunction> start_on = {};
-  std::vector<BoundFunction> stop_on = {};
+  std::vector<TriggerFunction> start_on = {};
+  std::vector<TriggerFunction> stop_on = {};
   // Has the places of all FUNCTIONs; null: they are resolved.
   std::shared_ptr<const plans::AttachPlan> plan = {};
 };
@@ -105,7 +105,7 @@ struct GraphSpec {
   bool shows_calls = false; // as a tree, instead of events
   bool reports = false;     // at the end
   ReportOptions report = {};
-  std::vector<BoundFunction> roots = {};   // only calls below these functions, if any
+  std::vector<TriggerFunction> roots = {}; // only calls below these functions, if any
   std::optional<std::uint32_t> depth = {}; // only this many levels
   std::chrono::nanoseconds min_latency{0}; // of the calls that are shown
   std::size_t max_functions = default_max_functions;

@@ -181,7 +181,7 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
 TypedProbes::TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
                          std::size_t functions)
     : where_{.places = std::move(debug_places)}, capture_(capture), lists_(capture.arguments),
-      moments_(moments_of(capture)), is_only_function_(functions == 1) {
+      phases_(phases_of(capture)), is_only_function_(functions == 1) {
   limits_.scalars_only = functions > max_whole_functions;
   limits_.depth = capture.typed_depth;
   if (!capture.groups.by.empty()) {
@@ -293,7 +293,7 @@ bool TypedProbes::needs_only_parameters(const dwarf::FunctionInfo& function,
   const bool reads_entry = capture_.caller || capture_.registers || capture_.count_stacks ||
                            capture_.nest_calls || capture_.groups.has(BY_STACK) ||
                            capture_.stack != StackWalk::none;
-  if (!moments_.entry || moments_.exit || reads_entry) return false;
+  if (!phases_.entry || phases_.exit || reads_entry) return false;
   const auto is_variable = [&](const ValuePath& path) {
     return has_variable(function, path.variable) || !parse_source_name(path.variable);
   };
@@ -361,7 +361,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
         {ErrorKind::unsupported, "it is read for native functions of this architecture only"});
   File& file = open(point.binary);
   if (!file.debug) return add_untyped(probed, list, *file.problem);
-  const auto described = describe(file, point, moments_.exit);
+  const auto described = describe(file, point, phases_.exit);
   if (!described)
     return add_untyped(probed, list,
                        {ErrorKind::not_found,
@@ -370,7 +370,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   TypedPlace place{.function = &info, .address = uprobe_address(point)};
   place.at_entry = point.inlined_into == nullptr && info.entry == point.address;
   place.is_inlined_call = point.inlined_into != nullptr;
-  place.moments = moments_;
+  place.phases = phases_;
   place.find_global = [&](const std::string& name) {
     auto found = find_global(file, name, point.address);
     if (!found) return find_imported(*file.image, *file.debug, name, point.address);
@@ -397,7 +397,7 @@ Result<void> TypedProbes::add(CapturePoint& probed) {
   if (measured) values->add_summed(*measured);
   // Nobody has asked for these values: they must not keep the function from being probed.
   if (!wants_paths)
-    if (const auto checked = check_readings(values->readings(), moments_); !checked) {
+    if (const auto checked = check_readings(values->readings(), phases_); !checked) {
       warnings_.push_back(fmt::format("{}: its parameters cannot be captured: {}",
                                       display_name(point), checked.error().message));
       return {};
@@ -500,7 +500,7 @@ Result<void> TypedProbes::add_conditions(CapturePoint& probed, const TypedPlace&
 Result<bool> TypedProbes::knows_type(const TypedPlace& place, const ArgumentSource& source) const {
   const dwarf::FunctionInfo& function = *place.function;
   const bool is_result = source.kind == ArgumentSource::Kind::returned;
-  if (!capture_.typed || (is_result ? !moments_.exit || function.has_unknown_result
+  if (!capture_.typed || (is_result ? !phases_.exit || function.has_unknown_result
                                     : !place.at_entry && !place.is_inlined_call))
     return false;
   if (is_result && function.result->kind() == dwarf::TypeKind::none)

@@ -101,7 +101,7 @@ private:
   const CaptureSpec& capture_;
   ArgumentListIndex lists_;
   TypedLimits limits_;
-  CaptureMoments moments_;
+  CapturePhases phases_;
   bool is_only_function_;
   std::shared_ptr<Files> files_ = std::make_shared<Files>();
   std::vector<std::string> warnings_;

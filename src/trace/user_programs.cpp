@@ -71,7 +71,7 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
     probes.on_entry = !*programs.on_return_;
     probes.on_return = *programs.on_return_;
   }
-  probes.by_trampoline = programs.on_return_.value_or(false);
+  probes.by_uretprobe = programs.on_return_.value_or(false);
   programs.probe_requests_ = {std::move(probes)};
   return programs;
 }
@@ -156,7 +156,7 @@ Result<void> UserPrograms::add_program(const ObjectProgram& program, const Attac
     probe_request.on_entry = !program.on_return;
     probe_request.on_return = program.on_return;
   }
-  probe_request.by_trampoline = program.on_return;
+  probe_request.by_uretprobe = program.on_return;
   selected_.push_back(program.name);
   probe_requests_.push_back(std::move(probe_request));
   return {};
@@ -201,7 +201,7 @@ Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) 
                              .program = selected_.size(),
                              .on_entry = !program.on_return,
                              .on_return = program.on_return,
-                             .by_trampoline = program.on_return});
+                             .by_uretprobe = program.on_return});
   selected_.push_back(program.name);
   return {};
 }

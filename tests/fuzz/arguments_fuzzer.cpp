@@ -15,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto rate = parse_rate(text);
       rate && (rate->events == 0 || rate->events > MAX_WINDOW_COUNT))
     std::abort();
-  if (const auto bound = parse_bound_function(text); bound && bound->function.empty()) std::abort();
+  if (const auto bound = parse_trigger_function(text); bound && bound->function.empty())
+    std::abort();
   CaptureSpec inspection{.on_return = true};
   if (auto list = parse_arguments(text)) {
     list->function.reset();

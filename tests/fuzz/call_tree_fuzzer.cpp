@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   tree.add(report);
   tree.add(filter);
   filter.add(below_roots);
-  tree.set_by_trampoline((data[0] & 1) != 0);
+  tree.set_by_uretprobe((data[0] & 1) != 0);
   tree.set_leaves_out((data[0] & 8) != 0);
   if ((data[0] & 2) != 0)
     tree.set_find_area([](std::uint32_t, std::uint64_t address, std::uint64_t) {

@@ -18,7 +18,7 @@ public:
   using RunReplay::write;
   Replay(RecordFormatter& text, RecordFormatter& json, Exports& files)
       : text_(text), json_(json), files_(files) {}
-  Result<void> begin(const saved::RunQuestion&) override { return {}; }
+  Result<void> begin(const saved::RunHeader&) override { return {}; }
   void write(const AttachedRecord& record) override { write_both(record); }
   void write(const Event& event) override { write_both(event); }
   void write(const CountRecord& record) override { write_both(record); }

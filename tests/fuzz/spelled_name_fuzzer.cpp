@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first line is a name as a user writes it, the rest a mangled name, or the demangled one.
-#include "symbols/spelled_name.hpp"
+#include "symbols/name_query.hpp"
 
 #include <cstdlib>
 
@@ -13,16 +13,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string rest(input.substr(written.size() + 1));
   if (const auto name = parse_demangled_name({rest, rest}); name && name->components.empty())
     std::abort();
-  const auto name = SpelledName::parse(written);
+  const auto name = NameQuery::parse(written);
   if (is_signature(written) && !(name && name->has_parameters())) std::abort();
   if (!name) return 0;
   TypedefMap typedefs;
   for (const std::string& type : name->type_names())
     typedefs.emplace(type, typedefs.size() % 2 == 0 ? "char const" : "int[4]");
-  for (const SpelledName& spelled : {*name, name->with_types(typedefs)})
+  for (const NameQuery& spelled : {*name, name->with_types(typedefs)})
     for (const std::string_view prefix : {"", "_Z", "_R"}) {
-      const auto omissions = spelled.match(std::string(prefix) + rest);
-      if (omissions.value_or(0) > (omits_abi | omits_parts | omits_scopes)) std::abort();
+      const auto mismatch = spelled.match(std::string(prefix) + rest);
+      if (mismatch.value_or(0) > (ignores_abi | ignores_parts | ignores_scopes)) std::abort();
     }
   if (const auto type = canonical_type(rest); type && type->empty()) std::abort();
   return 0;

@@ -73,7 +73,7 @@ void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::s
   TypedPlace place{.function = &function, .address = address};
   place.find_go_types = [go_types] { return go_types; };
   place.at_entry = function.entry == address;
-  place.moments = {.entry = true, .exit = true, .paired = true};
+  place.phases = {.entry = true, .exit = true, .paired = true};
   TypedLimits limits;
   check(ValuePlan::make(place, limits), limits, answers);
   limits.depth = max_typed_depth;

@@ -208,7 +208,7 @@ int make_file(std::span<const Form> forms, std::string& path) {
   return readable;
 }
 
-// By a uprobe_multi link (Linux 6.6), which takes a moment for thousands; none where the kernel has
+// By a uprobe_multi link (Linux 6.6), which takes a phase for thousands; none where the kernel has
 // no such links. The program returns at once.
 class MultiProbes {
 public:

@@ -279,7 +279,7 @@ std::vector<reading> all_readings() {
   made[27].offset_from = 12 + 1;
   made[27].offset_step = 1;
   made[27].offset_scale = -4;
-  made[19].moment = made[21].moment = MOMENT_RETURN;
+  made[19].phase = made[21].phase = PHASE_RETURN;
   made[31].addend = 12345;
   return made;
 }

@@ -141,7 +141,7 @@ TEST_CASE("a function that was left by a tail call is not the parent of the next
     CHECK(run.lines.all == Strings{"a {", "} a no return 10-0", "b {", "} b returned 10-0"});
   }
   SECTION("uretprobes report both returns at the end") {
-    run.tree.set_by_trampoline(true);
+    run.tree.set_by_uretprobe(true);
     thread.enter('a', main_stack)
         .enter('b', main_stack)
         .leave('b', main_stack)
@@ -166,7 +166,7 @@ TEST_CASE("returns of calls that were left out change nothing but what they show
     CHECK(run.lines.all == Strings{"a {", "} a no return 10-0"});
   }
   SECTION("a function that is called by a tail call, with uretprobes") {
-    run.tree.set_by_trampoline(true);
+    run.tree.set_by_uretprobe(true);
     thread.enter('a', main_stack).leave('b', main_stack).leave('a', main_stack);
     CHECK(run.lines.all == Strings{"a {", "} a returned 20-0"});
   }

@@ -263,24 +263,24 @@ TEST_CASE("of pairs, the entry decides what it can") {
   CHECK((split->settings().filter_features & FILTERS_CALLS) == 0);
   const auto mixed = plan_with("arg0<5 || ret>1", paired);
   REQUIRE(mixed);
-  CHECK(mixed->plans()[0].filters[MOMENT_ENTRY] == 0);
-  CHECK(mixed->plans()[0].filters[MOMENT_RETURN] == 1);
+  CHECK(mixed->plans()[0].filters[PHASE_ENTRY] == 0);
+  CHECK(mixed->plans()[0].filters[PHASE_RETURN] == 1);
   CHECK((mixed->settings().filter_features & FILTERS_CALLS) != 0);
   CHECK(error_of_plan("arg0<5 || ret>1", {.on_return = true})
             .ends_with("--if 'arg0<5 || ret>1': it compares values of the entry and of the return, "
                        "which are two events"));
   const auto both = plan_with("tid==1", {.on_return = true});
   REQUIRE(both);
-  CHECK(both->plans()[0].filters[MOMENT_ENTRY] != 0);
-  CHECK(both->plans()[0].filters[MOMENT_RETURN] != 0);
+  CHECK(both->plans()[0].filters[PHASE_ENTRY] != 0);
+  CHECK(both->plans()[0].filters[PHASE_RETURN] != 0);
 }
 
 TEST_CASE("of nested calls the entry decides") {
   const CaptureSpec nested{.on_return = true, .nest_calls = true, .entry_decides = true};
   const auto plan = plan_with("arg0<5 && tid==1", nested);
   REQUIRE(plan);
-  CHECK(plan->plans()[0].filters[MOMENT_ENTRY] != 0);
-  CHECK(plan->plans()[0].filters[MOMENT_RETURN] == 0);
+  CHECK(plan->plans()[0].filters[PHASE_ENTRY] != 0);
+  CHECK(plan->plans()[0].filters[PHASE_RETURN] == 0);
   CHECK(error_of_plan("ret<0", nested)
             .ends_with("--if 'ret<0': a tree shows a call before its result and its duration are "
                        "known"));
@@ -517,7 +517,7 @@ TEST_CASE("callers are compared with the return address") {
   CHECK(made.terms[0].value.steps == 0);
 #endif
   CHECK((plan->settings().filter_features & 1U << COMPARE_CALLER) != 0);
-  CHECK(error_of_plan("caller == f", {.on_return = true, .by_trampoline = true})
+  CHECK(error_of_plan("caller == f", {.on_return = true, .by_uretprobe = true})
             .find("different places") != std::string::npos);
   probed[0].symbol_offset = 4;
   CHECK_FALSE(plan_of());

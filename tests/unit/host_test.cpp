@@ -381,7 +381,7 @@ TEST_CASE("a device is known only as it was written") {
   const KnownDevice known{.machine = "aarch64",
                           .device_stamp = "65 12 18000000 2026-11-26 12:00:00.250000000 +0100",
                           .program_stamp = "1 2 3 4.000000005 6.000000007",
-                          .root_way = "su_user",
+                          .root_method = "su_user",
                           .checked_at = 1795690000};
   const std::string text = "machine=aarch64\n"
                            "device=65 12 18000000 2026-11-26 12:00:00.250000000 +0100\n"

@@ -106,7 +106,7 @@ TEST_CASE("a method's plan reads its parameters, and its result at the return") 
   // Integers first.
   CHECK(made.readings[0].size == 8);
   CHECK(made.readings[0].is_signed == 1);
-  CHECK(made.readings[1].moment == MOMENT_RETURN);
+  CHECK(made.readings[1].phase == PHASE_RETURN);
   CHECK(made.readings[1].size == 1);
   CHECK(made.readings[2].form == READ_JAVA_STRING);
   CHECK(made.readings[2].size == 4);

@@ -21,7 +21,7 @@ std::string sample_text(std::string_view text) {
 }
 
 std::string bound_text(std::string_view text) {
-  const auto bound = parse_bound_function(text);
+  const auto bound = parse_trigger_function(text);
   if (!bound) return bound.error().message;
   return bound->target.value_or("-") + " | " + bound->function;
 }

@@ -140,7 +140,7 @@ private:
 class StackReplay final : public saved::RunReplay {
 public:
   using RunReplay::write;
-  Result<void> begin(const saved::RunQuestion& /*question*/) override { return {}; }
+  Result<void> begin(const saved::RunHeader& /*header*/) override { return {}; }
   void write(const AttachedRecord& /*record*/) override {}
   void write(const Event& /*event*/) override {}
   void write(const CountRecord& /*record*/) override {}
@@ -189,7 +189,7 @@ TEST_CASE("a stack that another machine unwinds has the same frames") {
     {
       OutputBuffer out(file.get());
       saved::RunWriter writer(out, true,
-                              {.raw_stacks = saved::RawStackQuestion{.stack_bytes = 65528}});
+                              {.raw_stacks = saved::RawStackHeader{.stack_bytes = 65528}});
       SavingSink sink(writer);
       for (int i = 0; i < 3; ++i) {
         const RawStack stack = live.collect(sample, sink);
@@ -267,8 +267,7 @@ TEST_CASE("a saved run tells the contents apart that a file has had") {
   const UniqueFd file{::memfd_create("raw-stacks", MFD_CLOEXEC)};
   {
     OutputBuffer out(file.get());
-    saved::RunWriter writer(out, true,
-                            {.raw_stacks = saved::RawStackQuestion{.stack_bytes = 65528}});
+    saved::RunWriter writer(out, true, {.raw_stacks = saved::RawStackHeader{.stack_bytes = 65528}});
     SavingSink sink(writer);
     RewrittenLibrary library;
     for (const std::string& content : {arm64_library(), renamed_library(), arm64_library()})

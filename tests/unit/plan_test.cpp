@@ -162,8 +162,8 @@ TEST_CASE("conditions take the type that the list gives a value") {
   const auto plan = plan_of(inspection, points_named({"f"}));
   REQUIRE(plan);
   REQUIRE(plan->filters().filters.size() == 1);
-  CHECK(plan->plans()[0].filters[MOMENT_ENTRY] == 1);
-  CHECK(plan->plans()[0].filters[MOMENT_RETURN] == 0);
+  CHECK(plan->plans()[0].filters[PHASE_ENTRY] == 1);
+  CHECK(plan->plans()[0].filters[PHASE_RETURN] == 0);
   const auto& conditions = plan->filters().filters[0].terms;
   CHECK(plan->filters().filters[0].term_count == 4);
   CHECK(conditions[0].value.size == 4);

@@ -27,11 +27,11 @@ reading buffer(std::uint32_t capacity) {
 std::string message_of(const Result<void>& checked) {
   return checked ? "no error" : checked.error().message;
 }
-std::string error_of(const std::vector<reading>& readings, const CaptureMoments& moments = {}) {
-  return message_of(check_readings(readings, moments));
+std::string error_of(const std::vector<reading>& readings, const CapturePhases& phases = {}) {
+  return message_of(check_readings(readings, phases));
 }
-std::string condition_error(const PreparedTerm& condition, const CaptureMoments& moments = {}) {
-  return message_of(check_condition(condition, moments));
+std::string condition_error(const PreparedTerm& condition, const CapturePhases& phases = {}) {
+  return message_of(check_condition(condition, phases));
 }
 std::shared_ptr<const ValuePlan> values_of(std::vector<reading> readings) {
   return std::make_shared<const ValuePlan>(std::move(readings));
@@ -92,8 +92,8 @@ TEST_CASE("a prepared reading that the program cannot evaluate is refused by its
   bad.capacity = 8;
   CHECK(error_of({bad}) == "value 0: a capacity belongs to strings and buffers");
   bad = integer();
-  bad.moment = MOMENT_RETURN;
-  CHECK(error_of({bad}) == "value 0: its moment is not probed");
+  bad.phase = PHASE_RETURN;
+  CHECK(error_of({bad}) == "value 0: its phase is not probed");
   CHECK(error_of(std::vector<reading>(33, integer())) == "more than 32 values");
 }
 
@@ -102,9 +102,9 @@ TEST_CASE("a reading uses earlier ones whose results its record has") {
   later.base_from = 1;
   CHECK(error_of({integer(), later}) == "no error");
   CHECK(error_of({later}) == "value 0: uses a reading that is not before it");
-  later.moment = MOMENT_RETURN;
+  later.phase = PHASE_RETURN;
   CHECK(error_of({integer(), later}, {.entry = true, .exit = true}) ==
-        "value 1: uses a reading of a moment that its record does not have");
+        "value 1: uses a reading of a phase that its record does not have");
   CHECK(error_of({integer(), later}, {.entry = true, .exit = true, .paired = true}) == "no error");
   PreparedTerm condition{.term = {.value = integer()}};
   CHECK(condition_error(condition) == "no error");
@@ -137,7 +137,7 @@ TEST_CASE("an earlier reading is added to another before one of its steps") {
   condition.offset = sum;
   CHECK(condition_error(condition) == "condition: uses another reading");
   condition.offset = integer();
-  condition.offset->moment = MOMENT_RETURN;
+  condition.offset->phase = PHASE_RETURN;
   CHECK(condition_error(condition, {.entry = true, .exit = true}) ==
         "condition: its offset is of another phase");
   CHECK(message_of(check_measured(sum, {})) == "measured value: uses another reading");
@@ -162,10 +162,10 @@ TEST_CASE("only integers are the base or the length of other readings") {
 }
 
 TEST_CASE("the instruction pointer is a base at the entry only") {
-  const CaptureMoments both{.entry = true, .exit = true, .paired = true};
+  const CapturePhases both{.entry = true, .exit = true, .paired = true};
   reading global = integer(instruction_pointer());
   CHECK(error_of({global}, both) == "no error");
-  global.moment = MOMENT_RETURN;
+  global.phase = PHASE_RETURN;
   constexpr std::string_view at_return = "the instruction pointer is known only at the entry";
   CHECK(error_of({global}, both) == "value 0: " + std::string(at_return));
   CHECK(condition_error(PreparedTerm{.term = {.value = global}}, both) ==
@@ -245,7 +245,7 @@ TEST_CASE("a record has the values of its phase") {
   const std::vector<ProbePoint> probed(1);
   std::vector<CapturePoint> points = capture_points(probed);
   reading returned = integer();
-  returned.moment = MOMENT_RETURN;
+  returned.phase = PHASE_RETURN;
   points[0].values = values_of({integer(), returned});
   CaptureSpec capture;
   capture.on_return = true;
@@ -300,7 +300,7 @@ TEST_CASE("points with equal prepared readings share a plan, conditions included
   CHECK(plans_of(plan, 3) == std::vector<std::uint32_t>{0, 1, 0});
   const std::vector<filter>& filters = plan.filters().filters;
   REQUIRE(filters.size() == 2);
-  CHECK(plan.plans()[1].filters[MOMENT_ENTRY] == 2);
+  CHECK(plan.plans()[1].filters[PHASE_ENTRY] == 2);
   CHECK(filters[1].term_count == 1);
   CHECK(filters[1].terms[0].constant == 0); // not that of arg0==1
   CHECK(plan.settings().max_terms == 1);

@@ -80,7 +80,7 @@ TEST_CASE("uretprobes are used on request, with a warning") {
              Catch::StartsWith(*notice) &&
                  Catch::Contains("calls nested deeper than 64 are missed and not counted"));
   ResolvedProbes of_section = unreadable("/data/app/libf.so", false);
-  of_section.probes[0].sites.front().by_trampoline = true;
+  of_section.probes[0].sites.front().by_uretprobe = true;
   CHECK(trampoline_notice(planned(of_section, ReturnAt::automatic), Mechanism::multi, true));
   CHECK(planned(of_section, ReturnAt::exits).probes.empty());
   CHECK(trampoline_notice(ResolvedProbes(), Mechanism::session, true));

@@ -30,10 +30,10 @@ std::string written(const std::function<void(int)>& write) {
 }
 
 std::string save(const std::function<void(saved::RunWriter&)>& use,
-                 const saved::RunQuestion& question = {}) {
+                 const saved::RunHeader& header = {}) {
   return written([&](int fd) {
     OutputBuffer out(fd);
-    saved::RunWriter writer(out, true, question);
+    saved::RunWriter writer(out, true, header);
     use(writer);
   });
 }
@@ -43,8 +43,8 @@ class JsonReplay final : public saved::RunReplay {
 public:
   using RunReplay::write;
   explicit JsonReplay(OutputBuffer& out) : json(make_json_formatter(out)) {}
-  Result<void> begin(const saved::RunQuestion& asked) override {
-    question = asked;
+  Result<void> begin(const saved::RunHeader& asked) override {
+    header = asked;
     return {};
   }
   void write(const AttachedRecord& record) override { json->write(record); }
@@ -88,7 +88,7 @@ public:
   void end() override {}
 
   std::unique_ptr<RecordFormatter> json;
-  saved::RunQuestion question;
+  saved::RunHeader header;
   std::vector<Event> events;
   std::vector<std::string> lost;
   std::vector<std::string> stacks;
@@ -107,7 +107,7 @@ struct Reading {
   std::vector<std::string> names; // of processes
   std::vector<std::string> calls; // that begin and end
   std::vector<ClockRecord> clocks;
-  saved::RunQuestion question;
+  saved::RunHeader header;
   std::optional<Error> error;
   std::uint64_t whole_bytes = 0;
   bool has_ended = false;
@@ -131,7 +131,7 @@ Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
     reading.names = replay.names;
     reading.calls = replay.calls;
     reading.clocks = replay.clocks;
-    reading.question = replay.question;
+    reading.header = replay.header;
     reading.whole_bytes = reader.whole_bytes();
     reading.has_ended = reader.has_ended();
   });
@@ -169,8 +169,8 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
 const std::string head = "uprobrun\6\0\0\0"s;
 // Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
 // the outermost functions down, no latencies, no stacks to be unwound.
-const std::string question = chunk(1, "\1"
-                                      "9\1\1c\1\0\0\0\0\0\0\0"sv);
+const std::string header = chunk(1, "\1"
+                                    "9\1\1c\1\0\0\0\0\0\0\0"sv);
 const std::string lost_three = chunk(14, "\3\4full\7\11"sv);
 constexpr std::string_view lost_three_json =
     R"({"type":"lost","count":3,"reason":"full","since_ns":7,"time_ns":9})"
@@ -185,14 +185,14 @@ TEST_CASE("the bytes of a saved run are those that its documentation describes")
         writer.end();
       },
       {.version = "9", .arch = Arch::x86_64, .command = "c"});
-  CHECK(made == head + question + lost_three + chunk(19, ""));
+  CHECK(made == head + header + lost_three + chunk(19, ""));
   const Reading reading = read_saved(made);
   CHECK_FALSE(reading.error);
   CHECK(reading.has_ended);
   CHECK(reading.json == lost_three_json);
-  CHECK(reading.question.command == "c");
-  CHECK(reading.question.sends_events);
-  CHECK_FALSE(reading.question.has_stacks);
+  CHECK(reading.header.command == "c");
+  CHECK(reading.header.sends_events);
+  CHECK_FALSE(reading.header.has_stacks);
 }
 
 TEST_CASE("a saved run has the names of processes") {
@@ -202,9 +202,9 @@ TEST_CASE("a saved run has the names of processes") {
   });
   const std::string name = chunk(21, "\254\2\2ab"sv);
   CHECK_THAT(made, Contains(name));
-  CHECK(read_saved(head + question + name + chunk(19, "")).names ==
+  CHECK(read_saved(head + header + name + chunk(19, "")).names ==
         std::vector<std::string>{"300 ab"});
-  CHECK(read_saved(head + question + chunk(21, "\254\2\3ab"sv)).error->message ==
+  CHECK(read_saved(head + header + chunk(21, "\254\2\3ab"sv)).error->message ==
         "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x21");
 }
 
@@ -390,9 +390,9 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
 
 namespace {
 
-// As `question`, with stacks: 256 bytes of each were copied, without source lines.
-const std::string raw_question = chunk(1, "\1"
-                                          "9\1\1c\1\1\0\0\0\0\0\1\x80\2\0"sv);
+// As `header`, with stacks: 256 bytes of each were copied, without source lines.
+const std::string raw_header = chunk(1, "\1"
+                                        "9\1\1c\1\1\0\0\0\0\0\1\x80\2\0"sv);
 // Registers of x86-64 by DWARF number: the stack pointer is 0x7000, the pc 0x4010.
 const std::string raw_registers = std::string(7, '\0') + "\1\x80\xe0\1"s + std::string(8, '\0') +
                                   "\1\x90\x80\1"s + std::string(16, '\0');
@@ -411,12 +411,12 @@ TEST_CASE("a stack that the run has only copied is unwound when it is read") {
   // The file cannot be read: kind 0, a message, no hints.
   const std::string unreadable = chunk(24, "\0\0\1\0\4gone\0\0"sv);
   const Reading reading =
-      read_saved(head + raw_question + raw_file + unreadable + raw_mappings + raw_stack);
+      read_saved(head + raw_header + raw_file + unreadable + raw_mappings + raw_stack);
   CHECK_FALSE(reading.error);
   REQUIRE(reading.stacks.size() == 1);
   CHECK(reading.stacks[0] == "(b.so+0x4010);[incomplete] 1 b.so cannot be read: gone");
 
-  const Reading without = read_saved(head + raw_question + raw_file + raw_mappings + raw_stack);
+  const Reading without = read_saved(head + raw_header + raw_file + raw_mappings + raw_stack);
   REQUIRE(without.stacks.size() == 1);
   CHECK_THAT(without.stacks[0], Contains("the saved run does not have its unwind information"));
 }
@@ -437,7 +437,7 @@ TEST_CASE("a copied stack has only what differs from the last one of its thread"
   const std::string changed = stack("\0\x80\xe0\1\x10\1\x08\1\x30"s);
   // Another thread, which has no stack yet.
   const std::string other = stack("\1\x80\xe0\1\x10\0"s);
-  const std::string start = head + raw_question + raw_file + unreadable + raw_mappings;
+  const std::string start = head + raw_header + raw_file + unreadable + raw_mappings;
   const Reading reading = read_saved(start + whole + lower + changed + other);
   CHECK_FALSE(reading.error);
   const std::string called = "(b.so+0x4010);(b.so+0x401f) by frame pointer;[incomplete] 1 b.so "
@@ -460,29 +460,29 @@ TEST_CASE("chunks of stacks to be unwound that contradict each other are damaged
     return error ? error->message : "";
   };
   // Without mappings, or in a run without such stacks.
-  CHECK_THAT(message(raw_question + raw_stack), Contains("a chunk of kind 26 is invalid"));
-  CHECK_THAT(message(question + raw_file), Contains("a chunk of kind 23 is invalid"));
+  CHECK_THAT(message(raw_header + raw_stack), Contains("a chunk of kind 26 is invalid"));
+  CHECK_THAT(message(header + raw_file), Contains("a chunk of kind 23 is invalid"));
   // Mappings of an unknown file, and of a number that leaves one out.
-  CHECK_THAT(message(raw_question + raw_mappings), Contains("a chunk of kind 25 is invalid"));
-  CHECK_THAT(message(raw_question + raw_file + chunk(25, "\1\0"sv)),
+  CHECK_THAT(message(raw_header + raw_mappings), Contains("a chunk of kind 25 is invalid"));
+  CHECK_THAT(message(raw_header + raw_file + chunk(25, "\1\0"sv)),
              Contains("a chunk of kind 25 is invalid"));
   // Mappings that overlap: 1 to 3 and 2 to 4.
-  CHECK_THAT(message(raw_question + raw_file + chunk(25, "\0\2\1\3\0\1\0\2\4\0\1\0"sv)),
+  CHECK_THAT(message(raw_header + raw_file + chunk(25, "\0\2\1\3\0\1\0\2\4\0\1\0"sv)),
              Contains("a chunk of kind 25 is invalid"));
   // Two bytes at 7 of a file with 8, and a file that changes its size.
-  CHECK_THAT(message(raw_question + raw_file + chunk(24, "\0\x08\0\1\7\2ab"sv)),
+  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\0\x08\0\1\7\2ab"sv)),
              Contains("a chunk of kind 24 is invalid"));
-  CHECK_THAT(message(raw_question + raw_file + chunk(24, "\0\x08\0\1\0\2ab"sv) +
+  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\0\x08\0\1\0\2ab"sv) +
                      chunk(24, "\0\x09\0\1\0\2ab"sv)),
              Contains("a chunk of kind 24 is invalid"));
   // Larger than the address space that is reserved: 2^40 bytes.
-  CHECK_THAT(message(raw_question + raw_file + chunk(24, "\0\x80\x80\x80\x80\x80\x20\0\1\0\2ab"sv)),
+  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\0\x80\x80\x80\x80\x80\x20\0\1\0\2ab"sv)),
              Contains("a chunk of kind 24 is invalid"));
 }
 
 TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
-  const std::string file = head + question + lost_three + lost_three + chunk(19, "");
-  const std::size_t first = head.size() + question.size() + lost_three.size();
+  const std::string file = head + header + lost_three + lost_three + chunk(19, "");
+  const std::size_t first = head.size() + header.size() + lost_three.size();
   const std::size_t second = first + lost_three.size();
   for (std::size_t size = 0; size < file.size(); ++size) {
     const Reading reading = read_saved(file.substr(0, size));
@@ -500,7 +500,7 @@ TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
 }
 
 TEST_CASE("a saved run is read in pieces of any size") {
-  const std::string file = head + question + lost_three + chunk(19, "");
+  const std::string file = head + header + lost_three + chunk(19, "");
   for (std::size_t step = 1; step < file.size(); ++step) {
     const Reading reading = read_saved(file, step);
     CHECK_FALSE(reading.error);
@@ -517,30 +517,30 @@ TEST_CASE("what is not a saved run of this version is rejected") {
   CHECK(message("#!/bin/sh\n") == "not a saved run");
   CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 6");
   CHECK(message(head + lost_three) ==
-        "the saved run is damaged: it begins without its question, at byte 0xc");
-  CHECK(message(head + question + question) ==
-        "the saved run is damaged: it has two questions, at byte 0x21");
-  CHECK(message(head + question + chunk(99, "")) ==
+        "the saved run is damaged: it begins without its header, at byte 0xc");
+  CHECK(message(head + header + header) ==
+        "the saved run is damaged: it has two headers, at byte 0x21");
+  CHECK(message(head + header + chunk(99, "")) ==
         "the saved run is damaged: a chunk of kind 99 is invalid, at byte 0x21");
-  CHECK(message(head + question + chunk(14, "\3\5full"sv)) ==
+  CHECK(message(head + header + chunk(14, "\3\5full"sv)) ==
         "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x21");
-  CHECK(message(head + question + chunk(14, "\3\4fullx"sv)) ==
+  CHECK(message(head + header + chunk(14, "\3\4fullx"sv)) ==
         "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x21");
-  CHECK(message(head + question + "\16\0\0\0\1\0\0\1"s) ==
+  CHECK(message(head + header + "\16\0\0\0\1\0\0\1"s) ==
         "the saved run is damaged: a chunk has 16777217 bytes, at byte 0x21");
-  CHECK(message(head + question + chunk(19, "") + lost_three) ==
+  CHECK(message(head + header + chunk(19, "") + lost_three) ==
         "the saved run is damaged: a chunk follows the last one, at byte 0x29");
   // An event, a count and a histogram of a probe that is not there.
   for (const std::uint8_t kind : {9, 10, 11})
-    CHECK(message(head + question + chunk(kind, std::string(64, '\1'))) ==
+    CHECK(message(head + header + chunk(kind, std::string(64, '\1'))) ==
           "the saved run is damaged: a chunk of kind " + std::to_string(kind) +
               " is invalid, at byte 0x21");
 }
 
 TEST_CASE("what precedes the damage of a saved run is read") {
-  const Reading reading = read_saved(head + question + lost_three + chunk(99, "") + lost_three);
+  const Reading reading = read_saved(head + header + lost_three + chunk(99, "") + lost_three);
   CHECK(reading.json == lost_three_json);
-  CHECK(reading.whole_bytes == head.size() + question.size() + lost_three.size());
+  CHECK(reading.whole_bytes == head.size() + header.size() + lost_three.size());
 }
 
 TEST_CASE("values nested deeper than the limit are rejected") {
@@ -550,7 +550,7 @@ TEST_CASE("values nested deeper than the limit are rejected") {
     std::string content(1, '\0');
     for (std::size_t i = 0; i < depth; ++i) content += "\15\1";
     content += "\0\1\0\1"s;
-    std::string file = head + question + "\14\0\0\0"s;
+    std::string file = head + header + "\14\0\0\0"s;
     file += static_cast<char>(content.size() & 0xff);
     file += static_cast<char>(content.size() >> 8);
     return read_saved(file + "\0\0"s + content);

@@ -79,10 +79,10 @@ static __always_inline void fill_header(struct probe_record* record, __u64 numbe
 
 // Stores the values of the entry or the return.
 static __always_inline void fill_values(struct probe_record* record, struct registers* regs,
-                                        const struct capture_plan* plan, __u32 moment) {
+                                        const struct capture_plan* plan, __u32 phase) {
   if (!has(plan, SIX_ARGUMENTS)) {
-    if (settings.max_readings > 0 && plan) read_all(record, regs, plan, moment);
-  } else if (moment == MOMENT_ENTRY) {
+    if (settings.max_readings > 0 && plan) read_all(record, regs, plan, phase);
+  } else if (phase == PHASE_ENTRY) {
     __u64* values = (__u64*)(record + 1);
     values[0] = ARGUMENT_0(regs);
     values[1] = ARGUMENT_1(regs);
@@ -91,7 +91,7 @@ static __always_inline void fill_values(struct probe_record* record, struct regi
     values[4] = ARGUMENT_4(regs);
     values[5] = ARGUMENT_5(regs);
   }
-  if (moment == MOMENT_RETURN) record->return_value = RETURN_VALUE(regs);
+  if (phase == PHASE_RETURN) record->return_value = RETURN_VALUE(regs);
 }
 
 static __always_inline void fill_registers(struct probe_record* record, struct registers* regs) {
@@ -155,7 +155,7 @@ static __always_inline void send_copy(struct registers* regs, const struct captu
 
 // Sends a record of an entry or of a return.
 static __always_inline void send(struct registers* regs, const struct capture_plan* plan,
-                                 __u64 number, __u32 moment, __u64 popped, __u32 left_by) {
+                                 __u64 number, __u32 phase, __u64 popped, __u32 left_by) {
   __u64 now = bpf_ktime_get_ns();
 #ifdef IN_CALLS
   struct call_key key = make_call_key(regs, plan, number, 0);
@@ -172,12 +172,12 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
     return;
   }
 #endif
-  fill_header(record, number, moment == MOMENT_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
+  fill_header(record, number, phase == PHASE_RETURN ? RECORD_RETURN : RECORD_ENTRY, left_by);
   record->time_ns = now;
-  fill_values(record, regs, plan, moment);
+  fill_values(record, regs, plan, phase);
   fill_registers(record, regs);
   fill_position(record, regs, plan, popped);
-  init_stack(record, regs, plan, moment, left_by);
+  init_stack(record, regs, plan, phase, left_by);
   walk_stack(record, regs);
 #ifdef IN_CALLS
   send_copy(regs, plan, record);
@@ -190,7 +190,7 @@ static __always_inline void send(struct registers* regs, const struct capture_pl
 
 // Counts an entry or a return by its values. Its key is built in `calls`.
 static __always_inline void count_values(struct registers* regs, const struct capture_plan* plan,
-                                         __u64 number, __u32 moment, __u32 left_by) {
+                                         __u64 number, __u32 phase, __u32 left_by) {
   if (settings.group_by == 0) return;
   struct call_key key = make_call_key(regs, plan, number, 0);
   int existed;
@@ -199,8 +199,8 @@ static __always_inline void count_values(struct registers* regs, const struct ca
     count_lost(LOST_CALLS_FULL);
     return;
   }
-  fill_values(record, regs, plan, moment);
-  count_group(record, regs, plan, number, moment == MOMENT_RETURN ? RECORD_RETURN : RECORD_ENTRY,
+  fill_values(record, regs, plan, phase);
+  count_group(record, regs, plan, number, phase == PHASE_RETURN ? RECORD_RETURN : RECORD_ENTRY,
               left_by, 0);
   close_call(&key);
 }
@@ -228,9 +228,9 @@ static __always_inline void begin_call(struct registers* regs, const struct capt
   record->latency_ns = stack_end(regs, &key);             // holds the stack end until the return
   if (filters_use(FILTERS_CALLS)) record->cookie = known; // likewise
   if ((settings.flags & SEND_RECORDS) || settings.group_by != 0) {
-    fill_values(record, regs, plan, MOMENT_ENTRY);
+    fill_values(record, regs, plan, PHASE_ENTRY);
     fill_registers(record, regs);
-    init_stack(record, regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN);
+    init_stack(record, regs, plan, PHASE_ENTRY, LEFT_UNKNOWN);
     walk_stack(record, regs);
   }
   complete_call(record, &key);
@@ -251,18 +251,18 @@ static __always_inline void report_call(struct registers* regs, const struct cap
                                         struct probe_record* record, __u64 now) {
   __u64 latency = now - record->time_ns;
   if (latency < settings.min_latency_ns ||
-      !filter_holds(regs, plan, MOMENT_RETURN, left_by, record->cookie, latency)) {
+      !filter_holds(regs, plan, PHASE_RETURN, left_by, record->cookie, latency)) {
     count(number, COUNTED_EXCLUDED);
     return;
   }
   count(number, COUNTED_RETURNS);
-  if (limits_at_return(plan) && is_left_out(number, MOMENT_RETURN)) return;
+  if (limits_at_return(plan) && is_left_out(number, PHASE_RETURN)) return;
   count_process(number);
-  count_stack(regs, plan, number, MOMENT_RETURN, left_by);
+  count_stack(regs, plan, number, PHASE_RETURN, left_by);
   if (settings.flags & MEASURE_LATENCY) measure(number, latency);
-  measure_reading(regs, plan, number, MOMENT_RETURN, left_by);
+  measure_reading(regs, plan, number, PHASE_RETURN, left_by);
   if (!(settings.flags & SEND_RECORDS) && settings.group_by == 0) return;
-  fill_values(record, regs, plan, MOMENT_RETURN);
+  fill_values(record, regs, plan, PHASE_RETURN);
   if (settings.group_by != 0) {
     count_group(record, regs, plan, number, RECORD_CALL, left_by, latency);
     return; // no record is sent
@@ -290,11 +290,11 @@ static __always_inline void end_call(struct registers* regs, const struct captur
 
 static __always_inline int at_entry(struct registers* regs, __u64 number) {
   if (is_of_others(number)) return 0;
-  if (!is_within_bounds(number, MOMENT_ENTRY)) return 0;
+  if (!is_within_bounds(number, PHASE_ENTRY)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
   __u64 known = 0;
-  if (!filter_holds(regs, plan, MOMENT_ENTRY, LEFT_UNKNOWN, 0, 0) ||
+  if (!filter_holds(regs, plan, PHASE_ENTRY, LEFT_UNKNOWN, 0, 0) ||
       !collect_terms(regs, plan, &known)) {
     count(number, COUNTED_EXCLUDED);
     if (settings.flags & PAIR_CALLS) skip_call(regs, plan, number);
@@ -306,7 +306,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     if (settings.flags & PAIR_CALLS) return 0;
   }
   if (!((settings.flags & PAIR_CALLS) && limits_at_return(plan)) &&
-      is_left_out(number, MOMENT_ENTRY)) {
+      is_left_out(number, PHASE_ENTRY)) {
     if (settings.flags & PAIR_CALLS) skip_call(regs, plan, number);
     return 0;
   }
@@ -315,10 +315,10 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
     return 0;
   }
   count_process(number);
-  count_stack(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
-  measure_reading(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
-  count_values(regs, plan, number, MOMENT_ENTRY, LEFT_UNKNOWN);
-  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_ENTRY, 0, LEFT_UNKNOWN);
+  count_stack(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
+  measure_reading(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
+  count_values(regs, plan, number, PHASE_ENTRY, LEFT_UNKNOWN);
+  if (settings.flags & SEND_RECORDS) send(regs, plan, number, PHASE_ENTRY, 0, LEFT_UNKNOWN);
   return 0;
 }
 
@@ -327,7 +327,7 @@ static __always_inline int at_entry(struct registers* regs, __u64 number) {
 static __always_inline int at_return(struct registers* regs, __u64 number, int has_run,
                                      __u64 raised, __u32 left_by) {
   if (is_of_others(number)) return 0;
-  if (!is_within_bounds(number, MOMENT_RETURN)) return 0;
+  if (!is_within_bounds(number, PHASE_RETURN)) return 0;
   const struct capture_plan* plan = find_plan(number);
   if (settings.plan_count > 0 && !plan) return 0; // impossible
   __u64 popped = has_run ? POPPED_BY_RETURN(pointer_size(plan)) : -raised;
@@ -335,17 +335,17 @@ static __always_inline int at_return(struct registers* regs, __u64 number, int h
     end_call(regs, plan, number, popped, left_by);
     return 0;
   }
-  if (!filter_holds(regs, plan, MOMENT_RETURN, left_by, 0, 0)) {
+  if (!filter_holds(regs, plan, PHASE_RETURN, left_by, 0, 0)) {
     count(number, COUNTED_EXCLUDED);
     return 0;
   }
   count(number, COUNTED_RETURNS);
-  if (is_left_out(number, MOMENT_RETURN)) return 0;
+  if (is_left_out(number, PHASE_RETURN)) return 0;
   count_process(number);
-  count_stack(regs, plan, number, MOMENT_RETURN, left_by);
-  measure_reading(regs, plan, number, MOMENT_RETURN, left_by);
-  count_values(regs, plan, number, MOMENT_RETURN, left_by);
-  if (settings.flags & SEND_RECORDS) send(regs, plan, number, MOMENT_RETURN, popped, left_by);
+  count_stack(regs, plan, number, PHASE_RETURN, left_by);
+  measure_reading(regs, plan, number, PHASE_RETURN, left_by);
+  count_values(regs, plan, number, PHASE_RETURN, left_by);
+  if (settings.flags & SEND_RECORDS) send(regs, plan, number, PHASE_RETURN, popped, left_by);
   return 0;
 }
 

@@ -30,9 +30,9 @@ enum walk_mode {
   /* At an entry: terms of the return are taken for true or false, as makes the filter hold. */
   WALK_FORESEES = 2
 };
-#define WALK(mode, moment, left_by) ((mode) | (moment) << 4 | (left_by) << 8)
+#define WALK(mode, phase, left_by) ((mode) | (phase) << 4 | (left_by) << 8)
 #define WALK_MODE(walk) ((walk) & 15)
-#define WALK_MOMENT(walk) ((walk) >> 4 & 15)
+#define WALK_PHASE(walk) ((walk) >> 4 & 15)
 #define WALK_LEFT_BY(walk) ((walk) >> 8)
 /* The collected terms that are true, and in the upper half those whose value is not known. */
 #define KNOWN_TRUE(number) (1ULL << (number))
@@ -49,7 +49,7 @@ struct text_match {
 /* At a tail call the return value is not known yet: the called function sets it, in one register
  * or two. */
 static __always_inline int is_defined(const struct reading* reading, __u32 left_by) {
-  return left_by != LEFT_BY_TAIL_CALL || reading->moment != MOMENT_RETURN ||
+  return left_by != LEFT_BY_TAIL_CALL || reading->phase != PHASE_RETURN ||
          (reading->base != RETURN_REGISTER && reading->base != SECOND_RETURN_REGISTER);
 }
 
@@ -340,12 +340,12 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
     const struct filter_term* term = &filter->terms[number];
     __u32 decision = TERM_UNKNOWN;
     if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) != WALK_DECIDES &&
-        term->value.moment == MOMENT_RETURN) {
+        term->value.phase == PHASE_RETURN) {
       if (WALK_MODE(walk) == WALK_FORESEES)
         decision = term->if_unknown == term->if_true ? TERM_FALSE : TERM_TRUE;
     } else if (filters_use(FILTERS_CALLS) && WALK_MODE(walk) != WALK_COLLECTS &&
-               (WALK_MODE(walk) == WALK_FORESEES || WALK_MOMENT(walk) == MOMENT_RETURN) &&
-               term->value.moment == MOMENT_ENTRY) {
+               (WALK_MODE(walk) == WALK_FORESEES || WALK_PHASE(walk) == PHASE_RETURN) &&
+               term->value.phase == PHASE_ENTRY) {
       decision = known & KNOWN_UNREAD(number & 31) ? TERM_UNREAD
                  : known & KNOWN_TRUE(number & 31) ? TERM_TRUE
                                                    : TERM_FALSE;
@@ -385,9 +385,9 @@ static __noinline __u64 walk_filter(struct registers* regs, const struct filter*
 }
 
 static __always_inline const struct filter* find_filter(const struct capture_plan* plan,
-                                                        __u32 moment) {
-  if (settings.max_terms == 0 || !plan || plan->filters[moment] == 0) return 0;
-  __u32 index = plan->filters[moment] - 1;
+                                                        __u32 phase) {
+  if (settings.max_terms == 0 || !plan || plan->filters[phase] == 0) return 0;
+  __u32 index = plan->filters[phase] - 1;
   return bpf_map_lookup_elem(&filters, &index);
 }
 
@@ -398,12 +398,12 @@ static __always_inline int is_decided(__u64 decision) {
   return decision == TERM_TRUE;
 }
 
-/* Whether the filter of this moment holds. `known`: what collect_terms() returned at the entry. */
+/* Whether the filter of this phase holds. `known`: what collect_terms() returned at the entry. */
 static __always_inline int filter_holds(struct registers* regs, const struct capture_plan* plan,
-                                        __u32 moment, __u32 left_by, __u64 known, __u64 latency) {
-  const struct filter* filter = find_filter(plan, moment);
+                                        __u32 phase, __u32 left_by, __u64 known, __u64 latency) {
+  const struct filter* filter = find_filter(plan, phase);
   if (!filter) return 1;
-  return is_decided(walk_filter(regs, filter, known, latency, WALK(WALK_DECIDES, moment, left_by)));
+  return is_decided(walk_filter(regs, filter, known, latency, WALK(WALK_DECIDES, phase, left_by)));
 }
 
 /* At the entry of a call whose filter is decided at the return: evaluates the terms of the entry
@@ -411,9 +411,9 @@ static __always_inline int filter_holds(struct registers* regs, const struct cap
 static __always_inline int collect_terms(struct registers* regs, const struct capture_plan* plan,
                                          __u64* known) {
   if (!filters_use(FILTERS_CALLS)) return 1;
-  const struct filter* filter = find_filter(plan, MOMENT_RETURN);
+  const struct filter* filter = find_filter(plan, PHASE_RETURN);
   if (!filter) return 1;
-  *known = walk_filter(regs, filter, 0, 0, WALK(WALK_COLLECTS, MOMENT_ENTRY, LEFT_UNKNOWN));
+  *known = walk_filter(regs, filter, 0, 0, WALK(WALK_COLLECTS, PHASE_ENTRY, LEFT_UNKNOWN));
   return is_decided(
-      walk_filter(regs, filter, *known, 0, WALK(WALK_FORESEES, MOMENT_ENTRY, LEFT_UNKNOWN)));
+      walk_filter(regs, filter, *known, 0, WALK(WALK_FORESEES, PHASE_ENTRY, LEFT_UNKNOWN)));
 }

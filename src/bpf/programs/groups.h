@@ -43,9 +43,9 @@ static __always_inline __u32 make_group_head(struct group_head* head, struct reg
   if (settings.group_by & BY_THREAD_NAME) bpf_get_current_comm(head->comm, sizeof(head->comm));
 #ifndef SLEEPABLE /* its kind of map is not for sleepable programs */
   if (settings.group_by & BY_STACK) {
-    __u32 moment = kind == RECORD_ENTRY ? MOMENT_ENTRY : MOMENT_RETURN;
+    __u32 phase = kind == RECORD_ENTRY ? PHASE_ENTRY : PHASE_RETURN;
     head->stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
-    if (has_return_address(plan, moment, left_by)) head->caller = return_address(regs, plan);
+    if (has_return_address(plan, phase, left_by)) head->caller = return_address(regs, plan);
   }
 #else
   (void)regs, (void)plan;

@@ -55,12 +55,12 @@ static __always_inline int fits_window(__u64* window) {
 }
 
 /* Whether this hit, which passed the filters, is left out. */
-static __always_inline int is_left_out(__u64 number, __u32 moment) {
+static __always_inline int is_left_out(__u64 number, __u32 phase) {
   if (settings.sample == 0 && settings.max_in_window == 0) return 0;
   __u32 index = (__u32)number;
   struct limit_state* state = bpf_map_lookup_elem(&limits, &index);
   if (!state) return 0; /* impossible */
-  if (settings.sample > 0 && take_number(&state->hits[moment]) % settings.sample != 0) {
+  if (settings.sample > 0 && take_number(&state->hits[phase]) % settings.sample != 0) {
     count(number, COUNTED_SAMPLED_OUT);
     return 1;
   }
@@ -75,21 +75,21 @@ static __always_inline int is_left_out(__u64 number, __u32 moment) {
  * only then whether it passes the filters, or whether its entry was seen twice (is_restarted()). */
 static __always_inline int limits_at_return(const struct capture_plan* plan) {
   if (settings.min_latency_ns > 0 || has(plan, BY_GOROUTINE)) return 1;
-  return settings.max_terms > 0 && plan && plan->filters[MOMENT_RETURN] != 0;
+  return settings.max_terms > 0 && plan && plan->filters[PHASE_RETURN] != 0;
 }
 
 /* Whether this hit is recorded as far as the bounds of the recording are concerned. An entry may be
  * such a bound itself: then it is the first hit that is recorded, or the last. */
-static __always_inline int is_within_bounds(__u64 number, __u32 moment) {
+static __always_inline int is_within_bounds(__u64 number, __u32 phase) {
   if (!(settings.flags & HAS_BOUNDS)) return 1;
   __u32 index = (__u32)number;
-  __u32* flags = bpf_map_lookup_elem(&bound_flags, &index);
+  __u32* flags = bpf_map_lookup_elem(&trigger_flags, &index);
   index = 0;
   volatile struct run_bounds* run = bpf_map_lookup_elem(&run_bounds, &index);
   if (!flags || !run) return 0; /* impossible */
   __u32 started = run->started;
   __u32 stopped = run->stopped;
-  if (moment == MOMENT_ENTRY && (*flags & (STARTS_RECORDING | STOPS_RECORDING))) {
+  if (phase == PHASE_ENTRY && (*flags & (STARTS_RECORDING | STOPS_RECORDING))) {
     count(number, COUNTED_BOUNDS);
     if (!started && (*flags & STARTS_RECORDING)) {
       run->started = 1;

@@ -205,13 +205,13 @@ struct {
   __type(value, struct limit_state);
 } limits SEC(".maps");
 
-/* Of each probe, enum bound_flag. */
+/* Of each probe, enum trigger_flag. */
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
   __uint(max_entries, 1);
   __type(key, __u32);
   __type(value, __u32);
-} bound_flags SEC(".maps");
+} trigger_flags SEC(".maps");
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);

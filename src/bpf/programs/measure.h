@@ -60,20 +60,20 @@ static __noinline int report_new_stack(struct registers* regs, __u32 process) {
 /* Whether the return address is at the top of the stack or in the link register. Frame pointers do
  * not lead to it then. At an exit this holds for LEFT_BY_RETURN and LEFT_BY_TAIL_CALL: two
  * comparisons would take more of the stack. */
-static __always_inline int has_return_address(const struct capture_plan* plan, __u32 moment,
+static __always_inline int has_return_address(const struct capture_plan* plan, __u32 phase,
                                               __u32 left_by) {
-  return moment == MOMENT_ENTRY ? has(plan, AT_FUNCTION_START) : ((left_by + 1) & 2) != 0;
+  return phase == PHASE_ENTRY ? has(plan, AT_FUNCTION_START) : ((left_by + 1) & 2) != 0;
 }
 
 static __always_inline void count_stack(struct registers* regs, const struct capture_plan* plan,
-                                        __u64 number, __u32 moment, __u32 left_by) {
+                                        __u64 number, __u32 phase, __u32 left_by) {
 #ifdef SLEEPABLE /* its kind of map is not for sleepable programs */
-  (void)regs, (void)plan, (void)number, (void)moment, (void)left_by;
+  (void)regs, (void)plan, (void)number, (void)phase, (void)left_by;
 #else
   if (!(settings.flags & COUNT_STACKS)) return;
   struct stack_key key = {.process = current_ids() >> 32, .probe = (__u32)number};
   key.stack = bpf_get_stackid(regs, &stacks, BPF_F_USER_STACK);
-  if (has_return_address(plan, moment, left_by)) key.caller = return_address(regs, plan);
+  if (has_return_address(plan, phase, left_by)) key.caller = return_address(regs, plan);
   if (increment(&stack_counts, &key)) report_new_stack(regs, key.process);
 #endif
 }
@@ -137,9 +137,9 @@ static __always_inline void measure(__u64 number, __u64 value) {
 }
 
 static __always_inline void measure_reading(struct registers* regs, const struct capture_plan* plan,
-                                            __u64 number, __u32 moment, __u32 left_by) {
+                                            __u64 number, __u32 phase, __u32 left_by) {
   if (!(settings.flags & MEASURE_VALUE) || !plan) return;
-  if (plan->measured.moment != moment || !is_defined(&plan->measured, left_by)) return;
+  if (plan->measured.phase != phase || !is_defined(&plan->measured, left_by)) return;
   __u64 value = 0;
   if (read_number(&plan->measured, regs, 0, &value) == 0) measure(number, value);
 }

@@ -247,37 +247,37 @@ static __always_inline long read_memory(struct probe_record* record, const struc
 }
 
 /* Whether what is missed now is not read again, see is_missed(). */
-static __always_inline int is_last_try(__u32 moment) {
+static __always_inline int is_last_try(__u32 phase) {
 #ifdef SLEEPABLE
-  (void)moment;
+  (void)phase;
   return 1;
 #else
-  return !(settings.flags & PAIR_CALLS) || moment == MOMENT_RETURN;
+  return !(settings.flags & PAIR_CALLS) || phase == PHASE_RETURN;
 #endif
 }
 
 /* Whether a reading of a call's entry missed memory and is tried again at the return: the function
  * may have loaded it. A sleepable program has waited for it at the entry. */
 static __always_inline int is_missed(const struct reading* reading,
-                                     const struct reading_result* result, __u32 moment) {
+                                     const struct reading_result* result, __u32 phase) {
 #ifdef SLEEPABLE
-  (void)reading, (void)result, (void)moment;
+  (void)reading, (void)result, (void)phase;
   return 0;
 #else
-  if (!(settings.flags & PAIR_CALLS) || moment != MOMENT_RETURN) return 0;
-  if (reading->moment != MOMENT_ENTRY || result->status >= 0) return 0;
+  if (!(settings.flags & PAIR_CALLS) || phase != PHASE_RETURN) return 0;
+  if (reading->phase != PHASE_ENTRY || result->status >= 0) return 0;
   /* Registers have other values now. */
   return reading->base_from > 0 ? reading->scale == 0 : result->status == MEMORY_MISSED;
 #endif
 }
 
-/* Evaluates a reading into the record if it is of this moment. `index`: below max_readings. */
+/* Evaluates a reading into the record if it is of this phase. `index`: below max_readings. */
 static __always_inline void read_one(struct probe_record* record, struct registers* regs,
-                                     const struct capture_plan* plan, __u32 moment, __u64 index) {
+                                     const struct capture_plan* plan, __u32 phase, __u64 index) {
   const struct reading* reading = &plan->readings[index];
   struct reading_result* result = (struct reading_result*)(record + 1) + index;
-  int again = is_missed(reading, result, moment);
-  if (reading->moment != moment && !again) return;
+  int again = is_missed(reading, result, phase);
+  if (reading->phase != phase && !again) return;
   __u64 number = 0;
   long status = 0;
   if (again && reading->base_from == 0) {
@@ -287,7 +287,7 @@ static __always_inline void read_one(struct probe_record* record, struct registe
     if (status == 0) status = read_number(reading, regs, record, &number);
   }
   if (settings.max_capacity > 0 && status == 0) {
-    status = read_memory(record, reading, is_last_try(moment), &number);
+    status = read_memory(record, reading, is_last_try(phase), &number);
     if (status == BAD_ADDRESS) status = MEMORY_MISSED;
   }
   result->status = status;
@@ -299,7 +299,7 @@ struct reading_loop {
   struct probe_record* record;
   struct registers* regs;
   const struct capture_plan* plan;
-  __u32 moment;
+  __u32 phase;
 };
 
 /* Called by bpf_loop(), whose callbacks return 0 to continue and 1 to end. */
@@ -307,24 +307,24 @@ static __noinline long read_next(__u64 index, struct reading_loop* loop) {
   HIDE_VALUE(index);
   if (index >= settings.max_readings) return 1;
   HIDE_VALUE(index);
-  read_one(loop->record, loop->regs, loop->plan, loop->moment, index);
+  read_one(loop->record, loop->regs, loop->plan, loop->phase, index);
   return 0;
 }
 #endif
 
-/* Evaluates the readings of this moment into the record. */
+/* Evaluates the readings of this phase into the record. */
 static __always_inline void read_all(struct probe_record* record, struct registers* regs,
-                                     const struct capture_plan* plan, __u32 moment) {
+                                     const struct capture_plan* plan, __u32 phase) {
 #ifdef SLEEPABLE
   /* The verifier walks the code of bpf_loop() (Linux 5.17) for one reading, that of a loop for each
    * of them. */
-  struct reading_loop loop = {.record = record, .regs = regs, .plan = plan, .moment = moment};
+  struct reading_loop loop = {.record = record, .regs = regs, .plan = plan, .phase = phase};
   bpf_loop(plan->reading_count, read_next, &loop, 0);
 #else
 #pragma clang loop unroll(disable)
   for (__u32 i = 0; i < MAX_READINGS; i++) {
     if (i >= settings.max_readings || i >= plan->reading_count) break;
-    read_one(record, regs, plan, moment, i);
+    read_one(record, regs, plan, phase, i);
   }
 #endif
 }

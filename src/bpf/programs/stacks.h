@@ -37,7 +37,7 @@ static __always_inline void read_replaced_returns(struct probe_record* record) {
 
 /* Initializes the stack_head and reads the replaced return addresses. */
 static __always_inline void init_stack(struct probe_record* record, struct registers* regs,
-                                       const struct capture_plan* plan, __u32 moment,
+                                       const struct capture_plan* plan, __u32 phase,
                                        __u32 left_by) {
   if (!(settings.flags & WALK_STACK) && !has(plan, COPY_STACK)) return;
   struct stack_head* head = get_stack_head(record);
@@ -45,10 +45,10 @@ static __always_inline void init_stack(struct probe_record* record, struct regis
   head->size = 0;
   head->has_caller = 0;
   head->caller = 0;
-  if (has_return_address(plan, moment, left_by) && (settings.flags & (WALK_STACK | PAIR_CALLS)))
+  if (has_return_address(plan, phase, left_by) && (settings.flags & (WALK_STACK | PAIR_CALLS)))
     head->caller = return_address(regs, plan);
   /* A uretprobe: the function has returned to its caller. */
-  if ((settings.flags & ONLY_CALLER) && moment == MOMENT_RETURN && left_by == LEFT_UNKNOWN)
+  if ((settings.flags & ONLY_CALLER) && phase == PHASE_RETURN && left_by == LEFT_UNKNOWN)
     head->caller = PROBED_ADDRESS(regs);
   read_replaced_returns(record);
 }

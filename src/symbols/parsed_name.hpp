@@ -22,7 +22,7 @@ struct NameComponent {
   std::string qualifiers;                             // after the parameters: "const", "const&"
 };
 
-struct WrittenName {
+struct ParsedName {
   std::string return_type;               // often unknown, and then empty
   std::vector<NameComponent> components; // never empty; the last one is the function
   std::string trait;                     // Rust: "Trait" of "<Type as Trait>::f"; else empty
@@ -44,10 +44,10 @@ std::string_view path_at(std::string_view type);
 // Parses a name as a user writes it, with or without parameters. With parameters, a return type may
 // precede it, and the parameters may have names. Returns nullopt if the text is not such a name,
 // for example because it is a pattern.
-std::optional<WrittenName> parse_written_name(std::string_view text);
+std::optional<ParsedName> parse_name(std::string_view text);
 
 // Parses the name of a function or method from the demangler.
-std::optional<WrittenName> parse_demangled_name(const DemangledName& demangled);
+std::optional<ParsedName> parse_demangled_name(const DemangledName& demangled);
 
 // Returns the canonical form of a type in C++; nullopt if it cannot be parsed.
 std::optional<std::string> canonical_type(std::string_view type);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbols/spelled_name.hpp"
+#include "symbols/name_query.hpp"
 
 #include "symbols/classify.hpp"
 #include "util/numbers.hpp"
@@ -12,7 +12,7 @@ namespace uprobectl {
 
 namespace {
 
-using Match = std::optional<Omissions>;
+using Match = std::optional<NameMismatch>;
 
 Match both(Match a, Match b) { return a && b ? *a | *b : Match(); }
 
@@ -60,14 +60,14 @@ std::string without_namespaces(std::string_view path, const Removes& removes) {
 
 // Compares the path of a type with a written one, which may lack its first scopes.
 Match match_path(std::string_view written, std::string_view path) {
-  if (written == path) return Omissions{0};
+  if (written == path) return NameMismatch{0};
   const std::string abi_free = without_namespaces(path, is_inline_std_namespace);
-  if (written == abi_free) return omits_abi;
+  if (written == abi_free) return ignores_abi;
   const std::string plain = without_namespaces(abi_free, [](std::string_view component) {
     return component == anonymous_namespace || is_version_namespace(component);
   });
-  if (written == plain) return omits_parts;
-  const Omissions omitted = omits_scopes | (abi_free == path ? 0 : omits_abi);
+  if (written == plain) return ignores_parts;
+  const NameMismatch omitted = ignores_scopes | (abi_free == path ? 0 : ignores_abi);
   const bool is_suffix =
       plain.size() > written.size() + 2 && plain.ends_with(written) &&
       std::string_view(plain).substr(0, plain.size() - written.size()).ends_with("::");
@@ -116,10 +116,10 @@ private:
 // does in the scope of the function, and template arguments that are usually defaults. Typedefs are
 // not known here.
 Match match_type(std::string_view written, std::string_view type) {
-  if (written == type) return Omissions{0};
+  if (written == type) return NameMismatch{0};
   const std::string_view whole = type;
   OpenLists lists(whole);
-  Match match = Omissions{0};
+  Match match = NameMismatch{0};
   while (match && !written.empty() && !type.empty()) {
     const std::string_view word = path_at(written);
     const std::string_view path = path_at(type);
@@ -129,7 +129,7 @@ Match match_type(std::string_view written, std::string_view type) {
         const auto omitted = lists.default_arguments(at);
         if (!omitted) return std::nullopt;
         type.remove_prefix(*omitted);
-        match = both(match, omits_parts);
+        match = both(match, ignores_parts);
         continue;
       }
       if (written.front() != type.front()) return std::nullopt;
@@ -145,7 +145,7 @@ Match match_type(std::string_view written, std::string_view type) {
     if (alias && without_namespaces(path, is_inline_std_namespace) == expanded.substr(0, open) &&
         type.substr(path.size()).starts_with(expanded.substr(open))) {
       type.remove_prefix(path.size() + expanded.size() - open);
-      match = both(match, omits_scopes);
+      match = both(match, ignores_scopes);
       continue;
     }
     match = both(match, match_path(word, path));
@@ -157,7 +157,7 @@ Match match_type(std::string_view written, std::string_view type) {
 using Types = std::vector<std::string>;
 
 Match match_types(const Types& written, const Types& types) {
-  Match match = Omissions{0};
+  Match match = NameMismatch{0};
   for (std::size_t i = 0; i < written.size() && match; ++i)
     match = both(match, match_type(written[i], types[i]));
   return match;
@@ -173,35 +173,35 @@ bool is_alias(const NameComponent& written, const NameComponent& component) {
 }
 
 Match match_template_arguments(const NameComponent& written, const NameComponent& component) {
-  if (!written.template_arguments && !component.template_arguments) return Omissions{0};
-  if (!written.template_arguments) return omits_parts;
+  if (!written.template_arguments && !component.template_arguments) return NameMismatch{0};
+  if (!written.template_arguments) return ignores_parts;
   if (!component.template_arguments) return std::nullopt;
   const std::size_t count = written.template_arguments->size();
   if (count > component.template_arguments->size()) return std::nullopt;
   const bool is_whole = count == component.template_arguments->size();
-  return both(is_whole ? Omissions{0} : omits_parts,
+  return both(is_whole ? NameMismatch{0} : ignores_parts,
               match_types(*written.template_arguments, *component.template_arguments));
 }
 
 Match match_parameters(const NameComponent& written, const NameComponent& component) {
-  if (!written.parameters) return Omissions{0};
+  if (!written.parameters) return NameMismatch{0};
   if (!component.parameters || written.parameters->size() != component.parameters->size())
     return std::nullopt;
   const Match match = match_types(*written.parameters, *component.parameters);
   if (written.qualifiers == component.qualifiers) return match;
-  return written.qualifiers.empty() ? both(omits_parts, match) : std::nullopt;
+  return written.qualifiers.empty() ? both(ignores_parts, match) : std::nullopt;
 }
 
 Match match_component(const NameComponent& written, const NameComponent& component) {
   if (!written.tags.empty() && written.tags != component.tags) return std::nullopt;
-  const Omissions tags = written.tags == component.tags ? 0 : omits_abi;
+  const NameMismatch tags = written.tags == component.tags ? 0 : ignores_abi;
   const Match parameters = both(tags, match_parameters(written, component));
   if (is_alias(written, component)) return parameters;
   // A conversion operator's name has a type.
   constexpr std::string_view conversion = "operator ";
   Match name;
   if (written.name == component.name)
-    name = Omissions{0};
+    name = NameMismatch{0};
   else if (written.name.starts_with(conversion) && component.name.starts_with(conversion))
     name = match_type(written.name, component.name);
   return both(name, both(parameters, match_template_arguments(written, component)));
@@ -209,18 +209,18 @@ Match match_component(const NameComponent& written, const NameComponent& compone
 
 // A name without scopes and without anything that only C++ has. It must not find a method: it may
 // be a mistyped name of C.
-bool is_bare(const WrittenName& name) {
+bool is_bare(const ParsedName& name) {
   if (name.components.size() > 1) return false;
   const NameComponent& function = name.components.front();
   return is_identifier(function.name) && !function.template_arguments && !function.parameters;
 }
 
-Omissions omitted_namespace(std::string_view name) {
-  return is_inline_std_namespace(name) ? omits_abi : omits_parts;
+NameMismatch omitted_namespace(std::string_view name) {
+  return is_inline_std_namespace(name) ? ignores_abi : ignores_parts;
 }
 
-Match match_components(const WrittenName& written, const WrittenName& name) {
-  Match match = Omissions{0};
+Match match_components(const ParsedName& written, const ParsedName& name) {
+  Match match = NameMismatch{0};
   auto component = name.components.rbegin();
   const auto end = name.components.rend();
   for (auto part = written.components.rbegin(); part != written.components.rend(); ++part) {
@@ -242,19 +242,19 @@ Match match_components(const WrittenName& written, const WrittenName& name) {
     else if (written.is_rooted || is_bare(written))
       return std::nullopt;
     else
-      match = both(match, omits_scopes);
+      match = both(match, ignores_scopes);
   }
   return match;
 }
 
-Match match_name(const WrittenName& written, const WrittenName& name) {
+Match match_name(const ParsedName& written, const ParsedName& name) {
   Match match = match_components(written, name);
   if (!match) return match;
   if (!written.return_type.empty())
     match =
-        both(match, name.return_type.empty() ? omits_parts
+        both(match, name.return_type.empty() ? ignores_parts
                                              : match_type(written.return_type, name.return_type));
-  if (written.trait.empty()) return name.trait.empty() ? match : both(match, omits_parts);
+  if (written.trait.empty()) return name.trait.empty() ? match : both(match, ignores_parts);
   return name.trait.empty() ? std::nullopt : both(match, match_type(written.trait, name.trait));
 }
 
@@ -404,26 +404,26 @@ bool may_be_go_name(std::string_view text) {
 // Keeps the functions whose names leave out least.
 class ClosestFunctions {
 public:
-  void add(Omissions omissions, const elf::Symbol& symbol) {
+  void add(NameMismatch mismatch, const elf::Symbol& symbol) {
     // A name without its scopes may mean the function of either ABI.
-    if ((omissions & omits_scopes) != 0) omissions &= ~omits_abi;
-    if (!symbols_.empty() && omissions > omissions_) return;
-    if (omissions < omissions_) symbols_.clear();
-    omissions_ = omissions;
+    if ((mismatch & ignores_scopes) != 0) mismatch &= ~ignores_abi;
+    if (!symbols_.empty() && mismatch > mismatch_) return;
+    if (mismatch < mismatch_) symbols_.clear();
+    mismatch_ = mismatch;
     symbols_.push_back(symbol);
   }
 
   bool is_empty() const { return symbols_.empty(); }
   SpelledFunctions take() {
-    const Spelling spelling = (omissions_ & omits_scopes) != 0  ? Spelling::unqualified
-                              : (omissions_ & omits_parts) != 0 ? Spelling::shortened
-                                                                : Spelling::equivalent;
-    return {std::move(symbols_), spelling, omissions_};
+    const Spelling spelling = (mismatch_ & ignores_scopes) != 0  ? Spelling::unqualified
+                              : (mismatch_ & ignores_parts) != 0 ? Spelling::shortened
+                                                                 : Spelling::equivalent;
+    return {std::move(symbols_), spelling, mismatch_};
   }
 
 private:
   std::vector<elf::Symbol> symbols_;
-  Omissions omissions_ = 0;
+  NameMismatch mismatch_ = 0;
 };
 
 template <typename Visit>
@@ -433,7 +433,7 @@ void for_each_table(const elf::Image& image, Visit visit) {
   for (const elf::SymbolTable& table : image.debug_symbols()) visit(table);
 }
 
-SpelledFunctions find_in_image(const elf::Image& image, const SpelledName& spelled) {
+SpelledFunctions find_in_image(const elf::Image& image, const NameQuery& spelled) {
   DemanglingBudget::for_this_thread().refill();
   ClosestFunctions functions;
   ClosestFunctions imports;
@@ -452,7 +452,7 @@ SpelledFunctions find_in_image(const elf::Image& image, const SpelledName& spell
   return functions.is_empty() ? imports.take() : functions.take();
 }
 
-SpelledFunctions find_in_list(std::span<const elf::Symbol> symbols, const SpelledName& spelled) {
+SpelledFunctions find_in_list(std::span<const elf::Symbol> symbols, const NameQuery& spelled) {
   DemanglingBudget::for_this_thread().refill();
   ClosestFunctions functions;
   for (const elf::Symbol& symbol : symbols)
@@ -460,7 +460,7 @@ SpelledFunctions find_in_list(std::span<const elf::Symbol> symbols, const Spelle
   return functions.take();
 }
 
-bool has_candidate(const elf::Image& image, const SpelledName& spelled) {
+bool has_candidate(const elf::Image& image, const NameQuery& spelled) {
   bool has_any = false;
   for_each_table(image, [&](const elf::SymbolTable& table) {
     for (std::uint32_t index = 1; index < table.size() && !has_any; ++index) {
@@ -480,8 +480,8 @@ TypedefMap well_known_typedefs(std::span<const std::string> names, bool is_64bit
 
 } // namespace
 
-std::optional<SpelledName> SpelledName::parse(std::string_view text) {
-  SpelledName spelled;
+std::optional<NameQuery> NameQuery::parse(std::string_view text) {
+  NameQuery spelled;
   if (may_be_go_name(text)) {
     bool had_arguments = false;
     spelled.go_name_ = plain_go_name(text, had_arguments);
@@ -494,7 +494,7 @@ std::optional<SpelledName> SpelledName::parse(std::string_view text) {
   if (std::ranges::find(spelled.modules_, "@") != spelled.modules_.end()) return std::nullopt;
   text = without_modules;
   spelled.fortran_name_ = to_fortran_name(text);
-  auto name = parse_written_name(text);
+  auto name = parse_name(text);
   if (!name) return std::nullopt;
   spelled.name_ = std::move(*name);
   auto& components = spelled.name_.components;
@@ -507,28 +507,28 @@ std::optional<SpelledName> SpelledName::parse(std::string_view text) {
   return spelled;
 }
 
-bool SpelledName::has_parameters() const {
+bool NameQuery::has_parameters() const {
   return go_name_.empty() && name_.components.back().parameters.has_value();
 }
 
-std::vector<std::string> SpelledName::type_names() const {
+std::vector<std::string> NameQuery::type_names() const {
   return go_name_.empty() ? uprobectl::type_names(name_) : std::vector<std::string>();
 }
 
-SpelledName SpelledName::with_types(const TypedefMap& typedefs) const {
-  SpelledName spelled(*this);
+NameQuery NameQuery::with_types(const TypedefMap& typedefs) const {
+  NameQuery spelled(*this);
   replace_typedefs(spelled.name_, typedefs);
   return spelled;
 }
 
-bool SpelledName::may_match(std::string_view raw) const {
+bool NameQuery::may_match(std::string_view raw) const {
   if (split_fortran_name(raw)) return true;
   return std::ranges::all_of(needed_, [&](const auto& texts) {
     return std::ranges::any_of(texts, [&](const std::string& text) { return raw.contains(text); });
   });
 }
 
-std::optional<Omissions> SpelledName::match(std::string_view raw) const {
+std::optional<NameMismatch> NameQuery::match(std::string_view raw) const {
   if (!go_name_.empty()) return match_go(raw);
   if (split_fortran_name(raw)) return match_fortran(raw);
   if (!looks_mangled(raw) || !may_match(raw)) return std::nullopt;
@@ -551,19 +551,19 @@ std::optional<Omissions> SpelledName::match(std::string_view raw) const {
   return name ? match_name(name_, *name) : std::nullopt;
 }
 
-std::optional<Omissions> SpelledName::match_fortran(std::string_view raw) const {
+std::optional<NameMismatch> NameQuery::match_fortran(std::string_view raw) const {
   if (fortran_name_.empty() || !modules_.empty()) return std::nullopt;
   const auto clone = parse_clone_name(raw);
   if (clone && clone->kind > SuffixKind::body) return std::nullopt;
   const auto name = split_fortran_name(clone ? clone->base : raw);
   if (!name) return std::nullopt;
-  if (name->procedure == fortran_name_) return omits_scopes;
+  if (name->procedure == fortran_name_) return ignores_scopes;
   return fmt::format("{}::{}", name->module, name->procedure) == fortran_name_
-             ? std::optional(Omissions{0})
+             ? std::optional(NameMismatch{0})
              : std::nullopt;
 }
 
-std::optional<Omissions> SpelledName::match_go(std::string_view raw) const {
+std::optional<NameMismatch> NameQuery::match_go(std::string_view raw) const {
   if (!raw.contains('.') || looks_mangled(raw)) return std::nullopt;
   if (const auto clone = parse_clone_name(raw); clone && clone->is_numbered) return std::nullopt;
   const std::string_view last = std::string_view(go_name_).substr(go_name_.rfind('.') + 1);
@@ -577,15 +577,15 @@ std::optional<Omissions> SpelledName::match_go(std::string_view raw) const {
   if (!name.ends_with(go_name_)) return std::nullopt;
   name.remove_suffix(go_name_.size());
   if (!name.empty()) {
-    const bool omits_scope = name.ends_with('/') || name.ends_with('.');
-    return omits_scope ? Match(omits_scopes) : std::nullopt;
+    const bool ignores_scope = name.ends_with('/') || name.ends_with('.');
+    return ignores_scope ? Match(ignores_scopes) : std::nullopt;
   }
-  return had_arguments || is_assembly ? omits_parts : Omissions{0};
+  return had_arguments || is_assembly ? ignores_parts : NameMismatch{0};
 }
 
 SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name,
                                   const TypedefFinder& find_typedefs) {
-  const auto spelled = SpelledName::parse(name);
+  const auto spelled = NameQuery::parse(name);
   if (!spelled) return {};
   auto found = find_in_image(image, *spelled);
   const std::vector<std::string> names = spelled->type_names();
@@ -601,7 +601,7 @@ SpelledFunctions find_by_spelling(const elf::Image& image, std::string_view name
 
 SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::string_view name,
                                   const elf::Machine& machine) {
-  const auto spelled = SpelledName::parse(name);
+  const auto spelled = NameQuery::parse(name);
   if (!spelled) return {};
   auto found = find_in_list(symbols, *spelled);
   if (!found.symbols.empty()) return found;
@@ -610,7 +610,7 @@ SpelledFunctions find_by_spelling(std::span<const elf::Symbol> symbols, std::str
 }
 
 bool is_signature(std::string_view text) {
-  const auto spelled = SpelledName::parse(text);
+  const auto spelled = NameQuery::parse(text);
   return spelled && spelled->has_parameters();
 }
 

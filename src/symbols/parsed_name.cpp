@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbols/written_name.hpp"
+#include "symbols/parsed_name.hpp"
 
 #include "util/numbers.hpp"
 #include "util/text.hpp"
@@ -588,10 +588,10 @@ std::optional<std::string> canonical_type(std::string_view type) {
   return text;
 }
 
-std::optional<WrittenName> parse_written_name(std::string_view text) {
+std::optional<ParsedName> parse_name(std::string_view text) {
   if (text.size() > max_written_length) return std::nullopt;
   NameParser parser(text, Source::user);
-  WrittenName name;
+  ParsedName name;
   parser.skip_spaces();
   std::size_t begin = 0;
   // A path that other text follows is part of the return type.
@@ -614,12 +614,12 @@ std::optional<WrittenName> parse_written_name(std::string_view text) {
   return name;
 }
 
-std::optional<WrittenName> parse_demangled_name(const DemangledName& demangled) {
+std::optional<ParsedName> parse_demangled_name(const DemangledName& demangled) {
   const std::string_view whole = demangled.whole;
   const std::string_view short_name = demangled.name;
   if (short_name.empty() || whole.size() > max_written_length) return std::nullopt;
   NameParser parser(short_name, Source::demangler);
-  WrittenName name;
+  ParsedName name;
   name.components = parser.path(false);
   name.trait = parser.take_trait();
   parser.skip_spaces();

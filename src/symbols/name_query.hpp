@@ -9,39 +9,39 @@
 namespace uprobectl {
 
 // What a written name leaves out, as flags. Of two names, the one with the lower sum of flags is
-// closer; find_by_spelling() ignores omits_abi if scopes are left out, too. 0: the names differ
+// closer; find_by_spelling() ignores ignores_abi if scopes are left out, too. 0: the names differ
 // only in notation.
-using Omissions = unsigned;
-inline constexpr Omissions omits_abi = 1;    // inline namespaces of std, ABI tags
-inline constexpr Omissions omits_parts = 2;  // as in Spelling::shortened
-inline constexpr Omissions omits_scopes = 4; // enclosing scopes, of the function or of types
+using NameMismatch = unsigned;
+inline constexpr NameMismatch ignores_abi = 1;    // inline namespaces of std, ABI tags
+inline constexpr NameMismatch ignores_parts = 2;  // as in Spelling::shortened
+inline constexpr NameMismatch ignores_scopes = 4; // enclosing scopes, of the function or of types
 
-class SpelledName {
+class NameQuery {
 public:
   // Returns nullopt if the text cannot be such a name, for example because it is a pattern or has a
   // version. A name of C can be one: that of a function template, or in an unnamed namespace.
-  static std::optional<SpelledName> parse(std::string_view text);
+  static std::optional<NameQuery> parse(std::string_view text);
 
   // Whether the text has parameters, so that '*' in it means a pointer.
   bool has_parameters() const;
 
   // What the name leaves out of that of a symbol; nullopt if it does not mean the symbol. Excludes
   // clones and parts of functions. Charges the DemanglingBudget.
-  std::optional<Omissions> match(std::string_view raw) const;
+  std::optional<NameMismatch> match(std::string_view raw) const;
   // Whether the mangled name contains the identifiers of this one. Cheap.
   bool may_match(std::string_view raw) const;
 
   // Names in the types that may be typedefs, and the name with other types for them.
   std::vector<std::string> type_names() const;
-  SpelledName with_types(const TypedefMap& typedefs) const;
+  NameQuery with_types(const TypedefMap& typedefs) const;
 
 private:
-  SpelledName() = default;
+  NameQuery() = default;
 
-  std::optional<Omissions> match_fortran(std::string_view raw) const;
-  std::optional<Omissions> match_go(std::string_view raw) const;
+  std::optional<NameMismatch> match_fortran(std::string_view raw) const;
+  std::optional<NameMismatch> match_go(std::string_view raw) const;
 
-  WrittenName name_;
+  ParsedName name_;
   // Each mangled form of the name contains one text of each of these lists.
   std::vector<std::vector<std::string>> needed_;
   std::string rust_hash_;    // "17h0123456789abcdefE", if the name ends with it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mangled names are those of g++ 12, clang 19, rustc and Go; c++filt and llvm-cxxfilt print the
 // names in the comments.
-#include "symbols/spelled_name.hpp"
+#include "symbols/name_query.hpp"
 
 #include <bit>
 #include <catch2/catch.hpp>
@@ -10,20 +10,20 @@ using namespace uprobectl;
 
 namespace {
 
-constexpr Omissions equivalent = 0;
-constexpr Omissions without_abi = omits_abi;
-constexpr Omissions shortened = omits_parts;
-constexpr Omissions unqualified = omits_scopes;
+constexpr NameMismatch equivalent = 0;
+constexpr NameMismatch without_abi = ignores_abi;
+constexpr NameMismatch shortened = ignores_parts;
+constexpr NameMismatch unqualified = ignores_scopes;
 
 // The worst of what the written name leaves out.
-std::optional<Omissions> match(std::string_view written, std::string_view raw) {
+std::optional<NameMismatch> match(std::string_view written, std::string_view raw) {
   CAPTURE(written, raw);
-  const auto name = SpelledName::parse(written);
-  const auto omissions = name ? name->match(raw) : std::nullopt;
-  return omissions ? std::optional(std::bit_floor(*omissions)) : std::nullopt;
+  const auto name = NameQuery::parse(written);
+  const auto mismatch = name ? name->match(raw) : std::nullopt;
+  return mismatch ? std::optional(std::bit_floor(*mismatch)) : std::nullopt;
 }
 
-bool is_name(std::string_view written) { return SpelledName::parse(written).has_value(); }
+bool is_name(std::string_view written) { return NameQuery::parse(written).has_value(); }
 
 // shop::Cart::add(shop::Item const&, bool, shop::Color)
 constexpr std::string_view cart_add = "_ZN4shop4Cart3addERKNS_4ItemEbNS_5ColorE";
@@ -290,23 +290,21 @@ TEST_CASE("Go methods are found without the receiver's parentheses") {
 }
 
 TEST_CASE("typedefs in types are replaced, with what follows them") {
-  const auto written =
-      SpelledName::parse("ns::Map<Id>::put(const Id&, ns::Ptr const *, Row, Call)");
+  const auto written = NameQuery::parse("ns::Map<Id>::put(const Id&, ns::Ptr const *, Row, Call)");
   REQUIRE(written);
   CHECK(written->type_names() == std::vector<std::string>{"Id", "ns::Ptr", "Row", "Call"});
-  const SpelledName replaced = written->with_types({{"Id", "unsigned short"},
-                                                    {"ns::Ptr", "char const*"},
-                                                    {"Row", "int[4]"},
-                                                    {"Call", "void(*)(int)"}});
+  const NameQuery replaced = written->with_types({{"Id", "unsigned short"},
+                                                  {"ns::Ptr", "char const*"},
+                                                  {"Row", "int[4]"},
+                                                  {"Call", "void(*)(int)"}});
   // ns::Map<unsigned short>::put(unsigned short const&, char const* const*, int*, void (*)(int))
   CHECK(replaced.match("_ZN2ns3MapItE3putERKtPKPKcPiPFviE") == equivalent);
   CHECK(written->match("_ZN2ns3MapItE3putERKtPKPKcPiPFviE") == std::nullopt);
-  CHECK(
-      SpelledName::parse("f(const int*, unsigned long, bool, char (*)[5])")->type_names().empty());
+  CHECK(NameQuery::parse("f(const int*, unsigned long, bool, char (*)[5])")->type_names().empty());
   // Twice const, and const at top level: f(char const&), f(char)
   const TypedefMap constant = {{"C", "char const"}};
-  CHECK(SpelledName::parse("f(const C&)")->with_types(constant).match("_Z1fRKc") == equivalent);
-  CHECK(SpelledName::parse("f(C)")->with_types(constant).match("_Z1fc") == equivalent);
+  CHECK(NameQuery::parse("f(const C&)")->with_types(constant).match("_Z1fRKc") == equivalent);
+  CHECK(NameQuery::parse("f(C)")->with_types(constant).match("_Z1fc") == equivalent);
 }
 
 TEST_CASE("the C library's typedefs have the sizes of the data model") {
@@ -346,13 +344,12 @@ TEST_CASE("only a name without parameters can be a pattern") {
 }
 
 TEST_CASE("a name that leaves out less is closer") {
-  const auto omissions = [](std::string_view written, std::string_view raw) {
-    return SpelledName::parse(written)->match(raw).value();
+  const auto mismatch = [](std::string_view written, std::string_view raw) {
+    return NameQuery::parse(written)->match(raw).value();
   };
-  CHECK(omissions("Cart::size()", "_ZN4shop4Cart4sizeEv") < omissions("Cart::size()", cart_size));
-  CHECK(omissions("std::basic_string<char>::append(const char *)", "_ZNSs6appendEPKc") == 0);
-  CHECK(omissions("shop::Shelf::put(shop::Item)", put) <
-        omissions("Shelf<shop::Item, 5>::put", put));
+  CHECK(mismatch("Cart::size()", "_ZN4shop4Cart4sizeEv") < mismatch("Cart::size()", cart_size));
+  CHECK(mismatch("std::basic_string<char>::append(const char *)", "_ZNSs6appendEPKc") == 0);
+  CHECK(mismatch("shop::Shelf::put(shop::Item)", put) < mismatch("Shelf<shop::Item, 5>::put", put));
 }
 
 TEST_CASE("patterns, versions and malformed names have no other spelling") {
@@ -380,15 +377,15 @@ TEST_CASE("patterns, versions and malformed names have no other spelling") {
                                       "f(^::",
                                       "f(^::)"})
     CHECK_FALSE(is_name(text));
-  CHECK(SpelledName::parse("f(char*)")->has_parameters());
-  CHECK_FALSE(SpelledName::parse("ns::f")->has_parameters());
+  CHECK(NameQuery::parse("f(char*)")->has_parameters());
+  CHECK_FALSE(NameQuery::parse("ns::f")->has_parameters());
 }
 
 TEST_CASE("clones have the spellings of their function, parts have none") {
   CHECK(match("Cart::add", std::string(cart_add) + ".cold") == std::nullopt);
   CHECK(match("Cart::add", std::string(cart_add) + ".part.0") == std::nullopt);
   for (const std::string_view suffix : {".constprop.0", ".specialized.1", ".llvm.12", ".avx2"})
-    CHECK(match("Cart::add", std::string(cart_add) + std::string(suffix)) == omits_scopes);
+    CHECK(match("Cart::add", std::string(cart_add) + std::string(suffix)) == ignores_scopes);
 }
 
 TEST_CASE("deep and long names end") {
