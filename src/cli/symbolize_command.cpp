@@ -79,6 +79,7 @@ public:
   }
 
   void add(std::string_view bytes) {
+    is_binary_ = is_binary_ || bytes.contains('\0');
     splitter_.add(
         bytes, [&](std::string_view line) { add_line(line, "\n"); },
         [&](std::string_view piece) { copy(piece); });
@@ -87,7 +88,10 @@ public:
 
   void finish(const std::string& name) {
     if (!splitter_.rest().empty()) add_line(splitter_.rest(), "");
-    if (frames_ == 0) output_.warn(name + ": no stack frames found");
+    if (frames_ == 0)
+      output_.warn(
+          name + ": no stack frames found" +
+          (is_binary_ ? ": it is no text (of a tombstone_00.pb that is tombstone_00)" : ""));
     output_.warn_once(symbolizer_.warnings());
   }
 
@@ -210,6 +214,7 @@ private:
   Output& output_;
   std::uint64_t lines_ = 0;
   std::uint64_t frames_ = 0;
+  bool is_binary_ = false;                   // it has a NUL
   std::set<std::string, std::less<>> kinds_; // of warnings
 };
 

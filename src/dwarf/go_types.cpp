@@ -58,9 +58,9 @@ bool GoTypes::is_described_at(VirtualAddress address, std::uint64_t size,
                               std::uint64_t kind) const {
   const auto at = image_.to_image(address);
   if (!at) return false;
-  const auto word = read_at<std::uint64_t>(image_.bytes(), at->value + described_size_at);
+  const auto described = read_at<std::uint64_t>(image_.bytes(), at->value + described_size_at);
   const auto byte = read_at<std::uint8_t>(image_.bytes(), at->value + described_kind_at);
-  return word == size && byte && (*byte & described_kind_mask) == kind;
+  return described == size && byte && (*byte & described_kind_mask) == kind;
 }
 
 std::optional<GoTypes::Found> GoTypes::find(VirtualAddress address) const {
