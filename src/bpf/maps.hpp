@@ -67,7 +67,7 @@ struct StackRequest {
   bool frame_pointers = false;
   bool is_enabled() const { return bytes > 0 || frame_pointers; }
 };
-// The thread that sent a record, and its registers and stack at that phase.
+// The thread that sent a record, and its registers and stack then.
 struct SenderContext {
   std::uint32_t pid = 0; // thread group, in the pid namespace of this process
   std::uint32_t tid = 0;

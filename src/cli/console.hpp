@@ -61,7 +61,7 @@ Result<void> split_outputs(const OptionParser& parser, CommonOptions& options);
 Result<void> check_exports(const OptionParser& parser, std::span<const ExportRequest> exports,
                            const std::optional<std::string>& output);
 
-// --debug-dir, --symfs, --symdir; --debuginfod.
+// --debug-dir and --debuginfod.
 void bind_debug_options(OptionParser& parser, std::vector<std::string>& places,
                         CommonOptions& options);
 

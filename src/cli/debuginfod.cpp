@@ -54,7 +54,13 @@ DebugFetching::DebugFetching(bool uses_debuginfod, Output& output)
         [this](const std::string& build_id) { return find_debug_file(build_id); });
 }
 
-DebugFetching::~DebugFetching() { elf::set_debug_fetcher(nullptr); }
+DebugFetching::~DebugFetching() {
+  elf::set_debug_fetcher(nullptr);
+  for (const auto& [build_id, file] : debug_files_)
+    if (file != nullptr && has_shrunk(*file))
+      output_.warn_once(file->path() +
+                        ": parts of it could not be read: names, types and lines may be missing");
+}
 
 std::shared_ptr<const MappedFile>
 DebugFetching::find_source(const std::optional<std::string>& build_id, const std::string& path) {

@@ -91,7 +91,7 @@ public:
     if (frames_ == 0)
       output_.warn(
           name + ": no stack frames found" +
-          (is_binary_ ? ": it is no text (of a tombstone_00.pb that is tombstone_00)" : ""));
+          (is_binary_ ? ": it is not text (of a tombstone_00.pb that is tombstone_00)" : ""));
     output_.warn_once(symbolizer_.warnings());
   }
 

@@ -392,6 +392,7 @@ std::string prepared_key(const CapturePoint& probed) {
     key += each ? "condition" + bytes_of(each->term) : "none";
     if (!each) continue;
     if (each->length) key += "length" + bytes_of(*each->length);
+    if (each->offset) key += "offset" + bytes_of(*each->offset);
     for (const std::uint64_t member : each->members) key += std::to_string(member) + ',';
   }
   return key;

@@ -347,7 +347,11 @@ private:
       for (const BasePath::Hop& hop : bases.front().hops) {
         const auto object = reader.address(part_of(at, *at.type, hop.offset));
         const auto address = object ? base_address(*object, *hop.base, keep_) : std::nullopt;
-        if (!address) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
+        if (!address)
+          return fail(
+              path_error(path, ErrorKind::unsupported,
+                         "it is in a virtual base class, which is reached by more steps than "
+                         "can be read here"));
         at = {.type = hop.base->type, .address = address};
       }
       member = find_member(*at.type, name);

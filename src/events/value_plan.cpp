@@ -625,7 +625,10 @@ void ValuePlan::set_group_parts(const GroupSpec& groups) {
     if (has_source && node.source < sources_.size())
       for (const Part& part : sources_[node.source].parts)
         if (part.problem.empty()) keep(part.reading);
-    if (node.kind == Node::Kind::text || node.kind == Node::Kind::sequence) keep(node.reading);
+    // That of elements that are read one by one is only their address.
+    const bool has_elements =
+        node.kind == Node::Kind::sequence && readings_[node.reading].form == READ_BYTES;
+    if (node.kind == Node::Kind::text || has_elements) keep(node.reading);
     if (node.length) keep(*node.length);
     if (node.content) {
       keep(node.content->description);

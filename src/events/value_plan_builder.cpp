@@ -2,7 +2,6 @@
 // Makes the readings of values; value_plan.cpp decodes what they found.
 #include "events/library_types.hpp"
 #include "events/plan.hpp"
-#include "events/presentation.hpp"
 #include "events/readings.hpp"
 #include "events/value_places.hpp"
 #include "events/value_plan_draft.hpp"
@@ -72,9 +71,11 @@ public:
       return {};
     }
     begin_value();
+    const std::size_t others = made_.readings_.size();
     auto named = find_place(where_, path,
                             is_result && has_result(where_) ? keep_result_address() : std::nullopt,
                             {}, nullptr, keep());
+    if (!named) keep_readings(others);
     if (!named) return fail(std::move(named).error());
     set_phase(is_result ? PHASE_RETURN : PHASE_ENTRY);
     add_value(make_at(path.text, named->place), *named->place.type, is_result);
@@ -286,6 +287,7 @@ private:
 
   Node make_node_of_kind(std::string name, const Type& type, std::size_t source,
                          std::uint64_t offset, const reading* block, int depth) {
+    const bool is_base_class = std::exchange(is_base_class_, false);
     switch (type.kind()) {
     case TypeKind::structure:
     case TypeKind::variants:
@@ -295,6 +297,7 @@ private:
         return library_node(std::move(name), type, *library, source, offset, block, depth);
       if (type.discriminant())
         return choice_node(std::move(name), type, source, offset, block, depth);
+      is_base_class_ = is_base_class;
       return structure_node(std::move(name), type, source, offset, block, depth);
     case TypeKind::array:
       return array_node(std::move(name), type, source, offset, block, depth);
@@ -441,8 +444,7 @@ private:
   // What the value is if it is a number, a string, or begins with a string.
   std::optional<ValuePlan::Content::Value>
   value_in_interface(std::size_t source, std::uint64_t offset, const reading* block) {
-    constexpr std::size_t needed =
-        3; // readings: the descriptor, the address of the data, the elements
+    constexpr std::size_t needed = 3; // readings: descriptor, address of the data, elements
     auto first = word_at(source, offset + word_size, block);
     auto length = first;
     if (!first || readings_left() < needed || string_capacity() == 0 ||
@@ -569,10 +571,7 @@ private:
                              depth + (is_transparent ? 0 : 1));
       is_base_class_ = false;
       child.bits = member.bits;
-      if (is_transparent)
-        add(std::move(child));
-      else
-        node.children.push_back(std::move(child));
+      is_transparent ? add(std::move(child)) : node.children.push_back(std::move(child));
       add_virtual_bases();
     }
     if (!is_part) virtual_bases_ = std::move(outer_bases);

@@ -61,6 +61,11 @@ protected:
       return index ? std::optional(static_cast<record_u8>(*index + 1)) : std::nullopt;
     };
   }
+  // Forgets those that a value has which cannot be read.
+  void keep_readings(std::size_t count) {
+    for (; made_.readings_.size() > count; made_.readings_.pop_back())
+      used_bytes_ -= made_.readings_.back().capacity;
+  }
   std::uint32_t bytes_left() const { return bytes_limit_ - used_bytes_; }
   std::size_t readings_left() const { return readings_limit_ - made_.readings_.size(); }
 

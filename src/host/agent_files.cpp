@@ -48,6 +48,16 @@ int receive_reply(int socket, UniqueFd* fd) {
   return errnum;
 }
 
+std::optional<WorkstationRequest> parse_request(std::string_view bytes) {
+  FrameReader reader;
+  reader.append(bytes);
+  const auto frame = reader.next();
+  if (!frame || !*frame) return std::nullopt;
+  auto read = read_request(**frame);
+  if (!read) return std::nullopt;
+  return std::move(read->request);
+}
+
 } // namespace
 
 std::optional<WorkstationRequest> receive_request(int socket) {
@@ -56,13 +66,7 @@ std::optional<WorkstationRequest> receive_request(int socket) {
   do got = ::recv(socket, buffer.data(), buffer.size(), 0);
   while (got < 0 && errno == EINTR);
   if (got <= 0) return std::nullopt;
-  FrameReader reader;
-  reader.append({buffer.data(), static_cast<std::size_t>(got)});
-  const auto frame = reader.next();
-  if (!frame || !*frame) return std::nullopt;
-  auto read = read_request(**frame);
-  if (!read) return std::nullopt;
-  return std::move(read->request);
+  return parse_request({buffer.data(), static_cast<std::size_t>(got)});
 }
 
 void send_reply(int socket, int errnum, int fd) {
@@ -91,6 +95,7 @@ int AgentWorkstation::send(const WorkstationRequest& request, UniqueFd* fd) {
   std::string frame;
   append_request(frame, {0, request});
   if (frame.size() > max_frame) return ENAMETOOLONG;
+  if (!parse_request(frame)) return EINVAL; // a damaged file may have names that no file has
   const std::scoped_lock lock(mutex_);
   ssize_t sent = 0;
   do sent = ::send(socket_.get(), frame.data(), frame.size(), MSG_NOSIGNAL);

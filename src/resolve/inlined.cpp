@@ -252,12 +252,14 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
   if (functions->empty()) return points;
   if (!query.options.inlined) return fail(only_inlined(query, *functions));
   check_entries(query.image, *functions);
+  std::vector<ProbePoint> copies;
+  for (dwarf::InlinedFunction& function : *functions)
+    std::ranges::move(points_of(query, function), std::back_inserter(copies));
+  if (copies.empty()) return points;
   std::vector<ProbePoint> all = points ? std::move(*points) : std::vector<ProbePoint>();
   if (!is_name_pattern(query.function.name) && query.options.clones != ResolveOptions::Clones::all)
     std::erase_if(all, [&](const ProbePoint& point) { return is_part(query, point); });
-  for (dwarf::InlinedFunction& function : *functions)
-    std::ranges::move(points_of(query, function), std::back_inserter(all));
-  if (all.empty()) return points;
+  std::ranges::move(copies, std::back_inserter(all));
   if (is_missing && !is_name_pattern(query.function.name)) warn_about_scope(query, all);
   std::ranges::sort(all, {}, [](const ProbePoint& point) {
     return std::tuple(point.address, point.inlined_into != nullptr,

@@ -171,7 +171,7 @@ bool ModuleCache::is_crowded() const {
 }
 
 bool ModuleCache::make_room(const std::function<bool(const FileKey&)>& is_mapped) {
-  // Others may have used the descriptors up for a phase only.
+  // Others may have used the descriptors up only for a short time.
   if (std::exchange(lacks_descriptors_, false))
     max_files_ = objects_.size() / 2;
   else

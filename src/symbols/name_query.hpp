@@ -9,8 +9,8 @@
 namespace uprobectl {
 
 // What a written name leaves out, as flags. Of two names, the one with the lower sum of flags is
-// closer; find_by_spelling() ignores ignores_abi if scopes are left out, too. 0: the names differ
-// only in notation.
+// closer; find_by_spelling() leaves ignores_abi out of account if scopes are left out, too. 0: the
+// names differ only in notation.
 using NameMismatch = unsigned;
 inline constexpr NameMismatch ignores_abi = 1;    // inline namespaces of std, ABI tags
 inline constexpr NameMismatch ignores_parts = 2;  // as in Spelling::shortened

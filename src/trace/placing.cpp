@@ -88,7 +88,7 @@ public:
     });
   }
 
-  // Finds by bisection the sites that the kernel rejects. Attaches the others for a phase.
+  // Finds by bisection the sites that the kernel rejects. Attaches the others for a short time.
   void find_refused(std::span<const ProbeSite> sites, std::vector<RefusedSite>& refused) const {
     const auto tried = attach(sites, [](std::size_t) {});
     if (tried) return;

@@ -318,7 +318,7 @@ void RunLoop::report_unsubmitted() {
           .hint("the kernel has killed a thread while a BPF program ran: see dmesg"));
 }
 
-// Waits a phase, unless nothing is being written or the time is over.
+// Waits a little, unless nothing is being written or the time is over.
 bool RunLoop::waits_for_record(Time until) const {
   if (!source_.waits() || Clock::now() >= until) return false;
   std::this_thread::sleep_for(unsubmitted_interval);

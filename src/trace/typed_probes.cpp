@@ -68,7 +68,7 @@ bool is_named(const dwarf::Variable& variable, std::string_view name) {
 // Whether the condition compares "arg1" or "ret", whose type is that of the parameter or result.
 bool compares_place(const ConditionSpec& spec) {
   return !spec.name && !spec.fact && !spec.type && spec.path && spec.path->steps.empty() &&
-         spec.comparison != Comparison::matches;
+         parse_source_name(spec.path->variable) && spec.comparison != Comparison::matches;
 }
 
 // Whether debug information may tell what the condition compares. A parameter may have the name of
@@ -429,14 +429,18 @@ Result<ValuePlan> TypedProbes::make_values(const TypedPlace& place, const Argume
     limits.max_readings -= std::min(limits.max_readings, list->arguments.size());
     limits.adds_result = limits.adds_result && !has_argument(list, "ret");
   }
-  std::vector<std::optional<Error>> problems;
-  ValuePlan values = ValuePlan::make(place, limits, paths, problems);
+  std::vector<std::optional<Error>> errors;
+  ValuePlan values = ValuePlan::make(place, limits, paths, errors);
+  std::vector<Problem> problems;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    problems.push_back({.value = paths[i].text, .error = std::move(errors[i])});
   const bool sums_declared = list->is_mixed() && has_argument(list, capture_.groups.measured);
-  if (sums_declared) problems.emplace_back();
   if (capture_.groups.measured && !sums_declared) {
     auto made = make_summed(place);
     if (made) measured = *made;
-    problems.push_back(made ? std::nullopt : std::optional(std::move(made).error()));
+    problems.push_back({.value = *capture_.groups.measured,
+                        .is_summed = true,
+                        .error = made ? std::nullopt : std::optional(std::move(made).error())});
   }
   if (auto merged = merge_problems(*list, std::move(problems)); !merged)
     return fail(std::move(merged).error());
@@ -444,30 +448,28 @@ Result<ValuePlan> TypedProbes::make_values(const TypedPlace& place, const Argume
 }
 
 // A value of a list for one function must exist; one of the list for all must exist at some probe.
-Result<void> TypedProbes::merge_problems(const ArgumentList& list,
-                                         std::vector<std::optional<Error>> problems) {
+Result<void> TypedProbes::merge_problems(const ArgumentList& list, std::vector<Problem> problems) {
   if (list.function) return check(problems);
-  if (!general_problems_) {
-    general_problems_ = std::move(problems);
-    return {};
+  for (Problem& each : problems) {
+    const auto known = std::ranges::find_if(general_problems_, [&](const Problem& other) {
+      return other.value == each.value && other.is_summed == each.is_summed;
+    });
+    if (known == general_problems_.end())
+      general_problems_.push_back(std::move(each));
+    else if (!each.error)
+      known->error.reset();
   }
-  for (std::size_t i = 0; i < problems.size(); ++i)
-    if (!problems[i]) (*general_problems_)[i].reset();
   return {};
 }
 
-Result<void> TypedProbes::check() const {
-  return general_problems_ ? check(*general_problems_) : Result<void>();
-}
+Result<void> TypedProbes::check() const { return check(general_problems_); }
 
-// That of the value that is summed is the last.
-Result<void> TypedProbes::check(const std::vector<std::optional<Error>>& problems) const {
-  for (std::size_t i = 0; i < problems.size(); ++i) {
-    if (!problems[i]) continue;
-    const bool is_summed = capture_.groups.measured && i + 1 == problems.size();
+Result<void> TypedProbes::check(const std::vector<Problem>& problems) const {
+  for (const Problem& each : problems) {
+    if (!each.error) continue;
     const std::string_view option =
-        is_summed ? "--measure" : (capture_.groups.by.empty() ? "--args" : "--by");
-    return fail(Error(*problems[i]).within(option));
+        each.is_summed ? "--measure" : (capture_.groups.by.empty() ? "--args" : "--by");
+    return fail(Error(*each.error).within(option));
   }
   return {};
 }
@@ -574,12 +576,15 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
   if (list == nullptr || list->paths.empty() || !capture_.captures_values()) return {};
   // They need no types, or the prototype has other names, which the error will tell.
   if (list->is_implied && (!list->arguments.empty() || probed.known != nullptr)) return {};
-  std::vector<std::optional<Error>> problems;
+  std::vector<Problem> problems;
   for (const ValuePath& path : list->paths) {
-    const bool needs_types = !list->is_implied || !parse_source_name(path.text);
-    problems.push_back(needs_types
-                           ? std::optional(needs(fmt::format("'{}'", path.text)).within(name))
-                           : std::nullopt);
+    Problem& problem = problems.emplace_back(Problem{.value = path.text});
+    if (!list->is_implied || !parse_source_name(path.text))
+      problem.error = needs(fmt::format("'{}'", path.text)).within(name);
+    if (capture_.groups.measured == path.text &&
+        std::ranges::find(capture_.groups.by, path.text, &GroupValue::text) ==
+            capture_.groups.by.end())
+      problem.is_summed = true;
   }
   if (auto merged = merge_problems(*list, std::move(problems)); !merged) return merged;
   probed.values = std::make_shared<const ValuePlan>(

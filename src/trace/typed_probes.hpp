@@ -93,9 +93,15 @@ private:
   Result<void> add_measured(CapturePoint& probed, const TypedPlace& place);
   Result<bool> knows_type(const TypedPlace& place, const ArgumentSource& source) const;
   bool takes_register(const CapturePoint& probed, const std::string& text, const Error& problem);
-  Result<void> check(const std::vector<std::optional<Error>>& problems) const;
+  // Why a probe lacks a value of a list; nullopt: it has it.
+  struct Problem {
+    std::string value;      // as typed
+    bool is_summed = false; // the value that --by sums up
+    std::optional<Error> error = {};
+  };
+  Result<void> check(const std::vector<Problem>& problems) const;
   Result<void> add_untyped(CapturePoint& probed, const ArgumentList* list, const Error& problem);
-  Result<void> merge_problems(const ArgumentList& list, std::vector<std::optional<Error>> problems);
+  Result<void> merge_problems(const ArgumentList& list, std::vector<Problem> problems);
 
   elf::DebugSearch where_;
   const CaptureSpec& capture_;
@@ -106,7 +112,7 @@ private:
   std::shared_ptr<Files> files_ = std::make_shared<Files>();
   std::vector<std::string> warnings_;
   // Why the paths of the list for all functions cannot be read; nullopt if they can at some probe.
-  std::optional<std::vector<std::optional<Error>>> general_problems_;
+  std::vector<Problem> general_problems_; // of lists for all functions
 };
 
 } // namespace uprobectl

@@ -143,7 +143,7 @@ shows_addresses() {
     "$(grep '^    to' out)"
 }
 
-# The test of sleepable programs ends a phase after the run has begun.
+# The test of sleepable programs ends shortly after the run has begun.
 has_programs() { # COUNT
   "$FIXTURES/bpf-census" "$scratch/before" >census
   [ "$(grep -c '^program' census)" = "$1" ]

@@ -37,7 +37,7 @@ latency_scenarios() {
   scenario 'probing returns of Go functions is safe while stacks move' spares_goroutines
 }
 
-# By the trampoline Go's runtime ends such a program with "unexpected return pc" within phases.
+# By the trampoline Go's runtime ends such a program with "unexpected return pc" soon.
 spares_goroutines() {
   [ -e "$FIXTURES/goroutines" ] || skip 'no Go compiler was there when the fixtures were built'
   "$UPROBECTL" attach --count -r -d 200 "$FIXTURES/goroutines" main.add main.grow \

@@ -347,7 +347,7 @@ probes_by_argument() {
   start_program target ./a-name-longer-than-comm --wait --hold --calls 3
   start_program other ./a-name-longer-other --wait --hold --calls 9
   other_pid=$started_pid
-  sleep 0.5 # the arguments are looked at phases after it was executed
+  sleep 0.5 # the arguments are looked at shortly after it was executed
   let_it_call other "$other_pid"
   let_it_call target "$(sed -n 's/^ready //p' target)"
   stop_attach

@@ -194,6 +194,9 @@ refuses_unknown_names() {
   ! "$UPROBECTL" attach -d 60 --args 'a.cells[2]' "$FIXTURES/types/types" shop::grids -- "$FIXTURES/types/types" >out 2>err ||
     fail 'a row behind the end is accepted'
   expect_match 'error' "int\[2\]\[3\] has 2 elements" "$(cat err)"
+  refuses_condition 'shop::nowhere == 1' ", at character 1, before 'shop::nowhere" ''
+  "$UPROBECTL" attach --count -d 60 --by item.id --measure item.id "$FIXTURES/types/types" _start shop::Store::add \
+    -- "$FIXTURES/types/types" >out 2>err || fail "a function without types before another one: $(cat err)"
   refuses_condition 'gift && item.nmae == "x"' ", at character 14, before 'nmae" "did you mean 'name'"
   refuses_condition 'gift && thred == "x"' ", at character 9, before 'thred" "did you mean 'thread'"
   refuses_condition 'color in {Color::red, Color::bleu}' ", at character 23, before 'Color::bleu" "did you mean 'blue'"

@@ -208,8 +208,8 @@ int make_file(std::span<const Form> forms, std::string& path) {
   return readable;
 }
 
-// By a uprobe_multi link (Linux 6.6), which takes a phase for thousands; none where the kernel has
-// no such links. The program returns at once.
+// By a uprobe_multi link (Linux 6.6), which takes little time for thousands; none where the kernel
+// has no such links. The program returns at once.
 class MultiProbes {
 public:
   MultiProbes(std::span<const Form> forms, const std::string& path) {

@@ -19,7 +19,7 @@ LIMIT = ("-d", "forever")
 
 # No run takes more, also not while it prints a full table.
 MOST_MEMORY = 192 << 20
-# A table is in memory as a whole while it is read and printed, which takes one phase of many.
+# A table is in memory as a whole while it is read and printed, which takes a part of the interval.
 TABLE_TOLERANCE = 64 << 20
 # Deleted files that a run keeps open for the names of its stacks: 8 that no process maps, and 30 a second until it
 # looks again: for 2 s it waits for late stacks of a process, and it looks once a second.
@@ -248,7 +248,7 @@ def slow_readers(place, seconds, findings):
     events, lost = next((int(found[1]), int(found[2])) for found in closing if found)
     findings.expect("lines of text", events, lines.events)
     findings.expect("events + lost of text", counts["calls"], events + lost)
-    warned = [text for phase, text in text_run.said if phase < ended and "lost" in text]
+    warned = [text for time_said, text in text_run.said if time_said < ended and "lost" in text]
     findings.problems.extend([
         *([] if lines.missing == lost else [f"{lost} events were lost, lines of the text say {lines.missing}"]),
         *([] if warned or not lost else ["no warning before the end of the run"]),
