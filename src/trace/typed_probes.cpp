@@ -578,13 +578,13 @@ Result<void> TypedProbes::add_untyped(CapturePoint& probed, const ArgumentList* 
   if (list->is_implied && (!list->arguments.empty() || probed.known != nullptr)) return {};
   std::vector<Problem> problems;
   for (const ValuePath& path : list->paths) {
-    Problem& problem = problems.emplace_back(Problem{.value = path.text});
+    Problem& made = problems.emplace_back(Problem{.value = path.text});
     if (!list->is_implied || !parse_source_name(path.text))
-      problem.error = needs(fmt::format("'{}'", path.text)).within(name);
+      made.error = needs(fmt::format("'{}'", path.text)).within(name);
     if (capture_.groups.measured == path.text &&
         std::ranges::find(capture_.groups.by, path.text, &GroupValue::text) ==
             capture_.groups.by.end())
-      problem.is_summed = true;
+      made.is_summed = true;
   }
   if (auto merged = merge_problems(*list, std::move(problems)); !merged) return merged;
   probed.values = std::make_shared<const ValuePlan>(
