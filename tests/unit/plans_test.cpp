@@ -263,20 +263,6 @@ TEST_CASE("nesting and values of a plan are bounded before it is parsed") {
   CHECK(plan->program == "[[[[[[[[[[[[[[[[[[[[\"[");
 }
 
-TEST_CASE("what a device asks about a build has its machine, build id and TARGET") {
-  const auto asked = parse_asked_build("183:64:00ff:base.apk!/lib/arm64-v8a/libfoo.so");
-  REQUIRE(asked);
-  CHECK(asked->machine == elf::Machine(183));
-  CHECK(asked->build_id == "00ff");
-  CHECK(asked->target == "base.apk!/lib/arm64-v8a/libfoo.so");
-  CHECK(to_string(*asked) == "183:64:00ff:base.apk!/lib/arm64-v8a/libfoo.so");
-  for (const auto* const text : {"", "183:64:00ff", "183:64:00ff:", "183:48:00ff:x", "x:64:00ff:x",
-                                 "70000:64:00ff:x", "183:64:../x:x", "183:64::x"}) {
-    CAPTURE(text);
-    CHECK_FALSE(parse_asked_build(text));
-  }
-}
-
 TEST_CASE("an answer without a plan says why there is none") {
   const auto answer = read_plan(write_plan_error(
       Error{ErrorKind::not_found, "libfoo.so: no function 'f'"}.hint("did you mean 'g'?")));
