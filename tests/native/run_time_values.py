@@ -140,8 +140,8 @@ end program
 TWINS = """
 struct V { int id = 7; int pad = 0; };
 struct W { int w = 9; int pad = 0; };
-struct A : virtual V { long a = 1; __attribute__((noinline)) virtual int f(int x) { return x + id; } };
-struct B : virtual W, virtual V { long a = 1; __attribute__((noinline)) virtual int f(int x) { return x + id; } };
+struct A : virtual V { long a = 1; __attribute__((noinline)) virtual int f(int x) { asm volatile(""); return x + id; } };
+struct B : virtual W, virtual V { long a = 1; __attribute__((noinline)) virtual int f(int x) { asm volatile(""); return x + id; } };
 int main(int count, char**) {
   A a;
   B b;
