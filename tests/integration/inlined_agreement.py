@@ -159,6 +159,9 @@ class Entry:
     def __init__(self, text, parent):
         self.tag, self.parent = re.search(r"DW_TAG_\w+", text)[0], parent
         self.is_external = "DW_AT_external" in text
+        # The linker has left its code out: another unit has the same function.
+        is_at_zero = re.search(r"DW_AT_low_pc\s*\(0x0+\)", text) is not None
+        self.is_dead = (self.tag == "DW_TAG_subprogram" and is_at_zero) or (parent is not None and parent.is_dead)
         self.has_code = re.search(r"DW_AT_(low_pc|ranges|entry_pc)", text) is not None
         self.positions = dict(re.findall(r"DW_AT_((?:call|decl)_(?:file|line|column))\s*\(([^)]*)\)", text))
         self.names = {key: name for key, name in re.findall(r'DW_AT_(name|linkage_name)\s*\("([^"]*)"\)', text)}
@@ -208,7 +211,7 @@ def shown_by_dwarfdump(path):
     """Name -> how many inlined calls with code llvm-dwarfdump shows."""
     entries = entries_of(path)
     return Counter(filter(None, (full_name(entries, entry) for entry in entries.values()
-                                 if entry.tag == "DW_TAG_inlined_subroutine" and entry.has_code
+                                 if entry.tag == "DW_TAG_inlined_subroutine" and entry.has_code and not entry.is_dead
                                  and not is_part(entries, entry))))
 
 
