@@ -15,6 +15,8 @@ with open(PLAN) as plan_file:
 rows = []
 gdb.execute("set pagination off")
 gdb.execute("set print thread-events off")
+# No value needs it, and gdb 13 cannot restore the registers of processors with AMX.
+gdb.execute("set may-call-functions off")
 gdb.execute("set language " + plan["language"])
 gdb.execute("handle SIGURG nostop noprint pass")  # Go's runtime interrupts its threads
 
