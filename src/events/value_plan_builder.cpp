@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the readings of values; value_plan.cpp decodes what they found.
 #include "events/library_types.hpp"
-#include "events/plan.hpp"
 #include "events/readings.hpp"
 #include "events/value_places.hpp"
 #include "events/value_plan_draft.hpp"

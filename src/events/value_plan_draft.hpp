@@ -3,6 +3,7 @@
 // value gets a share.
 #pragma once
 
+#include "events/plan.hpp"
 #include "events/value_places.hpp"
 #include "events/value_plan.hpp"
 

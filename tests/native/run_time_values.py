@@ -136,7 +136,7 @@ program main
 end program
 """
 
-# In objects of the two classes the base is at the same offset, which is at different places of their tables.
+# In objects of the two classes the base is at the same offset, whose offset is at another index of their tables.
 TWINS = """
 struct V { int id = 7; int pad = 0; };
 struct W { int w = 9; int pad = 0; };
