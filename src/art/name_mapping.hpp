@@ -46,7 +46,7 @@ public:
   static constexpr std::size_t max_class_lines = std::size_t{1} << 20U; // of one class
 
   // Reads a mapping file, or the one in an app bundle (.aab). Errors name the file.
-  static Result<std::shared_ptr<const NameMapping>> read(MappedFile file);
+  static Result<std::shared_ptr<const NameMapping>> read(MappedFile mapped);
   // The owner keeps the text alive. Errors: corrupt, with the number of the first invalid line.
   static Result<std::shared_ptr<const NameMapping>> parse(std::string_view text,
                                                           std::shared_ptr<const void> owner);

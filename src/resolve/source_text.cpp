@@ -47,10 +47,10 @@ std::optional<std::string> find_source(std::string_view path, const SourceSearch
 }
 
 void visit_source_lines(
-    std::string_view rest, std::uint32_t first, std::uint32_t last,
+    std::string_view source, std::uint32_t first, std::uint32_t last,
     const std::function<void(std::uint32_t line, std::string_view text)>& visit) {
-  for (std::uint32_t line = 1; line <= last && !rest.empty(); ++line) {
-    std::string_view text = take_line(rest);
+  for (std::uint32_t line = 1; line <= last && !source.empty(); ++line) {
+    std::string_view text = take_line(source);
     if (text.ends_with('\r')) text.remove_suffix(1);
     if (line >= first) visit(line, text.substr(0, max_source_line));
     if (line == UINT32_MAX) break;

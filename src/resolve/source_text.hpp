@@ -18,11 +18,11 @@ struct SourceSearch {
 // debug information has it. nullopt if there is none.
 std::optional<std::string> find_source(std::string_view path, const SourceSearch& where);
 
-// Calls visit for lines `first` to `last` of the text (from 1) that it has. A line is cut after
+// Calls visit for lines `first` to `last` of the source (from 1) that it has. A line is cut after
 // max_source_line bytes.
 constexpr std::size_t max_source_line = 1000;
 void visit_source_lines(
-    std::string_view text, std::uint32_t first, std::uint32_t last,
+    std::string_view source, std::uint32_t first, std::uint32_t last,
     const std::function<void(std::uint32_t line, std::string_view text)>& visit);
 
 } // namespace uprobectl
