@@ -74,8 +74,8 @@ enum group_part {
  * 2. `steps` loads. Step i loads from the previous result + offsets[i]: a pointer, the last step
  *    `size` bytes.
  * 3. + addend. Of the result only `bit_count` bits from bit `bit_offset` on are used.
- * Before step `offset_step`, or before the addend if there is no such step, the value of another
- * earlier reading * offset_scale is added. If it failed, this one fails in the same way. */
+ * The value of an earlier reading, times offset_scale, is added before step `offset_step`; if that
+ * is the number of steps, before the addend. If the earlier reading failed, this one does, too. */
 struct reading {
   record_u8 form;  /* enum reading_form */
   record_u8 phase; /* enum phase */

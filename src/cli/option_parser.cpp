@@ -95,37 +95,37 @@ const OptionSpec* find_option(const CommandSpec& command, std::string_view name)
 
 // An option of a command line for which another spelling was typed.
 struct Replacement {
-  std::size_t word;        // its index
+  std::size_t token;       // its index
   std::string_view option; // "--stack"
   std::string name;        // "--call-graph"
   std::string typed;       // "--call-graph fp"
 };
 
 // Replaces the other spellings of a command line, and adds values that were omitted.
-class WordReader {
+class TokenReader {
 public:
-  WordReader(const CommandSpec& command, std::span<const std::string_view> arguments)
+  TokenReader(const CommandSpec& command, std::span<const std::string_view> arguments)
       : command_(command), arguments_(arguments) {}
 
   Result<void> run() {
     while (at_ < arguments_.size()) {
-      std::string word(arguments_[at_++]);
-      if (!looks_like_option(word)) {
-        words_.push_back(std::move(word));
+      std::string token(arguments_[at_++]);
+      if (!looks_like_option(token)) {
+        tokens_.push_back(std::move(token));
         continue;
       }
-      const bool is_short = word[1] != '-';
+      const bool is_short = token[1] != '-';
       // "-rg" is "-r -g".
-      while (is_short && word.size() > 2 && is_flag(std::string_view(word).substr(0, 2))) {
-        if (auto added = add(word.substr(0, 2), std::nullopt); !added) return added;
-        word.erase(1, 1);
+      while (is_short && token.size() > 2 && is_flag(std::string_view(token).substr(0, 2))) {
+        if (auto added = add(token.substr(0, 2), std::nullopt); !added) return added;
+        token.erase(1, 1);
       }
-      const std::size_t end = is_short ? 2 : std::min(word.find('='), word.size());
-      if (end == word.size()) {
-        if (auto added = add(word, std::nullopt); !added) return added;
-      } else if (find_spelling(word.substr(0, end)) == nullptr) {
-        words_.push_back(std::move(word));
-      } else if (auto added = add(word.substr(0, end), word.substr(end + (is_short ? 0 : 1)));
+      const std::size_t end = is_short ? 2 : std::min(token.find('='), token.size());
+      if (end == token.size()) {
+        if (auto added = add(token, std::nullopt); !added) return added;
+      } else if (find_spelling(token.substr(0, end)) == nullptr) {
+        tokens_.push_back(std::move(token));
+      } else if (auto added = add(token.substr(0, end), token.substr(end + (is_short ? 0 : 1)));
                  !added) {
         return added;
       }
@@ -133,7 +133,7 @@ public:
     return {};
   }
 
-  std::vector<std::string>& words() { return words_; }
+  std::vector<std::string>& tokens() { return tokens_; }
   std::vector<Replacement>& replacements() { return replacements_; }
 
 private:
@@ -153,7 +153,7 @@ private:
     return option != nullptr && option->value.empty();
   }
 
-  // Adds an option, with the next word if that is its value.
+  // Adds an option, with the next token if that is its value.
   Result<void> add(const std::string& name, std::optional<std::string> value) {
     const std::string_view next = at_ < arguments_.size() ? arguments_[at_] : std::string_view();
     const bool has_next = at_ < arguments_.size() && !value;
@@ -161,18 +161,18 @@ private:
       if (has_next && !spelling->value.empty()) value = arguments_[at_++];
       return replace(*find_spelling(name, value), name, value.value_or(""));
     }
-    words_.push_back(name);
+    tokens_.push_back(name);
     const OptionSpec* const option = find_option(command_, name);
     if (option == nullptr || option->value.empty()) return {};
     if (!option->optional) {
-      if (has_next) words_.emplace_back(arguments_[at_++]);
+      if (has_next) tokens_.emplace_back(arguments_[at_++]);
       return {};
     }
-    // The next word is the value only if it is one of the choices; else it may be a TARGET.
+    // The next token is the value only if it is one of the choices; else it may be a TARGET.
     const bool is_value =
         has_next && (next == option->default_value ||
                      std::ranges::find(option->choices, next) != option->choices.end());
-    words_.back().append("=").append(is_value ? next : option->default_value);
+    tokens_.back().append("=").append(is_value ? next : option->default_value);
     if (is_value) ++at_;
     return {};
   }
@@ -191,7 +191,7 @@ private:
       const std::string_view part = rest.substr(0, rest.find(" --"));
       rest.remove_prefix(std::min(part.size() + 1, rest.size()));
       add_replaced(spelling, part, value,
-                   {.word = words_.size(),
+                   {.token = tokens_.size(),
                     .option = part.substr(0, part.find('=')),
                     .name = name,
                     .typed = typed});
@@ -219,7 +219,7 @@ private:
     };
     const auto first = std::ranges::find(replacements_, made.name, &Replacement::name);
     if (spelling.joined.empty() || first == replacements_.end()) {
-      words_.push_back(filled_in(part, values));
+      tokens_.push_back(filled_in(part, values));
       replacements_.push_back(std::move(made));
       return;
     }
@@ -229,13 +229,13 @@ private:
       if (!condition.empty()) condition += row->joined;
       condition += filled_in(row->becomes.substr(made.option.size() + 1), members);
     }
-    words_[first->word] = fmt::format("{}={}", made.option, condition);
+    tokens_[first->token] = fmt::format("{}={}", made.option, condition);
   }
 
   const CommandSpec& command_;
   std::span<const std::string_view> arguments_;
   std::size_t at_ = 0;
-  std::vector<std::string> words_;
+  std::vector<std::string> tokens_;
   std::vector<Replacement> replacements_;
   std::map<const Spelling*, std::string> values_; // all values of those that are joined
 };
@@ -246,27 +246,27 @@ bool has_option(std::string_view argument, std::string_view option) {
          (argument.size() == option.size() || argument[option.size()] == '=');
 }
 
-// Replaces each `word` that is not a part of another option.
-void replace_option(std::string& text, std::string_view word, std::string_view by) {
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
-    const std::size_t end = at + word.size();
+// Replaces each `token` that is not a part of another option.
+void replace_option(std::string& text, std::string_view token, std::string_view by) {
+  for (std::size_t at = text.find(token); at != std::string::npos; at = text.find(token, at)) {
+    const std::size_t end = at + token.size();
     const char next = end < text.size() ? text[end] : ' ';
     if (next == '-' || next == '=' || std::isalnum(static_cast<unsigned char>(next)) != 0) {
       at = end;
       continue;
     }
-    text.replace(at, word.size(), by);
+    text.replace(at, token.size(), by);
     at += by.size();
   }
 }
 
 } // namespace
 
-Result<std::vector<std::string>> read_words(const CommandSpec& command,
-                                            std::span<const std::string_view> arguments) {
-  WordReader reader(command, arguments);
+Result<std::vector<std::string>> read_tokens(const CommandSpec& command,
+                                             std::span<const std::string_view> arguments) {
+  TokenReader reader(command, arguments);
   if (auto done = reader.run(); !done) return fail(std::move(done).error());
-  return std::move(reader.words());
+  return std::move(reader.tokens());
 }
 
 struct OptionParser::Impl {
@@ -275,7 +275,7 @@ struct OptionParser::Impl {
   std::map<const OptionSpec*, CLI::Option*> options;
   std::vector<std::string> extras; // the arguments that CLI11 did not parse
   std::vector<Replacement> replacements;
-  std::vector<std::string> words; // the options and their values, without other spellings
+  std::vector<std::string> tokens; // the options and their values, without other spellings
 
   explicit Impl(std::string_view command) : spec(find_command_spec(command)) {}
 
@@ -342,11 +342,11 @@ struct OptionParser::Impl {
     return message;
   }
 
-  // Sets `words`.
-  Result<void> read_words(std::span<const std::string_view> arguments);
+  // Sets `tokens`.
+  Result<void> read_tokens(std::span<const std::string_view> arguments);
   Result<void> check_replacements() const;
-  bool is_replaced(std::size_t word) const {
-    return std::ranges::find(replacements, word, &Replacement::word) != replacements.end();
+  bool is_replaced(std::size_t token) const {
+    return std::ranges::find(replacements, token, &Replacement::token) != replacements.end();
   }
   std::string as_typed(std::string message) const;
   std::vector<std::string> option_names() const;
@@ -427,10 +427,10 @@ Iterator find_trailing_positionals(Iterator begin, Iterator end) {
 
 } // namespace
 
-Result<void> OptionParser::Impl::read_words(std::span<const std::string_view> arguments) {
-  WordReader reader(spec, arguments);
+Result<void> OptionParser::Impl::read_tokens(std::span<const std::string_view> arguments) {
+  TokenReader reader(spec, arguments);
   if (auto done = reader.run(); !done) return done;
-  words = std::move(reader.words());
+  tokens = std::move(reader.tokens());
   replacements = std::move(reader.replacements());
   return check_replacements();
 }
@@ -440,12 +440,12 @@ Result<void> OptionParser::Impl::check_replacements() const {
   for (const Replacement& each : std::views::reverse(replacements)) {
     if (option(each.option)->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeLast)
       continue;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (!has_option(words[i], each.option)) continue;
-      const bool has_next = words[i] == each.option && i + 1 < words.size();
-      const std::string other = has_next ? words[i] + "=" + words[i + 1] : words[i];
-      if (other == words[each.word]) continue;
-      const auto typed = std::ranges::find(replacements, i, &Replacement::word);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (!has_option(tokens[i], each.option)) continue;
+      const bool has_next = tokens[i] == each.option && i + 1 < tokens.size();
+      const std::string other = has_next ? tokens[i] + "=" + tokens[i + 1] : tokens[i];
+      if (other == tokens[each.token]) continue;
+      const auto typed = std::ranges::find(replacements, i, &Replacement::token);
       return fail(ErrorKind::usage,
                   fmt::format("{} cannot be combined with {}", each.typed,
                               typed == replacements.end() ? other : typed->typed));
@@ -458,10 +458,10 @@ Result<void> OptionParser::Impl::check_replacements() const {
 std::string OptionParser::Impl::as_typed(std::string message) const {
   for (const Replacement& each : replacements) {
     bool is_typed = false; // with its own name, too
-    for (std::size_t i = 0; i < words.size(); ++i)
-      is_typed = is_typed || (has_option(words[i], each.option) && !is_replaced(i));
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      is_typed = is_typed || (has_option(tokens[i], each.option) && !is_replaced(i));
     if (is_typed) continue;
-    replace_option(message, words[each.word], each.typed);
+    replace_option(message, tokens[each.token], each.typed);
     replace_option(message, each.option, each.name);
   }
   return message;
@@ -515,9 +515,10 @@ Result<Arguments> OptionParser::parse(std::span<const std::string_view> argument
       return fail(usage_error(fmt::format("option '{}' needs a value after '='", name)));
   }
   const auto tail = find_trailing_positionals(arguments.begin(), dashes);
-  if (auto read = impl_->read_words({arguments.begin(), tail}); !read)
+  if (auto read = impl_->read_tokens({arguments.begin(), tail}); !read)
     return fail(usage_error(std::move(read).error().message));
-  std::vector<std::string> options(impl_->words.rbegin(), impl_->words.rend()); // as CLI11 expects
+  std::vector<std::string> options(impl_->tokens.rbegin(),
+                                   impl_->tokens.rend()); // as CLI11 expects
   std::optional<Error> wrong;
   try {
     app.parse(std::move(options));

@@ -92,8 +92,8 @@ std::span<const HelpTopic> help_topics();
 bool has_name(const OptionSpec& option, std::string_view name);
 
 // Returns the options and their values without other spellings and omitted values.
-Result<std::vector<std::string>> read_words(const CommandSpec& command,
-                                            std::span<const std::string_view> arguments);
+Result<std::vector<std::string>> read_tokens(const CommandSpec& command,
+                                             std::span<const std::string_view> arguments);
 
 struct Arguments {
   // In order. Views of the arguments or of strings of the parser.

@@ -71,7 +71,7 @@ Result<std::vector<std::string>> find_kept(const OptionParser& parser,
 // A plan must not write files or run programs.
 Result<void> check_options(const plans::AttachPlan& plan) {
   const std::vector<std::string_view> planned(plan.options.begin(), plan.options.end());
-  const auto options = read_words(attach_command(), planned);
+  const auto options = read_tokens(attach_command(), planned);
   if (!options) return fail(ErrorKind::corrupt, "not a valid plan: " + options.error().message);
   for (const std::string& option : *options) {
     const std::string name = option.substr(0, option.find('='));

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/location.hpp"
 
+#include "dwarf/operations.hpp"
 #include "elf/elf_types.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <fmt/format.h>
-#include <llvm/DebugInfo/DWARF/DWARFExpression.h>
 
 namespace uprobectl::dwarf {
 
 namespace {
 
 using namespace llvm::dwarf;
-using Operation = llvm::DWARFExpression::Operation;
 
 // Limits for damaged expressions; those of compilers have at most a few dozen operations.
 constexpr std::size_t max_operations = 256;
@@ -32,14 +31,6 @@ std::optional<std::string> problem_of(std::uint8_t code) {
     return "the compiler has removed what it points to";
   if (code == gnu_parameter_ref) return "only known to the caller";
   return std::nullopt;
-}
-
-std::int64_t add(std::int64_t a, std::int64_t b) { // modulo 2^64
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
-
-std::int64_t negated(std::int64_t number) { // modulo 2^64
-  return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(number));
 }
 
 Formula number_formula(std::uint64_t number) {
@@ -61,14 +52,7 @@ public:
     std::uint64_t begin = 0;
     for (const Operation& operation : operations) {
       if (auto problem = problem_of(operation.getCode())) return unreadable(std::move(*problem));
-      // LLVM reads a missing LEB128 number as 0.
-      bool is_truncated = false;
-      std::uint64_t end = begin + 1;
-      for (unsigned i = 0; i < operation.getOperandEndOffsets().size(); ++i) {
-        is_truncated = is_truncated || operation.getOperandEndOffset(i) <= end;
-        end = operation.getOperandEndOffset(i);
-      }
-      if (operation.isError() || is_truncated) return unreadable("its location is damaged");
+      if (is_damaged(operation, begin)) return unreadable("its location is damaged");
       begin = operation.getEndOffset();
       if (++count > max_operations) return unreadable("its location is too long");
       if (!failure_.problem.empty() && operation.getCode() != DW_OP_piece) continue;
@@ -91,7 +75,7 @@ private:
     };
     const auto signed_operand = [&](unsigned i) { return static_cast<std::int64_t>(operand(i)); };
 
-    if (code >= DW_OP_lit0 && code <= DW_OP_lit31) return push(number_formula(code - DW_OP_lit0));
+    if (const auto number = pushed_constant(operation)) return push(number_formula(*number));
     if (code >= DW_OP_reg0 && code <= DW_OP_reg31) return use_register(code - DW_OP_reg0);
     if (code >= DW_OP_breg0 && code <= DW_OP_breg31)
       return push_register(code - DW_OP_breg0, signed_operand(0));
@@ -113,17 +97,6 @@ private:
       if (!address) return give_up("its address is not in .debug_addr");
       return push({.base = Formula::Base::image, .addend = static_cast<std::int64_t>(*address)});
     }
-    case DW_OP_const1u:
-    case DW_OP_const2u:
-    case DW_OP_const4u:
-    case DW_OP_const8u:
-    case DW_OP_constu:
-    case DW_OP_const1s:
-    case DW_OP_const2s:
-    case DW_OP_const4s:
-    case DW_OP_const8s:
-    case DW_OP_consts:
-      return push(number_formula(operand(0)));
     case DW_OP_plus_uconst:
       return add_to_top(signed_operand(0));
     case DW_OP_plus:

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dwarf/object_expressions.hpp"
 
-#include "elf/dwarf_cursor.hpp"
-
-#include <llvm/BinaryFormat/Dwarf.h>
+#include "dwarf/operations.hpp"
+#include "elf/elf_types.hpp"
 
 namespace uprobectl::dwarf {
 
@@ -18,52 +17,23 @@ struct ObjectOperation {
   std::int64_t operand = 0;
 };
 
-// Returns the constant that an operation pushes; nullopt if it does something else.
-std::optional<std::int64_t> read_constant(std::uint8_t code, elf::DwarfCursor& cursor) {
-  const auto with_sign = [&](unsigned size) {
-    const unsigned unused = 64 - 8 * size;
-    return static_cast<std::int64_t>(cursor.number(size) << unused) >> unused;
-  };
-  if (code >= DW_OP_lit0 && code <= DW_OP_lit31) return code - DW_OP_lit0;
-  switch (code) {
-  case DW_OP_const1u:
-    return static_cast<std::int64_t>(cursor.number(1));
-  case DW_OP_const2u:
-    return static_cast<std::int64_t>(cursor.number(2));
-  case DW_OP_const4u:
-    return static_cast<std::int64_t>(cursor.number(4));
-  case DW_OP_const8u:
-  case DW_OP_const8s:
-    return static_cast<std::int64_t>(cursor.number(8));
-  case DW_OP_const1s:
-    return with_sign(1);
-  case DW_OP_const2s:
-    return with_sign(2);
-  case DW_OP_const4s:
-    return with_sign(4);
-  case DW_OP_constu:
-    return static_cast<std::int64_t>(cursor.unsigned_leb());
-  case DW_OP_consts:
-    return cursor.signed_leb();
-  default:
-    return std::nullopt;
-  }
-}
-
 // Returns the operations of an expression; nullopt if it is damaged, or has others than these.
 std::optional<std::vector<ObjectOperation>> read_operations(Bytes expression, ByteOrder order) {
+  const llvm::DataExtractor data(elf::as_string_ref(expression), order == ByteOrder::little,
+                                 sizeof(std::uint64_t));
   std::vector<ObjectOperation> made;
-  elf::DwarfCursor cursor(expression, order);
-  while (!cursor.at_end()) {
-    if (made.size() >= max_object_operations) return std::nullopt;
-    const auto code = static_cast<std::uint8_t>(cursor.number(1));
-    if (const auto constant = read_constant(code, cursor)) {
-      made.push_back({.code = DW_OP_consts, .operand = *constant});
+  std::uint64_t begin = 0;
+  for (const Operation& each : llvm::DWARFExpression(data, sizeof(std::uint64_t))) {
+    if (made.size() >= max_object_operations || is_damaged(each, begin)) return std::nullopt;
+    begin = each.getEndOffset();
+    if (const auto number = pushed_constant(each)) {
+      made.push_back({.code = DW_OP_consts, .operand = static_cast<std::int64_t>(*number)});
       continue;
     }
-    switch (code) {
+    switch (each.getCode()) {
     case DW_OP_plus_uconst:
-      made.push_back({.code = code, .operand = static_cast<std::int64_t>(cursor.unsigned_leb())});
+      made.push_back(
+          {.code = each.getCode(), .operand = static_cast<std::int64_t>(each.getRawOperand(0))});
       break;
     case DW_OP_push_object_address:
     case DW_OP_dup:
@@ -72,22 +42,13 @@ std::optional<std::vector<ObjectOperation>> read_operations(Bytes expression, By
     case DW_OP_minus:
     case DW_OP_mul:
     case DW_OP_ne:
-      made.push_back({.code = code});
+      made.push_back({.code = each.getCode()});
       break;
     default:
       return std::nullopt;
     }
   }
-  if (cursor.failed()) return std::nullopt;
   return made;
-}
-
-std::int64_t wrapped_sum(std::int64_t a, std::int64_t b) { // modulo 2^64
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
-
-std::int64_t wrapped_negative(std::int64_t number) { // modulo 2^64
-  return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(number));
 }
 
 // A number on the stack, or the address of the object + its constant.
@@ -109,8 +70,7 @@ bool combine(std::uint8_t code, ObjectEntry& left, const ObjectEntry& right) {
     if (right.is_address || (left.is_address && !right.is_constant())) return false;
     const bool negates = code == DW_OP_minus;
     left.number.constant =
-        wrapped_sum(left.number.constant,
-                    negates ? wrapped_negative(right.number.constant) : right.number.constant);
+        add(left.number.constant, negates ? negated(right.number.constant) : right.number.constant);
     for (const ObjectNumber::Word& each : right.number.words)
       left.number.words.push_back({each.offset, negates ? -each.factor : each.factor});
     return true;
@@ -137,7 +97,7 @@ std::optional<std::int64_t> vtable_offset(Bytes expression, ByteOrder order) {
   if (!is(0, DW_OP_dup) || !is(1, DW_OP_deref) || !is(2, DW_OP_consts) || !is(3, DW_OP_minus) ||
       !is(4, DW_OP_deref) || !is(5, DW_OP_plus))
     return std::nullopt;
-  return wrapped_negative((*all)[2].operand);
+  return negated((*all)[2].operand);
 }
 
 std::optional<ObjectNumber> object_number(Bytes expression, ByteOrder order) {
@@ -154,7 +114,7 @@ std::optional<ObjectNumber> object_number(Bytes expression, ByteOrder order) {
       break;
     case DW_OP_plus_uconst:
       if (stack.empty() || !stack.back().number.is_sum()) return std::nullopt;
-      stack.back().number.constant = wrapped_sum(stack.back().number.constant, each.operand);
+      stack.back().number.constant = add(stack.back().number.constant, each.operand);
       break;
     case DW_OP_deref:
       if (stack.empty() || !stack.back().is_address || stack.back().number.constant < 0)

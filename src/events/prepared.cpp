@@ -107,8 +107,7 @@ std::string_view find_term_defect(const PreparedTerm& prepared, const CapturePha
 
 } // namespace
 
-Result<void> check_readings(std::span<const reading> readings, const CapturePhases& phases,
-                            std::uint32_t max_bytes) {
+Result<void> check_readings(std::span<const reading> readings, const CapturePhases& phases) {
   if (readings.size() > MAX_READINGS)
     return fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
   std::size_t bytes = 0;
@@ -117,9 +116,9 @@ Result<void> check_readings(std::span<const reading> readings, const CapturePhas
       return fail(ErrorKind::usage, fmt::format("value {}: {}", i, defect));
     bytes += readings[i].capacity;
   }
-  if (bytes > max_bytes)
-    return fail(ErrorKind::usage,
-                fmt::format("the values take up to {} bytes, the maximum is {}", bytes, max_bytes));
+  if (bytes > default_prepared_bytes)
+    return fail(ErrorKind::usage, fmt::format("the values take up to {} bytes, the maximum is {}",
+                                              bytes, default_prepared_bytes));
   return {};
 }
 

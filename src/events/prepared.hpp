@@ -36,11 +36,10 @@ struct CapturePhases {
   bool paired = false;
 };
 
-// Check that the built-in program can evaluate readings, which take up to `max_bytes`, a condition
-// or a measured value in these phases. Conditions and measurements come before readings, so
-// they have no base_from. Fail with `usage`; check_readings() names the number of the reading.
-Result<void> check_readings(std::span<const reading> readings, const CapturePhases& phases,
-                            std::uint32_t max_bytes = default_prepared_bytes);
+// Check that the built-in program can evaluate readings, which take up to default_prepared_bytes, a
+// condition or a measured value in these phases. Conditions and measurements come before readings,
+// so they have no base_from. Fail with `usage`; check_readings() names the number of the reading.
+Result<void> check_readings(std::span<const reading> readings, const CapturePhases& phases);
 Result<void> check_condition(const PreparedTerm& condition, const CapturePhases& phases);
 Result<void> check_measured(const reading& measured, const CapturePhases& phases);
 

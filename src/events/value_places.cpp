@@ -655,7 +655,7 @@ ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const Cond
     return wrong_at(spec.type_at, path_error(path, ErrorKind::usage,
                                              "debug information gives its type, write none"));
   std::size_t wrong_step = path.steps.size();
-  // There is room for one reading besides the value; FilterCompiler gives it its number.
+  // A condition has one reading besides the value. FilterCompiler numbers it.
   std::optional<reading> offset;
   const auto keep = [&](const reading& made) -> std::optional<record_u8> {
     if (offset) return std::nullopt;

@@ -30,13 +30,14 @@ ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offs
 bool add_load(reading& made, std::uint64_t offset, std::uint64_t size);
 
 // Adds a reading that others use. Returns 1 + its number, as reading::base_from and offset_from
-// have it; nullopt if there is no room for it.
+// have it; nullopt if the readings are used up.
 using KeepReading = std::function<std::optional<record_u8>(const reading&)>;
 
 // Returns a reading to which an offset can be added: the given one, or one that is based on it.
 std::optional<reading> without_offset(const reading& address, const KeepReading& keep);
 
-// Turns the address of an object into that of its virtual base class; nullopt if there is no room.
+// Turns the address of an object into that of its virtual base class. nullopt if the readings are
+// used up.
 std::optional<reading> base_address(const reading& object, const dwarf::VirtualBase& base,
                                     const KeepReading& keep);
 

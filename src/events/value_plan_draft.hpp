@@ -62,7 +62,7 @@ protected:
       return index ? std::optional(static_cast<record_u8>(*index + 1)) : std::nullopt;
     };
   }
-  // Forgets those that a value has which cannot be read.
+  // Removes the readings behind the first `count`.
   void keep_readings(std::size_t count) {
     for (; made_.readings_.size() > count; made_.readings_.pop_back())
       used_bytes_ -= made_.readings_.back().capacity;

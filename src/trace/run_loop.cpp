@@ -341,7 +341,7 @@ std::string_view RunLoop::write_rest(std::chrono::milliseconds timeout, Time unt
     if (!notified && Clock::now() - begin > slow_flush_timeout) {
       notified = true;
       output_.status(fmt::format("writing the remaining events: {} (ctrl-c discards them)",
-                                 out_.find_shortage() != nullptr ? "there is no space for them"
+                                 out_.find_shortage() != nullptr ? "no space is left"
                                                                  : "the output is read slowly"));
     }
     return signals_.count() > signals_before;

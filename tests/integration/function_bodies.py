@@ -402,7 +402,7 @@ def split():
     problems += differ("by its name", resolve("split", "checked.part.0"), {part})
     TAP.check("a part of a function is not a call beside the inlined copies that call it", problems)
     said = run(UPROBECTL, "resolve", "split", "checked").stderr
-    TAP.check("a function of which only a part is left says so", [] if "not every call reaches: checked.part.0" in said else [said])
+    TAP.check("a warning says that calls do not reach the part that is left of a function", [] if "not every call reaches: checked.part.0" in said else [said])
 
 
 def attached(*words):

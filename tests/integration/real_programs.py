@@ -427,7 +427,7 @@ def calls_of(program, folder, file):
 
 
 def hits_of(uprobectl, program, folder, file, names, options):
-    """The hits of each function, and the names of those of which the events say that they are approximate."""
+    """The hits of each function, and the functions whose hits are marked as approximate."""
     hits, approximate = Counter(), set()
     for run_text in program.runs:
         records, result = records_of([uprobectl, "attach", "--json", "--count", "--all", "--keep-going", *options, file, *names, "--",

@@ -243,12 +243,12 @@ def bases(compiler, level):
     TAP.check(f"each function has the offset of its own class: {title}",
               [] if sorted(done.split()) == ["3", "5", "A::f(int)", "B::f(int)"] else [done])
     said = refusal("./bases", "take", "--if", "f->a == 1")
-    TAP.check(f"a condition has no room for a virtual base of a virtual base, and says so: {title}",
+    TAP.check(f"a condition on a virtual base of a virtual base is refused with the reason: {title}",
               [] if "'f->a': it is in a virtual base class" in said else [said])
 
 
 def numbers(text):
-    """The elements that gdb prints: (1, 2.5, 'ab  '); or the reason why there are none."""
+    """The elements that gdb prints: (1, 2.5, 'ab  '); or why it prints none."""
     if not text.startswith("("):
         return text.strip("<>")
     return [each[1:-1] if each[0] == "'" else float(each) for each in re.findall(r"'[^']*'|-?\d[\d.]*", text)]

@@ -51,8 +51,8 @@ static __always_inline long find_offset(const struct probe_record* record,
 }
 
 /* Evaluates a reading to a number or an address. `record` has the results of earlier readings; null
- * if there are none. *number is what is added before step offset_step. Returns 0, or a negative
- * errno with the address that cannot be read in `number`. */
+ * if there are none. The caller sets `number` to the value that is added before step offset_step.
+ * Returns 0, or a negative errno with the address that cannot be read in `number`. */
 static __noinline long read_number(const struct reading* reading, struct registers* regs,
                                    const struct probe_record* record, __u64* number) {
   __u64 value = 0;
