@@ -13,9 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-# Of the machine itself and of the other one, with C, C++ and many versions.
-LIBRARIES = ["libc.so.6", "libstdc++.so.6"]
-HOST_FOLDER = "/usr/lib/x86_64-linux-gnu"
+# With C, C++ and many versions: of the other machine, and of this one.
+OTHERS, OURS = "libc.so.6", Path("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 
 
 def questions(file):
@@ -56,8 +55,7 @@ def first_difference(theirs, ours):
 def main(program, native, fixtures, libraries):
     tap = Tap()
     files = sorted([*Path(fixtures).rglob("*.so"), *Path(fixtures).rglob("*.apk")])
-    for folder in (libraries, HOST_FOLDER):
-        files += [path for name in LIBRARIES if (path := Path(folder, name)).exists()]
+    files += [path for path in (Path(libraries, OTHERS), OURS) if path.exists()]
     if not Path(native).exists() or not files:
         tap.skip("answers of both builds", f"no native build with tests: {native}")
         files = []

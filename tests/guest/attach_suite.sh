@@ -7,7 +7,7 @@
 # SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
 # where a kernel is old, SCOPE=processor what depends on how a processor calls and returns, SCOPE=returns
 # what probed returns do to programs; several may be named. SCOPE=mechanisms adds to the others what two
-# mechanisms do alike. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
+# mechanisms or two architectures do alike. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
 #
 # A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
 # kernel_is_at_least.
@@ -138,9 +138,10 @@ if in_scope kernel processor; then
   done
   stack_scenarios
 fi
+if in_scope processor mechanisms; then shape_scenarios; fi
 if in_scope processor; then saved_stack_scenarios; fi
 if in_scope kernel; then
-  for mechanism in perf-ioctl tracefs; do
+  for mechanism in $(different_mechanisms perf-ioctl tracefs); do
     [ "$mechanism" = "$perf" ] || hit_scenarios "$mechanism"
   done
   private_stack_scenarios

@@ -19,15 +19,17 @@ filter_scenarios() {
   scenario 'a filter with 32 comparisons and many texts is accepted by the kernel' filters_much
   scenario 'filters of callers select the calls of functions and modules' filters_callers
   scenario 'filters of callers find the caller of a return' filters_callers_of_returns
-  scenario 'filters of callers know libraries inside archives' filters_callers_in_archive
-  scenario 'filters of callers follow children and later processes' filters_callers_of_children
   # Before, the kernel ends events of a process with its main thread (docs/mechanisms.md).
   ! kernel_has_multi ||
     scenario 'filters of callers outlast the main thread of a process' filters_callers_of_threads
-  scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
-  scenario 'the summary counts what a filter of results lets through' filters_counted
-  scenario 'filters of callers say what cannot be known' filters_callers_refused
-  scenario 'filters of callers know a program that was written over another one' filters_callers_replaced
+  if in_scope mechanisms; then # the same on each architecture
+    scenario 'filters of callers know libraries inside archives' filters_callers_in_archive
+    scenario 'filters of callers follow children and later processes' filters_callers_of_children
+    scenario 'hits before the callers of a process are known are counted' filters_callers_undecided
+    scenario 'the summary counts what a filter of results lets through' filters_counted
+    scenario 'filters of callers say what cannot be known' filters_callers_refused
+    scenario 'filters of callers know a program that was written over another one' filters_callers_replaced
+  fi
   for mechanism in $(different_mechanisms multi perf perf-ioctl tracefs); do
     scenario "$mechanism: filters of numbers and texts" filters_by_mechanism "$mechanism"
   done

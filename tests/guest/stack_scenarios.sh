@@ -15,23 +15,9 @@ stack_scenarios() {
     scenario "--caller names the calling function: ${how:-entries}" names_callers "$how"
   done
   scenario '--caller of a static probe' names_callers_of_static_probe
-  scenario '--stack of a deep recursion' unwinds_recursion
-  scenario '--stack of the handler of a signal' unwinds_signal
-  scenario 'the stack below a handler that has its own is said not to be copied' names_other_stack
-  scenario 'a stack of Go ends where its goroutine begins, and no warning says otherwise' unwinds_goroutines
   scenario 'a stack of the program before an exec is of that one' unwinds_before_exec
   scenario 'with --follow children that run already are watched, too' watches_children
   scenario 'a stack longer than the copy is truncated and counted, and --stack-size is suggested' cuts_long_stacks
-  scenario 'a larger --stack-size completes a truncated stack' takes_long_stacks
-  scenario '--stack-size bytes are copied, wherever in a page the stack begins' copies_whole_size
-  scenario 'a stack that ends before --stack-size bytes is copied to its end' copies_to_the_end
-  scenario '--stack=fp has the direct caller, too' walks_ways
-  scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
-  scenario '--stack=fp has the caller where a function has no frame yet' walks_before_frame
-  scenario '--stack=fp of a static probe on the first byte of a function has the caller' \
-    walks_static_probe
-  scenario '--stack=fp of a program has the direct caller at a function, too' \
-    walks_ways --object "$FIXTURES/stacks.bpf.o" --program-name plain
   scenario 'a library mapped from an archive is unwound and named' unwinds_archive
   for mechanism in $(mechanisms multi perf tracefs); do
     scenario "$mechanism: --stack goes beyond functions with return probes" unwinds_nested_returns "$mechanism"
@@ -46,6 +32,24 @@ stack_scenarios() {
   scenario 'a perf event array of a program has stacks with --stack' adds_stacks events plain --stack
   scenario 'records of a map named _with_stack have stacks' adds_stacks events_with_stack with_stack
   scenario '--stack with a ring buffer names perf event arrays' refuses_ring
+}
+
+# What stacks look like, which no kernel changes.
+shape_scenarios() {
+  scenario '--stack of a deep recursion' unwinds_recursion
+  scenario '--stack of the handler of a signal' unwinds_signal
+  scenario 'the stack below a handler that has its own is said not to be copied' names_other_stack
+  scenario 'a stack of Go ends where its goroutine begins, and no warning says otherwise' unwinds_goroutines
+  scenario 'a larger --stack-size completes a truncated stack' takes_long_stacks
+  scenario '--stack-size bytes are copied, wherever in a page the stack begins' copies_whole_size
+  scenario 'a stack that ends before --stack-size bytes is copied to its end' copies_to_the_end
+  scenario '--stack=fp has the direct caller, too' walks_ways
+  scenario '--stack=fp through a perf buffer' walks_ways --buffer perf
+  scenario '--stack=fp has the caller where a function has no frame yet' walks_before_frame
+  scenario '--stack=fp of a static probe on the first byte of a function has the caller' \
+    walks_static_probe
+  scenario '--stack=fp of a program has the direct caller at a function, too' \
+    walks_ways --object "$FIXTURES/stacks.bpf.o" --program-name plain
 }
 
 # Stack tests that do not depend on the kernel.
