@@ -13,6 +13,8 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <sys/types.h>
 
 namespace uprobectl {
@@ -78,6 +80,30 @@ std::optional<ResolveOptions::Clones> parse_clones(std::string_view text);
 Result<FunctionSpec> parse_function(std::string_view text);
 template <std::same_as<std::string> Temporary>
 Result<FunctionSpec> parse_function(Temporary&&) = delete; // the views would dangle
+
+// A FUNCTION or a static probe, as typed, with the TARGET that is written before it.
+struct FunctionWord {
+  std::string_view target; // empty: that of the command
+  std::string_view function;
+};
+// Splits "TARGET:FUNCTION" or "TARGET:PROVIDER:NAME" by the text alone, without looking for files:
+// at the first single ':' that is not in parentheses or brackets. It is part of the FUNCTION if it
+// follows "plt", "vaddr", "offset" or "file-offset", "go" or "type" (of symbols of Go) or a drive
+// letter, and if only a line number follows. That of PROVIDER:NAME separates nothing: there another
+// one must follow, or the TARGET have '/' or ".so". What follows a TARGET is not split again. usage
+// if nothing follows it.
+Result<FunctionWord> split_target(std::string_view word, bool is_static_probe = false);
+
+// A FUNCTION or static probe and the TARGET that has it.
+struct TargetedFunction {
+  std::string target;
+  std::string function;
+
+  bool operator==(const TargetedFunction&) const = default;
+};
+// Reverses split_target(): returns the word that means the function in a command with this TARGET.
+std::string word_of(const TargetedFunction& named, std::string_view command_target,
+                    bool is_static_probe = false);
 
 // The binary that probe points belong to. Keeps the resolved file open, so that a probe is attached
 // to the same file even if the path is replaced.
@@ -171,6 +197,9 @@ struct ProbePoint : NamedPlace {
   // different parameters share the code.
   std::shared_ptr<const JavaMethod> java;
 
+  // Whether display_name() begins with the file: the run has functions of several TARGETs.
+  bool shows_file = false;
+
   // For a place of a static probe. The symbol is then "PROVIDER:NAME", without kind and table.
   std::shared_ptr<const StaticProbe> static_probe;
   std::optional<FileOffset> semaphore; // in the probed file
@@ -180,9 +209,17 @@ struct ProbePoint : NamedPlace {
 // pattern and the functions that they exclude mean the same.
 bool is_body_of(const ProbePoint& point, const std::string& name);
 
+// Whether a word that selects among probes means the point. `has_name` compares the word, or what
+// follows the TARGET in it if the point's file is meant.
+bool selects(std::string_view word, const ProbePoint& point,
+             const std::function<bool(const std::string&)>& has_name);
+
 // Returns the name to print: "ns::Foo::bar(int)+0x10", "memcpy@@GLIBC_2.14", or "vaddr:0x…" if
-// there is no symbol.
+// there is no symbol. With ProbePoint::shows_file "libfoo.so:work".
 std::string display_name(const ProbePoint& point);
+// The parts of it: "libfoo.so:" or an empty text, and the name.
+std::string display_file_prefix(const ProbePoint& point);
+std::string name_in_file(const ProbePoint& point);
 // Returns the source line to print, "FILE:20" or "FILE:20 (inlined ns::f(int))"; empty unless a
 // line was requested. `folders`: whether FILE has them.
 std::string display_source(const ProbePoint& point, bool folders);

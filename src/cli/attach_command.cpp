@@ -279,7 +279,8 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
     if (auto applied = apply_plan(parser, *plan, arguments.positionals, request.probes); !applied)
       return fail(std::move(applied).error());
   } else if (!by_sections) {
-    auto named = parse_request(parser, arguments.positionals);
+    auto named =
+        parse_request(parser, arguments.positionals, line.probes == ProbeKind::static_probes);
     if (!named) return fail(std::move(named).error());
     request.probes.target = std::move(named->target);
     request.probes.functions = std::move(named->functions);
@@ -360,11 +361,11 @@ ExitCode attach(const AttachLine& line, const AttachRequest& request,
   const DebugFetching fetching(line.common.debuginfod, output);
   auto outcome = run_attach(request, output);
   if (!outcome) {
-    const bool only_one = request.probes.functions.size() == 1;
-    const auto target =
-        request.probes.target.empty() ? std::nullopt : std::optional(request.probes.target);
-    output.fail(outcome.error(), target,
-                only_one ? std::optional(request.probes.functions.front()) : std::nullopt);
+    const std::vector<TargetedFunction>& functions = request.probes.functions;
+    const auto targets = list_targets(functions);
+    output.fail(outcome.error(),
+                targets.size() == 1 ? std::optional(targets.front()) : std::nullopt,
+                functions.size() == 1 ? std::optional(functions.front().function) : std::nullopt);
     const ExitCode code = finish(output);
     return outcome.error().kind == ErrorKind::interrupted ? ExitCode::interrupted : code;
   }

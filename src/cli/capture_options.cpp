@@ -2,6 +2,7 @@
 #include "capture_options.hpp"
 
 #include "option_values.hpp"
+#include "requests.hpp"
 #include "util/descriptor_io.hpp"
 
 #include <algorithm>
@@ -205,11 +206,11 @@ private:
   }
 
   Result<void> read_bounds(const std::string& option, const std::vector<std::string>& texts,
-                           std::vector<TriggerFunction>& functions) const {
+                           std::vector<TargetedFunction>& functions) const {
     for (const std::string& text : texts) {
-      auto function = parse_trigger_function(text);
-      if (!function) return wrong_value(option, std::move(function).error());
-      functions.push_back(std::move(*function));
+      auto named = read_function(text, request_.probes.target, request_.probes.static_probes);
+      if (!named) return wrong_value(option, std::move(named).error());
+      functions.push_back(std::move(*named));
     }
     return {};
   }

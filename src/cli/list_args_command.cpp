@@ -3,6 +3,7 @@
 #include "console.hpp"
 #include "debuginfod.hpp"
 #include "dwarf/functions.hpp"
+#include "requests.hpp"
 #include "target_options.hpp"
 #include "trace/prologues.hpp"
 #include "trace/typed_probes.hpp"
@@ -21,15 +22,22 @@ struct ListArgsRequest {
   TargetOptions options;
 };
 
-Result<ListArgsRequest> make_list_args_request(const OptionParser& parser,
-                                               const Arguments& arguments) {
-  auto words = arguments.words();
+// Returns a request for each TARGET.
+Result<std::vector<ListArgsRequest>> make_requests(const OptionParser& parser,
+                                                   const Arguments& arguments,
+                                                   const TargetOptions& options) {
+  const auto words = arguments.words();
   if (words.empty()) return fail(parser.usage_error("a TARGET is missing"));
   if (words.size() < 2) return fail(parser.usage_error("a FUNCTION is missing"));
-  ListArgsRequest request{.target = std::move(words.front()), .functions = {}, .options = {}};
-  request.functions.assign(std::make_move_iterator(words.begin() + 1),
-                           std::make_move_iterator(words.end()));
-  return request;
+  std::vector<ListArgsRequest> requests;
+  for (const std::string& word : std::span(words).subspan(1)) {
+    auto named = read_function(word, words.front());
+    if (!named) return fail(std::move(named).error());
+    if (requests.empty() || requests.back().target != named->target)
+      requests.push_back({.target = named->target, .functions = {}, .options = options});
+    requests.back().functions.push_back(std::move(named->function));
+  }
+  return requests;
 }
 
 // Lists the arguments of functions of one file after the other.
@@ -117,6 +125,23 @@ private:
   Output& output_;
 };
 
+void list_args(const ListArgsRequest& request, Output& output) {
+  const auto targets = find_targets(request.target, request.options);
+  if (!targets) {
+    output.fail(targets.error(), request.target);
+    return;
+  }
+  ArgumentListing listing(request, output);
+  const auto visited = visit_targets(*targets, request.options, [&](const Target& target) {
+    output.warn_once(target.warnings());
+    listing.add(target);
+  });
+  if (visited)
+    output.warn_once(visited->warnings);
+  else
+    output.fail(visited.error(), request.target);
+}
+
 } // namespace
 
 ExitCode run_list_args(std::span<const std::string_view> arguments, Workstation& workstation) {
@@ -127,29 +152,14 @@ ExitCode run_list_args(std::span<const std::string_view> arguments, Workstation&
   bind_target_options(parser, where, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  auto request = make_list_args_request(parser, *parsed);
-  if (!request) return finish_with(request.error(), options);
-  auto target_options = make_target_options(parser, std::move(where), workstation);
+  const auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
-  request->options = std::move(*target_options);
+  const auto requests = make_requests(parser, *parsed, *target_options);
+  if (!requests) return finish_with(requests.error(), options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
-
-  const auto targets = find_targets(request->target, request->options);
-  if (!targets) {
-    (*output)->fail(targets.error(), request->target);
-    return finish(**output);
-  }
-  ArgumentListing listing(*request, **output);
-  const auto visited = visit_targets(*targets, request->options, [&](const Target& target) {
-    (*output)->warn_once(target.warnings());
-    listing.add(target);
-  });
-  if (visited)
-    (*output)->warn_once(visited->warnings);
-  else
-    (*output)->fail(visited.error(), request->target);
+  for (const ListArgsRequest& request : *requests) list_args(request, **output);
   return finish(**output);
 }
 

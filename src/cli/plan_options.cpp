@@ -143,13 +143,18 @@ Result<void> apply_plan(const OptionParser& parser, const plans::AttachPlan& pla
     return fail(parser.usage_error(
         fmt::format("'{}' cannot be added to a plan, which has its FUNCTIONs", words[1])));
   auto used = std::make_shared<plans::AttachPlan>(plan);
-  if (!words.empty()) {
-    for (plans::PlannedFile& file : used->files)
-      if (file.target == used->target) file.target = words.front();
-    used->target = words.front();
-  }
+  const std::string planned = plan.target;
+  if (!words.empty()) used->target = words.front();
+  for (plans::PlannedFile& file : used->files)
+    if (file.target == planned) file.target = used->target;
   probes.target = used->target;
-  probes.functions = used->functions;
+  for (const std::string& word : used->functions) {
+    const auto split = split_target(word);
+    if (!split) return fail(split.error());
+    const bool is_other = !split->target.empty() && split->target != planned;
+    probes.functions.push_back({.target = is_other ? std::string(split->target) : used->target,
+                                .function = std::string(split->function)});
+  }
   probes.plan = std::move(used);
   return {};
 }

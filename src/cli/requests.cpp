@@ -103,6 +103,14 @@ bool names_library(std::string_view word) {
          word.find("!/") != std::string_view::npos;
 }
 
+Result<FunctionWord> parse_word(std::string_view word, bool is_static_probe = false) {
+  auto split = split_target(word, is_static_probe);
+  if (!split) return split;
+  if (auto parsed = parse_function(split->function); !parsed)
+    return fail(std::move(parsed).error());
+  return split;
+}
+
 // Whether FUNCTION was typed before TARGET.
 bool are_swapped(std::span<const std::string_view> words) {
   return words.size() == 2 && names_library(words.back()) && !names_library(words.front()) &&
@@ -113,19 +121,22 @@ bool are_swapped(std::span<const std::string_view> words) {
 
 // Fails without adding functions if one of them is invalid.
 Result<void> Requests::add(std::span<const std::string_view> words) {
-  // Adjacent lines usually have the same target.
-  if (lines_.empty() || lines_.back().target != words.front())
-    lines_.push_back({.target = std::string(words.front()), .functions = {}});
-  const auto functions = words.subspan(1);
-  for (const std::string_view function : functions)
-    if (auto parsed = parse_function(function); !parsed) return fail(std::move(parsed).error());
-  auto& all = lines_.back().functions;
-  all.insert(all.end(), functions.begin(), functions.end());
+  for (const std::string_view word : words.subspan(1))
+    if (auto read = parse_word(word); !read) return fail(std::move(read).error());
+  for (const std::string_view word : words.subspan(1)) {
+    const auto split = parse_word(word);
+    const std::string_view target = split->target.empty() ? words.front() : split->target;
+    // Adjacent lines usually have the same target.
+    if (lines_.empty() || lines_.back().target != target)
+      lines_.push_back({.target = std::string(target), .functions = {}});
+    lines_.back().functions.push_back(split->function);
+  }
   return {};
 }
 
-Result<Requests> Requests::typed(const OptionParser& parser,
-                                 std::span<const std::string_view> words) {
+namespace {
+
+Result<void> check_words(const OptionParser& parser, std::span<const std::string_view> words) {
   if (words.empty()) return fail(parser.usage_error("a TARGET and a FUNCTION are missing"));
   if (words.size() == 1) {
     Error error = parser.usage_error("a FUNCTION is missing");
@@ -140,6 +151,14 @@ Result<Requests> Requests::typed(const OptionParser& parser,
                                    shell_word(words.front())));
     return fail(std::move(error));
   }
+  return {};
+}
+
+} // namespace
+
+Result<Requests> Requests::typed(const OptionParser& parser,
+                                 std::span<const std::string_view> words) {
+  if (auto checked = check_words(parser, words); !checked) return fail(std::move(checked).error());
   Requests requests;
   if (auto added = requests.add(words); !added) return fail(std::move(added).error());
   return requests;
@@ -161,12 +180,25 @@ Result<Requests> Requests::read(const std::string& path, Workstation& workstatio
   return requests;
 }
 
-Result<RequestLine> parse_request(const OptionParser& parser,
-                                  std::span<const std::string_view> words) {
-  const auto requests = Requests::typed(parser, words);
-  if (!requests) return fail(requests.error());
-  const Requests::Line& line = requests->lines().front();
-  return RequestLine{line.target, {line.functions.begin(), line.functions.end()}};
+Result<TargetedFunction> read_function(std::string_view word, std::string_view target,
+                                       bool is_static_probe) {
+  const auto split = parse_word(word, is_static_probe);
+  if (!split) return fail(split.error());
+  return TargetedFunction{.target = std::string(split->target.empty() ? target : split->target),
+                          .function = std::string(split->function)};
+}
+
+Result<RequestWords> parse_request(const OptionParser& parser,
+                                   std::span<const std::string_view> words,
+                                   bool are_static_probes) {
+  if (auto checked = check_words(parser, words); !checked) return fail(std::move(checked).error());
+  RequestWords request{.target = std::string(words.front()), .functions = {}};
+  for (const std::string_view word : words.subspan(1)) {
+    auto named = read_function(word, request.target, are_static_probes);
+    if (!named) return fail(std::move(named).error());
+    request.functions.push_back(std::move(*named));
+  }
+  return request;
 }
 
 } // namespace uprobectl::cli

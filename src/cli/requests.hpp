@@ -62,12 +62,18 @@ private:
   std::vector<Line> lines_; // views of file_ and splitter_
 };
 
-// The request of `attach`. Owns its strings.
-struct RequestLine {
+// Parses a FUNCTION or PROVIDER:NAME that may have a TARGET before it; without one it is in
+// `target`. usage if it is not valid.
+Result<TargetedFunction> read_function(std::string_view word, std::string_view target,
+                                       bool is_static_probe = false);
+
+// The words of `attach`. Owns its strings.
+struct RequestWords {
   std::string target;
-  std::vector<std::string> functions; // each is a valid FUNCTION
+  std::vector<TargetedFunction> functions; // each is valid
 };
-Result<RequestLine> parse_request(const OptionParser& parser,
-                                  std::span<const std::string_view> words);
+Result<RequestWords> parse_request(const OptionParser& parser,
+                                   std::span<const std::string_view> words,
+                                   bool are_static_probes = false);
 
 } // namespace uprobectl::cli

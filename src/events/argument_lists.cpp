@@ -9,11 +9,22 @@ namespace uprobectl {
 
 namespace {
 
-// Whether FUNCTION or PROBE may select the point by a name that is not its whole name.
-bool is_spelled(const std::string& function, const ProbePoint& point) {
+// Whether FUNCTION or PROVIDER:NAME, without a TARGET, means the point.
+bool is_named(const std::string& function, const ProbePoint& point) {
+  if (function == point.request || function == point.symbol || function == point.demangled ||
+      function == name_in_file(point))
+    return true;
   if (!point.symbol) return false;
-  if (point.static_probe) return point.symbol->ends_with(":" + without_dashes(function));
-  return is_body_of(point, function);
+  if (!point.static_probe) return is_body_of(point, function);
+  const std::string name = without_dashes(function);
+  return name == *point.symbol || point.symbol->ends_with(":" + name);
+}
+
+bool may_have_target(const std::string& function) {
+  for (const bool is_static_probe : {false, true})
+    if (const auto split = split_target(function, is_static_probe); split && !split->target.empty())
+      return true;
+  return false;
 }
 
 } // namespace
@@ -27,6 +38,7 @@ ArgumentListIndex::ArgumentListIndex(std::span<const ArgumentList> lists)
     }
     by_name_[*lists[i].function] = i;
     by_static_name_[without_dashes(*lists[i].function)] = i;
+    if (may_have_target(*lists[i].function)) with_target_.push_back(i);
   }
 }
 
@@ -40,20 +52,19 @@ std::size_t ArgumentListIndex::find(const ProbePoint& point) const {
     look_up(by_name_, point.request);
     if (point.symbol) look_up(by_name_, *point.symbol);
     if (point.demangled) look_up(by_name_, *point.demangled);
-    look_up(by_name_, display_name(point));
+    look_up(by_name_, name_in_file(point));
     if (point.static_probe && point.symbol) look_up(by_static_name_, *point.symbol);
   }
+  for (const std::size_t i : with_target_)
+    if (applies_to(lists_[i], point)) found = std::max(found.value_or(0), i);
   for (std::size_t i = lists_.size(); !found && i-- > 0;)
-    if (lists_[i].function && is_spelled(*lists_[i].function, point)) found = i;
+    if (lists_[i].function && is_named(*lists_[i].function, point)) found = i;
   return found.value_or(general_);
 }
 
 bool applies_to(const ArgumentList& list, const ProbePoint& point) {
-  if (list.function && point.static_probe && without_dashes(*list.function) == point.symbol)
-    return true;
-  return !list.function || *list.function == point.request || *list.function == point.symbol ||
-         *list.function == point.demangled || *list.function == display_name(point) ||
-         is_spelled(*list.function, point);
+  return !list.function || selects(*list.function, point,
+                                   [&](const std::string& name) { return is_named(name, point); });
 }
 
 } // namespace uprobectl

@@ -23,7 +23,8 @@ public:
 private:
   std::span<const ArgumentList> lists_;
   std::size_t none_;
-  std::size_t general_; // the list for all functions
+  std::size_t general_;                  // the list for all functions
+  std::vector<std::size_t> with_target_; // lists for functions of one file
   std::unordered_map<std::string, std::size_t> by_name_;
   std::unordered_map<std::string, std::size_t> by_static_name_;
 };

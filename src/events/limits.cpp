@@ -55,10 +55,6 @@ private:
   std::size_t at_ = 0;
 };
 
-bool is_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 } // namespace
 
 Result<std::uint32_t> parse_sample(std::string_view text) {
@@ -85,29 +81,6 @@ Result<EventRate> parse_rate(std::string_view text) {
   if (time == 0s) return reader.wrong("expected s or min");
   if (!reader.at_end()) return reader.wrong("expected nothing more");
   return EventRate{.events = *number * factor, .time = time};
-}
-
-Result<TriggerFunction> parse_trigger_function(std::string_view text) {
-  const LimitReader whole(text, "main, libfoo.so:start or ./program:work");
-  if (text.empty()) return whole.wrong("expected a function");
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != ':') continue;
-    if (at + 1 < text.size() && text[at + 1] == ':') { // "ns::f"
-      ++at;
-      continue;
-    }
-    const std::string_view target = text.substr(0, at);
-    const std::string_view function = text.substr(at + 1);
-    const bool is_file = target.contains('/') || target.contains(".so");
-    if (!is_file || is_digits(function)) break;
-    if (function.empty()) {
-      LimitReader reader(text, "libfoo.so:start");
-      reader.go_to(text.size());
-      return reader.wrong("expected a function after ':'");
-    }
-    return TriggerFunction{.target = std::string(target), .function = std::string(function)};
-  }
-  return TriggerFunction{.target = std::nullopt, .function = std::string(text)};
 }
 
 } // namespace uprobectl

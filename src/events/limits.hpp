@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fewer events on purpose: samples, a maximum rate, and functions that start or stop the recording.
+// Fewer events on purpose: samples and a maximum rate.
 #pragma once
 
 #include "uprobectl/util.hpp"
@@ -29,15 +29,5 @@ Result<std::uint32_t> parse_sample(std::string_view text);
 // Parses "5k/s", "100/s", "20/min": a number up to 16,777,215, with k or M for thousands and
 // millions, in each second or minute.
 Result<EventRate> parse_rate(std::string_view text);
-
-// A function whose hit starts or stops the recording, in a file of its own or in that of the run.
-struct TriggerFunction {
-  std::optional<std::string> target;
-  std::string function;
-};
-
-// Parses "FUNCTION" or "TARGET:FUNCTION". TARGET is what stands before the first single colon if it
-// has a slash or ".so", unless a line number follows: that is the FUNCTION "FILE:LINE".
-Result<TriggerFunction> parse_trigger_function(std::string_view text);
 
 } // namespace uprobectl

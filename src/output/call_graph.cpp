@@ -99,10 +99,12 @@ void CallGraphWriter::advance(std::uint64_t now_ns) {
   }
 }
 
-bool has_name(const ProbePoint& point, const std::string& name) {
-  if (point.symbol == name || point.demangled == name || display_name(point) == name) return true;
-  // ns::f for ns::f(int)
-  return point.demangled && point.demangled->starts_with(name + '(');
+bool has_name(const ProbePoint& point, const std::string& word) {
+  return selects(word, point, [&](const std::string& name) {
+    if (point.symbol == name || point.demangled == name || name_in_file(point) == name) return true;
+    // ns::f for ns::f(int)
+    return point.demangled && point.demangled->starts_with(name + '(');
+  });
 }
 
 namespace {

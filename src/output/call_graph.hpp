@@ -59,7 +59,7 @@ struct ReportOptions {
 };
 
 // Whether ReportOptions::function means the function of this point.
-bool has_name(const ProbePoint& point, const std::string& name);
+bool has_name(const ProbePoint& point, const std::string& word);
 
 // Writes a line for each function. As JSON all edges follow; as text those of options.function.
 // Fails if the report has no such function.

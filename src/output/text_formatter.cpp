@@ -71,7 +71,7 @@ public:
       return;
     }
     const std::string offset = hex(display_offset(point));
-    const std::string name = display_name(point);
+    const std::string name = name_in_file(point);
     std::string sum;
     std::string aliases;
     const std::string source = display_source(point, true);
@@ -231,8 +231,8 @@ public:
     std::string name = displayed_name(*event.point);
     std::string arguments = arguments_text(event);
     if (!event.function.empty()) { // as in the source: f(a=1, b="x")
-      name = fmt::format("{}({}){}", event.function, std::exchange(arguments, {}),
-                         distinction(*event.point));
+      name = fmt::format("{}{}({}){}", display_file_prefix(*event.point), event.function,
+                         std::exchange(arguments, {}), distinction(*event.point));
     }
     cell(name, 15, last_width_);
     std::size_t width = name_width;
@@ -557,7 +557,8 @@ private:
     std::string text = begins ? "" : "} ";
     if (begins) {
       const Event& entry = *record.entry;
-      text += entry.function.empty() ? displayed_name(point) : std::string(entry.function);
+      text += entry.function.empty() ? displayed_name(point)
+                                     : display_file_prefix(point).append(entry.function);
       text += '(' + arguments_text(entry) + ')';
     } else {
       text += displayed_name(point);

@@ -4,6 +4,7 @@
 #include "art/name_mapping.hpp"
 #include "resolve/methods.hpp"
 #include "resolve/names.hpp"
+#include "resolve/source_file.hpp"
 #include "util/habits.hpp"
 #include "util/numbers.hpp"
 #include "util/shell_words.hpp"
@@ -147,28 +148,6 @@ std::string shown_symbol(const Query& query, const elf::Symbol& symbol) {
   return display_name(symbol);
 }
 
-// Returns the source file of a local symbol by its STT_FILE; empty if it is unknown. The linker and
-// GCC's link-time optimization use names in angle brackets for code without a file: "<artificial>".
-std::string_view source_file(const elf::Image& image, const elf::Symbol& symbol) {
-  const auto find_in = [&](const elf::SymbolTable& table) -> std::string_view {
-    std::string_view file;
-    for (std::uint32_t index = 1; index < table.size(); ++index) {
-      const std::string_view name = table.name(index).value_or("");
-      if (table.is_file(index)) file = name;
-      if (name != symbol.name || table.is_file(index)) continue;
-      const auto found = table.at(index);
-      if (found && found->defined && found->address == symbol.address)
-        return found->binding != elf::Binding::local || file.starts_with('<') ? "" : file;
-    }
-    return {};
-  };
-  if (const auto table = image.full_symbols())
-    if (const auto file = find_in(*table); !file.empty()) return file;
-  for (const elf::SymbolTable& table : image.debug_symbols())
-    if (const auto file = find_in(table); !file.empty()) return file;
-  return {};
-}
-
 // Returns a name with the scopes of C++ instead of those of Java, Python or Go.
 std::string with_scopes(std::string_view name) {
   std::string text;
@@ -256,22 +235,22 @@ Error several_bodies(const Query& query, const std::vector<elf::Symbol>& bodies)
 }
 
 Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candidates) {
-  const auto places = unique_places(candidates);
+  const auto distinct = unique_places(candidates);
   Error error{ErrorKind::ambiguous,
               fmt::format("{}: '{}' is ambiguous, it has {} places", query.subject(),
-                          query.function.name, places.size())};
-  for (std::size_t i = 0; i < places.size() && i < max_listed; ++i) {
-    const elf::Symbol& symbol = places[i];
-    const std::string_view file = symbol.binding == elf::Binding::local
-                                      ? source_file(query.image, symbol)
-                                      : std::string_view();
-    error = std::move(error).hint(fmt::format("use vaddr:{:#x} for {} ({} bytes, {}{}{})",
-                                              symbol.address.value, shown_symbol(query, symbol),
-                                              symbol.size, to_string(symbol.binding),
-                                              file.empty() ? "" : ", of ", file));
+                          query.function.name, distinct.size())};
+  const auto with_files = names_with_files(query, distinct);
+  for (std::size_t i = 0; i < distinct.size() && i < max_listed; ++i) {
+    const elf::Symbol& symbol = distinct[i];
+    const std::string address = fmt::format("vaddr:{:#x}", symbol.address.value);
+    const std::string what = fmt::format("{} bytes, {}", symbol.size, to_string(symbol.binding));
+    error = std::move(error).hint(
+        with_files[i].empty()
+            ? fmt::format("use {} for {} ({})", address, shown_symbol(query, symbol), what)
+            : fmt::format("use {} ({}, {})", shell_word(with_files[i]), what, address));
   }
-  if (places.size() > max_listed)
-    error = std::move(error).hint(fmt::format("and {} more", places.size() - max_listed));
+  if (distinct.size() > max_listed)
+    error = std::move(error).hint(fmt::format("and {} more", distinct.size() - max_listed));
   return std::move(error).hint("use --all for all of them");
 }
 

@@ -70,6 +70,16 @@ Error missing_target(std::string_view text) {
   return near.empty() ? error : std::move(error).hint(did_you_mean(near));
 }
 
+// "libfoo.so:work" where a TARGET is expected.
+Error hint_at_function(Error error, std::string_view text) {
+  const auto split = split_target(text);
+  if (error.kind != ErrorKind::not_found || !split || split->target.empty()) return error;
+  error.hints.insert(error.hints.begin(),
+                     fmt::format("TARGET comes first, then the FUNCTIONs: {} {}",
+                                 shell_word(split->target), shell_word(split->function)));
+  return error;
+}
+
 // Warns that a file in the current folder takes precedence over an installed one of that name.
 void warn_if_hiding(std::string_view text, TargetFile& found) {
   struct stat status{};
@@ -141,7 +151,7 @@ Result<TargetFile> find_on_this_machine(std::string_view text) {
   }
   if (auto found = find_in_archive(text)) return std::move(*found);
   const auto candidates = locate(text, host_search_paths());
-  if (candidates.empty()) return fail(missing_target(text));
+  if (candidates.empty()) return fail(hint_at_function(missing_target(text), text));
   if (candidates.size() > 1) {
     std::vector<std::string> paths;
     paths.reserve(candidates.size());

@@ -8,6 +8,8 @@
 
 namespace uprobectl {
 
+using namespace std::string_view_literals;
+
 namespace {
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -94,7 +96,71 @@ std::optional<LineSuffix> parse_line_suffix(std::string_view text) {
   return suffix;
 }
 
+// Forms of a FUNCTION that begin with a word and a colon, and symbols of Go ("type:.eq.main.T").
+constexpr std::array function_prefixes = {"plt"sv,         "vaddr"sv, "offset"sv,
+                                          "file-offset"sv, "go"sv,    "type"sv};
+
+// The positions of single colons outside of parentheses and brackets. What is never closed does not
+// count: a path may have any character.
+std::vector<std::size_t> find_single_colons(std::string_view word) {
+  std::vector<std::size_t> colons;
+  std::vector<std::size_t> open; // for each open bracket the number of colons before it
+  for (std::size_t at = 0; at < word.size(); ++at) {
+    const char c = word[at];
+    if (c == '(' || c == '[') open.push_back(colons.size());
+    if ((c == ')' || c == ']') && !open.empty()) {
+      colons.resize(open.back());
+      open.pop_back();
+    }
+    if (c != ':') continue;
+    const std::size_t end = std::min(word.find_first_not_of(':', at), word.size());
+    // "ns::f" has two, "libfoo.so:::f" three.
+    if (end - at != 2) colons.push_back(at);
+    at = end - 1;
+  }
+  return colons;
+}
+
+// Whether a text is what follows the file or function of a source line: "20", "+2".
+bool is_line_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  return !text.empty() && std::ranges::all_of(text, is_digit);
+}
+
+// "C:/src/engine.cpp", of a compiler on Windows.
+bool is_drive(std::string_view before, std::string_view behind) {
+  return before.size() == 1 && !behind.empty() && (behind.front() == '/' || behind.front() == '\\');
+}
+
 } // namespace
+
+Result<FunctionWord> split_target(std::string_view word, bool is_static_probe) {
+  const FunctionWord whole{.target = {}, .function = word};
+  if (!word.contains(':')) return whole; // few names have a colon
+  const auto colons = find_single_colons(word);
+  if (colons.empty() || colons.front() == 0) return whole;
+  const std::string_view target = word.substr(0, colons.front());
+  const std::string_view function = word.substr(colons.front() + 1);
+  const bool is_file = target.contains('/') || target.contains(".so");
+  if (is_static_probe && !is_file && colons.size() < 2) return whole;
+  if (!is_static_probe &&
+      (std::ranges::find(function_prefixes, target) != function_prefixes.end() ||
+       is_line_number(function)))
+    return whole;
+  if (is_drive(target, function)) return whole;
+  if (function.empty())
+    return fail(ErrorKind::usage,
+                fmt::format("'{}': a FUNCTION is missing after the TARGET '{}'", word, target));
+  return FunctionWord{.target = target, .function = function};
+}
+
+std::string word_of(const TargetedFunction& named, std::string_view command_target,
+                    bool is_static_probe) {
+  const auto split = split_target(named.function, is_static_probe);
+  const bool is_plain = split && split->target.empty();
+  if (named.target == command_target && is_plain) return named.function;
+  return fmt::format("{}:{}", named.target, named.function);
+}
 
 Result<FunctionSpec> parse_function(std::string_view text) {
   FunctionSpec spec;

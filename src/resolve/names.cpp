@@ -272,7 +272,8 @@ void add_clones(const Query& query, const RelatedSymbols& related, Symbols& plac
     if (!is_wanted(kind, query.options.clones)) continue;
     const auto function = bodies.function_of(clone);
     const bool is_other = !known.contains(function);
-    if (!is_other || (is_static && has_no_function(bodies, function))) places.push_back(clone);
+    if (!is_other || (is_static && !query.only_candidates && has_no_function(bodies, function)))
+      places.push_back(clone);
   }
 }
 
@@ -491,6 +492,11 @@ Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol) {
     point.warnings.push_back(fmt::format("{}: '+{:#x}' is not inside '{}', which has {:#x} bytes",
                                          query.subject(), *plus, symbol.name, symbol.size));
   return std::move(point);
+}
+
+Result<std::vector<ProbePoint>> resolve_symbols(const Query& query, Symbols candidates) {
+  if (auto left_out = leave_out_clones(query, candidates)) return fail(std::move(*left_out));
+  return chosen_points(query, std::move(candidates), true);
 }
 
 Result<std::vector<ProbePoint>> resolve_name(const Query& query) {

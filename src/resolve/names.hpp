@@ -15,6 +15,10 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
 // name exists only inlined, and all spellings leave out parts of a name.
 Result<std::vector<ProbePoint>> resolve_spelling(const Query& query);
 
+// Returns the bodies of the candidates' function, or with --all of all of their functions.
+Result<std::vector<ProbePoint>> resolve_symbols(const Query& query,
+                                                std::vector<elf::Symbol> candidates);
+
 // Returns the point at the symbol's address plus the query's "+N".
 Result<ProbePoint> point_of(const Query& query, const elf::Symbol& symbol);
 

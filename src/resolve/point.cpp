@@ -3,6 +3,7 @@
 
 #include "art/name_mapping.hpp"
 #include "resolve/instructions.hpp"
+#include "resolve/locate.hpp"
 #include "resolve/methods.hpp"
 #include "uprobectl/path.hpp"
 #include "util/pages.hpp"
@@ -209,7 +210,7 @@ bool is_body_of(const ProbePoint& point, const std::string& name) {
   if (!point.symbol) return false;
   const bool is_method = point.kind == SymbolKind::method;
   if (is_method && point.demangled && matches_pattern(name, *point.demangled)) return true;
-  if (name == point.demangled || name == display_name(point)) return true;
+  if (name == point.demangled || name == name_in_file(point)) return true;
   if (matches_name(name, *point.symbol, point.clone_of)) return true;
   if (is_name_pattern(name)) return false;
   const std::string_view raw = point.function();
@@ -219,6 +220,25 @@ bool is_body_of(const ProbePoint& point, const std::string& name) {
 }
 
 namespace {
+
+// The file that has the code, without its folders.
+std::string_view shown_file(const ProbePoint& point) {
+  const BinaryPath& path = point.binary->path;
+  return file_name_of(path.entry ? *path.entry : path.file);
+}
+
+// Whether TARGET means the file of the point: as it was typed, by the end of its path, or as the
+// name of a library.
+bool is_in_target(const ProbePoint& point, std::string_view target) {
+  const ProbedBinary& binary = *point.binary;
+  if (target.empty()) return false;
+  const auto is_meant = [&](std::string_view path) {
+    return path == target || path.ends_with(fmt::format("/{}", target)) ||
+           can_mean_library(file_name_of(path), target);
+  };
+  return target == binary.target || is_meant(to_string(binary.path)) ||
+         (!binary.path.entry && is_meant(binary.real_path));
+}
 
 // Returns " (inlined into outer at engine.cpp:33)".
 std::string display_text(const InlinedInto& into) {
@@ -231,7 +251,22 @@ std::string display_text(const InlinedInto& into) {
 
 } // namespace
 
+bool selects(std::string_view word, const ProbePoint& point,
+             const std::function<bool(const std::string&)>& has_name) {
+  if (has_name(std::string(word))) return true;
+  const auto split = split_target(word, point.static_probe != nullptr);
+  return split && is_in_target(point, split->target) && has_name(std::string(split->function));
+}
+
+std::string display_file_prefix(const ProbePoint& point) {
+  return point.shows_file ? fmt::format("{}:", shown_file(point)) : std::string();
+}
+
 std::string display_name(const ProbePoint& point) {
+  return display_file_prefix(point) + name_in_file(point);
+}
+
+std::string name_in_file(const ProbePoint& point) {
   if (!point.symbol) return fmt::format("vaddr:{:#x}", point.address.value);
   std::string name = point.demangled ? *point.demangled : *point.symbol;
   if (point.kind == SymbolKind::plt) {

@@ -34,6 +34,8 @@ struct Query {
   // Whether clones are searched in debug tables although the function was not found there. That an
   // earlier query has read them must not change the answer.
   mutable bool clones_in_debug = false;
+  // The candidates are all functions that are meant: the name has more, in other source files.
+  bool only_candidates = false;
 
   std::string subject() const { return to_string(binary->path); }
 };

@@ -13,6 +13,7 @@
 #include "resolve/methods.hpp"
 #include "resolve/names.hpp"
 #include "resolve/point.hpp"
+#include "resolve/source_file.hpp"
 #include "resolve/source_lines.hpp"
 #include "resolve/thunks.hpp"
 #include "symbols/list.hpp"
@@ -143,6 +144,30 @@ Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Imag
   return fail(std::move(error));
 }
 
+// Resolves a name that may have its source file: a version of the name wins.
+Result<std::vector<ProbePoint>> resolve_name_in_file(const Query& query, elf::Image& image,
+                                                     DebugSource& source) {
+  const bool is_name = query.function.form == FunctionSpec::Form::name;
+  const auto named = is_name ? split_source_file(query.function.name) : std::nullopt;
+  if (!named) return resolve_by_symbols(query, image, source);
+  Query quiet = query;
+  quiet.options.suggest = false;
+  auto points = resolve_by_symbols(quiet, image, source);
+  query.distance = quiet.distance;
+  if (points || points.error().kind != ErrorKind::not_found) return points;
+  source.complete(image);
+  auto in_file = resolve_in_source_file(query, *named);
+  if (in_file && in_file->empty()) {
+    if (!query.options.suggest) return points;
+    points = resolve_by_symbols(query, image, source);
+    if (points) return points;
+    return fail(hint_at_source_files(query, *named, std::move(points).error()));
+  }
+  if (in_file && query.options.aliases) add_aliases(image, *in_file);
+  if (in_file) finish_points(query, *in_file);
+  return in_file;
+}
+
 // Resolves code that methods share. Older versions of dex2oat name its symbol after one of the
 // methods, with "[DEDUPED]" added.
 Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, std::string_view method,
@@ -193,7 +218,7 @@ Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Imag
   std::vector<ProbePoint> functions;
   if (is_relative) {
     named.options.thorough = false;
-    auto found = resolve_by_symbols(named, image, source);
+    auto found = resolve_name_in_file(named, image, source);
     query.distance = named.distance;
     if (!found && query.options.suggest && found.error().kind == ErrorKind::not_found)
       if (auto error = only_inlined_error(named)) {
@@ -221,7 +246,7 @@ Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Imag
 Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& image,
                                               DebugSource& source) {
   if (query.methods == nullptr || query.function.form != FunctionSpec::Form::name)
-    return resolve_by_symbols(query, image, source);
+    return resolve_name_in_file(query, image, source);
   auto methods = resolve_method(query);
   if (methods) finish_points(query, *methods);
   if (methods || !may_have_symbol(methods.error())) return methods;

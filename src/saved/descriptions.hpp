@@ -59,7 +59,7 @@ void describe(auto& io, Described<ProbePoint> auto& point) {
   io(point.request, point.offset, point.image_offset, point.address, point.symbol,
      point.symbol_offset, point.demangled, point.version, point.default_version, point.size,
      point.kind, point.inlined_into, point.source, point.static_probe, point.semaphore,
-     point.effect.emulated);
+     point.effect.emulated, point.shows_file);
 }
 
 // ---- values

@@ -16,7 +16,7 @@ namespace uprobectl::saved {
 // The head is `magic` and the version, 4 bytes. The version rises with each change: older programs
 // reject newer files.
 constexpr std::string_view magic = "uprobrun";
-constexpr std::uint32_t format_version = 6;
+constexpr std::uint32_t format_version = 7;
 constexpr std::size_t head_bytes = magic.size() + 4;
 
 // A chunk is its kind and the length of its content, 4 bytes each, and the content.

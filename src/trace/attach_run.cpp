@@ -145,7 +145,7 @@ private:
     const ExitOnSignal ends_on_signal; // resolving in a large file takes seconds
     TargetOptions options = request_.probes.target_options;
     if (command_ == nullptr) { // a suspended command has not mapped its files yet
-      auto pids = find_target_pids(filter_, request_.probes.target, output_);
+      auto pids = find_target_pids(filter_, list_targets(request_.probes.functions), output_);
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
@@ -750,7 +750,9 @@ Result<void> check_request(const AttachRequest& request) {
                                                     "your programs filter themselves"}
                       .hint("give pids with -p, which the kernel filters by, or add "
                             "--all-processes: then -p and --app only select the files of TARGET"));
-  if (request.probes.target == "*" && !processes && !app)
+  const bool is_any = std::ranges::find(request.probes.functions, "*", &TargetedFunction::target) !=
+                      request.probes.functions.end();
+  if (is_any && !processes && !app)
     return fail(
         Error{ErrorKind::usage, "TARGET '*' needs processes: it means the files that they map"}
             .hint("name them with -p or --app"));

@@ -56,28 +56,18 @@ public:
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> probe_requests() const override {
     const ProbeSelection& selection = request_.probes;
-    std::vector<ProbeRequest> requests = {
-        {.target = selection.target,
-         .functions = selection.functions,
-         .static_probes = selection.static_probes,
-         .on_entry = records_entries(),
-         .on_return = request_.capture.on_return || request_.capture.pair_calls}};
-    const auto add = [&](const std::vector<TriggerFunction>& functions, std::uint32_t bounds) {
-      for (const TriggerFunction& each : functions)
-        requests.push_back({.target = each.target.value_or(selection.target),
-                            .functions = {each.function},
-                            .static_probes = selection.static_probes,
-                            .bounds = bounds});
+    std::vector<ProbeRequest> requests;
+    const auto add = [&](const std::vector<TargetedFunction>& functions, ProbeRequest model) {
+      model.static_probes = selection.static_probes;
+      std::ranges::move(split_by_target(functions, model), std::back_inserter(requests));
     };
-    add(selection.start_on, STARTS_RECORDING);
-    add(selection.stop_on, STOPS_RECORDING);
+    add(selection.functions,
+        {.on_entry = records_entries(),
+         .on_return = request_.capture.on_return || request_.capture.pair_calls});
+    add(selection.start_on, {.bounds = STARTS_RECORDING});
+    add(selection.stop_on, {.bounds = STOPS_RECORDING});
     if (request_.graph)
-      for (const TriggerFunction& each : request_.graph->roots)
-        requests.push_back({.target = each.target.value_or(selection.target),
-                            .functions = {each.function},
-                            .on_entry = true,
-                            .on_return = true,
-                            .graph_roots = true});
+      add(request_.graph->roots, {.on_entry = true, .on_return = true, .graph_roots = true});
     return requests;
   }
 

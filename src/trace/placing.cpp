@@ -27,7 +27,7 @@ std::vector<ProbeSite> collect_sites(const Probes& probes) {
                        .on_return = site.on_return && !site.exit,
                        .program = site.loaded,
                        .cookie = site.cookie,
-                       .label = to_string(point.binary->path) + ": " + display_name(point),
+                       .label = to_string(point.binary->path) + ": " + name_in_file(point),
                        .probe = probe.number});
   }
   return sites;

@@ -100,13 +100,14 @@ public:
     if (auto added = add_embedded_prototypes(capture, resolved.probes); !added)
       return fail(std::move(added).error());
     prototypes_ = std::move(capture.prototypes);
-    const auto has_failed = [&](const std::string& function) {
+    const auto has_failed = [&](const TargetedFunction& named) {
       return std::ranges::any_of(resolved.failures, [&](const ProbeFailure& failure) {
-        return !failure.is_bound && failure.function == function;
+        return !failure.is_bound && failure.function == named.function &&
+               failure.target == named.target;
       });
     };
-    std::ranges::remove_copy_if(selection.functions, std::back_inserter(plan_.functions),
-                                has_failed);
+    for (const TargetedFunction& each : selection.functions)
+      if (!has_failed(each)) plan_.functions.push_back(word_of(each, selection.target));
     for (const Probe& probe : resolved.probes)
       if (auto added = add(probe); !added) return fail(std::move(added).error());
     return std::move(plan_);

@@ -41,6 +41,28 @@ void Probes::number(std::size_t index) {
                     .first->second;
 }
 
+std::vector<std::string> list_targets(std::span<const TargetedFunction> functions) {
+  std::vector<std::string> targets;
+  for (const TargetedFunction& each : functions)
+    if (std::ranges::find(targets, each.target) == targets.end()) targets.push_back(each.target);
+  return targets;
+}
+
+std::vector<ProbeRequest> split_by_target(std::span<const TargetedFunction> functions,
+                                          const ProbeRequest& model) {
+  std::vector<ProbeRequest> requests;
+  for (const TargetedFunction& each : functions) {
+    auto request = std::ranges::find(requests, each.target, &ProbeRequest::target);
+    if (request == requests.end()) {
+      requests.push_back(model);
+      request = std::prev(requests.end());
+      request->target = each.target;
+    }
+    request->functions.push_back(each.function);
+  }
+  return requests;
+}
+
 ProbeTotals probe_totals(std::span<const Probe> probes) {
   ProbeTotals totals;
   for (const Probe& probe : probes) {
@@ -102,9 +124,10 @@ bool may_match_several(const std::string& static_probes) {
 // Resolves the requests of a run one after the other, and collects their probes and failures.
 class RequestResolver {
 public:
-  RequestResolver(const ProbeSelection& selection, const TargetOptions& options,
+  // shows_files: see ProbePoint::shows_file.
+  RequestResolver(const ProbeSelection& selection, const TargetOptions& options, bool shows_files,
                   FunctionReaderCache& readers, Output& output)
-      : options_(options), resolve_options_(selection.resolve_options),
+      : options_(options), shows_files_(shows_files), resolve_options_(selection.resolve_options),
         excluded_(selection.excluded), plan_(selection.plan.get()), readers_(readers),
         output_(output) {
     resolve_options_.to_probe = true;
@@ -124,6 +147,11 @@ public:
                                                 : resolve_in_files(probe_request, *targets);
     report_without_semaphore();
     return result;
+  }
+
+  void add_failures(const ProbeRequest& probe_request, const Error& error) {
+    for (const std::string& function : probe_request.functions)
+      add_failure(probe_request, function, error);
   }
 
   ResolvedProbes take_result() && { return std::move(resolved_); }
@@ -290,6 +318,7 @@ private:
                   Error(ErrorKind::not_found, "'" + function + "': all matches are excluded"));
     output_.gather_warnings(points);
     for (ProbePoint& point : points) {
+      point.shows_file = shows_files_;
       if (point.uprobe_distance > 0)
         output_.detail(fmt::format("'{}' is probed {} bytes later, behind a nop that this kernel "
                                    "replaces by a call",
@@ -336,11 +365,14 @@ private:
   void warn(const std::vector<std::string>& warnings) { output_.warn_once(warnings); }
 
   bool is_excluded(const ProbePoint& point) const {
-    return std::ranges::any_of(
-        excluded_, [&](const std::string& pattern) { return is_body_of(point, pattern); });
+    return std::ranges::any_of(excluded_, [&](const std::string& pattern) {
+      return selects(pattern, point,
+                     [&](const std::string& name) { return is_body_of(point, name); });
+    });
   }
 
   const TargetOptions& options_;
+  bool shows_files_;
   ResolveOptions resolve_options_;
   const std::vector<std::string>& excluded_;
   const plans::AttachPlan* plan_; // or null
@@ -481,16 +513,45 @@ void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest>
                           *unused.begin(), others + (unused.size() > 1 ? " are" : " is")));
 }
 
+// Counts the TARGETs, without `with_bounds` those of recorded functions.
+std::size_t count_targets(std::span<const ProbeRequest> probe_requests, bool with_bounds) {
+  std::set<std::string_view> targets;
+  for (const ProbeRequest& each : probe_requests)
+    if (each.bounds == 0 || with_bounds) targets.insert(each.target);
+  return targets.size();
+}
+
+// Says why a word that was perhaps meant as the name of a function is a TARGET.
+Error explain_target(Error error, const ProbeRequest& probe_request,
+                     const ProbeSelection& selection) {
+  if (error.kind != ErrorKind::not_found || selection.target.empty() ||
+      probe_request.target == selection.target)
+    return error;
+  const std::string word =
+      fmt::format("{}:{}", probe_request.target, probe_request.functions.front());
+  return std::move(error).hint(
+      fmt::format("'{}' is taken for a function of the TARGET '{}'; one of "
+                  "'{}' with this name is '{}:{}'",
+                  word, probe_request.target, selection.target, selection.target, word));
+}
+
 } // namespace
 
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
                                         const TargetOptions& options, FunctionReaderCache& readers,
                                         Output& output) {
-  RequestResolver resolver(selection, options, readers, output);
+  const std::size_t targets = count_targets(probe_requests, true);
+  RequestResolver resolver(selection, options, count_targets(probe_requests, false) > 1, readers,
+                           output);
   Result<void> result;
-  for (const ProbeRequest& probe_request : probe_requests)
-    if (result = resolver.resolve(probe_request); !result) break;
+  for (const ProbeRequest& probe_request : probe_requests) {
+    result = resolver.resolve(probe_request);
+    if (result) continue;
+    if (targets == 1) break;
+    resolver.add_failures(
+        probe_request, explain_target(std::exchange(result, {}).error(), probe_request, selection));
+  }
   if (selection.plan) warn_of_unused(*selection.plan, probe_requests, output);
   output.report_repeated();
   if (!result) return fail(std::move(result).error());

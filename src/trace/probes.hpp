@@ -32,6 +32,10 @@ struct ProbeRequest {
   bool graph_roots = false;  // the functions are those of GraphSpec::roots
 };
 
+// Returns a request like `model` for the functions of each TARGET, in the order of the TARGETs.
+std::vector<ProbeRequest> split_by_target(std::span<const TargetedFunction> functions,
+                                          const ProbeRequest& model);
+
 // An instruction that can leave a function.
 struct PlannedExit {
   FileOffset offset;
@@ -155,7 +159,8 @@ struct ResolvedProbes {
 
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
 // failures of single FUNCTIONs are returned. Fails if no file can be read, and with wrong_machine
-// if no target process can run the code of the files. With a plan, takes the places from there, and
+// if no target process can run the code of the files; with several TARGETs this is the failure of
+// the FUNCTIONs there. With a plan, takes the places from there, and
 // gives `readers` what it knows about the functions.
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,

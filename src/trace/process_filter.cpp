@@ -239,18 +239,18 @@ std::vector<pid_t> ControlGroup::processes() const {
   return pids;
 }
 
-Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::string_view target,
-                                            Output& output) {
+Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter,
+                                            std::span<const std::string> targets, Output& output) {
   std::vector<pid_t> pids = filter.pids;
   for (const std::string& name : filter.names)
     for (const pid_t pid : find_named_processes(name))
       if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
   if (!pids.empty() || filter.names.empty()) return pids;
-  if (target == "*")
+  if (std::ranges::find(targets, "*") != targets.end())
     return fail(Error{ErrorKind::not_found,
                       fmt::format("no process named {} is running", quoted(filter.names))}
                     .hint("TARGET '*' needs running processes: it means the files that they map"));
-  if (!target.empty())
+  for (const std::string& target : targets)
     output.warn(
         fmt::format("{}: resolved before a process named {} is running; its mount namespace is "
                     "not searched",

@@ -102,9 +102,9 @@ private:
 // over the first of the commits.
 bool links_lose_main_thread(std::string_view release);
 
-// Returns the processes whose mappings resolve TARGET. Warns of names that no process has.
-Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter, std::string_view target,
-                                            Output& output);
+// Returns the processes whose mappings resolve the TARGETs. Warns of names that no process has.
+Result<std::vector<pid_t>> find_target_pids(const ProcessFilter& filter,
+                                            std::span<const std::string> targets, Output& output);
 
 // The target processes of an attach run.
 class FilteredProcesses final : public TargetProcesses {

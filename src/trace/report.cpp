@@ -61,7 +61,7 @@ std::string describe_probes(const ProbeTotals& totals) {
 // "; a hit of 'begin' starts the recording; a hit of 'end' ends the run"
 std::string describe_bounds(const ProbeSelection& selection) {
   std::string text;
-  const auto add = [&](const std::vector<TriggerFunction>& functions, std::string_view effect) {
+  const auto add = [&](const std::vector<TargetedFunction>& functions, std::string_view effect) {
     if (functions.empty()) return;
     const std::string others = functions.size() > 1 ? " or others" : "";
     text += fmt::format("; a hit of '{}'{} {}", functions.front().function, others, effect);

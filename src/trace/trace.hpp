@@ -50,18 +50,19 @@ struct CommandOutput {
 
 // Which functions or static probes.
 struct ProbeSelection {
-  std::string target;           // TARGET as typed; empty: the sections of the program name places
+  // TARGET as typed; empty: the sections of the program name places.
+  std::string target;
   TargetOptions target_options; // its pids are ignored: they follow from the process filter
-  std::vector<std::string> functions; // FUNCTIONs as typed
-  bool static_probes = false;         // `functions` are PROVIDER:NAME patterns
-  ResolveOptions resolve_options;     // how FUNCTIONs are resolved
-  std::vector<std::string> excluded;  // patterns of names to skip
+  std::vector<TargetedFunction> functions; // as typed, each with its own TARGET or `target`
+  bool static_probes = false;              // `functions` are PROVIDER:NAME patterns
+  ResolveOptions resolve_options;          // how FUNCTIONs are resolved
+  std::vector<std::string> excluded;       // patterns of names to skip
   ReturnAt return_at = ReturnAt::automatic;
   bool keep_going = false; // attach the other probes if some FUNCTIONs fail
   // Functions whose first hit starts or stops the recording, for the whole run. With start_on,
   // nothing is recorded before. A stop ends the run. They are probed in addition.
-  std::vector<TriggerFunction> start_on = {};
-  std::vector<TriggerFunction> stop_on = {};
+  std::vector<TargetedFunction> start_on = {};
+  std::vector<TargetedFunction> stop_on = {};
   // Has the places of all FUNCTIONs; null: they are resolved.
   std::shared_ptr<const plans::AttachPlan> plan = {};
 };
@@ -105,9 +106,9 @@ struct GraphSpec {
   bool shows_calls = false; // as a tree, instead of events
   bool reports = false;     // at the end
   ReportOptions report = {};
-  std::vector<TriggerFunction> roots = {}; // only calls below these functions, if any
-  std::optional<std::uint32_t> depth = {}; // only this many levels
-  std::chrono::nanoseconds min_latency{0}; // of the calls that are shown
+  std::vector<TargetedFunction> roots = {}; // only calls below these functions, if any
+  std::optional<std::uint32_t> depth = {};  // only this many levels
+  std::chrono::nanoseconds min_latency{0};  // of the calls that are shown
   std::size_t max_functions = default_max_functions;
   bool entry_decides = false; // CaptureSpec::entry_decides
 
@@ -143,6 +144,9 @@ struct AttachRequest {
   bool dry_run = false;    // print the probe points and exit
   bool makes_plan = false; // make a plan instead of a run
 };
+
+// Returns the TARGETs of the functions, each once, in their order.
+std::vector<std::string> list_targets(std::span<const TargetedFunction> functions);
 
 // Returns the unit of the values that stacks weigh (ExportedRun::value_unit).
 std::optional<std::string> value_unit(const AttachRequest& request);

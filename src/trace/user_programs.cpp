@@ -59,9 +59,7 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
     return programs;
   }
   programs.selected_ = {request.program->path};
-  ProbeRequest probes{.target = request.probes.target,
-                      .functions = request.probes.functions,
-                      .static_probes = request.probes.static_probes,
+  ProbeRequest probes{.static_probes = request.probes.static_probes,
                       .on_entry = request.capture.on_entry,
                       .on_return = request.capture.on_return};
   const bool is_chosen = !request.program->direction_by_section || request.probes.static_probes;
@@ -72,7 +70,7 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
     probes.on_return = *programs.on_return_;
   }
   probes.by_uretprobe = programs.on_return_.value_or(false);
-  programs.probe_requests_ = {std::move(probes)};
+  programs.probe_requests_ = split_by_target(request.probes.functions, probes);
   return programs;
 }
 
@@ -146,9 +144,7 @@ Result<void> UserPrograms::add_program(const ObjectProgram& program, const Attac
                           "PROVIDER:NAME"));
   if (request.probes.static_probes)
     if (auto may = check_static_use(program); !may) return may;
-  ProbeRequest probe_request{.target = request.probes.target,
-                             .functions = request.probes.functions,
-                             .static_probes = request.probes.static_probes,
+  ProbeRequest probe_request{.static_probes = request.probes.static_probes,
                              .program = selected_.size(),
                              .on_entry = request.capture.on_entry,
                              .on_return = request.capture.on_return};
@@ -158,7 +154,8 @@ Result<void> UserPrograms::add_program(const ObjectProgram& program, const Attac
   }
   probe_request.by_uretprobe = program.on_return;
   selected_.push_back(program.name);
-  probe_requests_.push_back(std::move(probe_request));
+  std::ranges::move(split_by_target(request.probes.functions, probe_request),
+                    std::back_inserter(probe_requests_));
   return {};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Argument lists and filters, as --args and --if take them, and the values of --sample, --max-rate
-// and --start-on.
+// Argument lists and filters, as --args and --if take them, and the values of --sample and
+// --max-rate.
 #include "events/limits.hpp"
 #include "events/plan.hpp"
 
@@ -14,8 +14,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static_cast<void>(parse_sample(text));
   if (const auto rate = parse_rate(text);
       rate && (rate->events == 0 || rate->events > MAX_WINDOW_COUNT))
-    std::abort();
-  if (const auto bound = parse_trigger_function(text); bound && bound->function.empty())
     std::abort();
   CaptureSpec inspection{.on_return = true};
   if (auto list = parse_arguments(text)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse_function on any text: a number form keeps no name, and what has a name has it from the
-// text. Lines have a name and a number.
+// text. Lines have a name and a number. split_target: nothing of the word is lost.
 #include "uprobectl/resolve.hpp"
 
 #include <cstdlib>
@@ -8,6 +8,13 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace uprobectl;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const bool is_static_probe : {false, true}) {
+    const auto split = split_target(text, is_static_probe);
+    if (!split) continue;
+    if (split->target.empty() ? split->function != text : split->function.empty()) std::abort();
+    const TargetedFunction named{std::string(split->target), std::string(split->function)};
+    if (!split->target.empty() && word_of(named, "", is_static_probe) != text) std::abort();
+  }
   const auto function = parse_function(text);
   if (!function) return 0;
   if (function->request != text) std::abort();

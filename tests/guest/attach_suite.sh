@@ -75,6 +75,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/saved_scenarios.sh"
 # shellcheck source=tests/guest/plan_scenarios.sh
 . "$folder/plan_scenarios.sh"
+# shellcheck source=tests/guest/target_scenarios.sh
+. "$folder/target_scenarios.sh"
 # shellcheck source=tests/guest/memory_scenarios.sh
 . "$folder/memory_scenarios.sh"
 # shellcheck source=tests/guest/usdt_scenarios.sh
@@ -204,6 +206,7 @@ if in_scope; then
   sum_scenarios
   saved_scenarios
   plan_scenarios
+  target_scenarios
   export_scenarios
   more_group_scenarios
   docs_scenarios

@@ -460,8 +460,16 @@ def functions_of_files():
     problems += differ("k", resolve("two.so", "k"), of("k.constprop.0"))
     TAP.check("static functions of two files are ambiguous, also if one has only clones", problems)
     said = run(UPROBECTL, "resolve", "two.so", "g", check=False).stderr
-    files = set(re.findall(r"\(\d+ bytes, local, of ([^)]*)\)", said))
-    TAP.check("static functions of one name are distinguished by their source files", differ("files", files, {"a.c", "b.c"}))
+    candidates = re.findall(r"use (\S+) \(\d+ bytes, local, vaddr:", said)
+    problems = differ("candidates", set(candidates), {"g@a.c", "g@b.c"})
+    found = [resolve("two.so", candidate) for candidate in candidates]
+    problems += differ("g", set().union(*found), of("g"))
+    problems += [f"{each}: {at}" for each, at in zip(candidates, found, strict=True) if len(at) != 1]
+    for name in ("f", "h"):
+        a, b = (resolve("two.so", f"{name}@{file}") for file in ("a.c", "b.c"))
+        problems += differ(name, a | b, of(name) | of(f"{name}.constprop.0"))
+        problems += [f"{name}: {a} {b}"] if a & b or not a or not b else []
+    TAP.check("static functions of one name are distinguished by their source files", problems)
     alone = nm("one.so")
     problems = differ("f", resolve("one.so", "f"), {alone["f"], alone["f.constprop.0"]})
     problems += differ("h", resolve("one.so", "h"), {alone["h.constprop.0"]})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of --sample, --max-rate, --start-on and --stop-on.
+// The values of --sample and --max-rate.
 #include "events/limits.hpp"
 
 #include <catch2/catch.hpp>
@@ -18,12 +18,6 @@ std::string rate_text(std::string_view text) {
 std::string sample_text(std::string_view text) {
   const auto sample = parse_sample(text);
   return sample ? std::to_string(*sample) : sample.error().message;
-}
-
-std::string bound_text(std::string_view text) {
-  const auto bound = parse_trigger_function(text);
-  if (!bound) return bound.error().message;
-  return bound->target.value_or("-") + " | " + bound->function;
 }
 
 } // namespace
@@ -70,26 +64,4 @@ TEST_CASE("the message about a rate names the character") {
         "invalid value '5/h': expected s or min, at character 3, before 'h'" + example);
   CHECK(rate_text("5/sec") ==
         "invalid value '5/sec': expected nothing more, at character 4, before 'ec'" + example);
-}
-
-TEST_CASE("a function that starts or stops the recording may be in another file") {
-  CHECK(bound_text("main") == "- | main");
-  CHECK(bound_text("libfoo.so:start") == "libfoo.so | start");
-  CHECK(bound_text("libfoo.so.1:ns::f") == "libfoo.so.1 | ns::f");
-  CHECK(bound_text("./program:work") == "./program | work");
-  CHECK(bound_text("./program:provider:name") == "./program | provider:name");
-}
-
-TEST_CASE("scopes, static probes and source lines of the run's file are not another file") {
-  CHECK(bound_text("ns::f") == "- | ns::f");
-  CHECK(bound_text("provider:name") == "- | provider:name");
-  CHECK(bound_text("src/main.c:12") == "- | src/main.c:12");
-  CHECK(bound_text("work:+3") == "- | work:+3");
-}
-
-TEST_CASE("a function that starts or stops the recording needs a name") {
-  CHECK(bound_text("") == "invalid value '': expected a function, at its end (expected for example "
-                          "main, libfoo.so:start or ./program:work)");
-  CHECK(bound_text("libfoo.so:") == "invalid value 'libfoo.so:': expected a function after ':', at "
-                                    "its end (expected for example libfoo.so:start)");
 }

@@ -2,12 +2,21 @@
 #include "uprobectl/resolve.hpp"
 
 #include <catch2/catch.hpp>
+#include <fmt/format.h>
 
 using namespace uprobectl;
 
 namespace {
+
 using Form = FunctionSpec::Form;
+
+std::string split_text(std::string_view word, bool is_static_probe = false) {
+  const auto split = split_target(word, is_static_probe);
+  if (!split) return split.error().message;
+  return fmt::format("{} | {}", split->target.empty() ? "-" : split->target, split->function);
 }
+
+} // namespace
 
 TEST_CASE("a plain name is a name, version included") {
   CHECK(parse_function("malloc")->name == "malloc");
@@ -95,4 +104,77 @@ TEST_CASE("names with colons are not lines") {
     CHECK((function->form == Form::name || function->form == Form::plt));
   }
   CHECK(parse_function("vaddr:7")->form == Form::virtual_address);
+}
+
+TEST_CASE("a file, library or program before a single colon is the TARGET of the FUNCTION") {
+  CHECK(split_text("libssl.so.3:SSL_write") == "libssl.so.3 | SSL_write");
+  CHECK(split_text("app:main") == "app | main");
+  CHECK(split_text("./app:ns::Foo::bar(int)") == "./app | ns::Foo::bar(int)");
+  CHECK(split_text("base.apk!/lib/*/libfoo.so:Java_*") == "base.apk!/lib/*/libfoo.so | Java_*");
+  CHECK(split_text("*:malloc") == "* | malloc");
+  CHECK(split_text("app:src/util.c:20") == "app | src/util.c:20");
+  CHECK(split_text("app:work:+2") == "app | work:+2");
+  CHECK(split_text("libfoo.so:plt:free") == "libfoo.so | plt:free");
+  CHECK(split_text("libfoo.so:file-offset:0x10") == "libfoo.so | file-offset:0x10");
+  CHECK(split_text("libfoo.so:helper@util.c+4") == "libfoo.so | helper@util.c+4");
+  CHECK(split_text("/opt/a(1)/libfoo.so:f(int)") == "/opt/a(1)/libfoo.so | f(int)");
+  CHECK(split_text("/opt/a(1/libfoo.so:f") == "/opt/a(1/libfoo.so | f");
+}
+
+TEST_CASE("colons of other notations separate no TARGET") {
+  for (const char* word : {"main",
+                           "ns::f",
+                           "ns::Foo::bar(std::string)",
+                           "-[Shop buy:count:]",
+                           "+[Shop(Extra) of:]",
+                           "find(key:in:)",
+                           "[[:alpha:]]*",
+                           "plt:free",
+                           "vaddr:0x10",
+                           "offset:0x10",
+                           "file-offset:0x10",
+                           "util.c:20",
+                           "src/util.c:20",
+                           "work:+3",
+                           "ns::work:+3",
+                           "C:/src/util.c:20",
+                           "C:\\src\\util.c:20",
+                           "type:.eq.main.T",
+                           "go:main.inittasks",
+                           ":f",
+                           "helper@util.c",
+                           "memcpy@@GLIBC_2.14",
+                           "void com.foo.Bar.baz(int)"})
+    CHECK(split_text(word) == fmt::format("- | {}", word));
+}
+
+TEST_CASE("what follows a TARGET is not split again") {
+  CHECK(split_text("./app:type:.eq.main.T") == "./app | type:.eq.main.T");
+  CHECK(split_text("./app:a:b") == "./app | a:b");
+  CHECK(split_text("libfoo.so:::f") == "libfoo.so | ::f");
+  CHECK(split_text("app:-[Shop buy:count:]") == "app | -[Shop buy:count:]");
+}
+
+TEST_CASE("a TARGET before a static probe needs a colon of its own") {
+  CHECK(split_text("shop:sold", true) == "- | shop:sold");
+  CHECK(split_text("shop:*", true) == "- | shop:*");
+  CHECK(split_text("shop", true) == "- | shop");
+  CHECK(split_text("libshop.so:shop:sold", true) == "libshop.so | shop:sold");
+  CHECK(split_text("postgres:postgresql:query-start", true) == "postgres | postgresql:query-start");
+  CHECK(split_text("libshop.so:shop", true) == "libshop.so | shop");
+  CHECK(split_text("./app:plt:start", true) == "./app | plt:start");
+}
+
+TEST_CASE("a FUNCTION must follow the TARGET") {
+  CHECK(split_text("libfoo.so:") ==
+        "'libfoo.so:': a FUNCTION is missing after the TARGET 'libfoo.so'");
+}
+
+TEST_CASE("a function is written so that the same command means it again") {
+  CHECK(word_of({"./app", "main"}, "./app") == "main");
+  CHECK(word_of({"libfoo.so", "main"}, "./app") == "libfoo.so:main");
+  CHECK(word_of({"./app", "type:.eq.main.T"}, "./app") == "type:.eq.main.T");
+  CHECK(word_of({"./app", "a:b"}, "./app") == "./app:a:b");
+  CHECK(word_of({"./app", "shop:sold"}, "./app", true) == "shop:sold");
+  CHECK(word_of({"libshop.so", "shop:sold"}, "./app", true) == "libshop.so:shop:sold");
 }

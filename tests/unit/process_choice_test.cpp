@@ -89,7 +89,7 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   CHECK(wrong(request) ==
         "--follow is only supported by the built-in program: your programs filter themselves");
   request = {};
-  request.probes.target = "*";
+  request.probes.functions = {{.target = "*", .function = "f"}};
   CHECK(wrong(request) == "TARGET '*' needs processes: it means the files that they map");
   request.probes.target_options.app = "com.foo";
   CHECK(check_request(request));

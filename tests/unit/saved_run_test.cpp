@@ -166,7 +166,7 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
   return std::string{static_cast<char>(kind), 0, 0, 0} +
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
-const std::string head = "uprobrun\6\0\0\0"s;
+const std::string head = "uprobrun\7\0\0\0"s;
 // Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
 // the outermost functions down, no latencies, no stacks to be unwound.
 const std::string header = chunk(1, "\1"
@@ -515,7 +515,7 @@ TEST_CASE("what is not a saved run of this version is rejected") {
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
-  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 6");
+  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 7");
   CHECK(message(head + lost_three) ==
         "the saved run is damaged: it begins without its header, at byte 0xc");
   CHECK(message(head + header + header) ==

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resolve/source_file.hpp"
+
+#include "dwarf/functions.hpp"
+#include "resolve/names.hpp"
+#include "uprobectl/path.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+using Symbols = std::vector<elf::Symbol>;
+
+bool is_end_of_path(std::string_view path, std::string_view end) {
+  return path.ends_with(end) &&
+         (path.size() == end.size() || path[path.size() - end.size() - 1] == '/');
+}
+
+std::vector<elf::SymbolTable> tables_of(const elf::Image& image) {
+  std::vector<elf::SymbolTable> tables;
+  if (const auto table = image.dynamic_symbols()) tables.push_back(*table);
+  if (const auto table = image.full_symbols()) tables.push_back(*table);
+  const auto debug = image.debug_symbols();
+  tables.insert(tables.end(), debug.begin(), debug.end());
+  return tables;
+}
+
+// The source files of local symbols by their STT_FILE. A symbol has several if their functions were
+// folded. The linker and GCC's link-time optimization use names in angle brackets for code without
+// a file: "<artificial>".
+class SymbolFiles {
+public:
+  SymbolFiles(const elf::Image& image, std::span<const elf::Symbol> symbols) {
+    for (const elf::Symbol& symbol : symbols)
+      if (symbol.binding == elf::Binding::local) files_.try_emplace(key_of(symbol));
+    if (files_.empty()) return;
+    for (const elf::SymbolTable& table : tables_of(image)) add(table);
+  }
+
+  std::span<const std::string_view> of(const elf::Symbol& symbol) const {
+    const auto found = files_.find(key_of(symbol));
+    return found == files_.end() ? std::span<const std::string_view>() : found->second;
+  }
+
+private:
+  using Key = std::pair<std::uint64_t, std::string_view>; // address, name
+
+  static Key key_of(const elf::Symbol& symbol) { return {symbol.address.value, symbol.name}; }
+
+  void add(const elf::SymbolTable& table) {
+    std::string_view file;
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      if (table.is_file(index)) {
+        file = table.name(index).value_or("");
+        if (file.starts_with('<')) file = {};
+        continue;
+      }
+      const std::uint64_t address = table.address(index).value;
+      const auto first = files_.lower_bound({address, ""});
+      if (file.empty() || first == files_.end() || first->first.first != address) continue;
+      const auto symbol = table.at(index);
+      if (!symbol || !symbol->defined || symbol->binding != elf::Binding::local) continue;
+      if (const auto wanted = files_.find(key_of(*symbol)); wanted != files_.end())
+        wanted->second.push_back(file);
+    }
+  }
+
+  std::map<Key, std::vector<std::string_view>> files_;
+};
+
+// Returns the file of the declaration in the debug information; empty if it is unknown.
+std::string declaring_file(const Query& query, VirtualAddress address) {
+  if (query.debug_info == nullptr) return {};
+  const Result<dwarf::DebugInfo>& info = (*query.debug_info)();
+  if (!info) return {};
+  auto function = dwarf::describe_function(*info, {.address = address, .with_result = false});
+  return function ? std::move(function->file) : std::string();
+}
+
+// Returns the code of the name in all tables, with its clones.
+Result<Symbols> find_named(const Query& query, std::string_view name) {
+  Symbols found;
+  for (const elf::SymbolTable& table : tables_of(query.image))
+    for (std::uint32_t index = 1; index < table.size(); ++index) {
+      if (!table.has_name(index, name)) continue;
+      const auto symbol = table.at(index);
+      if (symbol && uprobectl::is_code(*symbol, query.image)) found.push_back(*symbol);
+    }
+  std::ranges::move(query.code.bodies().with_base(name, true), std::back_inserter(found));
+  if (!found.empty()) return found;
+  auto demangled = find_by_demangled_name(query.image, name);
+  if (!demangled) return fail(std::move(demangled).error().within(query.subject()));
+  if (demangled->empty() && query.options.other_spellings)
+    *demangled = find_by_spelling(query.image, name).symbols;
+  std::erase_if(*demangled, [&](const elf::Symbol& symbol) {
+    return !uprobectl::is_code(symbol, query.image);
+  });
+  return demangled;
+}
+
+// Leaves the functions that a file with this end of a path has.
+void keep_in_file(const Query& query, std::string_view file, Symbols& symbols) {
+  const SymbolFiles files(query.image, symbols);
+  std::erase_if(symbols, [&](const elf::Symbol& symbol) {
+    if (std::ranges::any_of(files.of(symbol),
+                            [&](std::string_view known) { return is_end_of_path(known, file); }))
+      return false;
+    return !is_end_of_path(declaring_file(query, symbol.address), file);
+  });
+}
+
+} // namespace
+
+std::optional<NameInFile> split_source_file(std::string_view name) {
+  const auto at = name.rfind('@');
+  if (at == std::string_view::npos || at == 0 || at + 1 == name.size() || name[at - 1] == '@')
+    return std::nullopt;
+  if (is_name_pattern(name)) return std::nullopt;
+  return NameInFile{.name = name.substr(0, at), .file = name.substr(at + 1)};
+}
+
+Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query,
+                                                       const NameInFile& named) {
+  auto symbols = find_named(query, named.name);
+  if (!symbols) return fail(std::move(symbols).error());
+  keep_in_file(query, named.file, *symbols);
+  if (symbols->empty()) return {};
+  FunctionSpec function = query.function;
+  function.name = named.name;
+  Query in_file{query.binary, function, query.image, query.code, query.demangler, query.options};
+  in_file.debug_info = query.debug_info;
+  in_file.only_candidates = true;
+  return resolve_symbols(in_file, std::move(*symbols));
+}
+
+std::vector<std::string> names_with_files(const Query& query,
+                                          std::span<const elf::Symbol> symbols) {
+  std::vector<std::string> files(symbols.size());
+  const SymbolFiles known(query.image, symbols);
+  const auto is_unique = [&](const std::string& file) {
+    return !file.empty() && std::ranges::count(files, file) == 1;
+  };
+  for (std::size_t i = 0; i < symbols.size(); ++i)
+    if (const auto found = known.of(symbols[i]); !found.empty()) files[i] = found.front();
+  // Symbols have no folders. Reading the debug information of many functions takes long.
+  constexpr std::size_t max_described = 64;
+  std::vector<std::string> paths(symbols.size());
+  for (std::size_t i = 0; i < symbols.size() && symbols.size() <= max_described; ++i)
+    if (symbols[i].binding == elf::Binding::local && !is_unique(files[i]))
+      paths[i] = declaring_file(query, symbols[i].address);
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    if (paths[i].empty()) continue;
+    // The shortest end of the path that no other has.
+    const std::string_view path = paths[i];
+    for (auto slash = path.rfind('/'); slash != std::string_view::npos && slash > 0;
+         slash = path.rfind('/', slash - 1)) {
+      files[i] = path.substr(slash + 1);
+      const auto others = std::ranges::count_if(
+          paths, [&](const std::string& other) { return is_end_of_path(other, files[i]); });
+      if (others == 1 && is_unique(files[i])) break;
+    }
+  }
+  std::vector<std::string> names(symbols.size());
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    if (!is_unique(files[i])) continue;
+    const std::string_view raw = query.code.bodies().function_of(symbols[i]).name;
+    names[i] = fmt::format("{}@{}", demangle(raw).value_or(std::string(raw)), files[i]);
+  }
+  return names;
+}
+
+Error hint_at_source_files(const Query& query, const NameInFile& named, Error error) {
+  const auto symbols = find_named(query, named.name);
+  if (!symbols || symbols->empty()) return error;
+  std::vector<std::string> names = names_with_files(query, unique_places(*symbols));
+  std::erase_if(names, [](const std::string& name) { return name.empty(); });
+  if (names.empty()) return error;
+  constexpr std::size_t max_shown = 10;
+  names.resize(std::min(names.size(), max_shown));
+  return std::move(error).hint("it is there as: " + joined(names));
+}
+
+} // namespace uprobectl
