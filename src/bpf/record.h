@@ -185,7 +185,9 @@ struct filter_term {
   /* The value is not known. That of if_true and if_false that makes the filter fail rather than
    * hold, because a filter holds only if it would with any value. */
   record_u8 if_unknown;
-  record_u8 unused;
+  /* 4 or 8: the bits are a floating-point number of this size, and `constant` is as order_float()
+   * makes it. 0: they are an integer. */
+  record_u8 float_size;
   /* MATCHES: what all matching texts begin with, and its bits; a mask of 0: nothing. */
   record_u64 head[2];
   record_u64 head_mask[2];
@@ -248,7 +250,8 @@ enum filter_feature {
   FILTERS_CALLS = 1 << 19,
   FILTERS_LENGTHS = 1 << 20, /* texts have a length that is read */
   FILTERS_TEXT_SETS = 1 << 21,
-  FILTERS_OFFSETS = 1 << 22 /* values have an offset that is read */
+  FILTERS_OFFSETS = 1 << 22, /* values have an offset that is read */
+  FILTERS_FLOATS = 1 << 23
 };
 
 #define MAX_READINGS 32

@@ -142,9 +142,9 @@ private:
     if (!path)
       return wrong("invalid value '" + *options_.measured +
                    "' for --measure (expected arg0, arg1, …, ret, a register or a parameter)");
-    capture_.measured = {.path = std::move(*path), .source = parse_source_name(*options_.measured)};
+    capture_.measured = std::move(*path);
     // The returned value is known at the return only: probe it unless --entry is given.
-    if (capture_.measured->is_result() && !options_.entry && !capture_.pair_calls) {
+    if (capture_.measures_result() && !options_.entry && !capture_.pair_calls) {
       capture_.on_return = true;
       capture_.on_entry = false;
     }
@@ -158,13 +158,9 @@ private:
     GroupSpec& by = capture_.groups;
     by.measures_latency = options_.measured == "latency";
     if (!by.measures_latency) by.measured = options_.measured;
-    if (capture_.arguments.empty()) {
-      auto implied = implied_arguments(by);
-      if (!implied) return wrong_value("", std::move(implied).error());
-      capture_.arguments.push_back(std::move(*implied));
-    } else if (auto limited = limit_arguments(by, capture_.arguments); !limited) {
-      return wrong_value("", std::move(limited).error());
-    }
+    if (by.measured)
+      if (auto path = parse_value_path(*by.measured); !path)
+        return wrong_value("--measure: ", std::move(path).error());
     if (!options_.max_string_bytes) capture_.max_string_bytes = max_group_string(by);
     const bool at_return = by.reads_result() || by.measures_latency;
     if (request_.probes.static_probes) {
@@ -225,13 +221,13 @@ private:
     // Unless an argument has this name.
     const auto is_declared = [&](const ConditionSpec& term) {
       return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
-        return std::ranges::find(list.arguments, term.name, &ArgumentSpec::name) !=
+        return std::ranges::find(list.arguments, term.name(), &ArgumentSpec::name) !=
                list.arguments.end();
       });
     };
     const bool has_latency =
         std::ranges::any_of(capture_.filter.terms, [&](const ConditionSpec& term) {
-          return term.fact == COMPARE_LATENCY && !is_declared(term);
+          return term.built_in == COMPARE_LATENCY && !is_declared(term);
         });
     if (has_latency && request_.graph)
       return wrong("--if: a tree shows a call before its latency is known: use --min-latency");
@@ -242,8 +238,7 @@ private:
     // A condition on the result of an entry is one on the call.
     const bool has_result =
         std::ranges::any_of(capture_.filter.terms, [&](const ConditionSpec& term) {
-          return term.name ? term.name == "ret" && !is_declared(term)
-                           : term.source.kind == ArgumentSource::Kind::returned;
+          return term.path && term.path->variable == "ret" && !is_declared(term);
         });
     const bool probes_entries = !options_.entry && !options_.on_return && !request_.graph;
     if (has_result && probes_entries && !request_.probes.static_probes && !request_.program)
@@ -307,15 +302,23 @@ public:
     request_.stacks.save_dir = options_.kept;
     if (options_.view) request_.stacks.view = parse_view(*options_.view);
     request_.stacks.weight = options_.weight;
-    // The result and the latency are known at the return.
-    if ((options_.weight == "ret" || options_.weight == "latency") &&
-        !request_.probes.static_probes && !request_.capture.on_return)
-      request_.capture.pair_calls = true;
     request_.stacks.hides_events = replace_events(options_.files, common_) && !request_.program;
-    return {};
+    return options_.weight ? read_weight(*options_.weight) : Result<void>();
   }
 
 private:
+  Result<void> read_weight(const std::string& text) {
+    CaptureSpec& capture = request_.capture;
+    auto path = parse_value_path(text);
+    if (!path) return wrong("--weight: " + path.error().message);
+    // The result and the latency are known at the return.
+    if ((path->variable == "ret" || text == "latency") && !request_.probes.static_probes &&
+        !capture.on_return)
+      capture.pair_calls = true;
+    capture.weight = std::move(*path);
+    return {};
+  }
+
   std::unexpected<Error> wrong(const std::string& what) const {
     return fail(parser_.usage_error(what));
   }

@@ -3,6 +3,7 @@
 
 #include "dwarf/operations.hpp"
 #include "elf/elf_types.hpp"
+#include "util/arithmetic.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -194,7 +195,7 @@ private:
     const Location& base = *context_.frame_base;
     if (!base.is_readable()) return give_up_all(base);
     Formula formula = base.pieces.front().formula;
-    formula.addend = add(formula.addend, offset);
+    formula.addend = add_wrapping(formula.addend, offset);
     push(std::move(formula));
   }
 
@@ -205,7 +206,7 @@ private:
   void add_to_top(std::int64_t number) {
     if (stack_.empty()) return report_damage();
     if (has_bits(stack_.back()) && number != 0) return give_up("its location is too complex");
-    stack_.back().addend = add(stack_.back().addend, number);
+    stack_.back().addend = add_wrapping(stack_.back().addend, number);
   }
 
   void add_top_two(bool negate) {
@@ -215,9 +216,10 @@ private:
     Formula& left = stack_.back();
     if (has_bits(left) || has_bits(right)) return give_up("its location is too complex");
     if (is_constant(right)) {
-      left.addend = add(left.addend, negate ? negated(right.addend) : right.addend);
+      left.addend =
+          add_wrapping(left.addend, negate ? negate_wrapping(right.addend) : right.addend);
     } else if (is_constant(left) && !negate) {
-      right.addend = add(right.addend, left.addend);
+      right.addend = add_wrapping(right.addend, left.addend);
       left = std::move(right);
     } else {
       give_up("its location is too complex");

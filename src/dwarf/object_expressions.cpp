@@ -3,6 +3,7 @@
 
 #include "dwarf/operations.hpp"
 #include "elf/elf_types.hpp"
+#include "util/arithmetic.hpp"
 
 namespace uprobectl::dwarf {
 
@@ -70,7 +71,8 @@ bool combine(std::uint8_t code, ObjectEntry& left, const ObjectEntry& right) {
     if (right.is_address || (left.is_address && !right.is_constant())) return false;
     const bool negates = code == DW_OP_minus;
     left.number.constant =
-        add(left.number.constant, negates ? negated(right.number.constant) : right.number.constant);
+        add_wrapping(left.number.constant,
+                     negates ? negate_wrapping(right.number.constant) : right.number.constant);
     for (const ObjectNumber::Word& each : right.number.words)
       left.number.words.push_back({each.offset, negates ? -each.factor : each.factor});
     return true;
@@ -97,7 +99,7 @@ std::optional<std::int64_t> vtable_offset(Bytes expression, ByteOrder order) {
   if (!is(0, DW_OP_dup) || !is(1, DW_OP_deref) || !is(2, DW_OP_consts) || !is(3, DW_OP_minus) ||
       !is(4, DW_OP_deref) || !is(5, DW_OP_plus))
     return std::nullopt;
-  return negated((*all)[2].operand);
+  return negate_wrapping((*all)[2].operand);
 }
 
 std::optional<ObjectNumber> object_number(Bytes expression, ByteOrder order) {
@@ -114,7 +116,7 @@ std::optional<ObjectNumber> object_number(Bytes expression, ByteOrder order) {
       break;
     case DW_OP_plus_uconst:
       if (stack.empty() || !stack.back().number.is_sum()) return std::nullopt;
-      stack.back().number.constant = add(stack.back().number.constant, each.operand);
+      stack.back().number.constant = add_wrapping(stack.back().number.constant, each.operand);
       break;
     case DW_OP_deref:
       if (stack.empty() || !stack.back().is_address || stack.back().number.constant < 0)

@@ -10,14 +10,6 @@ namespace uprobectl::dwarf {
 
 using Operation = llvm::DWARFExpression::Operation;
 
-// Arithmetic modulo 2^64.
-inline std::int64_t add(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
-inline std::int64_t negated(std::int64_t number) {
-  return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(number));
-}
-
 // Whether the operation, which begins at this offset, ends before its operands. LLVM reads a
 // missing LEB128 number as 0.
 inline bool is_damaged(const Operation& operation, std::uint64_t begin) {

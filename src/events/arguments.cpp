@@ -48,6 +48,7 @@ std::optional<ArgumentSource> parse_source_name(std::string_view name) {
     source.number = static_cast<std::uint32_t>(*number);
     return source;
   }
+  if (name.starts_with('%')) name.remove_prefix(1);
   if (!register_number(name)) return std::nullopt;
   source.kind = ArgumentSource::Kind::machine_register;
   source.register_name = name;

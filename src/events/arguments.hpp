@@ -83,18 +83,12 @@ struct ArgumentSpec {
 
 // The value of one --args, for all functions or for one.
 struct ArgumentList {
-  // Whether values of debug information and declared ones are asked for together.
-  bool is_mixed() const { return !is_implied && !arguments.empty() && !paths.empty(); }
-
   std::optional<std::string> function; // as typed; nullopt: all
   // At least one value; names are unique.
   std::vector<ArgumentSpec> arguments;
   std::vector<ValuePath> paths;
   std::vector<std::string> order = {}; // the names of both, as typed
-  // Made of --by: gives way to what else is known about the arguments of a probe. If it has both,
-  // the arguments are for probes without debug information.
-  bool is_implied = false;
-  std::vector<std::string> warnings; // about names that suggest another source than they have
+  std::vector<std::string> warnings;   // about names that suggest another source than they have
 };
 
 constexpr std::size_t max_arguments = 16;           // of one list
@@ -115,7 +109,7 @@ Result<void> check_selectors(const ArgumentList& list);
 // Parses a decimal number, or a hexadecimal one with 0x, of at most 64 bits.
 std::optional<std::uint64_t> parse_unsigned(std::string_view text);
 
-// Parses "argN", "ret" or the name of a register of this machine.
+// Parses "argN", "ret" or the name of a register of this machine, with or without '%' before it.
 std::optional<ArgumentSource> parse_source_name(std::string_view name);
 
 std::optional<ArgumentType> parse_type_name(std::string_view name);

@@ -70,6 +70,7 @@ struct Event {
   bool is_known_call = false;
   std::string return_errno;                // of a call that failed: the name of its errno, "ENOENT"
   std::optional<std::uint64_t> latency_ns; // on_return of a paired call
+  std::optional<std::uint64_t> weight;     // the value of CaptureSpec::weight, if it was read
   // With CaptureSpec::nest_calls, as in call_position of bpf/record.h.
   std::uint64_t stack_pointer = 0;
   std::uint64_t goroutine = 0;

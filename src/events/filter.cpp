@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <fmt/format.h>
 #include <span>
 #include <utility>
@@ -21,25 +22,31 @@ constexpr std::size_t max_quoted_rest = 24; // characters of the input in a mess
 constexpr std::size_t max_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS; // bytes
 constexpr std::string_view filter_blanks = " \t\n";
 
-struct FactName {
+struct BuiltInName {
   std::string_view name;
   filter_subject subject;
 };
-constexpr std::array fact_names = {
-    FactName{"tid", COMPARE_THREAD_ID},    FactName{"pid", COMPARE_PROCESS_ID},
-    FactName{"cpu", COMPARE_CPU},          FactName{"uid", COMPARE_USER},
-    FactName{"latency", COMPARE_LATENCY},  FactName{"thread", COMPARE_THREAD_NAME},
-    FactName{"comm", COMPARE_THREAD_NAME}, FactName{"process", COMPARE_PROCESS_NAME},
-    FactName{"caller", COMPARE_CALLER},
+constexpr std::array built_in_names = {
+    BuiltInName{"tid", COMPARE_THREAD_ID},    BuiltInName{"pid", COMPARE_PROCESS_ID},
+    BuiltInName{"cpu", COMPARE_CPU},          BuiltInName{"uid", COMPARE_USER},
+    BuiltInName{"latency", COMPARE_LATENCY},  BuiltInName{"thread", COMPARE_THREAD_NAME},
+    BuiltInName{"comm", COMPARE_THREAD_NAME}, BuiltInName{"process", COMPARE_PROCESS_NAME},
+    BuiltInName{"caller", COMPARE_CALLER},
 };
 
-bool is_task_name(std::optional<filter_subject> fact) {
-  return fact == COMPARE_THREAD_NAME || fact == COMPARE_PROCESS_NAME;
+std::optional<filter_subject> find_subject(std::string_view name) {
+  const auto* const found = std::ranges::find(built_in_names, name, &BuiltInName::name);
+  if (found == built_in_names.end()) return std::nullopt;
+  return found->subject;
 }
 
-// Whether the fact is compared with texts, with or without quotes.
-bool is_text_fact(std::optional<filter_subject> fact) {
-  return is_task_name(fact) || fact == COMPARE_CALLER;
+bool is_task_name(std::optional<filter_subject> subject) {
+  return subject == COMPARE_THREAD_NAME || subject == COMPARE_PROCESS_NAME;
+}
+
+// Whether the variable is compared with texts, with or without quotes.
+bool is_text_variable(std::optional<filter_subject> subject) {
+  return is_task_name(subject) || subject == COMPARE_CALLER;
 }
 
 struct FilterOperator {
@@ -89,6 +96,17 @@ std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
   if (!number || suffix == number_suffixes.end()) return std::nullopt;
   if (*number > UINT64_MAX / suffix->factor) return std::nullopt;
   return *number * suffix->factor;
+}
+
+// Returns a number with a fraction or an exponent.
+std::optional<double> parse_real(std::string_view text) {
+  double number = 0;
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  if (digits.empty() || (digits[0] != '.' && (digits[0] < '0' || digits[0] > '9')))
+    return std::nullopt; // "inf"
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 // Of a byte of an expression: ", at character 6, before '3'".
@@ -207,13 +225,14 @@ private:
     term.expression = text_;
     term.value_at = term.constant_at = start;
     if (auto value = parse_value(term); !value) return fail(std::move(value).error());
-    if (term.fact == COMPARE_CALLER &&
-        std::ranges::count(filter_.terms, term.fact, &ConditionSpec::fact) == MAX_CALLER_TERMS)
+    if (term.built_in == COMPARE_CALLER &&
+        std::ranges::count(filter_.terms, term.built_in, &ConditionSpec::built_in) ==
+            MAX_CALLER_TERMS)
       return wrong(start, fmt::format("more than {} comparisons of 'caller'", MAX_CALLER_TERMS));
     FilterNode node{.term = filter_.terms.size()};
     has_operator_ = !at_value_end();
     if (!has_operator_) {
-      if (is_text_fact(term.fact)) return wrong(at_, "expected an operator");
+      if (is_text_variable(term.built_in)) return wrong(at_, "expected an operator");
       term.comparison = Comparison::not_equal;
     } else if (auto compared = parse_operator(term, node.negated); !compared) {
       Error error = std::move(compared).error();
@@ -236,33 +255,19 @@ private:
     auto path = parse_value_path(text);
     if (!path) return wrong(at_, path.error().message);
     at_ += end;
-    // The name of a register may be that of an argument, which has precedence.
-    const std::string name =
-        path->steps.empty() ? path->variable : std::string(); // of "(flag)" too
-    auto source = parse_source_name(name);
-    if (source && source->kind != ArgumentSource::Kind::machine_register)
-      term.source = std::move(*source);
-    else if (is_identifier(name))
-      term.name = name;
-    term.fact = find_variable(name);
+    term.built_in = find_built_in(*path); // of "(pid)" too
     term.path = std::move(*path);
     skip_blanks();
     if (!text_.substr(at_).starts_with(':')) return {};
     return parse_type(term);
   }
 
-  static std::optional<filter_subject> find_variable(std::string_view name) {
-    const auto* const found = std::ranges::find(fact_names, name, &FactName::name);
-    if (found == fact_names.end()) return std::nullopt;
-    return found->subject;
-  }
-
   // "$tid" is the built-in variable, even if an argument has its name.
   Result<void> parse_variable(ConditionSpec& term) {
     const std::string_view rest = text_.substr(at_ + 1);
     const std::string_view name = rest.substr(0, find_path_end(rest));
-    term.fact = find_variable(name);
-    if (!term.fact)
+    term.built_in = find_subject(name);
+    if (!term.built_in)
       return wrong(at_,
                    "expected tid, pid, cpu, uid, thread, process, latency or caller after '$'");
     at_ += 1 + name.size();
@@ -286,7 +291,7 @@ private:
     if (!term.type) return wrong(colon + 1, "unknown type " + in_single_quotes(name));
     if (is_floating(*term.type) || term.type == ArgumentType::bytes)
       return wrong(colon + 1, "only integers and strings can be compared");
-    term.fact.reset(); // facts have no type: "thread:u64" is an argument
+    term.built_in.reset(); // they have no type: "thread:u64" is an argument
     return {};
   }
 
@@ -319,7 +324,7 @@ private:
       const bool differs = sign->comparison == Comparison::not_equal;
       if (!sign->pattern && !differs && sign->comparison != Comparison::equal)
         return wrong(start, fmt::format("operator '{}' cannot compare strings", sign->text));
-      if (term.fact == COMPARE_CALLER && sign->pattern)
+      if (term.built_in == COMPARE_CALLER && sign->pattern)
         return wrong(start, fmt::format("operator '{}' cannot compare a caller", sign->text));
       negated = differs;
       return add_pattern(term, *written, sign->pattern.value_or(TextPattern::Kind::exact));
@@ -332,7 +337,7 @@ private:
 
   // A single character in quotes is a number, unless the value is a name.
   static bool is_text(const Written& written, const ConditionSpec& term) {
-    if (is_text_fact(term.fact) || written.quote == '"') return true;
+    if (is_text_variable(term.built_in) || written.quote == '"') return true;
     return written.quote == '\'' && written.word.size() != 1;
   }
 
@@ -341,13 +346,13 @@ private:
       return wrong(written.at, "a number cannot be compared with a string");
     const bool is_exact = kind == TextPattern::Kind::exact;
     if (written.is_bytes) return add_bytes(term, written, kind);
-    if (is_exact && is_task_name(term.fact) && written.word.size() > max_task_name)
+    if (is_exact && is_task_name(term.built_in) && written.word.size() > max_task_name)
       return wrong(written.at, fmt::format("names of threads and processes have at most {} "
                                            "bytes",
                                            max_task_name));
     if (written.word.find('\0') != std::string::npos)
       return wrong(written.at, "a string cannot contain a NUL byte");
-    if (term.fact == COMPARE_CALLER)
+    if (term.built_in == COMPARE_CALLER)
       if (const auto place = parse_caller_place(written.word); !place)
         return wrong(written.at + (written.quote == 0 ? place.error().first : 0),
                      place.error().second);
@@ -357,7 +362,8 @@ private:
   }
 
   Result<void> add_bytes(ConditionSpec& term, const Written& written, TextPattern::Kind kind) {
-    if (is_text_fact(term.fact)) return wrong(written.at, "a name is compared with a string");
+    if (is_text_variable(term.built_in))
+      return wrong(written.at, "a name is compared with a string");
     if (kind != TextPattern::Kind::exact && kind != TextPattern::Kind::prefix)
       return wrong(written.at, "bytes are compared by ==, != and ^=");
     term.comparison = Comparison::matches;
@@ -448,9 +454,11 @@ private:
       return FilterConstant{.name = std::string(text)};
     const bool negative = text.starts_with('-');
     const auto magnitude = parse_magnitude(text.substr(negative ? 1 : 0));
+    if (const auto real = magnitude ? std::nullopt : parse_real(text))
+      return FilterConstant{.negative = negative, .real = real};
     if (!magnitude)
       return wrong(written.at,
-                   "expected a number such as 10, 0x1f, 4KiB, 1MB or 5ms, a name or a string in "
+                   "expected a number such as 10, 0x1f, 4KiB, 0.5 or 5ms, a name or a string in "
                    "quotes");
     if (negative && *magnitude > std::uint64_t{1} << 63)
       return wrong(written.at, "the number does not fit in 64 bits");
@@ -540,7 +548,7 @@ private:
   // nullopt if the line of a file is not a number, or the value is not one.
   std::optional<FilterConstant> parse_set_number(std::string_view line,
                                                  const ConditionSpec& term) const {
-    if (is_text_fact(term.fact)) return std::nullopt;
+    if (is_text_variable(term.built_in)) return std::nullopt;
     Filter none;
     FilterParser parser(none, line, read_file_);
     const auto written = parser.parse_written();
@@ -615,9 +623,13 @@ Error describe_error(const ConditionSpec& spec, ConditionError error) {
   return described;
 }
 
+std::optional<filter_subject> find_built_in(const ValuePath& path) {
+  return path.steps.empty() ? find_subject(path.variable) : std::nullopt;
+}
+
 std::vector<std::string> condition_names() {
   std::vector<std::string> names;
-  for (const FactName& each : fact_names) names.emplace_back(each.name);
+  for (const BuiltInName& each : built_in_names) names.emplace_back(each.name);
   names.emplace_back("ret");
   return names;
 }
@@ -654,7 +666,7 @@ parse_caller_place(std::string_view text) {
 std::size_t caller_number(const Filter& filter, std::size_t term) {
   return static_cast<std::size_t>(std::ranges::count(std::span(filter.terms).first(term),
                                                      std::optional<filter_subject>(COMPARE_CALLER),
-                                                     &ConditionSpec::fact));
+                                                     &ConditionSpec::built_in));
 }
 
 Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file) {

@@ -25,9 +25,10 @@ enum class Comparison {
 
 // A number, or the name of an enumerator.
 struct FilterConstant {
-  bool negative = false;       // the sign of the number
-  std::uint64_t magnitude = 0; // its absolute value
-  std::string name{};          // an enumerator instead of a number
+  bool negative = false;        // the sign of the number
+  std::uint64_t magnitude = 0;  // its absolute value
+  std::string name{};           // an enumerator instead of a number
+  std::optional<double> real{}; // a number with a fraction or exponent instead
 
   bool operator==(const FilterConstant&) const = default;
 };
@@ -57,15 +58,12 @@ parse_caller_place(std::string_view text);
 
 // A comparison of a filter: "VALUE OP CONSTANT"; "VALUE" alone stands for VALUE != 0.
 struct ConditionSpec {
-  std::string text{};                 // as typed
-  std::optional<std::string> name{};  // an argument of an --args list, a variable or a register
-  ArgumentSource source{};            // if `name` is not set
-  std::optional<ArgumentType> type{}; // "ret:s32<0": an integer or a string
-  // The value as a path in the source. Used if no list declares the name, if the value has no name,
-  // or if the constant is an enumerator.
+  std::string text{}; // as typed
+  // What is compared; nullopt: only the built-in variable ("$tid").
   std::optional<ValuePath> path{};
-  // What the name means if no argument or variable has it: "tid", "thread", "latency".
-  std::optional<filter_subject> fact{};
+  std::optional<ArgumentType> type{}; // "ret:s32<0": an integer or a string
+  // The built-in variable that the name means if no argument or variable has it.
+  std::optional<filter_subject> built_in{};
   Comparison comparison = Comparison::equal;
   FilterConstant constant{};
   std::vector<FilterConstant> members{}; // in_set
@@ -78,6 +76,10 @@ struct ConditionSpec {
   std::size_t constant_at = 0;           // or the set; without an operator the value
   std::vector<std::size_t> members_at{}; // of a set that is not in a file
 
+  // The name that is compared; empty for a path with steps.
+  std::string_view name() const {
+    return path && path->steps.empty() ? std::string_view(path->variable) : std::string_view();
+  }
   bool compares_bytes() const { return !patterns.empty() && patterns.front().is_bytes; }
   // Whether only debug information can tell what is compared.
   bool needs_types() const;
@@ -133,8 +135,10 @@ inline std::unexpected<ConditionError> wrong_at(std::size_t place, std::string m
 // wrong, as the parser does.
 Error describe_error(const ConditionSpec& spec, ConditionError error);
 
-// The names that a comparison can have at any probe: facts, and "ret".
+// The names that a value can have at any probe: built-in variables.
 std::vector<std::string> condition_names();
+// The built-in variable of this name; nullopt if there is none.
+std::optional<filter_subject> find_built_in(const ValuePath& path);
 
 // Of a term that compares the caller: its number among those.
 std::size_t caller_number(const Filter& filter, std::size_t term);

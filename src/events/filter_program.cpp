@@ -106,7 +106,7 @@ Result<FilterCompiler> FilterCompiler::make(const CaptureSpec& capture) {
   for (const ConditionSpec& term : capture.filter.terms) {
     made.pattern_numbers_.push_back(static_cast<std::uint32_t>(made.tables_.patterns.size()));
     std::uint32_t& text_set = made.text_sets_.emplace_back();
-    if (term.patterns.empty() || term.fact == COMPARE_CALLER) continue;
+    if (term.patterns.empty() || term.built_in == COMPARE_CALLER) continue;
     if (is_large_set(term.patterns)) {
       text_set = chunks.add(term.patterns);
       continue;
@@ -260,6 +260,7 @@ void FilterCompiler::describe(builtin_settings& settings) const {
       if (term.comparison == IS_IN_TEXTS) settings.filter_features |= FILTERS_TEXT_SETS;
       const bool is_text = term.comparison == MATCHES || term.comparison == IS_IN_TEXTS;
       if (!is_text) settings.filter_features |= FILTERS_NUMBERS;
+      if (term.float_size > 0) settings.filter_features |= FILTERS_FLOATS;
       if (term.subject != COMPARE_READING && term.subject != COMPARE_CALLER) continue;
       if (term.subject == COMPARE_READING && is_text) settings.filter_features |= FILTERS_TEXT;
       settings.reading_features |= 1U << term.value.form;

@@ -29,9 +29,10 @@ bool declares(const ArgumentList& list, std::string_view name) {
          std::ranges::find(list.paths, name, &ValuePath::text) != list.paths.end();
 }
 
-std::string_view option_of(const GroupSpec& groups, std::string_view name) {
-  const bool is_key = std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end();
-  return is_key ? "--by" : "--measure";
+// Whether the value is the result, or a part of it.
+bool is_of_result(std::string_view text) {
+  const auto path = parse_value_path(text);
+  return path && path->variable == result_name;
 }
 
 // The addresses of a key are replaced (GROUP_ONLY_NULL), so errors must not show them.
@@ -69,22 +70,15 @@ bool GroupSpec::has(group_feature fact) const {
   return std::ranges::find(by, fact, &GroupValue::fact) != by.end();
 }
 
-bool GroupSpec::reads_arguments() const {
-  return (measured && measured != result_name) ||
-         std::ranges::any_of(
-             by, [](const GroupValue& each) { return !each.fact && each.text != result_name; });
-}
+bool GroupSpec::reads_arguments() const { return !std::ranges::all_of(names(), is_of_result); }
 
-bool GroupSpec::reads_result() const {
-  return measured == result_name || std::ranges::any_of(by, [](const GroupValue& each) {
-           return !each.fact && each.text == result_name;
-         });
-}
+bool GroupSpec::reads_result() const { return std::ranges::any_of(names(), is_of_result); }
 
 std::vector<std::string> GroupSpec::names() const {
   std::vector<std::string> found;
   for (const GroupValue& each : by)
     if (!each.fact) found.push_back(each.text);
+  if (measured && std::ranges::find(found, *measured) == found.end()) found.push_back(*measured);
   return found;
 }
 
@@ -104,57 +98,15 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
     GroupValue value{.text = std::string(name)};
     const bool is_declared =
         std::ranges::any_of(declared, [&](const auto& list) { return declares(list, name); });
-    const auto* const fact = std::ranges::find(named_facts, name, &NamedFact::name);
+    // "$tid" is the built-in variable, even if an argument has its name.
+    const bool is_built_in = name.starts_with('$');
+    const auto* const fact =
+        std::ranges::find(named_facts, name.substr(is_built_in ? 1 : 0), &NamedFact::name);
     if (!is_declared && fact != named_facts.end()) value.fact = fact->fact;
+    if (const auto path = parse_value_path(name); !path && !value.fact) return fail(path.error());
     groups.by.push_back(std::move(value));
   }
   return groups;
-}
-
-Result<ArgumentList> implied_arguments(const GroupSpec& groups) {
-  ArgumentList list;
-  list.is_implied = true;
-  std::vector<std::string> names = groups.names();
-  if (groups.measured && std::ranges::find(names, *groups.measured) == names.end())
-    names.push_back(*groups.measured);
-  const bool all_places = std::ranges::all_of(
-      names, [](const auto& name) { return parse_source_name(name).has_value(); });
-  if (all_places)
-    for (const std::string& name : names) {
-      ArgumentSpec& spec = list.arguments.emplace_back();
-      spec.name = name;
-      spec.source = *parse_source_name(name);
-    }
-  // A parameter may have the name of a register, and the result has a type.
-  const bool may_be_typed = std::ranges::any_of(names, [](const auto& name) {
-    const auto source = parse_source_name(name);
-    return source && source->kind == ArgumentSource::Kind::machine_register;
-  });
-  if (all_places && !may_be_typed &&
-      std::ranges::any_of(names, [](const auto& name) { return name != result_name; }))
-    return list;
-  for (const std::string& name : names) {
-    auto path = parse_value_path(name);
-    if (!path) return fail(std::move(path).error().within(option_of(groups, name)));
-    list.paths.push_back(std::move(*path));
-  }
-  return list;
-}
-
-Result<void> limit_arguments(const GroupSpec& groups, std::vector<ArgumentList>& lists) {
-  std::vector<std::string> names = groups.names();
-  if (groups.measured) names.push_back(*groups.measured);
-  for (const std::string& name : names)
-    if (!parse_source_name(name) &&
-        std::ranges::none_of(lists, [&](const auto& list) { return declares(list, name); }))
-      return fail(
-          Error{ErrorKind::usage, in_single_quotes(name) + " is not among the values of --args"}
-              .within(option_of(groups, name)));
-  for (ArgumentList& list : lists)
-    std::erase_if(list.paths, [&](const ValuePath& path) {
-      return std::ranges::find(names, path.text) == names.end();
-    });
-  return {};
 }
 
 std::uint32_t max_group_string(const GroupSpec& groups) {

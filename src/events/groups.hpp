@@ -25,7 +25,7 @@ struct GroupSpec {
   // Whether arguments or `ret` are read, and of these only or also the result.
   bool reads_arguments() const;
   bool reads_result() const;
-  // The names of `by`, without facts.
+  // The names of `by`, without facts, and of what is measured.
   std::vector<std::string> names() const;
 };
 
@@ -34,14 +34,6 @@ constexpr std::size_t max_group_values = 8;
 // Parses "a,b". A name of `declared` is that argument, even if it is also that of a fact. Fails
 // with `usage`.
 Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared);
-
-// Returns the list of arguments to capture if there are no others: ArgumentList::is_implied.
-// Fails with `usage`, and names the option, if a value is neither a fact nor a path.
-Result<ArgumentList> implied_arguments(const GroupSpec& groups);
-
-// Removes the paths that are not asked for from the lists. Fails with `usage`, and names the
-// option, if a value is in none of them.
-Result<void> limit_arguments(const GroupSpec& groups, std::vector<ArgumentList>& lists);
 
 // Returns how many bytes of a string can be in a key with these values.
 std::uint32_t max_group_string(const GroupSpec& groups);

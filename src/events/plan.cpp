@@ -3,9 +3,9 @@
 
 #include "events/argument_lists.hpp"
 #include "events/filter_program.hpp"
-#include "events/group_selection.hpp"
 #include "events/java_method.hpp"
 #include "events/plan_layout.hpp"
+#include "events/point_values.hpp"
 #include "events/readings.hpp"
 #include "events/value_plan.hpp"
 
@@ -23,84 +23,12 @@ namespace {
 // The size of a perf sample has 16 bits (perf_event_open(2)).
 constexpr std::size_t max_record_bytes = 60'000;
 
-// Returns arg0 to arg5, for code with another calling convention than the program assumes.
-std::vector<ArgumentSpec> six_integer_arguments() {
-  std::vector<ArgumentSpec> six;
-  six.reserve(RECORD_VALUES);
-  for (std::uint32_t i = 0; i < RECORD_VALUES; ++i)
-    six.push_back({.name = "arg" + std::to_string(i),
-                   .type = ArgumentType::x64,
-                   .source = {.number = i},
-                   .length = {},
-                   .length_from = {}});
-  return six;
-}
-
-// Returns why an argument of a static probe cannot be read; empty if it can.
-std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe) {
-  if (probe == nullptr || spec.source.kind != ArgumentSource::Kind::argument) return {};
-  const StaticArgument& argument = probe->arguments[spec.source.number];
-  const std::string problem = unreadable_reason(argument);
-  return problem.empty() ? problem : argument.raw + ": " + problem;
-}
-
-// Returns why the argument with the length of a buffer cannot be read; empty if it can.
-std::string length_problem(const ArgumentSpec& spec, std::span<const ArgumentSpec> list) {
-  if (!spec.length_from) return {};
-  const auto length = std::ranges::find(list, *spec.length_from, &ArgumentSpec::name);
-  if (length == list.end())
-    return "its length " + *spec.length_from + " is not an argument of this probe";
-  if (!length->problem.empty() || is_floating(length->type))
-    return "its length " + *spec.length_from + " cannot be read";
-  return {};
-}
-
-std::vector<ArgumentSpec> with_problems(std::vector<ArgumentSpec> specs, const StaticProbe* probe) {
-  for (ArgumentSpec& each : specs) each.problem = argument_problem(each, probe);
-  for (ArgumentSpec& each : specs)
-    if (each.problem.empty()) each.problem = length_problem(each, specs);
-  return specs;
-}
-
-// The arguments and the return value of a Java method, as many as a record can hold.
-std::vector<ArgumentSpec> java_values(const JavaMethod& method, CodeKind kind, bool arguments,
-                                      bool on_return) {
-  std::vector<JavaArgument> known;
-  if (arguments) known = java_arguments(method, kind);
-  const auto returned = on_return ? java_return(method, kind) : std::nullopt;
-  const std::size_t room = MAX_READINGS - (returned && returned->spec.problem.empty() ? 1 : 0);
-  if (returned) known.push_back(*returned);
-  std::vector<ArgumentSpec> values;
-  std::size_t read = 0;
-  for (JavaArgument& each : known) {
-    const bool is_return = each.spec.source.kind == ArgumentSource::Kind::returned;
-    if (each.spec.problem.empty() && !is_return && ++read > room)
-      each.spec.problem = "a record can hold " + std::to_string(MAX_READINGS) + " values";
-    values.push_back(std::move(each.spec));
-  }
-  return values;
-}
-
-// In a list for a Java method `this` is not a parameter, so it does not count as a position.
-std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
-  std::uint32_t before = 0;
-  for (ArgumentSpec& spec : specs) {
-    if (!spec.by_position) continue;
-    if (spec.name == "this") {
-      spec.source.number = this_argument;
-      ++before;
-    } else {
-      spec.source.number -= before;
-    }
-  }
-  return specs;
-}
-
 // Makes the value plans, plans and settings of the points.
 class Planner {
 public:
-  Planner(const CaptureSpec& capture, std::span<const CapturePoint> points)
-      : capture_(capture), points_(points), lists_(capture.arguments) {}
+  Planner(const CaptureSpec& capture, std::span<const CapturePoint> points, TypeSource* types)
+      : capture_(capture), points_(points), lists_(capture.arguments),
+        context_{.capture = capture, .points = points.size(), .types = types} {}
 
   Result<void> check() const {
     std::set<std::size_t> used;
@@ -112,7 +40,7 @@ public:
         return fail(ErrorKind::usage, "--args without a function given twice");
       if (!list.function)
         if (auto checked = check_numbers(list); !checked) return checked;
-      if (used.contains(i) || list.is_implied || !list.function) continue;
+      if (used.contains(i) || !list.function) continue;
       if (std::ranges::none_of(points_,
                                [&](const auto& each) { return applies_to(list, *each.point); }))
         return fail(Error{ErrorKind::usage, "--args: " + in_single_quotes(*list.function) +
@@ -138,48 +66,6 @@ public:
   // Returns the number of argument lists if there is none for the point.
   std::size_t find_list(const ProbePoint& point) const { return lists_.find(point); }
 
-  // What is declared of the values at a point.
-  Result<DeclaredValues> declare(std::size_t list, const CapturePoint& probed,
-                                 bool at_start) const {
-    const ProbePoint& point = *probed.point;
-    const CodeAbi& abi = probed.code;
-    const StaticProbe* const probe = point.static_probe.get();
-    const ArgumentList* asked = list_at(list);
-    if (probed.values != nullptr && (asked == nullptr || !asked->is_mixed()))
-      return DeclaredValues{};
-    if (asked != nullptr && asked->is_implied &&
-        (probe != nullptr || point.java || probed.known != nullptr))
-      asked = nullptr;
-    const bool has_paths = asked != nullptr && !asked->paths.empty() && probed.values == nullptr;
-    if (has_paths && asked->arguments.empty() && !capture_.captures_values())
-      return DeclaredValues{};
-    if (has_paths &&
-        (asked->arguments.empty() || (asked->is_mixed() && capture_.captures_values())))
-      return fail(ErrorKind::not_found, fmt::format("'{}' needs debug information of the function",
-                                                    asked->paths.front().text));
-    if (probe != nullptr) {
-      auto specs = static_probe_arguments(*probe, asked);
-      if (!specs) return fail(std::move(specs).error());
-      return DeclaredValues{.arguments = with_problems(std::move(*specs), probe)};
-    }
-    if (asked != nullptr) {
-      auto specs = point.java ? with_this(asked->arguments) : asked->arguments;
-      return DeclaredValues{.arguments = with_problems(std::move(specs), nullptr)};
-    }
-    if (probed.known != nullptr)
-      return DeclaredValues{.arguments = with_problems(probed.known->arguments, nullptr),
-                            .known = probed.known};
-    // The registers of an inlined call do not hold arguments.
-    if (point.inlined_into) return DeclaredValues{};
-    const bool at_entry = capture_.on_entry || capture_.pair_calls;
-    if (point.java && at_start)
-      return DeclaredValues{.arguments = java_values(*point.java, abi.kind, at_entry,
-                                                     capture_.on_return || capture_.pair_calls)};
-    const bool elsewhere = abi.kind != CodeKind::native;
-    if (elsewhere && at_entry) return DeclaredValues{.arguments = six_integer_arguments()};
-    return DeclaredValues{.arguments = {}, .six_registers = true};
-  }
-
   // Whether the return address is where a call puts it, so that the caller can be found. Labels and
   // numeric offsets may be inside a function, but not if its return is probed.
   bool is_entry(const ProbePoint& point) const {
@@ -196,31 +82,35 @@ public:
            !point.symbol.value_or("").ends_with(".abi0");
   }
 
-  // Sets `values` to the typed values of the point, or to the declared ones.
-  Result<capture_plan> make_plan(std::size_t list, const DeclaredValues& declared,
-                                 const CapturePoint& probed, bool at_start,
-                                 const StaticProbeLocation& location, FilterCompiler& filters,
-                                 std::shared_ptr<const ValuePlan>& values) const {
-    const CodeAbi& abi = probed.code;
-    const auto convention = calling_convention(abi.kind);
-    if (!convention)
-      return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
-    const ReadingBuilder builder(capture_, *convention, abi, at_start,
-                                 probed.point->inlined_into != nullptr, location,
-                                 probed.point->java.get());
-    if (auto checked = check_prepared(probed); !checked) return fail(std::move(checked).error());
-    auto made = make_values(list, declared, probed, builder);
+  // What the point offers.
+  Result<PointValues> offer(std::size_t list, const CapturePoint& probed,
+                            const ReadingBuilder& builder) const {
+    auto offered = PointValues::make(context_, probed, list_at(list), builder,
+                                     probed.point->symbol_offset == 0);
+    if (offered && offered->needs_types()) offered->set_types(context_.types->describe(probed));
+    return offered;
+  }
+
+  // Sets `values` to those of the point.
+  Result<capture_plan> make_plan(const PointValues& offered, const CallingConvention& convention,
+                                 const CapturePoint& probed, FilterCompiler& filters,
+                                 std::shared_ptr<const ValuePlan>& values) {
+    auto made = offered.values(problems_);
     if (!made) return fail(std::move(made).error());
-    values = std::move(*made);
+    values = std::make_shared<const ValuePlan>(std::move(*made));
+    if (context_.types != nullptr) context_.types->planned(*values);
     capture_plan plan{};
     plan.flags = plan_flags(*values, probed);
-    if (convention->pointer_size == 4) plan.flags |= POINTERS_32;
+    if (convention.pointer_size == 4) plan.flags |= POINTERS_32;
     std::ranges::copy(values->readings(), plan.readings);
     plan.reading_count = static_cast<std::uint32_t>(values->readings().size());
-    auto added = add_filters(builder, declared.arguments, probed, plan, filters);
-    if (!added) return fail(std::move(added).error());
-    if (added = add_measured(builder, declared.arguments, probed, plan); !added)
+    if (auto added = add_filters(offered, probed, plan, filters); !added)
       return fail(std::move(added).error());
+    if (capture_.measured) {
+      const auto measured = offered.summed(*capture_.measured);
+      if (!measured) return fail(Error(measured.error()).within("--measure"));
+      plan.measured = *measured;
+    }
     complete_readings(plan);
     const std::size_t end = record_bytes(plan, has_registers(plan.flags));
     if (end > max_record_bytes)
@@ -230,6 +120,8 @@ public:
                       .hint("use smaller buffers or a smaller --max-string"));
     return plan;
   }
+
+  Result<void> check_names() const { return problems_.check(); }
 
   // Returns the settings of the run, and assigns the offsets in the plans.
   builtin_settings make_settings(std::vector<capture_plan>& plans,
@@ -308,50 +200,18 @@ private:
     return number < capture_.arguments.size() ? &capture_.arguments[number] : nullptr;
   }
 
-  // Checks what the caller has prepared.
-  Result<void> check_prepared(const CapturePoint& probed) const {
-    const CapturePhases phases = phases_of(capture_);
-    Result<void> checked;
-    if (probed.values != nullptr) checked = check_readings(probed.values->readings(), phases);
-    for (const std::optional<PreparedTerm>& each : probed.conditions)
-      if (checked && each) checked = check_condition(*each, phases);
-    if (checked && probed.measured) checked = check_measured(*probed.measured, phases);
-    return checked;
-  }
-
-  Result<std::shared_ptr<const ValuePlan>> make_values(std::size_t list,
-                                                       const DeclaredValues& declared,
-                                                       const CapturePoint& probed,
-                                                       const ReadingBuilder& builder) const {
-    if (probed.values != nullptr && declared.arguments.empty()) return probed.values;
-    // Conditions use the names and types of what a known function takes, and nothing else is read.
-    if (declared.known && !capture_.captures_values()) return std::make_shared<const ValuePlan>();
-    const ArgumentList* const asked = list_at(list);
-    ValuePlan made = probed.values != nullptr ? *probed.values : ValuePlan();
-    if (auto added = made.add(declared, builder); !added) return fail(std::move(added).error());
-    if (asked != nullptr && asked->is_mixed()) made.set_order(asked->order);
-    if (!capture_.groups.by.empty()) made.set_group_parts(capture_.groups);
-    return std::make_shared<const ValuePlan>(std::move(made));
-  }
-
-  Result<void> add_filters(const ReadingBuilder& builder, std::span<const ArgumentSpec> declared,
-                           const CapturePoint& probed, capture_plan& plan,
-                           FilterCompiler& filters) const {
+  Result<void> add_filters(const PointValues& offered, const CapturePoint& probed,
+                           capture_plan& plan, FilterCompiler& filters) const {
     std::vector<PreparedTerm> terms;
-    for (std::size_t i = 0; i < capture_.filter.terms.size(); ++i) {
-      if (i < probed.conditions.size() && probed.conditions[i]) {
-        terms.push_back(*probed.conditions[i]);
-      } else {
-        auto made = builder.build_condition(capture_.filter.terms[i], declared);
-        if (!made) return fail(std::move(made).error());
-        terms.push_back(std::move(*made));
-      }
-      if (terms.back().term.subject == COMPARE_CALLER && !is_entry(*probed.point))
-        return fail(describe_error(capture_.filter.terms[i],
-                                   Error{ErrorKind::unsupported,
-                                         "the return address is known only at the first "
-                                         "instruction of a function"}));
-      complete_term(terms.back(), plan);
+    for (const ConditionSpec& each : capture_.filter.terms) {
+      auto made = offered.condition(each);
+      if (!made) return fail(std::move(made).error());
+      if (made->term.subject == COMPARE_CALLER && !is_entry(*probed.point))
+        return fail(describe_error(each, Error{ErrorKind::unsupported,
+                                               "the return address is known only at the first "
+                                               "instruction of a function"}));
+      complete_term(*made, plan);
+      terms.push_back(std::move(*made));
     }
     auto added = filters.add(terms);
     if (!added) return fail(std::move(added).error());
@@ -359,22 +219,11 @@ private:
     return {};
   }
 
-  Result<void> add_measured(const ReadingBuilder& builder, std::span<const ArgumentSpec> declared,
-                            const CapturePoint& probed, capture_plan& plan) const {
-    if (!capture_.measured) return {};
-    if (probed.measured) {
-      plan.measured = *probed.measured;
-      return {};
-    }
-    auto measured = builder.build_measured(*capture_.measured, declared);
-    if (!measured) return fail(std::move(measured).error());
-    plan.measured = *measured;
-    return {};
-  }
-
   const CaptureSpec& capture_;
   std::span<const CapturePoint> points_;
   ArgumentListIndex lists_;
+  ValueContext context_;
+  NameProblems problems_;
 };
 
 // Structures of bpf/record.h have no padding.
@@ -383,24 +232,10 @@ std::string bytes_of(const Structure& structure) {
   return {reinterpret_cast<const char*>(&structure), sizeof(structure)};
 }
 
-// Returns a key that is equal for points with the same values and conditions of their own.
-std::string prepared_key(const CapturePoint& probed) {
-  std::string key;
-  if (probed.values != nullptr) key += fmt::format("values {} ", fmt::ptr(probed.values.get()));
-  if (probed.measured) key += "measured" + bytes_of(*probed.measured);
-  for (const auto& each : probed.conditions) {
-    key += each ? "condition" + bytes_of(each->term) : "none";
-    if (!each) continue;
-    if (each->length) key += "length" + bytes_of(*each->length);
-    if (each->offset) key += "offset" + bytes_of(*each->offset);
-    for (const std::uint64_t member : each->members) key += std::to_string(member) + ',';
-  }
-  return key;
-}
-
 // Each point has a known call of its own.
-std::string known_key(const CapturePoint& probed) {
-  return probed.known == nullptr ? "" : fmt::format("known {} ", fmt::ptr(probed.known.get()));
+std::string own_key(const CapturePoint& probed) {
+  return fmt::format("values {} known {} ", fmt::ptr(probed.values.get()),
+                     fmt::ptr(probed.known.get()));
 }
 
 } // namespace
@@ -412,67 +247,79 @@ CapturePhases phases_of(const CaptureSpec& capture) {
 }
 
 Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
-                                      std::span<const CapturePoint> points) {
-  const Planner planner(capture, points);
+                                      std::span<const CapturePoint> points, TypeSource* types) {
+  Planner planner(capture, points, types);
   if (auto checked = planner.check(); !checked) return fail(std::move(checked).error());
   auto filters = FilterCompiler::make(capture);
   if (!filters) return fail(std::move(filters).error());
-  GroupSelection groups(capture.groups);
   CapturePlan plan;
   std::map<std::tuple<std::size_t, CodeKind, std::optional<reading_form>, bool, bool, bool, bool,
                       bool, std::string>,
            Probe>
       known;
   std::map<std::string, std::uint32_t> numbers; // of plans, by their bytes
-  for (const CapturePoint& probed : points) {
+  const auto add = [&](const CapturePoint& probed) -> Result<void> {
     const ProbePoint& point = *probed.point;
-    if (!probed.is_recorded) { // the program never looks its plan up
-      plan.probes_.push_back(
-          {.point = &point, .plan = 0, .values = std::make_shared<const ValuePlan>()});
-      continue;
-    }
     const CodeAbi& code = probed.code;
     const std::size_t list = planner.find_list(point);
     const bool at_start = point.symbol_offset == 0;
-    const bool is_entry = planner.is_entry(point);
-    const bool by_goroutine = planner.is_by_goroutine(point, code);
     const StaticProbeLocation location{.probe = point.static_probe.get(),
                                        .address = uprobe_address(point)};
-    const auto [same, is_new] =
-        known.emplace(std::tuple(list, code.kind, code.strings, at_start, is_entry, by_goroutine,
-                                 point.inlined_into != nullptr, probed.has_return_address,
-                                 prepared_key(probed) + known_key(probed) + reading_key(location) +
-                                     signature_key(point.java.get())),
-                      Probe{});
-    if (is_new) {
-      auto declared = planner.declare(list, probed, at_start);
-      if (declared) declared = groups.select(std::move(*declared), probed.values.get());
-      auto made = declared ? planner.make_plan(list, *declared, probed, at_start, location,
-                                               *filters, same->second.values)
-                           : fail(Error(declared.error()));
-      if (!made) {
-        Error error = std::move(made).error();
-        error.message.insert(0, display_name(point) + ": ");
-        return fail(std::move(error));
-      }
-      const auto number = static_cast<std::uint32_t>(plan.plans_.size());
-      const auto [equal, is_first] = numbers.emplace(bytes_of(*made), number);
-      if (is_first) plan.plans_.push_back(*made);
-      same->second.plan = equal->second;
+    const auto convention = calling_convention(code.kind);
+    if (!convention)
+      return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
+    const ReadingBuilder builder(capture, *convention, code, at_start,
+                                 point.inlined_into != nullptr, location, point.java.get());
+    auto offered = planner.offer(list, probed, builder);
+    if (!offered) return fail(std::move(offered).error());
+    Probe own;
+    Probe* made = &own;
+    // What debug information says is different at each point.
+    bool is_new = true;
+    if (!offered->has_types()) {
+      const auto [same, is_first] = known.emplace(
+          std::tuple(list, code.kind, code.strings, at_start, planner.is_entry(point),
+                     planner.is_by_goroutine(point, code), point.inlined_into != nullptr,
+                     probed.has_return_address,
+                     own_key(probed) + reading_key(location) + signature_key(point.java.get())),
+          Probe{});
+      made = &same->second;
+      is_new = is_first;
     }
-    Probe& probe = plan.probes_.emplace_back(same->second);
-    probe.point = probed.point;
+    if (is_new) {
+      auto planned = planner.make_plan(*offered, *convention, probed, *filters, made->values);
+      if (!planned) return fail(std::move(planned).error());
+      const auto number = static_cast<std::uint32_t>(plan.plans_.size());
+      const auto [equal, is_first] = numbers.emplace(bytes_of(*planned), number);
+      if (is_first) plan.plans_.push_back(*planned);
+      made->plan = equal->second;
+    }
+    plan.probes_.emplace_back(*made).point = probed.point;
+    return {};
+  };
+  for (const CapturePoint& probed : points) {
+    if (!probed.is_recorded) { // the program never looks its plan up
+      plan.probes_.push_back(
+          {.point = probed.point, .plan = 0, .values = std::make_shared<const ValuePlan>()});
+      continue;
+    }
+    if (auto added = add(probed); !added) {
+      Error error = std::move(added).error();
+      error.message.insert(0, display_name(*probed.point) + ": ");
+      return fail(std::move(error));
+    }
   }
-  if (auto checked = groups.check(); !checked) return fail(std::move(checked).error());
+  if (auto checked = planner.check_names(); !checked) return fail(std::move(checked).error());
   plan.shows_registers_ = capture.registers;
   plan.copies_stacks_ = capture.stack == StackWalk::frame_data;
-  const auto is_argument = [](const ArgumentSource& source) {
-    return source.kind == ArgumentSource::Kind::argument;
+  const auto is_argument = [](std::string_view name) {
+    const auto source = parse_source_name(name);
+    return source && source->kind == ArgumentSource::Kind::argument;
   };
   plan.compares_arguments_ =
-      (capture.measured && capture.measured->source && is_argument(*capture.measured->source)) ||
+      (capture.measured && is_argument(capture.measured->text)) ||
       std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& condition) {
-        return !condition.name && !condition.fact && is_argument(condition.source);
+        return is_argument(condition.name());
       });
   if (plan.plans_.empty()) plan.plans_.emplace_back();
   plan.settings_ = planner.make_settings(plan.plans_, *filters);

@@ -31,14 +31,6 @@ enum class StackWalk {
 };
 constexpr std::uint32_t default_stack_bytes = 16384; // measured in docs/stacks.md
 
-// An integer whose distribution is asked for.
-struct MeasuredValue {
-  ValuePath path;                       // by debug information
-  std::optional<ArgumentSource> source; // what its name means if no variable has it
-
-  bool is_result() const { return path.variable == "ret"; }
-};
-
 // What a run captures, counts and measures at each hit.
 struct CaptureSpec {
   bool on_entry = true;
@@ -49,12 +41,15 @@ struct CaptureSpec {
   // knows those of calls that were left out.
   bool entry_decides = false;
 
-  bool send_events = true;                    // if false, hits are only counted and measured
-  bool count_by_process = false;              // in addition to the counts by probe
-  bool count_stacks = false;                  // user stacks by probe
-  bool measure_latency = false;               // of paired calls
-  std::optional<MeasuredValue> measured = {}; // a value to measure instead of latencies
-  GroupSpec groups = {};                      // by which values hits are counted; else none
+  bool send_events = true;                // if false, hits are only counted and measured
+  bool count_by_process = false;          // in addition to the counts by probe
+  bool count_stacks = false;              // user stacks by probe
+  bool measure_latency = false;           // of paired calls
+  std::optional<ValuePath> measured = {}; // a value to measure instead of latencies
+  // A number that is the weight of each event: Event::weight. What the event has anyway is not
+  // read again.
+  std::optional<ValuePath> weight = {};
+  GroupSpec groups = {}; // by which values hits are counted; else none
 
   std::vector<ArgumentList> arguments = {};
   // Without argument lists: capture parameters and results by their types, where debug information
@@ -96,6 +91,7 @@ struct CaptureSpec {
   bool uses_values() const {
     return captures_values() || measured.has_value() || !filter.terms.empty();
   }
+  bool measures_result() const { return measured && measured->variable == "ret"; }
 };
 
 CapturePhases phases_of(const CaptureSpec& capture);
@@ -117,10 +113,10 @@ class ValuePlan; // events/value_plan.hpp
 
 // A point to probe, and the ABI of its code.
 //
-// A caller that knows better than CaptureSpec what a point has to offer (its types, for example)
-// sets `values`, with readings in an order in which each comes before those that use it. To follow
-// the member `count` (int at 16) of the pointer `self->owner` (at 8), where self is in rdi, and to
-// copy 24 bytes of `self->owner`:
+// A caller that knows better than CaptureSpec what to read at a point sets `values`, with readings
+// in an order in which each comes before those that use it. To follow the member `count` (int at
+// 16) of the pointer `self->owner` (at 8), where self is in rdi, and to copy 24 bytes of
+// `self->owner`:
 //
 //   reading owner{.size = 8};                       // of the entry, an integer
 //   owner.base = *register_number("rdi");
@@ -141,16 +137,26 @@ struct CapturePoint {
   const ProbePoint* point = nullptr; // borrowed
   CodeAbi code = {};
   std::shared_ptr<const ValuePlan> values = {}; // instead of all other values; null: those
-  // By the index in Filter::terms: replaces that comparison; nullopt, or beyond the end: that
-  // applies.
-  std::vector<std::optional<PreparedTerm>> conditions = {};
-  std::optional<reading> measured = {}; // replaces CaptureSpec::measured
   // What to capture of a known function, instead of registers, if nothing else says so.
   std::shared_ptr<const KnownCall> known = {};
   bool is_recorded = true; // if false, nothing is captured
   // Inside a function: the return address is still where the call has put it. Entries have it there
   // anyway.
   bool has_return_address = false;
+};
+
+struct TypedPlace; // events/value_plan.hpp
+
+// Finds what debug information tells about points.
+class TypeSource {
+public:
+  virtual ~TypeSource() = default;
+  // The place is valid until the next call, the types in it as long as the source. Fails with the
+  // reason if nothing is known of the function.
+  virtual Result<const TypedPlace*> describe(const CapturePoint& point) = 0;
+  virtual void warn(std::string text) = 0;
+  // Receives the values of each point.
+  virtual void planned(const ValuePlan& values) = 0;
 };
 
 // Returns the pid of a record that announces a new stack (CaptureSpec::count_stacks), nullopt for
@@ -179,9 +185,11 @@ struct CapturedStack {
 // records. Points at which the same is read share a plan. Borrows the probe points given to make().
 class CapturePlan {
 public:
-  // The number of a probe is the index of its point. Fails with `usage` or `unsupported` and names
-  // the value that cannot be read.
-  static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const CapturePoint> points);
+  // The number of a probe is the index of its point. `types`: null if there is no debug
+  // information; the plan borrows its types. Fails with `usage`, `not_found` or `unsupported` and
+  // names the value that cannot be read.
+  static Result<CapturePlan> make(const CaptureSpec& capture, std::span<const CapturePoint> points,
+                                  TypeSource* types = nullptr);
 
   const builtin_settings& settings() const { return settings_; }
   const std::vector<capture_plan>& plans() const { return plans_; }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/readings.hpp"
 
-#include "util/spelling.hpp"
-
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <utility>
 
@@ -59,33 +58,6 @@ using Specs = std::span<const ArgumentSpec>;
 
 Specs::iterator find_named(Specs list, std::string_view name) {
   return std::ranges::find(list, name, &ArgumentSpec::name);
-}
-
-// Finds an integer argument with the same source, whose type then applies.
-Specs::iterator find_integer(Specs list, const ArgumentSource& source) {
-  return std::ranges::find_if(list, [&](const ArgumentSpec& each) {
-    return each.source == source && !is_memory(each.type);
-  });
-}
-
-// The same for a string.
-Specs::iterator find_text(Specs list, const ArgumentSource& source) {
-  return std::ranges::find_if(list, [&](const ArgumentSpec& each) {
-    return each.source == source && is_memory(each.type) && each.type != ArgumentType::bytes;
-  });
-}
-
-// What the comparison names is neither an argument nor a fact.
-Error unknown_name(const std::string& name, Specs list) {
-  std::vector<std::string> names = condition_names();
-  for (const ArgumentSpec& each : list) names.push_back(each.name);
-  Error error{ErrorKind::usage, in_single_quotes(name) + " is not an argument"};
-  if (const auto near = nearest(name, names); !near.empty())
-    error = std::move(error).hint(did_you_mean(near));
-  const std::string offered = list_names(list, &ArgumentSpec::name);
-  if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
-  return std::move(error).hint("use arg0, arg1, …, ret, a register or a name declared by --args; "
-                               "names of parameters need debug information");
 }
 
 std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
@@ -273,34 +245,6 @@ Result<std::uint32_t> ReadingBuilder::read_phase(const ArgumentSource& source) c
     break;
   }
   return capture_.on_entry || capture_.pair_calls ? PHASE_ENTRY : PHASE_RETURN;
-}
-
-Result<std::optional<ArgumentType>>
-ReadingBuilder::noted_integer_type(const ArgumentSource& source) const {
-  if (is_java_ && source.offsets.empty() && source.addend == 0) {
-    const JavaArgument* const argument = source.kind == Kind::returned
-                                             ? (java_return_ ? &*java_return_ : nullptr)
-                                             : find_java_argument(java_, source);
-    if (argument == nullptr) return std::nullopt;
-    if (is_floating(argument->spec.type))
-      return fail(ErrorKind::usage,
-                  source_text(source) +
-                      " is a floating-point number: only integers can be compared or measured");
-    return is_memory(argument->spec.type) ? ArgumentType::x32 : argument->spec.type;
-  }
-  const bool noted = location_.probe != nullptr && source.kind == Kind::argument &&
-                     source.offsets.empty() && source.number < location_.probe->arguments.size();
-  if (!noted) return std::nullopt;
-  const StaticArgument& argument = location_.probe->arguments[source.number];
-  if (argument.is_float)
-    return fail(ErrorKind::usage,
-                source_text(source) +
-                    " is a floating-point number: only integers can be compared or measured");
-  if (is_block(argument))
-    return fail(ErrorKind::usage,
-                fmt::format("{} has {} bytes: only integers can be compared or measured",
-                            source_text(source), *argument.size));
-  return static_argument_type(argument);
 }
 
 Result<reading> ReadingBuilder::stack_value(const ArgumentSource& source,
@@ -504,48 +448,6 @@ record_u32 number_of(Comparison comparison) {
   return HAS_BITS;
 }
 
-namespace {
-
-// The constants of a comparison, and whether the value has a sign if its type is not known.
-void set_constants(PreparedTerm& made, const ConditionSpec& spec) {
-  for (const FilterConstant& each : spec.members) made.members.push_back(number_of(each));
-  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
-  made.term.constant = number_of(spec.constant);
-}
-
-// As C converts them: -1 is the largest number of an unsigned type. `size`: bytes, of the type.
-void cut_negative_constants(PreparedTerm& made, const ConditionSpec& spec, std::uint32_t size) {
-  if (size >= sizeof(std::uint64_t)) return;
-  const std::uint64_t mask = (std::uint64_t{1} << (8 * size)) - 1;
-  if (spec.constant.negative) made.term.constant &= mask;
-  for (std::size_t i = 0; i < made.members.size(); ++i)
-    if (spec.members[i].negative) made.members[i] &= mask;
-}
-
-bool has_negative(const ConditionSpec& spec) {
-  return spec.constant.negative || std::ranges::any_of(spec.members, &FilterConstant::negative);
-}
-
-const FilterConstant* find_too_large(const ConditionSpec& spec, ArgumentType type,
-                                     std::uint32_t pointer_size) {
-  const auto is_too_large = [&](const FilterConstant& each) {
-    return !can_hold(8 * size_of(type, pointer_size), is_signed(type), spec.comparison, each);
-  };
-  const auto found = std::ranges::find_if(spec.members, is_too_large);
-  if (found != spec.members.end()) return &*found;
-  return is_too_large(spec.constant) ? &spec.constant : nullptr;
-}
-
-// The first enumerator that the comparison names.
-const FilterConstant* find_enumerator(const ConditionSpec& spec) {
-  if (!spec.constant.name.empty()) return &spec.constant;
-  const auto found = std::ranges::find_if(
-      spec.members, [](const FilterConstant& each) { return !each.name.empty(); });
-  return found == spec.members.end() ? nullptr : &*found;
-}
-
-} // namespace
-
 record_u64 number_of(const FilterConstant& constant) {
   return constant.negative ? ~constant.magnitude + 1 : constant.magnitude;
 }
@@ -562,7 +464,7 @@ Result<reading_form> ReadingBuilder::string_form(std::string_view name, Argument
 
 // The return address: where a call has left it, or, after a return that the kernel probes, where
 // the thread is.
-Result<PreparedTerm> ReadingBuilder::build_caller() const {
+Result<reading> ReadingBuilder::caller() const {
   const bool only_returns = capture_.on_return && !capture_.on_entry && !capture_.pair_calls;
   if (location_.probe != nullptr || is_inlined_ || (!at_start_ && !only_returns))
     return fail(ErrorKind::unsupported,
@@ -572,8 +474,7 @@ Result<PreparedTerm> ReadingBuilder::build_caller() const {
     return fail(Error{ErrorKind::unsupported, "with --return-at trampoline, entries and returns "
                                               "have the return address in different places"}
                     .hint("add --latency, or probe with --return-at ret"));
-  PreparedTerm made;
-  reading& address = made.term.value;
+  reading address{};
   address.size = static_cast<record_u8>(convention_.pointer_size);
   const std::uint8_t link = host_arch_info().unwind->link_register;
   if (capture_.by_uretprobe && only_returns) {
@@ -584,191 +485,74 @@ Result<PreparedTerm> ReadingBuilder::build_caller() const {
     address.base = static_cast<record_u8>(convention_.stack_pointer);
     address.steps = 1;
   }
-  made.term.subject = COMPARE_CALLER;
-  made.term.comparison = MATCHES;
-  return made;
+  return address;
 }
 
-ConditionResult<PreparedTerm> ReadingBuilder::build_fact(const ConditionSpec& spec) const {
-  if (spec.fact == COMPARE_CALLER) return build_caller();
-  const bool is_name = spec.fact == COMPARE_THREAD_NAME || spec.fact == COMPARE_PROCESS_NAME;
-  if (is_name != (spec.comparison == Comparison::matches))
-    return wrong_at(spec.constant_at, is_name ? "it is a string: compare it with a string"
-                                              : "it is a number: compare it with numbers");
-  if (spec.fact == COMPARE_LATENCY && location_.probe != nullptr)
-    return fail(ErrorKind::usage, "a static probe has no latency");
-  if (spec.fact == COMPARE_LATENCY && !capture_.pair_calls)
-    return fail(Error{ErrorKind::usage, "the latency is known only of calls"}.hint(
-        "add --latency, which makes an entry and its return one event"));
-  if (spec.fact == COMPARE_PROCESS_NAME && capture_.process_name.group_leader == 0)
-    return fail(Error{ErrorKind::unsupported, "this kernel does not tell where it keeps the names "
-                                              "of processes"}
-                    .hint("it needs BTF (CONFIG_DEBUG_INFO_BTF); use -p NAME instead"));
-  if (const auto* const constant = find_enumerator(spec))
-    return wrong_at(spec.place_of(*constant),
-                    in_single_quotes(constant->name) + " is not a number");
-  PreparedTerm made;
-  made.term.value.size = 8;
-  made.term.value.base = NO_REGISTER;
-  made.term.value.phase = spec.fact == COMPARE_LATENCY ? PHASE_RETURN : PHASE_ENTRY;
-  made.term.subject = static_cast<record_u8>(*spec.fact);
-  made.term.is_signed = spec.comparison == Comparison::has_bits ? 0 : 1;
-  set_constants(made, spec);
-  return made;
-}
-
-// The first bytes of a buffer. Without --args the value is an address.
-ConditionResult<PreparedTerm>
-ReadingBuilder::build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
-                            const ArgumentSpec* declared,
-                            std::span<const ArgumentSpec> list) const {
-  const TextPattern& pattern = spec.patterns.front();
-  const auto size = static_cast<std::uint32_t>(pattern.text.size());
-  const ArgumentType type = spec.type  ? *spec.type
-                            : declared ? declared->type
-                                       : ArgumentType::bytes;
-  if (type != ArgumentType::bytes && type != ArgumentType::string)
-    return wrong_at(spec.constant_at, "only buffers can be compared with bytes");
-  const bool is_buffer = declared != nullptr && type == ArgumentType::bytes;
-  const auto length = is_buffer ? declared->length : std::nullopt;
-  if (pattern.kind == TextPattern::Kind::exact && length != size) {
-    const bool has_name = is_buffer && declared->length_from;
-    return wrong_at(spec.constant_at,
-                    Error{ErrorKind::usage,
-                          length     ? fmt::format("the buffer has {} bytes, not {}", *length, size)
-                          : has_name ? "the buffer has a length that varies"
-                                     : "the length of the buffer is not known"}
-                        .hint("compare its first bytes with ^=" +
-                              (has_name ? fmt::format(", and its length: '{} == {}'",
-                                                      *declared->length_from, size)
-                                        : std::string())));
-  }
-  if (length && *length < size)
-    return wrong_at(spec.constant_at, fmt::format("the buffer has only {} bytes", *length));
-  auto compared = value(source, ArgumentType::bytes);
-  if (!compared) return fail(std::move(compared).error());
-  compared->form = READ_BYTES;
-  compared->capacity = size;
-  PreparedTerm made;
-  made.term.value = *compared;
-  if (is_buffer && declared->length_from) {
-    const auto units = find_named(list, *declared->length_from);
-    if (units == list.end() || declared->element_size != 1)
-      return fail(ErrorKind::unsupported, "the length of the buffer cannot be compared");
-    auto read = value(units->source, units->type);
-    if (!read) return fail(std::move(read).error());
-    made.length = *read;
-  }
-  set_constants(made, spec);
-  return made;
-}
-
-ConditionResult<PreparedTerm> ReadingBuilder::build_text(const ConditionSpec& spec,
-                                                         const ArgumentSource& source,
-                                                         std::optional<ArgumentType> type) const {
-  if (!type) {
+std::optional<ArgumentType> ReadingBuilder::noted_type(const ArgumentSource& source) const {
+  if (!source.offsets.empty() || source.addend != 0) return std::nullopt;
+  if (is_java_) {
     const JavaArgument* const argument = source.kind == Kind::returned
                                              ? (java_return_ ? &*java_return_ : nullptr)
                                              : find_java_argument(java_, source);
-    if (is_java_ && (argument == nullptr || argument->spec.type != ArgumentType::java_string))
-      return fail(ErrorKind::usage, "it is not a java.lang.String");
-    type = is_java_ ? ArgumentType::java_string : ArgumentType::string;
+    return argument != nullptr ? std::optional(argument->spec.type) : std::nullopt;
   }
-  if (!is_memory(*type))
-    return wrong_at(spec.constant_at, (spec.first_text.empty() ? "" : spec.first_text + ": ") +
-                                          "a number cannot be compared with a string");
-  if (*type == ArgumentType::bytes) return fail(ErrorKind::usage, "a buffer cannot be compared");
-  auto compared = value(source, *type);
-  if (!compared) return fail(std::move(compared).error());
-  const auto form = string_form(spec.text, *type);
-  if (!form) return fail(form.error());
-  compared->form = static_cast<record_u8>(*form);
-  PreparedTerm made;
-  made.term.value = *compared;
-  set_constants(made, spec);
-  return made;
+  const bool noted = location_.probe != nullptr && source.kind == Kind::argument &&
+                     source.number < location_.probe->arguments.size();
+  if (!noted) return std::nullopt;
+  const StaticArgument& argument = location_.probe->arguments[source.number];
+  return is_block(argument) ? ArgumentType::bytes : static_argument_type(argument);
 }
 
-Result<PreparedTerm> ReadingBuilder::build_condition(const ConditionSpec& spec,
-                                                     std::span<const ArgumentSpec> list) const {
-  auto made = build_term(spec, list);
-  if (!made) return fail(describe_error(spec, std::move(made).error()));
-  return std::move(*made);
-}
-
-ConditionResult<PreparedTerm> ReadingBuilder::build_term(const ConditionSpec& spec,
-                                                         std::span<const ArgumentSpec> list) const {
-  const bool is_text = spec.comparison == Comparison::matches;
-  ArgumentSource source = spec.source;
-  std::optional<ArgumentType> type = spec.type;
-  const auto declared = spec.name ? find_named(list, *spec.name)
-                        : is_text ? find_text(list, source)
-                                  : find_integer(list, source);
-  if (spec.fact && (!spec.name || declared == list.end())) return build_fact(spec);
-  if (declared != list.end()) {
-    if (declared->address_from)
-      return fail(ErrorKind::unsupported, in_single_quotes(declared->name) +
-                                              " is written by the function: it has no "
-                                              "value at the entry");
-    if (is_memory(declared->type) && !is_text)
-      return wrong_at(spec.constant_at, "it is not an integer: compare it with a string in quotes");
-    source = declared->source;
-    if (!type) type = declared->type;
-  } else if (spec.name) {
-    auto named = parse_source_name(*spec.name);
-    if (!named) return fail(unknown_name(*spec.name, list));
-    source = std::move(*named);
-  }
-  if (spec.compares_bytes())
-    return build_bytes(spec, source, declared == list.end() ? nullptr : &*declared, list);
-  if (is_text) return build_text(spec, source, type);
-  if (type && is_memory(*type))
-    return wrong_at(spec.constant_at, "it is a string: compare it with one in quotes");
-  if (const auto* const constant = find_enumerator(spec))
-    return wrong_at(spec.place_of(*constant),
-                    in_single_quotes(constant->name) + " is not a number");
-  if (type)
-    if (const auto* const constant = find_too_large(spec, *type, convention_.pointer_size))
-      return wrong_at(spec.place_of(*constant),
-                      fmt::format("{} cannot have this value", to_string(*type)));
-  const auto noted = noted_integer_type(source);
-  if (!noted) return fail(noted.error());
-  if (!type) type = *noted;
-  auto compared = value(source, type.value_or(ArgumentType::s64));
-  if (!compared) return fail(std::move(compared).error());
-  PreparedTerm made;
-  made.term.value = *compared;
-  set_constants(made, spec);
-  if (type && compared->is_signed == 0) cut_negative_constants(made, spec, compared->size);
-  // A number that no signed value exceeds makes the comparison unsigned.
-  constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
-  const bool takes_sign = spec.constant.negative || spec.constant.magnitude < largest;
-  made.term.is_signed = type ? compared->is_signed : takes_sign ? 1 : 0;
-  if (spec.comparison == Comparison::has_bits) made.term.is_signed = 0; // bits have no sign
-  const bool asks_for_sign =
-      has_negative(spec) ||
-      (spec.constant.magnitude == 0 &&
-       (spec.comparison == Comparison::less || spec.comparison == Comparison::at_most ||
-        spec.comparison == Comparison::more || spec.comparison == Comparison::at_least));
-  made.term.guess_sign = !type && asks_for_sign ? 1 : 0;
-  return made;
-}
-
-Result<reading> ReadingBuilder::build_measured(const MeasuredValue& measured,
+// Without a type, a text is a NUL-terminated string and bytes are behind an address.
+Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
+                                               std::optional<ArgumentType> type, ValueUse use,
                                                std::span<const ArgumentSpec> list) const {
-  const std::string& name = measured.path.text;
-  auto declared = find_named(list, name);
-  if (declared == list.end() && measured.source) declared = find_integer(list, *measured.source);
-  if (declared == list.end() && !measured.source)
-    return fail(unknown_name(name, list).within("--measure"));
-  const ArgumentSource& source = declared == list.end() ? *measured.source : declared->source;
-  const auto noted = noted_integer_type(source);
-  if (!noted) return fail(Error(noted.error()).within("--measure"));
-  const ArgumentType type =
-      declared == list.end() ? noted->value_or(ArgumentType::s64) : declared->type;
-  if (is_memory(type) || (declared != list.end() && declared->address_from))
-    return fail(ErrorKind::usage, "--measure: '" + name + "': only integers can be measured");
-  return value(source, type);
+  if (!type) {
+    type = noted_type(spec.source);
+    // Notes tell the size of an address, not what is there.
+    if (type && location_.probe != nullptr && use != ValueUse::number && !is_memory(*type) &&
+        !is_floating(*type))
+      type.reset();
+    if (type == ArgumentType::java_string && use == ValueUse::number) type = ArgumentType::x32;
+  }
+  constexpr std::array usual = {ArgumentType::s64, ArgumentType::string, ArgumentType::bytes};
+  ArgumentType read_as = type.value_or(usual[static_cast<std::size_t>(use)]);
+  if (use == ValueUse::bytes && read_as == ArgumentType::string) read_as = ArgumentType::bytes;
+  ComparedValue made{.kind = !is_memory(read_as)              ? ValueUse::number
+                             : read_as == ArgumentType::bytes ? ValueUse::bytes
+                                                              : ValueUse::text,
+                     .type_name = type ? std::string(to_string(*type)) : ""};
+  if (made.kind != use) return made; // it is not read
+  auto read = value(spec.source, read_as);
+  if (!read) return fail(std::move(read).error());
+  made.value = *read;
+  if (use == ValueUse::number) {
+    made.bits = 8 * std::min<unsigned>(read->size, size_of(read_as, convention_.pointer_size));
+    made.is_floating = is_floating(read_as);
+    made.is_signed = read->is_signed != 0;
+    made.is_address = read_as == ArgumentType::ptr;
+    if (made.is_floating) made.value.is_signed = 1;
+  } else if (use == ValueUse::text) {
+    const auto form = string_form(spec.name, read_as);
+    if (!form) return fail(form.error());
+    made.value.form = static_cast<record_u8>(*form);
+  } else {
+    made.value.form = READ_BYTES;
+    if (type == ArgumentType::bytes && spec.length) made.size = *spec.length;
+    if (type == ArgumentType::bytes && location_.probe != nullptr &&
+        spec.source.kind == Kind::argument &&
+        is_block(location_.probe->arguments[spec.source.number]))
+      made.size = location_.probe->arguments[spec.source.number].size;
+    if (!spec.length_from) return made;
+    made.length_name = *spec.length_from;
+    const auto units = find_named(list, *spec.length_from);
+    if (units == list.end() || spec.element_size != 1)
+      return fail(ErrorKind::unsupported, "the length of the buffer cannot be compared");
+    auto length = value(units->source, units->type);
+    if (!length) return fail(std::move(length).error());
+    made.length = *length;
+  }
+  return made;
 }
 
 } // namespace uprobectl

@@ -3,6 +3,7 @@
 // describe how it finds each value at a hit.
 #pragma once
 
+#include "events/conditions.hpp"
 #include "events/java_method.hpp"
 #include "events/plan.hpp"
 #include "uprobectl/arch.hpp"
@@ -70,21 +71,14 @@ public:
   // by name. `numbers`: of their readings, as far as they were made.
   Result<reading> build_argument(const ArgumentSpec& spec, std::span<const ArgumentSpec> list,
                                  std::span<const std::size_t> numbers) const;
-  Result<PreparedTerm> build_condition(const ConditionSpec& spec,
-                                       std::span<const ArgumentSpec> list) const;
-  Result<reading> build_measured(const MeasuredValue& measured,
-                                 std::span<const ArgumentSpec> list) const;
+  // The value of an argument to compare or to sum up. `type`: as the user or a prototype has it;
+  // nullopt: as the note or the signature has it, if there is one. `list`: see build_argument().
+  Result<ComparedValue> compared(const ArgumentSpec& spec, std::optional<ArgumentType> type,
+                                 ValueUse use, std::span<const ArgumentSpec> list) const;
+  // The return address.
+  Result<reading> caller() const;
 
 private:
-  ConditionResult<PreparedTerm> build_term(const ConditionSpec& spec,
-                                           std::span<const ArgumentSpec> list) const;
-  ConditionResult<PreparedTerm> build_fact(const ConditionSpec& spec) const;
-  Result<PreparedTerm> build_caller() const;
-  ConditionResult<PreparedTerm> build_text(const ConditionSpec& spec, const ArgumentSource& source,
-                                           std::optional<ArgumentType> type) const;
-  ConditionResult<PreparedTerm> build_bytes(const ConditionSpec& spec, const ArgumentSource& source,
-                                            const ArgumentSpec* declared,
-                                            std::span<const ArgumentSpec> list) const;
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   // See ArgumentSpec::address_from.
@@ -97,8 +91,8 @@ private:
   // `above`: offset from the stack pointer at the start of the function, in bytes.
   Result<reading> stack_value(const ArgumentSource& source, std::int64_t above) const;
   // Returns the type of an argument that the note of a static probe or a Java signature declares;
-  // nullopt for other sources. Fails if it is a floating-point number.
-  Result<std::optional<ArgumentType>> noted_integer_type(const ArgumentSource& source) const;
+  // nullopt for other sources.
+  std::optional<ArgumentType> noted_type(const ArgumentSource& source) const;
   Result<std::uint32_t> read_phase(const ArgumentSource& source) const;
 
   const CaptureSpec& capture_;

@@ -18,7 +18,7 @@ bool is_name_character(char c) { return is_name_start(c) || (c >= '0' && c <= '9
 
 // unary   = "*" unary | postfix
 // postfix = primary { "." name | "->" name | "[" number "]" }
-// primary = name { "::" name } | "(" unary ")"
+// primary = name { "::" name } | "%" register | "(" unary ")"
 class PathParser {
 public:
   explicit PathParser(std::string_view text) : text_(text.substr(0, max_path_length)) {}
@@ -68,10 +68,11 @@ private:
       return accept(")");
     }
     const std::size_t start = at_;
-    accept("::");
+    const bool is_register = accept("%");
+    if (!is_register) accept("::");
     do
       if (!read_name()) return false;
-    while (accept("::"));
+    while (!is_register && accept("::"));
     path_.variable = text_.substr(start, at_ - start);
     return true;
   }

@@ -30,8 +30,8 @@ struct ValuePath {
 
 constexpr std::size_t max_path_steps = 8; // "->" counts as one
 
-// Parses a path of C or C++: names with "::", ".", "->", "[NUMBER]", "*" and parentheses. Fails
-// with `usage`.
+// Parses a path of C or C++: names with "::", ".", "->", "[NUMBER]", "*" and parentheses; or the
+// name of a register behind '%'. Fails with `usage`.
 Result<ValuePath> parse_value_path(std::string_view text);
 
 // Returns the length of the longest path that the text begins with, trailing blanks excluded; 0 if

@@ -4,6 +4,7 @@
 #include "events/library_types.hpp"
 #include "events/readings.hpp"
 #include "uprobectl/arch.hpp"
+#include "util/arithmetic.hpp"
 #include "util/habits.hpp"
 #include "util/spelling.hpp"
 
@@ -53,10 +54,6 @@ Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what) {
 
 std::string problem_of(const Location& location) {
   return location.problem.empty() ? dwarf::optimized_out : location.problem;
-}
-
-std::int64_t add_wrapping(std::int64_t number, std::uint64_t offset) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(number) + offset);
 }
 
 bool add_load(reading& made, std::uint64_t offset, std::uint64_t size) {
@@ -243,6 +240,15 @@ public:
       : where_(where), result_address_(result_address), others_(std::move(others)),
         keep_(std::move(keep)) {}
 
+  // Whether the path begins at a variable of the function, or at a member of its object.
+  bool names_variable(const ValuePath& path) const {
+    if (is_result(path)) return false;
+    if (find_variable(path.variable) != nullptr) return true;
+    const dwarf::Variable* const self = find_variable("this");
+    if (self == nullptr || self->type->target() == nullptr) return false;
+    return find_member(*self->type->target(), path.variable) ||
+           !bases_with_member(*self->type->target(), path.variable).empty();
+  }
   // Whether the path begins at the result.
   bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
 
@@ -519,141 +525,103 @@ Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
 
 namespace {
 
-// Whether the spelling of a constant is that of an enumerator: "red", "Color::red",
-// "shop::Color::red".
-bool names_enumerator(std::string_view written, const Type& type, const std::string& enumerator) {
-  if (written == enumerator) return true;
-  if (!written.ends_with("::" + enumerator)) return false;
-  const std::string_view scope = written.substr(0, written.size() - enumerator.size() - 2);
-  const std::string_view name = type.plain_name();
-  if (name == scope || name.ends_with(fmt::format("::{}", scope))) return true;
-  // An unscoped enumerator is in the scope of its enumeration: "shop::red".
-  const auto outer = name.rfind("::");
-  return !type.is_scoped_enumeration() && outer != std::string_view::npos &&
-         (name.substr(0, outer) == scope ||
-          name.substr(0, outer).ends_with(fmt::format("::{}", scope)));
-}
-
-// `size`: of the value, bytes.
-Result<std::uint64_t> find_constant(const FilterConstant& constant, const Type& type,
-                                    std::uint64_t size) {
-  // As in C, a negative number is converted to the unsigned type.
-  if (constant.name.empty() && constant.negative && !type.is_signed() && size < word_size)
-    return number_of(constant) & ((std::uint64_t{1} << 8 * size) - 1);
-  if (constant.name.empty()) return number_of(constant);
-  const std::string& name = constant.name;
-  std::vector<std::string> names;
-  for (const dwarf::Enumerator& each : type.enumerators()) {
-    if (names_enumerator(name, type, each.name)) return static_cast<std::uint64_t>(each.value);
-    names.push_back(each.name);
-  }
-  Error error{ErrorKind::usage, type.kind() == TypeKind::enumeration
-                                    ? fmt::format("{} has no enumerator '{}'", type.name(), name)
-                                    : fmt::format("'{}' is not a number", name)};
-  if (const auto near = nearest(name.substr(name.rfind(':') + 1), names); !near.empty())
-    return fail(std::move(error).hint(did_you_mean(near)));
-  return fail(std::move(error));
-}
-
-// The first bytes at a place, or of what a pointer there points to.
-ConditionResult<PreparedTerm> make_bytes_condition(const PlaceReader& reader,
-                                                   const ValuePlace& place,
-                                                   const ConditionSpec& spec) {
-  const TextPattern& pattern = spec.patterns.front();
+// What holds the characters of a text; nullopt if the type is not one.
+std::optional<ComparedValue> find_text(const PlaceReader& reader, const ValuePlace& place,
+                                       std::string_view& problem) {
   const Type& type = *place.type;
-  const bool is_pointer = type.kind() == TypeKind::pointer;
-  const auto usage = [&](std::string_view what) {
-    return path_error(*spec.path, ErrorKind::usage, what);
-  };
-  if (is_pointer && pattern.kind == TextPattern::Kind::exact)
-    return wrong_at(
-        spec.constant_at,
-        usage("the length of the buffer is not known").hint("compare its first bytes with ^="));
-  if (!is_pointer &&
-      (type.size() < pattern.text.size() ||
-       (pattern.kind == TextPattern::Kind::exact && type.size() != pattern.text.size())))
-    return wrong_at(spec.constant_at,
-                    usage(fmt::format("{} has {} bytes", type.name(), type.size())));
-  const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
-  if (!address)
-    return fail(path_error(*spec.path, ErrorKind::unsupported,
-                           is_pointer ? location_too_complex : "the bytes are not in memory"));
-  PreparedTerm made;
-  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
-  made.term.value = *address;
-  made.term.value.form = READ_BYTES;
-  made.term.value.capacity = static_cast<record_u32>(pattern.text.size());
-  return made;
-}
-
-// The text at a place: a char pointer or array, or a string of the standard library.
-ConditionResult<PreparedTerm>
-make_text_condition(const PlaceReader& reader, const ValuePlace& place, const ConditionSpec& spec) {
-  const ValuePath& path = *spec.path;
-  const Type& type = *place.type;
-  const auto wrong = [&](std::string_view what) {
-    return fail(path_error(path, ErrorKind::unsupported, what));
-  };
-  PreparedTerm made;
-  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
-  ValuePlace pointer = place;
-  const auto library = find_library_type(type);
-  if (spec.compares_bytes()) return make_bytes_condition(reader, place, spec);
-  if (const auto form = find_string_form(type)) {
-    const auto address = reader.address(place);
-    if (!address) return wrong("the string is not in memory");
-    made.term.value = *address;
-    made.term.value.form = static_cast<record_u8>(*form);
+  ComparedValue made{.kind = ValueUse::text, .type_name = type.name()};
+  const auto take = [&](const std::optional<reading>& address, reading_form form,
+                        std::string_view otherwise) {
+    if (!address) problem = otherwise;
+    if (address) made.value = *address;
+    made.value.form = static_cast<record_u8>(form);
     return made;
-  }
+  };
+  if (const auto form = find_string_form(type))
+    return take(reader.address(place), *form, "the string is not in memory");
   if (type.kind() == TypeKind::array && type.target() != nullptr &&
       is_character_type(*type.target()) && type.dimensions() <= 1 && type.descriptor() == nullptr) {
-    const auto address = reader.address(place);
-    if (!address) return wrong("the characters are not in memory");
-    made.term.value = *address;
-    made.term.value.form = READ_BYTES;
-    made.term.value.capacity =
+    const bool has_length = !place.address && place.location->length;
+    if (has_length) made.length = reader.length(place);
+    if (has_length && !made.length) problem = location_too_complex;
+    made.value.capacity =
         static_cast<record_u32>(std::min<std::uint64_t>(type.element_count(), UINT32_MAX));
-    if (!place.address && place.location->length) {
-      made.length = reader.length(place);
-      if (!made.length) return wrong(location_too_complex);
-      return made;
-    }
-    if (made.term.value.capacity == 0) made.term.value.form = READ_STRING;
+    const auto capacity = made.value.capacity;
+    take(reader.address(place), has_length || capacity > 0 ? READ_BYTES : READ_STRING,
+         "the characters are not in memory");
+    made.value.capacity = capacity;
     return made;
   }
+  const auto library = find_library_type(type);
   if (library && library->kind == LibraryType::Kind::text && !library->length_is_end) {
-    const auto text = reader.number(part_of(place, *library->type, library->offset), word_size);
     made.length = reader.number(part_of(place, *library->type, library->length_offset), word_size);
-    if (!text || !made.length) return wrong(location_too_complex);
-    made.term.value = *text;
-    made.term.value.form = READ_BYTES;
-    return made;
+    if (!made.length) problem = location_too_complex;
+    return take(reader.number(part_of(place, *library->type, library->offset), word_size),
+                READ_BYTES, location_too_complex);
   }
-  if (library && library->kind == LibraryType::Kind::c_string)
-    pointer = part_of(place, *library->type, library->offset);
-  else if (!is_text_pointer(type)) {
-    Error error = path_error(path, ErrorKind::usage,
-                             fmt::format("{} cannot be compared with a string", type.name()));
-    if (!spec.first_text.empty()) error = std::move(error).within(spec.first_text);
-    return wrong_at(spec.constant_at, std::move(error));
-  }
-  const auto address = reader.number(pointer, word_size);
-  if (!address) return wrong(location_too_complex);
-  made.term.value = *address;
-  made.term.value.form = READ_STRING;
+  const bool is_c_string = library && library->kind == LibraryType::Kind::c_string;
+  if (!is_c_string && !is_text_pointer(type)) return std::nullopt;
+  return take(reader.number(is_c_string ? part_of(place, *library->type, library->offset) : place,
+                            word_size),
+              READ_STRING, location_too_complex);
+}
+
+Error unsupported(std::string_view what) { return {ErrorKind::unsupported, std::string(what)}; }
+
+// The first bytes at a place, or of what a pointer there points to.
+Result<ComparedValue> find_bytes(const PlaceReader& reader, const ValuePlace& place) {
+  ComparedValue made{.kind = ValueUse::bytes, .type_name = place.type->name()};
+  const bool is_pointer = place.type->kind() == TypeKind::pointer;
+  const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
+  if (!address)
+    return fail(unsupported(is_pointer ? location_too_complex : "the bytes are not in memory"));
+  if (!is_pointer) made.size = place.type->size();
+  made.value = *address;
+  made.value.form = READ_BYTES;
   return made;
 }
 
-// What is done with a number.
-enum class NumberUse { compared, summed };
+Result<ComparedValue> find_number(const PlaceReader& reader, ValuePlace place) {
+  const Type& type = *place.type;
+  if (type.is_byte_swapped())
+    return fail(ErrorKind::usage, "a number whose bytes are in the other order cannot be used in "
+                                  "the kernel");
+  const bool is_floating = type.kind() == TypeKind::floating;
+  if (!is_number(type) || (is_floating && type.size() < sizeof(float)))
+    return fail(ErrorKind::usage,
+                fmt::format("only numbers can be compared or measured, this is {}", type.name()));
+  if (!place.bits && type.bits() < 8 * type.size())
+    place.bits = dwarf::BitRange{0, static_cast<std::uint32_t>(type.bits())};
+  const std::uint64_t size =
+      place.bits ? (place.bits->offset + place.bits->size + 7) / 8 : type.size();
+  auto number = size <= word_size ? reader.number(place, size) : std::nullopt;
+  if (!number) return fail(unsupported(location_too_complex));
+  if (place.bits) {
+    number->bit_offset = static_cast<record_u8>(number->bit_offset + place.bits->offset);
+    number->bit_count = static_cast<record_u8>(place.bits->size);
+  }
+  // The location may have extended a shorter number with zeros.
+  const bool is_extended =
+      !place.bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
+  number->is_signed = (type.is_signed() || is_floating) && !is_extended ? 1 : 0;
+  return ComparedValue{.value = *number,
+                       .type_name = type.name(),
+                       .bits =
+                           static_cast<unsigned>(place.bits ? place.bits->size : 8 * type.size()),
+                       .is_signed = type.is_signed(),
+                       .is_floating = is_floating,
+                       .is_address = type.kind() == TypeKind::pointer,
+                       .enumeration = &type};
+}
 
-ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const ConditionSpec& spec,
-                                             NumberUse use) {
-  const ValuePath& path = *spec.path;
-  if (spec.type)
-    return wrong_at(spec.type_at, path_error(path, ErrorKind::usage,
-                                             "debug information gives its type, write none"));
+} // namespace
+
+bool names_variable(const TypedPlace& where, const ValuePath& path) {
+  return PathResolver(where).names_variable(path);
+}
+
+ConditionResult<ComparedValue> find_compared(const TypedPlace& where, const ValuePath& path,
+                                             ValueUse use, bool may_keep) {
   std::size_t wrong_step = path.steps.size();
   // A condition has one reading besides the value. FilterCompiler numbers it.
   std::optional<reading> offset;
@@ -662,97 +630,39 @@ ConditionResult<PreparedTerm> make_condition(const TypedPlace& place, const Cond
     offset = made;
     return 1;
   };
-  auto named = find_place(
-      place, path, {}, use == NumberUse::compared ? condition_names() : std::vector<std::string>(),
-      &wrong_step, use == NumberUse::compared ? KeepReading(keep) : KeepReading());
-  if (!named) {
-    const std::size_t at = wrong_step < path.steps.size() ? path.steps[wrong_step].at : 0;
-    return wrong_at(spec.value_at + at, std::move(named).error());
-  }
-  const PlaceReader reader(place, named->phase);
-  ValuePlace* const found = &named->place;
-  while (found->type->kind() == TypeKind::reference && found->type->target() != nullptr) {
-    auto referred = reader.dereference(*found, *found->type->target());
+  auto named = find_place(where, path, {}, condition_names(), &wrong_step,
+                          may_keep ? KeepReading(keep) : KeepReading());
+  if (!named)
+    return wrong_at(wrong_step < path.steps.size() ? path.steps[wrong_step].at : 0,
+                    std::move(named).error());
+  const PlaceReader reader(where, named->phase);
+  ValuePlace place = named->place;
+  while (place.type->kind() == TypeKind::reference && place.type->target() != nullptr) {
+    auto referred = reader.dereference(place, *place.type->target());
     if (!referred) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-    *found = *referred;
+    place = *referred;
   }
-  if (const auto library = find_library_type(*found->type);
+  if (const auto library = find_library_type(*place.type);
       library &&
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
-    *found = part_of(*found, *library->type, library->offset);
-  if (spec.comparison == Comparison::matches) {
-    auto made = make_text_condition(reader, *found, spec);
-    if (made) made->offset = offset;
-    return made;
+    place = part_of(place, *library->type, library->offset);
+  std::string_view problem;
+  auto text = find_text(reader, place, problem);
+  const TypeKind kind = place.type->kind();
+  const bool has_other_use =
+      (use == ValueUse::number && kind == TypeKind::pointer) ||
+      (use == ValueUse::bytes && (kind == TypeKind::pointer || kind == TypeKind::array));
+  Result<ComparedValue> made = fail(unsupported(problem));
+  if (text && !has_other_use) {
+    if (problem.empty()) made = std::move(*text);
+  } else if (use == ValueUse::bytes) {
+    made = find_bytes(reader, place);
+  } else {
+    made = find_number(reader, place);
   }
-  const Type& type = *found->type;
-  const std::string_view verb = use == NumberUse::compared ? "compared" : "summed";
-  if (type.kind() == TypeKind::floating)
-    return fail(path_error(path, ErrorKind::unsupported,
-                           fmt::format("floating-point numbers cannot be {} in the kernel", verb)));
-  if (!is_number(type))
-    return fail(path_error(path, ErrorKind::usage,
-                           fmt::format("only integers can be {}, this is {}", verb, type.name())));
-  if (type.is_byte_swapped())
-    return fail(path_error(
-        path, ErrorKind::usage,
-        fmt::format("a number whose bytes are in the other order cannot be {} in the kernel",
-                    verb)));
-  if (use == NumberUse::summed && type.kind() == TypeKind::pointer)
-    return fail(path_error(path, ErrorKind::usage, "it is an address")
-                    .hint(fmt::format("name what it points to: '*{}', or a member", path.text)));
-  if (!found->bits && type.bits() < 8 * type.size())
-    found->bits = dwarf::BitRange{0, static_cast<std::uint32_t>(type.bits())};
-  const std::uint64_t size =
-      found->bits ? (found->bits->offset + found->bits->size + 7) / 8 : type.size();
-  auto number = size <= word_size ? reader.number(*found, size) : std::nullopt;
-  if (!number) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-  if (found->bits) {
-    number->bit_offset = static_cast<record_u8>(number->bit_offset + found->bits->offset);
-    number->bit_count = static_cast<record_u8>(found->bits->size);
-  }
-  // The location may have extended a shorter number with zeros.
-  const bool is_extended =
-      !found->bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
-  number->is_signed = type.is_signed() && !is_extended ? 1 : 0;
-  PreparedTerm made;
-  made.offset = offset;
-  made.term.value = *number;
-  made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
-  made.term.is_signed = spec.comparison != Comparison::has_bits && type.is_signed() ? 1 : 0;
-  const auto constant_of = [&](const FilterConstant& each) -> ConditionResult<std::uint64_t> {
-    Result<std::uint64_t> constant =
-        fail(ErrorKind::usage, fmt::format("{} cannot have this value", type.name()));
-    if (can_hold(static_cast<unsigned>(found->bits ? found->bits->size : 8 * type.size()),
-                 type.is_signed(), spec.comparison, each))
-      constant = find_constant(each, type, size);
-    if (constant) return *constant;
-    return wrong_at(spec.place_of(each),
-                    std::move(constant).error().within(in_single_quotes(path.text)));
-  };
-  const auto constant = constant_of(spec.constant);
-  if (!constant) return std::unexpected(constant.error());
-  made.term.constant = *constant;
-  for (const FilterConstant& each : spec.members) {
-    const auto member = constant_of(each);
-    if (!member) return std::unexpected(member.error());
-    made.members.push_back(*member);
-  }
-  return made;
-}
-
-} // namespace
-
-Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec) {
-  auto made = make_condition(place, spec, NumberUse::compared);
-  if (!made) return fail(describe_error(spec, std::move(made).error()));
+  if (!made) return fail(std::move(made).error().within(in_single_quotes(path.text)));
+  made->offset = offset;
   return std::move(*made);
-}
-
-Result<reading> make_typed_number(const TypedPlace& place, const ValuePath& path) {
-  auto made = make_condition(place, {.text = path.text, .path = path}, NumberUse::summed);
-  if (!made) return fail(std::move(made).error().error);
-  return made->term.value;
 }
 
 } // namespace uprobectl

@@ -2,6 +2,7 @@
 // Where values of debug information are, as readings of the built-in program, and what paths name.
 #pragma once
 
+#include "events/conditions.hpp"
 #include "events/value_plan.hpp"
 
 namespace uprobectl {
@@ -17,9 +18,6 @@ struct ValuePlace {
   std::uint64_t offset = 0;                  // bytes, in the location
   std::optional<dwarf::BitRange> bits = {};
 };
-
-// Damaged debug information has any offsets: the sum wraps around, as addresses do.
-std::int64_t add_wrapping(std::int64_t number, std::uint64_t offset);
 
 // A member of a value, or an element. `offset`: bytes.
 ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offset);
@@ -101,6 +99,14 @@ Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                              const std::optional<reading>& result_address = {},
                              std::vector<std::string> others = {},
                              std::size_t* wrong_step = nullptr, KeepReading keep = {});
+
+// Whether the path begins at a variable of the function, or at a member of its object.
+bool names_variable(const TypedPlace& where, const ValuePath& path);
+
+// Finds what a path names, as a value to compare or to sum up. Fails at a character of the path.
+// `may_keep`: members of virtual base classes have an offset of their own.
+ConditionResult<ComparedValue> find_compared(const TypedPlace& where, const ValuePath& path,
+                                             ValueUse use, bool may_keep);
 
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what);
 

@@ -6,6 +6,7 @@
 #include "events/presentation.hpp"
 #include "events/readings.hpp"
 #include "events/value_places.hpp"
+#include "util/arithmetic.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -44,11 +45,6 @@ std::uint64_t little_endian(Bytes bytes) {
   std::uint64_t number = 0;
   std::memcpy(&number, bytes.data(), std::min<std::size_t>(bytes.size(), sizeof(number)));
   return number;
-}
-
-std::int64_t sign_extended(std::uint64_t number, std::uint64_t bits) {
-  const std::uint64_t unused = 64 - bits;
-  return static_cast<std::int64_t>(number << unused) >> unused;
 }
 
 // A code point beyond ASCII as text; nullopt for others, and if it is not to be shown.
@@ -574,6 +570,12 @@ void ValuePlan::decode(Event& event, std::span<const ReadResult> results, std::u
   event.is_known_call = is_known_call_;
   event.returns_nothing = returns_nothing_ && event.kind == EventKind::on_return &&
                           event.left_by != ExitKind::tail_call;
+  if (weight_ && results[*weight_].is_read()) {
+    const std::uint64_t number = results[*weight_].value;
+    const bool is_negative =
+        readings_[*weight_].is_signed != 0 && static_cast<std::int64_t>(number) < 0;
+    event.weight = is_negative ? 0 : number;
+  }
   if (!error_number_ || !results[*error_number_].is_read() || !event.typed_return) return;
   const DataValue& returned = event.typed_return->value;
   const auto number = static_cast<int>(results[*error_number_].value);
@@ -609,6 +611,13 @@ void ValuePlan::set_function(std::string name, bool returns_nothing) {
 void ValuePlan::add_summed(reading summed) {
   summed.in_group = GROUP_SUMMED | GROUP_OMITTED;
   readings_.push_back(summed);
+}
+
+bool ValuePlan::set_weight(const reading& weight) {
+  if (readings_.size() == MAX_READINGS) return false;
+  weight_ = readings_.size();
+  readings_.push_back(weight);
+  return true;
 }
 
 void ValuePlan::set_group_parts(const GroupSpec& groups) {

@@ -47,6 +47,11 @@ struct TypedPlace {
   CapturePhases phases = {};
   FindGlobal find_global = {};    // optional
   FindGoTypes find_go_types = {}; // optional
+  std::string shown_name = {};    // of the function, in events
+
+  bool returns_nothing() const {
+    return function->result->kind() == dwarf::TypeKind::none && !function->has_unknown_result;
+  }
 };
 
 // Whether a type has any bytes that mean something. Empty classes have none, whatever their size.
@@ -99,6 +104,8 @@ public:
   void set_group_parts(const GroupSpec& groups);
   // Adds a reading that is only summed.
   void add_summed(reading summed);
+  // Adds a reading that is the weight of an event. Returns false if there are too many.
+  bool set_weight(const reading& weight);
 
   // Sets the values of an event and what else follows from them. Requires the other members.
   // `results`: of readings(), in the same order. A value that was not read is a
@@ -189,14 +196,8 @@ private:
   bool six_registers_ = false;
   bool is_known_call_ = false;
   std::optional<std::size_t> error_number_; // the reading of errno
+  std::optional<std::size_t> weight_;       // the reading
 };
-
-// Makes the condition that compares the value that a path names. Fails with not_found or
-// unsupported.
-Result<PreparedTerm> make_typed_condition(const TypedPlace& place, const ConditionSpec& spec);
-
-// Makes the reading of an integer that a path names. Fails as make_typed_condition().
-Result<reading> make_typed_number(const TypedPlace& place, const ValuePath& path);
 
 // Returns the name of an enumerator with this value, or "A|B" if its bits are those of several;
 // nullopt if there is none.

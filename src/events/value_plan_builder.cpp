@@ -4,6 +4,7 @@
 #include "events/readings.hpp"
 #include "events/value_places.hpp"
 #include "events/value_plan_draft.hpp"
+#include "util/arithmetic.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbols/plt.hpp"
 
+#include "util/arithmetic.hpp"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,11 +15,6 @@ namespace {
 
 using namespace std::string_view_literals;
 using OptionalStub = std::optional<PltStub>;
-
-std::uint64_t sign_extended(std::uint64_t value, unsigned bits) {
-  const std::uint64_t sign = std::uint64_t{1} << (bits - 1);
-  return (value ^ sign) - sign;
-}
 
 // Instructions before the jump of an entry. The longest match counts; "" always matches.
 constexpr std::array x86_beginnings = {
@@ -60,7 +57,7 @@ OptionalStub decode_x86(const elf::Machine& machine, const CodeBytes& code, std:
   const auto form = read_at<std::uint8_t>(code.bytes, at + 1);
   const auto displacement = read_at<std::uint32_t>(code.bytes, at + 2);
   if (!form || !displacement) return std::nullopt;
-  std::uint64_t slot = sign_extended(*displacement, 32);
+  auto slot = static_cast<std::uint64_t>(sign_extended(*displacement, 32));
   const bool is_386 = machine.arch == Arch::i386;
   if (*form == 0x25 && !is_386) // jmp *disp(%rip)
     slot += code.address.value + at + x86_jump_size;
@@ -98,7 +95,8 @@ OptionalStub decode_arm64(const CodeBytes& code, std::size_t at) {
   constexpr std::size_t max_bytes = 24;
   while (end - begin < max_bytes && word_at(code, end) == nop) end += 4;
 
-  const std::uint64_t pages = sign_extended((adrp >> 29 & 3) | (adrp >> 5 & 0x7ffff) << 2, 21);
+  const auto pages =
+      static_cast<std::uint64_t>(sign_extended((adrp >> 29 & 3) | (adrp >> 5 & 0x7ffff) << 2, 21));
   const std::uint64_t page = ((code.address.value + at) & ~std::uint64_t{0xfff}) + (pages << 12);
   return PltStub{
       {code.address.value + begin}, end - begin, {page + (ldr >> 10 & 0xfff) * std::uint64_t{8}}};

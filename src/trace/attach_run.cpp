@@ -165,7 +165,7 @@ private:
     plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
-    if (!request_.makes_plan) program_.place(resolved_);
+    if (!request_.makes_plan) program_.place(resolved_, request_.capture.groups);
     compare_with_processes(options.pids);
     // Several programs may ask for one function.
     std::set<std::pair<std::string_view, std::string_view>> functions;
@@ -680,7 +680,7 @@ std::optional<std::string> find_raw_stack_conflict(const AttachRequest& request)
 std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
   const CaptureSpec& capture = request.capture;
   if (capture.measured) {
-    const bool is_return = capture.measured->is_result();
+    const bool is_return = capture.measures_result();
     if (is_return && request.probes.static_probes) return "a static probe has no return value";
     if (!is_return && capture.pair_calls)
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "

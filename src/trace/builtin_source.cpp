@@ -90,7 +90,7 @@ public:
       return_instances_ = find_return_instance_layout();
     if (by_uretprobe()) nesting_ = find_nesting_layout();
     if (std::ranges::find(request_.capture.filter.terms, COMPARE_PROCESS_NAME,
-                          &ConditionSpec::fact) != request_.capture.filter.terms.end())
+                          &ConditionSpec::built_in) != request_.capture.filter.terms.end())
       process_name_ = find_process_name_layout();
     return {};
   }
@@ -99,10 +99,9 @@ public:
 
   bool checks_exits() const override { return true; }
 
-  void place(ResolvedProbes& resolved) override {
+  void place(ResolvedProbes& resolved, GroupSpec& groups) override {
     if (!request_.capture.uses_values()) return;
-    TypedProbes types(request_.probes.target_options.debug_places, request_.capture,
-                      resolved.probes.size());
+    TypedProbes types(request_.probes.target_options.debug_places, request_.capture);
     std::vector<CapturePoint> points;
     points.reserve(resolved.probes.size());
     for (const Probe& probe : resolved.probes)
@@ -110,6 +109,7 @@ public:
                         .code = readers_.read_code_abi(probe.point, false),
                         .is_recorded = probe.is_recorded});
     KnownFunctions(request_.capture, points.size()).add_to(points);
+    types.prefer_variables(points, groups);
     std::vector<const ProbePoint*> moved;
     for (Probe& probe : resolved.probes) {
       const bool is_entry_only = probe.bounds == 0 && !probe.is_graph_root &&
@@ -142,7 +142,6 @@ public:
     CaptureSpec capture = request_.capture;
     add_return_addresses(points);
     add_known(points, capture);
-    if (auto added = add_types(points, cookies); !added) return fail(std::move(added).error());
     capture.filters = filter_.filters;
     capture.user = filter_.user;
     capture.return_instances = return_instances_.value_or(return_instance_layout{});
@@ -150,7 +149,9 @@ public:
     capture.nesting = nesting_.value_or(nesting_layout{});
     capture.process_name = process_name_.value_or(process_name_layout{});
     capture.ids = ids_;
-    auto plan = CapturePlan::make(capture, points);
+    prepare_types(cookies);
+    auto plan = CapturePlan::make(capture, points, &*typed_);
+    for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
     if (!plan) return fail(std::move(plan).error());
     plan_ = std::move(*plan);
     plan_.set_reads_proc(true);
@@ -469,19 +470,15 @@ private:
            (filter_.filters & FILTER_BY_CGROUP) == 0;
   }
 
-  Result<void> add_types(std::vector<CapturePoint>& points, bool cookies) {
-    typed_.emplace(request_.probes.target_options.debug_places, request_.capture, points.size());
+  void prepare_types(bool cookies) {
+    typed_.emplace(request_.probes.target_options.debug_places, request_.capture);
     if (placed_) typed_->take_files(*placed_);
-    const bool may_wait = will_wait_for_values(cookies);
-    for (CapturePoint& point : points) {
-      if (auto added = typed_->add(point); !added) return added;
-      // Tests the kernel while the types of further functions are read.
-      if (may_wait && !sleepable_test_ && point.values != nullptr &&
-          std::ranges::any_of(point.values->readings(), loads_memory))
-        sleepable_test_.emplace(start_sleepable_test(mechanism_));
-    }
-    for (const std::string& warning : typed_->warnings()) output_.warn_once(warning);
-    return typed_->check();
+    // Tests the kernel while the types of further functions are read.
+    if (will_wait_for_values(cookies))
+      typed_->set_take_values([this](const ValuePlan& values) {
+        if (!sleepable_test_ && std::ranges::any_of(values.readings(), loads_memory))
+          sleepable_test_.emplace(start_sleepable_test(mechanism_));
+      });
   }
 
   void report_moved(std::span<const ProbePoint* const> moved) const {
@@ -517,8 +514,8 @@ private:
     if (capture.pair_calls && known.needs_thread_pointer(points))
       capture.thread = find_thread_layout().value_or(thread_layout{});
     known.add_to(points);
-    const bool sums_sizes = capture.groups.measured == "size" ||
-                            (capture.measured && capture.measured->path.text == "size");
+    const bool sums_sizes =
+        capture.groups.measured == "size" || (capture.measured && capture.measured->text == "size");
     if (!sums_sizes) return;
     for (const CapturePoint& each : points)
       if (each.known && has_element_size(*each.known))

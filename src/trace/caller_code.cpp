@@ -120,7 +120,7 @@ CallerCode::start(const Filter& filter, std::span<const Probe> probes, const Tar
 
 void CallerCode::add_places(const Filter& filter) {
   for (std::size_t i = 0; i < filter.terms.size(); ++i) {
-    if (filter.terms[i].fact != COMPARE_CALLER) continue;
+    if (filter.terms[i].built_in != COMPARE_CALLER) continue;
     const auto bits = static_cast<std::uint8_t>(1U << caller_number(filter, i));
     for (const TextPattern& each : filter.terms[i].patterns)
       if (auto place = parse_caller_place(each.text)) {

@@ -37,6 +37,7 @@ std::uint64_t elements_of(const Event& event) {
 }
 
 std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
+  if (event.weight) return event.weight;
   if (name == "latency" && event.latency_ns) return event.latency_ns;
   if (name == "ret" && event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call)
     return event.typed_return ? to_weight(*event.typed_return) : event.return_value;
@@ -48,11 +49,7 @@ std::optional<std::uint64_t> weight_of(const Event& event, const std::string& na
     return checked_mul(*weight, elements_of(event))
         .value_or(std::numeric_limits<std::uint64_t>::max());
   }
-  const auto source = parse_source_name(name);
-  const bool is_number = source && source->kind == ArgumentSource::Kind::argument;
-  if (!event.has_arguments || !is_number || source->number >= event.arguments.size())
-    return std::nullopt;
-  return event.arguments[source->number];
+  return std::nullopt;
 }
 
 constexpr std::size_t max_saved = 16;

@@ -61,8 +61,7 @@ const Prototype* find_prototype(const PrototypeTable& table, const ProbePoint& p
 const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
   if (!capture_.uses_values() || !capture_.typed || !is_plain_function(probed)) return nullptr;
   const ProbePoint& point = *probed.point;
-  const std::size_t list = lists_.find(point);
-  if (list < capture_.arguments.size() && !capture_.arguments[list].is_implied) return nullptr;
+  if (lists_.find(point) < capture_.arguments.size()) return nullptr; // the user's list decides
   return find_prototype(capture_.prototypes, point);
 }
 

@@ -23,18 +23,21 @@ using plans::PlannedProbe;
 constexpr std::string_view format_hint =
     "give values as NAME:TYPE@ARG+OFF, such as count:s32@arg0+16";
 
-bool is_declared(const CaptureSpec& capture, const ConditionSpec& term) {
-  return term.name && std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
-           return std::ranges::find(list.arguments, *term.name, &ArgumentSpec::name) !=
-                  list.arguments.end();
-         });
+bool is_declared(const CaptureSpec& capture, std::string_view name) {
+  return std::ranges::any_of(capture.arguments, [&](const ArgumentList& list) {
+    return std::ranges::find(list.arguments, name, &ArgumentSpec::name) != list.arguments.end();
+  });
 }
 
-// Whether the run with the plan does not know what the condition compares, unless the function has
-// a known prototype.
+// Whether the run with the plan does not know what a name stands for, unless the function has a
+// known prototype.
+bool needs_debug_info(const CaptureSpec& capture, const ValuePath& path) {
+  if (!path.steps.empty()) return true;
+  return !is_declared(capture, path.variable) && !parse_source_name(path.variable);
+}
 bool needs_debug_info(const CaptureSpec& capture, const ConditionSpec& term) {
-  if (!term.path || term.fact || is_declared(capture, term)) return false;
-  return term.needs_types() || (term.name && !parse_source_name(*term.name));
+  if (!term.path || term.built_in || is_declared(capture, term.name())) return false;
+  return term.needs_types() || needs_debug_info(capture, *term.path);
 }
 
 Error needs_debug_info_error(std::string_view what) {
@@ -50,17 +53,24 @@ struct NeededName {
   std::string option;
 };
 
+// What --by, --measure and --weight name.
+std::vector<ValuePath> named_numbers(const CaptureSpec& capture) {
+  std::vector<ValuePath> paths;
+  for (const std::string& name : capture.groups.names())
+    if (auto path = parse_value_path(name)) paths.push_back(std::move(*path));
+  if (capture.measured) paths.push_back(*capture.measured);
+  if (capture.weight && !find_built_in(*capture.weight)) paths.push_back(*capture.weight);
+  return paths;
+}
+constexpr std::string_view number_options = "--by, --measure or --weight";
+
 std::vector<NeededName> needed_names(const CaptureSpec& capture) {
   std::vector<NeededName> needed;
-  for (const ArgumentList& list : capture.arguments)
-    for (const ValuePath& path : list.paths)
-      if (list.is_implied && !parse_source_name(path.text))
-        needed.push_back({path.text, "--by or --measure"});
+  for (const ValuePath& path : named_numbers(capture))
+    if (needs_debug_info(capture, path)) needed.push_back({path.text, std::string(number_options)});
   for (const ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term))
-      needed.push_back({*term.name, fmt::format("--if '{}'", term.text)});
-  if (capture.measured && !capture.measured->source)
-    needed.push_back({capture.measured->path.text, "--measure"});
+      needed.push_back({std::string(term.name()), fmt::format("--if '{}'", term.text)});
   return needed;
 }
 
@@ -74,12 +84,11 @@ bool has_parameter(const Prototype& prototype, std::string_view name) {
 std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
   std::vector<std::string> names;
   for (const ConditionSpec& term : capture.filter.terms)
-    if (term.name && !term.type && !is_declared(capture, term) && !needs_debug_info(capture, term))
-      names.push_back(*term.name);
-  if (capture.measured && capture.measured->source)
-    names.push_back(capture.measured->path.variable);
-  for (const GroupValue& each : capture.groups.by)
-    if (!each.fact && parse_source_name(each.text)) names.push_back(each.text);
+    if (!term.name().empty() && !term.type && !is_declared(capture, term.name()) &&
+        !needs_debug_info(capture, term))
+      names.emplace_back(term.name());
+  for (const ValuePath& path : named_numbers(capture))
+    if (!needs_debug_info(capture, path)) names.push_back(path.variable);
   return names;
 }
 
@@ -91,7 +100,7 @@ public:
       : request_(request), readers_(readers),
         needed_(has_debug_info ? std::vector<NeededName>() : needed_names(request.capture)),
         doubtful_(has_debug_info ? std::vector<std::string>() : doubtful_names(request.capture)),
-        types_(request.probes.target_options.debug_places, request.capture, 1) {}
+        types_(request.probes.target_options.debug_places, request.capture) {}
 
   Result<AttachPlan> make(const ResolvedProbes& resolved) {
     const ProbeSelection& selection = request_.probes;
@@ -338,15 +347,12 @@ Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes&
 Result<void> check_plannable(const CaptureSpec& capture) {
   const auto wrong = [](const std::string& what) { return fail(needs_debug_info_error(what)); };
   for (const ArgumentList& list : capture.arguments)
-    for (const ValuePath& path : list.paths)
-      if (!list.is_implied || (!path.steps.empty() && !parse_source_name(path.text)))
-        return wrong(
-            fmt::format("'{}' of {}", path.text, list.is_implied ? "--by or --measure" : "--args"));
+    for (const ValuePath& path : list.paths) return wrong(fmt::format("'{}' of --args", path.text));
   for (const ConditionSpec& term : capture.filter.terms)
-    if (needs_debug_info(capture, term) && (!term.name || term.needs_types()))
+    if (needs_debug_info(capture, term) && (term.name().empty() || term.needs_types()))
       return wrong(fmt::format("--if '{}'", term.text));
-  if (capture.measured && !capture.measured->source && !capture.measured->path.steps.empty())
-    return wrong(fmt::format("'{}' of --measure", capture.measured->path.text));
+  for (const ValuePath& path : named_numbers(capture))
+    if (!path.steps.empty()) return wrong(fmt::format("'{}' of {}", path.text, number_options));
   return {};
 }
 

@@ -37,8 +37,9 @@ public:
   virtual bool checks_exits() const = 0;
 
   // Moves probes from the first instruction of their functions behind the prologue, if parameters
-  // can be read only there. Called before load().
-  virtual void place(ResolvedProbes& /*resolved*/) {}
+  // can be read only there. Names of `groups` that all functions have for a variable are values
+  // from then on. Called before load().
+  virtual void place(ResolvedProbes& /*resolved*/, GroupSpec& /*groups*/) {}
 
   // Loads the programs for the mechanism and sets the program and cookie of each site. May be
   // called again with fewer probes. Borrows the probes.

@@ -12,6 +12,7 @@
 #include "unwind/unwind_data.hpp"
 
 #include <expected>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -27,19 +28,23 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
 // GOT entry through which code of this file finds them, nullopt if there is none.
 using SharedVariables = std::map<VirtualAddress, std::optional<VirtualAddress>>;
 
-// The typed values of the probes of a run. Owns the debug information that they refer to.
-class TypedProbes {
+// What debug information tells about the probes of a run. Owns the debug information.
+class TypedProbes final : public TypeSource {
 public:
   // Borrows `capture`.
-  TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture,
-              std::size_t functions);
+  TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture)
+      : where_{.places = std::move(debug_places)}, capture_(capture), lists_(capture.arguments),
+        phases_(phases_of(capture)) {}
 
-  // Sets what to capture at the probe, if its function is known. The values borrow types from the
-  // debug information. Fails with `usage`, `not_found` or `unsupported` if a value that
-  // was asked for by name cannot be read.
-  Result<void> add(CapturePoint& probed);
-  // Fails if a value that was asked for by name exists at no probe.
-  Result<void> check() const;
+  // Calls this for the values of each point.
+  using TakeValues = std::function<void(const ValuePlan&)>;
+  void set_take_values(TakeValues take) { take_values_ = std::move(take); }
+
+  Result<const TypedPlace*> describe(const CapturePoint& probed) override;
+  void warn(std::string text) override { warnings_.push_back(std::move(text)); }
+  void planned(const ValuePlan& values) override {
+    if (take_values_) take_values_(values);
+  }
 
   // Returns the end of the function's prologue if parameters of the run can be read only there;
   // nullopt if the first instruction has all of them. Fails with the reason if the end of the
@@ -49,6 +54,10 @@ public:
   choose_prologue(const CapturePoint& probed);
   // Shares the files that the other one has read.
   void take_files(const TypedProbes& other) { files_ = other.files_; }
+
+  // Makes values of the names in `groups` that all functions have for an argument or a variable,
+  // which come before built-in variables.
+  void prefer_variables(std::span<const CapturePoint> points, GroupSpec& groups);
 
   // Returns the first of the names that a parameter or variable has at the point; null if none has.
   const std::string* find_variable(const ProbePoint& point, std::span<const std::string> names);
@@ -82,37 +91,19 @@ private:
   const ArgumentList* find_list(const ProbePoint& point) const;
   bool lacks_named(const dwarf::FunctionInfo& function, const ArgumentList* list) const;
   bool needs_only_parameters(const dwarf::FunctionInfo& function, const ArgumentList* list) const;
-  Result<void> add_conditions(CapturePoint& probed, const TypedPlace& place,
-                              const ArgumentList* list);
-  Result<std::optional<PreparedTerm>>
-  compare_place(const CapturePoint& probed, const TypedPlace& place, const ConditionSpec& spec);
-  // `measured` is set to the reading of the value that is summed, if one is asked for.
-  Result<ValuePlan> make_values(const TypedPlace& place, const ArgumentList* list,
-                                std::optional<reading>& measured);
-  Result<reading> make_summed(const TypedPlace& place) const;
-  Result<void> add_measured(CapturePoint& probed, const TypedPlace& place);
-  Result<bool> knows_type(const TypedPlace& place, const ArgumentSource& source) const;
-  bool takes_register(const CapturePoint& probed, const std::string& text, const Error& problem);
-  // Why a probe lacks a value of a list; nullopt: it has it.
-  struct Problem {
-    std::string value;      // as typed
-    bool is_summed = false; // the value that --by sums up
-    std::optional<Error> error = {};
-  };
-  Result<void> check(const std::vector<Problem>& problems) const;
-  Result<void> add_untyped(CapturePoint& probed, const ArgumentList* list, const Error& problem);
-  Result<void> merge_problems(const ArgumentList& list, std::vector<Problem> problems);
+  // The values that a run asks for by name at a point.
+  std::vector<ValuePath> named_paths(const ArgumentList* list) const;
 
   elf::DebugSearch where_;
   const CaptureSpec& capture_;
   ArgumentListIndex lists_;
-  TypedLimits limits_;
   CapturePhases phases_;
-  bool is_only_function_;
   std::shared_ptr<Files> files_ = std::make_shared<Files>();
   std::vector<std::string> warnings_;
-  // Why the paths of the list for all functions cannot be read; nullopt if they can at some probe.
-  std::vector<Problem> general_problems_; // of lists for all functions
+  TakeValues take_values_;
+  // What describe() returns.
+  std::optional<dwarf::FunctionInfo> function_;
+  TypedPlace place_;
 };
 
 } // namespace uprobectl

@@ -3,7 +3,7 @@
 // read: made of a checksum of the input, so that each byte of the file can be changed alone.
 // Readings must keep the limits, and every result must be decoded.
 #include "dwarf/context.hpp"
-#include "events/value_plan.hpp"
+#include "events/value_places.hpp"
 
 #include <cstdlib>
 #include <limits>
@@ -89,7 +89,10 @@ void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::s
   }
   if (const auto filter = parse_filter(line))
     for (const ConditionSpec& each : filter->terms)
-      if (each.path) static_cast<void>(make_typed_condition(place, each).has_value());
+      if (each.path)
+        if (auto value = find_compared(place, *each.path, use_of(each), true))
+          if (const auto term = compile_condition(each, std::move(*value)))
+            static_cast<void>(check_condition(*term, place.phases).has_value());
 }
 
 } // namespace

@@ -297,7 +297,7 @@ compares_by_type() {
   # A pattern matches such functions, too.
   attach_to types-registers -r --count --if 'ret > 1' "$program" 'registers_*'
   expect_equal 'hits of the other function' '2	registers_step (return)' "$(grep registers_step out)"
-  expect_match 'warning' "registers_named: 'ret > 1' reads a register: the function returns nothing" "$(cat err)"
+  expect_match 'warning' "registers_named: 'ret' reads a register: the function returns nothing" "$(cat err)"
 }
 
 # fixtures/types/registers.c: steps from -3 to 3.

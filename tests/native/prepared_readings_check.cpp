@@ -141,14 +141,12 @@ std::uint64_t address_of_function() {
 // Attaches to the function, and with pair_calls to its return, in this process.
 class Probed {
 public:
-  Probed(const Way& way, const CaptureSpec& capture, std::vector<reading> readings,
-         std::vector<std::optional<PreparedTerm>> conditions = {}) {
+  Probed(const Way& way, const CaptureSpec& capture, std::vector<reading> readings) {
     point_.symbol = "prepared_readings_take";
     const CapturePoint points[] = {
         {.point = &point_,
          .code = {},
-         .values = std::make_shared<const ValuePlan>(std::move(readings)),
-         .conditions = std::move(conditions)}};
+         .values = std::make_shared<const ValuePlan>(std::move(readings))}};
     auto plan = CapturePlan::make(capture, points);
     INFO((plan ? "" : plan.error().message));
     REQUIRE(plan);
@@ -362,30 +360,5 @@ TEST_CASE("32 readings with steps, bit-fields and bases return the program's val
       check_values(values);
     });
     CHECK(records == 1);
-  }
-}
-
-TEST_CASE("prepared conditions decide at the entry") {
-  NEEDS_ROOT();
-  const std::uint32_t self = argument_register(0);
-  PreparedTerm prepared_term;
-  filter_term& made = prepared_term.term;
-  made.value = bits(with_base(self, 4, true, {offsetof(Shop, fields)}), 5, 5);
-  made.comparison = IS_LESS;
-  made.is_signed = 1;
-  made.constant = static_cast<std::uint64_t>(-6);
-  for (const Way& way : ways()) {
-    Probed probed(way, {.filter = *parse_filter("arg0==0")},
-                  {with_base(argument_register(1), 4, false)}, {prepared_term});
-    set_values();
-    for (const int small : {-7, -6, -8}) {
-      shop.fields.small = small;
-      prepared_readings_take(&shop, static_cast<std::uint32_t>(100 - small));
-    }
-    shop.fields.small = -7;
-    std::vector<std::uint64_t> amounts;
-    probed.read(
-        [&](Bytes record) { amounts.push_back(probed.plan().read_results(record).at(0).value); });
-    CHECK(amounts == std::vector<std::uint64_t>{107, 108});
   }
 }

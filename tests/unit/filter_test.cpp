@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "events/conditions.hpp"
 #include "events/filter.hpp"
 
 #include "capture_points.hpp"
@@ -69,13 +70,14 @@ TEST_CASE("a comparison has a value, an operator and a number") {
   REQUIRE(filter);
   REQUIRE(filter->terms.size() == 1);
   const ConditionSpec& term = filter->terms[0];
-  CHECK(term.source == ArgumentSource{.number = 1});
+  CHECK(term.name() == "arg1");
   CHECK(term.comparison == Comparison::equal);
   CHECK(term.constant == FilterConstant{.magnitude = 3});
   const auto only = [](std::string_view text) { return parse_filter(text)->terms.at(0); };
   CHECK(only("ret<0").comparison == Comparison::less);
   CHECK(only("ret <= -1").constant == FilterConstant{.negative = true, .magnitude = 1});
-  CHECK(only("flags&0x40").name == "flags");
+  CHECK(only("flags&0x40").name() == "flags");
+  CHECK(only("%rdi==1").name() == "%rdi");
   CHECK(only("ret:s32>=-5").type == ArgumentType::s32);
   CHECK(only("arg0!=0xffffffffffffffff").constant.magnitude == 0xffffffffffffffff);
   CHECK(only("arg0:unsigned int in {1}").type == ArgumentType::u32);
@@ -84,16 +86,16 @@ TEST_CASE("a comparison has a value, an operator and a number") {
 TEST_CASE("a value in parentheses is the value") {
   const auto filter = parse_filter("(arg2)==1 && !(flag) && (tid)==5");
   REQUIRE(filter);
-  CHECK(filter->terms[0].source.number == 2);
-  CHECK(filter->terms[1].name == "flag");
-  CHECK(filter->terms[2].fact == COMPARE_THREAD_ID);
+  CHECK(filter->terms[0].name() == "arg2");
+  CHECK(filter->terms[1].name() == "flag");
+  CHECK(filter->terms[2].built_in == COMPARE_THREAD_ID);
   CHECK(parse_filter("ns::limit==1")->terms[0].needs_types());
 }
 
 TEST_CASE("a value with a type is an argument, whatever it is called") {
   const auto filter = parse_filter("thread:u64==5");
   REQUIRE(filter);
-  CHECK_FALSE(filter->terms[0].fact);
+  CHECK_FALSE(filter->terms[0].built_in);
 }
 
 TEST_CASE("negative constants are compared in the size of the type") {
@@ -117,6 +119,35 @@ TEST_CASE("numbers have suffixes of sizes and times") {
   CHECK(error_of_filter("n<5parsecs").starts_with("invalid condition"));
 }
 
+TEST_CASE("numbers may have a fraction or an exponent") {
+  const auto constant = [](const std::string& text) {
+    return parse_filter("n<" + text)->terms.at(0).constant;
+  };
+  CHECK(constant("0.5").real == 0.5);
+  CHECK(constant("-.25").real == -0.25);
+  CHECK(constant("1e3").real == 1000.0);
+  CHECK_FALSE(constant("1000").real);
+  CHECK(constant("inf").name == "inf"); // may be an enumerator
+  for (const char* const wrong : {"1.5.2", "1e", "-inf", "1e999", "0.5KiB"})
+    CHECK(error_of_filter(std::string("n<") + wrong).starts_with("invalid condition"));
+  CHECK(error_of_plan("arg0:s32 < 0.5")
+            .ends_with("s32 cannot have this value, at character 12, before '0.5'"));
+}
+
+TEST_CASE("floating-point numbers have the order of integers with a sign") {
+  // IEEE 754: 1.0 is 0x3f800000 and 0x3ff0000000000000, -1.0 has the sign bit as well.
+  CHECK(order_float(1, 4) == 0x3f80'0000);
+  CHECK(order_float(1, 8) == 0x3ff0'0000'0000'0000);
+  CHECK(order_float(-1, 8) == -0x3ff0'0000'0000'0001);
+  for (const std::uint32_t size : {4U, 8U}) {
+    CHECK(order_float(-0.0, size) == 0);
+    const double ascending[] = {-1e300, -3.5, -1, -1e-30, 0, 1e-30, 1, 1.5, 1e300};
+    for (std::size_t i = 1; i < std::size(ascending); ++i)
+      CHECK(order_float(ascending[i - 1], size) < order_float(ascending[i], size));
+  }
+  CHECK(order_float(1e-60, 4) == 0); // rounded to the type
+}
+
 TEST_CASE("conditions compare values of the source with constants") {
   const auto filter = parse_filter("item.id > 3 && gift && !*p && c == Color::red && f=='x'");
   REQUIRE(filter);
@@ -124,10 +155,10 @@ TEST_CASE("conditions compare values of the source with constants") {
   const auto& all = filter->terms;
   CHECK((all[0].path->variable == "item" && all[0].comparison == Comparison::more));
   CHECK(all[0].constant.magnitude == 3);
-  CHECK((all[1].name == "gift" && all[1].comparison == Comparison::not_equal));
+  CHECK((all[1].name() == "gift" && all[1].comparison == Comparison::not_equal));
   CHECK((all[2].path->variable == "p" && all[2].comparison == Comparison::not_equal));
   CHECK(filter->expressions.at(0).root.parts.at(2).negated);
-  CHECK((all[3].name == "c" && all[3].constant.name == "Color::red"));
+  CHECK((all[3].name() == "c" && all[3].constant.name == "Color::red"));
   CHECK(all[4].constant.magnitude == 'x');
 }
 
@@ -291,7 +322,7 @@ TEST_CASE("a comparison that cannot be made is refused, and pointed at") {
             .ends_with("--if 'arg0 == 1 || latency>1ms': the latency is known only of calls, at "
                        "character 14, before 'latency>1ms'"));
   CHECK(error_of_plan("tid==\"main\"")
-            .ends_with("it is a number: compare it with numbers, at character 6, before "
+            .ends_with("a number cannot be compared with a string, at character 6, before "
                        "'\"main\"'"));
   CHECK(error_of_plan("process==init").find("names of processes") != std::string::npos);
   CHECK(error_of_plan("arg0:u8==300")
@@ -440,10 +471,10 @@ TEST_CASE("with $ a name is a built-in variable and no argument") {
   const auto filter = parse_filter("$tid==12 || $thread != \"main\"");
   REQUIRE(filter);
   REQUIRE(filter->terms.size() == 2);
-  for (const ConditionSpec& term : filter->terms) CHECK_FALSE((term.name || term.path));
+  for (const ConditionSpec& term : filter->terms) CHECK_FALSE(term.path);
   const auto without = parse_filter("tid==12 || thread != \"main\"");
   REQUIRE(without);
-  CHECK((without->terms[0].name == "tid" && without->terms[1].name == "thread"));
+  CHECK((without->terms[0].name() == "tid" && without->terms[1].name() == "thread"));
   CHECK_FALSE(parse_filter("$retval==3"));
   CHECK_FALSE(parse_filter("$==3"));
   CHECK_FALSE(parse_filter("$tid:u32==3"));
@@ -474,7 +505,7 @@ TEST_CASE("callers are compared by ==, != and in") {
                                    "!(caller in {a, \"ns::f(int)\"}) && caller != b.so");
   REQUIRE(filter);
   REQUIRE(filter->terms.size() == 4);
-  CHECK(filter->terms[0].fact == COMPARE_CALLER);
+  CHECK(filter->terms[0].built_in == COMPARE_CALLER);
   CHECK(filter->terms[0].patterns.at(0).text == "libfoo.so!bar");
   CHECK(filter->terms[2].patterns.at(1).text == "ns::f(int)");
   CHECK(caller_number(*filter, 0) == 0);

@@ -24,17 +24,6 @@ ArgumentList list_of(std::string_view text) {
   return *list;
 }
 
-std::string implied(std::string_view text) {
-  const auto groups = parse_groups(text, {});
-  REQUIRE(groups);
-  const auto list = implied_arguments(*groups);
-  if (!list) return list.error().message;
-  std::string all;
-  for (const ArgumentSpec& each : list->arguments) all += "place " + each.name + ' ';
-  for (const ValuePath& each : list->paths) all += "path " + each.text + ' ';
-  return all;
-}
-
 } // namespace
 
 TEST_CASE("values to count by are names, paths and facts of the thread") {
@@ -46,6 +35,8 @@ TEST_CASE("values to count by are names, paths and facts of the thread") {
 TEST_CASE("a declared argument has precedence over a fact of its name") {
   const std::vector lists = {list_of("pid:s32,sig:s32")};
   CHECK(described("pid,comm", lists) == "pid comm!");
+  CHECK(described("pid,$pid,$comm", lists) == "pid $pid! $comm!");
+  CHECK(described("$size") == "'$size' is not a value");
 }
 
 TEST_CASE("values to count by are not empty, repeated or too many") {
@@ -53,25 +44,18 @@ TEST_CASE("values to count by are not empty, repeated or too many") {
   CHECK(described("a,,b") == "missing value in 'a,,b' (expected for example path, comm or arg0)");
   CHECK(described("a,b,a") == "'a' given twice");
   CHECK(described("a,b,c,d,e,f,g,h,i") == "more than 8 values");
+  CHECK(described("a b") == "'a b' is not a value");
 }
 
-TEST_CASE("without --args values are read from their location, or by debug information") {
-  CHECK(implied("arg0,arg3") == "place arg0 place arg3 ");
-  CHECK(implied("ret") == "place ret path ret ");
-  CHECK(implied("path,ret") == "path path path ret ");
-  CHECK(implied("comm,stack").empty());
-  CHECK(implied("a b").starts_with("--by: 'a b'"));
-}
-
-TEST_CASE("values to count by must be among those of --args") {
-  auto groups = parse_groups("a,b", {});
-  REQUIRE(groups);
-  std::vector lists = {list_of("a:u64,c:u32"), list_of("f=b:str")};
-  CHECK(limit_arguments(*groups, lists));
-  groups->measured = "d";
-  const auto limited = limit_arguments(*groups, lists);
-  REQUIRE(!limited);
-  CHECK(limited.error().message == "--measure: 'd' is not among the values of --args");
+TEST_CASE("values to count by are known at the entry or at the return") {
+  const auto reads = [](std::string_view text) {
+    const GroupSpec groups = *parse_groups(text, {});
+    return std::pair(groups.reads_arguments(), groups.reads_result());
+  };
+  CHECK(reads("arg0,comm") == std::pair(true, false));
+  CHECK(reads("ret") == std::pair(false, true));
+  CHECK(reads("ret->size,arg0") == std::pair(true, true));
+  CHECK(reads("comm,stack") == std::pair(false, false));
 }
 
 TEST_CASE("strings of many values are shorter, so that a key holds them") {

@@ -107,8 +107,7 @@ TEST_CASE("a request whose parts contradict each other is refused") {
   request.stacks.save_dir.reset();
   CHECK(wrong(request).starts_with("--stack has no effect with --histogram"));
   request = {};
-  request.capture.measured = {.path = {.text = "ret", .variable = "ret"},
-                              .source = parse_source_name("ret")};
+  request.capture.measured = *parse_value_path("ret");
   CHECK(check_request(request));
   request.probes.static_probes = true;
   CHECK(wrong(request) == "a static probe has no return value");

@@ -252,24 +252,30 @@ TEST_CASE("memory of a size that no number has is read as bytes, and not compare
   CaptureSpec condition;
   condition.filter = *parse_filter("arg0>1");
   CHECK(error_of(condition, points) ==
-        "shop:order: --if 'arg0>1': arg0 has 16 bytes: only integers can be compared or measured, "
-        "at character 1, before 'arg0>1'");
+        "shop:order: --if 'arg0>1': it is a buffer: compare it with hex\"DIGITS\", at character 6, "
+        "before '1'");
+  condition.filter = *parse_filter("arg0 == hex\"00112233445566778899aabbccddeeff\"");
+  CHECK(error_of(condition, points) == "no error");
+  condition.filter = *parse_filter("arg0 == hex\"00\"");
+  CHECK(error_of(condition, points).find("it has 16 bytes, not 1") != std::string::npos);
 }
 
-TEST_CASE("floating-point arguments are neither compared nor measured by their bits") {
+TEST_CASE("floating-point arguments in memory are compared, and not measured") {
   StaticArgument weight = in_memory(2, 8);
   weight.is_float = true;
   const std::vector<ProbePoint> points = {place({weight, in_register(1, 4, false)})};
   CaptureSpec condition;
   condition.filter = *parse_filter("arg0>1");
-  CHECK(error_of(condition, points) ==
-        "shop:order: --if 'arg0>1': arg0 is a floating-point number: "
-        "only integers can be compared or measured, at character 1, before 'arg0>1'");
+  const auto plan = static_plan_of(condition, points);
+  REQUIRE(plan);
+  const filter_term& term = plan->filters().filters.at(0).terms[0];
+  CHECK(term.float_size == term.value.size);
+  CHECK((term.is_signed == 1 && term.value.is_signed == 1));
+  CHECK((plan->settings().filter_features & FILTERS_FLOATS) != 0);
   CaptureSpec measured;
-  measured.measured = {.path = {.text = "arg0"}, .source = parse_source_name("arg0")};
+  measured.measured = *parse_value_path("arg0");
   CHECK(error_of(measured, points) ==
-        "shop:order: --measure: arg0 is a floating-point number: only integers can be compared or "
-        "measured");
+        "shop:order: --measure: 'arg0': only integers can be measured");
 }
 
 TEST_CASE("a condition takes sign and size from the note, whatever else is shown") {

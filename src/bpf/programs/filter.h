@@ -61,8 +61,23 @@ static __always_inline int is_in_set(const struct filter_term* term, __u64 value
   return bpf_map_lookup_elem(&set_members, &key) != 0;
 }
 
+/* Makes the bits of a floating-point number, extended with their sign, a number whose signed order
+ * is that of the floating-point numbers. Returns 0 for NaN, which has no order. */
+static __always_inline int order_float(const struct filter_term* term, __u64* value) {
+  int is_float = term->float_size == 4;
+  __u64 magnitude = *value << (is_float ? 33 : 1);
+  if (magnitude == 0) { /* zero of both signs */
+    *value = 0;
+    return 1;
+  }
+  *value ^= (__u64)((__s64)*value >> 63) >> 1;
+  return magnitude <= (is_float ? 0x7f800000ULL << 33 : 0x7ff0000000000000ULL << 1);
+}
+
 static __always_inline int compare_number(const struct filter_term* term, __u64 value) {
   __u64 constant = term->constant;
+  if (filters_use(FILTERS_FLOATS) && term->float_size && !order_float(term, &value))
+    return term->comparison == IS_NOT_EQUAL;
   if (filters_use(FILTERS_SETS) && term->comparison == IS_IN_SET) return is_in_set(term, value);
   if (term->guess_sign && value >> 32 == 0) value = extend(value, 4, 1);
   if (term->is_signed) { /* maps the signed order to the unsigned one */

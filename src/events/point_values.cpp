@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/point_values.hpp"
+
+#include "events/value_places.hpp"
+#include "util/spelling.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+using Kind = ArgumentSource::Kind;
+using Specs = std::span<const ArgumentSpec>;
+
+// Bytes of strings and memory in the key of a group, beside the results of readings.
+constexpr std::uint32_t max_group_value_bytes = 320;
+
+const ArgumentSpec* find_named(Specs list, std::string_view name) {
+  const auto found = std::ranges::find(list, name, &ArgumentSpec::name);
+  return found == list.end() ? nullptr : &*found;
+}
+
+// Returns arg0 to arg5, for code with another calling convention than the program assumes.
+std::vector<ArgumentSpec> six_integer_arguments() {
+  std::vector<ArgumentSpec> six;
+  six.reserve(RECORD_VALUES);
+  for (std::uint32_t i = 0; i < RECORD_VALUES; ++i)
+    six.push_back({.name = "arg" + std::to_string(i), .source = {.number = i}});
+  return six;
+}
+
+// Returns why an argument of a static probe cannot be read; empty if it can.
+std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe) {
+  if (probe == nullptr || spec.source.kind != Kind::argument) return {};
+  const StaticArgument& argument = probe->arguments[spec.source.number];
+  const std::string problem = unreadable_reason(argument);
+  return problem.empty() ? problem : argument.raw + ": " + problem;
+}
+
+// Returns why the argument with the length of a buffer cannot be read; empty if it can.
+std::string length_problem(const ArgumentSpec& spec, Specs list) {
+  if (!spec.length_from) return {};
+  const ArgumentSpec* const length = find_named(list, *spec.length_from);
+  if (length == nullptr)
+    return "its length " + *spec.length_from + " is not an argument of this probe";
+  if (!length->problem.empty() || is_floating(length->type))
+    return "its length " + *spec.length_from + " cannot be read";
+  return {};
+}
+
+std::vector<ArgumentSpec> with_problems(std::vector<ArgumentSpec> specs, const StaticProbe* probe) {
+  for (ArgumentSpec& each : specs) each.problem = argument_problem(each, probe);
+  for (ArgumentSpec& each : specs)
+    if (each.problem.empty()) each.problem = length_problem(each, specs);
+  return specs;
+}
+
+// The arguments and the return value of a Java method, as many as a record can hold.
+std::vector<ArgumentSpec> java_values(const JavaMethod& method, CodeKind kind,
+                                      const CapturePhases& phases) {
+  std::vector<JavaArgument> known;
+  if (phases.entry) known = java_arguments(method, kind);
+  const auto returned = phases.exit ? java_return(method, kind) : std::nullopt;
+  const std::size_t room = MAX_READINGS - (returned && returned->spec.problem.empty() ? 1 : 0);
+  if (returned) known.push_back(*returned);
+  std::vector<ArgumentSpec> values;
+  std::size_t read = 0;
+  for (JavaArgument& each : known) {
+    const bool is_return = each.spec.source.kind == Kind::returned;
+    if (each.spec.problem.empty() && !is_return && ++read > room)
+      each.spec.problem = "a record can hold " + std::to_string(MAX_READINGS) + " values";
+    values.push_back(std::move(each.spec));
+  }
+  return values;
+}
+
+// In a list for a Java method `this` is not a parameter, so it does not count as a position.
+std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
+  std::uint32_t before = 0;
+  for (ArgumentSpec& spec : specs) {
+    if (!spec.by_position) continue;
+    if (spec.name == "this") {
+      spec.source.number = this_argument;
+      ++before;
+    } else {
+      spec.source.number -= before;
+    }
+  }
+  return specs;
+}
+
+// Adds the arguments that the selected ones need.
+void add_needed(std::vector<ArgumentSpec>& selected, Specs all) {
+  for (std::size_t i = 0; i < selected.size(); ++i)
+    for (const auto& needed : {selected[i].length_from, selected[i].address_from})
+      if (needed && find_named(selected, *needed) == nullptr)
+        if (const ArgumentSpec* const known = find_named(all, *needed); known != nullptr)
+          selected.push_back(*known);
+}
+
+Error not_an_integer() { return {ErrorKind::usage, "only integers can be measured"}; }
+Error is_an_address(std::string_view name) {
+  return Error{ErrorKind::usage, "it is an address"}.hint(fmt::format(
+      "name what it points to: '*{}', or a member; or declare it: --args NAME:s32@arg0+0", name));
+}
+
+} // namespace
+
+void NameProblems::add(std::string_view option, std::string_view name, std::optional<Error> error) {
+  const auto known = std::ranges::find_if(
+      names_, [&](const Name& each) { return each.name == name && each.option == option; });
+  if (known == names_.end())
+    names_.push_back(
+        {.option = std::string(option), .name = std::string(name), .error = std::move(error)});
+  else if (!error)
+    known->error.reset();
+}
+
+Result<void> NameProblems::check() const {
+  for (const Name& each : names_)
+    if (each.error) return fail(Error(*each.error).within(each.option));
+  return {};
+}
+
+void ValueContext::warn(const CapturePoint& probed, std::string_view what) const {
+  if (types != nullptr) types->warn(fmt::format("{}: {}", display_name(*probed.point), what));
+}
+
+TypedLimits ValueContext::limits() const {
+  TypedLimits made{.depth = capture.typed_depth, .scalars_only = points > max_whole_functions};
+  if (!capture.groups.by.empty()) {
+    made.max_bytes = max_group_value_bytes;
+    made.adds_result = false;
+  }
+  made.max_string = std::min(capture.max_string_bytes, made.max_bytes);
+  return made;
+}
+
+// What the user wrote comes first, then a prototype, the note or the signature, then registers.
+// Debug information is asked later: functions with a prototype do not need it, and static probes
+// and Java methods have none.
+Result<PointValues> PointValues::make(const ValueContext& context, const CapturePoint& probed,
+                                      const ArgumentList* asked, const ReadingBuilder& builder,
+                                      bool at_start) {
+  PointValues made(context, probed, asked, builder);
+  if (probed.values != nullptr) return made;
+  const CaptureSpec& capture = context.capture;
+  const ProbePoint& point = *probed.point;
+  const CapturePhases phases = phases_of(capture);
+  DeclaredValues& declared = made.declared_;
+  if (point.static_probe && (asked == nullptr || !asked->arguments.empty())) {
+    auto specs = static_probe_arguments(*point.static_probe, asked);
+    if (!specs) return fail(std::move(specs).error());
+    declared.arguments = with_problems(std::move(*specs), point.static_probe.get());
+  } else if (asked != nullptr) {
+    declared.arguments =
+        with_problems(point.java ? with_this(asked->arguments) : asked->arguments, nullptr);
+  } else if (probed.known != nullptr) {
+    declared.known = probed.known;
+    declared.arguments = with_problems(probed.known->arguments, nullptr);
+  } else if (point.java && at_start) {
+    declared.arguments = java_values(*point.java, probed.code.kind, phases);
+  } else { // the registers of an inlined call do not hold arguments
+    declared.six_registers = !point.inlined_into;
+  }
+  return made;
+}
+
+bool PointValues::is_declared(std::string_view name) const {
+  return find_named(declared_.arguments, name) != nullptr;
+}
+
+bool PointValues::needs_types() const {
+  const CaptureSpec& capture = context_.capture;
+  const ProbePoint& point = *probed_.point;
+  if (context_.types == nullptr || probed_.values != nullptr) return false;
+  const auto is_open = [&](std::string_view name) { return !name.empty() && !is_declared(name); };
+  if (capture.measured && !is_declared(capture.measured->text)) return true;
+  if (capture.weight && !is_declared(capture.weight->text)) return true;
+  if (std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& each) {
+        if (!each.path || is_declared(each.name())) return false;
+        return !each.type || !parse_source_name(each.name());
+      }))
+    return true;
+  if (!capture.captures_values()) return false;
+  if (!capture.groups.by.empty()) return std::ranges::any_of(capture.groups.names(), is_open);
+  if (asked_ != nullptr) return !asked_->paths.empty();
+  return capture.typed && probed_.known == nullptr && !point.static_probe && point.java == nullptr;
+}
+
+void PointValues::set_types(Result<const TypedPlace*> types) {
+  if (types)
+    types_ = *types;
+  else
+    problem_ = std::move(types).error();
+}
+
+// What is declared comes first, then variables of debug information, built-in variables and
+// registers. Globals are last: they have no names of built-in variables or registers.
+PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
+                                         std::optional<filter_subject> built_in) const {
+  FoundName found;
+  if (path.steps.empty()) {
+    found.declared = find_named(declared_.arguments, path.variable);
+    found.source = parse_source_name(path.variable);
+  }
+  if (found.declared != nullptr) return found;
+  const bool is_place = found.source && found.source->kind != Kind::machine_register;
+  const bool is_typed_register = has_type && found.source;
+  if (types_ != nullptr && !is_place && !is_typed_register)
+    found.is_variable = names_variable(*types_, path);
+  if (!found.is_variable) found.built_in = built_in;
+  return found;
+}
+
+// Whether debug information says what the argument or the result is. Fails if it is not a number.
+Result<bool> PointValues::knows_type(const ValuePath& path, const ArgumentSource& source) const {
+  if (types_ == nullptr || !uses_debug_info(context_.capture) ||
+      source.kind == Kind::machine_register)
+    return false;
+  const dwarf::FunctionInfo& function = *types_->function;
+  const bool is_result = source.kind == Kind::returned;
+  if (is_result ? !types_->phases.exit || function.has_unknown_result
+                : !types_->at_entry && !types_->is_inlined_call)
+    return false;
+  const dwarf::TypeKind kind = function.result->kind();
+  if (!is_result || (kind != dwarf::TypeKind::none && kind != dwarf::TypeKind::floating))
+    return true;
+  const std::string_view problem =
+      kind == dwarf::TypeKind::none
+          ? "the function returns nothing"
+          : "it is a floating-point number in a vector register, which a probe cannot read";
+  if (context_.points == 1) return fail(ErrorKind::usage, std::string(problem));
+  // A function of many that has no such value is probed all the same.
+  context_.warn(probed_, fmt::format("'{}' reads a register: {}", path.text, problem));
+  return false;
+}
+
+ConditionResult<std::optional<ComparedValue>>
+PointValues::compared_by_type(const ValuePath& path, const ArgumentSource& source, ValueUse use,
+                              bool may_keep) const {
+  const auto known = knows_type(path, source);
+  if (!known) return fail(known.error());
+  if (!*known) return std::nullopt;
+  auto made = find_compared(*types_, path, use, may_keep);
+  if (made && (made->kind == use || use == ValueUse::number)) return std::move(*made);
+  if (!made && use == ValueUse::number && made.error().error.kind == ErrorKind::usage)
+    return std::unexpected(std::move(made).error());
+  return std::nullopt;
+}
+
+ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, const FoundName& found,
+                                                     std::optional<ArgumentType> type, ValueUse use,
+                                                     bool may_keep) const {
+  const Specs list = declared_.arguments;
+  const ArgumentSpec* declared = found.declared;
+  const bool is_place = declared == nullptr && !found.is_variable && found.source;
+  if (is_place && !type) {
+    // The type of an argument with the same source applies.
+    const auto same = std::ranges::find_if(list, [&](const ArgumentSpec& each) {
+      return each.source == *found.source && !each.address_from && use != ValueUse::bytes &&
+             (use == ValueUse::text) == is_memory(each.type) && each.type != ArgumentType::bytes;
+    });
+    if (same != list.end()) declared = &*same;
+    auto typed =
+        declared == nullptr ? compared_by_type(path, *found.source, use, may_keep) : std::nullopt;
+    if (!typed) return std::unexpected(std::move(typed).error());
+    if (*typed) return std::move(**typed);
+  }
+  if (declared != nullptr && declared->address_from)
+    return fail(ErrorKind::unsupported,
+                in_single_quotes(declared->name) +
+                    " is written by the function: it has no value at the entry");
+  if (declared != nullptr || is_place) {
+    const ArgumentSpec spec =
+        declared != nullptr ? *declared : ArgumentSpec{.name = path.text, .source = *found.source};
+    // What a note or a signature declares is not all that is known of it.
+    const bool is_noted =
+        asked_ == nullptr && (probed_.point->static_probe || probed_.point->java != nullptr);
+    if (!type && declared != nullptr && !is_noted) type = declared->type;
+    auto made = builder_.compared(spec, type, use, list);
+    if (!made) return fail(std::move(made).error());
+    return std::move(*made);
+  }
+  if (types_ == nullptr) return fail(unknown_name(path));
+  auto made = find_compared(*types_, path, use, may_keep);
+  const std::string known = declared_.known ? list_names(list, &ArgumentSpec::name) : "";
+  if (!made && !known.empty())
+    made.error().error = std::move(made.error().error).hint("its known arguments are: " + known);
+  return made;
+}
+
+Error PointValues::needs_types_error(const ValuePath& path) const {
+  Error error{ErrorKind::not_found, fmt::format("'{}' needs debug information{}", path.text,
+                                                problem_ ? ": " + problem_->message : "")};
+  if (problem_) error.hints = problem_->hints;
+  return error;
+}
+
+// What is named is neither an argument nor a built-in variable.
+Error PointValues::unknown_name(const ValuePath& path) const {
+  const Specs list = declared_.arguments;
+  const std::string offered = list_names(list, &ArgumentSpec::name);
+  const bool is_name = path.steps.empty() && is_identifier(path.variable);
+  if (!is_name || (problem_ && offered.empty())) return needs_types_error(path);
+  std::vector<std::string> names = condition_names();
+  for (const ArgumentSpec& each : list) names.push_back(each.name);
+  Error error{ErrorKind::usage, in_single_quotes(path.variable) + " is not an argument"};
+  if (const auto near = nearest(path.variable, names); !near.empty())
+    error = std::move(error).hint(did_you_mean(near));
+  if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
+  return std::move(error).hint("use arg0, arg1, …, ret, a register or a name declared by --args; "
+                               "names of parameters need debug information");
+}
+
+ConditionResult<PreparedTerm> PointValues::compare_built_in(const ConditionSpec& spec,
+                                                            filter_subject subject) const {
+  const CaptureSpec& capture = context_.capture;
+  const bool is_name = subject == COMPARE_THREAD_NAME || subject == COMPARE_PROCESS_NAME;
+  const bool is_static = probed_.point->static_probe != nullptr;
+  ComparedValue value{.type_name = "a number", .is_signed = true};
+  if (is_name || subject == COMPARE_CALLER) value.kind = ValueUse::text;
+  if (subject == COMPARE_CALLER) {
+    const auto address = builder_.caller();
+    if (!address) return fail(address.error());
+    value.value = *address;
+  } else {
+    value.value.size = 8;
+    value.value.base = NO_REGISTER;
+  }
+  if (subject == COMPARE_LATENCY) {
+    value.value.phase = PHASE_RETURN;
+    if (is_static) return fail(ErrorKind::usage, "a static probe has no latency");
+    if (!capture.pair_calls)
+      return fail(Error{ErrorKind::usage, "the latency is known only of calls"}.hint(
+          "add --latency, which makes an entry and its return one event"));
+  }
+  if (subject == COMPARE_PROCESS_NAME && capture.process_name.group_leader == 0)
+    return fail(Error{ErrorKind::unsupported, "this kernel does not tell where it keeps the names "
+                                              "of processes"}
+                    .hint("it needs BTF (CONFIG_DEBUG_INFO_BTF); use -p NAME instead"));
+  auto made = compile_condition(spec, std::move(value));
+  if (made) made->term.subject = static_cast<record_u8>(subject);
+  return made;
+}
+
+ConditionResult<PreparedTerm> PointValues::compare(const ConditionSpec& spec) const {
+  if (!spec.path) return compare_built_in(spec, *spec.built_in);
+  const FoundName found = find(*spec.path, spec.type.has_value(), spec.built_in);
+  if (found.built_in) return compare_built_in(spec, *found.built_in);
+  if (spec.type && types_ != nullptr && found.declared == nullptr &&
+      (found.is_variable || !found.source))
+    return wrong_at(spec.type_at, "debug information gives its type, write none");
+  auto value = compared(*spec.path, found, spec.type, use_of(spec), true);
+  if (!value) {
+    ConditionError error = std::move(value).error();
+    if (error.at) *error.at += spec.value_at;
+    return std::unexpected(std::move(error));
+  }
+  auto made = compile_condition(spec, std::move(*value));
+  if (made && types_ != nullptr)
+    if (auto checked = check_condition(*made, types_->phases); !checked)
+      return fail(std::move(checked).error());
+  return made;
+}
+
+Result<PreparedTerm> PointValues::condition(const ConditionSpec& spec) const {
+  auto made = compare(spec);
+  if (!made) return fail(describe_error(spec, std::move(made).error()));
+  return std::move(*made);
+}
+
+Result<reading> PointValues::summed(const ValuePath& path) const {
+  auto value = compared(path, find(path), {}, ValueUse::number, false);
+  if (!value) return fail(std::move(value).error().error);
+  const auto wrong = [&](Error error) {
+    return fail(std::move(error).within(in_single_quotes(path.text)));
+  };
+  if (value->kind != ValueUse::number || value->is_floating) return wrong(not_an_integer());
+  if (value->is_address) return wrong(is_an_address(path.text));
+  if (types_ != nullptr)
+    if (auto checked = check_measured(value->value, types_->phases); !checked)
+      return fail(std::move(checked).error());
+  return value->value;
+}
+
+Result<ValuePlan> PointValues::named_values(std::span<const ValuePath> paths,
+                                            const TypedLimits& limits,
+                                            std::vector<std::optional<Error>>& errors) const {
+  if (types_ == nullptr) {
+    for (const ValuePath& path : paths) errors.emplace_back(needs_types_error(path));
+    return ValuePlan::make_unreadable(paths, "no debug information");
+  }
+  ValuePlan made = ValuePlan::make(*types_, limits, paths, errors);
+  made.set_function({}, types_->returns_nothing());
+  if (auto checked = check_readings(made.readings(), types_->phases); !checked)
+    return fail(std::move(checked).error());
+  return made;
+}
+
+// A value of a list for one function must exist; one of the list for all must exist at some point.
+Result<ValuePlan> PointValues::listed_values(NameProblems& problems) const {
+  Result<ValuePlan> made;
+  if (!asked_->paths.empty() && context_.capture.captures_values()) {
+    TypedLimits limits = context_.limits();
+    limits.max_readings -= std::min(limits.max_readings, asked_->arguments.size());
+    limits.adds_result = limits.adds_result && !is_declared("ret");
+    std::vector<std::optional<Error>> errors;
+    made = named_values(asked_->paths, limits, errors);
+    if (!made) return made;
+    NameProblems own;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      if (errors[i] && types_ == nullptr && !asked_->function)
+        errors[i] = std::move(*errors[i]).within(display_name(*probed_.point));
+      (asked_->function ? own : problems)
+          .add("--args", asked_->paths[i].text, std::move(errors[i]));
+    }
+    if (auto checked = own.check(); !checked) return fail(std::move(checked).error());
+  }
+  if (auto added = made->add(declared_, builder_); !added) return fail(std::move(added).error());
+  if (!asked_->arguments.empty() && !asked_->paths.empty()) made->set_order(asked_->order);
+  return made;
+}
+
+Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
+  const GroupSpec& groups = context_.capture.groups;
+  DeclaredValues selected;
+  std::vector<ValuePath> paths;
+  std::vector<std::string> path_options;
+  std::optional<reading> summed_value;
+  for (const std::string& name : groups.names()) {
+    const bool is_key = std::ranges::find(groups.by, name, &GroupValue::text) != groups.by.end();
+    const std::string_view option = is_key ? "--by" : "--measure";
+    const auto path = parse_value_path(name);
+    if (!path) return fail(Error(path.error()).within(option));
+    const FoundName found = find(*path);
+    bool is_typed = found.declared == nullptr && types_ != nullptr;
+    std::optional<Error> problem;
+    if (is_typed && !found.is_variable && found.source) {
+      const auto known = knows_type(*path, *found.source);
+      if (!known) problem = known.error();
+      is_typed = known.value_or(false) && find_place(*types_, *path).has_value();
+    }
+    const bool is_written = found.declared != nullptr && found.declared->address_from;
+    const bool is_read = found.declared == nullptr || found.declared->problem.empty();
+    if (name == groups.measured && is_read && !is_written && !problem) {
+      auto number = summed(*path);
+      if (!number) problem = std::move(number).error();
+      problems.add("--measure", name, problem);
+      if (is_typed && number) summed_value = *number;
+      if (problem || (is_typed && !is_key)) continue;
+    }
+    if (is_typed && !problem) {
+      paths.push_back(*path);
+      path_options.emplace_back(option);
+      continue; // see below
+    }
+    if (found.declared != nullptr)
+      selected.arguments.push_back(*found.declared);
+    else if (found.source && !problem)
+      selected.arguments.push_back({.name = name, .source = *found.source});
+    else if (!problem)
+      problem = unknown_name(*path).within(display_name(*probed_.point));
+    problems.add(option, name, std::move(problem));
+  }
+  add_needed(selected.arguments, declared_.arguments);
+  Result<ValuePlan> made;
+  std::vector<std::optional<Error>> errors;
+  if (!paths.empty()) made = named_values(paths, context_.limits(), errors);
+  if (!made) return made;
+  for (std::size_t i = 0; i < errors.size(); ++i)
+    problems.add(path_options[i], paths[i].text, std::move(errors[i]));
+  if (auto added = made->add(selected, builder_); !added) return fail(std::move(added).error());
+  made->set_group_parts(groups);
+  if (summed_value) made->add_summed(*summed_value);
+  return made;
+}
+
+// All parameters, or all variables; nullopt if they are not known or cannot be captured. Nobody has
+// asked for these values: they must not keep the function from being probed.
+std::optional<ValuePlan> PointValues::typed_values() const {
+  if (types_ == nullptr || !context_.capture.typed || !context_.capture.captures_values())
+    return std::nullopt;
+  ValuePlan made = ValuePlan::make(*types_, context_.limits());
+  const auto checked = check_readings(made.readings(), phases_of(context_.capture));
+  if (checked) {
+    made.set_function(types_->at_entry ? types_->shown_name : "", types_->returns_nothing());
+    return made;
+  }
+  context_.warn(probed_, "its parameters cannot be captured: " + checked.error().message);
+  return std::nullopt;
+}
+
+Result<ValuePlan> PointValues::values(NameProblems& problems) const {
+  if (probed_.values != nullptr) { // prepared by the caller
+    if (auto checked = check_readings(probed_.values->readings(), phases_of(context_.capture));
+        !checked)
+      return fail(std::move(checked).error());
+    return *probed_.values;
+  }
+  const CaptureSpec& capture = context_.capture;
+  Result<ValuePlan> made;
+  if (!capture.groups.by.empty()) {
+    made = grouped_values(problems);
+  } else if (asked_ != nullptr) {
+    made = listed_values(problems);
+  } else if (auto typed = declared_.known == nullptr ? typed_values() : std::nullopt) {
+    made = std::move(*typed);
+  } else if (declared_.known == nullptr || capture.captures_values()) {
+    // Conditions use the names and types of what a known function takes, and nothing else is read.
+    DeclaredValues shown = declared_;
+    if (shown.six_registers && probed_.code.kind != CodeKind::native && phases_of(capture).entry)
+      shown = {.arguments = six_integer_arguments()};
+    if (auto added = made->add(shown, builder_); !added) return fail(std::move(added).error());
+  }
+  if (!made || !capture.weight) return made;
+  const ValuePath& path = *capture.weight;
+  const FoundName found = find(path, false, find_built_in(path));
+  // What events have or the call tells is taken from there.
+  if (found.declared != nullptr || found.built_in ||
+      (found.source && found.source->kind == Kind::returned))
+    return made;
+  auto weight = summed(path);
+  if (weight && !made->set_weight(*weight))
+    weight = fail(ErrorKind::usage, fmt::format("more than {} values", MAX_READINGS));
+  problems.add("--weight", path.text, weight ? std::nullopt : std::optional(weight.error()));
+  return made;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a point offers, and what names mean there: the same for --args, --if, --by, --measure and
+// --weight.
+#pragma once
+
+#include "events/conditions.hpp"
+#include "events/plan.hpp"
+#include "events/readings.hpp"
+#include "events/value_plan.hpp"
+
+namespace uprobectl {
+
+// Names that a run asks for, and why no point has had them so far.
+class NameProblems {
+public:
+  // `error`: nullopt if the point has a value of the name.
+  void add(std::string_view option, std::string_view name, std::optional<Error> error);
+  // Fails if a value exists at no point.
+  Result<void> check() const;
+
+private:
+  struct Name {
+    std::string option;
+    std::string name;
+    std::optional<Error> error;
+  };
+  std::vector<Name> names_;
+};
+
+// Whether debug information tells what argN and ret are: not with --args none.
+inline bool uses_debug_info(const CaptureSpec& capture) {
+  return capture.typed || !capture.arguments.empty();
+}
+
+// What does not depend on the point.
+struct ValueContext {
+  const CaptureSpec& capture;
+  std::size_t points = 1;
+  TypeSource* types = nullptr; // optional
+
+  void warn(const CapturePoint& probed, std::string_view what) const;
+  TypedLimits limits() const;
+};
+
+class PointValues {
+public:
+  // `asked`: the --args list of the point; null if it has none. `at_start`: see ReadingBuilder.
+  // Borrows all.
+  static Result<PointValues> make(const ValueContext& context, const CapturePoint& probed,
+                                  const ArgumentList* asked, const ReadingBuilder& builder,
+                                  bool at_start);
+
+  // Whether debug information is looked at.
+  bool needs_types() const;
+  // Borrows `types` until the other calls are done.
+  void set_types(Result<const TypedPlace*> types);
+  bool has_types() const { return types_ != nullptr; }
+
+  // The values that events have, or the groups of --by. Fails if a value of a list for the function
+  // cannot be read.
+  Result<ValuePlan> values(NameProblems& problems) const;
+  Result<PreparedTerm> condition(const ConditionSpec& spec) const;
+  // An integer that --measure or --weight names.
+  Result<reading> summed(const ValuePath& path) const;
+
+private:
+  PointValues(const ValueContext& context, const CapturePoint& probed, const ArgumentList* asked,
+              const ReadingBuilder& builder)
+      : context_(context), probed_(probed), asked_(asked), builder_(builder) {}
+
+  // What a name means.
+  struct FoundName {
+    const ArgumentSpec* declared = nullptr;      // by the user, a prototype, a note or a signature
+    bool is_variable = false;                    // by debug information
+    std::optional<filter_subject> built_in = {}; // tid, latency, caller, …
+    std::optional<ArgumentSource> source = {};   // argN, ret or a register
+  };
+  FoundName find(const ValuePath& path, bool has_type = false,
+                 std::optional<filter_subject> built_in = {}) const;
+  ConditionResult<ComparedValue> compared(const ValuePath& path, const FoundName& found,
+                                          std::optional<ArgumentType> type, ValueUse use,
+                                          bool may_keep) const;
+  // Returns nullopt if the value is that of a register: its type is not known, or debug information
+  // does not place it.
+  ConditionResult<std::optional<ComparedValue>> compared_by_type(const ValuePath& path,
+                                                                 const ArgumentSource& source,
+                                                                 ValueUse use, bool may_keep) const;
+  Result<bool> knows_type(const ValuePath& path, const ArgumentSource& source) const;
+  ConditionResult<PreparedTerm> compare_built_in(const ConditionSpec& spec,
+                                                 filter_subject subject) const;
+  ConditionResult<PreparedTerm> compare(const ConditionSpec& spec) const;
+  Error unknown_name(const ValuePath& path) const;
+  Error needs_types_error(const ValuePath& path) const;
+  bool is_declared(std::string_view name) const;
+
+  Result<ValuePlan> listed_values(NameProblems& problems) const;
+  Result<ValuePlan> grouped_values(NameProblems& problems) const;
+  std::optional<ValuePlan> typed_values() const;
+  Result<ValuePlan> named_values(std::span<const ValuePath> paths, const TypedLimits& limits,
+                                 std::vector<std::optional<Error>>& errors) const;
+
+  const ValueContext& context_;
+  const CapturePoint& probed_;
+  const ArgumentList* asked_;
+  const ReadingBuilder& builder_;
+  DeclaredValues declared_;
+  const TypedPlace* types_ = nullptr;
+  std::optional<Error> problem_; // why types are not known, if they were looked for
+};
+
+} // namespace uprobectl
