@@ -19,6 +19,10 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   parser.bind("--min-latency", request.min_latency, DurationReader{"--min-latency"});
   parser.bind("--count", request.aggregates.counts);
   parser.bind("--per-process", request.count_by_process);
+  std::optional<std::string> by;
+  std::optional<std::string> measured;
+  parser.bind("--by", by);
+  parser.bind("--measure", measured);
   parser.bind("--histogram", request.aggregates.histograms);
   parser.bind("--top", request.aggregates.top, CountReader{"--top", "a number of functions"});
   ReportRequest::Graph graph;
@@ -37,6 +41,15 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   const auto words = parsed->words();
   if (words.size() != 1) return finish_with(parser.usage_error("expected one FILE"), common);
   request.path = words.front();
+  if (by) {
+    auto groups = parse_groups(*by, {});
+    if (groups && groups->has(BY_STACK))
+      groups = fail(ErrorKind::usage, "report writes stacks with --folded and --flamegraph");
+    if (!groups) return finish_with(parser.usage_error("--by: " + groups.error().message), common);
+    request.groups = std::move(*groups);
+    request.groups.measures_latency = measured == "latency";
+    if (!request.groups.measures_latency) request.groups.measured = std::move(measured);
+  }
   for (const std::string& place : places) {
     struct stat status{};
     if (::stat(place.c_str(), &status) != 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/groups.hpp"
 
+#include "events/event_values.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -53,15 +54,7 @@ ArgumentValue missing_value(std::string_view name, std::string reason) {
 }
 
 ArgumentValue named_value(const std::string& name, const Event& event) {
-  if (name == result_name) {
-    if (event.left_by == ExitKind::tail_call) return missing_value(name, "left by a tail call");
-    if (event.typed_return) return *event.typed_return;
-  }
-  if (event.typed_arguments) {
-    const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
-    if (found != event.typed_arguments->end()) return *found;
-  }
-  return missing_value(name, "not available here");
+  return find_value(name, event).value_or(missing_value(name, "not available here"));
 }
 
 } // namespace

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/kept_parts.hpp"
 
-#include "saved/fields.hpp"
-#include "saved/format.hpp"
+#include "saved/descriptions.hpp"
 #include "util/sha256.hpp"
 
 #include <algorithm>
@@ -76,25 +75,19 @@ Result<void> PartTransfer::handle(std::string_view chunk, std::string& out) {
 }
 
 Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
-  std::uint32_t file = 0;
-  std::uint64_t size = 0;
-  std::uint64_t begin = 0;
-  std::uint64_t length = 0;
-  std::string sha256;
-  bool is_kept = false;
-  saved::FieldReader fields(as_bytes(content));
-  fields(file, size, begin, length, sha256, is_kept);
-  if (!fields.is_complete()) return fail(ErrorKind::corrupt, "invalid data from the run");
+  saved::SavedKeptParts kept;
+  if (!saved::FieldReader(as_bytes(content)).read_all(kept))
+    return fail(ErrorKind::corrupt, "invalid data from the run");
   arriving_.reset();
-  if (!is_kept) {
-    if (length <= max_length && is_sha256(sha256) && !cache_.has(entry_name(sha256)))
-      arriving_ = Arriving{std::move(sha256), file, begin, length};
+  if (!kept.is_kept) {
+    if (kept.length <= max_length && is_sha256(kept.sha256) && !cache_.has(entry_name(kept.sha256)))
+      arriving_ = Arriving{std::move(kept.sha256), kept.file, kept.begin, kept.length};
     return {};
   }
   std::string found;
   {
     const std::scoped_lock lock(mutex_);
-    auto known = found_.extract(sha256);
+    auto known = found_.extract(kept.sha256);
     if (known.empty()) return fail(ErrorKind::corrupt, "the run refers to unknown parts of a file");
     found = std::move(known.mapped());
     found_bytes_ -= found.size();
@@ -108,10 +101,12 @@ Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
     const std::size_t head = out.size();
     append_number(out, static_cast<std::uint32_t>(saved::ChunkKind::file_parts), 4);
     append_number(out, 0, 4);
-    constexpr bool has_error = false;
-    constexpr std::size_t parts = 1;
-    saved::FieldWriter writer(out);
-    writer(file, size, has_error, parts, begin + *offset, rest.substr(piece_head, *bytes));
+    const saved::SavedFileParts part{
+        .file = kept.file,
+        .size = kept.size,
+        .parts = {{.offset = kept.begin + *offset, .bytes = rest.substr(piece_head, *bytes)}}};
+    saved::FieldWriter fields(out);
+    describe(fields, part);
     std::string length_field;
     append_number(length_field, out.size() - head - saved::chunk_head_bytes, 4);
     out.replace(head + 4, 4, length_field);
@@ -122,17 +117,12 @@ Result<void> PartTransfer::expand(std::string_view content, std::string& out) {
 
 // What does not fit together is not kept; report reads it in any case.
 void PartTransfer::collect(std::string_view content) {
-  std::uint32_t file = 0;
-  std::uint64_t size = 0;
-  bool has_error = false;
-  std::size_t parts = 0;
-  std::uint64_t offset = 0;
-  std::string_view bytes;
-  saved::FieldReader fields(as_bytes(content));
-  fields(file, size, has_error, parts, offset, bytes);
-  if (!fields.is_complete() || file != arriving_->file || has_error || parts != 1 ||
-      offset < arriving_->begin || bytes.size() > arriving_->missing)
+  saved::SavedFileParts read;
+  if (!saved::FieldReader(as_bytes(content)).read_all(read) || read.file != arriving_->file ||
+      read.error || read.parts.size() != 1)
     return arriving_.reset();
+  const auto& [offset, bytes] = read.parts.front();
+  if (offset < arriving_->begin || bytes.size() > arriving_->missing) return arriving_.reset();
   append_number(arriving_->content, offset - arriving_->begin, sizeof(std::uint64_t));
   append_number(arriving_->content, bytes.size(), sizeof(std::uint64_t));
   arriving_->content += bytes;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "output/descriptions.hpp"
 #include "output/format.hpp"
 #include "output/function_arguments.hpp"
 #include "output/json_record.hpp"
@@ -59,20 +60,26 @@ void add_place(JsonRecord& record, const ProbePoint& point) {
   if (point.uprobe_distance != 0) record.field("uprobe_offset", uprobe_offset(point));
 }
 
+// Appends an object. `add_members` adds at least one.
+void append_object(std::string& out, const auto& add_members) {
+  out += '{';
+  const std::size_t comma = out.size();
+  JsonRecord members(out);
+  add_members(members);
+  out.erase(comma, 1);
+  out += '}';
+}
+
 // Adds the keys of an inlined instance.
 void add_inlined_into(JsonRecord& record, const ProbePoint& point) {
   if (!point.inlined_into) return;
   const InlinedInto& into = *point.inlined_into;
-  std::string& out = record.begin_field("inlined_into");
-  out += '{';
-  const std::size_t comma = out.size();
-  JsonRecord members(out);
-  members.field("symbol", into.function.empty() ? std::nullopt : Text(into.function));
-  members.field("demangled", into.demangled);
-  members.field("source", into.source.empty() ? std::nullopt : Text(into.source));
-  members.field("line", into.line == 0 ? std::nullopt : std::optional(into.line));
-  out.erase(comma, 1);
-  out += '}';
+  append_object(record.begin_field("inlined_into"), [&](JsonRecord& members) {
+    members.field("symbol", into.function.empty() ? std::nullopt : Text(into.function));
+    members.field("demangled", into.demangled);
+    members.field("source", into.source.empty() ? std::nullopt : Text(into.source));
+    members.field("line", into.line == 0 ? std::nullopt : std::optional(into.line));
+  });
   record.field("approximate", into.is_approximate);
 }
 
@@ -83,6 +90,31 @@ void add_source(JsonRecord& record, const ProbePoint& point) {
   record.field("line", std::uint64_t{point.source->line});
   record.field("inlined", point.source->inlined);
 }
+
+// Writes the members of what describe() describes.
+class JsonFields {
+public:
+  explicit JsonFields(JsonRecord& record) : record_(record) {}
+
+  template <std::size_t N, typename T>
+  void operator()(unsigned /*number*/, const char (&name)[N], const T& value) {
+    record_.field(name, value);
+  }
+  template <std::size_t N>
+  void operator()(unsigned /*number*/, const char (&name)[N], ErrorKind kind) {
+    record_.field(name, code(kind));
+  }
+  template <std::size_t N>
+  void operator()(unsigned /*number*/, const char (&name)[N], const ClockReading& clocks) {
+    append_object(record_.begin_field(name), [&](JsonRecord& members) {
+      JsonFields fields(members);
+      describe(fields, clocks);
+    });
+  }
+
+private:
+  JsonRecord& record_;
+};
 
 class JsonFormatter final : public RecordFormatter {
 public:
@@ -234,33 +266,11 @@ public:
     finish(record);
   }
 
-  void write(const Pin& pin) override {
-    JsonRecord record(line_, "pinned");
-    record.field("kind", pin.kind);
-    record.field("name", pin.name);
-    record.field("path", pin.path);
-    finish(record);
-  }
-
-  void write(const Check& check) override {
-    JsonRecord record(line_, "check");
-    record.field("name", check.name);
-    record.field("ok", check.ok);
-    record.field("reason", check.reason);
-    record.field("fix", check.fix);
-    finish(record);
-  }
-
+  void write(const Pin& pin) override { write_described("pinned", pin); }
+  void write(const Check& check) override { write_described("check", check); }
   void write(const AttachedRecord& attached) override {
-    clocks_ = {.monotonic_ns = attached.monotonic_ns,
-               .boottime_ns = attached.boottime_ns,
-               .realtime_ns = attached.realtime_ns};
-    JsonRecord record(line_, "attached");
-    record.field("mechanism", attached.mechanism);
-    record.field("probes", static_cast<std::uint64_t>(attached.probes));
-    record.field("program", attached.program);
-    append_clocks(clocks_);
-    finish(record);
+    clocks_ = attached.clocks;
+    write_described("attached", attached);
   }
 
   // Only where the clocks went on differently from each other since the previous ones.
@@ -268,7 +278,7 @@ public:
     if (!read.jump && std::abs(read.clocks.drift_since(clocks_)) < min_drift_ns) return;
     clocks_ = read.clocks;
     JsonRecord record(line_, "clocks");
-    append_clocks(clocks_);
+    JsonFields{record}(1, "clocks", clocks_);
     std::optional<std::uint64_t> suspended_ns;
     std::string& jump = record.begin_field("jump_ns");
     if (read.jump) {
@@ -423,77 +433,13 @@ public:
     finish(record);
   }
 
-  void write(const MapEntryRecord& entry) override {
-    JsonRecord record(line_, "map_entry");
-    record.field("map", entry.map);
-    record.field("key", entry.key);
-    record.field("value", entry.value);
-    finish(record);
-  }
-
-  void write(const LostRecord& lost) override {
-    JsonRecord record(line_, "lost");
-    record.field("count", lost.count);
-    record.field("reason", lost.reason);
-    record.field("since_ns", lost.since_ns);
-    record.field("time_ns", lost.time_ns);
-    finish(record);
-  }
-
-  void write(const SummaryRecord& summary) override {
-    JsonRecord record(line_, "summary");
-    record.field("events", summary.events);
-    record.field("lost", summary.lost);
-    record.field("duration_ns", summary.duration_ns);
-    record.field("probes_hit", static_cast<std::uint64_t>(summary.probes_hit));
-    record.field("probes_silent", static_cast<std::uint64_t>(summary.probes_silent));
-    record.field("detached_cleanly", summary.detached_cleanly);
-    record.field("stacks", summary.stacks);
-    record.field("stacks_truncated", summary.stacks_truncated);
-    record.field("stacks_failed", summary.stacks_failed);
-    record.field("command_exit", summary.command_exit);
-    record.field("command_signal", summary.command_signal);
-    record.field("unpaired", summary.unpaired);
-    record.field("open", summary.open);
-    record.field("single_stepped", summary.single_stepped);
-    record.field("sampled_out", summary.sampled_out);
-    record.field("rate_limited", summary.rate_limited);
-    record.field("cost_hits", summary.cost_hits);
-    record.field("hit_cost_ns", summary.hit_cost_ns);
-    finish(record);
-  }
-
-  void write(const ErrorRecord& failure) override {
-    JsonRecord record(line_, "error");
-    record.field("target", failure.target);
-    record.field("request", failure.request);
-    record.field("code", code(failure.error.kind));
-    record.field("message", failure.error.message);
-    record.field("hints", failure.error.hints);
-    finish(record);
-  }
-
-  void write(const DeviceRecord& device) override {
-    JsonRecord record(line_, "device");
-    record.field("serial", device.serial);
-    record.field("state", device.state);
-    record.field("model", device.model);
-    record.field("android", device.android);
-    record.field("kernel", device.kernel);
-    record.field("abi", device.abi);
-    record.field("root", device.root);
-    record.field("attach", device.attach);
-    record.field("reason", device.reason);
-    finish(record);
-  }
-
+  void write(const MapEntryRecord& entry) override { write_described("map_entry", entry); }
+  void write(const LostRecord& lost) override { write_described("lost", lost); }
+  void write(const SummaryRecord& summary) override { write_described("summary", summary); }
+  void write(const ErrorRecord& failure) override { write_described("error", failure); }
+  void write(const DeviceRecord& device) override { write_described("device", device); }
   void write(const DevicesSummaryRecord& summary) override {
-    JsonRecord record(line_, "devices_summary");
-    record.field("devices", static_cast<std::uint64_t>(summary.devices));
-    record.field("failed", summary.failed);
-    record.field("events", summary.events);
-    record.field("lost", summary.lost);
-    finish(record);
+    write_described("devices_summary", summary);
   }
 
 private:
@@ -601,14 +547,11 @@ private:
     add_source(record, point);
   }
 
-  void append_clocks(const ClockReading& clocks) {
-    line_ += ",\"clocks\":{\"monotonic\":";
-    append_decimal(line_, clocks.monotonic_ns);
-    line_ += ",\"boottime\":";
-    append_decimal(line_, clocks.boottime_ns);
-    line_ += ",\"realtime\":";
-    append_decimal(line_, clocks.realtime_ns);
-    line_ += '}';
+  void write_described(std::string_view type, const auto& described) {
+    JsonRecord record(line_, type);
+    JsonFields fields(record);
+    describe(fields, described);
+    finish(record);
   }
 
   void finish(JsonRecord& record) {

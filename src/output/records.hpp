@@ -58,14 +58,25 @@ struct SourceLineRecord {
   bool probeable = false;                    // it has code
   std::optional<std::string_view> text = {}; // nullopt if the file was not found
 };
+// Three clocks, read at the same instant.
+struct ClockReading {
+  std::uint64_t monotonic_ns = 0;
+  std::uint64_t boottime_ns = 0;
+  std::uint64_t realtime_ns = 0;
+
+  static ClockReading now();
+  // Returns by how much CLOCK_REALTIME has gone on differently from CLOCK_MONOTONIC since then.
+  std::int64_t drift_since(const ClockReading& before) const {
+    return static_cast<std::int64_t>((realtime_ns - before.realtime_ns) -
+                                     (monotonic_ns - before.monotonic_ns));
+  }
+};
 // Written when all probes are attached (`attached`).
 struct AttachedRecord {
   std::optional<std::string_view> mechanism; // nullopt: no probe was requested
   std::size_t probes = 0;
-  std::string program;            // "builtin", or the user's program
-  std::uint64_t monotonic_ns = 0; // three clocks read at one instant
-  std::uint64_t boottime_ns = 0;
-  std::uint64_t realtime_ns = 0;
+  std::string program; // "builtin", or the user's program
+  ClockReading clocks = {};
 };
 // The part of a `probe` record for a probe of a task file.
 struct TaskProbeNote {
@@ -173,19 +184,6 @@ struct CallEdgeRecord {
   const CallEdge* edge = nullptr;
   bool is_first = false;
 };
-// Three clocks, read at the same instant.
-struct ClockReading {
-  std::uint64_t monotonic_ns = 0;
-  std::uint64_t boottime_ns = 0;
-  std::uint64_t realtime_ns = 0;
-
-  static ClockReading now();
-  // Returns by how much CLOCK_REALTIME has gone on differently from CLOCK_MONOTONIC since then.
-  std::int64_t drift_since(const ClockReading& before) const {
-    return static_cast<std::int64_t>((realtime_ns - before.realtime_ns) -
-                                     (monotonic_ns - before.monotonic_ns));
-  }
-};
 // Smaller ones are followed when they have added up to it: NTP changes the clock all the time.
 constexpr std::int64_t min_drift_ns = 1'000'000;
 
@@ -215,7 +213,7 @@ struct LostRecord {
 // Totals at the end of a run (`summary`).
 struct SummaryRecord {
   std::uint64_t events = 0;
-  std::optional<std::uint64_t> lost = 0; // nullopt: the user's program does not count them
+  std::optional<std::uint64_t> lost = {}; // nullopt: the user's program does not count them
   std::uint64_t duration_ns = 0;
   std::size_t probes_hit = 0;
   std::size_t probes_silent = 0;

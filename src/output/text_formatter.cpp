@@ -184,8 +184,8 @@ public:
   }
 
   void write(const AttachedRecord& record) override {
-    clock_ = WallClock(record.monotonic_ns, record.realtime_ns);
-    shown_day_ = clock_.day(record.monotonic_ns);
+    clock_ = WallClock(record.clocks.monotonic_ns, record.clocks.realtime_ns);
+    shown_day_ = clock_.day(record.clocks.monotonic_ns);
   }
 
   void write(const ClockRecord& record) override {

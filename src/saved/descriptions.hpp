@@ -1,212 +1,550 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of each chunk, in their order. `io` is a FieldWriter or a FieldReader.
+// The fields of each chunk, with their numbers and names. `io` is a FieldWriter or a FieldReader.
+// The records whose JSON has the same keys are in output/descriptions.hpp.
 //
-// A new member of a record that the text or JSON shows is added here, and the version of the format
-// (saved/format.hpp) rises.
+// A new member of a record that the text or JSON shows is added here, with the next number of its
+// message. Numbers are never used again. A new enumerator is a new version of the format
+// (saved/format.hpp).
 #pragma once
 
-#include "output/records.hpp"
+#include "output/descriptions.hpp"
 #include "saved/fields.hpp"
 #include "saved/format.hpp"
 
 namespace uprobectl::saved {
 
-// Whether T is Record or const Record.
-template <typename T, typename Record>
-concept Described = std::same_as<std::remove_const_t<T>, Record>;
+template <auto last>
+struct LastEnumeratorIs {
+  static constexpr auto value = last;
+};
+template <>
+struct LastEnumerator<Arch> : LastEnumeratorIs<Arch::alpha> {};
+template <>
+struct LastEnumerator<FlameView> : LastEnumeratorIs<FlameView::callers> {};
+template <>
+struct LastEnumerator<ReportColumn> : LastEnumeratorIs<ReportColumn::name> {};
+template <>
+struct LastEnumerator<SymbolKind> : LastEnumeratorIs<SymbolKind::method> {};
+template <>
+struct LastEnumerator<EventKind> : LastEnumeratorIs<EventKind::record> {};
+template <>
+struct LastEnumerator<ExitKind> : LastEnumeratorIs<ExitKind::tail_call> {};
+template <>
+struct LastEnumerator<CallChange::Kind> : LastEnumeratorIs<CallChange::Kind::time> {};
+template <>
+struct LastEnumerator<CallEnd> : LastEnumeratorIs<CallEnd::run_ended> {};
+template <>
+struct LastEnumerator<unwind::FoundBy> : LastEnumeratorIs<unwind::FoundBy::kernel_walk> {};
+template <>
+struct LastEnumerator<unwind::End> : LastEnumeratorIs<unwind::End::too_many> {};
+template <>
+struct LastEnumerator<StackCompleteness> : LastEnumeratorIs<StackCompleteness::incomplete> {};
+template <>
+struct LastEnumerator<ErrorKind> : LastEnumeratorIs<ErrorKind::interrupted> {};
+template <>
+struct LastEnumerator<MessageRecord::Kind> : LastEnumeratorIs<MessageRecord::Kind::notice> {};
 
-void describe(auto& io, Described<FileOffset> auto& offset) { io(offset.value); }
-void describe(auto& io, Described<ImageOffset> auto& offset) { io(offset.value); }
-void describe(auto& io, Described<VirtualAddress> auto& address) { io(address.value); }
+// Chunks without content.
+struct Empty {};
+void describe(auto& /*io*/, Described<Empty> auto& /*empty*/) {}
 
-void describe(auto& io, Described<RunHeader> auto& header) {
-  io(header.version);
-  io.choice(header.arch, Arch::alpha);
-  io(header.command, header.sends_events, header.has_stacks, header.weighs_time, header.graph,
-     header.value_unit);
-  io.choice(header.view, FlameView::callers);
-  io(header.sends_latencies, header.raw_stacks);
-}
 void describe(auto& io, Described<RawStackHeader> auto& header) {
-  io(header.stack_bytes, header.source_lines);
+  io(1, "stack_bytes", header.stack_bytes);
+  io(2, "source_lines", header.source_lines);
 }
 void describe(auto& io, Described<GraphHeader> auto& graph) {
-  io(graph.shows_calls, graph.reports);
-  io.choice(graph.report.column, ReportColumn::name);
-  io(graph.report.top, graph.report.function, graph.depth, graph.min_latency_ns);
+  io(1, "shows_calls", graph.shows_calls);
+  io(2, "reports", graph.reports);
+  io.always(3, "order", graph.report.column);
+  io(4, "top", graph.report.top);
+  io(5, "function", graph.report.function);
+  io(6, "depth", graph.depth);
+  io(7, "min_latency_ns", graph.min_latency_ns);
+}
+void describe(auto& io, Described<RunHeader> auto& header) {
+  io(1, "version", header.version);
+  io.always(2, "arch", header.arch);
+  io(3, "command", header.command);
+  io.always(4, "sends_events", header.sends_events);
+  io(5, "has_stacks", header.has_stacks);
+  io(6, "weighs_time", header.weighs_time);
+  io(7, "graph", header.graph);
+  io(8, "value_unit", header.value_unit);
+  io(9, "view", header.view);
+  io(10, "sends_latencies", header.sends_latencies);
+  io(11, "raw_stacks", header.raw_stacks);
 }
 
 // ---- probes
 
-void describe(auto& io, Described<ProbedBinary> auto& binary) {
-  io(binary.target, binary.path.file, binary.path.entry, binary.real_path, binary.entry_data,
-     binary.machine.id, binary.build_id);
+// A record and the number of its probe: 1 more than in the order of their chunks; 0: none.
+template <typename Record>
+struct OfProbe {
+  std::uint32_t probe = 0;
+  Record record;
+};
+template <typename T>
+constexpr bool is_of_probe = false;
+template <typename Record>
+constexpr bool is_of_probe<OfProbe<Record>> = true;
+template <typename T>
+concept WithProbe = is_of_probe<std::remove_const_t<T>>;
+void describe(auto& io, WithProbe auto& saved) {
+  io(1, "probe", saved.probe);
+  io(2, "record", saved.record);
 }
 
+void describe(auto& io, Described<ProbedBinary> auto& binary) {
+  io(1, "target", binary.target);
+  io(2, "path", binary.path.file);
+  io(3, "entry", binary.path.entry);
+  io(4, "file", binary.real_path);
+  io(5, "entry_data", binary.entry_data);
+  io(6, "machine", binary.machine.id);
+  io(7, "build_id", binary.build_id);
+}
 void describe(auto& io, Described<InlinedInto> auto& into) {
-  io(into.function, into.demangled, into.source, into.line, into.is_approximate);
+  io(1, "symbol", into.function);
+  io(2, "demangled", into.demangled);
+  io(3, "source", into.source);
+  io(4, "line", into.line);
+  io(5, "approximate", into.is_approximate);
 }
 void describe(auto& io, Described<SourceLine> auto& source) {
-  io(source.file, source.line, source.inlined);
+  io(1, "source", source.file);
+  io(2, "line", source.line);
+  io(3, "inlined", source.inlined);
 }
 void describe(auto& io, Described<StaticProbe> auto& probe) {
-  io(probe.provider, probe.name, probe.raw_arguments);
+  io(1, "provider", probe.provider);
+  io(2, "name", probe.name);
+  io(3, "raw_arguments", probe.raw_arguments);
 }
-void describe(auto& io, Described<SymbolKind> auto& kind) { io.choice(kind, SymbolKind::method); }
-
 // Without ProbePoint::binary.
 void describe(auto& io, Described<ProbePoint> auto& point) {
-  io(point.request, point.offset, point.image_offset, point.address, point.symbol,
-     point.symbol_offset, point.demangled, point.version, point.default_version, point.size,
-     point.kind, point.inlined_into, point.source, point.static_probe, point.semaphore,
-     point.effect.emulated, point.shows_file);
+  io(1, "request", point.request);
+  io(2, "offset", point.offset);
+  io(3, "image_offset", point.image_offset);
+  io(4, "address", point.address);
+  io(5, "symbol", point.symbol);
+  io(6, "symbol_offset", point.symbol_offset);
+  io(7, "demangled", point.demangled);
+  io(8, "version", point.version);
+  io(9, "default_version", point.default_version);
+  io(10, "size", point.size);
+  io(11, "kind", point.kind);
+  io(12, "inlined_into", point.inlined_into);
+  io(13, "source", point.source);
+  io(14, "static_probe", point.static_probe);
+  io(15, "semaphore_offset", point.semaphore);
+  io(16, "emulated", point.effect.emulated);
+  io(17, "shows_file", point.shows_file);
+}
+// A probe and the number of its file.
+struct SavedPoint {
+  std::uint32_t file = 0;
+  const ProbePoint& point;
+};
+struct ReadPoint {
+  std::uint32_t file = 0;
+  ProbePoint point;
+};
+template <typename T>
+concept AnyPoint = Described<T, SavedPoint> || Described<T, ReadPoint>;
+void describe(auto& io, AnyPoint auto& saved) {
+  io(1, "file", saved.file);
+  io(2, "point", saved.point);
+}
+
+// ---- stacks
+
+void describe(auto& io, Described<symbolize::Module::Recorded> auto& module) {
+  io(1, "file", module.path);
+  io(2, "entry", module.entry);
+  io(3, "begin", module.begin);
+  io(4, "build_id", module.build_id);
+  io(5, "has_image", module.has_image);
+}
+void describe(auto& io, Described<symbolize::Function> auto& function) {
+  io(1, "symbol", function.symbol);
+  io(2, "demangled", function.demangled);
+  io(3, "version", function.version);
+  io(4, "is_plt_entry", function.is_plt_entry);
+  io(5, "shared_with", function.shared_with);
+  io(6, "offset", function.offset);
+}
+void describe(auto& io, Described<symbolize::SourcePosition> auto& position) {
+  io(1, "inlined", position.inlined);
+  io(2, "source", position.file);
+  io(3, "line", position.line);
+  io(4, "column", position.column);
+  io(5, "text", position.text);
+}
+// Without the module.
+void describe(auto& io, Described<symbolize::Frame> auto& frame) {
+  io(1, "address", frame.address);
+  io(2, "function", frame.function);
+  io(3, "text", frame.text);
+  io(4, "positions", frame.positions);
+}
+
+// An address in code.
+struct SavedLocation {
+  std::uint32_t module = 0; // 1 more than in the order of their chunks; 0: none
+  VirtualAddress address;
+  ImageOffset offset;
+  std::string mapping;
+  std::shared_ptr<const symbolize::Function> compiled; // at run time
+  std::shared_ptr<const symbolize::Frame> frame;       // in a module
+};
+void describe(auto& io, Described<SavedLocation> auto& location) {
+  io(1, "module", location.module);
+  io(2, "address", location.address);
+  io(3, "image_offset", location.offset);
+  io(4, "mapping", location.mapping);
+  io(5, "compiled", location.compiled);
+  io(6, "frame", location.frame);
+}
+
+struct SavedFrame {
+  std::uint64_t pc = 0;
+  unwind::FoundBy found_by = {};
+  std::uint16_t inline_depth = 0;
+  std::uint32_t location = 0; // 1 more than in the order of their chunks; 0: none
+};
+void describe(auto& io, Described<SavedFrame> auto& frame) {
+  io(1, "pc", frame.pc);
+  io(2, "found_by", frame.found_by);
+  io(3, "inline_depth", frame.inline_depth);
+  io(4, "location", frame.location);
+}
+// Its frames member by member. Zeros at the end of the lists are left out, except of `pcs`.
+struct SavedStack {
+  std::vector<std::uint64_t> pcs;
+  std::vector<unwind::FoundBy> found_by;
+  std::vector<std::uint16_t> inline_depths;
+  std::vector<std::uint32_t> locations;
+  unwind::End end = {};
+  std::uint64_t address = 0;
+  std::string explanation;
+};
+void describe(auto& io, Described<SavedStack> auto& stack) {
+  io(1, "pcs", stack.pcs);
+  io(2, "found_by", stack.found_by);
+  io(3, "inline_depths", stack.inline_depths);
+  io(4, "locations", stack.locations);
+  io(5, "end", stack.end);
+  io(6, "address", stack.address);
+  io(7, "explanation", stack.explanation);
+}
+struct SavedSample {
+  SavedStack stack;
+  StackSample sample;
+};
+void describe(auto& io, Described<SavedSample> auto& saved) {
+  io(1, "stack", saved.stack);
+  io(2, "completeness", saved.sample.completeness);
+  io.always(3, "hits", saved.sample.hits);
+  io(4, "latency_ns", saved.sample.latency_ns);
+  io(5, "value", saved.sample.value);
 }
 
 // ---- values
 
-void describe(auto& io, Described<DataValue> auto& value) { io(value.value); }
-void describe(auto& io, Described<DataMember> auto& member) { io(member.name, member.value); }
-void describe(auto& io, Described<DataValue::Pointer> auto& value) { io(value.address); }
-void describe(auto& io, Described<DataValue::Hex> auto& value) { io(value.number); }
+void describe(auto& io, Described<DataMember> auto& member) {
+  io(1, "name", member.name);
+  io(2, "value", member.value);
+}
 void describe(auto& io, Described<DataValue::Raw> auto& value) {
-  io(value.bytes, value.is_cut, value.is_dump);
+  io(1, "bytes", value.bytes);
+  io(2, "is_cut", value.is_cut);
+  io(3, "is_dump", value.is_dump);
 }
-void describe(auto& io, Described<DataValue::Name> auto& value) { io(value.text, value.number); }
-void describe(auto& io, Described<DataValue::Character> auto& value) { io(value.code); }
+void describe(auto& io, Described<DataValue::Name> auto& value) {
+  io(1, "text", value.text);
+  io(2, "number", value.number);
+}
 void describe(auto& io, Described<DataValue::Unreadable> auto& value) {
-  io(value.reason, value.text);
+  io(1, "reason", value.reason);
+  io(2, "text", value.text);
 }
-void describe(auto& io, Described<DataValue::Cut> auto& value) { io(value.text); }
 void describe(auto& /*io*/, Described<DataValue::More> auto& /*value*/) {}
 void describe(auto& io, Described<DataValue::Dynamic> auto& value) {
-  io(value.type, value.words, value.content);
+  io(1, "type", value.type);
+  io(2, "words", value.words);
+  io(3, "content", value.content);
 }
-
 void describe(auto& io, Described<ArgumentValue> auto& argument) {
-  io(argument.name, argument.type_name, argument.value, argument.is_memory,
-     argument.is_from_source);
+  io(1, "name", argument.name);
+  io(2, "type", argument.type_name);
+  io(3, "value", argument.value);
+  io(4, "is_memory", argument.is_memory);
+  io(5, "is_from_source", argument.is_from_source);
 }
-
 void describe(auto& io, Described<UserRecord> auto& record) {
-  io(record.map, record.type, record.value, record.raw);
+  io(1, "map", record.map);
+  io(2, "record_type", record.type);
+  io(3, "record", record.value);
+  io(4, "raw", record.raw);
 }
 
 // Without the probe, the stack and the caller.
 void describe(auto& io, Described<Event> auto& event) {
-  io(event.time_ns, event.pid, event.tid, event.cpu, event.comm, event.probe);
-  io.choice(event.kind, EventKind::record);
-  io(event.has_arguments);
-  if (event.has_arguments) io.fixed(event.arguments);
-  io(event.typed_arguments, event.function);
-  io.choice(event.left_by, ExitKind::tail_call);
-  io(event.return_value, event.typed_return, event.returns_nothing, event.is_known_call,
-     event.return_errno, event.latency_ns, event.registers, event.ns_pid, event.record,
-     event.stack_pointer, event.goroutine, event.lost_before);
+  io(1, "time_ns", event.time_ns);
+  io(2, "pid", event.pid);
+  io(3, "tid", event.tid);
+  io(4, "cpu", event.cpu);
+  io(5, "comm", event.comm);
+  io(6, "probe", event.probe);
+  io(7, "kind", event.kind);
+  io(8, "has_arguments", event.has_arguments);
+  io(9, "arguments", event.arguments);
+  io(10, "typed_arguments", event.typed_arguments);
+  io(11, "function", event.function);
+  io(12, "left_by", event.left_by);
+  io(13, "return_value", event.return_value);
+  io(14, "typed_return", event.typed_return);
+  io(15, "returns_nothing", event.returns_nothing);
+  io(16, "is_known_call", event.is_known_call);
+  io(17, "return_errno", event.return_errno);
+  io(18, "latency_ns", event.latency_ns);
+  io(19, "registers", event.registers);
+  io(20, "ns_pid", event.ns_pid);
+  io(21, "record", event.record);
+  io(22, "stack_pointer", event.stack_pointer);
+  io(23, "goroutine", event.goroutine);
+  io(24, "lost_before", event.lost_before);
+}
+// An event, or a reference to it.
+template <typename T>
+struct SavedEvent {
+  std::uint32_t probe = 0; // as in OfProbe
+  T event;
+  bool has_stack = false; // that of the last stack chunk
+  std::optional<SavedFrame> caller = {};
+};
+template <typename T>
+concept AnyEvent = Described<T, SavedEvent<Event>> || Described<T, SavedEvent<const Event&>>;
+void describe(auto& io, AnyEvent auto& saved) {
+  io(1, "probe", saved.probe);
+  io(2, "event", saved.event);
+  io(3, "has_stack", saved.has_stack);
+  io(4, "caller", saved.caller);
 }
 
 // ---- calls
 
 // Without the point.
 void describe(auto& io, Described<OpenCall> auto& call) {
-  io(call.id, call.parent, call.forked_in, call.pid, call.tid, call.probe, call.begin_ns,
-     call.stack_pointer, call.depth, call.children_ns, call.children);
+  io(1, "id", call.id);
+  io(2, "parent", call.parent);
+  io(3, "forked_in", call.forked_in);
+  io(4, "pid", call.pid);
+  io(5, "tid", call.tid);
+  io(6, "probe", call.probe);
+  io(7, "begin_ns", call.begin_ns);
+  io(8, "stack_pointer", call.stack_pointer);
+  io(9, "depth", call.depth);
+  io(10, "children_ns", call.children_ns);
+  io(11, "children", call.children);
 }
 void describe(auto& io, Described<CallChange> auto& change) {
-  io.choice(change.kind, CallChange::Kind::time);
-  if (change.kind == CallChange::Kind::time) return io(change.time_ns);
-  io(change.call);
-  io.choice(change.end, CallEnd::run_ended);
-  io(change.time_ns, change.depth, change.has_event);
-}
-
-// ---- stacks
-
-void describe(auto& io, Described<symbolize::Module::Recorded> auto& module) {
-  io(module.path, module.entry, module.begin, module.build_id, module.has_image);
-}
-
-void describe(auto& io, Described<symbolize::Function> auto& function) {
-  io(function.symbol, function.demangled, function.version, function.is_plt_entry,
-     function.shared_with, function.offset);
-}
-void describe(auto& io, Described<symbolize::SourcePosition> auto& position) {
-  io(position.inlined, position.file, position.line, position.column, position.text);
-}
-// Without the module.
-void describe(auto& io, Described<symbolize::Frame> auto& frame) {
-  io(frame.address, frame.function, frame.text, frame.positions);
+  io.always(1, "kind", change.kind);
+  io(2, "call", change.call);
+  io(3, "end", change.end);
+  io(4, "time_ns", change.time_ns);
+  io(5, "depth", change.depth);
+  io(6, "has_event", change.has_event);
 }
 
 // ---- stacks that are unwound when the run is read
 
-// Without its mapped file.
-void describe(auto& io, Described<Mapping> auto& mapping) {
-  io(mapping.start, mapping.end, mapping.offset, mapping.executable);
-}
-void describe(auto& io, Described<unwind::KnownReturn> auto& known) {
-  io(known.stack_pointer, known.address);
+struct SavedMappedFile {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::string path;
+  bool deleted = false;
+};
+void describe(auto& io, Described<SavedMappedFile> auto& file) {
+  io(1, "device", file.device);
+  io(2, "inode", file.inode);
+  io(3, "path", file.path);
+  io(4, "deleted", file.deleted);
 }
 
+struct SavedPart {
+  std::uint64_t offset = 0;
+  std::string_view bytes;
+};
+void describe(auto& io, Described<SavedPart> auto& part) {
+  io(1, "offset", part.offset);
+  io(2, "bytes", part.bytes);
+}
 void describe(auto& io, Described<Error> auto& error) {
-  io.choice(error.kind, ErrorKind::interrupted);
-  io(error.message, error.hints);
+  io(1, "code", error.kind);
+  io(2, "message", error.message);
+  io(3, "hints", error.hints);
+}
+struct SavedFileParts {
+  std::uint32_t file = 0;
+  std::uint64_t size = 0;
+  std::optional<Error> error = {};
+  std::vector<SavedPart> parts;
+};
+void describe(auto& io, Described<SavedFileParts> auto& parts) {
+  io(1, "file", parts.file);
+  io(2, "size", parts.size);
+  io(3, "error", parts.error);
+  io(4, "parts", parts.parts);
+}
+struct SavedKeptParts {
+  std::uint32_t file = 0;
+  std::uint64_t size = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;
+  std::string sha256;
+  bool is_kept = false;
+};
+void describe(auto& io, Described<SavedKeptParts> auto& parts) {
+  io(1, "file", parts.file);
+  io(2, "size", parts.size);
+  io(3, "begin", parts.begin);
+  io(4, "length", parts.length);
+  io(5, "sha256", parts.sha256);
+  io(6, "is_kept", parts.is_kept);
 }
 
-// ---- other records. Without probes and stacks.
-
-void describe(auto& io, Described<AttachedRecord> auto& record) {
-  io(record.mechanism, record.probes, record.program, record.monotonic_ns, record.boottime_ns,
-     record.realtime_ns);
+struct SavedMapping {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  FileOffset offset;
+  bool executable = false;
+  std::uint32_t file = 0;
+};
+void describe(auto& io, Described<SavedMapping> auto& mapping) {
+  io(1, "start", mapping.start);
+  io(2, "end", mapping.end);
+  io(3, "offset", mapping.offset);
+  io(4, "executable", mapping.executable);
+  io(5, "file", mapping.file);
 }
+struct SavedMappings {
+  std::uint32_t number = 0;
+  std::vector<SavedMapping> mappings;
+};
+void describe(auto& io, Described<SavedMappings> auto& mappings) {
+  io(1, "number", mappings.number);
+  io(2, "mappings", mappings.mappings);
+}
+
+void describe(auto& io, Described<unwind::KnownReturn> auto& known) {
+  io(1, "stack_pointer", known.stack_pointer);
+  io(2, "address", known.address);
+}
+struct SavedRawStack {
+  std::uint32_t mappings = 0;
+  std::vector<std::uint8_t> register_numbers; // by DWARF, of `registers`
+  std::vector<std::uint64_t> registers;
+  std::uint32_t thread = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+  std::vector<SavedPart> changed;
+  bool at_function_entry = false;
+  std::vector<unwind::KnownReturn> known_returns;
+  std::optional<std::uint64_t> latency_ns;
+  std::optional<std::uint64_t> value;
+};
+void describe(auto& io, Described<SavedRawStack> auto& stack) {
+  io(1, "mappings", stack.mappings);
+  io(2, "register_numbers", stack.register_numbers);
+  io(3, "registers", stack.registers);
+  io(4, "thread", stack.thread);
+  io(5, "address", stack.address);
+  io(6, "size", stack.size);
+  io(7, "changed", stack.changed);
+  io(8, "at_function_entry", stack.at_function_entry);
+  io(9, "known_returns", stack.known_returns);
+  io(10, "latency_ns", stack.latency_ns);
+  io(11, "value", stack.value);
+}
+
+// ---- other records. Without probes.
+
 void describe(auto& io, Described<group_sums> auto& sums) {
-  io(sums.count, sums.measured, sums.sum);
+  io(1, "count", sums.count);
+  io(2, "measured", sums.measured);
+  io(3, "sum", sums.sum);
 }
-// Without the values.
+// Without the values and the stack.
 void describe(auto& io, Described<CountRecord> auto& record) {
-  io(record.on_return, record.count, record.pid, record.comm, record.rest, record.sums,
-     record.sums_latency, record.since_ns, record.time_ns, record.is_interval);
+  io(1, "on_return", record.on_return);
+  io(2, "count", record.count);
+  io(3, "pid", record.pid);
+  io(4, "comm", record.comm);
+  io(5, "rest", record.rest);
+  io(6, "sums", record.sums);
+  io(7, "sums_latency", record.sums_latency);
+  io(8, "since_ns", record.since_ns);
+  io(9, "time_ns", record.time_ns);
+  io(10, "is_interval", record.is_interval);
+}
+struct SavedCount {
+  std::uint32_t probe = 0; // as in OfProbe
+  CountRecord record;
+  std::optional<std::vector<ArgumentValue>> by = {};
+  std::optional<SavedStack> stack = {};
+};
+void describe(auto& io, Described<SavedCount> auto& count) {
+  io(1, "probe", count.probe);
+  io(2, "record", count.record);
+  io(3, "by", count.by);
+  io(4, "stack", count.stack);
 }
 void describe(auto& io, Described<Histogram> auto& histogram) {
-  io(histogram.count, histogram.negative, histogram.total, histogram.min, histogram.max,
-     histogram.buckets);
+  io(1, "count", histogram.count);
+  io(2, "negative", histogram.negative);
+  io(3, "total", histogram.total);
+  io(4, "min", histogram.min);
+  io(5, "max", histogram.max);
+  io(6, "buckets", histogram.buckets);
 }
 void describe(auto& io, Described<HistogramRecord> auto& record) {
-  io(record.in_nanoseconds, record.histogram, record.since_ns, record.time_ns, record.is_interval);
-}
-void describe(auto& io, Described<MapEntryRecord> auto& record) {
-  io(record.map, record.key, record.value);
+  io(1, "in_nanoseconds", record.in_nanoseconds);
+  io(2, "histogram", record.histogram);
+  io(3, "since_ns", record.since_ns);
+  io(4, "time_ns", record.time_ns);
+  io(5, "is_interval", record.is_interval);
 }
 void describe(auto& io, Described<TaskProbeNote> auto& note) {
-  io(note.task, note.bpf_name, note.request, note.status);
+  io(1, "task", note.task);
+  io(2, "bpf_name", note.bpf_name);
+  io(3, "request", note.request);
+  io(4, "status", note.status);
 }
 void describe(auto& io, Described<ProbeRecord> auto& record) {
-  io(record.hits, record.processes_mapping, record.reason, record.task, record.sampled_out,
-     record.rate_limited);
+  io(1, "hits", record.hits);
+  io(2, "processes_mapping", record.processes_mapping);
+  io(3, "reason", record.reason);
+  io(4, "task", record.task);
+  io(5, "sampled_out", record.sampled_out);
+  io(6, "rate_limited", record.rate_limited);
 }
-void describe(auto& io, Described<LostRecord> auto& record) {
-  io(record.count, record.reason, record.since_ns, record.time_ns);
+void describe(auto& io, Described<ProcessNameRecord> auto& record) {
+  io(1, "pid", record.pid);
+  io(2, "name", record.name);
 }
-void describe(auto& io, Described<ProcessNameRecord> auto& record) { io(record.pid, record.name); }
 void describe(auto& io, Described<ClockJump> auto& jump) {
-  io(jump.realtime_ns, jump.suspended_ns);
+  io(1, "jump_ns", jump.realtime_ns);
+  io(2, "suspended_ns", jump.suspended_ns);
 }
 void describe(auto& io, Described<ClockRecord> auto& record) {
-  io(record.clocks.monotonic_ns, record.clocks.boottime_ns, record.clocks.realtime_ns,
-     record.at_end, record.jump);
-}
-void describe(auto& io, Described<SummaryRecord> auto& record) {
-  io(record.events, record.lost, record.duration_ns, record.probes_hit, record.probes_silent,
-     record.detached_cleanly, record.stacks, record.stacks_truncated, record.stacks_failed,
-     record.command_exit, record.command_signal, record.unpaired, record.open,
-     record.single_stepped, record.cost_hits, record.hit_cost_ns, record.sampled_out,
-     record.rate_limited);
-}
-void describe(auto& io, Described<ErrorRecord> auto& record) {
-  io(record.target, record.request, record.error);
+  io(1, "clocks", record.clocks);
+  io(2, "at_end", record.at_end);
+  io(3, "jump", record.jump);
 }
 void describe(auto& io, Described<MessageRecord> auto& record) {
-  io.choice(record.kind, MessageRecord::Kind::notice);
-  io(record.text);
+  io.always(1, "kind", record.kind);
+  io(2, "text", record.text);
 }
 
 } // namespace uprobectl::saved

@@ -13,8 +13,10 @@
 
 namespace uprobectl::saved {
 
-// The head is `magic` and the version, 4 bytes. The version rises with each change: older programs
-// reject newer files.
+// The head is `magic` and the version, 4 bytes. Later programs read the files of all versions from
+// 7 on: new chunks and new fields of them do not change the version, since earlier programs skip
+// them. It rises with what they would misunderstand, such as a new enumerator: they reject the
+// file.
 constexpr std::string_view magic = "uprobrun";
 constexpr std::uint32_t format_version = 7;
 constexpr std::size_t head_bytes = magic.size() + 4;

@@ -65,24 +65,14 @@ bool PartialFiles::write(File& file, std::uint64_t offset, Bytes bytes) {
   return true;
 }
 
-bool PartialFiles::add_parts(Bytes content) {
-  std::uint32_t number = 0;
-  std::uint64_t size = 0;
-  std::optional<Error> error;
-  std::size_t parts = 0;
-  FieldReader fields(content);
-  fields(number, size, error, parts);
-  if (!fields.is_valid() || number >= files_.size()) return false;
-  File& file = files_[number];
-  file.error = std::move(error);
-  if (parts > 0 && !make_room(file, size)) return false;
-  for (; parts > 0; --parts) {
-    std::uint64_t offset = 0;
-    std::string_view bytes;
-    fields(offset, bytes);
-    if (!fields.is_valid() || !write(file, offset, std::as_bytes(std::span(bytes)))) return false;
-  }
-  return fields.is_complete();
+bool PartialFiles::add_parts(SavedFileParts& parts) {
+  if (parts.file >= files_.size()) return false;
+  File& file = files_[parts.file];
+  file.error = std::move(parts.error);
+  if (!parts.parts.empty() && !make_room(file, parts.size)) return false;
+  return std::ranges::all_of(parts.parts, [&](const SavedPart& part) {
+    return write(file, part.offset, as_bytes(part.bytes));
+  });
 }
 
 RawStacks::RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch where)
@@ -90,50 +80,40 @@ RawStacks::RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch w
   if (header.source_lines) cache_.use_source_lines();
 }
 
-bool RawStacks::add_mapped_file(Bytes content) {
+bool RawStacks::add(SavedMappedFile& saved) {
   Mapping file;
-  FieldReader fields(content);
-  fields(file.identity.device, file.identity.inode, file.path, file.deleted);
-  return fields.is_complete() && files_.add(std::move(file));
+  file.identity = {.device = saved.device, .inode = saved.inode};
+  file.path = std::move(saved.path);
+  file.deleted = saved.deleted;
+  return files_.add(std::move(file));
 }
 
-bool RawStacks::add_mappings(Bytes content) {
-  std::uint32_t number = 0;
-  std::size_t count = 0;
-  FieldReader fields(content);
-  fields(number, count);
-  if (!fields.is_valid() || number > spaces_.size() ||
-      number >= unwind::ProcessMappings::max_numbers)
+bool RawStacks::add(SavedMappings& saved) {
+  if (saved.number > spaces_.size() || saved.number >= unwind::ProcessMappings::max_numbers)
     return false;
   std::vector<Mapping> mappings;
   std::uint64_t last = 0;
-  for (; count > 0; --count) {
-    Mapping read;
-    std::uint32_t file = 0;
-    fields(read, file);
-    if (!fields.is_valid() || files_.file(file) == nullptr) return false;
+  for (const SavedMapping& read : saved.mappings) {
+    if (files_.file(read.file) == nullptr) return false;
     if (read.start < last || read.end <= read.start) return false;
     last = read.end;
-    Mapping& mapping = mappings.emplace_back(*files_.file(file));
+    Mapping& mapping = mappings.emplace_back(*files_.file(read.file));
     mapping.start = read.start;
     mapping.end = read.end;
     mapping.offset = read.offset;
     mapping.executable = read.executable;
   }
-  if (!fields.is_complete()) return false;
-  if (number == spaces_.size()) spaces_.emplace_back();
-  spaces_[number] = std::make_unique<unwind::AddressSpace>(std::move(mappings), cache_, files_);
+  if (saved.number == spaces_.size()) spaces_.emplace_back();
+  spaces_[saved.number] =
+      std::make_unique<unwind::AddressSpace>(std::move(mappings), cache_, files_);
   return true;
 }
 
-// Replaces the memory: what the fields do not have is as it was.
-bool RawStacks::read_memory(FieldReader& fields, Memory& memory) {
-  Memory read;
-  std::uint64_t size = 0;
-  std::size_t parts = 0;
-  fields(read.address, size, parts);
-  if (!fields.is_valid() || size > unwind::RawStack::max_size) return false;
-  read.bytes.resize(size);
+// Replaces the memory: what the chunk does not have is as it was.
+bool RawStacks::update_memory(const SavedRawStack& saved, Memory& memory) {
+  if (saved.size > unwind::RawStack::max_size) return false;
+  const std::uint64_t size = saved.size;
+  Memory read{.address = saved.address, .bytes = std::vector<std::byte>(size)};
   const std::uint64_t behind = memory.address - read.address; // modulo 2^64
   const std::uint64_t ahead = read.address - memory.address;
   const Bytes before = memory.bytes;
@@ -143,44 +123,34 @@ bool RawStacks::read_memory(FieldReader& fields, Memory& memory) {
   else if (ahead < before.size())
     std::ranges::copy(before.subspan(ahead, std::min<std::uint64_t>(before.size() - ahead, size)),
                       read.bytes.begin());
-  for (; parts > 0; --parts) {
-    std::uint64_t offset = 0;
-    std::string_view bytes;
-    fields(offset, bytes);
-    if (!fields.is_valid() || offset > size || bytes.size() > size - offset) return false;
-    std::ranges::copy(std::as_bytes(std::span(bytes)),
-                      read.bytes.begin() + static_cast<std::ptrdiff_t>(offset));
+  for (const SavedPart& part : saved.changed) {
+    if (part.offset > size || part.bytes.size() > size - part.offset) return false;
+    std::ranges::copy(as_bytes(part.bytes),
+                      read.bytes.begin() + static_cast<std::ptrdiff_t>(part.offset));
   }
   memory = std::move(read);
   return true;
 }
 
-std::optional<StackSample> RawStacks::unwind(Bytes content, unwind::Stack& stack) {
-  if (arch_info(arch_).unwind == nullptr) return std::nullopt;
-  std::uint32_t number = 0;
+std::optional<StackSample> RawStacks::unwind(const SavedRawStack& saved, unwind::Stack& stack) {
+  if (arch_info(arch_).unwind == nullptr || saved.mappings >= spaces_.size()) return std::nullopt;
+  if (saved.register_numbers.size() != saved.registers.size()) return std::nullopt;
   unwind::Registers registers(arch_);
-  std::uint32_t thread = 0;
-  std::vector<unwind::KnownReturn> known_returns;
-  unwind::UnwindLimits limits;
-  StackSample sample{.stack = &stack};
-  FieldReader fields(content);
-  fields(number);
-  for (std::size_t i = 0; i < unwind::Registers::count; ++i) {
-    std::optional<std::uint64_t> value;
-    fields(value);
-    if (value) registers.set(i, *value);
+  for (std::size_t i = 0; i < saved.registers.size(); ++i) {
+    if (saved.register_numbers[i] >= unwind::Registers::count) return std::nullopt;
+    registers.set(saved.register_numbers[i], saved.registers[i]);
   }
-  fields(thread);
-  if (!fields.is_valid() || thread >= unwind::RawStack::max_threads || thread > memories_.size())
+  if (saved.thread >= unwind::RawStack::max_threads || saved.thread > memories_.size())
     return std::nullopt;
-  if (thread == memories_.size()) memories_.emplace_back();
-  Memory& copied = memories_[thread];
-  if (!read_memory(fields, copied)) return std::nullopt;
-  fields(limits.at_function_entry, known_returns, sample.latency_ns, sample.value);
-  if (!fields.is_complete() || number >= spaces_.size()) return std::nullopt;
-  limits.known_returns = known_returns;
+  if (saved.thread == memories_.size()) memories_.emplace_back();
+  Memory& copied = memories_[saved.thread];
+  if (!update_memory(saved, copied)) return std::nullopt;
+  StackSample sample{.stack = &stack, .latency_ns = saved.latency_ns, .value = saved.value};
+  unwind::UnwindLimits limits;
+  limits.at_function_entry = saved.at_function_entry;
+  limits.known_returns = saved.known_returns;
   const unwind::MemoryPiece memory{copied.address, copied.bytes};
-  stack = unwind_stack(registers, {&memory, 1}, *spaces_[number], limits);
+  stack = unwind_stack(registers, {&memory, 1}, *spaces_[saved.mappings], limits);
   if (header_.source_lines) add_inlined_frames(stack);
   const StackCopy copy{
       .address = copied.address, .size = copied.bytes.size(), .requested = header_.stack_bytes};

@@ -15,9 +15,9 @@ class PartialFiles final : public unwind::FileSource {
 public:
   Result<unwind::MappedObject> open(const Mapping& mapping) override;
 
-  // The functions return false if the content of a chunk is invalid, or needs too much memory.
+  // The functions return false if a chunk is invalid, or needs too much memory.
   bool add(Mapping file); // numbered from 0; the number replaces the device
-  bool add_parts(Bytes content);
+  bool add_parts(struct SavedFileParts& parts);
   const Mapping* file(std::uint32_t number) const {
     return number < files_.size() ? &files_[number].mapping : nullptr;
   }
@@ -44,12 +44,12 @@ public:
   // `arch`: of the run. Symbols of files that have none are searched in `where`.
   RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch where);
 
-  // Take the contents of chunks. They return false if it is invalid.
-  bool add_mapped_file(Bytes content);
-  bool add_parts(Bytes content) { return files_.add_parts(content); }
-  bool add_mappings(Bytes content);
-  // Returns nullopt if the content is invalid. `stack` gets the frames.
-  std::optional<StackSample> unwind(Bytes content, unwind::Stack& stack);
+  // Take chunks. They return false if one is invalid.
+  bool add(struct SavedMappedFile& file);
+  bool add(struct SavedFileParts& parts) { return files_.add_parts(parts); }
+  bool add(struct SavedMappings& mappings);
+  // Returns nullopt if the chunk is invalid. `stack` gets the frames.
+  std::optional<StackSample> unwind(const struct SavedRawStack& saved, unwind::Stack& stack);
 
 private:
   // The last stack of a thread.
@@ -57,7 +57,7 @@ private:
     std::uint64_t address = 0;
     std::vector<std::byte> bytes;
   };
-  static bool read_memory(class FieldReader& fields, Memory& memory);
+  static bool update_memory(const struct SavedRawStack& saved, Memory& memory);
 
   Arch arch_;
   RawStackHeader header_;

@@ -2,6 +2,7 @@
 #include "saved/run_reader.hpp"
 
 #include "saved/descriptions.hpp"
+#include "util/text.hpp"
 
 #include <fmt/format.h>
 
@@ -70,11 +71,10 @@ Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
     return damaged(has_begun_ ? "it has two headers" : "it begins without its header");
   if (!has_begun_) {
     RunHeader header;
-    FieldReader fields(content);
-    fields(header);
-    if (!fields.is_complete()) return damaged("its header is invalid");
+    if (!read(content, header)) return damaged("its header is invalid");
     has_begun_ = true;
     arch_ = header.arch;
+    version_ = header.version;
     if (header.raw_stacks) raw_stacks_.emplace(arch_, *header.raw_stacks, where_);
     return replay_.begin(header);
   }
@@ -83,7 +83,23 @@ Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
   return {};
 }
 
+template <typename Record>
+bool RunReader::read(Bytes content, Record& record, KeptTexts* kept) {
+  FieldReader fields(content, kept);
+  const bool is_valid = fields.read_all(record);
+  if (fields.has_skipped()) ++shortened_records_;
+  return is_valid;
+}
+
+// Reads a record and calls `take` with it, which returns false if it is invalid.
+template <typename Record, typename Take>
+bool RunReader::read(Bytes content, const Take& take) {
+  Record record = {};
+  return read(content, record) && take(record);
+}
+
 bool RunReader::replay(ChunkKind kind, Bytes content) {
+  const auto add_stacks = [&](auto& record) { return raw_stacks_ && raw_stacks_->add(record); };
   switch (kind) {
   case ChunkKind::header:
   case ChunkKind::kept_parts:
@@ -102,7 +118,7 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     mappings_.clear();
     stack_ = {};
     for (const auto& module : modules_) module->forget_frames();
-    return content.empty();
+    return read<Empty>(content, [](const Empty&) { return true; });
   case ChunkKind::attached:
     return replay_record<AttachedRecord>(content);
   case ChunkKind::stack:
@@ -132,60 +148,54 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
   case ChunkKind::clocks:
     return replay_record<ClockRecord>(content);
   case ChunkKind::mapped_file:
-    return raw_stacks_ && raw_stacks_->add_mapped_file(content);
+    return read<SavedMappedFile>(content, add_stacks);
   case ChunkKind::file_parts:
-    return raw_stacks_ && raw_stacks_->add_parts(content);
+    return read<SavedFileParts>(content, add_stacks);
   case ChunkKind::mappings:
-    return raw_stacks_ && raw_stacks_->add_mappings(content);
+    return read<SavedMappings>(content, add_stacks);
   case ChunkKind::raw_stack:
     return replay_raw_stack(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
-    return content.empty();
+    return read<Empty>(content, [](const Empty&) { return true; });
   case ChunkKind::end:
     has_ended_ = true;
     replay_.end();
-    return content.empty();
+    return read<Empty>(content, [](const Empty&) { return true; });
   }
-  return false;
+  ++skipped_records_;
+  return true;
 }
 
 template <typename Record>
 bool RunReader::replay_record(Bytes content) {
-  Record record = {};
-  FieldReader fields(content);
-  fields(record);
-  if (!fields.is_complete()) return false;
-  replay_.write(record);
-  return true;
+  return read<Record>(content, [&](const Record& record) {
+    replay_.write(record);
+    return true;
+  });
 }
 
 bool RunReader::replay_lost(Bytes content) {
-  LostRecord record;
-  FieldReader fields(content);
-  fields(record);
-  if (!fields.is_complete()) return false;
-  has_gap_ |= record.reason == gap_reason;
-  replay_.write(record);
-  return true;
+  return read<LostRecord>(content, [&](const LostRecord& record) {
+    has_gap_ |= record.reason == gap_reason;
+    replay_.write(record);
+    return true;
+  });
 }
 
 bool RunReader::add_file(Bytes content) {
   ProbedBinary binary;
-  FieldReader fields(content);
-  fields(binary);
-  if (!fields.is_complete() || files_.size() >= max_probes) return false;
+  if (!read(content, binary) || files_.size() >= max_probes) return false;
   binary.machine = elf::Machine(binary.machine.id);
   files_.push_back(std::make_shared<const ProbedBinary>(std::move(binary)));
   return true;
 }
 
 bool RunReader::add_probe(Bytes content) {
-  std::uint32_t file = 0;
-  ProbePoint point;
-  FieldReader fields(content);
-  fields(file, point);
-  if (!fields.is_complete() || file >= files_.size() || probes_.size() >= max_probes) return false;
+  ReadPoint read_point;
+  auto& [file, point] = read_point;
+  if (!read(content, read_point) || file >= files_.size() || probes_.size() >= max_probes)
+    return false;
   point.binary = files_[file];
   probes_.push_back(std::move(point));
   return true;
@@ -193,33 +203,30 @@ bool RunReader::add_probe(Bytes content) {
 
 bool RunReader::add_module(Bytes content) {
   symbolize::Module::Recorded known;
-  FieldReader fields(content);
-  fields(known);
-  if (!fields.is_complete() || modules_.size() >= max_modules) return false;
+  if (!read(content, known) || modules_.size() >= max_modules) return false;
   modules_.push_back(symbolize::Module::recorded(std::move(known)));
   return true;
 }
 
 bool RunReader::add_place(Bytes content) {
-  std::uint32_t number = 0;
+  SavedLocation saved;
+  if (!read(content, saved) || saved.module > modules_.size() || places_.size() >= max_places)
+    return false;
+  if ((saved.module > 0) != (saved.frame != nullptr)) return false;
   symbolize::ModuleAddress place;
-  std::string mapping;
-  std::shared_ptr<const symbolize::Function> compiled;
-  symbolize::Frame frame;
-  FieldReader fields(content);
-  fields(number, place.address, place.offset, mapping, compiled);
-  if (!fields.is_valid() || number > modules_.size() || places_.size() >= max_places) return false;
-  if (number > 0) fields(frame);
-  if (!fields.is_complete()) return false;
-  if (number > 0) {
-    place.module = modules_[number - 1].get();
+  place.address = saved.address;
+  place.offset = saved.offset;
+  if (saved.module > 0) {
+    place.module = modules_[saved.module - 1].get();
+    symbolize::Frame frame = *saved.frame;
     find_name(frame, *place.module);
     place.module->add_frame(std::move(frame));
   }
-  if (mappings_.empty() || mappings_.back() != mapping) mappings_.push_back(std::move(mapping));
+  if (mappings_.empty() || mappings_.back() != saved.mapping)
+    mappings_.push_back(std::move(saved.mapping));
   place.mapping = mappings_.back();
   places_.push_back(place);
-  compiled_.push_back(std::move(compiled));
+  compiled_.push_back(std::move(saved.compiled));
   return true;
 }
 
@@ -251,25 +258,30 @@ std::vector<std::string> RunReader::take_warnings() {
   return taken;
 }
 
-bool RunReader::read_probe(FieldReader& fields, const ProbePoint*& point) {
-  std::uint32_t number = 0;
-  fields(number);
-  if (!fields.is_valid() || number > probes_.size()) return false;
+std::optional<std::string> RunReader::explain_skipped() const {
+  if (skipped_records_ == 0 && shortened_records_ == 0) return std::nullopt;
+  return fmt::format(
+      "saved by uprobectl {}, which knows more than this version: {} and parts of {} "
+      "are left out",
+      version_, counted(skipped_records_, "record", "records"),
+      counted(shortened_records_, "record", "records"));
+}
+
+bool RunReader::find_probe(std::uint32_t number, const ProbePoint*& point) const {
+  if (number > probes_.size()) return false;
   point = number > 0 ? &probes_[number - 1] : nullptr;
   return true;
 }
 
-bool RunReader::read_frame(FieldReader& fields, unwind::Frame& frame) {
-  std::uint32_t place = 0;
-  fields(frame.pc);
-  fields.choice(frame.found_by, unwind::FoundBy::kernel_walk);
-  fields(frame.inline_depth, place);
-  if (!fields.is_valid() || place > places_.size()) return false;
-  frame.place.reset();
-  frame.jit.reset();
-  if (place > 0) {
-    frame.place = places_[place - 1];
-    frame.jit = compiled_[place - 1];
+bool RunReader::make_frame(const SavedFrame& saved, unwind::Frame& frame) const {
+  if (saved.location > places_.size()) return false;
+  frame = {.pc = saved.pc,
+           .found_by = saved.found_by,
+           .inline_depth = saved.inline_depth,
+           .place = std::nullopt};
+  if (saved.location > 0) {
+    frame.place = places_[saved.location - 1];
+    frame.jit = compiled_[saved.location - 1];
   }
   if (frame.inline_depth == 0) return true;
   const auto symbolized = frame.symbolized();
@@ -277,80 +289,80 @@ bool RunReader::read_frame(FieldReader& fields, unwind::Frame& frame) {
          symbolized->positions[frame.inline_depth].inlined;
 }
 
-bool RunReader::read_stack(FieldReader& fields, unwind::Stack& stack) {
-  std::size_t count = 0;
-  fields(count);
-  stack.frames.clear();
-  for (; count > 0; --count)
-    if (!fields.is_valid() || !read_frame(fields, stack.frames.emplace_back())) return false;
-  fields.choice(stack.end, unwind::End::too_many);
-  fields(stack.address, stack.explanation);
-  return fields.is_valid();
-}
-
-bool RunReader::replay_stack(Bytes content) {
-  StackSample sample{.stack = &stack_};
-  FieldReader fields(content);
-  if (!read_stack(fields, stack_)) return false;
-  fields.choice(sample.completeness, StackCompleteness::incomplete);
-  fields(sample.hits, sample.latency_ns, sample.value);
-  if (!fields.is_complete()) return false;
-  replay_.write(sample);
+bool RunReader::make_stack(SavedStack& saved, unwind::Stack& stack) const {
+  const std::size_t size = saved.pcs.size();
+  for (const std::size_t other :
+       {saved.found_by.size(), saved.inline_depths.size(), saved.locations.size()})
+    if (other > size) return false;
+  saved.found_by.resize(size);
+  saved.inline_depths.resize(size);
+  saved.locations.resize(size);
+  stack = {.frames = std::vector<unwind::Frame>(size),
+           .end = saved.end,
+           .address = saved.address,
+           .explanation = std::move(saved.explanation)};
+  for (std::size_t i = 0; i < size; ++i)
+    if (!make_frame({.pc = saved.pcs[i],
+                     .found_by = saved.found_by[i],
+                     .inline_depth = saved.inline_depths[i],
+                     .location = saved.locations[i]},
+                    stack.frames[i]))
+      return false;
   return true;
 }
 
+bool RunReader::replay_stack(Bytes content) {
+  return read<SavedSample>(content, [&](SavedSample& saved) {
+    if (!make_stack(saved.stack, stack_)) return false;
+    saved.sample.stack = &stack_;
+    replay_.write(saved.sample);
+    return true;
+  });
+}
+
 bool RunReader::replay_raw_stack(Bytes content) {
-  const auto sample = raw_stacks_ ? raw_stacks_->unwind(content, stack_) : std::nullopt;
-  if (sample) replay_.write(*sample);
-  return sample.has_value();
+  return read<SavedRawStack>(content, [&](const SavedRawStack& saved) {
+    const auto sample = raw_stacks_ ? raw_stacks_->unwind(saved, stack_) : std::nullopt;
+    if (sample) replay_.write(*sample);
+    return sample.has_value();
+  });
 }
 
 bool RunReader::replay_event(Bytes content) {
-  Event event;
-  bool has_stack = false;
-  bool has_caller = false;
+  SavedEvent<Event> saved; // receivers keep events, for example entries of calls
+  Event& event = saved.event;
   unwind::Frame caller;
-  FieldReader fields(content, &names_); // receivers keep events, for example entries of calls
-  if (!read_probe(fields, event.point)) return false;
-  fields(event, has_stack, has_caller);
-  if (has_caller && !read_frame(fields, caller)) return false;
-  if (!fields.is_complete()) return false;
+  if (!read(content, saved, &names_) || !find_probe(saved.probe, event.point)) return false;
+  if (saved.caller && !make_frame(*saved.caller, caller)) return false;
   const bool is_user_record = event.kind == EventKind::record;
   if (is_user_record != (event.record != nullptr)) return false;
   if (event.point == nullptr && (!is_user_record || needs_hit_)) return false;
   needs_hit_ = false;
   event.arch = arch_;
   if (event.registers.size() > register_names(arch_).size()) return false;
-  if (has_stack) event.stack = &stack_;
-  if (has_caller) event.caller = &caller;
+  if (saved.has_stack) event.stack = &stack_;
+  if (saved.caller) event.caller = &caller;
   replay_.write(event);
   return true;
 }
 
 bool RunReader::replay_count(Bytes content) {
-  CountRecord record;
-  bool has_stack = false;
-  unwind::Stack stack;
-  FieldReader fields(content);
-  if (!read_probe(fields, record.point) || record.point == nullptr) return false;
-  std::vector<ArgumentValue> by;
-  bool has_values = false;
-  fields(record, has_values, has_stack);
-  if (has_values) fields(by);
-  if (has_stack && !read_stack(fields, stack)) return false;
-  if (!fields.is_complete()) return false;
-  if (has_stack) record.stack = &stack;
-  if (has_values) record.by = &by;
-  replay_.write(record);
-  return true;
+  return read<SavedCount>(content, [&](SavedCount& saved) {
+    CountRecord& record = saved.record;
+    unwind::Stack stack;
+    if (!find_probe(saved.probe, record.point) || record.point == nullptr) return false;
+    if (saved.stack && !make_stack(*saved.stack, stack)) return false;
+    if (saved.stack) record.stack = &stack;
+    if (saved.by) record.by = &*saved.by;
+    replay_.write(record);
+    return true;
+  });
 }
 
 bool RunReader::replay_call(Bytes content) {
-  CallChange change;
-  FieldReader fields(content);
-  if (!read_probe(fields, change.call.point)) return false;
-  fields(change);
-  if (!fields.is_complete()) return false;
+  OfProbe<CallChange> saved;
+  CallChange& change = saved.record;
+  if (!read(content, saved) || !find_probe(saved.probe, change.call.point)) return false;
   const bool has_call =
       change.kind == CallChange::Kind::opened || change.kind == CallChange::Kind::closed;
   if (has_call != (change.call.point != nullptr)) return false;
@@ -381,25 +393,22 @@ bool RunReader::replay_call(Bytes content) {
 }
 
 bool RunReader::replay_histogram(Bytes content) {
-  HistogramRecord record;
-  FieldReader fields(content);
-  if (!read_probe(fields, record.point) || record.point == nullptr) return false;
-  fields(record);
+  OfProbe<HistogramRecord> saved;
+  HistogramRecord& record = saved.record;
+  if (!read(content, saved) || !find_probe(saved.probe, record.point) || record.point == nullptr)
+    return false;
   const Histogram& histogram = record.histogram;
   const std::size_t buckets = histogram.buckets.size();
-  if (!fields.is_complete() || (buckets != 0 && buckets != HISTOGRAM_BUCKETS)) return false;
+  if (buckets != 0 && buckets != HISTOGRAM_BUCKETS) return false;
   if (histogram.min > histogram.max) return false;
   replay_.write(record);
   return true;
 }
 
 bool RunReader::replay_probe_end(Bytes content) {
-  ProbeRecord record;
-  FieldReader fields(content);
-  if (!read_probe(fields, record.point)) return false;
-  fields(record);
-  if (!fields.is_complete()) return false;
-  replay_.write(record);
+  OfProbe<ProbeRecord> saved;
+  if (!read(content, saved) || !find_probe(saved.probe, saved.record.point)) return false;
+  replay_.write(saved.record);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
+#include "saved/fields.hpp"
 #include "saved/format.hpp"
 #include "saved/raw_stacks.hpp"
 #include "symbolize/report_symbolizer.hpp"
@@ -45,6 +46,9 @@ public:
   // Returns why frames have no name, and what was wrong with the files, since the last call.
   std::vector<std::string> take_warnings();
 
+  // Returns how much of the run this version does not know, if anything: a later one has saved it.
+  std::optional<std::string> explain_skipped() const;
+
   std::uint64_t whole_bytes() const { return whole_bytes_; } // up to the end of the last chunk
   bool is_in_chunk() const { return !pending_.empty(); }     // the file goes on
   bool has_ended() const { return has_ended_; }              // the run ended in order
@@ -53,9 +57,13 @@ private:
   Result<void> take_head(Bytes bytes);
   Result<void> take_chunk(ChunkKind kind, Bytes content);
   bool replay(ChunkKind kind, Bytes content);
-  bool read_stack(class FieldReader& fields, unwind::Stack& stack);
-  bool read_frame(class FieldReader& fields, unwind::Frame& frame);
-  bool read_probe(class FieldReader& fields, const ProbePoint*& point);
+  template <typename Record>
+  bool read(Bytes content, Record& record, KeptTexts* kept = nullptr);
+  template <typename Record, typename Take>
+  bool read(Bytes content, const Take& take);
+  bool find_probe(std::uint32_t number, const ProbePoint*& point) const;
+  bool make_frame(const struct SavedFrame& saved, unwind::Frame& frame) const;
+  bool make_stack(struct SavedStack& saved, unwind::Stack& stack) const;
   template <typename Record>
   bool replay_record(Bytes content);
   bool replay_lost(Bytes content);
@@ -79,13 +87,16 @@ private:
   bool has_begun_ = false;
   bool has_ended_ = false;
   Arch arch_ = host_arch;
+  std::string version_;                 // of the uprobectl that saved the run
+  std::uint64_t skipped_records_ = 0;   // of a kind that this version does not know
+  std::uint64_t shortened_records_ = 0; // with fields that it does not know
   elf::DebugSearch where_;
   std::optional<RawStacks> raw_stacks_; // if the run has such stacks
   std::optional<symbolize::ReportSymbolizer> symbols_;
   std::vector<std::string> warnings_;
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
-  std::deque<ProbePoint> probes_;            // receivers keep their addresses
-  std::set<std::string, std::less<>> names_; // in events: of functions, arguments and types
+  std::deque<ProbePoint> probes_; // receivers keep their addresses
+  KeptTexts names_;               // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_
   std::vector<symbolize::ModuleAddress> places_;

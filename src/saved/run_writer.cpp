@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "saved/run_writer.hpp"
 
-#include "saved/descriptions.hpp"
 #include "util/clock.hpp"
 #include "util/descriptor_io.hpp"
 #include "util/text.hpp"
@@ -23,6 +22,13 @@ void append_word(std::string& out, std::uint32_t value) {
   for (unsigned shift = 0; shift < 32; shift += 8) out += static_cast<char>(value >> shift & 0xffU);
 }
 
+// They borrow the bytes.
+std::vector<SavedPart> saved_parts(std::span<const unwind::Part> parts) {
+  std::vector<SavedPart> saved;
+  for (const unwind::Part& part : parts) saved.push_back({part.offset, as_text(part.bytes)});
+  return saved;
+}
+
 } // namespace
 
 RunWriter::RunWriter(OutputBuffer& out, bool flushes_buffer, const RunHeader& header)
@@ -35,15 +41,14 @@ RunWriter::RunWriter(OutputBuffer& out, bool flushes_buffer, const RunHeader& he
   write_chunk(ChunkKind::header, header);
 }
 
-// Returns the position of the content in the draft.
-std::size_t RunWriter::begin_chunk(ChunkKind kind) {
-  append_word(out_.draft(), static_cast<std::uint32_t>(kind));
-  append_word(out_.draft(), 0);
-  return out_.draft().size();
-}
-
-void RunWriter::end_chunk(std::size_t begin) {
+template <typename Record>
+void RunWriter::write_chunk(ChunkKind kind, const Record& record) {
   std::string& draft = out_.draft();
+  append_word(draft, static_cast<std::uint32_t>(kind));
+  append_word(draft, 0);
+  const std::size_t begin = draft.size();
+  FieldWriter fields(draft);
+  describe(fields, record);
   const std::size_t size = draft.size() - begin;
   if (size > max_chunk_bytes) {
     draft.resize(begin - chunk_head_bytes);
@@ -52,13 +57,6 @@ void RunWriter::end_chunk(std::size_t begin) {
   }
   for (std::size_t i = 0; i < 4; ++i) draft[begin - 4 + i] = static_cast<char>(size >> (8 * i));
   out_.commit();
-}
-
-template <typename... Fields>
-void RunWriter::write_chunk(ChunkKind kind, const Fields&... fields) {
-  const std::size_t begin = begin_chunk(kind);
-  FieldWriter(out_.draft())(fields...);
-  end_chunk(begin);
 }
 
 std::uint32_t RunWriter::number_file(const ProbedBinary& binary) {
@@ -72,7 +70,8 @@ std::uint32_t RunWriter::number_probe(const ProbePoint* point) {
   if (point == nullptr) return 0;
   const auto [known, is_new] =
       probes_.try_emplace(point, static_cast<std::uint32_t>(probes_.size() + 1));
-  if (is_new) write_chunk(ChunkKind::probe, number_file(*point->binary), *point);
+  if (is_new)
+    write_chunk(ChunkKind::probe, SavedPoint{.file = number_file(*point->binary), .point = *point});
   return known->second;
 }
 
@@ -105,52 +104,55 @@ std::uint32_t RunWriter::number_place(const unwind::Frame& frame) {
                            frame.jit ? frame.jit->symbol : "", frame.jit ? frame.jit->offset : 0},
                           static_cast<std::uint32_t>(places_.size() + 1));
   if (!is_new) return known->second;
-  const std::uint32_t module = place.module != nullptr ? number_module(*place.module) : 0;
-  const auto symbolized = frame.symbolized();
-  const std::size_t begin = begin_chunk(ChunkKind::place);
-  FieldWriter fields(out_.draft());
-  fields(module, place.address, place.offset, place.mapping, frame.jit);
-  if (symbolized != nullptr) fields(*symbolized);
-  end_chunk(begin);
+  write_chunk(ChunkKind::place,
+              SavedLocation{.module = place.module != nullptr ? number_module(*place.module) : 0,
+                            .address = place.address,
+                            .offset = place.offset,
+                            .mapping = std::string(place.mapping),
+                            .compiled = frame.jit,
+                            .frame = frame.symbolized()});
   return known->second;
 }
 
-// Sets numbers_. A chunk cannot begin in another one, so places precede what refers to them.
-void RunWriter::number_places(const unwind::Stack& stack) {
+SavedFrame RunWriter::number(const unwind::Frame& frame) {
+  return {.pc = frame.pc,
+          .found_by = frame.found_by,
+          .inline_depth = frame.inline_depth,
+          .location = number_place(frame)};
+}
+
+void RunWriter::number(const unwind::Stack& stack, SavedStack& saved) {
   if (places_.size() + stack.frames.size() > max_numbered_places && !places_.empty()) {
-    write_chunk(ChunkKind::forget);
+    write_chunk(ChunkKind::forget, Empty());
     places_.clear();
   }
-  numbers_.clear();
-  for (const unwind::Frame& frame : stack.frames) numbers_.push_back(number_place(frame));
-}
-
-void RunWriter::write_frame(const unwind::Frame& frame, std::uint32_t place) {
-  FieldWriter fields(out_.draft());
-  fields(frame.pc);
-  fields.choice(frame.found_by, unwind::FoundBy::kernel_walk);
-  fields(frame.inline_depth, place);
-}
-
-// number_places() must precede the chunk.
-void RunWriter::write_frames(const unwind::Stack& stack) {
-  FieldWriter fields(out_.draft());
-  fields(stack.frames.size());
-  for (std::size_t i = 0; i < stack.frames.size(); ++i) write_frame(stack.frames[i], numbers_[i]);
-  fields.choice(stack.end, unwind::End::too_many);
+  saved.pcs.clear();
+  saved.found_by.clear();
+  saved.inline_depths.clear();
+  saved.locations.clear();
+  const auto add = [&]<typename T>(std::vector<T>& members, T member) {
+    if (member == T{}) return;
+    members.resize(saved.pcs.size());
+    members.back() = member;
+  };
+  for (const unwind::Frame& each : stack.frames) {
+    const SavedFrame frame = number(each);
+    saved.pcs.push_back(frame.pc);
+    add(saved.found_by, frame.found_by);
+    add(saved.inline_depths, frame.inline_depth);
+    add(saved.locations, frame.location);
+  }
+  saved.end = stack.end;
+  saved.address = stack.address;
   const bool is_complete = stack.end == unwind::End::outermost || stack.end == unwind::End::unknown;
-  fields(stack.address, is_complete ? std::string() : unwind::explain_end(stack));
+  saved.explanation = is_complete ? std::string() : unwind::explain_end(stack);
 }
 
 void RunWriter::write(const StackSample& sample) {
   if (gap_) return;
-  number_places(*sample.stack);
-  const std::size_t begin = begin_chunk(ChunkKind::stack);
-  write_frames(*sample.stack);
-  FieldWriter fields(out_.draft());
-  fields.choice(sample.completeness, StackCompleteness::incomplete);
-  fields(sample.hits, sample.latency_ns, sample.value);
-  end_chunk(begin);
+  number(*sample.stack, sample_.stack);
+  sample_.sample = sample;
+  write_chunk(ChunkKind::stack, sample_);
 }
 
 std::uint32_t RunWriter::number_mapped_file(const Mapping& mapping) {
@@ -158,20 +160,23 @@ std::uint32_t RunWriter::number_mapped_file(const Mapping& mapping) {
       mapped_files_.try_emplace({mapping.identity, mapping.path}, next_mapped_file_);
   if (is_new) {
     ++next_mapped_file_;
-    write_chunk(ChunkKind::mapped_file, mapping.identity.device, mapping.identity.inode,
-                mapping.path, mapping.deleted);
+    write_chunk(ChunkKind::mapped_file, SavedMappedFile{.device = mapping.identity.device,
+                                                        .inode = mapping.identity.inode,
+                                                        .path = mapping.path,
+                                                        .deleted = mapping.deleted});
   }
   return known->second;
 }
 
 void RunWriter::write(const unwind::ProcessMappings& mappings) {
-  numbers_.clear();
-  for (const Mapping& mapping : mappings.mappings) numbers_.push_back(number_mapped_file(mapping));
-  const std::size_t begin = begin_chunk(ChunkKind::mappings);
-  FieldWriter fields(out_.draft());
-  fields(mappings.number, mappings.mappings.size());
-  for (std::size_t i = 0; i < numbers_.size(); ++i) fields(mappings.mappings[i], numbers_[i]);
-  end_chunk(begin);
+  SavedMappings saved{.number = mappings.number, .mappings = {}};
+  for (const Mapping& mapping : mappings.mappings)
+    saved.mappings.push_back({.start = mapping.start,
+                              .end = mapping.end,
+                              .offset = mapping.offset,
+                              .executable = mapping.executable,
+                              .file = number_mapped_file(mapping)});
+  write_chunk(ChunkKind::mappings, saved);
 }
 
 void RunWriter::write(const unwind::FileParts& parts) {
@@ -179,32 +184,41 @@ void RunWriter::write(const unwind::FileParts& parts) {
     mapped_files_.erase({parts.mapping.identity, parts.mapping.path});
     return;
   }
-  const std::uint32_t file = number_mapped_file(parts.mapping);
-  const std::size_t begin = begin_chunk(ChunkKind::file_parts);
-  FieldWriter fields(out_.draft());
-  fields(file, parts.size, parts.error, parts.parts.size());
-  for (const unwind::Part& part : parts.parts) fields(part.offset, as_text(part.bytes));
-  end_chunk(begin);
+  write_chunk(ChunkKind::file_parts, SavedFileParts{.file = number_mapped_file(parts.mapping),
+                                                    .size = parts.size,
+                                                    .error = parts.error,
+                                                    .parts = saved_parts(parts.parts)});
 }
 
 void RunWriter::write(const unwind::KeptParts& parts) {
-  write_chunk(ChunkKind::kept_parts, number_mapped_file(parts.mapping), parts.size, parts.begin,
-              parts.length, parts.sha256, parts.is_kept);
+  write_chunk(ChunkKind::kept_parts, SavedKeptParts{.file = number_mapped_file(parts.mapping),
+                                                    .size = parts.size,
+                                                    .begin = parts.begin,
+                                                    .length = parts.length,
+                                                    .sha256 = parts.sha256,
+                                                    .is_kept = parts.is_kept});
 }
 
 void RunWriter::write(const RawStackSample& sample) {
   const unwind::RawStack& stack = *sample.stack;
-  const std::size_t begin = begin_chunk(ChunkKind::raw_stack);
-  FieldWriter fields(out_.draft());
-  fields(stack.mappings);
-  for (std::size_t number = 0; number < unwind::Registers::count; ++number)
-    fields(stack.registers.get(number));
-  fields(stack.thread, stack.address, stack.size, stack.changed.size());
-  for (const unwind::Part& part : stack.changed) fields(part.offset, as_text(part.bytes));
-  fields(stack.at_function_entry, stack.known_returns.size());
-  for (const unwind::KnownReturn& known : stack.known_returns) fields(known);
-  fields(sample.latency_ns, sample.value);
-  end_chunk(begin);
+  SavedRawStack saved{.mappings = stack.mappings,
+                      .register_numbers = {},
+                      .registers = {},
+                      .thread = stack.thread,
+                      .address = stack.address,
+                      .size = stack.size,
+                      .changed = saved_parts(stack.changed),
+                      .at_function_entry = stack.at_function_entry,
+                      .known_returns = {stack.known_returns.begin(), stack.known_returns.end()},
+                      .latency_ns = sample.latency_ns,
+                      .value = sample.value};
+  for (std::size_t number = 0; number < unwind::Registers::count; ++number) {
+    const auto value = stack.registers.get(number);
+    if (!value) continue;
+    saved.register_numbers.push_back(static_cast<std::uint8_t>(number));
+    saved.registers.push_back(*value);
+  }
+  write_chunk(ChunkKind::raw_stack, saved);
 }
 
 void RunWriter::write(const Event& event) {
@@ -212,13 +226,11 @@ void RunWriter::write(const Event& event) {
     ++gap_->events.count;
     return;
   }
-  const std::uint32_t probe = number_probe(event.point);
-  const std::uint32_t caller = event.caller != nullptr ? number_place(*event.caller) : 0;
-  const std::size_t begin = begin_chunk(ChunkKind::event);
-  FieldWriter fields(out_.draft());
-  fields(probe, event, event.stack != nullptr || event.has_raw_stack, event.caller != nullptr);
-  if (event.caller != nullptr) write_frame(*event.caller, caller);
-  end_chunk(begin);
+  SavedEvent<const Event&> saved{.probe = number_probe(event.point),
+                                 .event = event,
+                                 .has_stack = event.stack != nullptr || event.has_raw_stack};
+  if (event.caller != nullptr) saved.caller = number(*event.caller);
+  write_chunk(ChunkKind::event, saved);
   out_.end_event();
 }
 
@@ -230,23 +242,21 @@ bool RunWriter::leaves_out(bool is_interval) {
 
 void RunWriter::write(const CountRecord& record) {
   if (leaves_out(record.is_interval)) return;
-  const std::uint32_t probe = number_probe(record.point);
-  if (record.stack != nullptr) number_places(*record.stack);
-  const std::size_t begin = begin_chunk(ChunkKind::count);
-  FieldWriter fields(out_.draft());
-  fields(probe, record, record.by != nullptr, record.stack != nullptr);
-  if (record.by != nullptr) fields(*record.by);
-  if (record.stack != nullptr) write_frames(*record.stack);
-  end_chunk(begin);
+  SavedCount saved{.probe = number_probe(record.point), .record = record};
+  if (record.by != nullptr) saved.by = *record.by;
+  if (record.stack != nullptr) number(*record.stack, saved.stack.emplace());
+  write_chunk(ChunkKind::count, saved);
 }
 
 void RunWriter::write(const HistogramRecord& record) {
   if (leaves_out(record.is_interval)) return;
-  write_chunk(ChunkKind::histogram, number_probe(record.point), record);
+  write_chunk(ChunkKind::histogram,
+              OfProbe<const HistogramRecord&>{number_probe(record.point), record});
 }
 
 void RunWriter::write(const ProbeRecord& record) {
-  write_chunk(ChunkKind::probe_end, number_probe(record.point), record);
+  write_chunk(ChunkKind::probe_end,
+              OfProbe<const ProbeRecord&>{number_probe(record.point), record});
 }
 
 void RunWriter::write(const AttachedRecord& record) { write_chunk(ChunkKind::attached, record); }
@@ -266,7 +276,9 @@ void RunWriter::write(const MessageRecord& message) { write_chunk(ChunkKind::mes
 void RunWriter::write(const CallChange& change) {
   const std::uint64_t id = change.call.id;
   if (change.kind == CallChange::Kind::closed && unsaved_calls_.erase(id) > 0) return;
-  if (!gap_) return write_chunk(ChunkKind::call, number_probe(change.call.point), change);
+  if (!gap_)
+    return write_chunk(ChunkKind::call,
+                       OfProbe<const CallChange&>{number_probe(change.call.point), change});
   if (change.kind == CallChange::Kind::opened) unsaved_calls_.insert(id);
   if (change.kind != CallChange::Kind::closed) return;
   CallChange& end = gap_->ends.emplace_back(change);
@@ -276,7 +288,7 @@ void RunWriter::write(const ProcessNameRecord& record) {
   write_chunk(ChunkKind::process_name, record);
 }
 void RunWriter::write(const ClockRecord& record) { write_chunk(ChunkKind::clocks, record); }
-void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows); }
+void RunWriter::flush_rows() { write_chunk(ChunkKind::flush_rows, Empty()); }
 
 void RunWriter::end_gap() {
   if (!gap_) return;
@@ -333,7 +345,7 @@ Result<void> RunWriter::flush() {
 void RunWriter::end() {
   has_ended_ = true;
   end_gap();
-  write_chunk(ChunkKind::end);
+  write_chunk(ChunkKind::end, Empty());
 }
 
 } // namespace uprobectl::saved

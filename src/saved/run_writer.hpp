@@ -3,7 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
-#include "saved/format.hpp"
+#include "saved/descriptions.hpp"
 
 #include <map>
 #include <set>
@@ -57,19 +57,16 @@ private:
   struct PlaceHash {
     std::size_t operator()(const PlaceKey& key) const;
   };
-  template <typename... Fields>
-  void write_chunk(ChunkKind kind, const Fields&... fields);
-  std::size_t begin_chunk(ChunkKind kind);
-  void end_chunk(std::size_t begin);
+  template <typename Record>
+  void write_chunk(ChunkKind kind, const Record& record);
   std::uint32_t number_file(const ProbedBinary& binary);
   std::uint32_t number_probe(const ProbePoint* point); // 1 more than in the file; 0: null
   // The same for the module and the place of a frame.
   std::uint32_t number_module(const symbolize::Module& module);
   std::uint32_t number_place(const unwind::Frame& frame);
-  void number_places(const unwind::Stack& stack);
   std::uint32_t number_mapped_file(const Mapping& mapping); // as in the file
-  void write_frame(const unwind::Frame& frame, std::uint32_t place);
-  void write_frames(const unwind::Stack& stack);
+  SavedFrame number(const unwind::Frame& frame);
+  void number(const unwind::Stack& stack, SavedStack& saved);
 
   // What is left out while there is no room.
   struct Gap {
@@ -99,8 +96,8 @@ private:
   // By identity and path; without replaced ones.
   std::map<std::pair<FileIdentity, std::string>, std::uint32_t> mapped_files_;
   std::uint32_t next_mapped_file_ = 0;
-  std::vector<std::uint32_t> numbers_; // of the places of the present stack, or the mapped files
-  std::uint64_t too_large_ = 0;        // chunks that were left out
+  SavedSample sample_;          // the last; keeps its memory
+  std::uint64_t too_large_ = 0; // chunks that were left out
 };
 
 } // namespace uprobectl::saved

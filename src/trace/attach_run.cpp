@@ -36,9 +36,7 @@ AttachedRecord make_attached_record(Mechanism mechanism, std::size_t probes, std
   return {.mechanism = probes > 0 ? std::optional(to_string(mechanism)) : std::nullopt,
           .probes = probes,
           .program = std::move(program),
-          .monotonic_ns = clocks.monotonic_ns,
-          .boottime_ns = clocks.boottime_ns,
-          .realtime_ns = clocks.realtime_ns};
+          .clocks = clocks};
 }
 
 Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,

@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/event_totals.hpp"
 
+#include "events/event_values.hpp"
+#include "util/text.hpp"
+
 #include <algorithm>
+#include <fmt/format.h>
 #include <tuple>
 
 namespace uprobectl {
+
+namespace {
+
+// Returns the number that is summed; nullopt if the event has none.
+std::optional<std::uint64_t> measured_value(const GroupSpec& groups, const Event& event) {
+  if (groups.measures_latency) return event.latency_ns;
+  if (!groups.measured) return std::nullopt;
+  const auto found = find_value(*groups.measured, event);
+  const auto number = found ? number_of(found->value) : std::nullopt;
+  return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
+}
+
+} // namespace
 
 const ProbePoint* EventTotals::first_place(const ProbePoint& point) {
   if (!point.static_probe) return &point;
@@ -20,10 +37,25 @@ const ProbePoint* EventTotals::first_place(const ProbePoint& point) {
 
 void EventTotals::count(const Event& event, bool on_return) {
   if (!spec_.counts || event.point == nullptr) return;
-  Tally& tally = tallies_[{first_place(*event.point), on_return, by_process_ ? event.pid : 0}];
+  const ProbePoint* const first = first_place(*event.point);
+  if (!groups_.by.empty()) return count_values(*first, event, on_return);
+  Tally& tally = tallies_[{first, on_return, by_process_ ? event.pid : 0}];
   if (tally.count++ != 0) return;
   tally.probe = event.probe;
   tally.comm = event.comm;
+}
+
+void EventTotals::count_values(const ProbePoint& point, const Event& event, bool on_return) {
+  std::erase_if(missing_,
+                [&](const std::string& name) { return find_value(name, event).has_value(); });
+  const auto measured = measured_value(groups_, event);
+  rows_.add({.point = &point,
+             .probe = probes_.try_emplace(&point, event.probe).first->second,
+             .on_return = on_return,
+             .values = group_values(groups_, event),
+             .sums = {.count = 1,
+                      .measured = measured ? std::uint64_t{1} : 0,
+                      .sum = measured.value_or(0)}});
 }
 
 void EventTotals::measure_call(const ProbePoint& point, std::uint64_t duration_ns) {
@@ -37,7 +69,12 @@ void EventTotals::add(const Event& event) {
   if (event.latency_ns) measure_call(*event.point, *event.latency_ns);
 }
 
-void EventTotals::report(std::uint64_t since_ns, std::uint64_t until_ns, Output& output) const {
+Result<void> EventTotals::report(std::uint64_t since_ns, std::uint64_t until_ns,
+                                 Output& output) const {
+  if (!missing_.empty() && !probes_.empty())
+    return fail(ErrorKind::not_found,
+                fmt::format("no event has the value {}", in_single_quotes(missing_.front())));
+  rows_.report(groups_, spec_, since_ns, until_ns, output);
   std::vector<const std::pair<const Key, Tally>*> counts;
   for (const auto& tally : tallies_) counts.push_back(&tally);
   // Equal counts are in the order of the request.
@@ -68,6 +105,7 @@ void EventTotals::report(std::uint64_t since_ns, std::uint64_t until_ns, Output&
                                  .since_ns = since_ns,
                                  .time_ns = until_ns});
   output.flush_rows();
+  return {};
 }
 
 } // namespace uprobectl

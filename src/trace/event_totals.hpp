@@ -3,6 +3,7 @@
 #pragma once
 
 #include "output/output.hpp"
+#include "trace/group_rows.hpp"
 #include "trace/trace.hpp"
 
 #include <map>
@@ -11,8 +12,12 @@ namespace uprobectl {
 
 class EventTotals {
 public:
-  // Borrows the spec, whose interval is not used. `by_process`: counts each process separately.
-  EventTotals(const AggregateSpec& spec, bool by_process) : spec_(spec), by_process_(by_process) {}
+  // Borrows the specs; the interval is not used. `by_process`: counts each process separately.
+  // `groups`: counts by these values instead, which are not stacks.
+  EventTotals(const AggregateSpec& spec, bool by_process, const GroupSpec& groups)
+      : spec_(spec), by_process_(by_process), groups_(groups), missing_(groups.names()) {
+    if (groups.measured) missing_.push_back(*groups.measured);
+  }
 
   // Events of users' programs belong to no probe and are not counted.
   void add(const Event& event);
@@ -21,7 +26,8 @@ public:
   void measure_call(const ProbePoint& point, std::uint64_t duration_ns);
   // Writes a record for each count, the highest first, then one for each histogram. The times are
   // CLOCK_MONOTONIC.
-  void report(std::uint64_t since_ns, std::uint64_t until_ns, Output& output) const;
+  // Fails with `not_found` if events were counted by a value that none of them has.
+  Result<void> report(std::uint64_t since_ns, std::uint64_t until_ns, Output& output) const;
 
 private:
   struct Key {
@@ -38,9 +44,14 @@ private:
 
   const ProbePoint* first_place(const ProbePoint& point);
   void count(const Event& event, bool on_return);
+  void count_values(const ProbePoint& point, const Event& event, bool on_return);
 
   const AggregateSpec& spec_;
   bool by_process_;
+  const GroupSpec& groups_;
+  GroupRows rows_;                                    // if it counts by values
+  std::map<const ProbePoint*, std::uint32_t> probes_; // Event::probe of the first event
+  std::vector<std::string> missing_;                  // values that no event had
   std::map<Key, Tally> tallies_;
   std::map<const ProbePoint*, Histogram> latencies_;
   // The places of a static probe are counted as one.

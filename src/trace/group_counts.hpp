@@ -3,6 +3,7 @@
 #pragma once
 
 #include "trace/aggregates.hpp"
+#include "trace/group_rows.hpp"
 
 #include <unordered_map>
 
@@ -27,17 +28,8 @@ public:
   std::uint64_t without_stack() const { return without_stack_; } // reported hits
 
 private:
-  // What is shown in one row: groups whose keys differ only in what is not shown.
-  struct Row {
-    std::size_t probe = 0; // Probe::first
-    bool on_return = false;
-    std::vector<ArgumentValue> values;
-    std::optional<unwind::Stack> stack; // if counted by it
-    StackCompleteness completeness = StackCompleteness::complete;
-    group_sums sums = {};
-  };
-  std::vector<Row> take_new_rows(Output& output);
-  void add_stack(Row& row, const GroupCount& group, std::string& key);
+  GroupRows take_new_rows(Output& output);
+  void add_stack(GroupRows::Row& row, const GroupCount& group);
 
   const AggregateSpec& spec_;
   const CaptureSpec& capture_;

@@ -52,7 +52,8 @@ class Report final : public saved::RunReplay {
 public:
   using RunReplay::write;
   Report(const ReportRequest& request, Output& output)
-      : request_(request), output_(output), totals_(request.aggregates, request.count_by_process),
+      : request_(request), output_(output),
+        totals_(request.aggregates, request.count_by_process, request.groups),
         totals_of_calls_(totals_, request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
 
   Result<void> begin(const saved::RunHeader& header) override {
@@ -61,6 +62,8 @@ public:
     if (request_.graph && !header.graph)
       return refuse(request_.graph->shows_calls ? "--graph" : "--report",
                     "it was saved without --graph or --report");
+    if (header.graph && request_.groups.measures_latency)
+      return refuse("--measure", "--report has the times of nested calls");
     if (header.graph) set_graph(*header.graph);
     raw_stacks_ = header.raw_stacks;
     for (const ExportRequest& each : request_.exports)
@@ -87,10 +90,8 @@ public:
   }
 
   void write(const AttachedRecord& record) override {
-    if (first_ns_ == 0) first_ns_ = record.monotonic_ns; // each task has such a record
-    exported_.start = {.monotonic_ns = record.monotonic_ns,
-                       .boottime_ns = record.boottime_ns,
-                       .realtime_ns = record.realtime_ns};
+    if (first_ns_ == 0) first_ns_ = record.clocks.monotonic_ns; // each task has such a record
+    exported_.start = record.clocks;
     begin_exports();
     output_.write(record);
   }
@@ -217,9 +218,13 @@ public:
   // Writes the files.
   Result<void> finish() {
     report_totals(last_ns_);
-    const bool needs_latencies = is_filtered() || request_.aggregates.histograms;
+    if (!totals_written_) return refuse("--count", totals_written_.error().message);
+    const bool needs_latencies =
+        is_filtered() || request_.aggregates.histograms || request_.groups.measures_latency;
     if (needs_latencies && !graph_spec_ && events_ > 0 && !has_latencies_)
-      return refuse(request_.min_latency ? "--min-latency" : "--histogram",
+      return refuse(request_.min_latency               ? "--min-latency"
+                    : request_.groups.measures_latency ? "--measure"
+                                                       : "--histogram",
                     "it was saved without --latency");
     std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
     const StackTotals* totals = &stacks_;
@@ -295,7 +300,7 @@ private:
   // Once, where the run itself would have done it: before the records of the end.
   void report_totals(std::uint64_t until_ns) {
     if (std::exchange(has_reported_totals_, true)) return;
-    if (computes_totals()) totals_.report(first_ns_, until_ns, output_);
+    if (computes_totals()) totals_written_ = totals_.report(first_ns_, until_ns, output_);
     if (graph_) graph_->write_report();
   }
 
@@ -338,6 +343,7 @@ private:
   EventTotals totals_;
   CallTotals totals_of_calls_;
   bool has_reported_totals_ = false;
+  Result<void> totals_written_;
   std::optional<GraphSpec> graph_spec_; // if calls are shown as they nest
   std::set<std::uint32_t> roots_;       // numbers of probes
   std::optional<GraphRun> graph_;
@@ -422,6 +428,7 @@ Result<void> report_saved_run(const ReportRequest& request, Output& output) {
   if (taken && reader.whole_bytes() == 0)
     taken =
         fail(ErrorKind::corrupt, reader.is_in_chunk() ? "not a saved run" : "the file is empty");
+  if (const auto skipped = reader.explain_skipped()) output.notice(name + ": " + *skipped);
   const bool is_cut = taken && !reader.has_ended() && !output.buffer().closed();
   if (is_cut)
     output.notice(fmt::format("{}: the run is cut off at byte {:#x}{}: what it recorded after that "

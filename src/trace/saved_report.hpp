@@ -13,6 +13,7 @@ struct ReportRequest {
   std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
   AggregateSpec aggregates = {}; // computed from the events, instead of showing them
   bool count_by_process = false;
+  GroupSpec groups = {}; // counts by values, which are not stacks
   // How calls are shown that the run has nested; nullopt: as the run did.
   struct Graph {
     bool shows_calls = false;

@@ -200,9 +200,7 @@ void RunningTask::announce() const {
   output_.write(AttachedRecord{.mechanism = to_string(probes_.front().program->mechanism),
                                .probes = attached_points_,
                                .program = joined(programs()),
-                               .monotonic_ns = clock_ns(CLOCK_MONOTONIC),
-                               .boottime_ns = clock_ns(CLOCK_BOOTTIME),
-                               .realtime_ns = clock_ns(CLOCK_REALTIME)});
+                               .clocks = ClockReading::now()});
 }
 
 void RunningTask::report_probe(const Probe& probe, std::optional<std::uint64_t> hits) {

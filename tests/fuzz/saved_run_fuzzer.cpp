@@ -52,8 +52,10 @@ private:
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  constexpr std::string_view head{"uprobrun\4\0\0\0", 12};
-  const std::string file = std::string(head) + std::string(data + 1, data + size);
+  std::string file(saved::magic);
+  for (unsigned shift = 0; shift < 32; shift += 8)
+    file += static_cast<char>(saved::format_version >> shift);
+  file.append(data + 1, data + size);
   const std::size_t step = std::size_t{data[0]} * 16 + 1;
   const UniqueFd nowhere{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
   OutputBuffer text(nowhere.get());

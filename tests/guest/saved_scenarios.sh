@@ -16,6 +16,7 @@ saved_scenarios() {
   scenario 'programs that are at one path one after the other name their own stacks' tells_programs_apart
   scenario 'report does not show calls below --min-latency' reports_slow_calls
   scenario 'report counts and measures events that the run has only shown' reports_totals
+  scenario 'report counts events by values as the kernel counts hits' reports_values
   scenario 'report of a graph exports its calls, and counts and measures them' reports_calls
   scenario 'report of a run that is cut off anywhere has what is whole' reports_cut_runs
   scenario 'a killed run has what happened 100 ms before' reports_killed_run
@@ -225,6 +226,23 @@ reports_slow_calls() {
   "$UPROBECTL" report -j --min-latency 100ms run >out 2>err || fail "report fails: $(cat err)"
   expect_equal 'slow calls' 5 "$(count_records event)"
   expect_equal 'events of the summary' 5 "$(records summary | field events)"
+}
+
+reports_values() {
+  for options in '--by n' '--by comm,n --measure n --top 2' '--by arg1,ret --latency'; do
+    # shellcheck disable=SC2086 # words
+    "$UPROBECTL" attach -d 120 --args n:s32,arg1 --count $options "$FIXTURES/depths" 'depth_*' -- \
+      "$FIXTURES/depths" plain 20 >live 2>err || fail "attach --count $options fails: $(cat err)"
+    [ -s live ] || fail "attach --count $options prints nothing"
+    with=
+    [ "$options" = "${options% --latency}" ] || with=--latency
+    # shellcheck disable=SC2086
+    "$UPROBECTL" attach -d 120 --args n:s32,arg1 $with --save run "$FIXTURES/depths" 'depth_*' -- \
+      "$FIXTURES/depths" plain 20 >out 2>err || fail "attach fails: $(cat err)"
+    # shellcheck disable=SC2086
+    "$UPROBECTL" report --count ${options% --latency} run >out 2>err || fail "report $options fails: $(cat err)"
+    cmp live out || fail "report counts something else by: $options: $(cat out)"
+  done
 }
 
 reports_totals() {

@@ -76,12 +76,7 @@ Event event_at(std::uint64_t time_ns) {
 }
 
 AttachedRecord attached_at(const ClockReading& clocks) {
-  return {.mechanism = "multi",
-          .probes = 1,
-          .program = "p",
-          .monotonic_ns = clocks.monotonic_ns,
-          .boottime_ns = clocks.boottime_ns,
-          .realtime_ns = clocks.realtime_ns};
+  return {.mechanism = "multi", .probes = 1, .program = "p", .clocks = clocks};
 }
 
 // Returns the output of the text formatter after the run has begun.

@@ -4,7 +4,7 @@
 #include "host/device_runs.hpp"
 #include "host/host_files.hpp"
 #include "host/kept_parts.hpp"
-#include "saved/fields.hpp"
+#include "saved/descriptions.hpp"
 #include "saved/format.hpp"
 #include "temporary_folder.hpp"
 #include "util/sha256.hpp"
@@ -464,15 +464,17 @@ std::string saved_chunk(saved::ChunkKind kind, const std::string& content) {
   return out + content;
 }
 
-std::string fields_of(const auto&... values) {
-  std::string out;
-  saved::FieldWriter writer(out);
-  writer(values...);
-  return out;
+template <typename Record>
+std::string saved_chunk(saved::ChunkKind kind, const Record& record) {
+  std::string content;
+  saved::FieldWriter fields(content);
+  describe(fields, record);
+  return saved_chunk(kind, content);
 }
 
 std::string file_parts(std::uint64_t offset, const std::string& bytes) {
-  return saved_chunk(saved::ChunkKind::file_parts, fields_of(7U, 9000U, false, 1U, offset, bytes));
+  return saved_chunk(saved::ChunkKind::file_parts,
+                     saved::SavedFileParts{.file = 7, .size = 9000, .parts = {{offset, bytes}}});
 }
 
 std::string passed(PartTransfer& parts, std::string_view bytes, std::size_t step) {
@@ -483,15 +485,19 @@ std::string passed(PartTransfer& parts, std::string_view bytes, std::size_t step
   return out;
 }
 
-const std::string run_head = "uprobrun\3\0\0\0"s;
+const std::string run_head = "uprobrun\7\0\0\0"s;
 // Two parts of an image at 0x1000: "abc" at 0x10 and "de" at 0x20. The sum is that of
 // printf '\20\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0abc\40\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0de' | sha256sum
 const std::string sum_of_parts = "849b43fd75b118be056bfe6f910bbdb0de48211878032f316b0a4de1db0e4359";
 const std::string both_parts = file_parts(0x1010, "abc") + file_parts(0x1020, "de");
 
 std::string announced_parts(bool is_kept) {
-  return saved_chunk(saved::ChunkKind::kept_parts,
-                     fields_of(7U, 9000U, 0x1000U, 5U, sum_of_parts, is_kept));
+  return saved_chunk(saved::ChunkKind::kept_parts, saved::SavedKeptParts{.file = 7,
+                                                                         .size = 9000,
+                                                                         .begin = 0x1000,
+                                                                         .length = 5,
+                                                                         .sha256 = sum_of_parts,
+                                                                         .is_kept = is_kept});
 }
 
 } // namespace
@@ -567,7 +573,7 @@ TEST_CASE("the cache removes what was not used for the longest time") {
 TEST_CASE("parts of a device's file that arrive are kept, and given to later runs") {
   const CacheFolder folder;
   const Cache cache = folder.open();
-  const std::string other = saved_chunk(saved::ChunkKind::flush_rows, "");
+  const std::string other = saved_chunk(saved::ChunkKind::flush_rows, saved::Empty());
   const std::string expected = run_head + other + both_parts + other;
   for (const std::size_t step : {std::size_t{1}, std::size_t{1000}}) {
     CAPTURE(step);

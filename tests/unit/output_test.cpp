@@ -102,9 +102,9 @@ TEST_CASE("an event shows the time of day of the attached record's clocks") {
     records.write(AttachedRecord{.mechanism = "multi",
                                  .probes = 1,
                                  .program = "builtin",
-                                 .monotonic_ns = 4'000'000'000,
-                                 .boottime_ns = 4'000'000'000,
-                                 .realtime_ns = 3600'000'001'000});
+                                 .clocks = {.monotonic_ns = 4'000'000'000,
+                                            .boottime_ns = 4'000'000'000,
+                                            .realtime_ns = 3600'000'001'000}});
     records.write(event_at(place, EventKind::entry));
     records.write(event_at(place, EventKind::on_return));
   };
@@ -149,12 +149,11 @@ TEST_CASE("an event ended by a tail call is marked and has no value") {
 TEST_CASE("the records about the run itself appear in JSON only") {
   const ProbePoint place = point();
   const auto use = [&](RecordFormatter& records) {
-    records.write(AttachedRecord{.mechanism = "perf",
-                                 .probes = 2,
-                                 .program = "builtin",
-                                 .monotonic_ns = 1,
-                                 .boottime_ns = 2,
-                                 .realtime_ns = 3});
+    records.write(
+        AttachedRecord{.mechanism = "perf",
+                       .probes = 2,
+                       .program = "builtin",
+                       .clocks = {.monotonic_ns = 1, .boottime_ns = 2, .realtime_ns = 3}});
     records.write(ProbeRecord{.point = &place, .hits = 0, .processes_mapping = 0, .reason = "no"});
     records.write(LostRecord{.count = 4, .reason = "ring buffer full"});
     records.write(SummaryRecord{.events = 5,

@@ -111,6 +111,7 @@ struct Reading {
   std::optional<Error> error;
   std::uint64_t whole_bytes = 0;
   bool has_ended = false;
+  std::optional<std::string> skipped;
 };
 
 // `step`: bytes at a time.
@@ -134,6 +135,7 @@ Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
     reading.header = replay.header;
     reading.whole_bytes = reader.whole_bytes();
     reading.has_ended = reader.has_ended();
+    reading.skipped = reader.explain_skipped();
   });
   return reading;
 }
@@ -167,11 +169,11 @@ std::string chunk(std::uint8_t kind, std::string_view content) {
          std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
 }
 const std::string head = "uprobrun\7\0\0\0"s;
-// Version "9", x86_64, command "c", events but no stacks, weights of hits, no graph, no unit, from
-// the outermost functions down, no latencies, no stacks to be unwound.
-const std::string header = chunk(1, "\1"
-                                    "9\1\1c\1\0\0\0\0\0\0\0"sv);
-const std::string lost_three = chunk(14, "\3\4full\7\11"sv);
+// Tags are 8 times the difference of field numbers, plus 0 for a number, 2 for bytes, 3 for fields
+// that 0 ends, 4 for a list. Version "9", x86_64, command "c", events.
+const std::string header = chunk(1, "\x0a\1"
+                                    "9\x08\1\x0a\1c\x08\1"sv);
+const std::string lost_three = chunk(14, "\x08\3\x0a\4full\x08\7\x08\x09"sv);
 constexpr std::string_view lost_three_json =
     R"({"type":"lost","count":3,"reason":"full","since_ns":7,"time_ns":9})"
     "\n";
@@ -200,12 +202,12 @@ TEST_CASE("a saved run has the names of processes") {
     writer.write(ProcessNameRecord{.pid = 300, .name = "ab"});
     writer.end();
   });
-  const std::string name = chunk(21, "\254\2\2ab"sv);
+  const std::string name = chunk(21, "\x08\254\2\x0a\2ab"sv);
   CHECK_THAT(made, Contains(name));
   CHECK(read_saved(head + header + name + chunk(19, "")).names ==
         std::vector<std::string>{"300 ab"});
-  CHECK(read_saved(head + header + chunk(21, "\254\2\3ab"sv)).error->message ==
-        "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x21");
+  CHECK(read_saved(head + header + chunk(21, "\x08\254\2\x0a\3ab"sv)).error->message ==
+        "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x1e");
 }
 
 TEST_CASE("a saved run has the clocks that its exports have") {
@@ -214,7 +216,7 @@ TEST_CASE("a saved run has the clocks that its exports have") {
                              .at_end = true});
     writer.end();
   });
-  CHECK_THAT(made, Contains(chunk(22, "\1\254\2\3\1\0"sv)));
+  CHECK_THAT(made, Contains(chunk(22, "\x0b\x08\1\x08\254\2\x08\3\0\x08\1"sv)));
   const std::vector<ClockRecord> clocks = read_saved(made).clocks;
   REQUIRE(clocks.size() == 1);
   CHECK(clocks[0].clocks.boottime_ns == 300);
@@ -391,25 +393,24 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
 namespace {
 
 // As `header`, with stacks: 256 bytes of each were copied, without source lines.
-const std::string raw_header = chunk(1, "\1"
-                                        "9\1\1c\1\1\0\0\0\0\0\1\x80\2\0"sv);
+const std::string raw_header = chunk(1, "\x0a\1"
+                                        "9\x08\1\x0a\1c\x08\1\x08\1\x33\x08\x80\2\0"sv);
 // Registers of x86-64 by DWARF number: the stack pointer is 0x7000, the pc 0x4010.
-const std::string raw_registers = std::string(7, '\0') + "\1\x80\xe0\1"s + std::string(8, '\0') +
-                                  "\1\x90\x80\1"s + std::string(16, '\0');
+const std::string raw_registers = "\x14\x10\7\x10\x0c\x10\x80\xe0\1\x90\x80\1"s;
 // The file 0 is /a/b.so with the inode 2 on the device 1, and not deleted.
-const std::string raw_file = chunk(23, "\1\2\7/a/b.so\0"sv);
+const std::string raw_file = chunk(23, "\x08\1\x08\2\x0a\7/a/b.so"sv);
 // The mappings 0: 0x4000 to 0x5000 is its beginning, and executable.
-const std::string raw_mappings = chunk(25, "\0\1\x80\x80\1\x80\xa0\1\0\1\0"sv);
+const std::string raw_mappings = chunk(25, "\x14\x0b\x08\x80\x80\1\x08\x80\xa0\1\x10\1\0"sv);
 // With the mappings 0; of the thread 0, at 0x7000, 8 bytes, one part with all of them; not at a
 // function's entry, no known returns, no latency, the value 5.
-const std::string raw_stack = chunk(26, "\0"s + raw_registers + "\0\x80\xe0\1\x08\1\0\x08"s +
-                                            std::string(8, '\0') + "\0\0\0\1\5"s);
+const std::string raw_stack = chunk(26, raw_registers + "\x10\x80\xe0\1\x08\x08\x0c\x0b\x12\x08"s +
+                                            std::string(8, '\0') + "\0\x20\5"s);
+// The file cannot be read: a message.
+const std::string unreadable = chunk(24, "\x1b\x12\4gone\0"sv);
 
 } // namespace
 
 TEST_CASE("a stack that the run has only copied is unwound when it is read") {
-  // The file cannot be read: kind 0, a message, no hints.
-  const std::string unreadable = chunk(24, "\0\0\1\0\4gone\0\0"sv);
   const Reading reading =
       read_saved(head + raw_header + raw_file + unreadable + raw_mappings + raw_stack);
   CHECK_FALSE(reading.error);
@@ -422,21 +423,17 @@ TEST_CASE("a stack that the run has only copied is unwound when it is read") {
 }
 
 TEST_CASE("a copied stack has only what differs from the last one of its thread") {
-  const std::string unreadable = chunk(24, "\0\0\1\0\4gone\0\0"sv);
   // The frame pointer is 0x7000, too.
-  const std::string registers = std::string(6, '\0') + "\1\x80\xe0\1\1\x80\xe0\1"s +
-                                std::string(8, '\0') + "\1\x90\x80\1"s + std::string(16, '\0');
-  const auto stack = [&](const std::string& copy) {
-    return chunk(26, "\0"s + registers + copy + "\0\0\0\0"s);
-  };
+  const std::string registers = "\x14\x18\6\7\x10\x0c\x18\x80\xe0\1\x80\xe0\1\x90\x80\1"s;
+  const auto stack = [&](const std::string& copy) { return chunk(26, registers + copy); };
   // Thread 0, 16 bytes at 0x7000: the frame record with the return address 0x4020.
-  const std::string whole =
-      stack("\0\x80\xe0\1\x10\1\0\x10"s + std::string(8, '\0') + "\x20\x40\0\0\0\0\0\0"s);
+  const std::string whole = stack("\x10\x80\xe0\1\x08\x10\x0c\x0b\x12\x10"s + std::string(8, '\0') +
+                                  "\x20\x40\0\0\0\0\0\0\0"s);
   // 24 bytes at 0x6ff8, with nothing new; then a byte of the return address is.
-  const std::string lower = stack("\0\xf8\xdf\1\x18\0"s);
-  const std::string changed = stack("\0\x80\xe0\1\x10\1\x08\1\x30"s);
+  const std::string lower = stack("\x10\xf8\xdf\1\x08\x18"s);
+  const std::string changed = stack("\x10\x80\xe0\1\x08\x10\x0c\x0b\x08\x08\x0a\1\x30\0"s);
   // Another thread, which has no stack yet.
-  const std::string other = stack("\1\x80\xe0\1\x10\0"s);
+  const std::string other = stack("\x08\1\x08\x80\xe0\1\x08\x10"s);
   const std::string start = head + raw_header + raw_file + unreadable + raw_mappings;
   const Reading reading = read_saved(start + whole + lower + changed + other);
   CHECK_FALSE(reading.error);
@@ -449,7 +446,7 @@ TEST_CASE("a copied stack has only what differs from the last one of its thread"
   CHECK(reading.stacks[3] == "(b.so+0x4010); 1 the stack ends here");
   // A number of a thread that leaves one out, and bytes behind the end of the copy.
   for (const std::string& damaged :
-       {stack("\1\x80\xe0\1\x10\0"s), stack("\0\x80\xe0\1\x10\1\x10\1\x30"s)})
+       {other, stack("\x10\x80\xe0\1\x08\x10\x0c\x0b\x08\x10\x0a\1\x30\0"s)})
     CHECK_THAT(read_saved(start + damaged).error.value().message,
                Contains("a chunk of kind 26 is invalid"));
 }
@@ -464,19 +461,21 @@ TEST_CASE("chunks of stacks to be unwound that contradict each other are damaged
   CHECK_THAT(message(header + raw_file), Contains("a chunk of kind 23 is invalid"));
   // Mappings of an unknown file, and of a number that leaves one out.
   CHECK_THAT(message(raw_header + raw_mappings), Contains("a chunk of kind 25 is invalid"));
-  CHECK_THAT(message(raw_header + raw_file + chunk(25, "\1\0"sv)),
+  CHECK_THAT(message(raw_header + raw_file + chunk(25, "\x08\1"sv)),
              Contains("a chunk of kind 25 is invalid"));
   // Mappings that overlap: 1 to 3 and 2 to 4.
-  CHECK_THAT(message(raw_header + raw_file + chunk(25, "\0\2\1\3\0\1\0\2\4\0\1\0"sv)),
+  CHECK_THAT(message(raw_header + raw_file +
+                     chunk(25, "\x14\x13\x08\1\x08\3\x10\1\0\x08\2\x08\4\x10\1\0"sv)),
              Contains("a chunk of kind 25 is invalid"));
   // Two bytes at 7 of a file with 8, and a file that changes its size.
-  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\0\x08\0\1\7\2ab"sv)),
+  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\x10\x08\x14\x0b\x08\7\x0a\2ab\0"sv)),
              Contains("a chunk of kind 24 is invalid"));
-  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\0\x08\0\1\0\2ab"sv) +
-                     chunk(24, "\0\x09\0\1\0\2ab"sv)),
+  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\x10\x08\x14\x0b\x12\2ab\0"sv) +
+                     chunk(24, "\x10\x09\x14\x0b\x12\2ab\0"sv)),
              Contains("a chunk of kind 24 is invalid"));
   // Larger than the address space that is reserved: 2^40 bytes.
-  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\0\x80\x80\x80\x80\x80\x20\0\1\0\2ab"sv)),
+  CHECK_THAT(message(raw_header + raw_file +
+                     chunk(24, "\x10\x80\x80\x80\x80\x80\x20\x14\x0b\x12\2ab\0"sv)),
              Contains("a chunk of kind 24 is invalid"));
 }
 
@@ -515,41 +514,89 @@ TEST_CASE("what is not a saved run of this version is rejected") {
     return reading.error ? reading.error->message : "no error";
   };
   CHECK(message("#!/bin/sh\n") == "not a saved run");
-  CHECK(message("uprobrun\2\0\0\0"s) == "saved in version 2 of the format, expected version 7");
+  CHECK(message("uprobrun\6\0\0\0"s) == "saved in version 6 of the format, expected version 7");
   CHECK(message(head + lost_three) ==
         "the saved run is damaged: it begins without its header, at byte 0xc");
   CHECK(message(head + header + header) ==
-        "the saved run is damaged: it has two headers, at byte 0x21");
-  CHECK(message(head + header + chunk(99, "")) ==
-        "the saved run is damaged: a chunk of kind 99 is invalid, at byte 0x21");
-  CHECK(message(head + header + chunk(14, "\3\5full"sv)) ==
-        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x21");
-  CHECK(message(head + header + chunk(14, "\3\4fullx"sv)) ==
-        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x21");
+        "the saved run is damaged: it has two headers, at byte 0x1e");
+  CHECK(message(head + header + chunk(14, "\x08\3\x0a\5full"sv)) ==
+        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x1e");
+  CHECK(message(head + header + chunk(14, "\x08\3\x0a\4fullx"sv)) ==
+        "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x1e");
   CHECK(message(head + header + "\16\0\0\0\1\0\0\1"s) ==
-        "the saved run is damaged: a chunk has 16777217 bytes, at byte 0x21");
+        "the saved run is damaged: a chunk has 16777217 bytes, at byte 0x1e");
   CHECK(message(head + header + chunk(19, "") + lost_three) ==
-        "the saved run is damaged: a chunk follows the last one, at byte 0x29");
+        "the saved run is damaged: a chunk follows the last one, at byte 0x26");
   // An event, a count and a histogram of a probe that is not there.
   for (const std::uint8_t kind : {9, 10, 11})
-    CHECK(message(head + header + chunk(kind, std::string(64, '\1'))) ==
+    CHECK(message(head + header + chunk(kind, "\x08\1"sv)) ==
           "the saved run is damaged: a chunk of kind " + std::to_string(kind) +
-              " is invalid, at byte 0x21");
+              " is invalid, at byte 0x1e");
+}
+
+TEST_CASE("records, fields and values of a later version are skipped, and counted") {
+  // Of each wire type: the number 5, a word, bytes, a message with a number and a message, a list
+  // of two lists, the alternative 99.
+  const std::string fields = "\x08\5\x09"
+                             "12345678\x0a\2xy\x0b\x08\1\x0b\x08\2\0\0\x0c\x14\x08\1\x10\1\2\x0d"
+                             "\x98\6\1"s;
+  const std::string later_header = chunk(1, "\x0a\1"
+                                            "9\x08\1\x0a\1c\x08\1"s +
+                                                "\x40" + fields.substr(1));
+  const std::string later_lost = chunk(14, "\x08\3\x0a\4full\x08\7\x08\x09"s + fields);
+  // The entry of the map "m" with the key 1, and as its value a string of another kind.
+  const std::string later_value = chunk(12, "\x0a\1m\x0d\x18\1\x0d\x8a\1\4text"sv);
+  const std::string file =
+      head + later_header + later_lost + chunk(99, fields) + later_value + chunk(19, fields) + "";
+  for (const std::size_t step : {std::size_t{1}, file.size()}) {
+    const Reading reading = read_saved(file, step);
+    CHECK_FALSE(reading.error);
+    CHECK(reading.has_ended);
+    CHECK(reading.header.command == "c");
+    CHECK(reading.json == std::string(lost_three_json) +
+                              R"({"type":"map_entry","map":"m","key":1,"value":null})"
+                              "\n");
+    REQUIRE(reading.skipped);
+    CHECK(*reading.skipped == "saved by uprobectl 9, which knows more than this version: 1 record "
+                              "and parts of 4 records are left out");
+  }
+  CHECK_FALSE(read_saved(head + header + lost_three + chunk(19, "")).skipped);
+}
+
+TEST_CASE("fields of a later version that are invalid are damage") {
+  // A word and bytes that are cut off, messages without an end, a list that is longer than the
+  // chunk, an unknown wire type, a field number that is too large, 300 lists in each other.
+  std::string far;
+  for (int i = 0; i < 9; ++i) far += "\xf8\xff\xff\xff\xff\xff\xff\xff\xff\1\1"; // 2^61 - 1 further
+  std::string deep = "\x24";
+  for (int i = 0; i < 300; ++i) deep += "\x0c";
+  deep += '\0';
+  for (const std::string& field :
+       {"\x21"
+        "1234567"s,
+        "\x22\3ab"s, "\x23\x08\1"s, "\x24\xf8\xff\xff\xff\xff\xff\xff\xff\xff\1"s, "\x26"s, far,
+        deep}) {
+    const std::string content = "\x08\3"s + field;
+    std::string damaged = chunk(14, "");
+    damaged[4] = static_cast<char>(content.size() & 0xff);
+    damaged[5] = static_cast<char>(content.size() >> 8);
+    CHECK(read_saved(head + header + damaged + content).error);
+  }
 }
 
 TEST_CASE("what precedes the damage of a saved run is read") {
-  const Reading reading = read_saved(head + header + lost_three + chunk(99, "") + lost_three);
+  const Reading reading = read_saved(head + header + lost_three + chunk(14, "\x08"sv) + lost_three);
   CHECK(reading.json == lost_three_json);
   CHECK(reading.whole_bytes == head.size() + header.size() + lost_three.size());
 }
 
 TEST_CASE("values nested deeper than the limit are rejected") {
-  // An entry of the map "": arrays of one element each (alternative 13) around a true (alternative
-  // 0) as its key, and true as its value.
+  // An entry of the map "": arrays of one element each (alternative 14) around a true (alternative
+  // 1) as its key, and true as its value.
   const auto nested = [](std::size_t depth) {
-    std::string content(1, '\0');
-    for (std::size_t i = 0; i < depth; ++i) content += "\15\1";
-    content += "\0\1\0\1"s;
+    std::string content = "\x15";
+    for (std::size_t i = 0; i < depth; ++i) content += "\x74\x0d";
+    content += "\x08\1\x0d\x08\1";
     std::string file = head + header + "\14\0\0\0"s;
     file += static_cast<char>(content.size() & 0xff);
     file += static_cast<char>(content.size() >> 8);
@@ -557,8 +604,8 @@ TEST_CASE("values nested deeper than the limit are rejected") {
   };
   CHECK(nested(2).json == R"({"type":"map_entry","map":"","key":[[true]],"value":true})"
                           "\n");
-  CHECK_FALSE(nested(100).error);
-  CHECK(nested(200).error);
+  CHECK_FALSE(nested(200).error);
+  CHECK(nested(300).error);
 }
 
 TEST_CASE("everything that an output writes goes to its copy") {

@@ -171,12 +171,11 @@ TEST_CASE("each block of an interval begins with its time on a terminal, the fir
   second.since_ns = first.time_ns;
   second.time_ns = 3'000'000'000;
   const auto use = [&](RecordFormatter& records) {
-    records.write(AttachedRecord{.mechanism = "multi",
-                                 .probes = 1,
-                                 .program = "builtin",
-                                 .monotonic_ns = 1,
-                                 .boottime_ns = 1,
-                                 .realtime_ns = 1});
+    records.write(
+        AttachedRecord{.mechanism = "multi",
+                       .probes = 1,
+                       .program = "builtin",
+                       .clocks = {.monotonic_ns = 1, .boottime_ns = 1, .realtime_ns = 1}});
     records.write(first);
     records.write(first);
     records.flush_rows();

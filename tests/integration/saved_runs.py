@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""saved_runs.py UPROBECTL
+`uprobectl report` of the saved runs in saved-runs/, one by each version of the format since 7 (and of
+each kind of run). Beside each is what its run printed with -j. Prints TAP."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from tap import Tap
+
+UPROBECTL = str(Path(sys.argv[1]).resolve())
+FOLDER = Path(__file__).resolve().parent / "saved-runs"
+
+
+def report(*options):
+    """(lines of stdout, exit status)"""
+    done = subprocess.run([UPROBECTL, "report", "-q", *map(str, options)], capture_output=True, text=True, timeout=60,
+                          check=False)
+    return done.stdout.splitlines(), done.returncode, done.stderr
+
+
+def differences(file):
+    lines, status, said = report("-j", file)
+    expected = file.with_suffix(".jsonl").read_text().splitlines()
+    found = [f"exit status {status}: {said}"] if status != 0 else []
+    found += [f"expected {wanted}\ninstead  {line}" for wanted, line in zip(expected, lines) if wanted != line]
+    return found + ([f"{len(lines)} records instead of {len(expected)}"] if len(lines) != len(expected) else [])
+
+
+def rows(lines):
+    """What counts by values have, without the times."""
+    keys = ("symbol", "kind", "count", "by", "measured", "sum", "average")
+    records = [json.loads(line) for line in lines]
+    return [[record[key] for key in keys] for record in records if record["type"] == "count"]
+
+
+def by_values():
+    """The kernel has counted in the run counts.uprobes what the events of calls.uprobes are, for `sell`."""
+    counted = rows((FOLDER / "counts.jsonl").read_text().splitlines())
+    for name in ("calls.uprobes", "graph.uprobes"):
+        lines, status, said = report("-j", "--count", "--by", "buyer", "--measure", "count", FOLDER / name)
+        if status != 0:
+            yield f"{name}: exit status {status}: {said}"
+        found = [row for row in rows(lines) if row[0] == "sell"]
+        if found != counted:
+            yield f"{name}: expected {counted}\ninstead {found}"
+
+
+def by_result():
+    """trade() was called with 2 and 300; sell() returned 6, -1, 900 and -1."""
+    lines, _, said = report("-j", "--count", "--by", "ret", "--top", "1", FOLDER / "calls.uprobes")
+    found = [(row[2], row[3][0]["value"]) for row in rows(lines)]
+    if found != [(2, -1)]:
+        yield f"{found}: {said}"
+
+
+def unknown_value():
+    _, status, said = report("--count", "--by", "price", FOLDER / "calls.uprobes")
+    expected = "--count cannot be answered from this run: no event has the value 'price'"
+    if status != 1 or expected not in said:
+        yield f"exit status {status}: {said}"
+
+
+def main():
+    tap = Tap()
+    files = sorted(FOLDER.glob("*.uprobes"))
+    tap.check("there are runs to read", [] if len(files) == 3 else [str(files)])
+    for file in files:
+        tap.check(f"{file.name}: report prints what the run printed", differences(file))
+    tap.check("events counted by values have the counts of the kernel", list(by_values()))
+    tap.check("events are counted by their result", list(by_result()))
+    tap.check("a value that no event has is refused", list(unknown_value()))
+    tap.done()
+
+
+if __name__ == "__main__":
+    main()
