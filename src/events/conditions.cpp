@@ -114,16 +114,16 @@ ConditionResult<PreparedTerm> compare_bytes(const ConditionSpec& spec, PreparedT
     const bool has_name = !value.length_name.empty();
     return wrong_at(
         spec.constant_at,
-        Error{ErrorKind::usage, value.size
-                                    ? fmt::format("it has {} bytes, not {}", *value.size, size)
-                                : has_name ? "the buffer has a length that varies"
-                                           : "the length of the buffer is not known"}
+        Error{ErrorKind::usage,
+              value.size ? fmt::format("the buffer has {} bytes, not {}", *value.size, size)
+              : has_name ? "the buffer has a length that varies"
+                         : "the length of the buffer is not known"}
             .hint("compare its first bytes with ^=" +
                   (has_name ? fmt::format(", and its length: '{} == {}'", value.length_name, size)
                             : std::string())));
   }
   if (value.size && *value.size < size)
-    return wrong_at(spec.constant_at, fmt::format("it has only {} bytes", *value.size));
+    return wrong_at(spec.constant_at, fmt::format("the buffer has only {} bytes", *value.size));
   made.term.value.capacity = static_cast<record_u32>(size);
   return made;
 }

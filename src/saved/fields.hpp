@@ -154,12 +154,10 @@ private:
 
   template <typename T>
   static bool is_left_out(const T& value) {
-    if constexpr (std::integral<T> || std::is_enum_v<T>)
+    if constexpr (std::integral<T> || std::is_enum_v<T> || is_array<T>)
       return value == T{};
     else if constexpr (std::same_as<T, double>)
       return std::bit_cast<std::uint64_t>(value) == 0;
-    else if constexpr (is_array<T>)
-      return value == T{};
     else if constexpr (is_bytes<T> || is_vector<T>)
       return value.empty();
     else if constexpr (may_be_missing<T>)

@@ -45,9 +45,9 @@ public:
   RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch where);
 
   // Take chunks. They return false if one is invalid.
-  bool add(struct SavedMappedFile& file);
+  bool add(struct SavedMappedFile& saved);
   bool add(struct SavedFileParts& parts) { return files_.add_parts(parts); }
-  bool add(struct SavedMappings& mappings);
+  bool add(struct SavedMappings& saved);
   // Returns nullopt if the chunk is invalid. `stack` gets the frames.
   std::optional<StackSample> unwind(const struct SavedRawStack& saved, unwind::Stack& stack);
 

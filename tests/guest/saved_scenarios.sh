@@ -229,15 +229,15 @@ reports_slow_calls() {
 }
 
 reports_values() {
-  for options in '--by n' '--by comm,n --measure n --top 2' '--by arg1,ret --latency'; do
+  for options in '--by n' '--by comm,n --measure n --top 2' '--by p,ret --latency'; do
     # shellcheck disable=SC2086 # words
-    "$UPROBECTL" attach -d 120 --args n:s32,arg1 --count $options "$FIXTURES/depths" 'depth_*' -- \
+    "$UPROBECTL" attach -d 120 --args n:s32,p:x64@arg1 --count $options "$FIXTURES/depths" 'depth_*' -- \
       "$FIXTURES/depths" plain 20 >live 2>err || fail "attach --count $options fails: $(cat err)"
     [ -s live ] || fail "attach --count $options prints nothing"
     with=
     [ "$options" = "${options% --latency}" ] || with=--latency
     # shellcheck disable=SC2086
-    "$UPROBECTL" attach -d 120 --args n:s32,arg1 $with --save run "$FIXTURES/depths" 'depth_*' -- \
+    "$UPROBECTL" attach -d 120 --args n:s32,p:x64@arg1 $with --save run "$FIXTURES/depths" 'depth_*' -- \
       "$FIXTURES/depths" plain 20 >out 2>err || fail "attach fails: $(cat err)"
     # shellcheck disable=SC2086
     "$UPROBECTL" report --count ${options% --latency} run >out 2>err || fail "report $options fails: $(cat err)"

@@ -257,7 +257,7 @@ TEST_CASE("memory of a size that no number has is read as bytes, and not compare
   condition.filter = *parse_filter("arg0 == hex\"00112233445566778899aabbccddeeff\"");
   CHECK(error_of(condition, points) == "no error");
   condition.filter = *parse_filter("arg0 == hex\"00\"");
-  CHECK(error_of(condition, points).find("it has 16 bytes, not 1") != std::string::npos);
+  CHECK(error_of(condition, points).find("the buffer has 16 bytes, not 1") != std::string::npos);
 }
 
 TEST_CASE("floating-point arguments in memory are compared, and not measured") {
