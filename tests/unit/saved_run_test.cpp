@@ -406,13 +406,13 @@ const std::string raw_mappings = chunk(25, "\x14\x0b\x08\x80\x80\1\x08\x80\xa0\1
 const std::string raw_stack = chunk(26, raw_registers + "\x10\x80\xe0\1\x08\x08\x0c\x0b\x12\x08"s +
                                             std::string(8, '\0') + "\0\x20\5"s);
 // The file cannot be read: a message.
-const std::string unreadable = chunk(24, "\x1b\x12\4gone\0"sv);
+const std::string unreadable_file = chunk(24, "\x1b\x12\4gone\0"sv);
 
 } // namespace
 
 TEST_CASE("a stack that the run has only copied is unwound when it is read") {
   const Reading reading =
-      read_saved(head + raw_header + raw_file + unreadable + raw_mappings + raw_stack);
+      read_saved(head + raw_header + raw_file + unreadable_file + raw_mappings + raw_stack);
   CHECK_FALSE(reading.error);
   REQUIRE(reading.stacks.size() == 1);
   CHECK(reading.stacks[0] == "(b.so+0x4010);[incomplete] 1 b.so cannot be read: gone");
@@ -434,7 +434,7 @@ TEST_CASE("a copied stack has only what differs from the last one of its thread"
   const std::string changed = stack("\x10\x80\xe0\1\x08\x10\x0c\x0b\x08\x08\x0a\1\x30\0"s);
   // Another thread, which has no stack yet.
   const std::string other = stack("\x08\1\x08\x80\xe0\1\x08\x10"s);
-  const std::string start = head + raw_header + raw_file + unreadable + raw_mappings;
+  const std::string start = head + raw_header + raw_file + unreadable_file + raw_mappings;
   const Reading reading = read_saved(start + whole + lower + changed + other);
   CHECK_FALSE(reading.error);
   const std::string called = "(b.so+0x4010);(b.so+0x401f) by frame pointer;[incomplete] 1 b.so "
