@@ -58,8 +58,10 @@ Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConst
   if (!constant.name.empty()) return find_enumerator(constant.name, value);
   if (value.is_floating)
     return static_cast<std::uint64_t>(order_float(real_number(constant), value.bits / 8));
-  if (constant.real ||
-      (value.has_type() && !can_hold(value.bits, value.is_signed, spec.comparison, constant)))
+  if (constant.real)
+    return fail(ErrorKind::usage, fmt::format("{} has no fraction or exponent",
+                                              value.has_type() ? value.type_name : "an integer"));
+  if ((value.has_type() && !can_hold(value.bits, value.is_signed, spec.comparison, constant)))
     return fail(ErrorKind::usage, fmt::format("{} cannot have this value",
                                               value.has_type() ? value.type_name : "an integer"));
   const std::uint64_t number = number_of(constant);
@@ -143,9 +145,13 @@ std::string describe_mismatch(ValueUse wanted, const ComparedValue& value) {
 
 std::int64_t order_float(double number, std::uint32_t size) {
   if (size == sizeof(float)) {
+    // Halfway to what would be the next number: from there on it is rounded to infinity.
     constexpr double most = std::numeric_limits<float>::max();
-    const double limited = std::abs(number) > most ? std::copysign(HUGE_VAL, number) : number;
-    const auto rounded = static_cast<float>(limited);
+    constexpr double infinite = 0x1.ffffffp127;
+    const double absolute = std::abs(number);
+    const double limited = absolute >= infinite ? HUGE_VAL : std::min(absolute, most);
+    const auto rounded =
+        static_cast<float>(std::isnan(number) ? number : std::copysign(limited, number));
     const std::int64_t bits = std::bit_cast<std::int32_t>(rounded);
     return rounded == 0 ? 0 : bits < 0 ? bits ^ INT64_MAX : bits; // zero of both signs
   }

@@ -318,6 +318,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
   };
   plan.compares_arguments_ =
       (capture.measured && is_argument(capture.measured->text)) ||
+      (capture.weight && is_argument(capture.weight->text)) ||
       std::ranges::any_of(capture.filter.terms, [&](const ConditionSpec& condition) {
         return is_argument(condition.name());
       });

@@ -197,8 +197,9 @@ void PointValues::set_types(Result<const TypedPlace*> types) {
     problem_ = std::move(types).error();
 }
 
-// What is declared comes first, then variables of debug information, built-in variables and
-// registers. Globals are last: they have no names of built-in variables or registers.
+// What is declared comes first, then variables of debug information, built-in variables, members of
+// the object, and registers. Globals are last: they have no names of built-in variables or
+// registers.
 PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
                                          std::optional<filter_subject> built_in) const {
   FoundName found;
@@ -209,9 +210,11 @@ PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
   if (found.declared != nullptr) return found;
   const bool is_place = found.source && found.source->kind != Kind::machine_register;
   const bool is_typed_register = has_type && found.source;
-  if (types_ != nullptr && !is_place && !is_typed_register)
-    found.is_variable = names_variable(*types_, path);
+  const bool may_be_variable = types_ != nullptr && !is_place && !is_typed_register;
+  found.is_variable = may_be_variable && names_variable(*types_, path);
   if (!found.is_variable) found.built_in = built_in;
+  if (!found.is_variable && !built_in)
+    found.is_variable = may_be_variable && names_member(*types_, path);
   return found;
 }
 
@@ -517,10 +520,18 @@ Result<ValuePlan> PointValues::values(NameProblems& problems) const {
   }
   if (!made || !capture.weight) return made;
   const ValuePath& path = *capture.weight;
-  const FoundName found = find(path, false, find_built_in(path));
+  const auto built_in = find_built_in(path);
+  // Calls are paired for it before the types are known: it is never a parameter of this name.
+  if (built_in == COMPARE_LATENCY) return made;
+  const FoundName found = find(path, false, built_in);
+  if (found.built_in) {
+    problems.add("--weight", path.text,
+                 Error{ErrorKind::usage,
+                       fmt::format("'{}' is not a number of a call, only latency is", path.text)});
+    return made;
+  }
   // What events have or the call tells is taken from there.
-  if (found.declared != nullptr || found.built_in ||
-      (found.source && found.source->kind == Kind::returned))
+  if (found.declared != nullptr || (found.source && found.source->kind == Kind::returned))
     return made;
   auto weight = summed(path);
   if (weight && !made->set_weight(*weight))

@@ -240,12 +240,16 @@ public:
       : where_(where), result_address_(result_address), others_(std::move(others)),
         keep_(std::move(keep)) {}
 
-  // Whether the path begins at a variable of the function, or at a member of its object.
+  // Whether the path begins at a variable of the function.
   bool names_variable(const ValuePath& path) const {
-    if (is_result(path)) return false;
-    if (find_variable(path.variable) != nullptr) return true;
+    return !is_result(path) && find_variable(path.variable) != nullptr;
+  }
+  // Whether it begins at a member of the object of which the function is.
+  bool names_member(const ValuePath& path) const {
     const dwarf::Variable* const self = find_variable("this");
-    if (self == nullptr || self->type->target() == nullptr) return false;
+    if (is_result(path) || self == nullptr || self->type->target() == nullptr ||
+        !self->location.is_readable())
+      return false;
     return find_member(*self->type->target(), path.variable) ||
            !bases_with_member(*self->type->target(), path.variable).empty();
   }
@@ -587,7 +591,11 @@ Result<ComparedValue> find_number(const PlaceReader& reader, ValuePlace place) {
     return fail(ErrorKind::usage, "a number whose bytes are in the other order cannot be used in "
                                   "the kernel");
   const bool is_floating = type.kind() == TypeKind::floating;
-  if (!is_number(type) || (is_floating && type.size() < sizeof(float)))
+  if (is_floating && type.size() != sizeof(float) && type.size() != sizeof(double))
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} has {} bytes: only floating-point numbers of 4 and 8 are compared",
+                            type.name(), type.size()));
+  if (!is_number(type))
     return fail(ErrorKind::usage,
                 fmt::format("only numbers can be compared or measured, this is {}", type.name()));
   if (!place.bits && type.bits() < 8 * type.size())
@@ -618,6 +626,9 @@ Result<ComparedValue> find_number(const PlaceReader& reader, ValuePlace place) {
 
 bool names_variable(const TypedPlace& where, const ValuePath& path) {
   return PathResolver(where).names_variable(path);
+}
+bool names_member(const TypedPlace& where, const ValuePath& path) {
+  return PathResolver(where).names_member(path);
 }
 
 ConditionResult<ComparedValue> find_compared(const TypedPlace& where, const ValuePath& path,

@@ -100,8 +100,10 @@ Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
                              std::vector<std::string> others = {},
                              std::size_t* wrong_step = nullptr, KeepReading keep = {});
 
-// Whether the path begins at a variable of the function, or at a member of its object.
+// Whether the path begins at a variable of the function.
 bool names_variable(const TypedPlace& where, const ValuePath& path);
+// Whether it begins at a member of the object of which the function is, without "this->".
+bool names_member(const TypedPlace& where, const ValuePath& path);
 
 // Finds what a path names, as a value to compare or to sum up. Fails at a character of the path.
 // `may_keep`: members of virtual base classes have an offset of their own.

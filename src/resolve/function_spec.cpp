@@ -96,9 +96,10 @@ std::optional<LineSuffix> parse_line_suffix(std::string_view text) {
   return suffix;
 }
 
-// Forms of a FUNCTION that begin with a word and a colon, and symbols of Go ("type:.eq.main.T").
-constexpr std::array function_prefixes = {"plt"sv,         "vaddr"sv, "offset"sv,
-                                          "file-offset"sv, "go"sv,    "type"sv};
+// Forms of a FUNCTION that begin with a word and a colon, and symbols of Go ("type:.eq.main.T") and
+// Kotlin/Native ("kfun:com.shop.Till#sell(kotlin.Int){}").
+constexpr std::array function_prefixes = {"plt"sv, "vaddr"sv, "offset"sv, "file-offset"sv,
+                                          "go"sv,  "type"sv,  "kfun"sv};
 
 // The positions of single colons outside of parentheses and brackets. What is never closed does not
 // count: a path may have any character.

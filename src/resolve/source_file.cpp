@@ -142,14 +142,21 @@ std::vector<std::string> names_with_files(const Query& query,
                                           std::span<const elf::Symbol> symbols) {
   std::vector<std::string> files(symbols.size());
   const SymbolFiles known(query.image, symbols);
-  const auto is_unique = [&](const std::string& file) {
-    return !file.empty() && std::ranges::count(files, file) == 1;
-  };
   for (std::size_t i = 0; i < symbols.size(); ++i)
     if (const auto found = known.of(symbols[i]); !found.empty()) files[i] = found.front();
   // Symbols have no folders. Reading the debug information of many functions takes long.
   constexpr std::size_t max_described = 64;
   std::vector<std::string> paths(symbols.size());
+  // Whether only one of the symbols is in a file with this end of a path.
+  const auto is_unique = [&](const std::string& file) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < symbols.size() && !file.empty(); ++i)
+      if (is_end_of_path(paths[i], file) ||
+          std::ranges::any_of(known.of(symbols[i]),
+                              [&](std::string_view each) { return is_end_of_path(each, file); }))
+        ++found;
+    return found == 1;
+  };
   for (std::size_t i = 0; i < symbols.size() && symbols.size() <= max_described; ++i)
     if (symbols[i].binding == elf::Binding::local && !is_unique(files[i]))
       paths[i] = declaring_file(query, symbols[i].address);
@@ -160,9 +167,7 @@ std::vector<std::string> names_with_files(const Query& query,
     for (auto slash = path.rfind('/'); slash != std::string_view::npos && slash > 0;
          slash = path.rfind('/', slash - 1)) {
       files[i] = path.substr(slash + 1);
-      const auto others = std::ranges::count_if(
-          paths, [&](const std::string& other) { return is_end_of_path(other, files[i]); });
-      if (others == 1 && is_unique(files[i])) break;
+      if (is_unique(files[i])) break;
     }
   }
   std::vector<std::string> names(symbols.size());

@@ -312,11 +312,12 @@ private:
       --depth_;
       return;
     case Wire::list: {
-      if (!enter()) return;
+      // A list of lists is a level, as in no list that is known.
       const std::uint64_t head = number();
-      for (std::uint64_t left = size_of_list(head); left > 0 && is_valid_; --left)
-        skip(static_cast<Wire>(head & 7U));
-      --depth_;
+      const auto element = static_cast<Wire>(head & 7U);
+      if (element == Wire::list && !enter()) return;
+      for (std::uint64_t left = size_of_list(head); left > 0 && is_valid_; --left) skip(element);
+      if (element == Wire::list) --depth_;
       return;
     }
     case Wire::variant:

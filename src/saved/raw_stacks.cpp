@@ -5,6 +5,7 @@
 #include "saved/descriptions.hpp"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -81,6 +82,7 @@ RawStacks::RawStacks(Arch arch, const RawStackHeader& header, elf::DebugSearch w
 }
 
 bool RawStacks::add(SavedMappedFile& saved) {
+  if (saved.path.size() > PATH_MAX) return false; // each mapping has a copy
   Mapping file;
   file.identity = {.device = saved.device, .inode = saved.inode};
   file.path = std::move(saved.path);

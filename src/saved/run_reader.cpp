@@ -87,7 +87,7 @@ template <typename Record>
 bool RunReader::read(Bytes content, Record& record, KeptTexts* kept) {
   FieldReader fields(content, kept);
   const bool is_valid = fields.read_all(record);
-  if (fields.has_skipped()) ++shortened_records_;
+  if (is_valid && fields.has_skipped()) ++shortened_records_;
   return is_valid;
 }
 
@@ -260,11 +260,12 @@ std::vector<std::string> RunReader::take_warnings() {
 
 std::optional<std::string> RunReader::explain_skipped() const {
   if (skipped_records_ == 0 && shortened_records_ == 0) return std::nullopt;
-  return fmt::format(
-      "saved by uprobectl {}, which knows more than this version: {} and parts of {} "
-      "are left out",
-      version_, counted(skipped_records_, "record", "records"),
-      counted(shortened_records_, "record", "records"));
+  std::vector<std::string> left_out;
+  if (skipped_records_ > 0) left_out.push_back(counted(skipped_records_, "record", "records"));
+  if (shortened_records_ > 0)
+    left_out.push_back("parts of " + counted(shortened_records_, "record", "records"));
+  return fmt::format("saved by uprobectl {}, which knows more than this version. Left out: {}",
+                     version_, fmt::join(left_out, " and "));
 }
 
 bool RunReader::find_probe(std::uint32_t number, const ProbePoint*& point) const {

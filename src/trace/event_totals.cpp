@@ -49,10 +49,14 @@ void EventTotals::count_values(const ProbePoint& point, const Event& event, bool
   std::erase_if(missing_,
                 [&](const std::string& name) { return find_value(name, event).has_value(); });
   const auto measured = measured_value(groups_, event);
+  // As in the run: an argument comes before the built-in variable of this name.
+  GroupSpec groups = groups_;
+  for (GroupValue& each : groups.by)
+    if (each.fact && find_value(each.text, event)) each.fact.reset();
   rows_.add({.point = &point,
              .probe = probes_.try_emplace(&point, event.probe).first->second,
              .on_return = on_return,
-             .values = group_values(groups_, event),
+             .values = group_values(groups, event),
              .sums = {.count = 1,
                       .measured = measured ? std::uint64_t{1} : 0,
                       .sum = measured.value_or(0)}});

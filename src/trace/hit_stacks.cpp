@@ -37,8 +37,8 @@ std::uint64_t elements_of(const Event& event) {
 }
 
 std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
-  if (event.weight) return event.weight;
   if (name == "latency" && event.latency_ns) return event.latency_ns;
+  if (event.weight) return event.weight;
   if (name == "ret" && event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call)
     return event.typed_return ? to_weight(*event.typed_return) : event.return_value;
   if (event.typed_arguments) {

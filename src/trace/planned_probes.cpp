@@ -89,6 +89,8 @@ std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
       names.emplace_back(term.name());
   for (const ValuePath& path : named_numbers(capture))
     if (!needs_debug_info(capture, path)) names.push_back(path.variable);
+  for (const GroupValue& each : capture.groups.by)
+    if (each.fact) names.push_back(each.text); // "$tid" is no name of a variable
   return names;
 }
 

@@ -154,6 +154,15 @@ public:
       add_failure(probe_request, function, error);
   }
 
+  // "f@FILE" is no name of a function that has been found.
+  void warn_of_useless_exclusions() const {
+    for (const std::string& pattern : excluded_)
+      if (pattern.contains('@') && !useful_exclusions_.contains(pattern))
+        output_.warn(fmt::format("--exclude '{}' leaves out nothing: it takes names, patterns and "
+                                 "versions, no source files",
+                                 pattern));
+  }
+
   ResolvedProbes take_result() && { return std::move(resolved_); }
 
 private:
@@ -298,10 +307,11 @@ private:
   }
 
   void add_failure(const ProbeRequest& probe_request, const std::string& function, Error error) {
-    resolved_.failures.push_back({.target = probe_request.target,
-                                  .function = function,
-                                  .error = std::move(error),
-                                  .is_bound = probe_request.bounds != 0});
+    resolved_.failures.push_back(
+        {.target = probe_request.target,
+         .function = function,
+         .error = std::move(error),
+         .is_bound = probe_request.bounds != 0 || probe_request.graph_roots});
   }
 
   void add_points(const ProbeRequest& probe_request, const std::string& function,
@@ -364,17 +374,22 @@ private:
   // Prints each warning once.
   void warn(const std::vector<std::string>& warnings) { output_.warn_once(warnings); }
 
-  bool is_excluded(const ProbePoint& point) const {
-    return std::ranges::any_of(excluded_, [&](const std::string& pattern) {
-      return selects(pattern, point,
-                     [&](const std::string& name) { return is_body_of(point, name); });
-    });
+  bool is_excluded(const ProbePoint& point) {
+    bool excluded = false;
+    for (const std::string& pattern : excluded_)
+      if (selects(pattern, point,
+                  [&](const std::string& name) { return is_body_of(point, name); })) {
+        useful_exclusions_.insert(pattern);
+        excluded = true;
+      }
+    return excluded;
   }
 
   const TargetOptions& options_;
   bool shows_files_;
   ResolveOptions resolve_options_;
   const std::vector<std::string>& excluded_;
+  std::set<std::string> useful_exclusions_;
   const plans::AttachPlan* plan_; // or null
   FunctionReaderCache& readers_;
   Output& output_;
@@ -530,9 +545,10 @@ Error explain_target(Error error, const ProbeRequest& probe_request,
   const std::string word =
       fmt::format("{}:{}", probe_request.target, probe_request.functions.front());
   return std::move(error).hint(
-      fmt::format("'{}' is taken for a function of the TARGET '{}'; one of "
+      fmt::format("'{}' is taken for a {} of the TARGET '{}'; one of "
                   "'{}' with this name is '{}:{}'",
-                  word, probe_request.target, selection.target, selection.target, word));
+                  word, selection.static_probes ? "static probe" : "function", probe_request.target,
+                  selection.target, selection.target, word));
 }
 
 } // namespace
@@ -548,13 +564,18 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
   for (const ProbeRequest& probe_request : probe_requests) {
     result = resolver.resolve(probe_request);
     if (result) continue;
-    if (targets == 1) break;
-    resolver.add_failures(
-        probe_request, explain_target(std::exchange(result, {}).error(), probe_request, selection));
+    Error error = explain_target(std::move(result).error(), probe_request, selection);
+    if (targets == 1) {
+      result = fail(std::move(error));
+      break;
+    }
+    result = {};
+    resolver.add_failures(probe_request, std::move(error));
   }
   if (selection.plan) warn_of_unused(*selection.plan, probe_requests, output);
   output.report_repeated();
   if (!result) return fail(std::move(result).error());
+  resolver.warn_of_useless_exclusions();
   return std::move(resolver).take_result();
 }
 
@@ -567,15 +588,15 @@ Result<void> check_failures(std::size_t functions, const ProbeSelection& selecti
   // A FUNCTION can fail in several files of a TARGET, each with its own error, and in the same way
   // for several programs.
   std::set<std::pair<std::string_view, std::string_view>> failed;
-  std::set<std::string_view> errors;
+  std::set<std::pair<std::string_view, std::string_view>> errors;
   for (const ProbeFailure& failure : resolved.failures) {
     failed.emplace(failure.target, failure.function);
-    errors.insert(failure.error.message);
+    errors.emplace(failure.target, failure.error.message);
   }
   if (functions == 1 && errors.size() == 1 && !goes_on)
     return fail(resolved.failures.front().error);
   for (const ProbeFailure& failure : resolved.failures)
-    if (errors.erase(failure.error.message) > 0)
+    if (errors.erase({failure.target, failure.error.message}) > 0)
       output.fail(failure.error, failure.target, failure.function);
   if (goes_on) return {};
   Error error{ErrorKind::not_found,

@@ -150,7 +150,10 @@ def conditions(program):
         attempt(f"--if '{condition}'", lambda condition=condition, holds=holds: same(
             "calls", [i for i in CALLS if holds(i)], hits(program, condition)))
     attempt("--if of members without this", lambda: same(
-        "calls", [2], hits(program, "cpu == 2 && total == -2", "Counter::add")))
+        "calls", [2], hits(program, "total == -2", "Counter::add")))
+    attempt("--if of a member with the name of a built-in variable is the variable", lambda: same(
+        "calls", [[], [2]], [hits(program, f"cpu == {condition}", "Counter::add")
+                             for condition in ("99999", "99999 || this->cpu == 2")]))
     attempt("--if of a parameter with the name of a register", lambda: same(
         "calls", [-1], hits(program, f"{SECOND_REGISTER} == 499", "named")))
     attempt("--if of the result", lambda: same(
@@ -194,9 +197,7 @@ def values(program):
                     (found["count"], found["min"], found["max"], found["total"]))
 
     attempt("--measure a path", lambda: measured("c->bytes", [100 + i for i in CALLS]))
-    attempt("--measure a member of this", lambda: measured("total", [-i for i in CALLS if -i >= 0], "Counter::add")
-            if histogram("total", "Counter::add")["min"] >= 0 else
-            measured("total", [-i for i in CALLS], "Counter::add"))
+    attempt("--measure a member of this", lambda: measured("total", [-i for i in CALLS], "Counter::add"))
 
     def weights(name, *options):
         run(program, ["take"], "--stack=fp", "--folded", "folded", "--weight", name, *options)
@@ -246,7 +247,7 @@ def refusals(program):
         "only integers can be measured", "--histogram", "--measure", "c->ratio"))
     attempt("addresses are not summed", lambda: refused("it is an address", "--histogram", "--measure", "c"))
     attempt("a fraction is no value of an integer", lambda: refused(
-        "int cannot have this value, at character 5", "--if", "n < 0.5"))
+        "int has no fraction or exponent, at character 5", "--if", "n < 0.5"))
     attempt("a text is no number", lambda: refused(
         "it is a string: compare it with one in quotes, at character 12", "--if", "c->host == 5"))
     attempt("bits of a floating-point number", lambda: refused(
