@@ -88,10 +88,10 @@ struct FunctionWord {
 };
 // Splits "TARGET:FUNCTION" or "TARGET:PROVIDER:NAME" by the text alone, without looking for files:
 // at the first single ':' that is not in parentheses or brackets. It is part of the FUNCTION if it
-// follows "plt", "vaddr", "offset" or "file-offset", "go" or "type" (of symbols of Go), "kfun" (of Kotlin/Native) or a drive
-// letter, and if only a line number follows. That of PROVIDER:NAME separates nothing: there another
-// one must follow, or the TARGET have '/' or ".so". What follows a TARGET is not split again. usage
-// if nothing follows it.
+// follows "plt", "vaddr", "offset" or "file-offset", "go" or "type" (of symbols of Go), "kfun" (of
+// Kotlin/Native) or a drive letter, and if only a line number follows. That of PROVIDER:NAME
+// separates nothing: there another one must follow, or the TARGET have '/' or ".so". What follows a
+// TARGET is not split again. usage if nothing follows it.
 Result<FunctionWord> split_target(std::string_view word, bool is_static_probe = false);
 
 // A FUNCTION or static probe and the TARGET that has it.

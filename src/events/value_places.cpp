@@ -244,7 +244,7 @@ public:
   bool names_variable(const ValuePath& path) const {
     return !is_result(path) && find_variable(path.variable) != nullptr;
   }
-  // Whether it begins at a member of the object of which the function is.
+  // Whether it begins at a member of the function's object.
   bool names_member(const ValuePath& path) const {
     const dwarf::Variable* const self = find_variable("this");
     if (is_result(path) || self == nullptr || self->type->target() == nullptr ||

@@ -102,7 +102,7 @@ Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
 
 // Whether the path begins at a variable of the function.
 bool names_variable(const TypedPlace& where, const ValuePath& path);
-// Whether it begins at a member of the object of which the function is, without "this->".
+// Whether it begins at a member of the function's object, without "this->".
 bool names_member(const TypedPlace& where, const ValuePath& path);
 
 // Finds what a path names, as a value to compare or to sum up. Fails at a character of the path.

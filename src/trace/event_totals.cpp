@@ -50,13 +50,18 @@ void EventTotals::count_values(const ProbePoint& point, const Event& event, bool
                 [&](const std::string& name) { return find_value(name, event).has_value(); });
   const auto measured = measured_value(groups_, event);
   // As in the run: an argument comes before the built-in variable of this name.
-  GroupSpec groups = groups_;
-  for (GroupValue& each : groups.by)
-    if (each.fact && find_value(each.text, event)) each.fact.reset();
+  std::vector<ArgumentValue> values = group_values(groups_, event);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const GroupValue& asked = groups_.by[i];
+    auto argument = asked.fact ? find_value(asked.text, event) : std::nullopt;
+    if (!argument) continue;
+    argument->name = asked.text; // which outlives the event
+    values[i] = std::move(*argument);
+  }
   rows_.add({.point = &point,
              .probe = probes_.try_emplace(&point, event.probe).first->second,
              .on_return = on_return,
-             .values = group_values(groups, event),
+             .values = std::move(values),
              .sums = {.count = 1,
                       .measured = measured ? std::uint64_t{1} : 0,
                       .sum = measured.value_or(0)}});

@@ -123,7 +123,7 @@ private:
   Output& output_;
 };
 
-// Reports the rejected sites and removes their probes; of static probes all places.
+// Reports the rejected sites and removes their probes; of static probes all locations.
 void remove_refused(std::span<const RefusedSite> refused, ResolvedProbes& resolved,
                     Output& output) {
   std::set<std::size_t> reported; // by Probe::first

@@ -80,7 +80,8 @@ bool has_parameter(const Prototype& prototype, std::string_view name) {
   });
 }
 
-// Names that a plan takes for registers or facts, unless the function has a parameter of that name.
+// Names that a plan takes for registers or built-in variables, unless the function has a parameter
+// of that name.
 std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
   std::vector<std::string> names;
   for (const ConditionSpec& term : capture.filter.terms)
@@ -90,7 +91,7 @@ std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
   for (const ValuePath& path : named_numbers(capture))
     if (!needs_debug_info(capture, path)) names.push_back(path.variable);
   for (const GroupValue& each : capture.groups.by)
-    if (each.fact) names.push_back(each.text); // "$tid" is no name of a variable
+    if (each.fact) names.push_back(each.text); // no variable is called "$tid"
   return names;
 }
 
@@ -198,7 +199,7 @@ private:
   std::map<std::shared_ptr<const ProbedBinary>, File> files_;
 };
 
-// Finds the places of one TARGET of a plan.
+// Finds the locations of one TARGET of a plan.
 class PlanFinder {
 public:
   PlanFinder(const AttachPlan& plan, const std::string& target,

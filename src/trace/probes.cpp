@@ -154,7 +154,7 @@ public:
       add_failure(probe_request, function, error);
   }
 
-  // "f@FILE" is no name of a function that has been found.
+  // Functions that have been found are not known as "f@FILE".
   void warn_of_useless_exclusions() const {
     for (const std::string& pattern : excluded_)
       if (pattern.contains('@') && !useful_exclusions_.contains(pattern))
@@ -231,7 +231,7 @@ private:
     return target.resolve(*function, resolve_options_);
   }
 
-  // Skips probes with all their places if the kernel cannot increment their semaphore.
+  // Skips probes with all their locations if the kernel cannot increment their semaphore.
   Result<std::vector<ProbePoint>> static_places(const Target& target, const std::string& text) {
     auto points = target.static_probes(text, resolve_options_);
     if (!points) return points;
@@ -363,7 +363,7 @@ private:
                        into.debug_offset.value_or(0));
   }
 
-  // Skips duplicates: the kernel would hit twice if two FUNCTIONs name one place.
+  // Skips duplicates: the kernel would hit twice if two FUNCTIONs name one location.
   static void add_site(Probe& probe, const PlannedSite& site) {
     if (std::ranges::none_of(probe.sites, [&](const PlannedSite& known) {
           return known.program == site.program && known.on_return == site.on_return;

@@ -85,7 +85,7 @@ std::chrono::nanoseconds round_cost(std::chrono::nanoseconds cost) {
   return (cost + unit / 2) / unit * unit;
 }
 
-// Completes the surveys of all probes and the facts of unhit ones.
+// Completes the surveys of all probes and what is known of unhit ones.
 void complete_diagnosis_facts(const RunEnd& end) {
   const std::span<Probe> probes = end.probes;
   // With an empty pid list survey_probes() would examine all processes.

@@ -131,7 +131,7 @@ TEST_CASE("numbers may have a fraction or an exponent") {
   for (const char* const wrong : {"1.5.2", "1e", "-inf", "1e999", "0.5KiB"})
     CHECK(error_of_filter(std::string("n<") + wrong).starts_with("invalid condition"));
   CHECK(error_of_plan("arg0:s32 < 0.5")
-            .ends_with("s32 cannot have this value, at character 12, before '0.5'"));
+            .ends_with("s32 has no fraction or exponent, at character 12, before '0.5'"));
 }
 
 TEST_CASE("floating-point numbers have the order of integers with a sign") {
