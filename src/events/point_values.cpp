@@ -17,7 +17,7 @@ using Specs = std::span<const ArgumentSpec>;
 // Bytes of strings and memory in the key of a group, beside the results of readings.
 constexpr std::uint32_t max_group_value_bytes = 320;
 
-const ArgumentSpec* find_named(Specs list, std::string_view name) {
+const ArgumentSpec* find_spec(Specs list, std::string_view name) {
   const auto found = std::ranges::find(list, name, &ArgumentSpec::name);
   return found == list.end() ? nullptr : &*found;
 }
@@ -42,7 +42,7 @@ std::string argument_problem(const ArgumentSpec& spec, const StaticProbe* probe)
 // Returns why the argument with the length of a buffer cannot be read; empty if it can.
 std::string length_problem(const ArgumentSpec& spec, Specs list) {
   if (!spec.length_from) return {};
-  const ArgumentSpec* const length = find_named(list, *spec.length_from);
+  const ArgumentSpec* const length = find_spec(list, *spec.length_from);
   if (length == nullptr)
     return "its length " + *spec.length_from + " is not an argument of this probe";
   if (!length->problem.empty() || is_floating(length->type))
@@ -95,8 +95,8 @@ std::vector<ArgumentSpec> with_this(std::vector<ArgumentSpec> specs) {
 void add_needed(std::vector<ArgumentSpec>& selected, Specs all) {
   for (std::size_t i = 0; i < selected.size(); ++i)
     for (const auto& needed : {selected[i].length_from, selected[i].address_from})
-      if (needed && find_named(selected, *needed) == nullptr)
-        if (const ArgumentSpec* const known = find_named(all, *needed); known != nullptr)
+      if (needed && find_spec(selected, *needed) == nullptr)
+        if (const ArgumentSpec* const known = find_spec(all, *needed); known != nullptr)
           selected.push_back(*known);
 }
 
@@ -169,7 +169,7 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
 }
 
 bool PointValues::is_declared(std::string_view name) const {
-  return find_named(declared_.arguments, name) != nullptr;
+  return find_spec(declared_.arguments, name) != nullptr;
 }
 
 bool PointValues::needs_types() const {
@@ -204,7 +204,7 @@ PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
                                          std::optional<filter_subject> built_in) const {
   FoundName found;
   if (path.steps.empty()) {
-    found.declared = find_named(declared_.arguments, path.variable);
+    found.declared = find_spec(declared_.arguments, path.variable);
     found.source = parse_source_name(path.variable);
   }
   if (found.declared != nullptr) return found;
@@ -450,7 +450,7 @@ Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
     const bool is_read = found.declared == nullptr || found.declared->problem.empty();
     if (name == groups.measured && is_read && !is_written && !problem) {
       auto number = summed(*path);
-      if (!number) problem = std::move(number).error();
+      if (!number) problem = number.error();
       problems.add("--measure", name, problem);
       if (is_typed && number) summed_value = *number;
       if (problem || (is_typed && !is_key)) continue;
