@@ -557,8 +557,9 @@ TEST_CASE("records, fields and values of a later version are skipped, and counte
                               R"({"type":"map_entry","map":"m","key":1,"value":null})"
                               "\n");
     REQUIRE(reading.skipped);
-    CHECK(*reading.skipped == "saved by uprobectl 9, which knows more than this version. Left out: 1 "
-                              "record and parts of 4 records");
+    CHECK(*reading.skipped ==
+          "saved by uprobectl 9, which knows more than this version. Left out: 1 "
+          "record and parts of 4 records");
   }
   CHECK_FALSE(read_saved(head + header + lost_three + chunk(19, "")).skipped);
 }
