@@ -121,15 +121,18 @@ bool are_swapped(std::span<const std::string_view> words) {
 
 // Fails without adding functions if one of them is invalid.
 Result<void> Requests::add(std::span<const std::string_view> words) {
-  for (const std::string_view word : words.subspan(1))
-    if (auto read = parse_word(word); !read) return fail(std::move(read).error());
+  std::vector<FunctionWord> functions;
   for (const std::string_view word : words.subspan(1)) {
-    const auto split = parse_word(word);
-    const std::string_view target = split->target.empty() ? words.front() : split->target;
+    auto split = parse_word(word);
+    if (!split) return fail(std::move(split).error());
+    functions.push_back(*split);
+  }
+  for (const FunctionWord& each : functions) {
+    const std::string_view target = each.target.empty() ? words.front() : each.target;
     // Adjacent lines usually have the same target.
     if (lines_.empty() || lines_.back().target != target)
       lines_.push_back({.target = std::string(target), .functions = {}});
-    lines_.back().functions.push_back(split->function);
+    lines_.back().functions.push_back(each.function);
   }
   return {};
 }

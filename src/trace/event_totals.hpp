@@ -15,9 +15,7 @@ public:
   // Borrows the specs; the interval is not used. `by_process`: counts each process separately.
   // `groups`: counts by these values instead, which are not stacks.
   EventTotals(const AggregateSpec& spec, bool by_process, const GroupSpec& groups)
-      : spec_(spec), by_process_(by_process), groups_(groups), missing_(groups.names()) {
-    if (groups.measured) missing_.push_back(*groups.measured);
-  }
+      : spec_(spec), by_process_(by_process), groups_(groups), missing_(groups.names()) {}
 
   // Events of users' programs belong to no probe and are not counted.
   void add(const Event& event);

@@ -2,6 +2,7 @@
 #include "trace/hit_stacks.hpp"
 
 #include "bpf/load_error.hpp"
+#include "events/event_values.hpp"
 #include "output/stack_copy.hpp"
 #include "util/clock.hpp"
 
@@ -30,26 +31,19 @@ std::optional<std::uint64_t> to_weight(const ArgumentValue& value) {
 // Returns how many elements `size` is the size of: the `count` of a known function, such as that of
 // calloc(); 1 without one.
 std::uint64_t elements_of(const Event& event) {
-  const auto count = std::ranges::find(*event.typed_arguments, "count", &ArgumentValue::name);
-  const bool has_count = event.is_known_call && count != event.typed_arguments->end();
-  const auto* const number = has_count ? std::get_if<std::uint64_t>(&count->value.value) : nullptr;
+  const auto count = event.is_known_call ? find_value("count", event) : std::nullopt;
+  const auto* const number = count ? std::get_if<std::uint64_t>(&count->value.value) : nullptr;
   return number != nullptr ? *number : 1;
 }
 
 std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
   if (name == "latency" && event.latency_ns) return event.latency_ns;
   if (event.weight) return event.weight;
-  if (name == "ret" && event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call)
-    return event.typed_return ? to_weight(*event.typed_return) : event.return_value;
-  if (event.typed_arguments) {
-    const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
-    if (found == event.typed_arguments->end()) return std::nullopt;
-    const auto weight = to_weight(*found);
-    if (!weight || name != "size") return weight;
-    return checked_mul(*weight, elements_of(event))
-        .value_or(std::numeric_limits<std::uint64_t>::max());
-  }
-  return std::nullopt;
+  const auto found = find_value(name, event);
+  const auto weight = found ? to_weight(*found) : std::nullopt;
+  if (!weight || name != "size") return weight;
+  return checked_mul(*weight, elements_of(event))
+      .value_or(std::numeric_limits<std::uint64_t>::max());
 }
 
 constexpr std::size_t max_saved = 16;

@@ -350,7 +350,7 @@ Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes&
 Result<void> check_plannable(const CaptureSpec& capture) {
   const auto wrong = [](const std::string& what) { return fail(needs_debug_info_error(what)); };
   for (const ArgumentList& list : capture.arguments)
-    for (const ValuePath& path : list.paths) return wrong(fmt::format("'{}' of --args", path.text));
+    if (!list.paths.empty()) return wrong(fmt::format("'{}' of --args", list.paths.front().text));
   for (const ConditionSpec& term : capture.filter.terms)
     if (needs_debug_info(capture, term) && (term.name().empty() || term.needs_types()))
       return wrong(fmt::format("--if '{}'", term.text));

@@ -111,11 +111,11 @@ explains_in_files() {
 }
 
 reports_missing_files() {
-  if "$UPROBECTL" attach -d 60 "$app" work ./libnone.so:f -- "$app" >out 2>err; then fail 'a missing file is no error'; fi
+  if "$UPROBECTL" attach -d 60 "$app" work ./libnone.so:f -- "$app" >out 2>err; then fail 'a missing file is not an error'; fi
   expect_match 'the error' '^uprobectl: error: ./libnone.so: ' "$(cat err)"
   expect_match 'what follows' '1 of 2 functions cannot be probed, so nothing was attached' "$(cat err)"
   if "$UPROBECTL" attach -j -o out --keep-going -d 60 "$app" work ./libnone.so:f -- "$app" >said 2>err; then
-    fail 'a missing file is no error'
+    fail 'a missing file is not an error'
   fi
   expect_equal 'events' 3 "$(count_records event symbol=work)"
   expect_equal 'the record of the error' 1 "$(records error target=./libnone.so | grep -c '"request":"f"')"

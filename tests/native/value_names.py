@@ -246,9 +246,9 @@ def refusals(program):
     attempt("floating-point numbers are not summed", lambda: refused(
         "only integers can be measured", "--histogram", "--measure", "c->ratio"))
     attempt("addresses are not summed", lambda: refused("it is an address", "--histogram", "--measure", "c"))
-    attempt("a fraction is no value of an integer", lambda: refused(
+    attempt("an integer has no fraction", lambda: refused(
         "int has no fraction or exponent, at character 5", "--if", "n < 0.5"))
-    attempt("a text is no number", lambda: refused(
+    attempt("a text is not a number", lambda: refused(
         "it is a string: compare it with one in quotes, at character 12", "--if", "c->host == 5"))
     attempt("bits of a floating-point number", lambda: refused(
         "a floating-point number has no bits", "--if", "c->ratio & 1"))
