@@ -431,6 +431,11 @@ Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> 
 
 const elf::Image& FunctionReader::image() const { return state_->image; }
 
+const elf::Image& FunctionReader::image_with_debug_symbols() const {
+  state_->debug.complete(state_->image);
+  return state_->image;
+}
+
 void FunctionReader::use_frames(HasFrame has_frame) { state_->has_frame = std::move(has_frame); }
 
 Result<FunctionReturns> FunctionReader::returns(const ProbePoint& point) const {

@@ -2,7 +2,6 @@
 #include "trace/anonymous_copies.hpp"
 
 #include "process/anonymous_copy.hpp"
-#include "uprobectl/elf.hpp"
 #include "uprobectl/process.hpp"
 
 #include <algorithm>
@@ -15,19 +14,19 @@ namespace {
 
 // Returns the bytes at the start of the ELF image that the loader does not change: those of its
 // first page, in the segment that begins with the ELF header.
-Bytes first_bytes(const ProbedBinary& binary) {
+Bytes first_bytes(const std::shared_ptr<const ProbedBinary>& binary, BinaryCache& binaries) {
   constexpr std::uint64_t page = 4096;
-  const auto image = elf::Image::open(binary.file, binary.path);
-  if (!image || image->segments().empty()) return {};
-  const elf::Segment& first = image->segments().front();
+  const auto image = binaries.of(binary).image();
+  if (!image || (*image)->segments().empty()) return {};
+  const elf::Segment& first = (*image)->segments().front();
   if (first.offset.value != 0 || first.writable) return {};
-  return slice(binary.file->bytes(), binary.entry_data.value, std::min(first.file_size, page))
+  return slice(binary->file->bytes(), binary->entry_data.value, std::min(first.file_size, page))
       .value_or(Bytes());
 }
 
-std::optional<pid_t> find_process_with_copy(const ProbedBinary& binary,
-                                            std::span<const pid_t> pids) {
-  const Bytes start = first_bytes(binary);
+std::optional<pid_t> find_process_with_copy(const std::shared_ptr<const ProbedBinary>& binary,
+                                            std::span<const pid_t> pids, BinaryCache& binaries) {
+  const Bytes start = first_bytes(binary, binaries);
   const auto found = std::ranges::find_if(
       pids, [&](pid_t pid) { return find_anonymous_copy(pid, start).has_value(); });
   if (found == pids.end()) return std::nullopt;
@@ -45,25 +44,25 @@ std::string explain(pid_t pid) {
 } // namespace
 
 void warn_about_anonymous_copies(std::span<const Probe> probes, std::span<const pid_t> pids,
-                                 Output& output) {
-  std::map<const ProbedBinary*, bool> is_mapped;
+                                 BinaryCache& binaries, Output& output) {
+  std::map<std::shared_ptr<const ProbedBinary>, bool> is_mapped;
   for (const Probe& probe : probes)
-    is_mapped[probe.point.binary.get()] |= !probe.survey.executable.empty();
+    is_mapped[probe.point.binary] |= !probe.survey.executable.empty();
   for (const auto& [binary, mapped] : is_mapped) {
     if (mapped) continue;
-    if (const auto pid = find_process_with_copy(*binary, pids))
+    if (const auto pid = find_process_with_copy(binary, pids, binaries))
       output.warn(to_string(binary->path) + ": " + explain(*pid));
   }
 }
 
-void explain_anonymous_copies(std::span<Probe> probes, std::span<const pid_t> pids) {
-  std::map<const ProbedBinary*, std::optional<pid_t>> known;
+void explain_anonymous_copies(std::span<Probe> probes, std::span<const pid_t> pids,
+                              BinaryCache& binaries) {
+  std::map<std::shared_ptr<const ProbedBinary>, std::optional<pid_t>> known;
   for (Probe& probe : probes) {
     if (probe.hits != 0 || !probe.survey.executable.empty() || !probe.hidden_reason.empty())
       continue;
-    const ProbedBinary* const binary = probe.point.binary.get();
-    const auto [found, is_new] = known.try_emplace(binary);
-    if (is_new) found->second = find_process_with_copy(*binary, pids);
+    const auto [found, is_new] = known.try_emplace(probe.point.binary);
+    if (is_new) found->second = find_process_with_copy(probe.point.binary, pids, binaries);
     if (found->second) probe.hidden_reason = explain(*found->second);
   }
 }

@@ -3,6 +3,7 @@
 #include "output/format.hpp"
 #include "process/proc.hpp"
 #include "trace/anonymous_copies.hpp"
+#include "trace/binary_cache.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/graph_run.hpp"
 #include "trace/known_functions.hpp"
@@ -40,10 +41,10 @@ AttachedRecord make_attached_record(Mechanism mechanism, std::size_t probes, std
 }
 
 Result<std::unique_ptr<ProbeProgram>> make_program(const AttachRequest& request,
-                                                   FunctionReaderCache& readers, Exports& exports,
+                                                   BinaryCache& binaries, Exports& exports,
                                                    Output& output) {
   if (request.program) return make_user_source(request, exports, output);
-  return make_builtin_source(request, readers, exports, output);
+  return make_builtin_source(request, binaries, exports, output);
 }
 
 MechanismNeeds mechanism_needs(const AttachRequest& request, std::span<const pid_t> pids,
@@ -105,10 +106,10 @@ private:
 class AttachRun {
 public:
   AttachRun(AttachRequest& request, const ProcessFilter& filter, ProbeProgram& program,
-            FunctionReaderCache& readers, Exports& exports, SuspendedChild* command,
+            BinaryCache& binaries, Exports& exports, SuspendedChild* command,
             const CommandStdout& command_stdout, Output& output)
-      : request_(request), filter_(filter), program_(program), readers_(readers), exports_(exports),
-        command_(command), command_stdout_(command_stdout), output_(output) {}
+      : request_(request), filter_(filter), program_(program), binaries_(binaries),
+        exports_(exports), command_(command), command_stdout_(command_stdout), output_(output) {}
 
   Result<AttachOutcome> run() {
     for (const ArgumentList& list : request_.capture.arguments)
@@ -119,7 +120,7 @@ public:
     if (!running) return fail(std::move(running).error());
     if (auto found = resolve(); !found) return fail(std::move(found).error());
     if (request_.makes_plan) {
-      auto plan = make_plan(request_, resolved_, readers_);
+      auto plan = make_plan(request_, resolved_, binaries_);
       if (!plan) return fail(std::move(plan).error());
       AttachOutcome outcome;
       outcome.plan = std::move(*plan);
@@ -151,7 +152,7 @@ private:
     if (!request_.makes_plan)
       request_.probes.resolve_options.replaced_nops = probe_optimized_nops();
     const std::vector<ProbeRequest> probe_requests = program_.probe_requests();
-    auto found = resolve_requests(probe_requests, request_.probes, options, readers_, output_);
+    auto found = resolve_requests(probe_requests, request_.probes, options, binaries_, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
     if (!request_.program && !request_.dry_run)
@@ -160,7 +161,7 @@ private:
     if (request_.graph)
       if (auto checked = check_graph_size(); !checked) return checked;
     if (request_.pairs_known_calls) pair_known_calls();
-    plan_returns(request_.probes, request_.capture, program_.checks_exits(), readers_, resolved_,
+    plan_returns(request_.probes, request_.capture, program_.checks_exits(), binaries_, resolved_,
                  output_);
     skip_unprobeable(resolved_, output_);
     if (!request_.makes_plan) program_.place(resolved_, request_.capture.groups);
@@ -243,14 +244,15 @@ private:
     if (probes.size() > max_whole_functions) return;
     std::vector<CapturePoint> points;
     for (const Probe& probe : probes)
-      points.push_back({.point = &probe.point, .code = readers_.read_code_abi(probe.point, false)});
-    if (!KnownFunctions(request_.capture, points.size()).can_pair(points)) return;
+      points.push_back(
+          {.point = &probe.point, .code = binaries_.of(probe.point).code_abi(probe.point, false)});
+    if (!KnownFunctions(request_.capture, points.size(), binaries_).can_pair(points)) return;
     const auto& features = kernel_features();
     if (!features) return; // load_and_attach() reports it
     const auto mechanism =
         choose_mechanism(request_.mechanism, *features,
                          mechanism_needs(request_, filter_.pids, program_, resolved_));
-    if (mechanism != Mechanism::multi || !can_plan_exits(readers_, resolved_)) return;
+    if (mechanism != Mechanism::multi || !can_plan_exits(binaries_, resolved_)) return;
     request_.capture.pair_calls = true;
     for (Probe& probe : probes) probe.sites.push_back({.on_return = true});
   }
@@ -315,7 +317,7 @@ private:
     // Survey now: processes may end before the run does.
     if (const auto known = processes.known_pids(); !known.empty()) {
       add_surveys(probes, survey_probes(probes, known));
-      warn_about_anonymous_copies(probes, known, output_);
+      warn_about_anonymous_copies(probes, known, binaries_, output_);
     }
     if (processes.is_system_wide())
       warn_about_shared_libraries(probes, survey_probes(probes, {}), output_);
@@ -365,7 +367,7 @@ private:
   Result<void> check_session() {
     for (const Probe& probe : resolved_.probes) {
       const ProbePoint& point = probe.point;
-      const auto reader = readers_.find_reader(point);
+      const auto reader = binaries_.of(point).functions();
       if (point.java || (reader && (*reader)->language_of(point) == CodeLanguage::java))
         return fail(ErrorKind::unsupported,
                     display_name(point) + ": session programs cannot be attached to Java code: "
@@ -587,7 +589,7 @@ private:
                .detached_cleanly = stop.cleanly,
                .command_end = stop.command_end,
                .follows_children = !processes.excludes_children(),
-               .debug_places = request_.probes.target_options.debug_places,
+               .binaries = &binaries_,
                .open_calls = program_.open_calls(),
                .has_started = program_.has_started(),
                .incomplete = stop.incomplete,
@@ -630,7 +632,7 @@ private:
   AttachRequest& request_;
   const ProcessFilter& filter_;
   ProbeProgram& program_;
-  FunctionReaderCache& readers_;
+  BinaryCache& binaries_;
   Exports& exports_;
   SuspendedChild* command_;
   const CommandStdout& command_stdout_;
@@ -766,15 +768,15 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
     request.dry_run = true;
     request.pairs_known_calls = false; // for the run to decide
   }
-  FunctionReaderCache readers(request.probes.target_options.debug_places);
+  BinaryCache binaries(request.probes.target_options.debug_places);
   auto exports = Exports::open(request.dry_run ? std::span<const ExportRequest>()
                                                : std::span<const ExportRequest>(request.exports),
                                output.workstation());
   if (!exports) return fail(std::move(exports).error());
-  auto program = make_program(request, readers, **exports, output);
+  auto program = make_program(request, binaries, **exports, output);
   if (!program) return fail(std::move(program).error());
   if (request.processes.command.empty() || request.dry_run)
-    return AttachRun(request, request.processes, **program, readers, **exports, nullptr,
+    return AttachRun(request, request.processes, **program, binaries, **exports, nullptr,
                      CommandStdout(), output)
         .run();
   const auto command_stdout = CommandStdout::open(request.processes.command_output, output);
@@ -784,7 +786,7 @@ Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output)
   ProcessFilter filter = request.processes;
   filter.pids = {command->pid()};
   auto outcome =
-      AttachRun(request, filter, **program, readers, **exports, &*command, *command_stdout, output)
+      AttachRun(request, filter, **program, binaries, **exports, &*command, *command_stdout, output)
           .run();
   if (outcome && !outcome->command_status)
     output.warn(fmt::format("process {} did not end after SIGTERM and still runs", command->pid()));

@@ -8,6 +8,7 @@
 #include "process/mapped_memory.hpp"
 #include "symbols/classify.hpp"
 #include "trace/aggregates.hpp"
+#include "trace/binary_cache.hpp"
 #include "trace/caller_code.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/group_counts.hpp"
@@ -49,9 +50,9 @@ bool has_element_size(const KnownCall& call) {
 
 class BuiltinSource final : public ProbeProgram {
 public:
-  BuiltinSource(const AttachRequest& request, FunctionReaderCache& readers, Exports& exports,
+  BuiltinSource(const AttachRequest& request, BinaryCache& binaries, Exports& exports,
                 Output& output)
-      : request_(request), readers_(readers), exports_(exports), output_(output) {}
+      : request_(request), binaries_(binaries), exports_(exports), output_(output) {}
 
   std::string name() const override { return "builtin"; }
   std::vector<ProbeRequest> probe_requests() const override {
@@ -101,14 +102,14 @@ public:
 
   void place(ResolvedProbes& resolved, GroupSpec& groups) override {
     if (!request_.capture.uses_values()) return;
-    TypedProbes types(request_.probes.target_options.debug_places, request_.capture);
+    TypedProbes types(binaries_, request_.capture);
     std::vector<CapturePoint> points;
     points.reserve(resolved.probes.size());
     for (const Probe& probe : resolved.probes)
       points.push_back({.point = &probe.point,
-                        .code = readers_.read_code_abi(probe.point, false),
+                        .code = binaries_.of(probe.point).code_abi(probe.point, false),
                         .is_recorded = probe.is_recorded});
-    KnownFunctions(request_.capture, points.size()).add_to(points);
+    KnownFunctions(request_.capture, points.size(), binaries_).add_to(points);
     types.prefer_variables(points, groups);
     std::vector<const ProbePoint*> moved;
     for (Probe& probe : resolved.probes) {
@@ -137,7 +138,7 @@ public:
     points.reserve(probes_.size());
     for (const Probe& probe : probes_)
       points.push_back({.point = &probe.point,
-                        .code = readers_.read_code_abi(probe.point, strings),
+                        .code = binaries_.of(probe.point).code_abi(probe.point, strings),
                         .is_recorded = probe.is_recorded});
     CaptureSpec capture = request_.capture;
     add_return_addresses(points);
@@ -471,7 +472,7 @@ private:
   }
 
   void prepare_types(bool cookies) {
-    typed_.emplace(request_.probes.target_options.debug_places, request_.capture);
+    typed_.emplace(binaries_, request_.capture);
     if (placed_) typed_->take_files(*placed_);
     // Tests the kernel while the types of further functions are read.
     if (will_wait_for_values(cookies))
@@ -505,12 +506,12 @@ private:
     if (!walks) return;
     for (CapturePoint& each : points)
       if (each.point->static_probe || each.point->symbol_offset != 0)
-        each.has_return_address = readers_.has_return_address(*each.point);
+        each.has_return_address = binaries_.of(*each.point).has_return_address(*each.point);
   }
 
   // Sets what to capture of known functions.
   void add_known(std::vector<CapturePoint>& points, CaptureSpec& capture) {
-    KnownFunctions known(capture, points.size());
+    KnownFunctions known(capture, points.size(), binaries_);
     if (capture.pair_calls && known.needs_thread_pointer(points))
       capture.thread = find_thread_layout().value_or(thread_layout{});
     known.add_to(points);
@@ -665,7 +666,7 @@ private:
   }
 
   const AttachRequest& request_;
-  FunctionReaderCache& readers_;
+  BinaryCache& binaries_;
   Exports& exports_;
   Output& output_;
   KernelFeatures features_;
@@ -703,9 +704,9 @@ private:
 } // namespace
 
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  FunctionReaderCache& readers, Exports& exports,
+                                                  BinaryCache& binaries, Exports& exports,
                                                   Output& output) {
-  return std::make_unique<BuiltinSource>(request, readers, exports, output);
+  return std::make_unique<BuiltinSource>(request, binaries, exports, output);
 }
 
 } // namespace uprobectl

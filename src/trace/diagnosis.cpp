@@ -4,6 +4,7 @@
 #include "dwarf/inlined.hpp"
 #include "process/proc.hpp"
 #include "symbols/classify.hpp"
+#include "trace/binary_cache.hpp"
 #include "uprobectl/process.hpp"
 #include "util/rooted_path.hpp"
 #include "util/text.hpp"
@@ -332,20 +333,17 @@ void find_unprobed_children(std::span<Probe> probes, std::span<const pid_t> pids
     merge_sorted(probes[i].facts.children, surveys[i].executable);
 }
 
-void find_inlined(std::span<Probe* const> probes, std::span<const std::string> debug_places) {
+void find_inlined(std::span<Probe* const> probes, BinaryCache& binaries) {
   std::map<std::shared_ptr<const ProbedBinary>, std::vector<Probe*>> by_binary;
   for (Probe* const probe : probes)
     if (source_name(probe->point)) by_binary[probe->point.binary].push_back(probe);
 
-  const elf::DebugSearch where{.places = {debug_places.begin(), debug_places.end()}};
   for (const auto& [binary, in_it] : by_binary) {
-    const auto image = elf::Image::open(binary->file, binary->path);
-    if (!image) continue;
-    const auto debug = dwarf::DebugInfo::open(*image, where);
+    const auto debug = binaries.of(binary).debug_info();
     if (!debug) continue; // missing debug info is not reported
     std::vector<std::string_view> names;
     for (const Probe* const probe : in_it) names.push_back(*source_name(probe->point));
-    const auto counts = dwarf::count_inlined(*debug, names);
+    const auto counts = dwarf::count_inlined(**debug, names);
     if (!counts) continue;
     for (std::size_t i = 0; i < in_it.size(); ++i) in_it[i]->facts.inlined = (*counts)[i];
   }

@@ -110,9 +110,8 @@ std::string diagnose(const MappingSurvey& survey, std::span<const pid_t> pids,
 // Adds to UnhitFacts::children the descendants of `pids` that map a probe executable.
 void find_unprobed_children(std::span<Probe> probes, std::span<const pid_t> pids);
 
-// Sets UnhitFacts::inlined. `debug_places` (--debug-dir) are searched for debug files, too. Reads
-// all debug info of the probed files.
-void find_inlined(std::span<Probe* const> probes, std::span<const std::string> debug_places);
+// Sets UnhitFacts::inlined. Reads all debug info of the probed files.
+void find_inlined(std::span<Probe* const> probes, BinaryCache& binaries);
 
 // Warns of each shared library that at least `many_processes` processes map, because each of them
 // pays for system-wide probes. `surveys` are over all processes.

@@ -94,18 +94,18 @@ bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) 
   });
 }
 
-std::optional<KnownFunctions::LibraryErrno> KnownFunctions::read_errno(const ProbedBinary& binary) {
-  const auto image = elf::Image::open(binary.file, binary.path);
+std::optional<KnownFunctions::LibraryErrno> KnownFunctions::read_errno(const ProbePoint& point) {
+  const auto image = binaries_.of(point).image();
   if (!image) return std::nullopt;
-  const auto slot = image->thread_offset_slot("errno");
-  const auto offset = slot ? thread_pointer_offset(*image) : std::nullopt;
+  const auto slot = (*image)->thread_offset_slot("errno");
+  const auto offset = slot ? thread_pointer_offset(**image) : std::nullopt;
   if (!offset) return std::nullopt;
   return LibraryErrno{.slot = *slot, .thread_pointer_offset = *offset};
 }
 
 std::optional<ErrnoPlace> KnownFunctions::find_errno(const ProbePoint& point) {
   const auto [known, is_new] = errno_of_.try_emplace(point.binary.get());
-  if (is_new) known->second = read_errno(*point.binary);
+  if (is_new) known->second = read_errno(point);
   if (!known->second) return std::nullopt;
   return ErrnoPlace{
       .slot = static_cast<std::int64_t>(known->second->slot.value - uprobe_address(point).value),

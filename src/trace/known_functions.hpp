@@ -5,6 +5,7 @@
 
 #include "events/argument_lists.hpp"
 #include "events/plan.hpp"
+#include "trace/binary_cache.hpp"
 #include "trace/probes.hpp"
 
 #include <map>
@@ -21,11 +22,11 @@ const Prototype* find_prototype(const PrototypeTable& table, const ProbePoint& p
 
 class KnownFunctions {
 public:
-  // Borrows `capture`, with the prototypes of add_embedded_prototypes(). `functions`: how many are
-  // probed.
-  KnownFunctions(const CaptureSpec& capture, std::size_t functions)
+  // Borrows `capture`, with the prototypes of add_embedded_prototypes(), and `binaries`.
+  // `functions`: how many are probed.
+  KnownFunctions(const CaptureSpec& capture, std::size_t functions, BinaryCache& binaries)
       : capture_(capture), lists_(capture.arguments),
-        scalars_only_(functions > max_whole_functions) {}
+        scalars_only_(functions > max_whole_functions), binaries_(binaries) {}
 
   // Whether half of the exported functions among the points are known, one has a result, and all
   // of the known ones return. Of a file without exported functions, half of all.
@@ -46,7 +47,8 @@ private:
     VirtualAddress slot; // the GOT entry with the offset of errno
     std::int64_t thread_pointer_offset = 0;
   };
-  static std::optional<LibraryErrno> read_errno(const ProbedBinary& binary);
+  std::optional<LibraryErrno> read_errno(const ProbePoint& point);
+  BinaryCache& binaries_;
   std::map<const ProbedBinary*, std::optional<LibraryErrno>> errno_of_;
 };
 

@@ -25,28 +25,23 @@ bool defines_function(const elf::Image& image, std::string_view name) {
 }
 
 // Returns the probes of functions whose calls the linker may have led to another function.
-std::vector<Probe*> find_exported(std::span<Probe* const> probes) {
-  std::map<const ProbedBinary*, Result<elf::Image>> images;
+std::vector<Probe*> find_exported(std::span<Probe* const> probes, BinaryCache& binaries) {
   std::vector<Probe*> exported;
   for (Probe* const probe : probes) {
     const ProbePoint& point = probe->point;
     if (!point.symbol || point.symbol_offset != 0) continue;
-    auto known = images.find(point.binary.get());
-    if (known == images.end())
-      known =
-          images
-              .emplace(point.binary.get(), elf::Image::open(point.binary->file, point.binary->path))
-              .first;
-    if (known->second && defines_function(*known->second, *point.symbol)) exported.push_back(probe);
+    const auto image = binaries.of(point).image();
+    if (image && defines_function(**image, *point.symbol)) exported.push_back(probe);
   }
   return exported;
 }
 
 } // namespace
 
-void find_other_definitions(std::span<Probe* const> probes, std::span<const pid_t> pids) {
+void find_other_definitions(std::span<Probe* const> probes, std::span<const pid_t> pids,
+                            BinaryCache& binaries) {
   const std::vector<Probe*> exported =
-      find_exported(probes.first(std::min(probes.size(), max_searched_probes)));
+      find_exported(probes.first(std::min(probes.size(), max_searched_probes)), binaries);
   if (exported.empty()) return;
   for (const pid_t pid : pids.first(std::min(pids.size(), max_searched_processes))) {
     const auto mapped = find_all_in_processes(std::span(&pid, 1));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/planned_probes.hpp"
 
+#include "trace/binary_cache.hpp"
 #include "trace/known_functions.hpp"
 #include "trace/probe_program.hpp"
 #include "trace/typed_probes.hpp"
@@ -99,11 +100,11 @@ std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
 class PlanMaker {
 public:
   // has_debug_info: whether the run with the plan can find the types of the files.
-  PlanMaker(const AttachRequest& request, FunctionReaderCache& readers, bool has_debug_info)
-      : request_(request), readers_(readers),
+  PlanMaker(const AttachRequest& request, BinaryCache& binaries, bool has_debug_info)
+      : request_(request), binaries_(binaries),
         needed_(has_debug_info ? std::vector<NeededName>() : needed_names(request.capture)),
         doubtful_(has_debug_info ? std::vector<std::string>() : doubtful_names(request.capture)),
-        types_(request.probes.target_options.debug_places, request.capture) {}
+        types_(binaries, request.capture) {}
 
   Result<AttachPlan> make(const ResolvedProbes& resolved) {
     const ProbeSelection& selection = request_.probes;
@@ -142,9 +143,9 @@ private:
     const bool at_exits = std::ranges::any_of(
         probe.sites, [](const PlannedSite& site) { return site.on_return && site.exit; });
     if (at_exits) {
-      const auto returns = readers_.find_returns(point);
+      const auto returns = binaries_.of(point).returns(point);
       if (!returns) return fail(returns.error());
-      planned.exits = plans::to_planned_exits(*returns, *file.image);
+      planned.exits = plans::to_planned_exits(*returns, **file.image);
     }
     plan_.files[file.number].probes.push_back(std::move(planned));
     return {};
@@ -169,28 +170,29 @@ private:
   }
 
   struct File {
-    Result<elf::Image> image;
+    Result<const elf::Image*> image;
     std::size_t number; // in the plan
   };
 
   File& open(const std::shared_ptr<const ProbedBinary>& binary) {
     if (const auto known = files_.find(binary); known != files_.end()) return known->second;
-    File file{.image = elf::Image::open(binary->file, binary->path), .number = plan_.files.size()};
+    File file{.image = binaries_.of(binary).image(), .number = plan_.files.size()};
     if (file.image) {
-      PlannedFile planned{.target = binary->target, .build = plans::identify(*file.image)};
+      PlannedFile planned{.target = binary->target, .build = plans::identify(**file.image)};
       // Functions with bounds of their own have opened the file again.
       const auto same = std::ranges::find_if(plan_.files, [&](const PlannedFile& each) {
         return each.target == planned.target && each.build == planned.build;
       });
       file.number = static_cast<std::size_t>(same - plan_.files.begin());
-      if (auto reader = FunctionReader::open(binary)) planned.strings = reader->string_layout();
+      if (const auto reader = binaries_.of(binary).functions())
+        planned.strings = (*reader)->string_layout();
       if (same == plan_.files.end()) plan_.files.push_back(std::move(planned));
     }
     return files_.emplace(binary, std::move(file)).first->second;
   }
 
   const AttachRequest& request_;
-  FunctionReaderCache& readers_;
+  BinaryCache& binaries_;
   std::vector<NeededName> needed_;
   PrototypeTable prototypes_;
   std::vector<std::string> doubtful_;
@@ -204,8 +206,8 @@ class PlanFinder {
 public:
   PlanFinder(const AttachPlan& plan, const std::string& target,
              std::span<const std::string> functions, const TargetOptions& where,
-             const ResolveOptions& how, FunctionReaderCache& readers)
-      : target_(target), where_(where), how_(how), readers_(readers) {
+             const ResolveOptions& how, BinaryCache& binaries)
+      : target_(target), where_(where), how_(how), binaries_(binaries) {
     for (const PlannedFile& file : plan.files)
       if (file.target == target) files_.push_back(&file);
     found_.points.resize(functions.size());
@@ -281,7 +283,7 @@ private:
 
   void add(const Target& target, const PlannedFile& file) {
     const auto binary = std::make_shared<const ProbedBinary>(target.binary());
-    readers_.set_strings(binary, file.strings);
+    binaries_.of(binary).set_strings(file.strings);
     CodeIndex code(*target.image());
     for (const PlannedProbe& probe : file.probes) {
       const auto function = numbers_.find(probe.place.request);
@@ -298,7 +300,7 @@ private:
           add_error(index, std::move(returns).error());
           continue;
         }
-        readers_.set_returns(*point, std::move(*returns));
+        binaries_.of(*point).set_returns(*point, std::move(*returns));
       }
       found_.points[index].push_back(std::move(*point));
     }
@@ -335,7 +337,7 @@ private:
   std::map<std::string_view, std::size_t> numbers_; // of the functions
   const TargetOptions& where_;
   const ResolveOptions& how_;
-  FunctionReaderCache& readers_;
+  BinaryCache& binaries_;
   std::vector<const PlannedFile*> files_;
   PlannedPoints found_;
 };
@@ -343,8 +345,8 @@ private:
 } // namespace
 
 Result<AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
-                             FunctionReaderCache& readers) {
-  return PlanMaker(request, readers, false).make(resolved);
+                             BinaryCache& binaries) {
+  return PlanMaker(request, binaries, false).make(resolved);
 }
 
 Result<void> check_plannable(const CaptureSpec& capture) {
@@ -362,10 +364,10 @@ Result<void> check_plannable(const CaptureSpec& capture) {
 Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& target,
                                const std::string& file, Output& output) {
   const TargetOptions where{.debug_places = request.probes.target_options.debug_places};
-  FunctionReaderCache readers(where.debug_places);
+  BinaryCache binaries(where.debug_places);
   auto exports = Exports::open({}, output.workstation());
   if (!exports) return fail(std::move(exports).error());
-  const auto program = make_builtin_source(request, readers, **exports, output);
+  const auto program = make_builtin_source(request, binaries, **exports, output);
   std::vector<ProbeRequest> asked = program->probe_requests();
   std::erase_if(asked, [&](const ProbeRequest& each) { return each.target != target; });
   std::size_t functions = 0;
@@ -373,13 +375,13 @@ Result<AttachPlan> plan_target(const AttachRequest& request, const std::string& 
     each.target = file;
     functions += each.functions.size();
   }
-  auto resolved = resolve_requests(asked, request.probes, where, readers, output);
+  auto resolved = resolve_requests(asked, request.probes, where, binaries, output);
   if (!resolved) return fail(std::move(resolved).error());
-  plan_returns(request.probes, request.capture, true, readers, *resolved, output);
+  plan_returns(request.probes, request.capture, true, binaries, *resolved, output);
   skip_unprobeable(*resolved, output);
   if (auto checked = check_failures(functions, request.probes, *resolved, output); !checked)
     return fail(std::move(checked).error());
-  auto plan = PlanMaker(request, readers, true).make(*resolved);
+  auto plan = PlanMaker(request, binaries, true).make(*resolved);
   if (!plan) return plan;
   for (PlannedFile& each : plan->files) each.target = target;
   return plan;
@@ -406,8 +408,8 @@ Result<std::optional<AttachPlan>> request_plan(const elf::Image& image, const st
 Result<PlannedPoints> find_planned(const AttachPlan& plan, const std::string& target,
                                    std::span<const std::string> functions,
                                    const TargetOptions& where, const ResolveOptions& how,
-                                   FunctionReaderCache& readers) {
-  return PlanFinder(plan, target, functions, where, how, readers).find();
+                                   BinaryCache& binaries) {
+  return PlanFinder(plan, target, functions, where, how, binaries).find();
 }
 
 } // namespace uprobectl

@@ -9,7 +9,7 @@ namespace uprobectl {
 
 // Makes a plan of the probes of a request. Fails with unsupported if something cannot be in a plan.
 Result<plans::AttachPlan> make_plan(const AttachRequest& request, const ResolvedProbes& resolved,
-                                    FunctionReaderCache& readers);
+                                    BinaryCache& binaries);
 
 // Fails with unsupported if the request names a value that only debug information can describe.
 Result<void> check_plannable(const CaptureSpec& capture);
@@ -24,11 +24,11 @@ struct PlannedPoints {
 
 // Finds the files that a TARGET of the plan means here, checks that they are the planned builds,
 // and the instruction at each place. A path that does not exist here stands for the file of the
-// same name. What the plan knows about the functions is given to `readers`.
+// same name. What the plan knows about the functions is given to `binaries`.
 Result<PlannedPoints> find_planned(const plans::AttachPlan& plan, const std::string& target,
                                    std::span<const std::string> functions,
                                    const TargetOptions& where, const ResolveOptions& how,
-                                   FunctionReaderCache& readers);
+                                   BinaryCache& binaries);
 
 // Makes a plan of the request's functions of one TARGET, resolved in another file of this machine,
 // for a run that can get its debug information.

@@ -10,7 +10,7 @@
 
 namespace uprobectl {
 
-class FunctionReaderCache;
+class BinaryCache;
 
 // The hits that the program keeps; it drops those of other processes.
 struct ProgramFilter {
@@ -82,7 +82,7 @@ public:
 
 // Borrows the arguments. `exports`: also receive stacks and counts.
 std::unique_ptr<ProbeProgram> make_builtin_source(const AttachRequest& request,
-                                                  FunctionReaderCache& readers, Exports& exports,
+                                                  BinaryCache& binaries, Exports& exports,
                                                   Output& output);
 
 // Opens the object and selects its programs, or takes a pin. Fails with not_found, ambiguous, ...

@@ -2,6 +2,7 @@
 #include "trace/probes.hpp"
 
 #include "resolve/instructions.hpp"
+#include "trace/binary_cache.hpp"
 #include "trace/planned_probes.hpp"
 #include "trace/skipped_probes.hpp"
 #include "uprobectl/symbols.hpp"
@@ -126,9 +127,9 @@ class RequestResolver {
 public:
   // shows_files: see ProbePoint::shows_file.
   RequestResolver(const ProbeSelection& selection, const TargetOptions& options, bool shows_files,
-                  FunctionReaderCache& readers, Output& output)
+                  BinaryCache& binaries, Output& output)
       : options_(options), shows_files_(shows_files), resolve_options_(selection.resolve_options),
-        excluded_(selection.excluded), plan_(selection.plan.get()), readers_(readers),
+        excluded_(selection.excluded), plan_(selection.plan.get()), binaries_(binaries),
         output_(output) {
     resolve_options_.to_probe = true;
     resolved_.replaced_nops = resolve_options_.replaced_nops;
@@ -169,7 +170,7 @@ private:
   Result<void> find_in_plan(const plans::AttachPlan& plan, const ProbeRequest& probe_request) {
     const std::vector<std::string>& functions = probe_request.functions;
     auto found =
-        find_planned(plan, probe_request.target, functions, options_, resolve_options_, readers_);
+        find_planned(plan, probe_request.target, functions, options_, resolve_options_, binaries_);
     if (!found) return fail(std::move(found).error());
     warn(found->warnings);
     for (std::size_t i = 0; i < functions.size(); ++i) {
@@ -391,7 +392,7 @@ private:
   const std::vector<std::string>& excluded_;
   std::set<std::string> useful_exclusions_;
   const plans::AttachPlan* plan_; // or null
-  FunctionReaderCache& readers_;
+  BinaryCache& binaries_;
   Output& output_;
   ResolvedProbes resolved_;
   std::size_t without_semaphore_ = 0; // number of skipped static probes
@@ -555,10 +556,10 @@ Error explain_target(Error error, const ProbeRequest& probe_request,
 
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
-                                        const TargetOptions& options, FunctionReaderCache& readers,
+                                        const TargetOptions& options, BinaryCache& binaries,
                                         Output& output) {
   const std::size_t targets = count_targets(probe_requests, true);
-  RequestResolver resolver(selection, options, count_targets(probe_requests, false) > 1, readers,
+  RequestResolver resolver(selection, options, count_targets(probe_requests, false) > 1, binaries,
                            output);
   Result<void> result;
   for (const ProbeRequest& probe_request : probe_requests) {

@@ -17,7 +17,7 @@
 
 namespace uprobectl {
 
-class FunctionReaderCache;
+class BinaryCache;
 
 // FUNCTIONs of one TARGET, and the index of the program to run there.
 struct ProbeRequest {
@@ -160,11 +160,11 @@ struct ResolvedProbes {
 // Resolves each FUNCTION in each file that its TARGET stands for. Each warning is printed once;
 // failures of single FUNCTIONs are returned. Fails if no file can be read, and with wrong_machine
 // if no target process can run the code of the files; with several TARGETs this is the failure of
-// the FUNCTIONs there. With a plan, takes the places from there, and gives `readers` what it knows
+// the FUNCTIONs there. With a plan, takes the places from there, and gives `binaries` what it knows
 // about the functions.
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
                                         const ProbeSelection& selection,
-                                        const TargetOptions& options, FunctionReaderCache& readers,
+                                        const TargetOptions& options, BinaryCache& binaries,
                                         Output& output);
 
 // Fails if the run cannot go on: with the failure of the only FUNCTION, or with their number after

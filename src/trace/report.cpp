@@ -2,6 +2,7 @@
 #include "trace/report.hpp"
 
 #include "trace/anonymous_copies.hpp"
+#include "trace/binary_cache.hpp"
 #include "trace/diagnosis.hpp"
 #include "trace/other_definitions.hpp"
 #include "trace/probes.hpp"
@@ -110,9 +111,9 @@ void complete_diagnosis_facts(const RunEnd& end) {
     if (!probe.survey.executable.empty() || probe.facts.file_was_hit) uncalled.push_back(&probe);
   }
   if (!any_unhit) return;
-  explain_anonymous_copies(probes, end.pids);
-  find_other_definitions(uncalled, end.pids);
-  find_inlined(uncalled, end.debug_places);
+  explain_anonymous_copies(probes, end.pids, *end.binaries);
+  find_other_definitions(uncalled, end.pids, *end.binaries);
+  find_inlined(uncalled, *end.binaries);
   if (!end.follows_children) find_unprobed_children(probes, end.pids);
 }
 

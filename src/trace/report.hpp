@@ -43,7 +43,7 @@ struct RunEnd {
   bool detached_cleanly = false;
   std::optional<ChildEnd> command_end = {};
   bool follows_children = false;                      // descendants of the pids are probed, too
-  std::span<const std::string> debug_places = {};     // --debug-dir
+  BinaryCache* binaries = nullptr;                    // of the run; never null
   std::optional<std::uint64_t> open_calls = {};       // if calls are paired
   bool has_started = true;                            // false if --start-on was not hit
   std::map<std::size_t, std::string> incomplete = {}; // why hits may be missing, by probe

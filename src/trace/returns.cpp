@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/returns.hpp"
 
-#include "unwind/unwind_data.hpp"
+#include "trace/binary_cache.hpp"
 #include "uprobectl/symbols.hpp"
 #include "util/text.hpp"
 
@@ -10,100 +10,6 @@
 #include <set>
 
 namespace uprobectl {
-
-FunctionReaderCache::FunctionReaderCache(std::vector<std::string> debug_places)
-    : debug_places_(std::move(debug_places)) {}
-FunctionReaderCache::~FunctionReaderCache() = default;
-
-unwind::UnwindData* FunctionReaderCache::find_frames(const elf::Image& image) {
-  const auto arch = unwind::unwound_arch(image.machine());
-  if (!arch) return nullptr;
-  auto& frames = frames_[&image];
-  if (!frames)
-    frames = std::make_unique<unwind::UnwindData>(image, *arch,
-                                                  elf::DebugSearch{.places = debug_places_});
-  return frames.get();
-}
-
-// Returns true if the function has a stack frame at the address. At the first instruction, and
-// after the epilogue, the CFA is right above the return address; on arm64 the return address is in
-// the link register then. A CFA that is based on other registers belongs to code that switches
-// stacks.
-bool FunctionReaderCache::has_frame(const elf::Image& image, VirtualAddress at) {
-  using Kind = unwind::Rule::Kind;
-  unwind::UnwindData* const frames = find_frames(image);
-  if (frames == nullptr) return false;
-  const UnwindInfo& unwind = *arch_info(frames->arch()).unwind;
-  const unwind::Step& step = frames->step(at, at);
-  if (step.kind != unwind::Step::Kind::row ||
-      step.cfa.kind != unwind::CfaRule::Kind::register_offset)
-    return false;
-  const bool by_stack = step.cfa.base_register == unwind.stack_pointer;
-  if (!by_stack && step.cfa.base_register != unwind.frame_pointer) return false;
-  const std::int32_t pushed_by_call = unwind.link_register == no_register ? 8 : 0;
-  return step.cfa.value > pushed_by_call && step.return_rule.kind == Kind::offset;
-}
-
-bool FunctionReaderCache::has_return_address(const ProbePoint& point) {
-  const auto reader = find_reader(point);
-  if (!reader) return false;
-  const elf::Image& image = (*reader)->image();
-  unwind::UnwindData* const frames = find_frames(image);
-  if (frames == nullptr || frames->arch() != host_arch) return false;
-  if (frames->has_return_address(uprobe_address(point))) return true;
-  const auto function = point.static_probe ? symbol_at(image, point.address) : std::nullopt;
-  return function && function->offset == 0 && function->symbol.size > 0;
-}
-
-Result<const FunctionReader*> FunctionReaderCache::find_reader(const ProbePoint& point) {
-  auto known = readers_.find(point.binary);
-  if (known == readers_.end()) {
-    known = readers_.emplace(point.binary, FunctionReader::open(point.binary, debug_places_)).first;
-    if (known->second && point.binary->machine.is_64bit)
-      known->second->use_frames(
-          [this](const elf::Image& image, VirtualAddress at) { return has_frame(image, at); });
-  }
-  if (!known->second) return fail(known->second.error());
-  return &*known->second;
-}
-
-Result<FunctionReturns> FunctionReaderCache::find_returns(const ProbePoint& point) {
-  if (const auto planned = planned_returns_.find({point.binary, point.address});
-      planned != planned_returns_.end())
-    return planned->second;
-  const auto reader = find_reader(point);
-  return reader ? (*reader)->returns(point) : fail(reader.error());
-}
-
-void FunctionReaderCache::set_returns(const ProbePoint& point, FunctionReturns returns) {
-  planned_returns_.insert_or_assign({point.binary, point.address}, std::move(returns));
-}
-
-void FunctionReaderCache::set_strings(const std::shared_ptr<const ProbedBinary>& binary,
-                                      StringLayout strings) {
-  planned_strings_.insert_or_assign(binary, strings);
-}
-
-CodeAbi FunctionReaderCache::read_code_abi(const ProbePoint& point, bool strings) {
-  CodeAbi facts;
-  if (!point.binary->machine.is_64bit) facts.kind = CodeKind::native_32;
-  const auto reader = find_reader(point);
-  if (!reader) return facts;
-  if ((*reader)->language_of(point) == CodeLanguage::go) facts.kind = CodeKind::go;
-  if (!strings) return facts;
-  const auto planned = planned_strings_.find(point.binary);
-  switch (planned != planned_strings_.end() ? planned->second : (*reader)->string_layout()) {
-  case StringLayout::libstdcxx:
-    facts.strings = READ_LIBSTDCXX_STRING;
-    break;
-  case StringLayout::libcxx:
-    facts.strings = READ_LIBCXX_STRING;
-    break;
-  case StringLayout::unknown:
-    break;
-  }
-  return facts;
-}
 
 namespace {
 
@@ -199,15 +105,15 @@ bool may_be_java(const ProbePoint& point) {
 class ReturnPlanner {
 public:
   ReturnPlanner(ReturnAt return_at, bool checks_exits, OptimizedNops replaced,
-                FunctionReaderCache& readers)
-      : return_at_(return_at), checks_exits_(checks_exits), replaced_(replaced), readers_(readers) {
-  }
+                BinaryCache& binaries)
+      : return_at_(return_at), checks_exits_(checks_exits), replaced_(replaced),
+        binaries_(binaries) {}
 
   // Returns the exits to probe, or nullopt to use the kernel's return probe. An empty list means
   // that the function never returns.
   Result<std::optional<std::vector<PlannedExit>>> plan_exits(const PlannedSite& site,
                                                              const ProbePoint& point) {
-    const auto reader = readers_.find_reader(point);
+    const auto reader = binaries_.of(point).functions();
     const bool is_java = point.java != nullptr ||
                          (reader && (*reader)->language_of(point) == CodeLanguage::java) ||
                          (!reader && may_be_java(point));
@@ -247,14 +153,14 @@ private:
   // Whether a symbol of the file is at the point, which begins a function. A number and a plan only
   // say so.
   bool is_named_by_symbol(const ProbePoint& point) const {
-    return point.table && !readers_.has_plan(point.binary);
+    return point.table && !binaries_.of(point).has_plan();
   }
 
   Result<std::vector<PlannedExit>> plan(const ProbePoint& point) {
-    const auto found = readers_.find_returns(point);
+    const auto found = binaries_.of(point).returns(point);
     if (!found) return fail(found.error());
     std::vector<PlannedExit> exits;
-    const auto reader = readers_.find_reader(point);
+    const auto reader = binaries_.of(point).functions();
     if (!reader) return fail(reader.error());
     for (const FileOffset offset : found->returns)
       exits.push_back({.offset = offset,
@@ -284,7 +190,7 @@ private:
   ReturnAt return_at_;
   bool checks_exits_;
   OptimizedNops replaced_;
-  FunctionReaderCache& readers_;
+  BinaryCache& binaries_;
   ExitRules rules_;
   std::size_t tail_call_functions_ = 0;
   std::size_t storing_functions_ = 0;
@@ -420,12 +326,12 @@ std::optional<std::uint32_t> ExitRules::find_or_add(const FunctionReturns::TailC
 }
 
 void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
-                  FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output) {
+                  BinaryCache& binaries, ResolvedProbes& resolved, Output& output) {
   if (std::ranges::none_of(resolved.probes, [](const Probe& probe) {
         return std::ranges::any_of(probe.sites, &PlannedSite::on_return);
       }))
     return;
-  ReturnPlanner planner(selection.return_at, checks_exits, resolved.replaced_nops, readers);
+  ReturnPlanner planner(selection.return_at, checks_exits, resolved.replaced_nops, binaries);
   SkippedReturns skipped(resolved, output);
   std::size_t replaced = 0;
   for (Probe& probe : resolved.probes) {
@@ -471,8 +377,8 @@ void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, b
                               counted(replaced, "function", "functions")));
 }
 
-bool can_plan_exits(FunctionReaderCache& readers, const ResolvedProbes& resolved) {
-  ReturnPlanner planner(ReturnAt::exits, true, resolved.replaced_nops, readers);
+bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved) {
+  ReturnPlanner planner(ReturnAt::exits, true, resolved.replaced_nops, binaries);
   return std::ranges::all_of(resolved.probes, [&](const Probe& probe) {
     const ProbePoint& point = probe.point;
     const bool is_function = point.offset && point.symbol && point.symbol_offset == 0 &&

@@ -15,64 +15,17 @@
 
 namespace uprobectl {
 
-namespace unwind {
-class UnwindData;
-}
-
-// Opens a FunctionReader for each probed binary once, and keeps it.
-class FunctionReaderCache {
-public:
-  explicit FunctionReaderCache(std::vector<std::string> debug_places);
-  ~FunctionReaderCache();
-  FunctionReaderCache(const FunctionReaderCache&) = delete;
-  FunctionReaderCache& operator=(const FunctionReaderCache&) = delete;
-
-  // Keeps a reference to the point's binary.
-  Result<const FunctionReader*> find_reader(const ProbePoint& point);
-
-  // Returns where the function at the point leaves.
-  Result<FunctionReturns> find_returns(const ProbePoint& point);
-
-  // Sets what a plan knows, which is then not read from the code.
-  void set_returns(const ProbePoint& point, FunctionReturns returns);
-  void set_strings(const std::shared_ptr<const ProbedBinary>& binary, StringLayout strings);
-  // Whether the binary's points are those of a plan.
-  bool has_plan(const std::shared_ptr<const ProbedBinary>& binary) const {
-    return planned_strings_.contains(binary);
-  }
-
-  // Returns the calling convention and string layout of the point's code, and the host's convention
-  // if they are unknown. `strings`: also determine the std::string layout, which may read all
-  // symbol names.
-  CodeAbi read_code_abi(const ProbePoint& point, bool strings);
-
-  // Whether the return address is where the call has put it: call frame information says so, or a
-  // static probe is on the first byte of a function.
-  bool has_return_address(const ProbePoint& point);
-
-private:
-  // Returns null if the machine's stacks are not unwound.
-  unwind::UnwindData* find_frames(const elf::Image& image);
-  bool has_frame(const elf::Image& image, VirtualAddress at);
-
-  std::vector<std::string> debug_places_;
-  // The unwind tables of each image.
-  std::map<const elf::Image*, std::unique_ptr<unwind::UnwindData>> frames_;
-  std::map<std::shared_ptr<const ProbedBinary>, Result<FunctionReader>> readers_;
-  std::map<std::pair<std::shared_ptr<const ProbedBinary>, VirtualAddress>, FunctionReturns>
-      planned_returns_;
-  std::map<std::shared_ptr<const ProbedBinary>, StringLayout> planned_strings_;
-};
+class BinaryCache;
 
 // Replaces each return site by one site for each exit, unless the trampoline is requested. A point
 // whose exits cannot all be probed is removed: it becomes a failure if the user named it, and is
 // part of one warning if it matched a pattern. A point that never returns keeps only its entry
 // site, or is removed if the entry alone is not useful. For checks_exits see ProbeProgram.
 void plan_returns(const ProbeSelection& selection, const CaptureSpec& capture, bool checks_exits,
-                  FunctionReaderCache& readers, ResolvedProbes& resolved, Output& output);
+                  BinaryCache& binaries, ResolvedProbes& resolved, Output& output);
 
 // Returns true if all probed functions return, and all their exits can be probed.
-bool can_plan_exits(FunctionReaderCache& readers, const ResolvedProbes& resolved);
+bool can_plan_exits(BinaryCache& binaries, const ResolvedProbes& resolved);
 
 // Returns a warning about the side effects of the kernel's return probes, or nullopt if none is
 // used. Print it before they are attached. sees_entries: the built-in program also runs at the

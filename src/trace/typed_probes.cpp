@@ -123,20 +123,14 @@ TypedProbes::File& TypedProbes::open(const std::shared_ptr<const ProbedBinary>& 
   const auto [found, is_new] = files_->try_emplace(binary);
   File& file = found->second;
   if (!is_new) return file;
-  auto image = elf::Image::open(binary->file, binary->path);
-  if (!image) {
-    file.problem = std::move(image).error();
-    return file;
-  }
-  file.image.emplace(std::move(*image));
-  auto debug = dwarf::DebugInfo::open(*file.image, where_);
-  if (!debug) {
-    file.problem = std::move(debug).error();
-    return file;
-  }
-  file.debug.emplace(std::move(*debug));
-  if (file.image->machine().info().unwind != nullptr)
-    file.frames.emplace(*file.image, file.image->machine().arch, where_);
+  file.binary = &binaries_.of(binary);
+  const auto image = file.binary->image();
+  const auto debug = file.binary->debug_info();
+  if (image) file.image = *image;
+  if (debug)
+    file.debug = *debug;
+  else
+    file.problem = debug.error();
   return file;
 }
 
@@ -185,8 +179,7 @@ std::optional<dwarf::FunctionInfo> TypedProbes::describe(File& file, const Probe
   // Another name of the function may be probed at its entry.
   const bool is_moved = found != file.prologues.end() && found->second == point.uprobe_distance;
   const std::uint64_t prologue_size = is_moved ? found->second : 0;
-  dwarf::CodePoint code =
-      make_code_point(point, file.frames ? &*file.frames : nullptr, prologue_size);
+  dwarf::CodePoint code = make_code_point(point, file.binary->frames(), prologue_size);
   code.with_declaration = false;
   code.with_result = with_result;
   if (point.inlined_into != nullptr) code.inlined_call = point.inlined_into->debug_offset;
@@ -252,8 +245,7 @@ TypedProbes::choose_prologue(const CapturePoint& probed) {
   const auto at_entry = describe(file, point, false);
   if (!at_entry || !needs_only_parameters(*at_entry, list)) return std::nullopt;
   if (!shows_all && !lacks_named(*at_entry, list)) return std::nullopt;
-  auto found = find_prologue_end(*file.image, *file.debug, file.frames ? &*file.frames : nullptr,
-                                 point, *at_entry);
+  auto found = find_prologue_end(*file.image, *file.debug, file.binary->frames(), point, *at_entry);
   if (found && *found) file.prologues.emplace(point.address, (*found)->size);
   return found;
 }
@@ -307,11 +299,9 @@ Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
     find_storage(file, *found);
     return found;
   };
-  place_.find_go_types = [this, &file] {
+  place_.find_go_types = [&file] {
     if (!file.go_types) {
-      const auto own = file.image->full_symbols();
-      if (!own || own->size() == 0) file.image->add_debug_file(where_);
-      file.go_types.emplace(*file.image, *file.debug);
+      file.go_types.emplace(**file.binary->image_with_debug_symbols(), *file.debug);
     }
     return file.go_types->is_empty() ? nullptr : &*file.go_types;
   };

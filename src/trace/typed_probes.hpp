@@ -2,14 +2,13 @@
 // Values by the names and types of debug information, for the probes whose files have it.
 #pragma once
 
-#include "dwarf/dwarf.hpp"
 #include "dwarf/functions.hpp"
 #include "events/argument_lists.hpp"
 #include "events/plan.hpp"
 #include "events/value_plan.hpp"
+#include "trace/binary_cache.hpp"
 #include "trace/probes.hpp"
 #include "trace/prologues.hpp"
-#include "unwind/unwind_data.hpp"
 
 #include <expected>
 #include <functional>
@@ -28,12 +27,12 @@ dwarf::CodePoint make_code_point(const ProbePoint& point, unwind::UnwindData* fr
 // GOT entry through which code of this file finds them, nullopt if there is none.
 using SharedVariables = std::map<VirtualAddress, std::optional<VirtualAddress>>;
 
-// What debug information tells about the probes of a run. Owns the debug information.
+// What debug information tells about the probes of a run.
 class TypedProbes final : public TypeSource {
 public:
-  // Borrows `capture`.
-  TypedProbes(std::vector<std::string> debug_places, const CaptureSpec& capture)
-      : where_{.places = std::move(debug_places)}, capture_(capture), lists_(capture.arguments),
+  // Borrows both.
+  TypedProbes(BinaryCache& binaries, const CaptureSpec& capture)
+      : binaries_(binaries), capture_(capture), lists_(capture.arguments),
         phases_(phases_of(capture)) {}
 
   // Calls this for the values of each point.
@@ -52,7 +51,7 @@ public:
   // values of that address.
   std::expected<std::optional<PrologueEnd>, std::string>
   choose_prologue(const CapturePoint& probed);
-  // Shares the files that the other one has read.
+  // Shares what the other one has found in the files.
   void take_files(const TypedProbes& other) { files_ = other.files_; }
 
   // Makes values of the names in `groups` that all functions have for an argument or a variable,
@@ -67,10 +66,10 @@ public:
 
 private:
   struct File {
-    std::optional<elf::Image> image;
-    std::optional<dwarf::DebugInfo> debug;
-    std::optional<unwind::UnwindData> frames;
-    std::optional<Error> problem; // why there is no `debug`
+    Binary* binary = nullptr;
+    const elf::Image* image = nullptr;
+    const dwarf::DebugInfo* debug = nullptr;
+    std::optional<Error> problem; // why `image` or `debug` is null
     // Those that were asked for; nullopt if there is none. Finding one reads all units.
     std::map<std::string, std::optional<dwarf::Variable>> globals;
     std::optional<dwarf::GoTypes> go_types; // read when a value of Go needs it
@@ -94,7 +93,7 @@ private:
   // The values that a run asks for by name at a point.
   std::vector<ValuePath> named_paths(const ArgumentList* list) const;
 
-  elf::DebugSearch where_;
+  BinaryCache& binaries_;
   const CaptureSpec& capture_;
   ArgumentListIndex lists_;
   CapturePhases phases_;

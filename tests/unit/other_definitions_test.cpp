@@ -35,7 +35,8 @@ TEST_CASE("a library of the process that defines the function, too, is a reason 
   Probe exported = probe_of(probed.path, "f");
   Probe local = probe_of(probed.path, "old@V1");
   Probe* const both[] = {&exported, &local};
-  find_other_definitions(both, self);
+  BinaryCache binaries({});
+  find_other_definitions(both, self, binaries);
   CHECK(exported.facts.other_definition.ends_with(" maps another 'f', too: " + chosen.path));
   CHECK(local.facts.other_definition.empty());
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/returns.hpp"
 
+#include "trace/binary_cache.hpp"
 #include <catch2/catch.hpp>
 
 using namespace uprobectl;
@@ -36,9 +37,9 @@ ResolvedProbes unreadable(const std::string& path, bool is_method,
 ResolvedProbes planned(ResolvedProbes resolved, ReturnAt return_at) {
   ProbeSelection selection;
   selection.return_at = return_at;
-  FunctionReaderCache readers({});
+  BinaryCache binaries({});
   Output output(-1, {.messages = -1});
-  plan_returns(selection, CaptureSpec(), true, readers, resolved, output);
+  plan_returns(selection, CaptureSpec(), true, binaries, resolved, output);
   return resolved;
 }
 

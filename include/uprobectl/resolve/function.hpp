@@ -69,6 +69,8 @@ public:
   ~FunctionReader();
 
   const elf::Image& image() const; // of the binary; borrowed
+  // The same image with the symbols of its debug data, if it has no .symtab itself.
+  const elf::Image& image_with_debug_symbols() const;
 
   // Lets returns() classify indirect jumps by unwind data. A jump while the frame is still set up
   // stays in the function, because its target would return to an address in the frame. Without

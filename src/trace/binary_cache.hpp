@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run reads of the files that it probes. Each file is opened once, and each part of it is
+// read when it is first needed, once: by the plans for returns and values, and by the diagnosis.
+#pragma once
+
+#include "dwarf/dwarf.hpp"
+#include "events/plan.hpp"
+#include "unwind/unwind_data.hpp"
+#include "uprobectl/resolve/function.hpp"
+
+#include <map>
+#include <optional>
+
+namespace uprobectl {
+
+// One probed file, or one entry of an archive. Keeps the file open. Not thread-safe.
+class Binary {
+public:
+  // `where`: the places of debug files.
+  Binary(std::shared_ptr<const ProbedBinary> probed, elf::DebugSearch where);
+  Binary(const Binary&) = delete;
+  Binary& operator=(const Binary&) = delete;
+
+  // All of these fail with the same error if the file cannot be read any more.
+  Result<const FunctionReader*> functions();
+  Result<const elf::Image*> image();
+  // The image with the symbols of its debug data, if it has no .symtab itself.
+  Result<const elf::Image*> image_with_debug_symbols();
+  Result<const dwarf::DebugInfo*> debug_info();
+  // Returns null if the machine's stacks are not unwound.
+  unwind::UnwindData* frames();
+
+  // Returns where the function at the point leaves.
+  Result<FunctionReturns> returns(const ProbePoint& point);
+  // Returns the calling convention and string layout of the point's code, and the host's convention
+  // if they are unknown. `strings`: also determine the std::string layout, which may read all
+  // symbol names.
+  CodeAbi code_abi(const ProbePoint& point, bool strings);
+  // Whether the return address is where the call has put it: call frame information says so, or a
+  // static probe is on the first byte of a function.
+  bool has_return_address(const ProbePoint& point);
+
+  // Sets what a plan knows, which is then not read from the code.
+  void set_returns(const ProbePoint& point, FunctionReturns returns);
+  void set_strings(StringLayout strings) { planned_strings_ = strings; }
+  // Whether the binary's points are those of a plan.
+  bool has_plan() const { return planned_strings_.has_value(); }
+
+private:
+  bool has_frame(VirtualAddress at);
+
+  std::shared_ptr<const ProbedBinary> probed_;
+  elf::DebugSearch where_;
+  std::optional<Result<FunctionReader>> functions_;
+  std::optional<Result<dwarf::DebugInfo>> debug_info_;
+  std::optional<unwind::UnwindData> frames_;
+  std::map<VirtualAddress, FunctionReturns> planned_returns_;
+  std::optional<StringLayout> planned_strings_;
+};
+
+class BinaryCache {
+public:
+  // `debug_places` (--debug-dir) are searched for debug files, too.
+  explicit BinaryCache(std::vector<std::string> debug_places)
+      : where_{.places = std::move(debug_places)} {}
+
+  Binary& of(const std::shared_ptr<const ProbedBinary>& probed) {
+    return binaries_.try_emplace(probed, probed, where_).first->second;
+  }
+  Binary& of(const ProbePoint& point) { return of(point.binary); }
+
+private:
+  elf::DebugSearch where_;
+  std::map<std::shared_ptr<const ProbedBinary>, Binary> binaries_;
+};
+
+} // namespace uprobectl
