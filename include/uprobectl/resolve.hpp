@@ -300,7 +300,7 @@ struct ResolvedFunction {
   Result<std::vector<ProbePoint>> points;
   // Set if the name was resolved by another spelling: SpelledFunctions::distance. The points and
   // errors of a file with a lower one, or without one, are preferred.
-  std::optional<unsigned> distance;
+  std::optional<unsigned> distance = {};
 };
 
 // All files that a TARGET means, usually one. An entry pattern (ARCHIVE!/lib/*/libfoo.so) means all

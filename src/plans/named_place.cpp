@@ -24,7 +24,7 @@ Result<ProbePoint> find_point(const std::shared_ptr<const ProbedBinary>& binary,
                               const NamedPlace& place, const ResolveOptions& options) {
   const FunctionSpec function = address_spec(place.request, place.address);
   Demangler demangler;
-  const Query query{binary, function, code.image(), code, demangler, options};
+  const Query query{{binary, code.image(), code, demangler}, function, options};
   auto made =
       make_point(query, place.address, nullptr, place.symbol ? *place.symbol : place.request);
   if (!made) return fail(std::move(made).error());
@@ -54,7 +54,7 @@ std::optional<Error> exit_error(const std::shared_ptr<const ProbedBinary>& binar
                                 VirtualAddress address, const ResolveOptions& options) {
   const FunctionSpec function = address_spec("an exit of the plan", address);
   Demangler demangler;
-  const Query query{binary, function, code.image(), code, demangler, options};
+  const Query query{{binary, code.image(), code, demangler}, function, options};
   auto made = make_point(query, address, nullptr, function.request);
   if (!made) return std::move(made).error();
   return std::move(made->misplaced);

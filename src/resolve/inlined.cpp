@@ -231,31 +231,32 @@ void warn_about_scope(const Query& query, std::span<ProbePoint> points) {
 
 } // namespace
 
-Result<std::vector<ProbePoint>> with_inlined(const Query& query,
-                                             Result<std::vector<ProbePoint>> points) {
-  if (query.function.form != FunctionSpec::Form::name || query.function.plus) return points;
+ResolvedFunction with_inlined(const Query& query, ResolvedFunction found) {
+  if (query.function.form != FunctionSpec::Form::name || query.function.plus) return found;
+  Result<std::vector<ProbePoint>>& points = found.points;
   const bool is_missing = !points && points.error().kind == ErrorKind::not_found;
   // A distance: only_inlined_error() has searched.
-  const bool suggests = query.options.suggest && !query.distance;
-  if (query.options.inlined ? !points && !is_missing : !is_missing || !suggests) return points;
+  const bool suggests = query.options.suggest && !found.distance;
+  if (query.options.inlined ? !points && !is_missing : !is_missing || !suggests) return found;
   const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
   auto functions = !opened  ? Result<Functions>(fail(opened.error()))
                    : points ? dwarf::find_inlined(*opened, InlinedMatch(query, points))
                             : find_only_inlined(query, *opened);
   if (!functions) {
-    if (functions.error().kind == ErrorKind::ambiguous) return fail(functions.error());
+    if (functions.error().kind == ErrorKind::ambiguous)
+      return {fail(functions.error()), found.distance};
     if (query.options.inlined && points && !points->empty())
       points->front().warnings.push_back(fmt::format("{}: inlined functions are not known: {}",
                                                      query.subject(), functions.error().message));
-    return points;
+    return found;
   }
-  if (functions->empty()) return points;
-  if (!query.options.inlined) return fail(only_inlined(query, *functions));
+  if (functions->empty()) return found;
+  if (!query.options.inlined) return {fail(only_inlined(query, *functions)), found.distance};
   check_entries(query.image, *functions);
   std::vector<ProbePoint> copies;
   for (dwarf::InlinedFunction& function : *functions)
     std::ranges::move(points_of(query, function), std::back_inserter(copies));
-  if (copies.empty()) return points;
+  if (copies.empty()) return found;
   std::vector<ProbePoint> all = points ? std::move(*points) : std::vector<ProbePoint>();
   if (!is_name_pattern(query.function.name) && query.options.clones != ResolveOptions::Clones::all)
     std::erase_if(all, [&](const ProbePoint& point) { return is_part(query, point); });
@@ -265,7 +266,7 @@ Result<std::vector<ProbePoint>> with_inlined(const Query& query,
     return std::tuple(point.address, point.inlined_into != nullptr,
                       std::string_view(*point.symbol));
   });
-  return all;
+  return {std::move(all), found.distance};
 }
 
 std::optional<Error> only_inlined_error(const Query& query) {

@@ -7,10 +7,9 @@
 namespace uprobectl {
 
 // Adds the inlined instances (ResolveOptions::inlined) to the points of a name, by address. Without
-// the option, the error for a function that exists only inlined says so. `points`: the result so
+// the option, the error for a function that exists only inlined says so. `found`: the result so
 // far.
-Result<std::vector<ProbePoint>> with_inlined(const Query& query,
-                                             Result<std::vector<ProbePoint>> points);
+ResolvedFunction with_inlined(const Query& query, ResolvedFunction found);
 
 // For a name that no symbol has: returns the error that the function exists only inlined; nullopt
 // if the debug information does not have it either.

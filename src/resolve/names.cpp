@@ -525,32 +525,33 @@ Result<std::vector<ProbePoint>> resolve_name(const Query& query) {
   return resolve_clones(query);
 }
 
-Result<std::vector<ProbePoint>> resolve_spelling(const Query& query) {
-  if (!query.options.other_spellings) return {};
+ResolvedFunction resolve_spelling(const Query& query) {
+  if (!query.options.other_spellings) return {{}};
   SpelledFunctions found =
       find_by_spelling(query.image, query.function.name, [&](std::span<const std::string> names) {
         return find_types(query, names);
       });
   drop_labels(query, found.symbols);
-  if (found.symbols.empty()) return {};
-  query.distance = found.distance;
-  if (auto left_out = leave_out_clones(query, found.symbols)) return fail(std::move(*left_out));
+  if (found.symbols.empty()) return {{}};
+  if (auto left_out = leave_out_clones(query, found.symbols))
+    return {fail(std::move(*left_out)), found.distance};
   if (found.spelling != Spelling::equivalent)
-    if (auto error = only_inlined_error(query)) {
-      query.distance = 0;
-      return fail(std::move(*error).hint(fmt::format("or write the whole name of another function: "
-                                                     "{}",
-                                                     display_name(found.symbols.front()))));
-    }
-  if (!found.symbols.front().defined) return fail(not_code(query, found.symbols.front()));
+    if (auto error = only_inlined_error(query))
+      return {
+          fail(std::move(*error).hint(fmt::format("or write the whole name of another function: {}",
+                                                  display_name(found.symbols.front())))),
+          0};
+  if (!found.symbols.front().defined)
+    return {fail(not_code(query, found.symbols.front())), found.distance};
   const Symbols places = unique_places(functions_of(query, found.symbols));
-  if (places.size() > 1 && !query.options.all) return fail(ambiguous_spelling(query, places));
+  if (places.size() > 1 && !query.options.all)
+    return {fail(ambiguous_spelling(query, places)), found.distance};
   auto points = chosen_points(query, std::move(found.symbols), true);
   if (points && found.spelling == Spelling::unqualified) warn_about_scopes(query, *points);
-  return points;
+  return {std::move(points), found.distance};
 }
 
-Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
+ResolvedFunction resolve_plt(const Query& query) {
   const std::string_view name = query.function.name;
   const auto entries = plt_entries(query.image);
   auto named = entries_named(entries, name);
@@ -560,20 +561,22 @@ Result<std::vector<ProbePoint>> resolve_plt(const Query& query) {
       return matches_name(std::string(name), entry.name, std::nullopt);
     });
   Spelling spelling = Spelling::equivalent;
+  std::optional<unsigned> distance;
   if (named.empty() && query.options.other_spellings) {
     SpelledFunctions found = find_by_spelling(entries, name, query.image.machine());
     spelling = found.spelling;
     named = std::move(found.symbols);
     pattern = false;
-    if (!named.empty()) query.distance = found.distance;
+    if (!named.empty()) distance = found.distance;
   }
-  if (named.empty()) return fail(no_plt_entry(query));
-  if (!pattern && named.size() > 1 && !query.options.all) return fail(ambiguous_name(query, named));
+  if (named.empty()) return {fail(no_plt_entry(query))};
+  if (!pattern && named.size() > 1 && !query.options.all)
+    return {fail(ambiguous_name(query, named)), distance};
   auto points = make_points(query, named);
-  if (!points) return points;
+  if (!points) return {std::move(points), distance};
   if (spelling == Spelling::unqualified) warn_about_scopes(query, *points);
   std::ranges::sort(*points, {}, &ProbePoint::image_offset);
-  return points;
+  return {std::move(points), distance};
 }
 
 void add_aliases(const elf::Image& image, std::span<ProbePoint> points) {

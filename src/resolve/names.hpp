@@ -8,12 +8,12 @@ namespace uprobectl {
 
 // Resolve Query::function, a name or a pattern of functions or of PLT entries.
 Result<std::vector<ProbePoint>> resolve_name(const Query& query);
-Result<std::vector<ProbePoint>> resolve_plt(const Query& query);
+ResolvedFunction resolve_plt(const Query& query);
 
-// Resolves Query::function by another spelling of its name, and sets Query::distance. Returns no
-// points if there is none, or if the options do not allow it. Fails if a function with exactly this
+// Resolves Query::function by another spelling of its name. Returns no points if there is none, or
+// if the options do not allow it. Fails if a function with exactly this
 // name exists only inlined, and all spellings leave out parts of a name.
-Result<std::vector<ProbePoint>> resolve_spelling(const Query& query);
+ResolvedFunction resolve_spelling(const Query& query);
 
 // Returns the bodies of the candidates' function, or with --all of all of their functions.
 Result<std::vector<ProbePoint>> resolve_symbols(const Query& query,

@@ -103,10 +103,8 @@ Result<std::vector<ProbePoint>> resolve_native_method(const Query& query) {
     const auto symbols = symbols_of(exported, method.in_file, name->parameters.has_value());
     if (symbols.size() > 1 && !query.options.all) return fail(several_overloads(query, symbols));
     for (const std::string& symbol : symbols) {
-      FunctionSpec function = query.function;
-      function.name = symbol;
-      const Query named{query.binary, function,        query.image,
-                        query.code,   query.demangler, query.options};
+      Query named = query;
+      named.function.name = symbol;
       auto found = resolve_name(named);
       if (!found) return found;
       for (ProbePoint& point : *found) {

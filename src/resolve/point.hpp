@@ -14,30 +14,32 @@ namespace uprobectl {
 // Returns the debug information of an image, opened at the first call.
 using DebugInfoSource = std::function<const Result<dwarf::DebugInfo>&()>;
 
-// A FUNCTION and the image to resolve it in: the target's image, or for file-offset: in a whole
-// archive the image at that offset.
-struct Query {
+// The image in which FUNCTIONs are resolved, and what they share that was read of it: the target's
+// image, or for file-offset: in a whole archive the image at that offset.
+struct ResolveContext {
   const std::shared_ptr<const ProbedBinary>& binary;
-  const FunctionSpec& function;
   const elf::Image& image;
-  CodeIndex& code;      // of the image, shared by the queries of a target
-  Demangler& demangler; // reuses its memory for each query
-  ResolveOptions options = {};
-  // Null unless the image is an OAT file and the FUNCTION can mean a Java method.
-  const Result<art::OatFile>* methods = nullptr;
+  CodeIndex& code;
+  Demangler& demangler;                        // reuses its memory for each query
   const art::NameMapping* mapping = nullptr;   // names of Java methods in the source, or null
   symbolize::Symbolizer* symbolizer = nullptr; // never null if the FUNCTION is a number
   // Debug information of the image; null: names are not searched there.
   const DebugInfoSource* debug_info = nullptr;
-  // Set if another spelling of the name was resolved: SpelledFunctions::distance.
-  mutable std::optional<unsigned> distance = {};
-  // Whether clones are searched in debug tables although the function was not found there. That an
-  // earlier query has read them must not change the answer.
-  mutable bool clones_in_debug = false;
-  // The candidates are all functions that are meant: the name has more, in other source files.
-  bool only_candidates = false;
 
   std::string subject() const { return to_string(binary->path); }
+};
+
+// A FUNCTION, and how it is resolved. A copy with another FUNCTION is a query in the same image.
+struct Query : ResolveContext {
+  FunctionSpec function; // borrows its text
+  ResolveOptions options = {};
+  // Null unless the image is an OAT file and the FUNCTION can mean a Java method.
+  const Result<art::OatFile>* methods = nullptr;
+  // Whether clones are searched in debug tables although the function was not found there. That an
+  // earlier query has read them must not change the answer.
+  bool clones_in_debug = false;
+  // The candidates are all functions that are meant: the name has more, in other source files.
+  bool only_candidates = false;
 };
 
 // Sets the machine, build id and entry offset from the image.

@@ -130,10 +130,8 @@ Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query,
   if (!symbols) return fail(std::move(symbols).error());
   keep_in_file(query, named.file, *symbols);
   if (symbols->empty()) return {};
-  FunctionSpec function = query.function;
-  function.name = named.name;
-  Query in_file{query.binary, function, query.image, query.code, query.demangler, query.options};
-  in_file.debug_info = query.debug_info;
+  Query in_file = query;
+  in_file.function.name = named.name;
   in_file.only_candidates = true;
   return resolve_symbols(in_file, std::move(*symbols));
 }

@@ -46,13 +46,12 @@ Result<Places> places_of(const Query& query, const dwarf::DebugInfo& debug,
 
 // Resolves the address of the place as a number does, with its checks.
 Result<ProbePoint> point_of(const Query& query, const dwarf::LinePlace& place) {
-  const FunctionSpec address{.form = FunctionSpec::Form::virtual_address,
-                             .request = query.function.request,
-                             .name = {},
-                             .number = place.address.value,
-                             .plus = std::nullopt};
-  Query at{query.binary, address, query.image, query.code, query.demangler, query.options};
-  at.symbolizer = query.symbolizer;
+  Query at = query;
+  at.function = {.form = FunctionSpec::Form::virtual_address,
+                 .request = query.function.request,
+                 .name = {},
+                 .number = place.address.value,
+                 .plus = std::nullopt};
   auto points = resolve_number(at);
   if (!points) return fail(std::move(points).error());
   ProbePoint point = std::move(points->front());

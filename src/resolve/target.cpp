@@ -74,10 +74,10 @@ bool needs_all_symbols(const Query& query) {
          query.options.clones == ResolveOptions::Clones::all || query.options.aliases;
 }
 
-Result<std::vector<ProbePoint>> resolve_form(const Query& query) {
+ResolvedFunction resolve_form(const Query& query) {
   switch (query.function.form) {
   case FunctionSpec::Form::name:
-    return resolve_name(query);
+    return {resolve_name(query)};
   case FunctionSpec::Form::plt:
     return resolve_plt(query);
   case FunctionSpec::Form::virtual_address:
@@ -87,7 +87,7 @@ Result<std::vector<ProbePoint>> resolve_form(const Query& query) {
   case FunctionSpec::Form::function_line:
     break;
   }
-  return resolve_number(query);
+  return {resolve_number(query)};
 }
 
 // Whether debug symbols can change the result. A debug file may have a static function of the same
@@ -106,66 +106,67 @@ bool is_unexplained(const Query& query, const Error& error) {
 
 // Resolves a name that no function has exactly, by another spelling. An exact name wins even if
 // only a debug file has it, so this comes last.
-Result<std::vector<ProbePoint>> resolve_otherwise(const Query& query, Error error) {
+ResolvedFunction resolve_otherwise(const Query& query, Error error) {
   auto points = resolve_native_method(query);
-  if (!points || !points->empty()) return points;
-  points = resolve_spelling(query);
-  if (!points || !points->empty()) return points;
-  return fail(query.options.suggest ? add_suggestions(std::move(error), query) : std::move(error));
+  if (!points || !points->empty()) return {std::move(points)};
+  ResolvedFunction spelled = resolve_spelling(query);
+  if (!spelled.points || !spelled.points->empty()) return spelled;
+  return {
+      fail(query.options.suggest ? add_suggestions(std::move(error), query) : std::move(error))};
 }
 
-Result<std::vector<ProbePoint>> resolve_by_symbols(const Query& query, elf::Image& image,
-                                                   DebugSource& source) {
+ResolvedFunction resolve_by_symbols(const Query& query, elf::Image& image, DebugSource& source) {
   if (needs_all_symbols(query)) source.complete(image);
-  auto points = resolve_form(query);
-  while (!points && may_be_in_debug_file(query, points.error()) && source.add_next(image))
-    points = resolve_form(query);
-  if (points && query.function.form == FunctionSpec::Form::name &&
+  ResolvedFunction found = resolve_form(query);
+  while (!found.points && may_be_in_debug_file(query, found.points.error()) &&
+         source.add_next(image))
+    found = resolve_form(query);
+  if (found.points && query.function.form == FunctionSpec::Form::name &&
       query.options.clones != ResolveOptions::Clones::none && !has_symtab(image) &&
-      std::ranges::any_of(*points,
+      std::ranges::any_of(*found.points,
                           [&](const auto& point) { return is_jump_table_entry(query, point); })) {
     source.complete(image); // the function behind the entry has a local symbol
-    query.clones_in_debug = true;
-    points = resolve_form(query);
+    Query with_clones = query;
+    with_clones.clones_in_debug = true;
+    found = resolve_form(with_clones);
   }
-  if (!points && is_unexplained(query, points.error()))
-    points = resolve_otherwise(query, std::move(points).error());
-  if (points && query.options.aliases) add_aliases(image, *points);
-  if (points) finish_points(query, *points);
-  if (points || points.error().kind != ErrorKind::not_found ||
+  if (!found.points && is_unexplained(query, found.points.error()))
+    found = resolve_otherwise(query, std::move(found.points).error());
+  if (found.points && query.options.aliases) add_aliases(image, *found.points);
+  if (found.points) finish_points(query, *found.points);
+  if (found.points || found.points.error().kind != ErrorKind::not_found ||
       query.function.form == FunctionSpec::Form::plt)
-    return points;
+    return found;
 
   constexpr std::size_t max_hints = 2;
-  Error error = std::move(points).error();
+  Error& error = found.points.error();
   if (error.hints.size() < max_hints && source.where().places.empty() &&
       image.debug_symbols().empty() && !has_symtab(image) && !art::OatFile::is_oat(image))
     error = std::move(error).hint(std::string(no_symtab_hint));
-  return fail(std::move(error));
+  return found;
 }
 
 // Resolves a name that may have its source file: a version of the name wins.
-Result<std::vector<ProbePoint>> resolve_name_in_file(const Query& query, elf::Image& image,
-                                                     DebugSource& source) {
+ResolvedFunction resolve_name_in_file(const Query& query, elf::Image& image, DebugSource& source) {
   const bool is_name = query.function.form == FunctionSpec::Form::name;
   const auto named = is_name ? split_source_file(query.function.name) : std::nullopt;
   if (!named) return resolve_by_symbols(query, image, source);
   Query quiet = query;
   quiet.options.suggest = false;
-  auto points = resolve_by_symbols(quiet, image, source);
-  query.distance = quiet.distance;
-  if (points || points.error().kind != ErrorKind::not_found) return points;
+  ResolvedFunction found = resolve_by_symbols(quiet, image, source);
+  if (found.points || found.points.error().kind != ErrorKind::not_found) return found;
   source.complete(image);
   auto in_file = resolve_in_source_file(query, *named);
   if (in_file && in_file->empty()) {
-    if (!query.options.suggest) return points;
-    points = resolve_by_symbols(query, image, source);
-    if (points) return points;
-    return fail(hint_at_source_files(query, *named, std::move(points).error()));
+    if (!query.options.suggest) return found;
+    found = resolve_by_symbols(query, image, source);
+    if (!found.points)
+      found.points = fail(hint_at_source_files(query, *named, std::move(found.points).error()));
+    return found;
   }
   if (in_file && query.options.aliases) add_aliases(image, *in_file);
   if (in_file) finish_points(query, *in_file);
-  return in_file;
+  return {std::move(in_file), found.distance};
 }
 
 // Resolves code that methods share. Older versions of dex2oat name its symbol after one of the
@@ -173,12 +174,10 @@ Result<std::vector<ProbePoint>> resolve_name_in_file(const Query& query, elf::Im
 Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, std::string_view method,
                                                      elf::Image& image, DebugSource& source) {
   const std::string name = std::string(method) + " [DEDUPED]";
-  FunctionSpec function = query.function;
-  function.name = name;
-  Query shared{query.binary,    function,      query.image,  query.code,
-               query.demangler, query.options, query.methods};
+  Query shared = query;
+  shared.function.name = name;
   shared.options.suggest = false;
-  auto points = resolve_by_symbols(shared, image, source);
+  auto points = resolve_by_symbols(shared, image, source).points;
   if (points)
     points->front().warnings.push_back("'" + std::string(query.function.name) +
                                        "' shares its code with other methods, and a probe there "
@@ -189,94 +188,86 @@ Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, std::st
 // Resolves a method by the symbols of its OAT file, which have no types.
 Result<std::vector<ProbePoint>> resolve_method_symbol(const Query& query, elf::Image& image,
                                                       DebugSource& source) {
-  auto symbols = resolve_by_symbols(query, image, source);
+  auto symbols = resolve_by_symbols(query, image, source).points;
   if (symbols || symbols.error().kind != ErrorKind::not_found) return symbols;
   const std::string name =
       untyped_method_name(query.function.name).value_or(std::string(query.function.name));
   if (name != query.function.name) {
-    FunctionSpec function = query.function;
-    function.name = name;
-    Query named{query.binary,    function,      query.image,  query.code,
-                query.demangler, query.options, query.methods};
+    Query named = query;
+    named.function.name = name;
     named.options.suggest = false;
-    symbols = resolve_by_symbols(named, image, source);
+    symbols = resolve_by_symbols(named, image, source).points;
     if (symbols || symbols.error().kind != ErrorKind::not_found) return symbols;
   }
   return resolve_deduplicated(query, name, image, source);
 }
 
 // Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the places.
-Result<std::vector<ProbePoint>> resolve_line_query(const Query& query, elf::Image& image,
-                                                   DebugSource& source) {
+ResolvedFunction resolve_line_query(const Query& query, elf::Image& image, DebugSource& source) {
   const bool is_relative = query.function.form == FunctionSpec::Form::function_line;
-  FunctionSpec name{.form = FunctionSpec::Form::name,
+  Query named = query;
+  named.function = {.form = FunctionSpec::Form::name,
                     .request = query.function.request,
                     .name = is_relative ? query.function.name : query.function.request,
                     .plus = std::nullopt};
-  Query named{query.binary, name, image, query.code, query.demangler, query.options};
-  named.debug_info = query.debug_info;
-  std::vector<ProbePoint> functions;
+  ResolvedFunction functions{std::vector<ProbePoint>()};
   if (is_relative) {
     named.options.thorough = false;
-    auto found = resolve_name_in_file(named, image, source);
-    query.distance = named.distance;
-    if (!found && query.options.suggest && found.error().kind == ErrorKind::not_found)
+    functions = resolve_name_in_file(named, image, source);
+    if (!functions.points && query.options.suggest &&
+        functions.points.error().kind == ErrorKind::not_found)
       if (auto error = only_inlined_error(named)) {
         error->hints = {"probe the line as FILE:LINE, or all places of the function with: "
                         "--inlined " +
                         shell_word(query.function.name)};
-        return fail(std::move(*error));
+        return {fail(std::move(*error)), functions.distance};
       }
-    if (!found) return found;
-    functions = std::move(*found);
-  } else if (const auto exact = find_by_name(image, name.name); exact && !exact->empty()) {
+    if (!functions.points) return functions;
+  } else if (const auto exact = find_by_name(image, named.function.name);
+             exact && !exact->empty()) {
     return resolve_by_symbols(named, image, source); // a symbol that looks like a line
   }
   source.complete(image);
   const auto& info = (*query.debug_info)();
-  if (!info) return fail(Error(info.error()).within(query.subject()));
-  auto points = resolve_lines(query, *info, functions);
+  if (!info) return {fail(Error(info.error()).within(query.subject())), functions.distance};
+  auto points = resolve_lines(query, *info, *functions.points);
   if (points && query.options.aliases) add_aliases(image, *points);
   if (points) finish_points(query, *points);
-  return points;
+  return {std::move(points), functions.distance};
 }
 
 // Resolves the query in its image, passed again because symbols are added to it from the source if
 // its own tables do not have the name.
-Result<std::vector<ProbePoint>> resolve_query(const Query& query, elf::Image& image,
-                                              DebugSource& source) {
+ResolvedFunction resolve_query(const Query& query, elf::Image& image, DebugSource& source) {
   if (query.methods == nullptr || query.function.form != FunctionSpec::Form::name)
     return resolve_name_in_file(query, image, source);
   auto methods = resolve_method(query);
   if (methods) finish_points(query, *methods);
-  if (methods || !may_have_symbol(methods.error())) return methods;
+  if (methods || !may_have_symbol(methods.error())) return {std::move(methods)};
   auto symbols = resolve_method_symbol(query, image, source);
   if (!symbols && symbols.error().kind == ErrorKind::ambiguous)
-    return fail(std::move(symbols).error().hint(
-        "to tell them apart by their parameters, give the DEX files with --dex FILE or --root DIR"));
-  if (!symbols) return methods; // its error is the better one
+    return {fail(std::move(symbols).error().hint(
+        "to tell them apart by their parameters, give the DEX files with --dex FILE or "
+        "--root DIR"))};
+  if (!symbols) return {std::move(methods)}; // its error is the better one
   if (std::string why = missing_methods_warning(query); !why.empty())
     symbols->front().warnings.push_back(std::move(why));
-  return symbols;
+  return {std::move(symbols)};
 }
 
 // With the inlined copies if they are requested: their debug information is inflated while symbols
 // are searched, and similar names are searched only if nothing is found.
-Result<std::vector<ProbePoint>> resolve_with_inlined(const Query& query, elf::Image& image,
-                                                     DebugSource& source) {
+ResolvedFunction resolve_with_inlined(const Query& query, elf::Image& image, DebugSource& source) {
   const FunctionSpec& function = query.function;
   if (!query.options.inlined || function.form != FunctionSpec::Form::name || function.plus)
     return with_inlined(query, resolve_query(query, image, source));
   if (const auto& info = (*query.debug_info)()) dwarf::prefetch_inlined(*info);
-  Query quiet{query.binary,  function,      query.image,   query.code,      query.demangler,
-              query.options, query.methods, query.mapping, query.symbolizer};
+  Query quiet = query;
   quiet.options.suggest = false;
-  quiet.debug_info = query.debug_info;
-  auto points = with_inlined(quiet, resolve_query(quiet, image, source));
-  query.distance = quiet.distance;
-  const bool suggests = query.options.suggest && !points && !query.distance &&
-                        points.error().kind == ErrorKind::not_found;
-  return suggests ? resolve_query(query, image, source) : points;
+  ResolvedFunction found = with_inlined(quiet, resolve_query(quiet, image, source));
+  const bool suggests = query.options.suggest && !found.points && !found.distance &&
+                        found.points.error().kind == ErrorKind::not_found;
+  return suggests ? resolve_query(query, image, source) : found;
 }
 
 } // namespace
@@ -288,7 +279,7 @@ struct Target::State {
   std::shared_ptr<const ProbedBinary> binary;
   std::optional<elf::Image> image; // nullopt for an archive as a whole
   DebugSource debug;
-  std::optional<Result<dwarf::DebugInfo>> debug_info; // opened when first needed
+  std::optional<Result<dwarf::DebugInfo>> debug_info; // see read_debug_info()
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
   std::optional<CodeIndex> code;                   // see code_index()
@@ -297,6 +288,11 @@ struct Target::State {
   std::vector<std::string> warnings;
   std::optional<Error> architecture_mismatch; // why no process in the options can run the file
 
+  // Requires an image.
+  const Result<dwarf::DebugInfo>& read_debug_info() {
+    if (!debug_info) debug_info = dwarf::DebugInfo::open(*image, debug.where());
+    return *debug_info;
+  }
   CodeIndex& code_index() {
     if (!code) code.emplace(*image);
     return *code;
@@ -398,11 +394,10 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
   State& state = *state_;
   if (state.image) {
     const DebugInfoSource debug_info = [&state]() -> const Result<dwarf::DebugInfo>& {
-      if (!state.debug_info)
-        state.debug_info = dwarf::DebugInfo::open(*state.image, state.debug.where());
-      return *state.debug_info;
+      return state.read_debug_info();
     };
-    Query query{state.binary, function, *state.image, state.code_index(), state.demangler, options};
+    Query query{
+        {state.binary, *state.image, state.code_index(), state.demangler}, function, options};
     query.debug_info = &debug_info;
     query.mapping = state.methods.mapping();
     if (may_be_method(function)) query.methods = state.methods.in(*state.image);
@@ -412,15 +407,16 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
         state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
-    auto points = is_line(function) ? resolve_line_query(query, *state.image, state.debug)
-                                    : resolve_with_inlined(query, *state.image, state.debug);
-    if (points && !options.thunks &&
+    ResolvedFunction found = is_line(function)
+                                 ? resolve_line_query(query, *state.image, state.debug)
+                                 : resolve_with_inlined(query, *state.image, state.debug);
+    if (found.points && !options.thunks &&
         (function.form == FunctionSpec::Form::name ||
          function.form == FunctionSpec::Form::function_line))
-      for (ProbePoint& point : *points) point.clones = options.clones;
-    return {std::move(points), query.distance};
+      for (ProbePoint& point : *found.points) point.clones = options.clones;
+    return found;
   }
-  return {resolve_in_archive(function, options), std::nullopt};
+  return {resolve_in_archive(function, options)};
 }
 
 Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& function,
@@ -445,9 +441,9 @@ Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& f
   const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
   symbolize::Symbolizer symbolizer(*image);
   CodeIndex code(*image);
-  Query query{binary, function, *image, code, state.demangler, options};
+  Query query{{binary, *image, code, state.demangler}, function, options};
   query.symbolizer = &symbolizer;
-  return resolve_query(query, *image, debug);
+  return resolve_query(query, *image, debug).points;
 }
 
 void Target::resolve_each(std::span<const std::string_view> functions,
@@ -497,7 +493,7 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text,
   const FunctionSpec asked{
       .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
   State& state = *state_;
-  Query query{state.binary, asked, *state.image, state.code_index(), state.demangler};
+  Query query{{state.binary, *state.image, state.code_index(), state.demangler}, asked};
   query.options.to_probe = options.to_probe;
   query.options.replaced_nops = options.replaced_nops;
   return resolve_static_probes(query, *notes);
@@ -511,8 +507,7 @@ Result<SourceLines> Target::State::read_lines(Read read) {
                                               ": an archive, source lines are those of one of "
                                               "its libraries"}
                     .hint("use ARCHIVE!/ENTRY"));
-  if (!debug_info) debug_info = dwarf::DebugInfo::open(*image, debug.where());
-  const auto& info = *debug_info;
+  const auto& info = read_debug_info();
   if (!info) return fail(Error(info.error()).within(subject));
   const auto is_code = [&](VirtualAddress address) { return is_in_code(*image, address); };
   Result<dwarf::FileLines> lines = read(*info, is_code);
