@@ -212,12 +212,8 @@ private:
   }
 
   Result<void> read_filters() {
-    const auto read_set = [&](const std::string& path) {
-      return read_start(path, max_set_file, workstation_);
-    };
-    for (const std::string& text : options_.conditions)
-      if (auto added = add_filter(capture_.filter, text, read_set); !added)
-        return wrong_value("--if: ", std::move(added).error());
+    if (auto added = add_conditions(capture_.filter, options_.conditions, workstation_); !added)
+      return wrong_value("--if: ", std::move(added).error());
     // Unless an argument has this name.
     const auto is_declared = [&](const ConditionSpec& term) {
       return std::ranges::any_of(capture_.arguments, [&](const ArgumentList& list) {
@@ -365,6 +361,16 @@ void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKi
   parser.bind("--max-rate", options.max_rate);
   parser.bind("--start-on", options.start_on);
   parser.bind("--stop-on", options.stop_on);
+}
+
+Result<void> add_conditions(Filter& filter, std::span<const std::string> texts,
+                            Workstation& workstation) {
+  const auto read_set = [&](const std::string& path) {
+    return read_start(path, max_set_file, workstation);
+  };
+  for (const std::string& text : texts)
+    if (auto added = add_filter(filter, text, read_set); !added) return added;
+  return {};
 }
 
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,

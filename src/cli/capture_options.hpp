@@ -50,6 +50,10 @@ struct CaptureOptions {
 
 void bind_capture_options(OptionParser& parser, CaptureOptions& options, ProbeKind words);
 
+// Adds the conditions of --if. Their files are read from the user's machine.
+Result<void> add_conditions(Filter& filter, std::span<const std::string> texts,
+                            Workstation& workstation);
+
 // Applies the options to a request, whose program and kind of probes must be set. usage if options
 // cannot be combined.
 Result<void> apply(const OptionParser& parser, const CaptureOptions& options,

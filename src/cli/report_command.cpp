@@ -17,14 +17,18 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   StackFiles files;
   bind_stack_files(parser, files);
   parser.bind("--min-latency", request.min_latency, DurationReader{"--min-latency"});
-  parser.bind("--count", request.aggregates.counts);
-  parser.bind("--per-process", request.count_by_process);
+  parser.bind("--count", request.totals.aggregates.counts);
+  parser.bind("--per-process", request.totals.by_process);
   std::optional<std::string> by;
   std::optional<std::string> measured;
   parser.bind("--by", by);
   parser.bind("--measure", measured);
-  parser.bind("--histogram", request.aggregates.histograms);
-  parser.bind("--top", request.aggregates.top, CountReader{"--top", "a number of functions"});
+  parser.bind("--histogram", request.totals.aggregates.histograms);
+  parser.bind("--top", request.totals.aggregates.top, CountReader{"--top", "a number of functions"});
+  parser.bind("--interval", request.totals.aggregates.interval, DurationReader{"--interval"});
+  parser.bind("--weight", request.weight);
+  std::vector<std::string> conditions;
+  parser.bind("--if", conditions);
   ReportRequest::Graph graph;
   ReportOptions report;
   std::optional<std::string> column;
@@ -46,10 +50,20 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
     if (groups && groups->has(BY_STACK))
       groups = fail(ErrorKind::usage, "report writes stacks with --folded and --flamegraph");
     if (!groups) return finish_with(parser.usage_error("--by: " + groups.error().message), common);
-    request.groups = std::move(*groups);
-    request.groups.measures_latency = measured == "latency";
-    if (!request.groups.measures_latency) request.groups.measured = std::move(measured);
+    request.totals.groups = std::move(*groups);
+    request.totals.groups.measures_latency = measured == "latency";
+    if (measured != "latency") request.totals.groups.measured = measured;
   }
+  for (const auto* const each : {&measured, &request.weight})
+    if (*each)
+      if (const auto path = parse_value_path(**each); !path)
+        return finish_with(parser.usage_error(path.error().message), common);
+  if (request.totals.aggregates.histograms && measured != "latency" && !by)
+    request.totals.measured = measured;
+  if (measured && !by && !request.totals.aggregates.histograms)
+    return finish_with(parser.usage_error("--measure needs --histogram or --by"), common);
+  if (auto added = add_conditions(request.filter, conditions, workstation); !added)
+    return finish_with(parser.usage_error("--if: " + added.error().message), common);
   for (const std::string& place : places) {
     struct stat status{};
     if (::stat(place.c_str(), &status) != 0)
@@ -60,12 +74,15 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   auto exports = list_exports(parser, files, common);
   if (!exports) return finish_with(exports.error(), common);
   request.exports = std::move(*exports);
+  if (request.weight && request.exports.empty())
+    return finish_with(parser.usage_error("--weight needs --flamegraph, --folded or -o FILE"),
+                       common);
   request.hides_events = replace_events(files, common);
   if (graph.shows_calls || graph.reports) {
     if (depth) graph.depth = static_cast<std::uint32_t>(*depth);
     if (column) // the parser has checked it
       report.column = parse_report_column(*column).value_or(report.column);
-    report.top = request.aggregates.top;
+    report.top = request.totals.aggregates.top;
     graph.report = report;
     request.graph = graph;
   }

@@ -29,7 +29,41 @@ OpenCall CallFilter::passed_on(const OpenCall& call, std::uint32_t depth) {
   return passed;
 }
 
-void CallFilter::opened(const OpenCall& call, const Event& entry) {
+bool CallFilter::select_opened(OpenCall& call, const Event& entry) {
+  Selected& selected = selected_[call.id];
+  const auto parent = call.parent ? selected_.find(*call.parent) : selected_.end();
+  if (parent != selected_.end()) {
+    const Selected& above = parent->second;
+    selected.shown = above.shown;
+    selected.depth = above.depth + (above.is_shown ? 1 : 0);
+  }
+  call.parent = selected.shown;
+  call.depth = selected.depth;
+  selected.is_shown = condition_(entry);
+  if (selected.is_shown) selected.shown = call.id;
+  return selected.is_shown;
+}
+
+bool CallFilter::select_closed(OpenCall& call, CallEnd end, std::uint64_t end_ns) {
+  const auto known = selected_.find(call.id);
+  if (known == selected_.end()) return false;
+  const Selected selected = known->second;
+  selected_.erase(known);
+  if (!selected.is_shown) return false;
+  call.children_ns = selected.children_ns;
+  call.depth = selected.depth;
+  const auto parent = call.parent ? selected_.find(*call.parent) : selected_.end();
+  call.parent = parent != selected_.end() ? parent->second.shown : std::nullopt;
+  const bool has_returned = end == CallEnd::returned || end == CallEnd::no_return_seen;
+  if (const auto above = call.parent ? selected_.find(*call.parent) : selected_.end();
+      has_returned && above != selected_.end())
+    above->second.children_ns += duration_of(call, end_ns);
+  return true;
+}
+
+void CallFilter::opened(const OpenCall& opened, const Event& entry) {
+  OpenCall call = opened;
+  if (condition_ && !select_opened(call, entry)) return;
   const auto depth = depth_of(call);
   if (!depth) return;
   if (!roots_.empty()) depths_.emplace(call.id, *depth);
@@ -38,8 +72,10 @@ void CallFilter::opened(const OpenCall& call, const Event& entry) {
   for (CallVisitor* const visitor : visitors_) visitor->opened(passed, entry);
 }
 
-void CallFilter::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
+void CallFilter::closed(const OpenCall& closed, CallEnd end, std::uint64_t end_ns,
                         const Event* exit) {
+  OpenCall call = closed;
+  if (condition_ && !select_closed(call, end, end_ns)) return;
   std::uint32_t depth = call.depth;
   if (!roots_.empty()) {
     const auto known = depths_.find(call.id);
@@ -55,7 +91,7 @@ void CallFilter::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
 
 // Which root it was below is not known.
 void CallFilter::unmatched(const Event& exit, std::uint32_t depth) {
-  if (!roots_.empty() || !is_shown(depth)) return;
+  if (condition_ || !roots_.empty() || !is_shown(depth)) return;
   for (CallVisitor* const visitor : visitors_) visitor->unmatched(exit, depth);
 }
 

@@ -4,6 +4,7 @@
 
 #include "events/call_tree.hpp"
 
+#include <functional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,6 +22,11 @@ public:
   // nullopt.
   void add(CallVisitor& visitor) { visitors_.push_back(&visitor); }
 
+  // Leaves out calls by their entry, as a run does that never sends them: calls below them belong
+  // to the call above.
+  using Condition = std::function<bool(const Event& entry)>;
+  void set_condition(Condition condition) { condition_ = std::move(condition); }
+
   // Calls of roots that were left by a tail call: what the called function calls is not below them.
   std::uint64_t tail_called_roots() const { return tail_called_roots_; }
 
@@ -29,6 +35,19 @@ public:
   void unmatched(const Event& exit, std::uint32_t depth) override;
 
 private:
+  // An open call, if there is a condition.
+  struct Selected {
+    bool is_shown = false;
+    // The closest call that is shown: itself, or one above. nullopt: none.
+    std::optional<std::uint64_t> shown = {};
+    std::uint32_t depth = 0;       // of itself if it is shown, otherwise of a call below
+    std::uint64_t children_ns = 0; // of those that are shown
+  };
+  // Sets the parent, depth and children among the calls that are shown. Return false for one that
+  // is not.
+  bool select_opened(OpenCall& call, const Event& entry);
+  bool select_closed(OpenCall& call, CallEnd end, std::uint64_t end_ns);
+
   // A depth that is not passed on is nullopt: outside of a root.
   std::optional<std::uint32_t> depth_of(const OpenCall& call);
   bool is_shown(std::uint32_t depth) const { return !max_depth_ || depth < *max_depth_; }
@@ -40,6 +59,8 @@ private:
   std::unordered_map<std::uint64_t, std::uint32_t> depths_; // of the open calls inside of roots
   std::uint64_t tail_called_roots_ = 0;
   std::unordered_set<std::uint32_t> forked_; // processes, below a root
+  Condition condition_;
+  std::unordered_map<std::uint64_t, Selected> selected_; // open calls
 };
 
 } // namespace uprobectl

@@ -97,7 +97,7 @@ void CallReport::closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns,
   const std::uint64_t duration = duration_of(call, end_ns);
   if (is_outermost) function.total_ns += duration;
   function.self_ns += duration - std::min(duration, call.children_ns);
-  add_number(function.durations, duration);
+  add_duration(function.durations, duration);
   edges_[edge_of(call)].total_ns += duration;
 }
 

@@ -17,31 +17,31 @@ namespace {
 
 // Whether the spelling of a constant is that of an enumerator: "red", "Color::red",
 // "shop::Color::red".
-bool names_enumerator(std::string_view written, const dwarf::Type& type,
+bool names_enumerator(std::string_view written, const Enumeration& type,
                       const std::string& enumerator) {
   if (written == enumerator) return true;
   if (!written.ends_with("::" + enumerator)) return false;
   const std::string_view scope = written.substr(0, written.size() - enumerator.size() - 2);
-  const std::string_view name = type.plain_name();
+  const std::string_view name = type.name;
   if (name == scope || name.ends_with(fmt::format("::{}", scope))) return true;
   // An unscoped enumerator is in the scope of its enumeration: "shop::red".
   const auto outer = name.rfind("::");
-  return !type.is_scoped_enumeration() && outer != std::string_view::npos &&
+  return !type.is_scoped && outer != std::string_view::npos &&
          (name.substr(0, outer) == scope ||
           name.substr(0, outer).ends_with(fmt::format("::{}", scope)));
 }
 
-Result<std::uint64_t> find_enumerator(const std::string& name, const ComparedValue& value) {
+Result<std::uint64_t> find_enumerator(const std::string& name, const ValueType& type) {
   std::vector<std::string> names;
-  if (value.enumeration != nullptr)
-    for (const dwarf::Enumerator& each : value.enumeration->enumerators()) {
-      if (names_enumerator(name, *value.enumeration, each.name))
+  if (type.enumeration != nullptr)
+    for (const Enumeration::Enumerator& each : type.enumeration->enumerators) {
+      if (names_enumerator(name, *type.enumeration, each.name))
         return static_cast<std::uint64_t>(each.value);
       names.push_back(each.name);
     }
   Error error{ErrorKind::usage,
               names.empty() ? fmt::format("'{}' is not a number", name)
-                            : fmt::format("{} has no enumerator '{}'", value.type_name, name)};
+                            : fmt::format("{} has no enumerator '{}'", type.name, name)};
   if (const auto near = nearest(name.substr(name.rfind(':') + 1), names); !near.empty())
     return fail(std::move(error).hint(did_you_mean(near)));
   return fail(std::move(error));
@@ -54,20 +54,18 @@ double real_number(const FilterConstant& constant) {
 }
 
 Result<std::uint64_t> find_constant(const ConditionSpec& spec, const FilterConstant& constant,
-                                    const ComparedValue& value) {
-  if (!constant.name.empty()) return find_enumerator(constant.name, value);
-  if (value.is_floating)
-    return static_cast<std::uint64_t>(order_float(real_number(constant), value.bits / 8));
-  if (constant.real)
-    return fail(ErrorKind::usage, fmt::format("{} has no fraction or exponent",
-                                              value.has_type() ? value.type_name : "an integer"));
-  if ((value.has_type() && !can_hold(value.bits, value.is_signed, spec.comparison, constant)))
-    return fail(ErrorKind::usage, fmt::format("{} cannot have this value",
-                                              value.has_type() ? value.type_name : "an integer"));
+                                    const ValueType& type) {
+  if (!constant.name.empty()) return find_enumerator(constant.name, type);
+  if (type.is_floating)
+    return static_cast<std::uint64_t>(order_float(real_number(constant), type.bits / 8));
+  const std::string shown = type.is_known() ? type.name : "an integer";
+  if (constant.real) return fail(ErrorKind::usage, shown + " has no fraction or exponent");
+  if (type.is_known() && !can_hold(type.bits, type.is_signed, spec.comparison, constant))
+    return fail(ErrorKind::usage, shown + " cannot have this value");
   const std::uint64_t number = number_of(constant);
   // As C converts them: -1 is the largest number of an unsigned type.
-  const bool is_cut = constant.negative && value.has_type() && !value.is_signed && value.bits < 64;
-  return is_cut ? number & ((std::uint64_t{1} << value.bits) - 1) : number;
+  const bool is_cut = constant.negative && type.is_known() && !type.is_signed && type.bits < 64;
+  return is_cut ? number & ((std::uint64_t{1} << type.bits) - 1) : number;
 }
 
 // Whether the value of a register without a type is one of 32 bits with a sign if it can be: the
@@ -81,11 +79,11 @@ bool asks_for_sign(const ConditionSpec& spec) {
 }
 
 ConditionResult<PreparedTerm> compare_number(const ConditionSpec& spec, PreparedTerm made,
-                                             const ComparedValue& value) {
-  if (value.is_floating && spec.comparison == Comparison::has_bits)
+                                             const ValueType& type) {
+  if (type.is_floating && spec.comparison == Comparison::has_bits)
     return wrong_at(spec.constant_at, "a floating-point number has no bits to compare");
   const auto add = [&](const FilterConstant& each) -> ConditionResult<std::uint64_t> {
-    auto constant = find_constant(spec, each, value);
+    auto constant = find_constant(spec, each, type);
     if (!constant) return wrong_at(spec.place_of(each), std::move(constant).error());
     return *constant;
   };
@@ -97,14 +95,15 @@ ConditionResult<PreparedTerm> compare_number(const ConditionSpec& spec, Prepared
     if (!member) return std::unexpected(member.error());
     made.members.push_back(*member);
   }
-  made.term.float_size = static_cast<record_u8>(value.is_floating ? value.bits / 8 : 0);
+  std::ranges::sort(made.members);
+  made.term.float_size = static_cast<record_u8>(type.is_floating ? type.bits / 8 : 0);
   if (spec.comparison == Comparison::has_bits) return made; // bits have no sign
   // A number that no signed value exceeds makes the comparison unsigned.
   constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
   const bool takes_sign = spec.constant.negative || spec.constant.magnitude < largest;
-  const bool is_signed = value.has_type() ? value.is_signed || value.is_floating : takes_sign;
+  const bool is_signed = type.is_known() ? type.is_signed || type.is_floating : takes_sign;
   made.term.is_signed = is_signed ? 1 : 0;
-  made.term.guess_sign = !value.has_type() && asks_for_sign(spec) ? 1 : 0;
+  made.term.guess_sign = !type.is_known() && asks_for_sign(spec) ? 1 : 0;
   return made;
 }
 
@@ -112,33 +111,44 @@ ConditionResult<PreparedTerm> compare_bytes(const ConditionSpec& spec, PreparedT
                                             const ComparedValue& value) {
   const TextPattern& pattern = spec.patterns.front();
   const std::size_t size = pattern.text.size();
-  if (pattern.kind == TextPattern::Kind::exact && value.size != size) {
+  if (pattern.kind == TextPattern::Kind::exact && value.type.size != size) {
     const bool has_name = !value.length_name.empty();
     return wrong_at(
         spec.constant_at,
         Error{ErrorKind::usage,
-              value.size ? fmt::format("the buffer has {} bytes, not {}", *value.size, size)
+              value.type.size ? fmt::format("the buffer has {} bytes, not {}", *value.type.size, size)
               : has_name ? "the buffer has a length that varies"
                          : "the length of the buffer is not known"}
             .hint("compare its first bytes with ^=" +
                   (has_name ? fmt::format(", and its length: '{} == {}'", value.length_name, size)
                             : std::string())));
   }
-  if (value.size && *value.size < size)
-    return wrong_at(spec.constant_at, fmt::format("the buffer has only {} bytes", *value.size));
+  if (value.type.size && *value.type.size < size)
+    return wrong_at(spec.constant_at, fmt::format("the buffer has only {} bytes", *value.type.size));
   made.term.value.capacity = static_cast<record_u32>(size);
   return made;
 }
 
 // What a value is instead of what it is compared with.
-std::string describe_mismatch(ValueUse wanted, const ComparedValue& value) {
+std::string describe_mismatch(ValueUse wanted, const ValueType& type) {
   if (wanted == ValueUse::bytes) return "only buffers can be compared with bytes";
   if (wanted == ValueUse::number)
-    return value.kind == ValueUse::text ? "it is a string: compare it with one in quotes"
-                                        : "it is a buffer: compare it with hex\"DIGITS\"";
-  if (value.kind == ValueUse::bytes) return "a buffer is compared with hex\"DIGITS\"";
-  return fmt::format("{} cannot be compared with a string",
-                     value.has_type() ? value.type_name : "a number");
+    return type.use == ValueUse::text ? "it is a string: compare it with one in quotes"
+                                      : "it is a buffer: compare it with hex\"DIGITS\"";
+  if (type.use == ValueUse::bytes) return "a buffer is compared with hex\"DIGITS\"";
+  return fmt::format("{} cannot be compared with a string", type.is_known() ? type.name : "a number");
+}
+
+// Extends the low half with its sign.
+std::uint64_t extend_low_half(std::uint64_t number) {
+  return static_cast<std::uint64_t>(
+      std::int64_t{static_cast<std::int32_t>(static_cast<std::uint32_t>(number))});
+}
+
+// Whether the bits are those of a number, which NaN is not.
+bool has_order(std::uint64_t bits, std::uint32_t size) {
+  if (size == sizeof(float)) return !std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  return !std::isnan(std::bit_cast<double>(bits));
 }
 
 } // namespace
@@ -164,23 +174,103 @@ ValueUse use_of(const ConditionSpec& spec) {
   return spec.compares_bytes() ? ValueUse::bytes : ValueUse::text;
 }
 
+Error cannot_compare(ValueUse wanted, const ValueType& type) {
+  constexpr std::size_t max_members = 12;
+  const std::string_view what = wanted == ValueUse::number ? "numbers can be compared or measured"
+                                : wanted == ValueUse::text ? "strings can be compared with a text"
+                                                           : "buffers can be compared with bytes";
+  if (!type.problem.empty()) return {ErrorKind::unsupported, type.problem};
+  Error error{ErrorKind::usage, fmt::format("only {}, this is {}", what, type.name)};
+  std::vector<std::string> names;
+  for (const ValueType& each : type.members)
+    if (!each.member_name.empty()) names.push_back(each.member_name);
+  if (names.empty() || names.size() > max_members) return error;
+  return std::move(error).hint(fmt::format("name one of its members: {}", fmt::join(names, ", ")));
+}
+
+Result<void> check_summed(const ValueType& type, std::string_view name) {
+  const bool is_integer = type.use == ValueUse::number && !type.is_floating;
+  if (is_integer && !type.is_address) return {};
+  Error error{ErrorKind::usage, is_integer ? "it is an address" : "only integers can be measured"};
+  if (is_integer)
+    error = std::move(error).hint(
+        fmt::format("name what it points to: '*{}', or a member; or declare it: --args "
+                    "NAME:s32@arg0+0",
+                    name));
+  else if (type.use == ValueUse::none)
+    error = cannot_compare(ValueUse::number, type);
+  return fail(std::move(error).within(fmt::format("'{}'", name)));
+}
+
+ValueType built_in_type(filter_subject subject) {
+  const bool is_text = subject == COMPARE_THREAD_NAME || subject == COMPARE_PROCESS_NAME ||
+                       subject == COMPARE_CALLER;
+  return {.use = is_text ? ValueUse::text : ValueUse::number,
+          .name = "a number",
+          .is_signed = true};
+}
+
 ConditionResult<PreparedTerm> compile_condition(const ConditionSpec& spec, ComparedValue value) {
-  if (const ValueUse wanted = use_of(spec); wanted != value.kind) {
-    Error error{ErrorKind::usage, describe_mismatch(wanted, value)};
+  if (const ValueUse wanted = use_of(spec); wanted != value.type.use) {
+    Error error = value.type.use == ValueUse::none
+                      ? cannot_compare(wanted, value.type)
+                      : Error{ErrorKind::usage, describe_mismatch(wanted, value.type)};
     if (!spec.first_text.empty()) error = std::move(error).within(spec.first_text);
     return wrong_at(spec.constant_at, std::move(error));
   }
   PreparedTerm made{.term = {.value = value.value}, .length = value.length, .offset = value.offset};
   made.term.comparison = static_cast<record_u8>(number_of(spec.comparison));
-  switch (value.kind) {
+  switch (value.type.use) {
   case ValueUse::number:
-    return compare_number(spec, std::move(made), value);
+    return compare_number(spec, std::move(made), value.type);
   case ValueUse::bytes:
     return compare_bytes(spec, std::move(made), value);
   case ValueUse::text:
+  case ValueUse::none:
     break;
   }
   return made;
+}
+
+bool fulfils(const PreparedTerm& condition, std::uint64_t number) {
+  const filter_term& term = condition.term;
+  if (term.float_size > 0) {
+    if (!has_order(number, term.float_size)) return term.comparison == IS_NOT_EQUAL;
+    number = term.float_size == sizeof(float)
+                 ? static_cast<std::uint64_t>(order_float(
+                       double{std::bit_cast<float>(static_cast<std::uint32_t>(number))},
+                       term.float_size))
+                 : static_cast<std::uint64_t>(
+                       order_float(std::bit_cast<double>(number), term.float_size));
+  }
+  const bool may_be_signed = term.guess_sign != 0 && number >> 32U == 0;
+  if (term.comparison == IS_IN_SET) {
+    const auto has = [&](std::uint64_t each) {
+      return std::ranges::binary_search(condition.members, each);
+    };
+    return has(number) || (may_be_signed && has(extend_low_half(number)));
+  }
+  if (may_be_signed) number = extend_low_half(number);
+  // Maps the signed order to the unsigned one.
+  const std::uint64_t flip = term.is_signed != 0 ? std::uint64_t{1} << 63U : 0;
+  const std::uint64_t left = number ^ flip;
+  const std::uint64_t right = term.constant ^ flip;
+  switch (term.comparison) {
+  case IS_EQUAL:
+    return left == right;
+  case IS_NOT_EQUAL:
+    return left != right;
+  case IS_LESS:
+    return left < right;
+  case IS_GREATER:
+    return left > right;
+  case IS_AT_MOST:
+    return left <= right;
+  case IS_AT_LEAST:
+    return left >= right;
+  default: // HAS_BITS
+    return (number & term.constant) != 0;
+  }
 }
 
 } // namespace uprobectl

@@ -2,22 +2,124 @@
 #include "events/event_values.hpp"
 
 #include "events/arguments.hpp"
+#include "events/conditions.hpp"
+#include "util/arithmetic.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
+#include <limits>
 
 namespace uprobectl {
 
 namespace {
+
+using Step = ValuePath::Step;
+
+constexpr std::string_view result_name = "ret";
 
 ArgumentValue register_value(std::string_view name, std::uint64_t number) {
   return {
       .name = name, .type_name = to_string(ArgumentType::x64), .value = {DataValue::Hex{number}}};
 }
 
+bool is_same(const Step& left, const Step& right) {
+  return left.kind == right.kind && left.name == right.name && left.index == right.index;
+}
+
+// The steps that lead from the value of one path to that of another; nullopt if they do not begin
+// alike. "c->host" begins with "*c", as "." works for pointers.
+std::optional<std::vector<Step>> steps_behind(const ValuePath& begin, const ValuePath& path) {
+  if (begin.variable != path.variable) return std::nullopt;
+  auto next = path.steps.begin();
+  for (const Step& step : begin.steps) {
+    if (next == path.steps.end()) return std::nullopt;
+    const bool is_implied =
+        step.kind == Step::Kind::dereference && next->kind == Step::Kind::member;
+    if (is_implied) continue;
+    if (!is_same(step, *next)) return std::nullopt;
+    ++next;
+  }
+  return std::vector<Step>(next, path.steps.end());
+}
+
+const ValueType* find_member(const ValueType& type, std::string_view name) {
+  for (const ValueType& each : type.members) {
+    if (each.member_name == name) return &each;
+    if (!each.member_name.empty()) continue;
+    if (const ValueType* const inner = find_member(each, name)) return inner;
+  }
+  return nullptr;
+}
+
+const ValueType* follow(const ValueType& type, std::span<const Step> steps) {
+  const ValueType* at = &type;
+  for (const Step& step : steps) {
+    if (at == nullptr) return nullptr;
+    switch (step.kind) {
+    case Step::Kind::member:
+      at = find_member(*at, step.name);
+      break;
+    case Step::Kind::element:
+      at = at->element.empty() ? nullptr : &at->element.front();
+      break;
+    case Step::Kind::dereference:
+      return nullptr;
+    }
+  }
+  return at;
+}
+
+const DataValue left_out{DataValue::More{}};
+
+const DataValue* find_member(const DataValue::Struct& members, std::string_view name) {
+  for (const DataMember& each : members) {
+    if (each.name == name) return &each.value;
+    const auto* const inner = std::get_if<DataValue::Struct>(&each.value.value);
+    if (!each.name.empty() || inner == nullptr) continue;
+    if (const DataValue* const found = find_member(*inner, name)) return found;
+  }
+  return nullptr;
+}
+
+const DataValue* follow(const DataValue& value, std::span<const Step> steps) {
+  const DataValue* at = &value;
+  for (const Step& step : steps) {
+    if (std::holds_alternative<DataValue::Unreadable>(at->value)) return at;
+    const auto* const members = std::get_if<DataValue::Struct>(&at->value);
+    const auto* const elements = std::get_if<DataValue::Array>(&at->value);
+    const DataValue* next = nullptr;
+    if (step.kind == Step::Kind::member && members != nullptr)
+      next = find_member(*members, step.name);
+    if (step.kind == Step::Kind::element && elements != nullptr && step.index < elements->size())
+      next = &(*elements)[step.index];
+    if (next == nullptr) return &left_out;
+    at = next;
+  }
+  return at;
+}
+
+// Returns how many elements `size` is the size of: the `count` of a known function, such as that of
+// calloc(); 1 without one.
+std::uint64_t elements_of(const Event& event) {
+  const auto count = event.is_known_call ? find_value("count", event) : std::nullopt;
+  const auto* const number = count ? std::get_if<std::uint64_t>(&count->value.value) : nullptr;
+  return number != nullptr ? *number : 1;
+}
+
+NamedValue part_of(const PointValue& value, std::vector<Step> steps, const ValueType& type) {
+  return {.name = value.name, .steps = std::move(steps), .type = type, .at_return = value.at_return};
+}
+
 } // namespace
 
+Error not_saved(std::string_view name, std::string_view saved) {
+  Error error{ErrorKind::not_found, fmt::format("'{}' was not saved", name)};
+  if (!saved.empty()) error = std::move(error).hint(fmt::format("the saved values are: {}", saved));
+  return std::move(error).hint(fmt::format("save it with: attach --args '{}' --save FILE", name));
+}
+
 std::optional<ArgumentValue> find_value(std::string_view name, const Event& event) {
-  const bool is_result = name == "ret";
+  const bool is_result = name == result_name;
   if (is_result && event.left_by == ExitKind::tail_call)
     return ArgumentValue{.name = name,
                          .type_name = to_string(ArgumentType::x64),
@@ -34,6 +136,148 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
       event.typed_arguments || source->number >= event.arguments.size())
     return std::nullopt;
   return register_value(name, event.arguments[source->number]);
+}
+
+std::optional<NamedValue> find_variable(std::span<const PointValue> values, const ValuePath& path) {
+  if (path.variable == result_name) return std::nullopt;
+  for (const PointValue& value : values)
+    if (value.name == path.text) return part_of(value, {}, value.type);
+  for (const PointValue& value : values) {
+    const auto begin = parse_value_path(value.name);
+    auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
+    const ValueType* const type = steps ? follow(value.type, *steps) : nullptr;
+    if (type != nullptr) return part_of(value, std::move(*steps), *type);
+  }
+  return std::nullopt;
+}
+
+std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
+                                     Arch arch) {
+  const std::span<const PointValue> values = point.values;
+  if (path.variable == result_name) {
+    for (const PointValue& value : values) {
+      const auto begin = parse_value_path(value.name);
+      auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
+      const ValueType* const type = steps ? follow(value.type, *steps) : nullptr;
+      if (type != nullptr) return part_of(value, std::move(*steps), *type);
+    }
+    return std::nullopt;
+  }
+  ValuePath member = path;
+  member.text = "this->" + path.text;
+  member.variable = "this";
+  member.steps.insert(member.steps.begin(),
+                      {.kind = Step::Kind::member, .name = path.variable});
+  if (auto found = find_variable(values, member)) return found;
+  // "arg1.id" is a part of the second parameter.
+  for (const PointValue& value : values) {
+    if (value.source != path.variable) continue;
+    if (const ValueType* const type = follow(value.type, path.steps))
+      return part_of(value, path.steps, *type);
+  }
+  if (!point.has_registers || !path.steps.empty()) return std::nullopt;
+  std::string_view name = path.variable;
+  if (name.starts_with('%')) name.remove_prefix(1);
+  const auto number = arch_info(arch).find_register(name);
+  if (!number) return std::nullopt;
+  return NamedValue{.name = path.text, .in_register = *number, .type = {}};
+}
+
+const DataValue* find_data(const NamedValue& named, const Event& event, DataValue& made) {
+  if (named.in_register) {
+    if (*named.in_register >= event.registers.size()) return nullptr;
+    made = {DataValue::Hex{event.registers[*named.in_register]}};
+    return &made;
+  }
+  if (named.name == result_name) {
+    if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return nullptr;
+    if (event.typed_return) return follow(event.typed_return->value, named.steps);
+  }
+  if (event.typed_arguments) {
+    const auto found = std::ranges::find(*event.typed_arguments, named.name, &ArgumentValue::name);
+    if (found != event.typed_arguments->end()) return follow(found->value, named.steps);
+  }
+  auto raw = find_value(named.name, event);
+  if (!raw) return nullptr;
+  made = std::move(raw->value);
+  return &made;
+}
+
+void EventValues::describe(std::uint32_t probe, PointDescription description) {
+  points_.insert_or_assign(probe, std::move(description));
+}
+
+const PointDescription* EventValues::find_point(std::uint32_t probe) const {
+  const auto found = points_.find(probe);
+  return found != points_.end() ? &found->second : nullptr;
+}
+
+const NamedValue* EventValues::find_named(const std::string& name, std::uint32_t probe) {
+  const auto [known, is_new] = names_.try_emplace({probe, name});
+  if (is_new) {
+    const PointDescription* const point = find_point(probe);
+    const auto path = parse_value_path(name);
+    if (point != nullptr && path) {
+      known->second = find_variable(point->values, *path);
+      if (!known->second) known->second = find_other(*point, *path, arch_);
+    }
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+std::optional<ArgumentValue> EventValues::find(const std::string& name, const Event& event) {
+  if (auto found = find_value(name, event)) return found;
+  const NamedValue* const named = find_named(name, event.probe);
+  DataValue made;
+  const DataValue* const value = named != nullptr ? find_data(*named, event, made) : nullptr;
+  if (value == nullptr) return std::nullopt;
+  return ArgumentValue{.name = name, .type_name = named->type.name, .value = *value};
+}
+
+std::optional<std::int64_t> EventValues::find_number(const std::string& name, const Event& event) {
+  const auto found = find(name, event);
+  return found ? number_of(found->value) : std::nullopt;
+}
+
+std::optional<std::uint64_t> EventValues::find_weight(const std::string& name,
+                                                      const Event& event) {
+  if (name == "latency" && event.latency_ns) return event.latency_ns;
+  if (event.weight) return event.weight;
+  const auto found = find(name, event);
+  const auto number = found ? number_of(found->value) : std::nullopt;
+  if (!number) return std::nullopt;
+  const bool is_signed = std::holds_alternative<std::int64_t>(found->value.value) ||
+                         std::holds_alternative<DataValue::Name>(found->value.value);
+  const std::uint64_t weight =
+      is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
+  if (name != "size") return weight;
+  return checked_mul(weight, elements_of(event)).value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+Result<void> EventValues::check(const std::string& name, bool is_summed) {
+  std::string saved;
+  bool is_known = points_.empty();
+  for (const auto& [probe, point] : points_) {
+    const NamedValue* const named = find_named(name, probe);
+    if (named == nullptr) {
+      saved = list_names(point.values, &PointValue::name);
+      continue;
+    }
+    is_known = true;
+    if (is_summed)
+      if (auto checked = check_summed(named->type, name); !checked) return checked;
+  }
+  return is_known ? Result<void>() : fail(not_saved(name, saved));
+}
+
+Result<void> EventValues::check_built_in(const std::string& name) const {
+  const auto is_missing = [&](const auto& point) {
+    const PointDescription& described = point.second;
+    return std::ranges::find(described.hidden, name) != described.hidden.end() &&
+           std::ranges::find(described.values, name, &PointValue::name) == described.values.end();
+  };
+  if (points_.empty() || !std::ranges::all_of(points_, is_missing)) return {};
+  return fail(not_saved(name, {}));
 }
 
 } // namespace uprobectl

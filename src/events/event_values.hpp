@@ -3,11 +3,78 @@
 #pragma once
 
 #include "events/events.hpp"
+#include "events/value_path.hpp"
+#include "values/value_type.hpp"
+
+#include <map>
+#include <span>
 
 namespace uprobectl {
+
+// What the events of a point have.
+struct PointDescription {
+  bool pairs_calls = false; // an event has the values of the entry and of the return
+  bool has_registers = false;
+  std::vector<PointValue> values = {};
+  // Names of built-in variables that mean variables of the function there, which were not captured.
+  std::vector<std::string> hidden = {};
+};
 
 // Returns an argument or `ret`; nullopt if the event has no value of this name. Registers of events
 // without types count as arguments: `arg0`. The result borrows the name.
 std::optional<ArgumentValue> find_value(std::string_view name, const Event& event);
+
+// What is wrong with a name that no value has. `saved`: the names that there are.
+Error not_saved(std::string_view name, std::string_view saved);
+
+// A value of the events of a point, or a part of one.
+struct NamedValue {
+  std::string name;                           // of the value, in events
+  std::vector<ValuePath::Step> steps = {};    // from it to the part
+  std::optional<std::size_t> in_register = {}; // instead: index in Event::registers
+  ValueType type;
+  bool at_return = false;
+};
+
+// Finds what a path names, as attach does: a value or a part of one that was captured.
+std::optional<NamedValue> find_variable(std::span<const PointValue> values, const ValuePath& path);
+// Finds what a path names if no variable has the name: a member of `this`, argN, ret, or a register
+// of `arch`.
+std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
+                                     Arch arch);
+
+// Returns the value in an event; null if the event does not have it, because it is of another phase
+// or the call was left by a tail call. A part that was not captured is a DataValue::More. `made`
+// holds what the event does not.
+const DataValue* find_data(const NamedValue& named, const Event& event, DataValue& made);
+
+// Finds values of the events of a run by name. Remembers what names mean at each point.
+class EventValues {
+public:
+  void describe(std::uint32_t probe, PointDescription description);
+  void set_machine(Arch arch) { arch_ = arch; }
+  // Null if nothing is known of the point.
+  const PointDescription* find_point(std::uint32_t probe) const;
+
+  // As find_value(), and parts of values, such as "item.id". Borrows the name.
+  std::optional<ArgumentValue> find(const std::string& name, const Event& event);
+  // The number that is summed; nullopt if the event has none.
+  std::optional<std::int64_t> find_number(const std::string& name, const Event& event);
+  // What the stack of an event weighs; nullopt if the event has no number of this name. Negative
+  // ones weigh nothing.
+  std::optional<std::uint64_t> find_weight(const std::string& name, const Event& event);
+  // Fails if points are described and none of them has a value of this name, or if `is_summed` and
+  // it is not an integer.
+  Result<void> check(const std::string& name, bool is_summed);
+  // Fails if the built-in variable means another variable at all points, which none of them has.
+  Result<void> check_built_in(const std::string& name) const;
+
+private:
+  const NamedValue* find_named(const std::string& name, std::uint32_t probe);
+
+  std::map<std::uint32_t, PointDescription> points_;
+  std::map<std::pair<std::uint32_t, std::string>, std::optional<NamedValue>> names_;
+  Arch arch_ = host_arch;
+};
 
 } // namespace uprobectl

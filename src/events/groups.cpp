@@ -53,8 +53,8 @@ ArgumentValue missing_value(std::string_view name, std::string reason) {
           .value = {DataValue::Unreadable{std::move(reason)}}};
 }
 
-ArgumentValue named_value(const std::string& name, const Event& event) {
-  return find_value(name, event).value_or(missing_value(name, "not available here"));
+ArgumentValue named_value(const std::string& name, const Event& event, EventValues& values) {
+  return values.find(name, event).value_or(missing_value(name, "not available here"));
 }
 
 } // namespace
@@ -115,7 +115,8 @@ double average_of(const group_sums& sums) {
          static_cast<double>(sums.measured);
 }
 
-std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event) {
+std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event,
+                                        EventValues& known) {
   std::vector<ArgumentValue> values;
   for (const GroupValue& each : groups.by) {
     if (each.fact == BY_PROCESS_ID) {
@@ -128,7 +129,7 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
                         .value = {event.comm},
                         .is_memory = true});
     } else if (!each.fact) {
-      ArgumentValue& value = values.emplace_back(named_value(each.text, event));
+      ArgumentValue& value = values.emplace_back(named_value(each.text, event, known));
       value.name = each.text;
       if (auto* const unread = std::get_if<DataValue::Unreadable>(&value.value.value)) {
         hide_address(unread->reason);

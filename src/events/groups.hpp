@@ -4,6 +4,7 @@
 
 #include "bpf/record.h"
 #include "events/arguments.hpp"
+#include "events/event_values.hpp"
 #include "events/events.hpp"
 
 namespace uprobectl {
@@ -43,6 +44,7 @@ double average_of(const group_sums& sums);
 
 // Returns the values of a group, in the order of GroupSpec::by; borrows the names. `event` is its
 // decoded key. A stack is not among them.
-std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event);
+std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event,
+                                        EventValues& values);
 
 } // namespace uprobectl

@@ -66,21 +66,28 @@ std::int64_t percentile(const Histogram& histogram, unsigned percent) {
   return histogram.max;
 }
 
-void add_number(Histogram& to, std::uint64_t number) {
-  const auto value = static_cast<std::int64_t>(
-      std::min<std::uint64_t>(number, std::numeric_limits<std::int64_t>::max()));
-  to.min = to.count == 0 ? value : std::min(to.min, value);
-  to.max = to.count == 0 ? value : std::max(to.max, value);
+void add_number(Histogram& to, std::int64_t number) {
+  to.min = to.count == 0 ? number : std::min(to.min, number);
+  to.max = to.count == 0 ? number : std::max(to.max, number);
   ++to.count;
-  to.total += number;
+  to.total += static_cast<std::uint64_t>(number);
   to.buckets.resize(HISTOGRAM_BUCKETS);
-  const auto known = static_cast<std::uint64_t>(value);
-  std::size_t bucket = known;
-  if (known >= 4) {
+  if (number < 0) {
+    ++to.negative;
+    return;
+  }
+  std::size_t bucket = static_cast<std::uint64_t>(number);
+  if (number >= 4) {
+    const auto known = static_cast<std::uint64_t>(number);
     const auto power = static_cast<std::size_t>(std::bit_width(known)) - 1;
     bucket = (power - 1) * 4 + (known >> (power - 2) & 3);
   }
   ++to.buckets[bucket];
+}
+
+void add_duration(Histogram& to, std::uint64_t duration_ns) {
+  constexpr std::uint64_t longest = std::numeric_limits<std::int64_t>::max();
+  add_number(to, static_cast<std::int64_t>(std::min(duration_ns, longest)));
 }
 
 void add(Histogram& to, const Histogram& more) {

@@ -25,8 +25,9 @@ std::vector<HistogramRange> merge_by_power_of_two(const Histogram& histogram);
 // the minimum if the percentile is negative, and 0 for an empty histogram.
 std::int64_t percentile(const Histogram& histogram, unsigned percent);
 
-// Adds a number.
-void add_number(Histogram& to, std::uint64_t number);
+// Adds a number. As the built-in program: measure() of bpf/programs/measure.h.
+void add_number(Histogram& to, std::int64_t number);
+void add_duration(Histogram& to, std::uint64_t duration_ns);
 
 // Adds the numbers of `more`.
 void add(Histogram& to, const Histogram& more);

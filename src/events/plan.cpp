@@ -293,6 +293,7 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
       const auto [equal, is_first] = numbers.emplace(bytes_of(*planned), number);
       if (is_first) plan.plans_.push_back(*planned);
       made->plan = equal->second;
+      made->hidden = offered->hidden_names();
     }
     plan.probes_.emplace_back(*made).point = probed.point;
     return {};
@@ -310,6 +311,8 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     }
   }
   if (auto checked = planner.check_names(); !checked) return fail(std::move(checked).error());
+  plan.has_results_ = phases_of(capture).exit;
+  plan.pairs_calls_ = capture.pair_calls;
   plan.shows_registers_ = capture.registers;
   plan.copies_stacks_ = capture.stack == StackWalk::frame_data;
   const auto is_argument = [](std::string_view name) {
@@ -335,6 +338,19 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
 
 bool CapturePlan::uses_argument_numbers(std::size_t probe) const {
   return compares_arguments_ || probes_[probe].values->uses_argument_numbers();
+}
+
+PointDescription CapturePlan::describe(std::size_t probe) const {
+  const ValuePlan& values = *probes_[probe].values;
+  PointDescription described{.pairs_calls = pairs_calls_,
+                             .has_registers = shows_registers_,
+                             .values = values.describe(),
+                             .hidden = probes_[probe].hidden};
+  const bool has_result = std::ranges::find(described.values, "ret", &PointValue::name) !=
+                          described.values.end();
+  if (has_results_ && !has_result && !values.returns_nothing())
+    described.values.push_back({.name = "ret", .type = {}, .at_return = true});
+  return described;
 }
 
 std::vector<std::string> CapturePlan::describe_problems(std::size_t probe) const {

@@ -6,6 +6,7 @@
 #include "bpf/builtin.hpp"
 #include "bpf/record.h"
 #include "events/arguments.hpp"
+#include "events/event_values.hpp"
 #include "events/events.hpp"
 #include "events/filter.hpp"
 #include "events/groups.hpp"
@@ -90,6 +91,11 @@ struct CaptureSpec {
   // Whether names and types of arguments and results matter.
   bool uses_values() const {
     return captures_values() || measured.has_value() || !filter.terms.empty();
+  }
+  // Whether values are named beside those of `arguments`.
+  bool names_values() const {
+    return measured.has_value() || weight.has_value() || !groups.by.empty() ||
+           !filter.terms.empty();
   }
   bool measures_result() const { return measured && measured->variable == "ret"; }
 };
@@ -197,6 +203,8 @@ public:
   std::uint32_t probe_plan(std::size_t probe) const { return probes_[probe].plan; }
   // Describes the requested values that cannot be captured at the probe, with reasons.
   std::vector<std::string> describe_problems(std::size_t probe) const;
+  // What events of the probe have.
+  PointDescription describe(std::size_t probe) const;
   // Whether a list, condition or measurement refers to arguments of the probe by number.
   bool uses_argument_numbers(std::size_t probe) const;
 
@@ -224,6 +232,7 @@ private:
     const ProbePoint* point = nullptr;
     std::uint32_t plan = 0;
     std::shared_ptr<const ValuePlan> values; // never null
+    std::vector<std::string> hidden = {};    // see PointDescription
   };
   bool is_not_resident(const probe_record& record, const reading_result& result) const;
   const capture_plan& plan_of(std::size_t probe) const { return plans_[probes_[probe].plan]; }
@@ -232,6 +241,8 @@ private:
   std::vector<capture_plan> plans_;
   FilterTables filters_;
   std::vector<Probe> probes_;    // by number
+  bool has_results_ = false;
+  bool pairs_calls_ = false;
   bool shows_registers_ = false; // if false, they are only captured for the stack
   bool copies_stacks_ = false;
   IsMapped is_mapped_;

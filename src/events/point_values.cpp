@@ -100,10 +100,24 @@ void add_needed(std::vector<ArgumentSpec>& selected, Specs all) {
           selected.push_back(*known);
 }
 
-Error not_an_integer() { return {ErrorKind::usage, "only integers can be measured"}; }
-Error is_an_address(std::string_view name) {
-  return Error{ErrorKind::usage, "it is an address"}.hint(fmt::format(
-      "name what it points to: '*{}', or a member; or declare it: --args NAME:s32@arg0+0", name));
+// Adds what a prototype declares beside the user's list: a list selects what is shown, names mean
+// the same with it. What needs a value that the list declares otherwise is left out.
+void add_prototype(std::vector<ArgumentSpec>& named, std::vector<ArgumentSpec> prototype) {
+  const std::size_t listed = named.size();
+  const auto is_listed = [&](std::string_view name) {
+    return find_spec(Specs(named).first(listed), name) != nullptr;
+  };
+  for (ArgumentSpec& each : prototype) {
+    const bool depends = (each.length_from && is_listed(*each.length_from)) ||
+                         (each.address_from && is_listed(*each.address_from));
+    if (!depends && !is_listed(each.name)) named.push_back(std::move(each));
+  }
+}
+
+Error is_built_in(filter_subject variable) {
+  Error error{ErrorKind::usage, "a built-in variable is not a value of the function"};
+  if (variable != COMPARE_LATENCY) return error;
+  return std::move(error).hint("latencies are measured by --histogram without --measure");
 }
 
 } // namespace
@@ -165,11 +179,14 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
   } else { // the registers of an inlined call do not hold arguments
     declared.six_registers = !point.inlined_into;
   }
+  made.named_ = declared.arguments;
+  if (asked != nullptr && probed.known != nullptr)
+    add_prototype(made.named_, with_problems(probed.known->arguments, nullptr));
   return made;
 }
 
 bool PointValues::is_declared(std::string_view name) const {
-  return find_spec(declared_.arguments, name) != nullptr;
+  return find_spec(named_, name) != nullptr;
 }
 
 bool PointValues::needs_types() const {
@@ -204,7 +221,7 @@ PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
                                          std::optional<filter_subject> built_in) const {
   FoundName found;
   if (path.steps.empty()) {
-    found.declared = find_spec(declared_.arguments, path.variable);
+    found.declared = find_spec(named_, path.variable);
     found.source = parse_source_name(path.variable);
   }
   if (found.declared != nullptr) return found;
@@ -216,6 +233,16 @@ PointValues::FoundName PointValues::find(const ValuePath& path, bool has_type,
   if (!found.is_variable && !built_in)
     found.is_variable = may_be_variable && names_member(*types_, path);
   return found;
+}
+
+std::vector<std::string> PointValues::hidden_names() const {
+  std::vector<std::string> hidden;
+  for (std::string& name : condition_names()) {
+    const auto path = parse_value_path(name);
+    const auto built_in = path ? find_built_in(*path) : std::nullopt;
+    if (built_in && !find(*path, false, built_in).built_in) hidden.push_back(std::move(name));
+  }
+  return hidden;
 }
 
 // Whether debug information says what the argument or the result is. Fails if it is not a number.
@@ -248,7 +275,7 @@ PointValues::compared_by_type(const ValuePath& path, const ArgumentSource& sourc
   if (!known) return fail(known.error());
   if (!*known) return std::nullopt;
   auto made = find_compared(*types_, path, use, may_keep);
-  if (made && (made->kind == use || use == ValueUse::number)) return std::move(*made);
+  if (made && (made->type.use == use || use == ValueUse::number)) return std::move(*made);
   if (!made && use == ValueUse::number && made.error().error.kind == ErrorKind::usage)
     return std::unexpected(std::move(made).error());
   return std::nullopt;
@@ -257,7 +284,7 @@ PointValues::compared_by_type(const ValuePath& path, const ArgumentSource& sourc
 ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, const FoundName& found,
                                                      std::optional<ArgumentType> type, ValueUse use,
                                                      bool may_keep) const {
-  const Specs list = declared_.arguments;
+  const Specs list = named_;
   const ArgumentSpec* declared = found.declared;
   const bool is_place = declared == nullptr && !found.is_variable && found.source;
   if (is_place && !type) {
@@ -289,7 +316,7 @@ ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, cons
   }
   if (types_ == nullptr) return fail(unknown_name(path));
   auto made = find_compared(*types_, path, use, may_keep);
-  const std::string known = declared_.known ? list_names(list, &ArgumentSpec::name) : "";
+  const std::string known = probed_.known ? list_names(list, &ArgumentSpec::name) : "";
   if (!made && !known.empty())
     made.error().error = std::move(made.error().error).hint("its known arguments are: " + known);
   return made;
@@ -304,7 +331,7 @@ Error PointValues::needs_types_error(const ValuePath& path) const {
 
 // What is named is neither an argument nor a built-in variable.
 Error PointValues::unknown_name(const ValuePath& path) const {
-  const Specs list = declared_.arguments;
+  const Specs list = named_;
   const std::string offered = list_names(list, &ArgumentSpec::name);
   const bool is_name = path.steps.empty() && is_identifier(path.variable);
   if (!is_name || (problem_ && offered.empty())) return needs_types_error(path);
@@ -321,10 +348,8 @@ Error PointValues::unknown_name(const ValuePath& path) const {
 ConditionResult<PreparedTerm> PointValues::compare_built_in(const ConditionSpec& spec,
                                                             filter_subject subject) const {
   const CaptureSpec& capture = context_.capture;
-  const bool is_name = subject == COMPARE_THREAD_NAME || subject == COMPARE_PROCESS_NAME;
   const bool is_static = probed_.point->static_probe != nullptr;
-  ComparedValue value{.type_name = "a number", .is_signed = true};
-  if (is_name || subject == COMPARE_CALLER) value.kind = ValueUse::text;
+  ComparedValue value{.type = built_in_type(subject)};
   if (subject == COMPARE_CALLER) {
     const auto address = builder_.caller();
     if (!address) return fail(address.error());
@@ -376,13 +401,13 @@ Result<PreparedTerm> PointValues::condition(const ConditionSpec& spec) const {
 }
 
 Result<reading> PointValues::summed(const ValuePath& path) const {
-  auto value = compared(path, find(path), {}, ValueUse::number, false);
+  const FoundName found = find(path, false, find_built_in(path));
+  if (found.built_in)
+    return fail(is_built_in(*found.built_in).within(in_single_quotes(path.text)));
+  auto value = compared(path, found, {}, ValueUse::number, false);
   if (!value) return fail(std::move(value).error().error);
-  const auto wrong = [&](Error error) {
-    return fail(std::move(error).within(in_single_quotes(path.text)));
-  };
-  if (value->kind != ValueUse::number || value->is_floating) return wrong(not_an_integer());
-  if (value->is_address) return wrong(is_an_address(path.text));
+  if (auto checked = check_summed(value->type, path.text); !checked)
+    return fail(std::move(checked).error());
   if (types_ != nullptr)
     if (auto checked = check_measured(value->value, types_->phases); !checked)
       return fail(std::move(checked).error());
@@ -438,7 +463,13 @@ Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
     const std::string_view option = is_key ? "--by" : "--measure";
     const auto path = parse_value_path(name);
     if (!path) return fail(Error(path.error()).within(option));
-    const FoundName found = find(*path);
+    const FoundName found = find(*path, false, find_built_in(*path));
+    if (found.built_in) {
+      Error error = is_built_in(*found.built_in).within(in_single_quotes(name));
+      if (is_key) error = std::move(error).hint("hits are counted by pid, tid, comm and stack");
+      problems.add(option, name, std::move(error));
+      continue;
+    }
     bool is_typed = found.declared == nullptr && types_ != nullptr;
     std::optional<Error> problem;
     if (is_typed && !found.is_variable && found.source) {
@@ -468,7 +499,7 @@ Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
       problem = unknown_name(*path).within(display_name(*probed_.point));
     problems.add(option, name, std::move(problem));
   }
-  add_needed(selected.arguments, declared_.arguments);
+  add_needed(selected.arguments, named_);
   Result<ValuePlan> made;
   std::vector<std::optional<Error>> errors;
   if (!paths.empty()) made = named_values(paths, context_.limits(), errors);

@@ -55,6 +55,8 @@ public:
   // Borrows `types` until the other calls are done.
   void set_types(Result<const TypedPlace*> types);
   bool has_types() const { return types_ != nullptr; }
+  // The names of built-in variables that mean something else here.
+  std::vector<std::string> hidden_names() const;
 
   // The values that events have, or the groups of --by. Fails if a value of a list for the function
   // cannot be read.
@@ -103,7 +105,8 @@ private:
   const CapturePoint& probed_;
   const ArgumentList* asked_;
   const ReadingBuilder& builder_;
-  DeclaredValues declared_;
+  DeclaredValues declared_;          // that events have
+  std::vector<ArgumentSpec> named_{}; // that a name may mean: also those of a prototype
   const TypedPlace* types_ = nullptr;
   std::optional<Error> problem_; // why types are not known, if they were looked for
 };

@@ -23,7 +23,7 @@ constexpr int max_typed_depth = 16;
 // constant if it is a set or a pattern.
 struct PreparedTerm {
   filter_term term = {};
-  std::vector<std::uint64_t> members = {}; // IS_IN_SET
+  std::vector<std::uint64_t> members = {}; // IS_IN_SET: in ascending order
   std::optional<reading> length = {};      // READ_BYTES: the number of bytes, an integer
   // What is added to the value or its length, if their offset_from is not 0: an integer.
   std::optional<reading> offset = {};

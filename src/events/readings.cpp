@@ -503,6 +503,21 @@ std::optional<ArgumentType> ReadingBuilder::noted_type(const ArgumentSource& sou
   return is_block(argument) ? ArgumentType::bytes : static_argument_type(argument);
 }
 
+ValueType declared_type(ArgumentType type, std::uint32_t pointer_size) {
+  ValueType made{.name = std::string(to_string(type))};
+  if (type == ArgumentType::bytes) {
+    made.use = ValueUse::bytes;
+  } else if (is_memory(type)) {
+    made.use = ValueUse::text;
+  } else {
+    made.bits = 8 * size_of(type, pointer_size);
+    made.is_signed = is_signed(type);
+    made.is_floating = is_floating(type);
+    made.is_address = type == ArgumentType::ptr;
+  }
+  return made;
+}
+
 // Without a type, a text is a NUL-terminated string and bytes are behind an address.
 Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
                                                std::optional<ArgumentType> type, ValueUse use,
@@ -518,31 +533,27 @@ Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
   constexpr std::array usual = {ArgumentType::s64, ArgumentType::string, ArgumentType::bytes};
   ArgumentType read_as = type.value_or(usual[static_cast<std::size_t>(use)]);
   if (use == ValueUse::bytes && read_as == ArgumentType::string) read_as = ArgumentType::bytes;
-  ComparedValue made{.kind = !is_memory(read_as)              ? ValueUse::number
-                             : read_as == ArgumentType::bytes ? ValueUse::bytes
-                                                              : ValueUse::text,
-                     .type_name = type ? std::string(to_string(*type)) : ""};
-  if (made.kind != use) return made; // it is not read
+  ComparedValue made{.type = declared_type(read_as, convention_.pointer_size)};
+  if (!type) made.type.name.clear();
+  if (made.type.use != use) return made; // it is not read
   auto read = value(spec.source, read_as);
   if (!read) return fail(std::move(read).error());
   made.value = *read;
   if (use == ValueUse::number) {
-    made.bits = 8 * std::min<unsigned>(read->size, size_of(read_as, convention_.pointer_size));
-    made.is_floating = is_floating(read_as);
-    made.is_signed = read->is_signed != 0;
-    made.is_address = read_as == ArgumentType::ptr;
-    if (made.is_floating) made.value.is_signed = 1;
+    made.type.bits = std::min<unsigned>(8 * read->size, made.type.bits);
+    made.type.is_signed = read->is_signed != 0;
+    if (made.type.is_floating) made.value.is_signed = 1;
   } else if (use == ValueUse::text) {
     const auto form = string_form(spec.name, read_as);
     if (!form) return fail(form.error());
     made.value.form = static_cast<record_u8>(*form);
   } else {
     made.value.form = READ_BYTES;
-    if (type == ArgumentType::bytes && spec.length) made.size = *spec.length;
+    if (type == ArgumentType::bytes && spec.length) made.type.size = *spec.length;
     if (type == ArgumentType::bytes && location_.probe != nullptr &&
         spec.source.kind == Kind::argument &&
         is_block(location_.probe->arguments[spec.source.number]))
-      made.size = location_.probe->arguments[spec.source.number].size;
+      made.type.size = location_.probe->arguments[spec.source.number].size;
     if (!spec.length_from) return made;
     made.length_name = *spec.length_from;
     const auto units = find_named(list, *spec.length_from);

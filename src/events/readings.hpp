@@ -49,6 +49,9 @@ std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocati
 // Returns a key that is equal for locations whose arguments are read alike.
 std::string reading_key(const StaticProbeLocation& location);
 
+// What a declared type says. `pointer_size`: bytes.
+ValueType declared_type(ArgumentType type, std::uint32_t pointer_size);
+
 std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret", "rax"
 
 // Builds the readings of one point.

@@ -256,6 +256,23 @@ public:
   // Whether the path begins at the result.
   bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
 
+  // "arg1" is the second parameter, as in declarations: "this" counts, floating-point ones do not.
+  std::optional<std::uint32_t> parameter_number(const dwarf::Variable& wanted) const {
+    std::uint32_t number = 0;
+    for (const dwarf::Variable& each : where_.function->variables) {
+      if (!each.is_parameter || !is_of_call(each) || is_floating_point(*each.type, 0)) continue;
+      if (&each == &wanted) return number;
+      ++number;
+    }
+    return std::nullopt;
+  }
+  // The variable at which a path begins; null if it begins at anything else.
+  const dwarf::Variable* find_start_variable(const ValuePath& path) const {
+    if (is_result(path)) return nullptr;
+    const dwarf::Variable* const found = find_variable(path.variable);
+    return found != nullptr ? found : find_parameter(path.variable);
+  }
+
   // See find_place().
   Result<PathPlace> resolve(const ValuePath& path, std::size_t* wrong_step) {
     PathPlace made;
@@ -287,16 +304,14 @@ private:
     return found;
   }
 
-  // "arg1" is the second parameter, as in declarations: "this" counts, floating-point ones do not.
   const dwarf::Variable* find_parameter(std::string_view name) const {
     const auto source = parse_source_name(name);
     if (!source || source->kind != ArgumentSource::Kind::argument) return nullptr;
-    std::uint32_t number = 0;
-    for (const dwarf::Variable& each : where_.function->variables)
-      if (each.is_parameter && is_of_call(each) && !is_floating_point(*each.type, 0) &&
-          number++ == source->number)
-        return &each;
-    return nullptr;
+    const auto& variables = where_.function->variables;
+    const auto found = std::ranges::find_if(variables, [&](const dwarf::Variable& each) {
+      return parameter_number(each) == source->number;
+    });
+    return found != variables.end() ? &*found : nullptr;
   }
 
   // Whether the variable belongs to the inlined call that is probed, or to the function itself.
@@ -306,9 +321,8 @@ private:
 
   Result<ValuePlace> find_start(const ValuePath& path) {
     if (is_result(path)) return find_result(path);
-    const dwarf::Variable* found = find_variable(path.variable);
-    if (found == nullptr) found = find_parameter(path.variable);
-    if (found != nullptr) return start_at(path, *found->type, found->location);
+    if (const dwarf::Variable* const found = find_start_variable(path))
+      return start_at(path, *found->type, found->location);
     if (const dwarf::Variable* const self = find_variable("this")) {
       auto member = find_own_member(path, *self);
       if (!member) return fail(std::move(member).error());
@@ -533,7 +547,7 @@ namespace {
 std::optional<ComparedValue> find_text(const PlaceReader& reader, const ValuePlace& place,
                                        std::string_view& problem) {
   const Type& type = *place.type;
-  ComparedValue made{.kind = ValueUse::text, .type_name = type.name()};
+  ComparedValue made{.type = {.use = ValueUse::text, .name = type.name()}};
   const auto take = [&](const std::optional<reading>& address, reading_form form,
                         std::string_view otherwise) {
     if (!address) problem = otherwise;
@@ -574,14 +588,22 @@ Error unsupported(std::string_view what) { return {ErrorKind::unsupported, std::
 
 // The first bytes at a place, or of what a pointer there points to.
 Result<ComparedValue> find_bytes(const PlaceReader& reader, const ValuePlace& place) {
-  ComparedValue made{.kind = ValueUse::bytes, .type_name = place.type->name()};
+  ComparedValue made{.type = {.use = ValueUse::bytes, .name = place.type->name()}};
   const bool is_pointer = place.type->kind() == TypeKind::pointer;
   const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
   if (!address)
     return fail(unsupported(is_pointer ? location_too_complex : "the bytes are not in memory"));
-  if (!is_pointer) made.size = place.type->size();
+  if (!is_pointer) made.type.size = place.type->size();
   made.value = *address;
   made.value.form = READ_BYTES;
+  return made;
+}
+
+// The type of a value that is not a number.
+ValueType without_number(const Type& type) {
+  ValueType made{.use = ValueUse::none, .name = type.name()};
+  for (const dwarf::Member& each : type.members())
+    if (!each.name.empty() && !each.is_base) made.members.push_back({.member_name = each.name});
   return made;
 }
 
@@ -595,9 +617,6 @@ Result<ComparedValue> find_number(const PlaceReader& reader, ValuePlace place) {
     return fail(ErrorKind::unsupported,
                 fmt::format("{} has {} bytes: only floating-point numbers of 4 and 8 are compared",
                             type.name(), type.size()));
-  if (!is_number(type))
-    return fail(ErrorKind::usage,
-                fmt::format("only numbers can be compared or measured, this is {}", type.name()));
   if (!place.bits && type.bits() < 8 * type.size())
     place.bits = dwarf::BitRange{0, static_cast<std::uint32_t>(type.bits())};
   const std::uint64_t size =
@@ -612,17 +631,35 @@ Result<ComparedValue> find_number(const PlaceReader& reader, ValuePlace place) {
   const bool is_extended =
       !place.bits && number->bit_count != 0 && number->bit_count < 8 * type.size();
   number->is_signed = (type.is_signed() || is_floating) && !is_extended ? 1 : 0;
-  return ComparedValue{.value = *number,
-                       .type_name = type.name(),
-                       .bits =
-                           static_cast<unsigned>(place.bits ? place.bits->size : 8 * type.size()),
-                       .is_signed = type.is_signed(),
-                       .is_floating = is_floating,
-                       .is_address = type.kind() == TypeKind::pointer,
-                       .enumeration = &type};
+  return ComparedValue{.type = number_type(type, place.bits), .value = *number};
 }
 
 } // namespace
+
+ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRange>& bits) {
+  ValueType made{.name = type.name(),
+                 .bits = static_cast<unsigned>(bits ? bits->size : type.bits()),
+                 .is_signed = type.is_signed(),
+                 .is_floating = type.kind() == TypeKind::floating,
+                 .is_address = type.kind() == TypeKind::pointer};
+  if (type.kind() != TypeKind::enumeration) return made;
+  auto enumeration = std::make_shared<Enumeration>(
+      Enumeration{.name = type.plain_name(), .is_scoped = type.is_scoped_enumeration()});
+  for (const dwarf::Enumerator& each : type.enumerators())
+    enumeration->enumerators.push_back({.name = each.name, .value = each.value});
+  made.enumeration = std::move(enumeration);
+  return made;
+}
+
+std::optional<std::uint32_t> parameter_number(const TypedPlace& where,
+                                              const dwarf::Variable& variable) {
+  return PathResolver(where).parameter_number(variable);
+}
+std::optional<std::uint32_t> parameter_number(const TypedPlace& where, const ValuePath& path) {
+  const dwarf::Variable* const variable =
+      path.steps.empty() ? PathResolver(where).find_start_variable(path) : nullptr;
+  return variable != nullptr ? parameter_number(where, *variable) : std::nullopt;
+}
 
 bool names_variable(const TypedPlace& where, const ValuePath& path) {
   return PathResolver(where).names_variable(path);
@@ -668,6 +705,8 @@ ConditionResult<ComparedValue> find_compared(const TypedPlace& where, const Valu
     if (problem.empty()) made = std::move(*text);
   } else if (use == ValueUse::bytes) {
     made = find_bytes(reader, place);
+  } else if (!is_number(*place.type) && place.type->kind() != TypeKind::floating) {
+    made = fail(cannot_compare(use, without_number(*place.type)));
   } else {
     made = find_number(reader, place);
   }

@@ -50,6 +50,9 @@ bool is_number(const dwarf::Type& type);
 bool is_character_type(const dwarf::Type& type);
 bool is_text_pointer(const dwarf::Type& type);
 
+// What the type of a number says. `bits`: those that it has, if it is a bit-field.
+ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRange>& bits = {});
+
 // Why a location cannot be read.
 std::string problem_of(const dwarf::Location& location);
 
@@ -104,6 +107,12 @@ Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
 bool names_variable(const TypedPlace& where, const ValuePath& path);
 // Whether it begins at a member of the function's object, without "this->".
 bool names_member(const TypedPlace& where, const ValuePath& path);
+
+// The number of a parameter that is passed in a register, or whose whole value a path names: 1 of
+// "arg1". nullopt for anything else.
+std::optional<std::uint32_t> parameter_number(const TypedPlace& where,
+                                              const dwarf::Variable& variable);
+std::optional<std::uint32_t> parameter_number(const TypedPlace& where, const ValuePath& path);
 
 // Finds what a path names, as a value to compare or to sum up. Fails at a character of the path.
 // `may_keep`: members of virtual base classes have an offset of their own.

@@ -237,7 +237,7 @@ DataValue ValueDecoder::decode_scalar(const Node& node) const {
   if (kind == TypeKind::enumeration) {
     const std::int64_t value =
         type.is_signed() ? sign_extended(*number, bits) : static_cast<std::int64_t>(*number);
-    if (auto name = enumerator_name(type, value)) return {DataValue::Name{std::move(*name)}};
+    if (auto name = enumerator_name(type, value)) return {DataValue::Name{std::move(*name), value}};
     return {value};
   }
   // Of Rust: a code point.
@@ -458,9 +458,10 @@ DataValue ValueDecoder::decode_node(const Node& node) const {
   case Node::Kind::duration: {
     DataValue number = decode_node(node.children.front());
     if (const auto* const value = std::get_if<std::int64_t>(&number.value))
-      return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
+      return {DataValue::Name{fmt::format("{}{}", *value, node.text), *value}};
     if (const auto* const value = std::get_if<std::uint64_t>(&number.value))
-      return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
+      return {DataValue::Name{fmt::format("{}{}", *value, node.text),
+                              static_cast<std::int64_t>(*value)}};
     if (const auto* const value = std::get_if<double>(&number.value))
       return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
     return number;
@@ -581,6 +582,89 @@ void ValuePlan::decode(Event& event, std::span<const ReadResult> results, std::u
   const auto number = static_cast<int>(results[*error_number_].value);
   if (number != 0 && (is_null(returned) || number_of(returned) == -1))
     event.return_errno = errno_name(number).value_or(std::to_string(number));
+}
+
+namespace {
+
+// Whether the text or number of a declared type is shown as something that has neither.
+bool hides_type(const ArgumentSpec& spec) {
+  using Kind = Presentation::Kind;
+  if (spec.shown_as == nullptr) return false;
+  const Kind kind = spec.shown_as->kind;
+  return kind == Kind::array || kind == Kind::socket_address || kind == Kind::ipv6_address;
+}
+
+} // namespace
+
+ValueType ValuePlan::type_of(const Node& node) {
+  ValueType made{.use = ValueUse::none, .name = node.type != nullptr ? node.type->name() : ""};
+  const auto add_children = [&](std::vector<ValueType>& types, std::size_t most) {
+    for (const Node& child : node.children) {
+      if (types.size() == most || child.kind == Node::Kind::more) break;
+      types.push_back(type_of(child));
+      types.back().member_name = child.name;
+    }
+  };
+  switch (node.kind) {
+  case Node::Kind::scalar:
+    if (!is_number(*node.type) || node.type->kind() == TypeKind::reference) return made;
+    if (is_wide_integer(*node.type) && !node.bits) return made;
+    if (node.type->kind() == TypeKind::floating && node.type->size() < sizeof(float)) return made;
+    return number_type(*node.type, node.bits);
+  case Node::Kind::text:
+    made.use = ValueUse::text;
+    made.is_address = node.type != nullptr && node.type->kind() == TypeKind::pointer;
+    break;
+  case Node::Kind::structure:
+    add_children(made.members, node.children.size());
+    break;
+  case Node::Kind::array:
+  case Node::Kind::sequence:
+    if (node.children.empty() && node.kind == Node::Kind::array) made.use = ValueUse::text;
+    add_children(made.element, 1);
+    break;
+  case Node::Kind::duration:
+    return type_of(node.children.front());
+  case Node::Kind::problem:
+    made.problem = node.text;
+    break;
+  case Node::Kind::choice:
+  case Node::Kind::optional:
+  case Node::Kind::interface:
+  case Node::Kind::more:
+    break;
+  }
+  return made;
+}
+
+std::vector<PointValue> ValuePlan::describe() const {
+  std::vector<PointValue> described;
+  if (six_registers_)
+    for (std::size_t i = 0; i < std::tuple_size_v<decltype(Event::arguments)>; ++i)
+      described.push_back({.name = fmt::format("arg{}", i), .type = {}});
+  for (const Value& each : values_) {
+    PointValue& made = described.emplace_back(PointValue{.name = each.node.name,
+                                                         .type = {},
+                                                         .at_return = each.phase == PHASE_RETURN,
+                                                         .source = each.source});
+    if (each.declared == nullptr) {
+      made.type = type_of(each.node);
+      continue;
+    }
+    const ArgumentSpec& spec = *each.declared;
+    made.type = declared_type(spec.type, sizeof(std::uint64_t));
+    if (spec.length) made.type.size = *spec.length;
+    if (hides_type(spec)) made.type.use = ValueUse::none;
+    if (made.type.use == ValueUse::none) made.type.name = each.type_name;
+    made.type.problem = each.node.text;
+    if (!made.type.problem.empty()) made.type.use = ValueUse::none;
+    const bool is_whole =
+        spec.source.offsets.empty() && spec.source.addend == 0 && !spec.address_from;
+    if (is_whole) made.source = source_text(spec.source);
+  }
+  for (PointValue& each : described)
+    if (each.source == each.name) each.source.clear();
+  return described;
 }
 
 std::vector<std::string> ValuePlan::describe_problems() const {

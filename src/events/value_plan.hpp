@@ -12,6 +12,7 @@
 #include "events/groups.hpp"
 #include "events/known_calls.hpp"
 #include "events/prepared.hpp"
+#include "values/value_type.hpp"
 
 #include <functional>
 #include <memory>
@@ -93,6 +94,9 @@ public:
   // Each comes before those that are based on it.
   const std::vector<reading>& readings() const { return readings_; }
   bool has_six_registers() const { return six_registers_; }
+  bool returns_nothing() const { return returns_nothing_; }
+  // The values that events have, with their types.
+  std::vector<PointValue> describe() const;
   // The declared values that cannot be read, with reasons.
   std::vector<std::string> describe_problems() const;
   bool uses_argument_numbers() const;
@@ -176,12 +180,15 @@ private:
     std::optional<Content> content = {};        // of an interface; nullopt: not captured
   };
 
+  static ValueType type_of(const Node& node);
+
   // An argument or a result.
   struct Value {
     Node node;
     std::string_view type_name = {}; // as in --args, or in the source
     record_u8 phase = PHASE_ENTRY;
-    bool is_result = false; // not known after a tail call
+    bool is_result = false;  // not known after a tail call
+    std::string source = {}; // of a type of debug information: see PointValue
     // Its type is declared: the node's reading has it, unless the node is a problem.
     std::shared_ptr<const ArgumentSpec> declared = {};
     std::optional<KnownCall::Condition> passed_if = {};

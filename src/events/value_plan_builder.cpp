@@ -44,13 +44,13 @@ public:
         variable.name.empty() ? fmt::format("arg{}", made_.values_.size()) : variable.name;
     set_phase(PHASE_ENTRY);
     begin_value(variable.type);
-    add_value(make_value(std::move(name), *variable.type, variable.location), *variable.type,
-              false);
+    add_value(make_value(std::move(name), *variable.type, variable.location), *variable.type, false,
+              argument_text(parameter_number(where_, variable)));
   }
 
   void add_result(std::string name = "ret") {
     begin_value(where_.function->result);
-    add_value(make_result(std::move(name)), *where_.function->result, true);
+    add_value(make_result(std::move(name)), *where_.function->result, true, "ret");
   }
 
   // Nobody has asked for it: it gets what the others have left, and where nothing of it can be read
@@ -78,7 +78,8 @@ public:
     if (!named) keep_readings(others);
     if (!named) return fail(std::move(named).error());
     set_phase(is_result ? PHASE_RETURN : PHASE_ENTRY);
-    add_value(make_at(path.text, named->place), *named->place.type, is_result);
+    add_value(make_at(path.text, named->place), *named->place.type, is_result,
+              argument_text(parameter_number(where_, path)));
     return {};
   }
 
@@ -87,12 +88,17 @@ public:
   }
 
 private:
-  void add_value(Node node, const Type& type, bool is_result) {
+  static std::string argument_text(std::optional<std::uint32_t> number) {
+    return number ? fmt::format("arg{}", *number) : std::string();
+  }
+
+  void add_value(Node node, const Type& type, bool is_result, std::string source) {
     made_.values_.push_back(
         {.node = std::move(node),
          .type_name = type.name(),
          .phase = static_cast<record_u8>(is_result ? PHASE_RETURN : PHASE_ENTRY),
-         .is_result = is_result});
+         .is_result = is_result,
+         .source = std::move(source)});
   }
 
   // On arm64 nothing has the address of a result in memory at the return: it is read at the entry

@@ -7,6 +7,7 @@
 #include "doctor/doctor.hpp"
 #include "dwarf/functions.hpp"
 #include "events/call_report.hpp"
+#include "events/event_values.hpp"
 #include "events/events.hpp"
 #include "events/groups.hpp"
 #include "events/histogram.hpp"
@@ -77,6 +78,13 @@ struct AttachedRecord {
   std::size_t probes = 0;
   std::string program; // "builtin", or the user's program
   ClockReading clocks = {};
+};
+// A probe that the run records, before its first hit.
+struct ProbedRecord {
+  const ProbePoint* point = nullptr;
+  std::uint32_t probe = 0; // Event::probe
+  std::uint32_t first = 0; // that of the first location of the same static probe, or its own
+  PointDescription description = {};
 };
 // The part of a `probe` record for a probe of a task file.
 struct TaskProbeNote {
@@ -385,6 +393,7 @@ public:
   virtual void write(const MessageRecord& message) = 0;
   virtual void write(const CallChange& change) = 0;
   virtual void write(const ProcessNameRecord& record) = 0;
+  virtual void write(const ProbedRecord& record) = 0;
   // Called at least every 50 ms while events are read. After an error the copy gets nothing more.
   virtual Result<void> flush() = 0;
   // Returns what is to be said of the copy, since the last call.

@@ -42,6 +42,8 @@ struct LastEnumerator<StackCompleteness> : LastEnumeratorIs<StackCompleteness::i
 template <>
 struct LastEnumerator<ErrorKind> : LastEnumeratorIs<ErrorKind::interrupted> {};
 template <>
+struct LastEnumerator<ValueUse> : LastEnumeratorIs<ValueUse::none> {};
+template <>
 struct LastEnumerator<MessageRecord::Kind> : LastEnumeratorIs<MessageRecord::Kind::notice> {};
 
 // Chunks without content.
@@ -154,6 +156,52 @@ concept AnyPoint = Described<T, SavedPoint> || Described<T, ReadPoint>;
 void describe(auto& io, AnyPoint auto& saved) {
   io(1, "file", saved.file);
   io(2, "point", saved.point);
+}
+
+// ---- what is known of values before they are read
+
+void describe(auto& io, Described<Enumeration::Enumerator> auto& enumerator) {
+  io(1, "name", enumerator.name);
+  io(2, "value", enumerator.value);
+}
+// The enumerators are in the first one with its number, from 1.
+void describe(auto& io, Described<Enumeration> auto& enumeration) {
+  io(1, "number", enumeration.number);
+  io(2, "name", enumeration.name);
+  io(3, "is_scoped", enumeration.is_scoped);
+  io(4, "enumerators", enumeration.enumerators);
+}
+void describe(auto& io, Described<ValueType> auto& type) {
+  io(1, "use", type.use);
+  io(2, "name", type.name);
+  io(3, "bits", type.bits);
+  io(4, "is_signed", type.is_signed);
+  io(5, "is_floating", type.is_floating);
+  io(6, "is_address", type.is_address);
+  io(7, "enumeration", type.enumeration);
+  io(8, "size", type.size);
+  io(9, "members", type.members);
+  io(10, "member_name", type.member_name);
+  io(11, "element", type.element);
+  io(12, "problem", type.problem);
+}
+void describe(auto& io, Described<PointValue> auto& value) {
+  io(1, "name", value.name);
+  io(2, "type", value.type);
+  io(3, "at_return", value.at_return);
+  io(4, "source", value.source);
+}
+void describe(auto& io, Described<PointDescription> auto& point) {
+  io(1, "pairs_calls", point.pairs_calls);
+  io(2, "has_registers", point.has_registers);
+  io(3, "values", point.values);
+  io(4, "hidden", point.hidden);
+}
+// Without the point.
+void describe(auto& io, Described<ProbedRecord> auto& record) {
+  io(1, "probe", record.probe);
+  io(2, "first", record.first);
+  io(3, "description", record.description);
 }
 
 // ---- stacks

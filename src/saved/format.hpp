@@ -57,6 +57,7 @@ enum class ChunkKind : std::uint32_t {
   file_parts = 24,   // unwind::FileParts
   mappings = 25,     // unwind::ProcessMappings
   raw_stack = 26,    // RawStackSample
+  probed = 27,       // ProbedRecord
   // unwind::KeptParts. Only between a run on a device and its workstation, which replaces it by
   // chunks of file_parts: not part of the format.
   kept_parts = 0x10000,

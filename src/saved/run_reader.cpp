@@ -80,6 +80,7 @@ Result<void> RunReader::take_chunk(ChunkKind kind, Bytes content) {
   }
   if (!replay(kind, content))
     return damaged(fmt::format("a chunk of kind {} is invalid", static_cast<std::uint32_t>(kind)));
+  if (const Error* const problem = replay_.problem()) return fail(*problem);
   return {};
 }
 
@@ -155,6 +156,8 @@ bool RunReader::replay(ChunkKind kind, Bytes content) {
     return read<SavedMappings>(content, add_stacks);
   case ChunkKind::raw_stack:
     return replay_raw_stack(content);
+  case ChunkKind::probed:
+    return replay_probed(content);
   case ChunkKind::flush_rows:
     replay_.flush_rows();
     return read<Empty>(content, [](const Empty&) { return true; });
@@ -402,6 +405,29 @@ bool RunReader::replay_histogram(Bytes content) {
   const std::size_t buckets = histogram.buckets.size();
   if (buckets != 0 && buckets != HISTOGRAM_BUCKETS) return false;
   if (histogram.min > histogram.max) return false;
+  replay_.write(record);
+  return true;
+}
+
+// Gives enumerations that were read before to the types that only have their number.
+bool RunReader::find_enumerations(ValueType& type) {
+  if (type.enumeration != nullptr) {
+    const std::uint32_t number = type.enumeration->number;
+    if (number == 0 || number > enumerations_.size() + 1 || number > max_probes) return false;
+    if (number > enumerations_.size()) enumerations_.push_back(type.enumeration);
+    type.enumeration = enumerations_[number - 1];
+  }
+  const auto find = [this](ValueType& each) { return find_enumerations(each); };
+  return std::ranges::all_of(type.members, find) && std::ranges::all_of(type.element, find);
+}
+
+bool RunReader::replay_probed(Bytes content) {
+  OfProbe<ProbedRecord> saved;
+  ProbedRecord& record = saved.record;
+  if (!read(content, saved) || !find_probe(saved.probe, record.point) || record.point == nullptr)
+    return false;
+  for (PointValue& each : record.description.values)
+    if (!find_enumerations(each.type)) return false;
   replay_.write(record);
   return true;
 }

@@ -23,8 +23,11 @@ public:
   void write(const unwind::ProcessMappings& /*mappings*/) final {}
   void write(const unwind::FileParts& /*parts*/) final {}
   void write(const unwind::KeptParts& /*parts*/) final {}
+  void write(const ProbedRecord& /*record*/) override {}
   // The first call. An error ends the reading.
   virtual Result<void> begin(const RunHeader& header) = 0;
+  // Called after each record: an error ends the reading.
+  virtual const Error* problem() const { return nullptr; }
 };
 
 // Not thread-safe.
@@ -74,6 +77,8 @@ private:
   bool replay_stack(Bytes content);
   bool replay_raw_stack(Bytes content);
   bool replay_probe_end(Bytes content);
+  bool replay_probed(Bytes content);
+  bool find_enumerations(ValueType& type);
   bool add_file(Bytes content);
   bool add_probe(Bytes content);
   bool add_module(Bytes content);
@@ -96,6 +101,7 @@ private:
   std::vector<std::string> warnings_;
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
   std::deque<ProbePoint> probes_; // receivers keep their addresses
+  std::vector<std::shared_ptr<const Enumeration>> enumerations_; // by number, from 1
   KeptTexts names_;               // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_

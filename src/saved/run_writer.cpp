@@ -75,6 +75,31 @@ std::uint32_t RunWriter::number_probe(const ProbePoint* point) {
   return known->second;
 }
 
+// An enumeration is written once.
+void RunWriter::number_enumerations(ValueType& type) {
+  if (type.enumeration != nullptr) {
+    auto numbered = std::make_shared<Enumeration>(*type.enumeration);
+    numbered->number = 0;
+    std::string fields;
+    FieldWriter writer(fields);
+    describe(writer, *numbered);
+    const auto next = static_cast<std::uint32_t>(enumerations_.size() + 1);
+    const auto [known, is_new] = enumerations_.try_emplace(std::move(fields), next);
+    if (!is_new) *numbered = {};
+    numbered->number = known->second;
+    type.enumeration = std::move(numbered);
+  }
+  for (ValueType& each : type.members) number_enumerations(each);
+  for (ValueType& each : type.element) number_enumerations(each);
+}
+
+void RunWriter::write(const ProbedRecord& record) {
+  ProbedRecord numbered = record;
+  for (PointValue& each : numbered.description.values) number_enumerations(each.type);
+  write_chunk(ChunkKind::probed,
+              OfProbe<const ProbedRecord&>{number_probe(record.point), numbered});
+}
+
 std::uint32_t RunWriter::number_module(const symbolize::Module& module) {
   const auto [known, is_new] =
       modules_.try_emplace(module.serial(), static_cast<std::uint32_t>(modules_.size() + 1));

@@ -36,6 +36,7 @@ public:
   void write(const MessageRecord& message) override;
   void write(const CallChange& change) override;
   void write(const ProcessNameRecord& record) override;
+  void write(const ProbedRecord& record) override;
   void write(const ClockRecord& record) override;
   void flush_rows() override;
   Result<void> flush() override;
@@ -61,6 +62,7 @@ private:
   void write_chunk(ChunkKind kind, const Record& record);
   std::uint32_t number_file(const ProbedBinary& binary);
   std::uint32_t number_probe(const ProbePoint* point); // 1 more than in the file; 0: null
+  void number_enumerations(ValueType& type);
   // The same for the module and the place of a frame.
   std::uint32_t number_module(const symbolize::Module& module);
   std::uint32_t number_place(const unwind::Frame& frame);
@@ -91,6 +93,7 @@ private:
   std::vector<std::string> warnings_;
   std::unordered_map<const ProbedBinary*, std::uint32_t> files_;
   std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
+  std::map<std::string, std::uint32_t> enumerations_; // numbers from 1, by their fields
   std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
   std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
   // By identity and path; without replaced ones.

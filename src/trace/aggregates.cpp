@@ -47,53 +47,55 @@ KernelAggregates::KernelAggregates(const AggregateSpec& spec, const CaptureSpec&
   if (capture.source_lines) processes_.use_source_lines();
 }
 
-std::vector<CountRecord> KernelAggregates::counts_by_probe() {
+std::vector<CountRow> KernelAggregates::counts_by_probe() {
   std::vector<ProbeCounts> now = program_.counts();
   for (const Probe& probe : probes_) {
     if (probe.is_first()) continue;
     now[probe.first].entries += std::exchange(now[probe.number].entries, 0);
     now[probe.first].returns += std::exchange(now[probe.number].returns, 0);
   }
-  std::vector<CountRecord> records;
+  std::vector<CountRow> rows;
   for (const Probe& probe : probes_) {
     const ProbeCounts before = std::exchange(reported_[probe.number].counts, now[probe.number]);
     const std::uint64_t entries = now[probe.number].entries - before.entries;
     const std::uint64_t returns = now[probe.number].returns - before.returns;
     // With paired calls, entry and return are one call.
     if (entries > 0 && !capture_.pair_calls)
-      records.push_back({.point = &probe.point, .count = entries, .pid = {}, .comm = {}});
+      rows.push_back({.probe = probe.number,
+                      .record = {.point = &probe.point, .count = entries, .pid = {}, .comm = {}}});
     if (returns > 0)
-      records.push_back({.point = &probe.point,
-                         .on_return = !capture_.pair_calls,
-                         .count = returns,
-                         .pid = {},
-                         .comm = {}});
+      rows.push_back({.probe = probe.number,
+                      .record = {.point = &probe.point,
+                                 .on_return = !capture_.pair_calls,
+                                 .count = returns,
+                                 .pid = {},
+                                 .comm = {}}});
   }
-  return records;
+  return rows;
 }
 
-std::vector<CountRecord>
-KernelAggregates::counts_by_process(std::span<const ProcessCount> counted) {
-  std::vector<CountRecord> records;
+std::vector<CountRow> KernelAggregates::counts_by_process(std::span<const ProcessCount> counted) {
+  std::vector<CountRow> rows;
   std::map<std::pair<std::size_t, std::uint32_t>, std::size_t> known; // by probe and pid
   for (const ProcessCount& each : counted) {
     std::uint64_t& before = by_process_[{each.probe, each.pid}];
     const std::uint64_t count = each.count - std::exchange(before, each.count);
     if (count == 0 || each.probe >= probes_.size()) continue;
     const std::size_t first = probes_[each.probe].first;
-    const auto [at, is_new] = known.emplace(std::pair(first, each.pid), records.size());
+    const auto [at, is_new] = known.emplace(std::pair(first, each.pid), rows.size());
     if (is_new)
-      records.push_back({.point = &probes_[first].point,
-                         .on_return = !capture_.on_entry,
-                         .count = 0,
-                         .pid = each.pid,
-                         .comm = each.comm});
-    records[at->second].count += count;
+      rows.push_back({.probe = first,
+                      .record = {.point = &probes_[first].point,
+                                 .on_return = !capture_.on_entry,
+                                 .count = 0,
+                                 .pid = each.pid,
+                                 .comm = each.comm}});
+    rows[at->second].record.count += count;
   }
-  return records;
+  return rows;
 }
 
-void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
+void KernelAggregates::report_histograms(const CountedTime& time, Output& output) {
   std::vector<HistogramRecord> records;
   std::vector<Histogram> sums(probes_.size());
   for (const Probe& probe : probes_)
@@ -104,52 +106,29 @@ void KernelAggregates::report_histograms(std::uint64_t now_ns, Output& output) {
     Histogram& before = reported_[probe.number].histogram;
     records.push_back({.point = &probe.point,
                        .in_nanoseconds = capture_.measure_latency,
-                       .histogram = subtract(now, before),
-                       .since_ns = since_ns_,
-                       .time_ns = now_ns,
-                       .is_interval = spec_.interval.has_value()});
+                       .histogram = subtract(now, before)});
     before = std::move(now);
   }
   for (const HistogramRecord& record : records) exports_.take(record);
-  if (spec_.top) {
-    const auto more = [](const HistogramRecord& a, const HistogramRecord& b) {
-      return a.histogram.count > b.histogram.count;
-    };
-    std::ranges::sort(records, more);
-    if (records.size() > *spec_.top) records.resize(*spec_.top);
-  }
-  for (const HistogramRecord& record : records) output.write(record);
+  write_histograms(std::move(records), spec_, time, output);
 }
 
 void KernelAggregates::report(Time now, Output& output) {
-  const std::uint64_t now_ns = to_monotonic_ns(now);
+  const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
   if (spec_.counts && capture_.count_stacks) {
-    report_stack_counts(now_ns, output);
+    report_stack_counts(time, output);
   } else if (spec_.counts && capture_.stack == StackWalk::none) {
     std::vector<ProcessCount> counted =
         capture_.count_by_process ? program_.process_counts() : std::vector<ProcessCount>();
     for (ProcessCount& each : counted)
       if (auto name = find_name_(static_cast<pid_t>(each.pid))) each.comm = std::move(*name);
-    std::vector<CountRecord> records =
+    std::vector<CountRow> rows =
         capture_.count_by_process ? counts_by_process(counted) : counts_by_probe();
-    for (CountRecord& record : records) {
-      record.since_ns = since_ns_;
-      record.time_ns = now_ns;
-      record.is_interval = spec_.interval.has_value();
-      exports_.take(record);
-    }
-    // Highest count first; equal counts in the order of the request.
-    const auto before = [](const CountRecord& a, const CountRecord& b) {
-      return std::tuple(b.count, a.point, a.on_return, a.pid) <
-             std::tuple(a.count, b.point, b.on_return, b.pid);
-    };
-    std::ranges::sort(records, before);
-    if (spec_.top && records.size() > *spec_.top) records.resize(*spec_.top);
-    for (const CountRecord& record : records) output.write(record);
+    for (const CountRow& row : rows) exports_.take(row.record);
+    write_counts(std::move(rows), spec_, time, output);
   }
-  if (spec_.histograms) report_histograms(now_ns, output);
-  output.flush_rows();
-  since_ns_ = now_ns;
+  if (spec_.histograms) report_histograms(time, output);
+  since_ns_ = time.until_ns;
 }
 
 // The first address is that of the probe.
@@ -209,24 +188,19 @@ KernelAggregates::take_new_stack_counts(Output& output) {
   return result;
 }
 
-void KernelAggregates::report_stack_counts(std::uint64_t now_ns, Output& output) {
-  std::vector<CountedStack> stacks = take_new_stack_counts(output);
-  const auto before = [](const CountedStack& a, const CountedStack& b) {
-    return std::tuple(b.count, a.probe, a.pid) < std::tuple(a.count, b.probe, b.pid);
-  };
-  std::ranges::sort(stacks, before);
-  if (spec_.top && stacks.size() > *spec_.top) stacks.resize(*spec_.top);
-  for (const CountedStack& stack : stacks)
-    output.write(CountRecord{.point = &probes_[stack.probe].point,
-                             .on_return = !capture_.on_entry,
-                             .count = stack.count,
-                             .pid = stack.pid,
-                             .comm = stack.comm,
-                             .stack = &stack.stack,
-                             .rest = missing_frames_label(stack.completeness),
-                             .since_ns = since_ns_,
-                             .time_ns = now_ns,
-                             .is_interval = spec_.interval.has_value()});
+void KernelAggregates::report_stack_counts(const CountedTime& time, Output& output) {
+  const std::vector<CountedStack> stacks = take_new_stack_counts(output);
+  std::vector<CountRow> rows;
+  for (const CountedStack& each : stacks)
+    rows.push_back({.probe = each.probe,
+                    .record = {.point = &probes_[each.probe].point,
+                               .on_return = !capture_.on_entry,
+                               .count = each.count,
+                               .pid = each.pid,
+                               .comm = each.comm,
+                               .stack = &each.stack,
+                               .rest = missing_frames_label(each.completeness)}});
+  write_counts(std::move(rows), spec_, time, output);
   close_unused_files(processes_, output);
 }
 
@@ -286,36 +260,28 @@ void UnwoundCounts::add(const Event& event, const unwind::Stack& stack,
 }
 
 void UnwoundCounts::report(Time now) {
-  std::vector<std::pair<std::uint64_t, std::pair<const Key, StackTally>*>> fresh;
-  for (auto& tally : tallies_)
-    if (tally.second.count > tally.second.reported)
-      fresh.emplace_back(
-          tally.second.count - std::exchange(tally.second.reported, tally.second.count), &tally);
-  std::ranges::sort(fresh, [](const auto& a, const auto& b) {
-    const Key& left = a.second->first;
-    const Key& right = b.second->first;
-    return std::tuple(b.first, left.probe, left.pid) < std::tuple(a.first, right.probe, right.pid);
-  });
-  if (spec_.top && fresh.size() > *spec_.top) fresh.resize(*spec_.top);
-  const std::uint64_t now_ns = to_monotonic_ns(now);
-  for (const auto& [count, tally] : fresh) {
-    const auto& [key, seen] = *tally;
-    std::optional<std::string> name;
-    if (capture_.count_by_process) name = find_name_(static_cast<pid_t>(key.pid));
-    output_.write(
-        CountRecord{.point = &probes_[key.probe].point,
-                    .on_return = key.on_return,
-                    .count = count,
-                    .pid = capture_.count_by_process ? std::optional(key.pid) : std::nullopt,
-                    .comm = name.value_or(seen.comm),
-                    .stack = key.stack,
-                    .rest = missing_frames_label(key.completeness),
-                    .since_ns = since_ns_,
-                    .time_ns = now_ns,
-                    .is_interval = spec_.interval.has_value()});
+  const CountedTime time{.since_ns = since_ns_, .until_ns = to_monotonic_ns(now)};
+  std::vector<CountRow> rows;
+  std::map<std::uint32_t, std::string> names; // of processes
+  for (auto& [key, tally] : tallies_) {
+    if (tally.count == tally.reported) continue;
+    CountRow& row = rows.emplace_back(
+        CountRow{.probe = key.probe,
+                 .record = {.point = &probes_[key.probe].point,
+                            .on_return = key.on_return,
+                            .count = tally.count - std::exchange(tally.reported, tally.count),
+                            .pid = {},
+                            .comm = tally.comm,
+                            .stack = key.stack,
+                            .rest = missing_frames_label(key.completeness)}});
+    if (!capture_.count_by_process) continue;
+    row.record.pid = key.pid;
+    const auto [name, is_new] = names.try_emplace(key.pid);
+    if (is_new) name->second = find_name_(static_cast<pid_t>(key.pid)).value_or(tally.comm);
+    row.record.comm = name->second;
   }
-  output_.flush_rows();
-  since_ns_ = now_ns;
+  write_counts(std::move(rows), spec_, time, output_);
+  since_ns_ = time.until_ns;
 }
 
 } // namespace uprobectl

@@ -3,6 +3,7 @@
 // built-in program keeps in the kernel, and counts of unwound stacks.
 #pragma once
 
+#include "trace/aggregate_rows.hpp"
 #include "trace/hit_stacks.hpp"
 #include "trace/probes.hpp"
 #include "trace/trace.hpp"
@@ -38,9 +39,9 @@ public:
   std::uint64_t without_stack() const { return without_stack_; }
 
 private:
-  std::vector<CountRecord> counts_by_probe();
-  std::vector<CountRecord> counts_by_process(std::span<const ProcessCount> counted);
-  void report_stack_counts(std::uint64_t now_ns, Output& output);
+  std::vector<CountRow> counts_by_probe();
+  std::vector<CountRow> counts_by_process(std::span<const ProcessCount> counted);
+  void report_stack_counts(const CountedTime& time, Output& output);
   // Counts since the last report; equal stacks of several processes are one, unless processes are
   // counted separately.
   struct CountedStack {
@@ -53,7 +54,7 @@ private:
   };
   unwind::Stack symbolize_stack(const StackCount& counted);
   std::vector<CountedStack> take_new_stack_counts(Output& output);
-  void report_histograms(std::uint64_t now_ns, Output& output);
+  void report_histograms(const CountedTime& time, Output& output);
 
   const AggregateSpec& spec_;
   const CaptureSpec& capture_;

@@ -336,11 +336,23 @@ private:
     if (auto started = program_.start(hit_processes(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
+    copy_probes();
     output_.write(make_attached_record(*mechanism, attached->probes, program_.name(), clocks));
     output_.detail(fmt::format("{} probes through {}, {} parts", attached->probes,
                                to_string(*mechanism),
                                attached->attachment ? attached->attachment->detach_steps() : 0));
     return attached;
+  }
+
+  // Gives the probes to a saved run, which filters and counts by what is known of them.
+  void copy_probes() const {
+    if (!output_.is_copied()) return;
+    for (const Probe& probe : resolved_.probes)
+      if (auto known = probe.is_recorded ? program_.describe(probe.number) : std::nullopt)
+        output_.write_copy(ProbedRecord{.point = &probe.point,
+                                        .probe = static_cast<std::uint32_t>(probe.number),
+                                        .first = static_cast<std::uint32_t>(probe.first),
+                                        .description = std::move(*known)});
   }
 
   ExportedRun exported_run(const ClockReading& start) const {

@@ -192,6 +192,10 @@ public:
       output_.warn(caution);
   }
 
+  std::optional<PointDescription> describe(std::size_t probe) const override {
+    return plan_.describe(probe);
+  }
+
   Result<void> start(const HitProcesses& who) override {
     if (request_.capture.stack != StackWalk::none) {
       stacks_.emplace(request_.capture, request_.stacks, request_.probes.target_options, who,

@@ -1,119 +1,193 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/event_totals.hpp"
 
-#include "events/event_values.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <tuple>
 
 namespace uprobectl {
 
 namespace {
 
-// Returns the number that is summed; nullopt if the event has none.
-std::optional<std::uint64_t> measured_value(const GroupSpec& groups, const Event& event) {
-  if (groups.measures_latency) return event.latency_ns;
-  if (!groups.measured) return std::nullopt;
-  const auto found = find_value(*groups.measured, event);
-  const auto number = found ? number_of(found->value) : std::nullopt;
-  return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
-}
+// Events of different CPUs are in the order in which their buffers were read.
+constexpr std::uint64_t max_disorder_ns = 1'000'000'000;
+// Intervals without events that are written one after the other. A run has fewer.
+constexpr std::uint64_t max_empty_intervals = 1U << 20U;
 
 } // namespace
 
-const ProbePoint* EventTotals::first_place(const ProbePoint& point) {
-  if (!point.static_probe) return &point;
+const ProbePoint* EventTotals::first_place(const ProbePoint& point, std::uint32_t probe) {
   if (const auto known = first_places_.find(&point); known != first_places_.end())
     return known->second;
-  const auto same = std::ranges::find_if(first_places_, [&](const auto& place) {
-    return place.second->binary == point.binary && place.second->symbol == point.symbol;
-  });
-  const ProbePoint* const first = same == first_places_.end() ? &point : same->second;
+  const ProbePoint* first = &point;
+  if (point.static_probe)
+    for (const auto& [other, place] : first_places_)
+      if (place->binary == point.binary && place->symbol == point.symbol) first = place;
   first_places_.emplace(&point, first);
+  if (first == &point) {
+    numbers_.emplace(first, probe);
+    first_places_by_number_.emplace(probe, first);
+  }
   return first;
 }
 
+void EventTotals::add_point(const ProbePoint& point, std::uint32_t probe) {
+  first_place(point, probe);
+}
+
+std::uint64_t EventTotals::interval_number(std::uint64_t time_ns) const {
+  const auto& length = spec_.aggregates.interval;
+  if (!length || time_ns <= begin_ns_) return 0;
+  return (time_ns - begin_ns_) / static_cast<std::uint64_t>(length->count());
+}
+
+EventTotals::Interval& EventTotals::interval_at(std::uint64_t time_ns) {
+  return intervals_[std::max(interval_number(time_ns), next_)];
+}
+
+CountedTime EventTotals::time_of(std::uint64_t interval) const {
+  const auto length = static_cast<std::uint64_t>(spec_.aggregates.interval->count());
+  const std::uint64_t since_ns = begin_ns_ + interval * length;
+  return {.since_ns = since_ns, .until_ns = since_ns + length};
+}
+
 void EventTotals::count(const Event& event, bool on_return) {
-  if (!spec_.counts || event.point == nullptr) return;
-  const ProbePoint* const first = first_place(*event.point);
-  if (!groups_.by.empty()) return count_values(*first, event, on_return);
-  Tally& tally = tallies_[{first, on_return, by_process_ ? event.pid : 0}];
-  if (tally.count++ != 0) return;
-  tally.probe = event.probe;
-  tally.comm = event.comm;
+  if (!spec_.aggregates.counts || event.point == nullptr) return;
+  has_events_ = true;
+  const ProbePoint* const first = first_place(*event.point, event.probe);
+  if (!spec_.groups.by.empty()) return count_values(*first, event, on_return);
+  const std::uint32_t pid = spec_.by_process ? event.pid : 0;
+  Tally& tally = interval_at(event.time_ns).tallies[{first, on_return, pid}];
+  if (tally.count++ == 0) tally.comm = event.comm;
 }
 
 void EventTotals::count_values(const ProbePoint& point, const Event& event, bool on_return) {
-  std::erase_if(missing_,
-                [&](const std::string& name) { return find_value(name, event).has_value(); });
-  const auto measured = measured_value(groups_, event);
+  const GroupSpec& groups = spec_.groups;
+  std::erase_if(missing_, [&](const std::string& name) {
+    return values_.find(name, event).has_value();
+  });
+  std::optional<std::int64_t> measured;
+  if (groups.measures_latency && event.latency_ns)
+    measured = static_cast<std::int64_t>(*event.latency_ns);
+  else if (groups.measured)
+    measured = values_.find_number(*groups.measured, event);
   // As in the run: an argument comes before the built-in variable of this name.
-  std::vector<ArgumentValue> values = group_values(groups_, event);
+  std::vector<ArgumentValue> values = group_values(groups, event, values_);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const GroupValue& asked = groups_.by[i];
+    const GroupValue& asked = groups.by[i];
     auto argument = asked.fact ? find_value(asked.text, event) : std::nullopt;
     if (!argument) continue;
     argument->name = asked.text; // which outlives the event
     values[i] = std::move(*argument);
   }
-  rows_.add({.point = &point,
-             .probe = probes_.try_emplace(&point, event.probe).first->second,
-             .on_return = on_return,
-             .values = std::move(values),
-             .sums = {.count = 1,
-                      .measured = measured ? std::uint64_t{1} : 0,
-                      .sum = measured.value_or(0)}});
+  interval_at(event.time_ns)
+      .rows.add({.point = &point,
+                 .probe = numbers_.at(&point),
+                 .on_return = on_return,
+                 .values = std::move(values),
+                 .sums = {.count = 1,
+                          .measured = measured ? std::uint64_t{1} : 0,
+                          .sum = static_cast<std::uint64_t>(measured.value_or(0))}});
 }
 
-void EventTotals::measure_call(const ProbePoint& point, std::uint64_t duration_ns) {
-  if (spec_.histograms) add_number(latencies_[first_place(point)], duration_ns);
+void EventTotals::measure_call(const OpenCall& call, std::uint64_t end_ns) {
+  if (!spec_.aggregates.histograms || spec_.measured) return;
+  const ProbePoint* const first = first_place(*call.point, call.probe);
+  add_duration(interval_at(end_ns).histograms[first], duration_of(call, end_ns));
+}
+
+void EventTotals::measure(const Event& event) {
+  if (!spec_.aggregates.histograms) return;
+  has_events_ = true;
+  const ProbePoint* const first = first_place(*event.point, event.probe);
+  if (!spec_.measured) {
+    if (event.latency_ns)
+      add_duration(interval_at(event.time_ns).histograms[first], *event.latency_ns);
+    return;
+  }
+  const auto found = values_.find(*spec_.measured, event);
+  if (found) std::erase(missing_, *spec_.measured);
+  if (const auto number = found ? number_of(found->value) : std::nullopt)
+    add_number(interval_at(event.time_ns).histograms[first], *number);
 }
 
 void EventTotals::add(const Event& event) {
   if (event.point == nullptr) return;
   // A paired call is one event, at its return.
   count(event, event.kind == EventKind::on_return && !event.latency_ns);
-  if (event.latency_ns) measure_call(*event.point, *event.latency_ns);
+  measure(event);
 }
 
-Result<void> EventTotals::report(std::uint64_t since_ns, std::uint64_t until_ns,
-                                 Output& output) const {
-  if (!missing_.empty() && !probes_.empty())
-    return fail(ErrorKind::not_found,
-                fmt::format("no event has the value {}", in_single_quotes(missing_.front())));
-  rows_.report(groups_, spec_, since_ns, until_ns, output);
-  std::vector<const std::pair<const Key, Tally>*> counts;
-  for (const auto& tally : tallies_) counts.push_back(&tally);
-  // Equal counts are in the order of the request.
-  std::ranges::sort(counts, [](const auto* a, const auto* b) {
-    return std::tuple(b->second.count, a->second.probe, a->first.on_return, a->first.pid) <
-           std::tuple(a->second.count, b->second.probe, b->first.on_return, b->first.pid);
-  });
-  if (spec_.top && counts.size() > *spec_.top) counts.resize(*spec_.top);
-  for (const auto* each : counts) {
-    const auto& [key, tally] = *each;
-    output.write(CountRecord{.point = key.point,
-                             .on_return = key.on_return,
-                             .count = tally.count,
-                             .pid = by_process_ ? std::optional(key.pid) : std::nullopt,
-                             .comm = tally.comm,
-                             .since_ns = since_ns,
-                             .time_ns = until_ns});
+void EventTotals::write(const Interval& interval, const CountedTime& time, Output& output) const {
+  const AggregateSpec& spec = spec_.aggregates;
+  std::vector<CountRow> counts;
+  std::vector<std::string> names; // of processes
+  names.reserve(interval.tallies.size());
+  for (const auto& [key, tally] : interval.tallies) {
+    CountRow& row = counts.emplace_back(CountRow{.probe = numbers_.at(key.point),
+                                                 .record = {.point = key.point,
+                                                            .on_return = key.on_return,
+                                                            .count = tally.count,
+                                                            .pid = {},
+                                                            .comm = tally.comm}});
+    if (!spec_.by_process) continue;
+    row.record.pid = key.pid;
+    names.push_back(find_process_name_(static_cast<pid_t>(key.pid)).value_or(tally.comm));
+    row.record.comm = names.back();
   }
-  std::vector<const std::pair<const ProbePoint* const, Histogram>*> histograms;
-  for (const auto& measured : latencies_) histograms.push_back(&measured);
-  std::ranges::sort(histograms,
-                    [](const auto* a, const auto* b) { return a->second.count > b->second.count; });
-  if (spec_.top && histograms.size() > *spec_.top) histograms.resize(*spec_.top);
-  for (const auto* each : histograms)
-    output.write(HistogramRecord{.point = each->first,
-                                 .in_nanoseconds = true,
-                                 .histogram = each->second,
-                                 .since_ns = since_ns,
-                                 .time_ns = until_ns});
-  output.flush_rows();
+  if (spec.counts && !spec_.groups.by.empty())
+    interval.rows.report(spec_.groups, spec, time, output);
+  else if (spec.counts)
+    write_counts(std::move(counts), spec, time, output);
+  if (!spec.histograms) return;
+  std::vector<HistogramRecord> histograms;
+  for (const auto& [number, point] : first_places_by_number_) {
+    const auto measured = interval.histograms.find(point);
+    histograms.push_back(
+        {.point = point,
+         .in_nanoseconds = !spec_.measured,
+         .histogram = measured != interval.histograms.end() ? measured->second : Histogram()});
+  }
+  write_histograms(std::move(histograms), spec, time, output);
+}
+
+// Writes the intervals before the given one.
+void EventTotals::write_until(std::uint64_t end, Output& output) {
+  while (next_ < end) {
+    const auto first = intervals_.begin();
+    const std::uint64_t with_events =
+        first != intervals_.end() ? std::min(first->first, end) : end;
+    const bool shows_empty =
+        spec_.aggregates.histograms && with_events - next_ <= max_empty_intervals;
+    for (; shows_empty && next_ < with_events; ++next_) write({}, time_of(next_), output);
+    next_ = with_events;
+    if (next_ == end) return;
+    write(first->second, time_of(next_++), output);
+    intervals_.erase(first);
+  }
+}
+
+void EventTotals::advance(std::uint64_t now_ns, Output& output) {
+  if (!spec_.aggregates.interval || now_ns < begin_ns_ + max_disorder_ns) return;
+  write_until(interval_number(now_ns - max_disorder_ns), output);
+}
+
+Result<void> EventTotals::finish(std::uint64_t end_ns, Output& output) {
+  if (!missing_.empty() && has_events_)
+    return fail(ErrorKind::not_found,
+                fmt::format("no event has the value '{}'", missing_.front()));
+  if (!spec_.aggregates.interval) {
+    write(intervals_[0], {.since_ns = begin_ns_, .until_ns = end_ns}, output);
+    return {};
+  }
+  write_until(interval_number(end_ns), output);
+  // Since the last whole interval.
+  intervals_.try_emplace(next_);
+  for (const auto& [number, interval] : intervals_) {
+    const std::uint64_t since_ns = time_of(number).since_ns;
+    write(interval, {.since_ns = since_ns, .until_ns = std::max(since_ns, end_ns)}, output);
+  }
   return {};
 }
 

@@ -1,31 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts and latencies of events, as the built-in program counts hits in the kernel.
+// Counts, latencies and measured values of events, as the built-in program counts hits in the
+// kernel.
 #pragma once
 
+#include "events/event_values.hpp"
 #include "output/output.hpp"
-#include "trace/group_rows.hpp"
+#include "trace/aggregate_rows.hpp"
+#include "trace/hit_stacks.hpp"
 #include "trace/trace.hpp"
 
 #include <map>
 
 namespace uprobectl {
 
+// What is counted.
+struct TotalsSpec {
+  AggregateSpec aggregates = {};
+  bool by_process = false;                   // counts each process separately
+  GroupSpec groups = {};                     // counts by these values instead, which are not stacks
+  std::optional<std::string> measured = {};  // the value of histograms; nullopt: latencies
+};
+
 class EventTotals {
 public:
-  // Borrows the specs; the interval is not used. `by_process`: counts each process separately.
-  // `groups`: counts by these values instead, which are not stacks.
-  EventTotals(const AggregateSpec& spec, bool by_process, const GroupSpec& groups)
-      : spec_(spec), by_process_(by_process), groups_(groups), missing_(groups.names()) {}
+  // Borrows the arguments but `find_process_name`.
+  EventTotals(const TotalsSpec& spec, EventValues& values, ProcessNameLookup find_process_name)
+      : spec_(spec), values_(values), find_process_name_(std::move(find_process_name)),
+        missing_(spec.groups.names()) {
+    if (spec.measured) missing_.push_back(*spec.measured);
+  }
+
+  // A point that the run records: it has a histogram, even without events.
+  void add_point(const ProbePoint& point, std::uint32_t probe);
+  // Counting begins. The times are CLOCK_MONOTONIC.
+  void begin(std::uint64_t time_ns) { begin_ns_ = time_ns; }
 
   // Events of users' programs belong to no probe and are not counted.
   void add(const Event& event);
   // For calls that were nested: one call, by its entry or exit; how long a call took.
   void count_call(const Event& event) { count(event, false); }
-  void measure_call(const ProbePoint& point, std::uint64_t duration_ns);
-  // Writes a record for each count, the highest first, then one for each histogram. The times are
-  // CLOCK_MONOTONIC.
-  // Fails with `not_found` if events were counted by a value that none of them has.
-  Result<void> report(std::uint64_t since_ns, std::uint64_t until_ns, Output& output) const;
+  void measure_call(const OpenCall& call, std::uint64_t end_ns);
+  // A value of an event, or its latency.
+  void measure(const Event& event);
+  // Writes the intervals that are over: later events are not of them.
+  void advance(std::uint64_t now_ns, Output& output);
+  // Writes the rest. Fails with `not_found` if events were counted by a value that none of them
+  // has.
+  Result<void> finish(std::uint64_t end_ns, Output& output);
 
 private:
   struct Key {
@@ -35,24 +56,36 @@ private:
     auto operator<=>(const Key&) const = default;
   };
   struct Tally {
-    std::uint32_t probe = 0; // Event::probe of the first event
     std::uint64_t count = 0;
     std::string comm;
   };
+  struct Interval {
+    GroupRows rows; // if it counts by values
+    std::map<Key, Tally> tallies;
+    std::map<const ProbePoint*, Histogram> histograms;
+  };
 
-  const ProbePoint* first_place(const ProbePoint& point);
+  std::uint64_t interval_number(std::uint64_t time_ns) const;
+  Interval& interval_at(std::uint64_t time_ns);
+  CountedTime time_of(std::uint64_t interval) const;
+  const ProbePoint* first_place(const ProbePoint& point, std::uint32_t probe);
   void count(const Event& event, bool on_return);
   void count_values(const ProbePoint& point, const Event& event, bool on_return);
+  void write(const Interval& interval, const CountedTime& time, Output& output) const;
+  void write_until(std::uint64_t end, Output& output);
 
-  const AggregateSpec& spec_;
-  bool by_process_;
-  const GroupSpec& groups_;
-  GroupRows rows_;                                    // if it counts by values
-  std::map<const ProbePoint*, std::uint32_t> probes_; // Event::probe of the first event
-  std::vector<std::string> missing_;                  // values that no event had
-  std::map<Key, Tally> tallies_;
-  std::map<const ProbePoint*, Histogram> latencies_;
-  // The places of a static probe are counted as one.
+  const TotalsSpec& spec_;
+  EventValues& values_;
+  ProcessNameLookup find_process_name_;
+  std::vector<std::string> missing_; // values that no event had
+  std::uint64_t begin_ns_ = 0;
+  bool has_events_ = false;
+  std::map<std::uint64_t, Interval> intervals_; // by number, from 0
+  std::uint64_t next_ = 0;                      // the first that was not written
+  // The numbers of points, and the points in their order. The places of a static probe are counted
+  // as one.
+  std::map<const ProbePoint*, std::uint32_t> numbers_;
+  std::map<std::uint32_t, const ProbePoint*> first_places_by_number_;
   std::map<const ProbePoint*, const ProbePoint*> first_places_;
 };
 

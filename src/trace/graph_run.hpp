@@ -20,6 +20,11 @@ public:
   // Borrowed. It receives the calls that the options select.
   void add(CallVisitor& visitor) { filter_.add(visitor); }
 
+  // Shows only the calls whose entry fulfils the condition, and those below them: for replay().
+  void set_condition(CallFilter::Condition condition) {
+    filter_.set_condition(std::move(condition));
+  }
+
   // Does what a saved run did, instead of taking events. `event`: the next one, if the change has
   // one, otherwise null.
   void replay(const CallChange& change, const Event* event);

@@ -50,7 +50,7 @@ GroupRows GroupCounts::take_new_rows(Output& output) {
     GroupRows::Row row{.point = &probes_[probe].point,
                        .probe = probe,
                        .on_return = event->kind == EventKind::on_return && !capture_.pair_calls,
-                       .values = group_values(capture_.groups, *event),
+                       .values = group_values(capture_.groups, *event, values_),
                        .sums = fresh};
     if (capture_.groups.has(BY_STACK)) {
       add_stack(row, group);
@@ -70,7 +70,7 @@ GroupRows GroupCounts::take_new_rows(Output& output) {
 void GroupCounts::report(Time now, Output& output) {
   const GroupRows rows = take_new_rows(output);
   const std::uint64_t now_ns = to_monotonic_ns(now);
-  rows.report(capture_.groups, spec_, since_ns_, now_ns, output);
+  rows.report(capture_.groups, spec_, {.since_ns = since_ns_, .until_ns = now_ns}, output);
   close_unused_files(processes_, output);
   since_ns_ = now_ns;
 }

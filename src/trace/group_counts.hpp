@@ -2,8 +2,8 @@
 // Reports the counts by values (--by) that the built-in program keeps.
 #pragma once
 
+#include "trace/aggregate_rows.hpp"
 #include "trace/aggregates.hpp"
-#include "trace/group_rows.hpp"
 
 #include <unordered_map>
 
@@ -37,6 +37,7 @@ private:
   std::span<const Probe> probes_;
   Exports& exports_; // receives the stacks
   Decode decode_;
+  EventValues values_;
   std::uint64_t since_ns_ = 0;
   std::unordered_map<std::string, group_sums> reported_; // the sums at the last report, by key
   std::uint64_t without_stack_ = 0;

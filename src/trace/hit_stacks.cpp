@@ -19,33 +19,6 @@ namespace uprobectl {
 
 namespace {
 
-// Returns an integer as a weight: nothing of a negative one.
-std::optional<std::uint64_t> to_weight(const ArgumentValue& value) {
-  const auto number = number_of(value.value);
-  if (!number) return std::nullopt;
-  const bool is_signed = std::holds_alternative<std::int64_t>(value.value.value) ||
-                         std::holds_alternative<DataValue::Name>(value.value.value);
-  return is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
-}
-
-// Returns how many elements `size` is the size of: the `count` of a known function, such as that of
-// calloc(); 1 without one.
-std::uint64_t elements_of(const Event& event) {
-  const auto count = event.is_known_call ? find_value("count", event) : std::nullopt;
-  const auto* const number = count ? std::get_if<std::uint64_t>(&count->value.value) : nullptr;
-  return number != nullptr ? *number : 1;
-}
-
-std::optional<std::uint64_t> weight_of(const Event& event, const std::string& name) {
-  if (name == "latency" && event.latency_ns) return event.latency_ns;
-  if (event.weight) return event.weight;
-  const auto found = find_value(name, event);
-  const auto weight = found ? to_weight(*found) : std::nullopt;
-  if (!weight || name != "size") return weight;
-  return checked_mul(*weight, elements_of(event))
-      .value_or(std::numeric_limits<std::uint64_t>::max());
-}
-
 constexpr std::size_t max_saved = 16;
 constexpr std::size_t max_waiting = 16384; // events of mappings, some 200 bytes each
 // Minimum time between two rereads of the maps of all processes; an app has thousands of mappings.
@@ -266,7 +239,7 @@ const unwind::Stack* HitStacks::find(const Event& event, const CapturedStack& ca
     totals_.has_source_lines = has_source_lines(stack_);
   StackSample sample{
       .stack = &stack_, .completeness = completeness_, .latency_ns = event.latency_ns};
-  if (outputs_.weight) sample.value = weight_of(event, *outputs_.weight);
+  if (outputs_.weight) sample.value = values_.find_weight(*outputs_.weight, event);
   exports_.take(sample);
   output_.write_copy(sample);
   return &stack_;
@@ -276,7 +249,7 @@ void HitStacks::write_raw(const Event& event, const unwind::Sample& sample) {
   RawStackCopy copy(output_);
   const unwind::RawStack stack = processes_.collect(sample, copy);
   RawStackSample raw{.stack = &stack, .latency_ns = event.latency_ns};
-  if (outputs_.weight) raw.value = weight_of(event, *outputs_.weight);
+  if (outputs_.weight) raw.value = values_.find_weight(*outputs_.weight, event);
   output_.write_copy(raw);
 }
 

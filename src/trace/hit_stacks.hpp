@@ -92,6 +92,7 @@ private:
   unwind::Stack stack_;                                          // of the last hit
   StackCompleteness completeness_ = StackCompleteness::complete; // of the last hit
   StackTotals totals_;
+  EventValues values_;
   // Reasons of saved stacks, with the address in the module where the stack ended.
   std::set<std::pair<unwind::End, std::uint64_t>> saved_;
   std::size_t next_folder_ = 1;

@@ -31,10 +31,16 @@ std::optional<std::int64_t> thread_pointer_offset(const elf::Image& libc) {
   return std::int64_t{size[0]} - tid[2];
 }
 
+// Not with --args none.
+bool uses_prototypes(const CaptureSpec& capture) {
+  return capture.typed || !capture.arguments.empty();
+}
+
 } // namespace
 
 Result<void> add_embedded_prototypes(CaptureSpec& capture, std::span<const Probe> probes) {
-  if (!capture.uses_values() || !capture.typed) return {};
+  const bool only_names = !capture.typed && !capture.names_values();
+  if (!capture.uses_values() || !uses_prototypes(capture) || only_names) return {};
   std::set<std::string_view> files;
   for (const Probe& each : probes)
     for (const std::string_view name : file_names(*each.point.binary)) files.insert(name);
@@ -59,10 +65,14 @@ const Prototype* find_prototype(const PrototypeTable& table, const ProbePoint& p
 }
 
 const Prototype* KnownFunctions::find(const CapturePoint& probed) const {
-  if (!capture_.uses_values() || !capture_.typed || !is_plain_function(probed)) return nullptr;
-  const ProbePoint& point = *probed.point;
-  if (lists_.find(point) < capture_.arguments.size()) return nullptr; // the user's list decides
-  return find_prototype(capture_.prototypes, point);
+  if (!capture_.uses_values() || !uses_prototypes(capture_) || !is_plain_function(probed))
+    return nullptr;
+  return find_prototype(capture_.prototypes, *probed.point);
+}
+
+// Whether the prototype decides what is shown, not a list of the user.
+bool KnownFunctions::decides(const CapturePoint& probed) const {
+  return capture_.typed && lists_.find(*probed.point) == capture_.arguments.size();
 }
 
 bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
@@ -73,7 +83,7 @@ bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
   bool knows_exported = false;
   for (const CapturePoint& each : points) {
     const bool is_exported = each.point->table == elf::Table::dynsym;
-    const Prototype* const prototype = find(each);
+    const Prototype* const prototype = decides(each) ? find(each) : nullptr;
     if (prototype == nullptr) {
       internal += is_exported ? 0 : 1;
       continue;
@@ -89,7 +99,7 @@ bool KnownFunctions::can_pair(std::span<const CapturePoint> points) const {
 
 bool KnownFunctions::needs_thread_pointer(std::span<const CapturePoint> points) const {
   return std::ranges::any_of(points, [&](const CapturePoint& each) {
-    const Prototype* const prototype = find(each);
+    const Prototype* const prototype = decides(each) ? find(each) : nullptr;
     return prototype != nullptr && prototype->sets_errno;
   });
 }
@@ -116,7 +126,8 @@ void KnownFunctions::add_to(std::span<CapturePoint> points) {
   for (CapturePoint& each : points) {
     const Prototype* const prototype = find(each);
     if (prototype == nullptr) continue;
-    const bool reads_errno = prototype->sets_errno && capture_.thread.address != 0;
+    const bool reads_errno =
+        prototype->sets_errno && capture_.thread.address != 0 && decides(each);
     each.known = std::make_shared<const KnownCall>(
         make_known_call(*prototype, *each.point->symbol, capture_, scalars_only_,
                         reads_errno ? find_errno(*each.point) : std::nullopt));

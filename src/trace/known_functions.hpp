@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to capture at functions whose prototypes are known (share/prototypes), unless --args says
-// it. They come before debug information: they know flags, buffers and errno.
+// it, and what the names of their arguments mean. They come before debug information: they know
+// flags, buffers and errno.
 #pragma once
 
 #include "events/argument_lists.hpp"
@@ -38,6 +39,7 @@ public:
 
 private:
   const Prototype* find(const CapturePoint& probed) const;
+  bool decides(const CapturePoint& probed) const;
   std::optional<ErrnoPlace> find_errno(const ProbePoint& point);
 
   const CaptureSpec& capture_;

@@ -48,6 +48,11 @@ public:
   // Warns about limits of what the probes will show. Called after load().
   virtual void report_cautions() const {}
 
+  // What the events of a probe have; nullopt if the program is a user's.
+  virtual std::optional<PointDescription> describe(std::size_t /*probe*/) const {
+    return std::nullopt;
+  }
+
   // Called when all probes are attached.
   virtual Result<void> start(const HitProcesses& who) = 0;
   virtual Result<void> stop() = 0; // called before the first probe is detached

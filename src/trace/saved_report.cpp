@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/saved_report.hpp"
 
+#include "events/event_filter.hpp"
 #include "saved/run_reader.hpp"
+#include "trace/event_source.hpp"
 #include "trace/event_totals.hpp"
 #include "trace/graph_run.hpp"
 #include "trace/hit_stacks.hpp"
@@ -32,14 +34,17 @@ public:
       : totals_(totals), min_ns_(static_cast<std::uint64_t>(min_duration.count())) {}
 
   void opened(const OpenCall& /*call*/, const Event& entry) override {
-    if (min_ns_ == 0) totals_.count_call(entry);
+    if (min_ns_ > 0) return;
+    totals_.count_call(entry);
+    totals_.measure(entry);
   }
   void closed(const OpenCall& call, CallEnd /*end*/, std::uint64_t end_ns,
               const Event* exit) override {
     const std::uint64_t duration = duration_of(call, end_ns);
     if (exit == nullptr || duration < min_ns_) return;
     if (min_ns_ > 0) totals_.count_call(*exit);
-    totals_.measure_call(*call.point, duration);
+    totals_.measure(*exit);
+    totals_.measure_call(call, end_ns);
   }
 
 private:
@@ -53,7 +58,8 @@ public:
   using RunReplay::write;
   Report(const ReportRequest& request, Output& output)
       : request_(request), output_(output),
-        totals_(request.aggregates, request.count_by_process, request.groups),
+        totals_(request.totals, values_,
+                [this](pid_t pid) { return find_process_name(static_cast<std::uint32_t>(pid)); }),
         totals_of_calls_(totals_, request.min_latency.value_or(std::chrono::nanoseconds(0))) {}
 
   Result<void> begin(const saved::RunHeader& header) override {
@@ -62,9 +68,15 @@ public:
     if (request_.graph && !header.graph)
       return refuse(request_.graph->shows_calls ? "--graph" : "--report",
                     "it was saved without --graph or --report");
-    if (header.graph && request_.groups.measures_latency)
+    if (header.graph && request_.totals.groups.measures_latency)
       return refuse("--measure", "--report has the times of nested calls");
+    if (request_.weight && header.graph) return refuse("--weight", "calls weigh their time");
+    if (request_.weight && !header.has_stacks)
+      return refuse("--weight", "it was saved without --stack");
+    if (auto made = set_filter(header); !made) return made;
+    values_.set_machine(header.arch);
     if (header.graph) set_graph(*header.graph);
+    weighs_as_saved_ = request_.weight && weight_unit() == header.value_unit;
     raw_stacks_ = header.raw_stacks;
     for (const ExportRequest& each : request_.exports)
       if (has_only_stacks(each.format) && !header.has_stacks && !header.graph)
@@ -75,22 +87,33 @@ public:
     exported_ = {.title = header.command,
                  .start = {},
                  .timed = header.weighs_time || header.graph,
-                 .value_unit = header.value_unit,
+                 .value_unit = request_.weight ? weight_unit() : header.value_unit,
                  .view = header.view,
                  .sends_calls = header.graph.has_value(),
                  .sends_stacks = header.has_stacks,
                  .sends_events = header.sends_events,
                  .sends_latencies = header.sends_latencies,
-                 .find_process_name = [this](std::uint32_t pid) -> std::optional<std::string> {
-                   const auto known = process_names_.find(pid);
-                   if (known == process_names_.end()) return std::nullopt;
-                   return known->second;
-                 }};
+                 .find_process_name = [this](std::uint32_t pid) { return find_process_name(pid); }};
     return {};
   }
 
+  void write(const ProbedRecord& record) override {
+    totals_.add_point(*record.point, record.probe);
+    values_.describe(record.probe, record.description);
+    has_points_ = true;
+    if (filter_ && !problem_)
+      if (auto added = filter_->add_point(record.probe, record.description); !added)
+        problem_ = std::move(added).error().within(display_name(*record.point));
+  }
+
   void write(const AttachedRecord& record) override {
-    if (first_ns_ == 0) first_ns_ = record.clocks.monotonic_ns; // each task has such a record
+    if (!problem_)
+      if (auto checked = check_names(); !checked) problem_ = std::move(checked).error();
+    if (problem_) return;
+    if (first_ns_ == 0) { // each task has such a record
+      first_ns_ = record.clocks.monotonic_ns;
+      totals_.begin(first_ns_);
+    }
     exported_.start = record.clocks;
     begin_exports();
     output_.write(record);
@@ -108,6 +131,7 @@ public:
       return;
     }
     begin_exports();
+    if (!has_reported_totals_) totals_.advance(record.clocks.monotonic_ns, output_);
     exports_->note_clocks(record.clocks);
     output_.write(record);
   }
@@ -128,17 +152,19 @@ public:
     last_ns_ = std::max(last_ns_, event.time_ns);
     if (event.latency_ns) has_latencies_ = true;
     const bool is_shown = shows(event);
-    if (is_shown && waiting_) exports_->take(*waiting_);
+    if (is_shown && waiting_) take_waiting_stack(event);
     waiting_.reset();
     if (!is_shown) return;
     ++shown_;
     begin_exports();
     if (graph_spec_) return; // its calls are shown, counted and exported
     exports_->take(event);
-    if (computes_totals())
+    if (computes_totals()) {
       totals_.add(event);
-    else if (!request_.hides_events)
+      totals_.advance(event.time_ns, output_);
+    } else if (!request_.hides_events) {
       output_.write(event);
+    }
   }
 
   // The event follows that decides whether the stack is shown.
@@ -150,7 +176,7 @@ public:
     if (raw_stacks_ && raw_stacks_->source_lines && !stacks_.has_source_lines)
       stacks_.has_source_lines = has_source_lines(*sample.stack);
     begin_exports();
-    if (is_filtered())
+    if (is_filtered() || request_.weight)
       waiting_ = sample;
     else
       exports_->take(sample);
@@ -158,11 +184,13 @@ public:
 
   void write(const SummaryRecord& record) override {
     summary_ = record;
+    report_undecided(first_ns_ + record.duration_ns);
     report_totals(first_ns_ + record.duration_ns);
+    write_waiting_probes();
     SummaryRecord shown = record;
     shown.events -= std::min(shown.events, unsaved_);
-    if (shown.lost) *shown.lost += unsaved_;
-    if (is_filtered()) shown.events = shown_;
+    if (shown.lost) *shown.lost += unsaved_ + undecided_;
+    if (is_filtered() || filter_) shown.events = shown_;
     if (raw_stacks_ && record.stacks) {
       shown.stacks_truncated = stacks_.truncated;
       shown.stacks_failed = stacks_.failed;
@@ -181,9 +209,13 @@ public:
     output_.write(record);
   }
   void write(const MapEntryRecord& record) override { output_.write(record); }
+  // The rows of counts precede them, and need the end of the run. What borrows the chunk, of task
+  // files, cannot wait.
   void write(const ProbeRecord& record) override {
-    report_totals(last_ns_);
-    output_.write(record);
+    if (computes_totals() && !record.task && !has_reported_totals_)
+      waiting_probes_.push_back(record);
+    else
+      output_.write(record);
   }
   void write(const LostRecord& record) override {
     if (record.reason == saved::gap_reason) {
@@ -211,26 +243,33 @@ public:
       return output_.notice(message.text);
     }
   }
+  const Error* problem() const override { return problem_ ? &*problem_ : nullptr; }
   void flush_rows() override { output_.flush_rows(); }
   Result<void> flush() override { return {}; }
   void end() override {}
 
   // Writes the files.
   Result<void> finish() {
+    report_undecided(last_ns_);
     report_totals(last_ns_);
-    if (!totals_written_) return refuse("--count", totals_written_.error().message);
+    write_waiting_probes();
+    const TotalsSpec& totals = request_.totals;
+    if (!totals_written_)
+      return refuse(totals.aggregates.counts ? "--count" : "--histogram",
+                    totals_written_.error().message);
+    const bool measures_latency = totals.aggregates.histograms && !totals.measured;
     const bool needs_latencies =
-        is_filtered() || request_.aggregates.histograms || request_.groups.measures_latency;
+        request_.min_latency || measures_latency || totals.groups.measures_latency;
     if (needs_latencies && !graph_spec_ && events_ > 0 && !has_latencies_)
-      return refuse(request_.min_latency               ? "--min-latency"
-                    : request_.groups.measures_latency ? "--measure"
-                                                       : "--histogram",
+      return refuse(request_.min_latency             ? "--min-latency"
+                    : totals.groups.measures_latency ? "--measure"
+                                                     : "--histogram",
                     "it was saved without --latency");
     std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
-    const StackTotals* totals = &stacks_;
+    const StackTotals* stacks = &stacks_;
     if (summary_) {
       duration = std::chrono::nanoseconds(summary_->duration_ns);
-      if (!summary_->stacks) totals = nullptr; // the kernel counted them
+      if (!summary_->stacks) stacks = nullptr; // the kernel counted them
     }
     if (!exports_) return {};
     begin_exports();
@@ -240,7 +279,7 @@ public:
                            .boottime_ns = exported_.start.boottime_ns + passed,
                            .realtime_ns = exported_.start.realtime_ns + passed};
     const std::vector<Error> errors = exports_->finish(
-        {.summary = flame_graph_subtitle(duration, totals), .time = end_clocks_.value_or(end)});
+        {.summary = flame_graph_subtitle(duration, stacks), .time = end_clocks_.value_or(end)});
     for (const Error& error : errors) output_.fail(error);
     return {};
   }
@@ -249,6 +288,76 @@ private:
   static std::unexpected<Error> refuse(std::string_view option, std::string_view reason) {
     return fail(ErrorKind::unsupported,
                 fmt::format("{} cannot be answered from this run: {}", option, reason));
+  }
+
+  Result<void> set_filter(const saved::RunHeader& header) {
+    if (request_.filter.expressions.empty()) return {};
+    auto made = EventFilter::make(
+        request_.filter, {.nests_calls = header.graph.has_value(), .arch = header.arch},
+        [this](std::uint32_t pid) { return find_process_name(pid); });
+    if (!made) return fail(std::move(made).error());
+    filter_ = std::move(*made);
+    return {};
+  }
+
+  // What names mean, when all points are known.
+  Result<void> check_names() {
+    if (filter_ && !has_points_) {
+      auto error = refuse("--if", "the types of its values were not saved").error();
+      return fail(std::move(error).hint(
+          "save the run with this version of uprobectl and its built-in program"));
+    }
+    const auto check = [&](std::string_view option, const std::string& name,
+                           bool is_summed) -> Result<void> {
+      if (auto checked = values_.check(name, is_summed); !checked)
+        return fail(std::move(checked).error().within(option));
+      return {};
+    };
+    const TotalsSpec& totals = request_.totals;
+    for (const GroupValue& each : totals.groups.by)
+      if (auto checked = each.fact ? values_.check_built_in(each.text)
+                                   : check("--by", each.text, false);
+          !checked)
+        return checked;
+    for (const auto* const measured : {&totals.measured, &totals.groups.measured})
+      if (*measured)
+        if (auto checked = check("--measure", **measured, true); !checked) return checked;
+    if (request_.weight && !weighs_as_saved_ && request_.weight != "latency")
+      return check("--weight", *request_.weight, true);
+    return {};
+  }
+
+  std::optional<std::string> find_process_name(std::uint32_t pid) const {
+    const auto known = process_names_.find(pid);
+    if (known == process_names_.end()) return std::nullopt;
+    return known->second;
+  }
+
+  std::optional<std::string> weight_unit() const {
+    return request_.weight == "latency" ? "ns" : request_.weight;
+  }
+
+  void take_waiting_stack(const Event& event) {
+    if (request_.weight && !(weighs_as_saved_ && waiting_->value))
+      waiting_->value = values_.find_weight(*request_.weight, event);
+    exports_->take(*waiting_);
+  }
+
+  // As the run does, which counts them as lost.
+  void report_undecided(std::uint64_t now_ns) {
+    if (undecided_ == 0 || std::exchange(has_reported_undecided_, true)) return;
+    const LostRecord lost{.count = undecided_,
+                          .reason = loss_reasons::undecided,
+                          .since_ns = first_ns_,
+                          .time_ns = now_ns};
+    exports_->take(lost);
+    output_.write(lost);
+    output_.warn(fmt::format("{} lost: {}", counted(undecided_, "event", "events"),
+                             loss_reasons::undecided));
+  }
+
+  void write_waiting_probes() {
+    for (const ProbeRecord& each : std::exchange(waiting_probes_, {})) output_.write(each);
   }
 
   void set_graph(const saved::GraphHeader& asked) {
@@ -275,6 +384,8 @@ private:
       begin_exports();
       graph_->add(*exports_);
       if (computes_totals()) graph_->add(totals_of_calls_);
+      if (filter_)
+        graph_->set_condition([this](const Event& entry) { return fulfils_filter(entry); });
     }
     return *graph_;
   }
@@ -295,20 +406,22 @@ private:
   }
 
   bool computes_totals() const {
-    return request_.aggregates.counts || request_.aggregates.histograms;
+    return request_.totals.aggregates.counts || request_.totals.aggregates.histograms;
   }
   // Once, where the run itself would have done it: before the records of the end.
   void report_totals(std::uint64_t until_ns) {
     if (std::exchange(has_reported_totals_, true)) return;
-    if (computes_totals()) totals_written_ = totals_.report(first_ns_, until_ns, output_);
+    if (computes_totals()) totals_written_ = totals_.finish(until_ns, output_);
     if (graph_) graph_->write_report();
   }
 
   // Returns an option that is answered from the events; empty if there is none.
   std::string_view option_for_events() const {
     if (request_.min_latency) return "--min-latency";
-    if (request_.aggregates.counts) return "--count";
-    return request_.aggregates.histograms ? "--histogram" : "";
+    if (!request_.filter.expressions.empty()) return "--if";
+    if (request_.weight) return "--weight";
+    if (request_.totals.aggregates.counts) return "--count";
+    return request_.totals.aggregates.histograms ? "--histogram" : "";
   }
 
   // The clocks at the start precede everything else.
@@ -316,12 +429,20 @@ private:
     if (!std::exchange(has_begun_exports_, true)) exports_->begin(exported_);
   }
 
-  // Of calls that were nested, the graph leaves out the short ones.
-  bool is_filtered() const { return request_.min_latency && !graph_spec_; }
-  bool shows(const Event& event) const {
-    if (!is_filtered()) return true;
-    return event.latency_ns &&
-           *event.latency_ns >= static_cast<std::uint64_t>(request_.min_latency->count());
+  // Of calls that were nested, the graph leaves out those that are not shown.
+  bool is_filtered() const { return (request_.min_latency || filter_) && !graph_spec_; }
+  bool shows(const Event& event) {
+    if (graph_spec_) return true;
+    if (request_.min_latency &&
+        (!event.latency_ns ||
+         *event.latency_ns < static_cast<std::uint64_t>(request_.min_latency->count())))
+      return false;
+    return !filter_ || event.kind == EventKind::record || fulfils_filter(event);
+  }
+  bool fulfils_filter(const Event& event) {
+    const auto decision = filter_->decide(event);
+    if (decision == EventFilter::Decision::undecided) ++undecided_;
+    return decision == EventFilter::Decision::holds;
   }
 
   const ReportRequest& request_;
@@ -340,6 +461,14 @@ private:
   std::uint64_t shown_ = 0;
   std::uint64_t unsaved_ = 0; // left out where there was no space to save the run
   bool has_latencies_ = false;
+  EventValues values_;
+  std::optional<EventFilter> filter_;
+  bool has_points_ = false; // what events have is known
+  std::uint64_t undecided_ = 0;
+  bool has_reported_undecided_ = false;
+  bool weighs_as_saved_ = false;
+  std::optional<Error> problem_;
+  std::vector<ProbeRecord> waiting_probes_;
   EventTotals totals_;
   CallTotals totals_of_calls_;
   bool has_reported_totals_ = false;

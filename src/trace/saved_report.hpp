@@ -2,6 +2,7 @@
 // Reports a saved run as the run itself did, from a file or while it is still going on.
 #pragma once
 
+#include "trace/event_totals.hpp"
 #include "trace/trace.hpp"
 
 namespace uprobectl {
@@ -11,9 +12,9 @@ struct ReportRequest {
   std::vector<ExportRequest> exports = {};
   bool hides_events = false;                                // events are not written
   std::optional<std::chrono::nanoseconds> min_latency = {}; // leave out the events with less
-  AggregateSpec aggregates = {}; // computed from the events, instead of showing them
-  bool count_by_process = false;
-  GroupSpec groups = {}; // counts by values, which are not stacks
+  Filter filter = {};                     // leave out the events for which it does not hold
+  TotalsSpec totals = {};                 // computed from the events, instead of showing them
+  std::optional<std::string> weight = {}; // the value that stacks weigh; nullopt: as in the run
   // How calls are shown that the run has nested; nullopt: as the run did.
   struct Graph {
     bool shows_calls = false;

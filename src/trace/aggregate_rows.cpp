@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/group_rows.hpp"
+#include "trace/aggregate_rows.hpp"
 
 #include "output/values.hpp"
 
@@ -8,6 +8,37 @@
 #include <tuple>
 
 namespace uprobectl {
+
+void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const CountedTime& time,
+                  Output& output) {
+  const auto order = [](const CountRow& row) {
+    return std::tuple(row.probe, row.record.on_return, row.record.pid);
+  };
+  std::ranges::sort(rows, [&](const CountRow& a, const CountRow& b) {
+    if (a.record.count != b.record.count) return a.record.count > b.record.count;
+    return order(a) < order(b);
+  });
+  if (spec.top && rows.size() > *spec.top) rows.resize(*spec.top);
+  for (CountRow& row : rows) {
+    set_time(row.record, spec, time);
+    output.write(row.record);
+  }
+  output.flush_rows();
+}
+
+void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec& spec,
+                      const CountedTime& time, Output& output) {
+  std::multimap<std::uint64_t, HistogramRecord*, std::greater<>> order; // by count
+  for (HistogramRecord& record : records)
+    order.emplace(spec.top ? record.histogram.count : 0, &record);
+  std::size_t left = spec.top.value_or(records.size());
+  for (const auto& [count, record] : order) {
+    if (left-- == 0) break;
+    set_time(*record, spec, time);
+    output.write(*record);
+  }
+  output.flush_rows();
+}
 
 void GroupRows::add(Row row) {
   std::string key = fmt::format("{} {} ", row.probe, row.on_return);
@@ -26,8 +57,8 @@ void GroupRows::add(Row row) {
   sums.sum += added.sum;
 }
 
-void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, std::uint64_t since_ns,
-                       std::uint64_t until_ns, Output& output) const {
+void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
+                       Output& output) const {
   std::vector<const std::pair<const std::string, Row>*> order;
   for (const auto& row : rows_) order.push_back(&row);
   // Rows with equal counts are in the order of their values.
@@ -44,10 +75,8 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, std::
                        .comm = {},
                        .stack = row.stack ? &*row.stack : nullptr,
                        .rest = missing_frames_label(row.completeness),
-                       .by = &row.values,
-                       .since_ns = since_ns,
-                       .time_ns = until_ns,
-                       .is_interval = spec.interval.has_value()};
+                       .by = &row.values};
+    set_time(record, spec, time);
     if (groups.measured || groups.measures_latency) record.sums = row.sums;
     record.sums_latency = groups.measures_latency;
     output.write(record);

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/event_filter.hpp"
+
+#include "events/readings.hpp"
+#include "util/arithmetic.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// The number of a value, extended to 64 bits as its type says; of a floating-point number its bits.
+std::optional<std::uint64_t> bits_of(const DataValue& value, const ValueType& type) {
+  if (const auto* const real = std::get_if<double>(&value.value)) {
+    if (!type.is_floating) return std::nullopt;
+    if (type.bits == 64) return std::bit_cast<std::uint64_t>(*real);
+    return std::bit_cast<std::uint32_t>(static_cast<float>(*real));
+  }
+  const auto number = number_of(value);
+  if (!number || type.is_floating) return std::nullopt;
+  const auto bits = static_cast<std::uint64_t>(*number);
+  if (!type.is_known() || type.bits == 0 || type.bits >= 64) return bits;
+  return type.is_signed ? static_cast<std::uint64_t>(sign_extended(bits, type.bits))
+                        : bits & ((std::uint64_t{1} << type.bits) - 1);
+}
+
+// The text of a value, and whether it is all of it.
+std::optional<std::pair<std::string_view, bool>> text_of(const DataValue& value) {
+  if (const auto* const text = std::get_if<std::string>(&value.value)) return {{*text, true}};
+  if (const auto* const cut = std::get_if<DataValue::Cut>(&value.value)) return {{cut->text, false}};
+  if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value))
+    return {{as_text(raw->bytes), !raw->is_cut}};
+  return std::nullopt;
+}
+
+// Whether a text pointer is NULL; nullopt if it is not known.
+std::optional<bool> is_null_text(const DataValue& value) {
+  if (text_of(value)) return false;
+  if (const auto* const pointer = std::get_if<DataValue::Pointer>(&value.value))
+    return pointer->address == 0;
+  if (is_null(value)) return true;
+  return std::nullopt;
+}
+
+bool compares_with_null(const ConditionSpec& spec) {
+  const bool is_equality =
+      spec.comparison == Comparison::equal || spec.comparison == Comparison::not_equal;
+  return is_equality && spec.constant.magnitude == 0 && spec.constant.name.empty() &&
+         !spec.constant.real;
+}
+
+void split_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& conjuncts) {
+  if (node.kind != FilterNode::Kind::all) {
+    conjuncts.push_back(&node);
+    return;
+  }
+  for (const FilterNode& part : node.parts) split_conjuncts(part, conjuncts);
+}
+
+} // namespace
+
+Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run,
+                                      FindProcessName find_process_name) {
+  EventFilter made(filter, run, std::move(find_process_name));
+  for (const ConditionSpec& spec : filter.terms) {
+    Texts& texts = made.texts_.emplace_back();
+    if (spec.patterns.empty() || spec.built_in == COMPARE_CALLER) continue;
+    texts.are_bytes = spec.compares_bytes();
+    if (is_large_set(spec.patterns)) {
+      for (const TextPattern& each : spec.patterns) texts.set.insert(each.text);
+      continue;
+    }
+    auto machine = compile_patterns(spec.patterns);
+    if (!machine)
+      return fail(describe_error(spec, {spec.constant_at, std::move(machine).error()}));
+    texts.machine = std::move(*machine);
+  }
+  return made;
+}
+
+ConditionResult<EventFilter::Term> EventFilter::compile_built_in(const ConditionSpec& spec,
+                                                                 filter_subject subject,
+                                                                 bool pairs_calls) const {
+  if (subject == COMPARE_USER || subject == COMPARE_CALLER)
+    return fail(Error{ErrorKind::unsupported, "it is not saved with events"}.hint(
+        "compare it while the run goes on: attach --if"));
+  if (subject == COMPARE_LATENCY && !pairs_calls)
+    return fail(Error{ErrorKind::unsupported, run_.nests_calls
+                                                  ? "a tree shows a call before its duration is "
+                                                    "known"
+                                                  : "the run was saved without --latency"}
+                    .hint(run_.nests_calls ? "--min-latency leaves out short calls"
+                                           : "save it with: attach --latency --save FILE"));
+  auto prepared = compile_condition(spec, {.type = built_in_type(subject)});
+  if (!prepared) return std::unexpected(std::move(prepared).error());
+  return Term{.prepared = std::move(*prepared),
+              .built_in = subject,
+              .needs_phase = subject == COMPARE_LATENCY,
+              .at_return = subject == COMPARE_LATENCY};
+}
+
+ConditionResult<EventFilter::Term> EventFilter::compile_value(const ConditionSpec& spec,
+                                                              NamedValue named) const {
+  Term term{.value = std::move(named)};
+  ValueType& type = term.value.type;
+  term.at_return = term.value.at_return;
+  if (spec.type && type.is_known() && type.name != to_string(*spec.type))
+    return wrong_at(spec.type_at, fmt::format("it was saved as {}, write no type", type.name));
+  if (spec.type && !type.is_known()) {
+    if (is_memory(*spec.type))
+      return wrong_at(spec.type_at, Error{ErrorKind::not_found, "its text was not saved"}.hint(
+                                        fmt::format("save it with: attach --args NAME:{}@{} "
+                                                    "--save FILE",
+                                                    to_string(*spec.type), spec.path->text)));
+    type = declared_type(*spec.type, sizeof(std::uint64_t));
+  }
+  const ValueUse wanted = use_of(spec);
+  if (wanted == ValueUse::number && type.use == ValueUse::text && type.is_address) {
+    if (!compares_with_null(spec))
+      return wrong_at(spec.constant_at,
+                      "the address of a string is not saved: compare it with 0, or the string "
+                      "with one in quotes");
+    term.is_address = true;
+    type = {.name = type.name, .is_address = true};
+  } else if (wanted == ValueUse::bytes && type.use == ValueUse::text) {
+    type.use = ValueUse::bytes;
+  }
+  auto prepared = compile_condition(spec, {.type = type});
+  if (!prepared) {
+    ConditionError error = std::move(prepared).error();
+    if (type.use == ValueUse::none) error.at = spec.value_at;
+    error.error = std::move(error.error).within(in_single_quotes(spec.path->text));
+    return std::unexpected(std::move(error));
+  }
+  term.prepared = std::move(*prepared);
+  return term;
+}
+
+ConditionResult<EventFilter::Term> EventFilter::compile(const ConditionSpec& spec,
+                                                        const PointDescription& point) const {
+  if (!spec.path) return compile_built_in(spec, *spec.built_in, point.pairs_calls);
+  auto named = find_variable(point.values, *spec.path);
+  const bool is_hidden =
+      std::ranges::find(point.hidden, spec.path->variable) != point.hidden.end();
+  if (!named && spec.built_in && !is_hidden) return compile_built_in(spec, *spec.built_in, point.pairs_calls);
+  if (!named && !is_hidden)
+    named = find_other(point, *spec.path, run_.arch);
+  if (named) return compile_value(spec, std::move(*named));
+  return fail(not_saved(spec.path->text, list_names(point.values, &PointValue::name)));
+}
+
+EventFilter::Phases EventFilter::phases_of(const FilterNode& node, const Point& point) {
+  Phases used;
+  if (node.kind == FilterNode::Kind::term) {
+    const Term& term = point.terms[node.term];
+    if (term.needs_phase) (term.at_return ? used.exit : used.entry) = true;
+    return used;
+  }
+  for (const FilterNode& part : node.parts) {
+    const Phases each = phases_of(part, point);
+    used.entry |= each.entry;
+    used.exit |= each.exit;
+  }
+  return used;
+}
+
+// As FilterCompiler::find_phases().
+Result<void> EventFilter::add_conjuncts(const FilterExpression& expression, Point& point) const {
+  auto& [at_entry, at_return] = point.conjuncts;
+  if (point.pairs_calls) {
+    std::vector<const FilterNode*> conjuncts;
+    split_conjuncts(expression.root, conjuncts);
+    for (const FilterNode* const each : conjuncts)
+      (phases_of(*each, point).exit ? at_return : at_entry).push_back(each);
+    return {};
+  }
+  const Phases used = phases_of(expression.root, point);
+  const std::string subject = fmt::format("--if {}: ", in_single_quotes(expression.text));
+  if (run_.nests_calls && used.exit)
+    return fail(Error{ErrorKind::usage,
+                      subject + "a tree shows a call before its result and its duration are known"}
+                    .hint("compare values of the entry; --min-latency leaves out short calls"));
+  if (used.entry && used.exit)
+    return fail(Error{ErrorKind::usage, subject + "it compares values of the entry and of the "
+                                                  "return, which are two events"}
+                    .hint("save the run with --latency, which makes both one event"));
+  if (!used.exit) at_entry.push_back(&expression.root);
+  if (!used.entry) at_return.push_back(&expression.root);
+  return {};
+}
+
+Result<void> EventFilter::add_point(std::uint32_t probe, const PointDescription& description) {
+  Point point{.pairs_calls = description.pairs_calls, .terms = {}, .conjuncts = {}};
+  for (const ConditionSpec& spec : filter_->terms) {
+    auto term = compile(spec, description);
+    if (!term) return fail(describe_error(spec, std::move(term).error()));
+    point.terms.push_back(std::move(*term));
+  }
+  for (const FilterExpression& each : filter_->expressions)
+    if (auto added = add_conjuncts(each, point); !added) return added;
+  points_.insert_or_assign(probe, std::move(point));
+  return {};
+}
+
+EventFilter::Truth EventFilter::match(const Texts& texts, std::string_view text,
+                                      bool is_whole) const {
+  const auto truth = [](bool is_true) { return is_true ? Truth::yes : Truth::no; };
+  if (!texts.set.empty()) {
+    const auto end = text.find('\0');
+    if (end == std::string_view::npos && !is_whole) return Truth::unread;
+    return truth(texts.set.contains(text.substr(0, end)));
+  }
+  std::size_t state = PATTERN_START;
+  for (const char each : text) {
+    state = texts.machine[state][static_cast<unsigned char>(each)];
+    if (state < PATTERN_START) return truth(state == PATTERN_ACCEPTS);
+  }
+  if (!is_whole) return Truth::unread;
+  if (texts.are_bytes) return Truth::no; // it has fewer bytes
+  return truth(texts.machine[state][0] == PATTERN_ACCEPTS);
+}
+
+EventFilter::Truth EventFilter::evaluate_built_in(std::size_t number, const Term& term,
+                                                  const Event& event) const {
+  const auto compare = [&](std::uint64_t value) {
+    return fulfils(term.prepared, value) ? Truth::yes : Truth::no;
+  };
+  const filter_subject subject = *term.built_in;
+  if (subject == COMPARE_THREAD_ID) return compare(event.tid);
+  if (subject == COMPARE_PROCESS_ID) return compare(event.pid);
+  if (subject == COMPARE_CPU) return compare(event.cpu);
+  if (subject == COMPARE_THREAD_NAME) return match(texts_[number], event.comm, true);
+  if (subject == COMPARE_LATENCY)
+    return event.latency_ns ? compare(*event.latency_ns) : Truth::unknown;
+  const auto name = find_process_name_(event.pid);
+  return name ? match(texts_[number], *name, true) : Truth::unread;
+}
+
+EventFilter::Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
+                                               const DataValue& value) const {
+  const auto compare = [&](std::uint64_t read) {
+    return fulfils(term.prepared, read) ? Truth::yes : Truth::no;
+  };
+  if (term.is_address) {
+    const auto is_zero = is_null_text(value);
+    return is_zero ? compare(*is_zero ? 0 : 1) : Truth::unread;
+  }
+  if (term.value.type.use == ValueUse::number) {
+    const auto bits = bits_of(value, term.value.type);
+    return bits ? compare(*bits) : Truth::unread;
+  }
+  const auto text = text_of(value);
+  if (!text) return Truth::unread;
+  // Characters are saved up to their NUL.
+  const Texts& texts = texts_[number];
+  if (texts.are_bytes && std::holds_alternative<std::string>(value.value))
+    return match(texts, std::string(text->first) + '\0', false);
+  return match(texts, text->first, text->second);
+}
+
+EventFilter::Truth EventFilter::evaluate(std::size_t number, const Term& term,
+                                         const Event& event) const {
+  if (term.built_in) return evaluate_built_in(number, term, event);
+  DataValue made;
+  const DataValue* const value = find_data(term.value, event, made);
+  return value != nullptr ? evaluate_value(number, term, *value) : Truth::unknown;
+}
+
+// A value that is not known makes a comparison fail, also a negated one.
+bool EventFilter::holds(const FilterNode& node, const Point& point, const Event& event,
+                        bool& was_unread) const {
+  const auto part_holds = [&](const FilterNode& part) {
+    return holds(part, point, event, was_unread);
+  };
+  switch (node.kind) {
+  case FilterNode::Kind::all:
+    return std::ranges::all_of(node.parts, part_holds);
+  case FilterNode::Kind::any:
+    return std::ranges::any_of(node.parts, part_holds);
+  case FilterNode::Kind::term:
+    break;
+  }
+  const Truth truth = evaluate(node.term, point.terms[node.term], event);
+  if (truth == Truth::unread) was_unread = true;
+  if (truth == Truth::unread || truth == Truth::unknown) return false;
+  return (truth == Truth::yes) != node.negated;
+}
+
+EventFilter::Decision EventFilter::decide(const Event& event) const {
+  const auto found = points_.find(event.probe);
+  if (found == points_.end()) return Decision::undecided; // impossible
+  const Point& point = found->second;
+  const bool is_return = event.kind == EventKind::on_return;
+  const bool is_call = is_return && point.pairs_calls;
+  for (const std::size_t phase : {PHASE_ENTRY, PHASE_RETURN}) {
+    if (!is_call && (phase == PHASE_RETURN) != is_return) continue;
+    bool was_unread = false;
+    const bool all_hold = std::ranges::all_of(point.conjuncts[phase], [&](const auto* const node) {
+      return holds(*node, point, event, was_unread);
+    });
+    if (!all_hold) return was_unread ? Decision::undecided : Decision::fails;
+  }
+  return Decision::holds;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of counts and histograms: of a run, for which the kernel counts, and of saved events.
+#pragma once
+
+#include "output/output.hpp"
+#include "trace/trace.hpp"
+
+#include <map>
+
+namespace uprobectl {
+
+// When what a row shows was counted: CLOCK_MONOTONIC.
+struct CountedTime {
+  std::uint64_t since_ns = 0;
+  std::uint64_t until_ns = 0;
+};
+
+// Sets the times of a CountRecord or HistogramRecord.
+void set_time(auto& record, const AggregateSpec& spec, const CountedTime& time) {
+  record.since_ns = time.since_ns;
+  record.time_ns = time.until_ns;
+  record.is_interval = spec.interval.has_value();
+}
+
+struct CountRow {
+  std::size_t probe = 0; // its number in the run
+  CountRecord record = {};
+};
+// Write the records, those with the most hits first as far as --top or counts ask for it; otherwise
+// in the order of the request. They set the times.
+void write_counts(std::vector<CountRow> rows, const AggregateSpec& spec, const CountedTime& time,
+                  Output& output);
+void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec& spec,
+                      const CountedTime& time, Output& output);
+
+// The rows of counts by values (--by). Borrows the points.
+class GroupRows {
+public:
+  struct Row {
+    const ProbePoint* point = nullptr; // never null
+    std::size_t probe = 0;             // its number in the run
+    bool on_return = false;
+    std::vector<ArgumentValue> values;       // as group_values() returns them
+    std::optional<unwind::Stack> stack = {}; // if counted by it
+    StackCompleteness completeness = StackCompleteness::complete;
+    group_sums sums = {};
+  };
+
+  // Adds the sums to those of a row that shows the same.
+  void add(Row row);
+  // Writes a record for each row, the highest count first.
+  void report(const GroupSpec& groups, const AggregateSpec& spec, const CountedTime& time,
+              Output& output) const;
+
+private:
+  std::map<std::string, Row> rows_; // by a text that is equal for rows that show the same
+};
+
+} // namespace uprobectl

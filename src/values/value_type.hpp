@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a value before it is read: how it is compared and summed, and its members. A run
+// compares in the kernel, a saved run is filtered by what it has saved: both by these types.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace uprobectl {
+
+// As what a value can be compared.
+enum class ValueUse : std::uint8_t { number, text, bytes, none };
+
+struct Enumeration {
+  struct Enumerator {
+    std::string name;
+    std::int64_t value = 0;
+  };
+  std::string name; // "shop::Color"
+  bool is_scoped = false;
+  std::vector<Enumerator> enumerators = {};
+  std::uint32_t number = 0; // in a saved run
+};
+
+struct ValueType {
+  ValueUse use = ValueUse::number;
+  std::string name = {}; // as in the source or in --args; empty: a number whose type is not known
+  unsigned bits = 64;    // of a number
+  bool is_signed = false;
+  bool is_floating = false;
+  bool is_address = false;
+  std::shared_ptr<const Enumeration> enumeration = {}; // whose enumerators are constants
+  std::optional<std::uint64_t> size = {};              // of bytes, if it is always the same
+  std::vector<ValueType> members = {};                 // of a structure
+  std::string member_name = {};                        // as a member; empty: anonymous
+  std::vector<ValueType> element = {};                 // of an array: one
+  std::string problem = {}; // why nothing of it can be read; empty if it can
+
+  bool is_known() const { return !name.empty(); }
+};
+
+// A value that the events of a probed point have.
+struct PointValue {
+  std::string name; // as in events, or the path that was asked for
+  ValueType type;
+  bool at_return = false; // otherwise at the entry
+  std::string source{};   // another name for all of it: "arg1", "rax"; may be empty
+};
+
+} // namespace uprobectl
