@@ -4,6 +4,7 @@
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/object_check.hpp"
+#include "bpf/object_values.hpp"
 #include "bpf/thread_stack.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
@@ -33,15 +34,8 @@ struct GlobalVariable {
   bpf_map* map = nullptr; // that holds it
   std::size_t offset = 0; // in the map's first value
   std::size_t size = 0;
-  const btf_type* type = nullptr;
+  std::uint32_t type = 0;
 };
-
-const btf_type* skip_qualifiers(const btf* types, std::uint32_t id) {
-  const btf_type* type = btf__type_by_id(types, id);
-  while (type != nullptr && (btf_is_mod(type) || btf_is_typedef(type)))
-    type = btf__type_by_id(types, type->type);
-  return type;
-}
 
 // The section of a map: ".rodata" of "object.rodata".
 std::string_view map_section(std::string_view map) {
@@ -70,111 +64,10 @@ std::vector<GlobalVariable> find_globals(bpf_object* object) {
                          .map = map,
                          .offset = entry->offset,
                          .size = entry->size,
-                         .type = skip_qualifiers(types, variable->type)});
+                         .type = variable->type});
     }
   }
   return globals;
-}
-
-template <typename T>
-std::optional<T> parse_integer_value(std::string_view text) {
-  const bool negative = text.starts_with('-');
-  if (negative && std::is_unsigned_v<T>) return std::nullopt;
-  std::string digits(negative ? text.substr(1) : text);
-  const bool is_hex = digits.starts_with("0x");
-  if (is_hex) digits.erase(0, 2);
-  if (negative) digits.insert(0, 1, '-');
-  return parse_number<T>(digits, is_hex ? 16 : 10);
-}
-
-using GlobalValue = std::optional<std::vector<std::byte>>; // nullopt: invalid, or out of range
-
-std::vector<std::byte> integer_bytes(std::uint64_t value, std::size_t size) {
-  std::vector<std::byte> bytes(size);
-  std::memcpy(bytes.data(), &value, size); // little-endian hosts only
-  return bytes;
-}
-
-GlobalValue unsigned_value(std::size_t size, std::string_view text) {
-  const auto value = parse_integer_value<std::uint64_t>(text);
-  const std::size_t bits = size * 8;
-  if (!value || (bits < 64 && *value >> bits != 0)) return std::nullopt;
-  return integer_bytes(*value, size);
-}
-
-GlobalValue signed_value(std::size_t size, std::string_view text) {
-  const auto value = parse_integer_value<std::int64_t>(text);
-  if (!value) return std::nullopt;
-  const std::size_t bits = size * 8;
-  const std::int64_t limit = bits < 64 ? std::int64_t{1} << (bits - 1) : 0;
-  if (bits < 64 && (*value >= limit || *value < -limit)) return std::nullopt;
-  return integer_bytes(static_cast<std::uint64_t>(*value), size);
-}
-
-struct Enumerator {
-  std::string_view name;
-  std::uint64_t value = 0; // sign-extended
-};
-
-// The enumerators of an enum; none of another type.
-std::vector<Enumerator> enumerators(const btf* types, const btf_type* type) {
-  std::vector<Enumerator> found;
-  for (int i = 0; btf_is_any_enum(type) && i < btf_vlen(type); ++i) {
-    const bool wide = btf_is_enum64(type);
-    const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
-    found.push_back(
-        {.name = btf__name_by_offset(types, name),
-         .value = wide ? btf_enum64_value(btf_enum64(type) + i)
-                       : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val})});
-  }
-  return found;
-}
-
-// An enum is signed if one of its enumerators is negative. clang 15 and later say so by kind_flag;
-// earlier ones do not, and their enumerators above INT_MAX look negative, so that both are taken.
-GlobalValue enum_value(const btf* types, const GlobalVariable& global, std::string_view text) {
-  for (const Enumerator& known : enumerators(types, global.type))
-    if (known.name == text) return integer_bytes(known.value, global.size);
-  if (btf_kflag(global.type)) return signed_value(global.size, text);
-  if (auto value = unsigned_value(global.size, text)) return value;
-  const auto number = parse_integer_value<std::int64_t>(text);
-  for (const Enumerator& known : enumerators(types, global.type))
-    if (number && known.value == static_cast<std::uint64_t>(*number))
-      return signed_value(global.size, text);
-  return std::nullopt;
-}
-
-GlobalValue integer_value(const btf* types, const GlobalVariable& global, std::string_view text) {
-  if (global.size > sizeof(std::uint64_t)) return std::nullopt;
-  if (btf_is_any_enum(global.type)) return enum_value(types, global, text);
-  const std::uint8_t encoding = btf_is_int(global.type) ? btf_int_encoding(global.type) : 0;
-  if ((encoding & BTF_INT_BOOL) != 0 && (text == "true" || text == "false"))
-    return integer_bytes(text == "true" ? 1 : 0, global.size);
-  return (encoding & BTF_INT_SIGNED) != 0 ? signed_value(global.size, text)
-                                          : unsigned_value(global.size, text);
-}
-
-// Including the NUL.
-GlobalValue text_value(const GlobalVariable& global, std::string_view text) {
-  if (text.size() >= global.size) return std::nullopt;
-  std::vector<std::byte> bytes(global.size);
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
-
-bool store(const GlobalVariable& global, const std::vector<std::byte>& value) {
-  std::size_t size = 0;
-  const auto* const first =
-      static_cast<const std::byte*>(bpf_map__initial_value(global.map, &size));
-  std::vector<std::byte> content(first, first + size);
-  std::ranges::copy(value, content.begin() + static_cast<std::ptrdiff_t>(global.offset));
-  return bpf_map__set_initial_value(global.map, content.data(), content.size()) == 0;
-}
-
-bool is_text(const btf* types, const btf_type* type) {
-  if (!btf_is_array(type)) return false;
-  const btf_type* element = skip_qualifiers(types, btf_array(type)->type);
-  return element != nullptr && btf_is_int(element) && element->size == 1;
 }
 
 constexpr std::size_t log_size = 1U << 20;
@@ -204,7 +97,8 @@ Error open_error(const std::string& path, int errnum, const std::string& cause) 
   if (cause.find("legacy map definitions") != std::string::npos)
     return Error{ErrorKind::unsupported,
                  path + ": legacy map definitions in SEC(\"maps\") are not supported"}
-        .hint("define the maps in SEC(\".maps\") with BTF types, as libbpf 1.0 requires");
+        .hint("define each map in SEC(\".maps\") with BTF types and compile the object again: "
+              "docs/bpf-programs.md shows both forms");
   Error error{ErrorKind::not_elf, path + ": not a BPF object file"};
   if (errnum == ENOENT && cause.empty()) return system_error(errnum, path);
   return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
@@ -258,13 +152,20 @@ Result<void> complete_map(bpf_map* map, const std::string& path) {
   constexpr std::uint32_t max_frames = 127;
   if (type == BPF_MAP_TYPE_STACK_TRACE && bpf_map__value_size(map) == 0)
     bpf_map__set_value_size(map, max_frames * sizeof(std::uint64_t));
-  if (!needs_size(type) || bpf_map__max_entries(map) != 0) return {};
-  return fail(Error{ErrorKind::unsupported,
-                    fmt::format("{}: map '{}' has no max_entries: the loader that the object is "
-                                "made for sets its size",
-                                path, bpf_map__name(map))}
-                  .hint(fmt::format("choose one: --map-entries {}={}", bpf_map__name(map),
-                                    type == BPF_MAP_TYPE_RINGBUF ? "262144 (bytes)" : "10240")));
+  return {};
+}
+
+// The size of a map whose object leaves it to its loader: 10,240 entries, as in the tools of bcc,
+// and 256 KiB of a ring buffer.
+constexpr std::uint32_t default_entries = 10240;
+constexpr std::uint32_t default_ring_size = 256U << 10;
+
+// Returns the size that a map gets which has none; nullopt if it has one or needs none.
+std::optional<std::uint32_t> choose_size(bpf_map* map) {
+  const std::uint32_t type = bpf_map__type(map);
+  if (!bpf_map__autocreate(map) || !needs_size(type) || bpf_map__max_entries(map) != 0)
+    return std::nullopt;
+  return type == BPF_MAP_TYPE_RINGBUF ? default_ring_size : default_entries;
 }
 
 // Keeps libbpf from making the pin of LIBBPF_PIN_BY_NAME, and returns its path. If there is a pin,
@@ -317,7 +218,7 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
     program.sleepable = true;
     kind.remove_suffix(2);
   }
-  program.on_return = kind.starts_with("uretprobe");
+  program.on_return = kind.starts_with("uretprobe") || kind.starts_with("kretprobe");
   // "….single" is a plain program, also where libbpf would choose a multi link for "uprobe".
   if (kind == "uprobe" || kind == "uretprobe" || kind == "usdt" || kind == "uprobe.single" ||
       kind == "uretprobe.single")
@@ -328,7 +229,17 @@ ObjectProgram classify_section(std::string_view name, std::string_view section) 
     program.kind = SectionKind::uprobe_session;
   else
     program.sleepable = false; // handled by libbpf
+  program.is_kprobe = kind == "kprobe" || kind == "kretprobe" || kind == "kprobe.multi" ||
+                      kind == "kretprobe.multi";
   return program;
+}
+
+// Whether the code of the program, before it is loaded, calls the helper.
+bool calls_helper(const bpf_program* program, std::int32_t helper) {
+  const std::span code(bpf_program__insns(program), bpf_program__insn_cnt(program));
+  return std::ranges::any_of(code, [&](const bpf_insn& each) {
+    return each.code == (BPF_JMP | BPF_CALL) && each.src_reg == 0 && each.imm == helper;
+  });
 }
 
 // Returns the name of a helper that the kernel is too old for, or an empty string. Its verifier
@@ -375,33 +286,29 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
   const std::string subject = fmt::format("{}: '{}'", state_->path, name);
   bpf_object* const object = state_->object.get();
   const std::vector<GlobalVariable> globals = find_globals(object);
-  const auto found = std::ranges::find(globals, name, &GlobalVariable::name);
+  const std::string_view variable = name.substr(0, name.find_first_of(".["));
+  const auto found = std::ranges::find(globals, variable, &GlobalVariable::name);
   if (found == globals.end()) {
     const std::string known = joined(globals | std::views::transform(&GlobalVariable::name));
-    Error error{ErrorKind::not_found, subject + " is not a global variable of the object"};
+    Error error{ErrorKind::not_found,
+                fmt::format("{}: '{}' is not a global variable of the object", state_->path,
+                            variable)};
     return fail(std::move(error).hint(
         known.empty() ? "the object has no global variables, or was compiled without -g"
                       : "use one of: " + known));
   }
-  const btf_type* const type = found->type;
-  const bool text = type != nullptr && is_text(bpf_object__btf(object), type);
-  const bool integer =
-      type != nullptr && (btf_is_int(type) || btf_is_enum(type) || btf_is_enum64(type));
-  if (!text && !integer)
-    return fail(ErrorKind::unsupported,
-                subject + ": only integers, bool, enums and char arrays can be set");
   const btf* const types = bpf_object__btf(object);
-  const GlobalValue bytes = text ? text_value(*found, value) : integer_value(types, *found, value);
-  if (!bytes) {
-    Error error{ErrorKind::out_of_range,
-                fmt::format("{}: invalid value '{}' (expected {} that fits in {} bytes)", subject,
-                            value, text ? "text" : "a number", found->size)};
-    const auto known = text ? std::vector<Enumerator>() : enumerators(types, type);
-    if (known.empty()) return fail(std::move(error));
-    return fail(std::move(error).hint("or one of: " +
-                                      joined(known | std::views::transform(&Enumerator::name))));
-  }
-  if (!store(*found, *bytes))
+  const auto part = find_value_part(
+      types, {.type = found->type, .offset = found->offset, .size = found->size},
+      name.substr(variable.size()));
+  if (!part) return fail(Error(part.error()).within(subject));
+  std::size_t size = 0;
+  const auto* const first =
+      static_cast<const std::byte*>(bpf_map__initial_value(found->map, &size));
+  std::vector<std::byte> content(first, first + size);
+  if (auto written = write_value(types, *part, value, content); !written)
+    return fail(std::move(written).error().within(subject));
+  if (bpf_map__set_initial_value(found->map, content.data(), content.size()) != 0)
     return fail(ErrorKind::unsupported, subject + " cannot be set after loading");
   return {};
 }
@@ -425,14 +332,47 @@ Result<void> BpfObject::apply(const ObjectSettings& settings) {
   return {};
 }
 
+namespace {
+
+// The position of the first colon that is not one of two: those are in names of C++.
+std::size_t find_single_colon(std::string_view text) {
+  for (std::size_t at = text.find(':'); at != std::string_view::npos; at = text.find(':', at)) {
+    const std::size_t end = std::min(text.find_first_not_of(':', at), text.size());
+    if (end - at != 2) return at;
+    at = end;
+  }
+  return std::string_view::npos;
+}
+
+bool may_be_file(std::string_view name) {
+  return name.find('/') != std::string_view::npos || name.find(".so") != std::string_view::npos;
+}
+
+} // namespace
+
 std::optional<SectionPlace> parse_section_place(const ObjectProgram& program) {
   const auto slash = program.section.find('/');
-  if (program.kind == SectionKind::other || slash == std::string::npos) return std::nullopt;
-  // FILE ends at the first colon, as in libbpf: C++ names contain colons.
+  if (program.kind == SectionKind::other || program.is_kprobe || slash == std::string::npos)
+    return std::nullopt;
   const std::string place = program.section.substr(slash + 1);
-  const auto colon = place.find(':');
-  if (colon == 0 || colon == std::string::npos || colon + 1 == place.size()) return std::nullopt;
+  const std::string function = place.find('/') == std::string::npos ? place : std::string();
+  auto colon = find_single_colon(place);
+  // "usdt/PROVIDER:NAME"
+  const bool is_static = program.section.starts_with("usdt");
+  if (is_static && colon != std::string::npos && place.find(':', colon + 1) == std::string::npos &&
+      !may_be_file(place.substr(0, colon)))
+    colon = std::string::npos;
+  if (colon == std::string::npos) {
+    if (function.empty()) return std::nullopt;
+    return SectionPlace{.target = {}, .function = function};
+  }
+  if (colon == 0 || colon + 1 == place.size()) return std::nullopt;
   return SectionPlace{.target = place.substr(0, colon), .function = place.substr(colon + 1)};
+}
+
+void BpfObject::place_kprobe(std::string_view program) {
+  for (ObjectProgram& each : state_->programs)
+    if (each.name == program && each.is_kprobe) each.kind = SectionKind::uprobe;
 }
 
 BpfObject::BpfObject(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -445,7 +385,7 @@ const std::string& BpfObject::verifier_log() const { return state_->log; }
 std::span<const ObjectProgram> BpfObject::programs() const { return state_->programs; }
 std::span<const ObjectMap> BpfObject::maps() const { return state_->maps; }
 
-Result<BpfObject> BpfObject::open(const MappedFile& file) {
+Result<BpfObject> BpfObject::open(const MappedFile& file, const std::string& kernel_types) {
   const std::string& path = file.path();
   const auto bytes = read_object(file);
   if (!bytes) return fail(bytes.error());
@@ -458,6 +398,7 @@ Result<BpfObject> BpfObject::open(const MappedFile& file) {
   const std::string file_name = path.substr(path.rfind('/') + 1);
   const std::string object_name = file_name.substr(0, file_name.find('.'));
   LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = object_name.c_str(),
+              .btf_custom_path = kernel_types.empty() ? nullptr : kernel_types.c_str(),
               .kernel_log_buf = state->log.data(), .kernel_log_size = state->log.size());
   state->object.reset(bpf_object__open_mem(bytes->data(), bytes->size(), &options));
   if (!state->object) return fail(open_error(path, errno, libbpf_log.cause()));
@@ -471,6 +412,7 @@ Result<BpfObject> BpfObject::open(const MappedFile& file) {
     described.can_be_attached =
         described.kind != SectionKind::other || has_attachable_type(program);
     described.load_problem = find_load_problem(program, described);
+    described.overrides_returns = calls_helper(program, BPF_FUNC_override_return);
     state->programs.push_back(std::move(described));
   }
   bpf_map* map = nullptr;
@@ -498,7 +440,11 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_->object.get()) {
     if (auto complete = complete_map(map, state_->path); !complete) return complete;
-    state_->maps[index++].wanted_pin = take_wanted_pin(map);
+    ObjectMap& described = state_->maps[index++];
+    described.wanted_pin = take_wanted_pin(map);
+    described.chosen_size = choose_size(map);
+    described.size_in_bytes = bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF;
+    if (described.chosen_size) bpf_map__set_max_entries(map, *described.chosen_size);
   }
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));

@@ -23,11 +23,14 @@ struct ObjectProgram {
   std::string name;
   std::string section; // "uprobe/libc.so.6:malloc"
   SectionKind kind = SectionKind::other;
-  bool on_return = false;   // "uretprobe…"
+  bool on_return = false;   // "uretprobe…", "kretprobe…"
   bool sleepable = false;   // "….s"
   bool is_optional = false; // SEC("?…"): loaded only if it is named
   // In the initial values of a map of programs: libbpf loads such a map with all of them.
   bool is_tail_call = false;
+  // "kprobe…", "kretprobe…": of the type of uprobe programs. BpfObject::place_kprobe() makes it one.
+  bool is_kprobe = false;
+  bool overrides_returns = false; // it calls bpf_override_return(), which no uprobe has
   bool can_be_attached = true;   // false: libbpf attaches no program of its type
   std::string load_problem = {}; // why libbpf cannot load it; empty if nothing is known
   LoadedProgram loaded = {};     // owned by the object; fd -1 if it is not loaded
@@ -36,10 +39,12 @@ struct ObjectProgram {
 };
 
 // The probe in a section name: "uprobe/FILE:FUNCTION", with a TARGET and a FUNCTION as in
-// `resolve`. Nullopt if the section names no probe.
+// `resolve`, or "uprobe/FUNCTION". Nullopt if the section names no probe.
 struct SectionPlace {
-  std::string target;
+  std::string target; // empty: not named
   std::string function;
+
+  bool operator==(const SectionPlace&) const = default;
 };
 std::optional<SectionPlace> parse_section_place(const ObjectProgram& program);
 
@@ -50,6 +55,9 @@ struct ObjectMap {
   // Where LIBBPF_PIN_BY_NAME wants it, unless there was a pin, whose map is then used. load() does
   // not pin it. Empty otherwise.
   std::string wanted_pin = {};
+  // Set by load() if the object leaves the size to its loader: entries, or bytes of a ring buffer.
+  std::optional<std::uint32_t> chosen_size = {};
+  bool size_in_bytes = false;
 };
 
 // What to set in an object before it is loaded, by name.
@@ -83,14 +91,14 @@ private:
 class BpfObject {
 public:
   // not_found, not_elf; unsupported for what libbpf no longer accepts, such as SEC("maps").
-  static Result<BpfObject> open(const MappedFile& file);
+  // `kernel_types`: path of the BTF by which relocations are made; empty: that of this kernel.
+  static Result<BpfObject> open(const MappedFile& file, const std::string& kernel_types = {});
 
   BpfObject(BpfObject&&) noexcept;
   BpfObject& operator=(BpfObject&&) noexcept;
   ~BpfObject();
 
-  // Sets a global variable, before load(): integers (decimal, 0x…, signed), bool, enums by
-  // number or enumerator, and char arrays.
+  // Sets a global variable or a part of one ("pair.b", "ids[2]"), before load(); see write_value().
   // not_found lists the variables; out_of_range if the value does not fit.
   Result<void> set_global(std::string_view name, std::string_view value);
 
@@ -99,7 +107,10 @@ public:
   // Both, for all that is given.
   Result<void> apply(const ObjectSettings& settings);
 
-  // not_permitted names the capability. unsupported names a map without a size. If the verifier
+  // Makes a kprobe program one for uprobes, before load(). It must only use its registers.
+  void place_kprobe(std::string_view program);
+
+  // Maps without a size get one: ObjectMap::chosen_size. not_permitted names the capability. If the verifier
   // rejects a program, the last lines of its log are a hint, and verifier_log() has all of it.
   Result<void> load(const ObjectLoading& loading = {});
   const std::string& verifier_log() const;

@@ -33,7 +33,7 @@ struct ProcessOptions {
 
 // The options for a BPF program of the user.
 struct ProgramOptions {
-  std::optional<std::string> object;
+  std::vector<std::string> objects;
   std::optional<std::string> pinned;
   std::vector<std::string> names;
   std::vector<std::string> settings;
@@ -113,7 +113,7 @@ Result<std::uint64_t> parse_cookie(const std::string& text) {
 }
 
 void bind_program_options(OptionParser& parser, ProgramOptions& options) {
-  parser.bind("--object", options.object);
+  parser.bind("--object", options.objects);
   parser.bind("--program", options.pinned);
   parser.bind("--program-name", options.names);
   parser.bind("--set", options.settings);
@@ -124,14 +124,25 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
   parser.bind("--printk", options.printk);
 }
 
+// "NAME" or "NAME=[TARGET:]FUNCTION". The names of programs are those of functions of C.
+std::vector<ProgramChoice> parse_program_choices(const std::vector<std::string>& typed) {
+  std::vector<ProgramChoice> choices;
+  for (const std::string& text : typed) {
+    const auto equals = std::min(text.find('='), text.size());
+    choices.push_back({.name = text.substr(0, equals),
+                       .place = text.substr(std::min(equals + 1, text.size()))});
+  }
+  return choices;
+}
+
 // Returns nullopt if the built-in program is used.
 Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,
                                                                const ProgramOptions& options) {
-  if (!options.object && !options.pinned) return std::nullopt;
+  if (options.objects.empty() && !options.pinned) return std::nullopt;
   UserProgramRequest request;
   request.pinned = options.pinned.has_value();
-  request.path = request.pinned ? *options.pinned : *options.object;
-  request.names = options.names;
+  request.paths = request.pinned ? std::vector{*options.pinned} : options.objects;
+  request.choices = parse_program_choices(options.names);
   request.maps = options.maps;
   request.record_type = options.record_type;
   request.printk = options.printk;
@@ -273,12 +284,15 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   const AttachOptions& options = line.options;
   auto program = make_program_request(parser, options.program);
   if (!program) return fail(std::move(program).error());
-  const bool by_sections = options.program.object && arguments.positionals.empty();
+  // The sections of the programs, or --program-name, name the FUNCTIONs.
+  const bool by_sections = !options.program.objects.empty() && arguments.positionals.size() < 2;
   AttachRequest request;
   if (plan != nullptr) {
     if (auto applied = apply_plan(parser, *plan, arguments.positionals, request.probes); !applied)
       return fail(std::move(applied).error());
-  } else if (!by_sections) {
+  } else if (by_sections) {
+    if (!arguments.positionals.empty()) request.probes.target = arguments.positionals.front();
+  } else {
     auto named =
         parse_request(parser, arguments.positionals, line.probes == ProbeKind::static_probes);
     if (!named) return fail(std::move(named).error());
@@ -290,7 +304,7 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   const bool directed = options.capture.entry || options.capture.on_return;
   if (request.program) request.program->direction_by_section = !directed;
   if (by_sections && directed)
-    return fail(parser.usage_error("--entry and --return need a TARGET: without it the "
+    return fail(parser.usage_error("--entry and --return need a FUNCTION: without it the "
                                    "section names of the object select entry or return"));
   if (auto applied = apply(parser, options.capture, *line.common.workstation, request); !applied)
     return fail(std::move(applied).error());

@@ -51,6 +51,7 @@ Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest&
   auto loaded = object->load({.only = programs});
   if (!object->verifier_log().empty()) output.detail(object->verifier_log());
   if (!loaded) return fail(std::move(loaded).error());
+  say_chosen_sizes(*object, path, output);
   warn_of_private_stacks(*object, path, output);
   if (programs.empty()) warn_of_skipped_programs(*object, path, output);
   return pin(*object, request);

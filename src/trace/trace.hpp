@@ -15,15 +15,22 @@
 
 namespace uprobectl {
 
-// A user's program that runs instead of the built-in one.
+// A program of an object that --program-name chooses.
+struct ProgramChoice {
+  std::string name;
+  std::string place = {}; // "[TARGET:]FUNCTION"; empty: as its section says
+};
+
+// A user's programs that run instead of the built-in one.
 struct UserProgramRequest {
-  std::string path;               // of an object file or a pin
-  bool pinned = false;            // path is a pin
-  std::vector<std::string> names; // of the object's programs; empty: the only one, or without a
-                                  // TARGET all whose sections name places
-  ObjectSettings settings;        // of the object, before it is loaded
-  std::vector<std::string> maps;  // names or pins of buffers to read and tables to show at the end;
-                                  // empty: all buffers of the program
+  std::vector<std::string> paths; // of object files, or of one pin
+  bool pinned = false;            // the path is that of a pin
+  std::vector<ProgramChoice> choices; // among the programs of the objects; empty: all of them
+  ObjectSettings settings;            // of the objects, before they are loaded
+  bool shares_maps = false;           // maps of one name and type are one map of all objects
+  std::string kernel_types = {};      // a file with the BTF of the kernel; empty: its own
+  // Names or pins of buffers to read and tables to show at the end; empty: all buffers.
+  std::vector<std::string> maps;
   std::optional<std::string> record_type; // type of the records in the buffers
   std::uint64_t cookie = 0;               // the program receives it with each hit
   bool printk = false;                    // show what it prints with bpf_printk

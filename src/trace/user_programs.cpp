@@ -2,32 +2,29 @@
 #include "trace/user_programs.hpp"
 
 #include "events/readings.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <map>
+#include <utility>
 
 namespace uprobectl {
 
 namespace {
-
-std::string list_programs(std::span<const ObjectProgram> programs) {
-  std::string names;
-  for (const ObjectProgram& program : programs)
-    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", program.name, program.section);
-  return names;
-}
 
 const ObjectProgram* find_program(const BpfObject& object, std::string_view name) {
   const auto found = std::ranges::find(object.programs(), name, &ObjectProgram::name);
   return found == object.programs().end() ? nullptr : &*found;
 }
 
-bool is_static(const ObjectProgram& program) { return program.section.starts_with("usdt"); }
-
-bool is_session(const ObjectProgram& program) {
-  return program.kind == SectionKind::uprobe_session;
+std::vector<ProgramOfObject> programs_of(const BpfObject& object, std::string_view path,
+                                         std::size_t number) {
+  std::vector<ProgramOfObject> programs;
+  for (const ObjectProgram& program : object.programs())
+    programs.push_back({.program = &program, .path = path, .object = number});
+  return programs;
 }
 
 // Whether the map is that of Inspektor Gadget for the ring buffer.
@@ -35,199 +32,136 @@ bool counts_losses_of(const UserMap& map, const UserMap& ring) {
   return ring.use == MapUse::ring_buffer && map.name == ring.name + "_lost_samples";
 }
 
-// Why a program is left out that is not named; empty if it is not.
-std::string find_skip_reason(const ObjectProgram& program) {
-  if (program.is_optional) return "its section begins with '?' (--program-name loads it)";
-  return program.load_problem;
-}
-
-constexpr std::string_view not_attached = "libbpf does not attach programs of such a section";
-
-std::string describe_skipped(std::string_view path, const ObjectProgram& program,
-                             std::string_view reason) {
-  return fmt::format("{}: program '{}' ({}) is skipped: {}", path, program.name, program.section,
-                     reason);
-}
-
 } // namespace
 
 Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstation& workstation) {
   UserPrograms programs(request);
-  if (!request.program->pinned) {
-    if (auto opened = programs.open_object(request, workstation); !opened)
-      return fail(std::move(opened).error());
+  programs.name_ = joined(request.program->paths);
+  if (request.program->pinned) {
+    programs.take_pin(request);
     return programs;
   }
-  programs.selected_ = {request.program->path};
+  if (auto opened = programs.open_objects(workstation); !opened)
+    return fail(std::move(opened).error());
+  if (auto set = programs.apply_settings(); !set) return fail(std::move(set).error());
+  if (auto placed = programs.place(request); !placed) return fail(std::move(placed).error());
+  if (auto checked = programs.check_kinds(); !checked) return fail(std::move(checked).error());
+  return programs;
+}
+
+void UserPrograms::take_pin(const AttachRequest& request) {
+  selected_ = {{.object = 0, .name = name_}};
   ProbeRequest probes{.static_probes = request.probes.static_probes,
                       .on_entry = request.capture.on_entry,
                       .on_return = request.capture.on_return};
   const bool is_chosen = !request.program->direction_by_section || request.probes.static_probes;
-  programs.on_return_ = find_pinned_direction(request.program->path);
-  programs.is_guessed_ = !is_chosen && !programs.on_return_;
-  if (!is_chosen && programs.on_return_) {
-    probes.on_entry = !*programs.on_return_;
-    probes.on_return = *programs.on_return_;
+  on_return_ = find_pinned_direction(name_);
+  is_guessed_ = !is_chosen && !on_return_;
+  if (!is_chosen && on_return_) {
+    probes.on_entry = !*on_return_;
+    probes.on_return = *on_return_;
   }
-  probes.by_uretprobe = programs.on_return_.value_or(false);
-  programs.probe_requests_ = split_by_target(request.probes.functions, probes);
-  return programs;
+  probes.by_uretprobe = on_return_.value_or(false);
+  probe_requests_ = split_by_target(request.probes.functions, probes);
 }
 
-Result<void> UserPrograms::open_object(const AttachRequest& request, Workstation& workstation) {
-  const auto file = workstation.map(request_->path);
-  if (!file) return fail(file.error());
-  auto object = BpfObject::open(*file);
-  if (!object) return fail(std::move(object).error());
-  object_ = std::move(*object);
-  if (auto set = object_->apply(request_->settings); !set) return set;
-  if (auto selected = select_programs(request); !selected) return fail(std::move(selected).error());
-  return check_kinds();
-}
-
-Result<void> UserPrograms::select_programs(const AttachRequest& request) {
-  if (auto known = check_program_names(*object_, path(), request_->names); !known) return known;
-  const bool by_sections = request.probes.target.empty();
-  std::vector<const ObjectProgram*> candidates;
-  for (const ObjectProgram& program : object_->programs()) {
-    const bool is_named = std::ranges::find(request_->names, program.name) != request_->names.end();
-    if (!request_->names.empty() && !is_named) continue;
-    const std::string reason = is_named ? program.load_problem : find_skip_reason(program);
-    if (is_named && !reason.empty())
-      return fail(ErrorKind::unsupported,
-                  fmt::format("{}: program '{}' ({}) cannot be loaded: {}", path(), program.name,
-                              program.section, reason));
-    if (!reason.empty())
-      skipped_.push_back(describe_skipped(path(), program, reason));
-    else if (is_named || !program.is_tail_call || (by_sections && parse_section_place(program)))
-      candidates.push_back(&program);
+Result<void> UserPrograms::open_objects(Workstation& workstation) {
+  for (const std::string& path : request_->paths) {
+    const auto file = workstation.map(path);
+    if (!file) return fail(file.error());
+    auto object = BpfObject::open(*file, request_->kernel_types);
+    if (!object) return fail(std::move(object).error());
+    objects_.push_back(std::move(*object));
   }
-  if (by_sections) return select_by_sections(candidates);
-  std::erase_if(candidates,
-                [](const ObjectProgram* program) { return program->kind == SectionKind::other; });
-  if (candidates.empty())
-    return fail(Error{ErrorKind::not_found, path() + ": contains no uprobe programs"}.hint(
-        "without a TARGET they are attached where their sections say: " +
-        list_programs(object_->programs())));
-  if (candidates.size() > 1 && request_->names.empty())
-    return fail(Error{ErrorKind::ambiguous, path() + ": contains several programs"}.hint(
-        "name one or several with --program-name: " + list_programs(object_->programs())));
-  for (const ObjectProgram* program : candidates)
-    if (auto added = add_program(*program, request); !added) return added;
   return {};
 }
 
-// Programs without a place are left out if another one has a place, as libbpf does.
-Result<void> UserPrograms::select_by_sections(std::span<const ObjectProgram* const> candidates) {
-  std::optional<Error> problem;
-  for (const ObjectProgram* program : candidates) {
-    auto added = add_program_by_section(*program);
-    if (added) continue;
-    if (!request_->names.empty()) return added;
-    skipped_.push_back(describe_skipped(
-        path(), *program,
-        program->can_be_attached ? "its section does not name a place" : not_attached));
-    if (!problem) problem = std::move(added).error();
-  }
-  if (!probe_requests_.empty() || !other_programs_.empty()) return {};
-  if (problem) return fail(std::move(*problem));
-  return fail(
-      Error{ErrorKind::not_found, path() + ": contains no program that can be attached"}.hint(
-          "name one or several with --program-name: " + list_programs(object_->programs())));
-}
-
-Result<void> UserPrograms::add_program(const ObjectProgram& program, const AttachRequest& request) {
-  if (is_static(program) && !request.probes.static_probes)
-    return fail(Error{ErrorKind::usage, fmt::format("{}: program '{}' is for static probes ({})",
-                                                    path(), program.name, program.section)}
-                    .hint("attach it with: uprobectl usdt attach --object FILE TARGET "
-                          "PROVIDER:NAME"));
-  if (request.probes.static_probes)
-    if (auto may = check_static_use(program); !may) return may;
-  ProbeRequest probe_request{.static_probes = request.probes.static_probes,
-                             .program = selected_.size(),
-                             .on_entry = request.capture.on_entry,
-                             .on_return = request.capture.on_return};
-  if (request_->direction_by_section || is_session(program)) {
-    probe_request.on_entry = !program.on_return;
-    probe_request.on_return = program.on_return;
-  }
-  probe_request.by_uretprobe = program.on_return;
-  selected_.push_back(program.name);
-  std::ranges::move(split_by_target(request.probes.functions, probe_request),
-                    std::back_inserter(probe_requests_));
-  return {};
-}
-
-// A return probe takes the top of the stack for the return address, which is true only at the start
-// of a function.
-Result<void> UserPrograms::check_static_use(const ObjectProgram& program) const {
-  if (!program.on_return && !is_session(program)) return {};
-  return fail(Error{ErrorKind::usage,
-                    fmt::format("{}: program '{}' is for returns ({}), and a static probe has none",
-                                path(), program.name, program.section)}
-                  .hint("give it the section \"usdt\" or \"uprobe\""));
-}
-
-Result<void> UserPrograms::add_program_by_section(const ObjectProgram& program) {
-  // It is not loaded either: an older kernel may not have its type.
-  if (!program.can_be_attached)
-    return fail(ErrorKind::unsupported,
-                fmt::format("{}: program '{}' ({}) cannot be attached: {}", path(), program.name,
-                            program.section, not_attached));
-  if (program.kind == SectionKind::other) {
-    other_programs_.push_back(program.name);
+// Each setting is for all objects that have a variable or map of the name.
+Result<void> UserPrograms::apply_settings() {
+  const auto apply = [&](const auto& set) -> Result<void> {
+    std::optional<Error> unknown;
+    bool is_known = false;
+    for (BpfObject& object : objects_) {
+      auto done = set(object);
+      if (!done && done.error().kind != ErrorKind::not_found) return done;
+      if (!done && !unknown) unknown = std::move(done).error();
+      is_known = is_known || done.has_value();
+    }
+    if (!is_known && unknown) return fail(std::move(*unknown));
     return {};
+  };
+  for (const auto& [name, value] : request_->settings.globals)
+    if (auto set = apply([&](BpfObject& object) { return object.set_global(name, value); }); !set)
+      return set;
+  for (const auto& [map, count] : request_->settings.map_entries)
+    if (auto set = apply([&](BpfObject& object) { return object.set_map_entries(map, count); });
+        !set)
+      return set;
+  return {};
+}
+
+Result<void> UserPrograms::place(const AttachRequest& request) {
+  std::vector<ProgramOfObject> programs;
+  for (std::size_t i = 0; i < objects_.size(); ++i)
+    std::ranges::move(programs_of(objects_[i], request_->paths[i], i),
+                      std::back_inserter(programs));
+  auto places = place_programs(programs, request);
+  if (!places) return fail(std::move(places).error());
+  skipped_ = std::move(places->skipped);
+  notes_ = std::move(places->notes);
+  for (const PlacedProgram& placed : places->placed) {
+    const ObjectProgram& program = *placed.program.program;
+    Selected selected{.object = placed.program.object, .name = program.name};
+    if (!placed.is_probe()) {
+      other_programs_.push_back(std::move(selected));
+      continue;
+    }
+    if (program.is_kprobe) objects_[selected.object].place_kprobe(program.name);
+    const ProbeRequest probe_request{.static_probes = placed.static_probes,
+                                     .program = selected_.size(),
+                                     .on_entry = placed.on_entry,
+                                     .on_return = placed.on_return,
+                                     .by_uretprobe = program.on_return};
+    std::ranges::move(split_by_target(placed.functions, probe_request),
+                      std::back_inserter(probe_requests_));
+    selected_.push_back(std::move(selected));
   }
-  auto place = parse_section_place(program);
-  if (!place)
-    return fail(Error{ErrorKind::not_found,
-                      fmt::format("{}: the section of program '{}' does not name a place: '{}'",
-                                  path(), program.name, program.section)}
-                    .hint(is_static(program)
-                              ? "give the place: usdt attach --object FILE TARGET "
-                                "PROVIDER:NAME"
-                              : "give the place: attach --object FILE TARGET FUNCTION…")
-                    .hint(is_static(program)
-                              ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
-                              : "or name the places in sections: "
-                                "SEC(\"uprobe/libc.so.6:malloc\")"));
-  probe_requests_.push_back({.target = std::move(place->target),
-                             .functions = {std::move(place->function)},
-                             .static_probes = is_static(program),
-                             .program = selected_.size(),
-                             .on_entry = !program.on_return,
-                             .on_return = program.on_return,
-                             .by_uretprobe = program.on_return});
-  selected_.push_back(program.name);
   return {};
 }
 
 // A run uses one mechanism, and only session links accept session programs.
 Result<void> UserPrograms::check_kinds() const {
-  const auto sessions = std::ranges::count_if(selected_, [&](const std::string& name) {
-    return is_session(*find_program(*object_, name));
-  });
+  const auto sessions = std::ranges::count_if(
+      selected_, [&](const Selected& each) { return is_session(find(each)); });
   if (sessions == 0 || static_cast<std::size_t>(sessions) == selected_.size()) return {};
   return fail(Error{ErrorKind::unsupported,
-                    path() + ": session programs and other programs cannot be attached in one run"}
+                    name_ + ": session programs and other programs cannot be attached in one run"}
                   .hint("choose one of them with --program-name"));
 }
 
+const ObjectProgram& UserPrograms::find(const Selected& selected) const {
+  return *find_program(objects_[selected.object], selected.name);
+}
+
+std::string UserPrograms::describe(const Selected& selected) const {
+  return fmt::format("{}: program '{}' ({})", request_->paths[selected.object], selected.name,
+                     find(selected).section);
+}
+
 Result<void> UserPrograms::prepare(const KernelFeatures& features) {
-  if (object_) {
-    if (!selected_.empty() && is_session(*find_program(*object_, selected_.front())))
-      kind_ = ProgramKind::session;
+  if (!request_->pinned) {
+    // load() makes all other programs of the kind that the mechanism needs.
+    if (!selected_.empty() && is_session(find(selected_.front()))) kind_ = ProgramKind::session;
     return {};
   }
-  auto pinned = PinnedProgram::open(request_->path, features);
+  auto pinned = PinnedProgram::open(name_, features);
   if (!pinned) return fail(std::move(pinned).error());
   pinned_ = std::move(*pinned);
   kind_ = pinned_->program().kind;
   if (kind_ == ProgramKind::session &&
       std::ranges::any_of(probe_requests_, &ProbeRequest::static_probes))
     return fail(ErrorKind::unsupported,
-                path() + ": a session program runs at returns, too, and a static probe has none");
+                name_ + ": a session program runs at returns, too, and a static probe has none");
   return {};
 }
 
@@ -236,19 +170,32 @@ Result<void> check_program_names(const BpfObject& object, std::string_view path,
   for (const std::string& name : names)
     if (find_program(object, name) == nullptr)
       return fail(Error{ErrorKind::not_found, fmt::format("{}: no program '{}'", path, name)}.hint(
-          "use one of: " + list_programs(object.programs())));
+          "use one of: " + list_programs(programs_of(object, path, 0))));
   return {};
 }
 
 void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Output& output) {
-  for (const ObjectProgram& program : object.programs())
-    if (const std::string reason = find_skip_reason(program);
-        !reason.empty() && program.loaded.fd < 0)
-      output.warn(describe_skipped(path, program, reason));
+  for (const ProgramOfObject& each : programs_of(object, path, 0))
+    if (const std::string reason = find_skip_reason(*each.program);
+        !reason.empty() && each.program->loaded.fd < 0)
+      output.warn(describe_skipped(each, reason));
 }
 
-void UserPrograms::report_skipped(Output& output) const {
+void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& output) {
+  for (const ObjectMap& map : object.maps())
+    if (map.chosen_size)
+      output.notice(fmt::format("{}: map '{}' has no size, which its own loader sets: it gets {} {} "
+                                "(--map-entries {}=N)",
+                                path, map.name, *map.chosen_size,
+                                map.size_in_bytes ? "bytes" : "entries", map.name));
+}
+
+void UserPrograms::report_places(bool is_dry_run, Output& output) const {
   for (const std::string& skipped : skipped_) output.warn(skipped);
+  for (const std::string& note : notes_) output.notice(note);
+  if (!is_dry_run) return;
+  for (const Selected& each : other_programs_)
+    output.status(describe(each) + " is attached as its section says, for all processes");
 }
 
 void warn_of_private_stacks(const BpfObject& object, std::string_view path, Output& output) {
@@ -262,45 +209,50 @@ void warn_of_private_stacks(const BpfObject& object, std::string_view path, Outp
 
 Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
   if (is_guessed_ && kind_ != ProgramKind::session)
-    output.warn_once(path() +
+    output.warn_once(name_ +
                      ": whether the program is for entries or returns is not known, because "
                      "uprobectl load has not pinned it: it is attached to entries (-r: to "
                      "returns)");
-  if (!object_ || std::exchange(loaded_, true)) return {};
-  ObjectLoading loading{.kind = program_kind(mechanism), .only = selected_};
-  loading.only.insert(loading.only.end(), other_programs_.begin(), other_programs_.end());
-  auto loaded = object_->load(loading);
-  if (!object_->verifier_log().empty()) output.detail(object_->verifier_log());
-  if (loaded) warn_of_private_stacks(*object_, path(), output);
-  return loaded;
+  if (std::exchange(loaded_, true)) return {};
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    ObjectLoading loading{.kind = program_kind(mechanism), .only = {}};
+    for (const auto* const list : {&selected_, &other_programs_})
+      for (const Selected& each : *list)
+        if (each.object == i) loading.only.push_back(each.name);
+    if (loading.only.empty()) continue;
+    auto loaded = objects_[i].load(loading);
+    if (!objects_[i].verifier_log().empty()) output.detail(objects_[i].verifier_log());
+    if (!loaded) return loaded;
+    say_chosen_sizes(objects_[i], request_->paths[i], output);
+    warn_of_private_stacks(objects_[i], request_->paths[i], output);
+  }
+  return {};
 }
 
 LoadedProgram UserPrograms::program(std::size_t index) const {
-  if (pinned_) return pinned_->program();
-  return find_program(*object_, selected_[index])->loaded;
+  return pinned_ ? pinned_->program() : find(selected_[index]).loaded;
 }
 
 Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& output) {
   std::vector<ObjectLink> links;
-  std::vector<std::string> attached;
-  for (const std::string& name : other_programs_) {
-    const ObjectProgram& program = *find_program(*object_, name);
-    auto link = object_->attach_by_section(name);
+  std::vector<Selected> attached;
+  for (const Selected& each : other_programs_) {
+    auto link = objects_[each.object].attach_by_section(each.name);
     if (!link) return fail(std::move(link).error());
     if (*link) {
       links.push_back(std::move(**link));
-      attached.push_back(name);
-    } else if (std::ranges::find(request_->names, name) != request_->names.end() ||
+      attached.push_back(each);
+    } else if (std::ranges::find(request_->choices, each.name, &ProgramChoice::name) !=
+                   request_->choices.end() ||
                (selected_.empty() && other_programs_.size() == 1)) {
       return fail(ErrorKind::unsupported,
-                  fmt::format("{}: program '{}' ({}) cannot be attached: {}", path(), name,
-                              program.section, not_attached));
-    } else if (!program.is_tail_call) {
-      output.warn(describe_skipped(path(), program, not_attached));
+                  fmt::format("{} cannot be attached: {}", describe(each), not_attached));
+    } else if (!find(each).is_tail_call) {
+      output.warn(fmt::format("{} is skipped: {}", describe(each), not_attached));
     }
   }
   if (selected_.empty() && links.empty() && !other_programs_.empty())
-    return fail(ErrorKind::unsupported, path() + ": contains no program that can be attached");
+    return fail(ErrorKind::unsupported, name_ + ": contains no program that can be attached");
   other_programs_ = std::move(attached);
   return links;
 }
@@ -312,19 +264,22 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
     return maps;
   }
   std::vector<UserMap> maps;
-  for (const ObjectMap& map : object_->maps()) {
-    auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
-    if (!described) return fail(std::move(described).error());
-    described->name = map.name; // the kernel keeps only 15 bytes of it
-    maps.push_back(std::move(*described));
-  }
+  for (const BpfObject& object : objects_)
+    for (const ObjectMap& map : object.maps()) {
+      if (map.fd < 0) continue; // no program of the object is attached
+      auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
+      if (!described) return fail(std::move(described).error());
+      if (std::ranges::find(maps, described->id, &UserMap::id) != maps.end()) continue; // shared
+      described->name = map.name; // the kernel keeps only 15 bytes of it
+      maps.push_back(std::move(*described));
+    }
   return maps;
 }
 
 std::optional<DataTypes> UserPrograms::types() const {
   if (pinned_ && pinned_->btf_id() == 0) return std::nullopt;
   const auto of_object = [&] {
-    const auto btf = object_->type_information();
+    const auto btf = objects_.front().type_information();
     return btf ? DataTypes::parse(*btf) : fail(btf.error());
   };
   auto types = pinned_ ? DataTypes::load_from_kernel(pinned_->btf_id()) : of_object();

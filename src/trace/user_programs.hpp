@@ -7,6 +7,7 @@
 #include "bpf/usdt_specs.hpp"
 #include "output/output.hpp"
 #include "trace/probe_program.hpp"
+#include "trace/program_places.hpp"
 #include "values/btf_types.hpp"
 
 namespace uprobectl {
@@ -17,29 +18,33 @@ void warn_of_private_stacks(const BpfObject& object, std::string_view path, Outp
 // Fails with not_found if one of the names is not that of a program.
 Result<void> check_program_names(const BpfObject& object, std::string_view path,
                                  std::span<const std::string> names);
+// Says which maps got a size that the object leaves to its own loader.
+void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& output);
 // Warns of the programs that load() leaves out unless they are named.
 void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Output& output);
 
-// The selected programs of an object file, or one pinned program.
+// The programs of object files that are attached, or one pinned program.
 class UserPrograms {
 public:
-  // Selects the object's programs and sets its globals. Makes no bpf() calls.
+  // Places the objects' programs and sets their globals. Makes no bpf() calls.
   static Result<UserPrograms> open(const AttachRequest& request, Workstation& workstation);
 
-  const std::string& path() const { return request_->path; }
+  const std::string& name() const { return name_; } // the paths
   const std::vector<ProbeRequest>& probe_requests() const { return probe_requests_; }
 
   // Opens a pinned program. From then on kind() is known.
   Result<void> prepare(const KernelFeatures& features);
   std::optional<ProgramKind> kind() const { return kind_; }
 
-  // Loads the object on the first call. Prints the verifier's log as a detail (-v).
+  // Loads the objects on the first call. Prints the verifier's log as a detail (-v).
   Result<void> load(Mechanism mechanism, Output& output);
   LoadedProgram program(std::size_t index) const; // as ProbeRequest::program numbers them
   std::size_t count() const { return selected_.size(); }
+  // As in messages and records; those of several objects may be equal.
+  std::string_view program_name(std::size_t index) const { return selected_[index].name; }
 
-  // Warns of the programs of the object that were not named and are not attached.
-  void report_skipped(Output& output) const;
+  // Says which programs are not attached, and which are attached by libbpf.
+  void report_places(bool is_dry_run, Output& output) const;
 
   // The number of programs that are not uprobes. They are attached where their sections say.
   std::size_t other_programs() const { return other_programs_.size(); }
@@ -52,25 +57,33 @@ public:
   std::optional<DataTypes> types() const; // nullopt if there is no BTF or it cannot be read
 
 private:
+  // A program of one of the objects.
+  struct Selected {
+    std::size_t object = 0;
+    std::string name;
+  };
+
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
-  Result<void> open_object(const AttachRequest& request, Workstation& workstation);
-  Result<void> select_programs(const AttachRequest& request);
-  Result<void> select_by_sections(std::span<const ObjectProgram* const> candidates);
-  Result<void> add_program(const ObjectProgram& program, const AttachRequest& request);
-  Result<void> check_static_use(const ObjectProgram& program) const;
-  Result<void> add_program_by_section(const ObjectProgram& program);
+  void take_pin(const AttachRequest& request);
+  Result<void> open_objects(Workstation& workstation);
+  Result<void> apply_settings();
+  Result<void> place(const AttachRequest& request);
   Result<void> check_kinds() const;
+  const ObjectProgram& find(const Selected& selected) const;
+  std::string describe(const Selected& selected) const; // "FILE: program 'x' (SECTION)"
 
   const UserProgramRequest* request_;
-  std::optional<BpfObject> object_;
+  std::string name_;
+  std::vector<BpfObject> objects_;
   std::optional<PinnedProgram> pinned_;
   std::optional<ProgramKind> kind_;
-  std::optional<bool> on_return_;           // of a pinned program, by its section
-  bool is_guessed_ = false;                 // the direction of a pinned program
-  std::vector<std::string> selected_;       // names, by number
-  std::vector<std::string> other_programs_; // names
+  std::optional<bool> on_return_;        // of a pinned program, by its section
+  bool is_guessed_ = false;              // the direction of a pinned program
+  std::vector<Selected> selected_;       // by number
+  std::vector<Selected> other_programs_; // attached by libbpf
   std::vector<ProbeRequest> probe_requests_;
   std::vector<std::string> skipped_; // warnings
+  std::vector<std::string> notes_;
   bool loaded_ = false;
 };
 

@@ -111,7 +111,7 @@ public:
       : programs_(std::move(programs)), attach_request_(request), request_(*request.program),
         exports_(exports), output_(output) {}
 
-  std::string name() const override { return programs_.path(); }
+  std::string name() const override { return programs_.name(); }
   std::vector<ProbeRequest> probe_requests() const override { return programs_.probe_requests(); }
   std::size_t other_programs() const override { return programs_.other_programs(); }
   Result<void> prepare(const KernelFeatures& features) override {
@@ -301,14 +301,14 @@ std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
 
 Result<void> UserSource::open_streams() {
   const auto stacks = choose_stream_stacks(maps_, attach_request_.capture, output_);
-  if (!stacks) return fail(Error(stacks.error()).within(programs_.path()));
+  if (!stacks) return fail(Error(stacks.error()).within(programs_.name()));
   auto streams = RecordStreams::open(maps_, *stacks);
   if (!streams) return fail(std::move(streams).error());
   streams_ = std::move(*streams);
   has_stacks_ = std::ranges::any_of(*stacks, &StackRequest::is_enabled);
   const bool size_is_given = attach_request_.capture.stack_bytes != default_stack_bytes;
   if (!has_stacks_ && (exports_.need_stacks() || attach_request_.stacks.save_dir || size_is_given))
-    return fail(Error{ErrorKind::unsupported, programs_.path() + ": no map carries stacks"}.hint(
+    return fail(Error{ErrorKind::unsupported, programs_.name() + ": no map carries stacks"}.hint(
         "use a perf event array with --stack, or with a name that ends in _with_stack"));
   return {};
 }
@@ -345,7 +345,7 @@ Result<void> UserSource::open_maps() {
   if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>()); !selected)
     return fail(std::move(selected).error());
   auto decoder = UserRecordDecoder::make(programs_.types(), maps_, request_.record_type);
-  if (!decoder) return fail(std::move(decoder).error().within(programs_.path()));
+  if (!decoder) return fail(std::move(decoder).error().within(programs_.name()));
   decoder_ = std::move(*decoder);
   if (auto opened = open_streams(); !opened) return opened;
   lost_count_before_ = program_lost_count();
@@ -424,7 +424,7 @@ Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& requ
                                                        Exports& exports, Output& output) {
   auto programs = UserPrograms::open(request, output.workstation());
   if (!programs) return fail(std::move(programs).error());
-  programs->report_skipped(output);
+  programs->report_places(request.dry_run, output);
   return std::make_unique<UserSource>(std::move(*programs), request, exports, output);
 }
 

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/program_places.hpp"
+
+#include "trace/probes.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <ranges>
+
+namespace uprobectl {
+
+namespace {
+
+Error with_subject(const ProgramOfObject& of, ErrorKind kind, std::string_view problem) {
+  return Error{kind, fmt::format("{}: program '{}' ({}) {}", of.path, of.program->name,
+                                 of.program->section, problem)};
+}
+
+std::string list_choices(std::span<const PlacedProgram* const> placed) {
+  std::vector<ProgramOfObject> programs;
+  for (const PlacedProgram* each : placed) programs.push_back(each->program);
+  return list_programs(programs);
+}
+
+class ProgramPlacer {
+public:
+  ProgramPlacer(std::span<const ProgramOfObject> programs, const AttachRequest& request)
+      : programs_(programs), request_(request), choices_(request.program->choices),
+        functions_(request.probes.functions) {}
+
+  Result<ProgramPlaces> run() {
+    if (auto known = check_names(); !known) return fail(std::move(known).error());
+    for (const ProgramOfObject& each : programs_)
+      if (auto placed = place(each); !placed) return fail(std::move(placed).error());
+    if (auto used = use_functions(); !used) return fail(std::move(used).error());
+    if (places_.placed.empty()) return fail(nothing_placed());
+    note_crowds();
+    return std::move(places_);
+  }
+
+private:
+  Result<void> check_names() const {
+    for (const ProgramChoice& choice : choices_)
+      if (std::ranges::none_of(programs_, [&](const ProgramOfObject& each) {
+            return each.program->name == choice.name;
+          }))
+        return fail(Error{ErrorKind::not_found, fmt::format("{}: no program '{}'",
+                                                            programs_.front().path, choice.name)}
+                        .hint("use one of: " + list_programs(programs_)));
+    return {};
+  }
+
+  Result<void> place(const ProgramOfObject& of) {
+    const ObjectProgram& program = *of.program;
+    const auto is_choice = [&](const ProgramChoice& choice) { return choice.name == program.name; };
+    const bool is_named = std::ranges::any_of(choices_, is_choice);
+    if (!choices_.empty() && !is_named) return {};
+    if (const std::string reason = is_named ? program.load_problem : find_skip_reason(program);
+        !reason.empty())
+      return leave_out(of, is_named, Error{ErrorKind::unsupported, {}}, reason);
+    PlacedProgram placed{.program = of, .functions = {}, .static_probes = is_static(program)};
+    placed.on_entry = !program.on_return;
+    placed.on_return = program.on_return;
+    bool is_bare = false;
+    for (const ProgramChoice& choice : choices_ | std::views::filter(is_choice)) {
+      if (choice.place.empty()) {
+        is_bare = true;
+        continue;
+      }
+      auto function = read_place(of, choice);
+      if (!function) return fail(std::move(function).error());
+      placed.functions.push_back(std::move(*function));
+    }
+    if (placed.is_probe() && !is_bare) return add(std::move(placed), is_named);
+    return place_by_section(std::move(placed), is_named);
+  }
+
+  // "[TARGET:]FUNCTION" of --program-name. A TARGET that is not named is that of the command line
+  // or of the section.
+  Result<TargetedFunction> read_place(const ProgramOfObject& of, const ProgramChoice& choice) const {
+    const ObjectProgram& program = *of.program;
+    if (program.kind == SectionKind::other && !program.is_kprobe)
+      return fail(with_subject(of, ErrorKind::usage,
+                               "cannot be attached to a function: its section is not one of "
+                               "uprobe, kprobe and usdt"));
+    const auto split = split_target(choice.place, is_static(program));
+    if (!split) return fail(Error(split.error()).within("--program-name " + choice.name));
+    TargetedFunction place{.target = std::string(split->target.empty()
+                                                     ? std::string_view(request_.probes.target)
+                                                     : split->target),
+                           .function = std::string(split->function)};
+    if (place.target.empty())
+      if (const auto section = parse_section_place(program)) place.target = section->target;
+    if (place.target.empty())
+      return fail(Error{ErrorKind::usage,
+                        fmt::format("--program-name {}={}: a TARGET is missing", choice.name,
+                                    choice.place)}
+                      .hint(fmt::format("use --program-name {}=TARGET:FUNCTION", choice.name)));
+    return place;
+  }
+
+  Result<void> place_by_section(PlacedProgram placed, bool is_named) {
+    const ProgramOfObject of = placed.program;
+    const ObjectProgram& program = *of.program;
+    const bool takes_functions =
+        program.kind != SectionKind::other ||
+        (program.is_kprobe && is_named && !functions_.empty()); // else libbpf attaches it
+    if (!takes_functions) {
+      if (program.is_tail_call && !is_named) return {}; // it is loaded
+      if (!program.can_be_attached)
+        return leave_out(of, is_named, Error{ErrorKind::unsupported, {}}, not_attached);
+      return add(std::move(placed), is_named);
+    }
+    const auto section = parse_section_place(program);
+    if (!section) {
+      if (!placed.is_probe() && program.is_tail_call && !is_named) return {};
+      bare_.push_back({std::move(placed), is_named});
+      return {};
+    }
+    const std::string& target =
+        section->target.empty() ? request_.probes.target : section->target;
+    if (target.empty())
+      return leave_out(of, is_named,
+                       Error{ErrorKind::not_found, {}}.hint(
+                           "give the TARGET: attach --object FILE TARGET"),
+                       fmt::format("its section names the function '{}' but no file, and there is "
+                                   "no TARGET",
+                                   section->function));
+    placed.functions.push_back({.target = target, .function = section->function});
+    by_section_.emplace_back(*section, places_.placed.size(), is_named);
+    return add(std::move(placed), is_named);
+  }
+
+  Result<void> add(PlacedProgram placed, bool is_named) {
+    if (placed.is_probe() && placed.program.program->overrides_returns)
+      return leave_out(placed.program, is_named, Error{ErrorKind::unsupported, {}},
+                       "it calls bpf_override_return(), which only works at functions of the kernel");
+    places_.placed.push_back(std::move(placed));
+    return {};
+  }
+
+  // An error for a program that was named. `error` has its kind and hints.
+  Result<void> leave_out(const ProgramOfObject& of, bool is_named, Error error,
+                         std::string_view reason) {
+    const std::string message = fmt::format("{}: program '{}' ({}) cannot be attached: {}", of.path,
+                                            of.program->name, of.program->section, reason);
+    error.message = message;
+    if (is_named) return fail(std::move(error));
+    places_.skipped.push_back(describe_skipped(of, reason));
+    // What no option can change says less.
+    if (!problem_ || (problem_->hints.empty() && !error.hints.empty())) problem_ = std::move(error);
+    return {};
+  }
+
+  // Attaches programs to the FUNCTIONs: those whose sections name no place, else those that name
+  // one place or were chosen.
+  Result<void> use_functions() {
+    const bool any_static =
+        std::ranges::any_of(bare_, [](const Bare& each) { return each.placed.static_probes; });
+    bool is_used = false;
+    for (Bare& each : bare_) {
+      const ProgramOfObject of = each.placed.program;
+      if (functions_.empty() && !each.placed.is_probe()) {
+        if (auto left = leave_out_bare(of, each.is_named); !left) return left;
+        continue;
+      }
+      if (!functions_.empty()) {
+        if (auto unfit = find_misfit(*of.program, any_static)) {
+          if (auto left = leave_out(of, each.is_named, std::move(*unfit), unfit->message); !left)
+            return left;
+          continue;
+        }
+        place_at_functions(each.placed);
+        is_used = true;
+      }
+      if (auto added = add(std::move(each.placed), each.is_named); !added) return added;
+    }
+    if (functions_.empty() || is_used) return {};
+    return move_to_functions();
+  }
+
+  Result<void> leave_out_bare(const ProgramOfObject& of, bool is_named) {
+    const bool is_usdt = is_static(*of.program);
+    return leave_out(
+        of, is_named,
+        Error{ErrorKind::not_found, {}}
+            .hint(is_usdt ? "give the place: usdt attach --object FILE TARGET PROVIDER:NAME"
+                          : "give the place: attach --object FILE TARGET FUNCTION…")
+            .hint(is_usdt ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
+                          : "or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"),
+        "its section does not name a place");
+  }
+
+  // Why a program cannot be at the FUNCTIONs of the command line; nullopt if it can. `any_static`:
+  // other programs are for static probes.
+  std::optional<Error> find_misfit(const ObjectProgram& program, bool any_static) const {
+    const bool for_static = request_.probes.static_probes;
+    if (is_static(program) && !for_static)
+      return Error{ErrorKind::usage, "it is for static probes"}.hint(
+          "attach it with: uprobectl usdt attach --object FILE TARGET PROVIDER:NAME");
+    if (!for_static || is_static(program)) return std::nullopt;
+    // A return probe takes the top of the stack for the return address, which is true only at the
+    // start of a function.
+    if (program.on_return || is_session(program))
+      return Error{ErrorKind::usage, "it is for returns, and a static probe has none"}.hint(
+          "give it the section \"usdt\" or \"uprobe\"");
+    if (any_static)
+      return Error{ErrorKind::usage, "it is for functions"}.hint(
+          "give it a place: --program-name NAME=TARGET:FUNCTION");
+    return std::nullopt;
+  }
+
+  void place_at_functions(PlacedProgram& placed) const {
+    placed.functions.insert(placed.functions.end(), functions_.begin(), functions_.end());
+    placed.static_probes = request_.probes.static_probes;
+    if (request_.program->direction_by_section || is_session(*placed.program.program)) return;
+    placed.on_entry = request_.capture.on_entry;
+    placed.on_return = request_.capture.on_return;
+  }
+
+  // No section leaves its place to the command line, whose FUNCTIONs replace the place in sections
+  // then, if it is the same one or the programs were chosen.
+  Result<void> move_to_functions() {
+    std::vector<BySection> movable;
+    std::optional<Error> misfit;
+    for (const BySection& each : by_section_) {
+      const ObjectProgram& program = *places_.placed[each.index].program.program;
+      if (auto unfit = find_misfit(program, false))
+        misfit = with_subject(places_.placed[each.index].program, unfit->kind,
+                              "cannot be attached: " + unfit->message);
+      else
+        movable.push_back(each);
+    }
+    const std::string functions =
+        joined(functions_ | std::views::transform(&TargetedFunction::function));
+    if (movable.empty()) {
+      if (misfit) return fail(std::move(*misfit));
+      if (problem_ && places_.placed.empty()) return fail(std::move(*problem_));
+      return fail(Error{ErrorKind::not_found, fmt::format("{}: contains no uprobe programs for '{}'",
+                                                          programs_.front().path, functions)}
+                      .hint("without FUNCTIONs they are attached where their sections say: " +
+                            list_programs(programs_)));
+    }
+    const bool is_one_place = std::ranges::all_of(movable, [&](const BySection& each) {
+      return each.place == movable.front().place;
+    });
+    const bool are_named = std::ranges::all_of(movable, &BySection::is_named);
+    if (!is_one_place && !are_named) {
+      std::vector<const PlacedProgram*> placed;
+      for (const BySection& each : movable) placed.push_back(&places_.placed[each.index]);
+      return fail(
+          Error{ErrorKind::ambiguous,
+                fmt::format("{}: contains several programs, and the section of each names a place",
+                            programs_.front().path)}
+              .hint("leave out FUNCTION, or choose with --program-name NAME[=[TARGET:]FUNCTION]: " +
+                    list_choices(placed)));
+    }
+    for (const BySection& each : movable) {
+      PlacedProgram& placed = places_.placed[each.index];
+      placed.functions.clear();
+      place_at_functions(placed);
+    }
+    return {};
+  }
+
+  Error nothing_placed() {
+    if (problem_) return std::move(*problem_);
+    return Error{ErrorKind::not_found, fmt::format("{}: contains no program that can be attached",
+                                                   programs_.front().path)}
+        .hint("name one or several with --program-name: " + list_programs(programs_));
+  }
+
+  // Several programs at one end of the same functions are rarely meant.
+  void note_crowds() {
+    for (const bool on_return : {false, true}) {
+      std::vector<ProgramOfObject> here;
+      for (const PlacedProgram& each : places_.placed)
+        if (each.functions == functions_ && !functions_.empty() &&
+            (on_return ? each.on_return : each.on_entry) && !is_chosen(each))
+          here.push_back(each.program);
+      if (here.size() < 2) continue;
+      places_.notes.push_back(fmt::format(
+          "{} programs run at the {} of each FUNCTION: {} (--program-name NAME=FUNCTION places "
+          "them one by one)",
+          here.size(), on_return ? "return" : "entry", list_programs(here)));
+    }
+  }
+
+  bool is_chosen(const PlacedProgram& placed) const {
+    return std::ranges::find(choices_, placed.program.program->name, &ProgramChoice::name) !=
+           choices_.end();
+  }
+
+  struct Bare {
+    PlacedProgram placed;
+    bool is_named = false;
+  };
+  struct BySection {
+    SectionPlace place;
+    std::size_t index = 0; // of places_.placed
+    bool is_named = false;
+  };
+
+  std::span<const ProgramOfObject> programs_;
+  const AttachRequest& request_;
+  const std::vector<ProgramChoice>& choices_;
+  const std::vector<TargetedFunction>& functions_;
+  ProgramPlaces places_;
+  std::vector<Bare> bare_; // their sections name no place
+  std::vector<BySection> by_section_;
+  std::optional<Error> problem_; // of a program that was left out
+};
+
+} // namespace
+
+bool is_static(const ObjectProgram& program) { return program.section.starts_with("usdt"); }
+
+bool is_session(const ObjectProgram& program) {
+  return program.kind == SectionKind::uprobe_session;
+}
+
+std::string list_programs(std::span<const ProgramOfObject> programs) {
+  constexpr std::size_t most = 10;
+  std::string names;
+  for (const ProgramOfObject& each : programs.first(std::min(most, programs.size())))
+    names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", each.program->name,
+                         each.program->section);
+  if (programs.size() > most) names += fmt::format(" and {} more", programs.size() - most);
+  return names;
+}
+
+std::string find_skip_reason(const ObjectProgram& program) {
+  if (program.is_optional) return "its section begins with '?' (--program-name loads it)";
+  return program.load_problem;
+}
+
+std::string describe_skipped(const ProgramOfObject& program, std::string_view reason) {
+  return fmt::format("{}: program '{}' ({}) is skipped: {}", program.path, program.program->name,
+                     program.program->section, reason);
+}
+
+Result<ProgramPlaces> place_programs(std::span<const ProgramOfObject> programs,
+                                     const AttachRequest& request) {
+  return ProgramPlacer(programs, request).run();
+}
+
+} // namespace uprobectl

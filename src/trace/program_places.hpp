@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides where each program of a user's objects is attached: where its section says, at the
+// FUNCTIONs of the command line, or where --program-name puts it.
+#pragma once
+
+#include "bpf/object.hpp"
+#include "trace/trace.hpp"
+
+#include <span>
+
+namespace uprobectl {
+
+// A program of an object file.
+struct ProgramOfObject {
+  const ObjectProgram* program = nullptr;
+  std::string_view path; // of its object
+  std::size_t object = 0;
+};
+
+// A program and where it is attached.
+struct PlacedProgram {
+  ProgramOfObject program;
+  std::vector<TargetedFunction> functions; // empty: where libbpf attaches it
+  bool static_probes = false;              // the functions are PROVIDER:NAME patterns
+  bool on_entry = true;
+  bool on_return = false;
+
+  bool is_probe() const { return !functions.empty(); }
+};
+
+struct ProgramPlaces {
+  std::vector<PlacedProgram> placed; // not empty
+  std::vector<std::string> skipped;  // warnings, one for each program that was left out
+  std::vector<std::string> notes;    // what one may not expect
+};
+
+// Chooses among the programs by ProgramChoice, and places them. Programs of tail-call maps are only
+// placed if they are chosen or their section names a place. Errors: not_found for a name of no
+// program, or if nothing is left; ambiguous, usage, unsupported for a chosen program that cannot be
+// placed.
+Result<ProgramPlaces> place_programs(std::span<const ProgramOfObject> programs,
+                                     const AttachRequest& request);
+
+// Names programs for a hint, with their sections; at most ten of them.
+std::string list_programs(std::span<const ProgramOfObject> programs);
+
+// Why a program is left out unless it is named; empty if it is not.
+std::string find_skip_reason(const ObjectProgram& program);
+std::string describe_skipped(const ProgramOfObject& program, std::string_view reason);
+
+bool is_static(const ObjectProgram& program);  // "usdt…"
+bool is_session(const ObjectProgram& program); // "uprobe.session…"
+
+inline constexpr std::string_view not_attached = "libbpf does not attach programs of such a section";
+
+} // namespace uprobectl
