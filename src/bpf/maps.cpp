@@ -36,6 +36,16 @@ MapUse map_use_for_type(std::uint32_t type) {
   case BPF_MAP_TYPE_PERCPU_ARRAY:
   case BPF_MAP_TYPE_LRU_PERCPU_HASH:
     return MapUse::per_cpu;
+  case BPF_MAP_TYPE_STACK_TRACE:
+    return MapUse::stack_table;
+  case BPF_MAP_TYPE_ARRAY_OF_MAPS:
+  case BPF_MAP_TYPE_HASH_OF_MAPS:
+    return MapUse::map_table;
+  case BPF_MAP_TYPE_QUEUE:
+  case BPF_MAP_TYPE_STACK:
+    return MapUse::queue;
+  case BPF_MAP_TYPE_BLOOM_FILTER:
+    return MapUse::bloom;
   default:
     return MapUse::other;
   }
@@ -187,7 +197,9 @@ Result<UserMap> describe_map(UniqueFd fd) {
                  .name = std::string(info.name, ::strnlen(info.name, sizeof(info.name))),
                  .pin = {},
                  .id = info.id,
-                 .use = map_use_for_type(info.type),
+                 // Its values are not addresses (BPF_F_STACK_BUILD_ID).
+                 .use = (info.map_flags & BPF_F_STACK_BUILD_ID) != 0 ? MapUse::other
+                                                                     : map_use_for_type(info.type),
                  .key_size = info.key_size,
                  .value_size = info.value_size,
                  .btf_id = info.btf_id,
@@ -217,13 +229,11 @@ Result<std::vector<UserMap>> find_program_maps(int program) {
     return fail(bpf_load_error(errno, "cannot query a BPF program"));
   std::vector<UserMap> maps;
   for (const std::uint32_t id : ids) {
-    UniqueFd fd{::bpf_map_get_fd_by_id(id)};
-    if (!fd && errno == EPERM)
+    auto map = open_map_by_id(id);
+    if (!map && map.error().kind == ErrorKind::not_permitted)
       return fail(
           Error{ErrorKind::not_permitted, "this user may not list the maps of the program"}.hint(
               "needs CAP_SYS_ADMIN, or name the pinned maps: --map /sys/fs/bpf/…"));
-    if (!fd) return fail(system_error(errno, "cannot open a map of the program"));
-    auto map = describe_map(std::move(fd));
     if (!map) return fail(std::move(map).error());
     maps.push_back(std::move(*map));
   }
@@ -272,6 +282,59 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
   }
   if (errno != ENOENT) return fail(system_error(errno, "cannot read map '" + map.name + "'"));
   return table;
+}
+
+Result<Table> take_queue(const UserMap& map, std::size_t max_values, bool removes) {
+  Table table;
+  std::vector<std::byte> value(map.value_size);
+  while (table.entries.size() < max_values) {
+    const int done = removes ? ::bpf_map_lookup_and_delete_elem(map.fd.get(), nullptr, value.data())
+                             : ::bpf_map_lookup_elem(map.fd.get(), nullptr, value.data());
+    if (done != 0 && errno == ENOENT) return table;
+    if (done != 0) return fail(system_error(errno, "cannot read map '" + map.name + "'"));
+    table.entries.push_back({.key = {}, .values = {value}});
+    if (!removes) return table;
+  }
+  table.cut = true;
+  return table;
+}
+
+Result<void> clear_table(const UserMap& map, const Table& table) {
+  const Result<std::size_t> cpus = map.use == MapUse::per_cpu ? possible_cpus() : 1;
+  if (!cpus) return fail(cpus.error());
+  const std::vector<std::byte> zeros(cpu_stride(map.value_size) * *cpus);
+  for (const TableEntry& entry : table.entries) {
+    if (::bpf_map_delete_elem(map.fd.get(), entry.key.data()) == 0 || errno == ENOENT) continue;
+    // Elements of arrays cannot be deleted.
+    if (errno != EINVAL ||
+        ::bpf_map_update_elem(map.fd.get(), entry.key.data(), zeros.data(), BPF_EXIST) != 0)
+      return fail(system_error(errno, "cannot clear map '" + map.name + "'"));
+  }
+  return {};
+}
+
+std::optional<std::vector<std::uint64_t>> read_stack(const UserMap& map, std::uint32_t id) {
+  std::vector<std::byte> bytes(map.value_size);
+  if (map.use != MapUse::stack_table || map.key_size != sizeof(id) ||
+      ::bpf_map_lookup_elem(map.fd.get(), &id, bytes.data()) != 0)
+    return std::nullopt;
+  std::vector<std::uint64_t> addresses;
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size();
+       at += sizeof(std::uint64_t)) {
+    const std::uint64_t address = read_at<std::uint64_t>(bytes, at).value_or(0);
+    if (address == 0) break;
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+Result<UserMap> open_map_by_id(std::uint32_t id) {
+  UniqueFd fd{::bpf_map_get_fd_by_id(id)};
+  if (!fd && errno == EPERM)
+    return fail(Error{ErrorKind::not_permitted, "this user may not open maps by their ids"}.hint(
+        "needs CAP_SYS_ADMIN"));
+  if (!fd) return fail(system_error(errno, "cannot open a map of the program"));
+  return describe_map(std::move(fd));
 }
 
 struct RecordStreams::State {

@@ -17,7 +17,11 @@ enum class MapUse {
   perf_buffer, // BPF_MAP_TYPE_PERF_EVENT_ARRAY
   table,       // keys and values that can be read
   per_cpu,     // the same, with a value for each CPU
-  other,       // queues, maps of maps, maps of descriptors
+  stack_table, // BPF_MAP_TYPE_STACK_TRACE: a table of addresses by ids of stacks
+  map_table,   // maps of maps: a table of map ids
+  queue,       // queues and stacks: values without keys, which reading removes
+  bloom,       // BPF_MAP_TYPE_BLOOM_FILTER: can only be asked for a value
+  other,       // tables of programs, sockets and other objects of the kernel
 };
 
 // An open map of a user's program.
@@ -32,6 +36,7 @@ struct UserMap {
   std::uint32_t btf_id = 0;     // of its types in the kernel; 0: none
   std::uint32_t key_type = 0;   // ids in those types; 0: unknown
   std::uint32_t value_type = 0;
+  std::string variable = {}; // if it is not empty, only this global variable is shown
 };
 
 // Takes ownership of the descriptor and queries the kernel.
@@ -51,13 +56,23 @@ struct TableEntry {
   std::vector<std::byte> key;
   std::vector<std::vector<std::byte>> values; // one, or one for each possible CPU
 };
-// The content of a map with keys and values.
+// The content of a map.
 struct Table {
   std::vector<TableEntry> entries; // in the kernel's order; not a snapshot
   bool cut = false;                // there are more entries than the limit
 };
 // Reads at most max_entries entries of a map with keys and values.
 Result<Table> read_table(const UserMap& map, std::size_t max_entries);
+// Takes at most max_values values out of a queue or stack, or only reads the first one. The entries
+// have no keys. `cut` only says that max_values were taken.
+Result<Table> take_queue(const UserMap& map, std::size_t max_values, bool removes);
+// Removes the entries with these keys; those of arrays are set to zeros.
+Result<void> clear_table(const UserMap& map, const Table& table);
+// Returns the return addresses of a stack, the innermost first; nullopt if the map has no such
+// stack.
+std::optional<std::vector<std::uint64_t>> read_stack(const UserMap& map, std::uint32_t id);
+// Opens a map by its id in the kernel. not_permitted names the capability.
+Result<UserMap> open_map_by_id(std::uint32_t id);
 
 // Which user stack the kernel adds to each record of a perf event array.
 struct StackRequest {

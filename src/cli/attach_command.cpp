@@ -39,7 +39,9 @@ struct ProgramOptions {
   std::vector<std::string> settings;
   std::vector<std::string> map_entries;
   std::vector<std::string> maps;
-  std::optional<std::string> record_type;
+  std::vector<std::string> record_types;
+  std::vector<std::string> shown_as;
+  bool clear = false;
   std::optional<std::uint64_t> cookie;
   bool printk = false;
 };
@@ -119,7 +121,9 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
   parser.bind("--set", options.settings);
   parser.bind("--map-entries", options.map_entries);
   parser.bind("--map", options.maps);
-  parser.bind("--record", options.record_type);
+  parser.bind("--record", options.record_types);
+  parser.bind("--as", options.shown_as);
+  parser.bind("--clear", options.clear);
   parser.bind("--cookie", options.cookie, parse_cookie);
   parser.bind("--printk", options.printk);
 }
@@ -129,8 +133,8 @@ std::vector<ProgramChoice> parse_program_choices(const std::vector<std::string>&
   std::vector<ProgramChoice> choices;
   for (const std::string& text : typed) {
     const auto equals = std::min(text.find('='), text.size());
-    choices.push_back({.name = text.substr(0, equals),
-                       .place = text.substr(std::min(equals + 1, text.size()))});
+    choices.push_back(
+        {.name = text.substr(0, equals), .place = text.substr(std::min(equals + 1, text.size()))});
   }
   return choices;
 }
@@ -144,7 +148,22 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   request.paths = request.pinned ? std::vector{*options.pinned} : options.objects;
   request.choices = parse_program_choices(options.names);
   request.maps = options.maps;
-  request.record_type = options.record_type;
+  for (const std::string& text : options.record_types) {
+    const auto equals = text.find('=');
+    const bool has_map = equals != std::string::npos;
+    RecordTypeRequest& type = request.record_types.emplace_back();
+    if (has_map) type.map = text.substr(0, equals);
+    type.type = has_map ? text.substr(equals + 1) : text;
+    if (type.type.empty() || (has_map && type.map.empty()))
+      return fail(parser.usage_error("invalid value '" + text +
+                                     "' for --record (expected TYPE or MAP=TYPE)"));
+  }
+  for (const std::string& text : options.shown_as) {
+    auto rule = parse_shown_as_rule(text);
+    if (!rule) return fail(parser.usage_error("--as: " + rule.error().message));
+    request.shown_as.push_back(std::move(*rule));
+  }
+  request.clears_maps = options.clear;
   request.printk = options.printk;
   auto settings = parse_object_settings(options.settings, options.map_entries);
   if (!settings) return fail(parser.usage_error(std::move(settings).error().message));

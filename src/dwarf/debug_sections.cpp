@@ -3,6 +3,7 @@
 
 #include "dwarf/context.hpp"
 #include "elf/elf_types.hpp"
+#include "elf/object_relocations.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,6 +20,13 @@ constexpr std::uint64_t min_threaded = 256U << 10;
 // reports damaged headers.
 constexpr std::uint64_t max_deferred_ratio = 256;
 
+Result<std::optional<elf::SectionContent>> read_content(const elf::Layout& layout,
+                                                        std::string_view name) {
+  auto content = elf::section_content(layout, name, max_section_size);
+  if (!content || !*content) return content;
+  return elf::relocate_section(layout, name, std::move(**content));
+}
+
 } // namespace
 
 void DebugSections::prefetch(std::string_view name) {
@@ -27,9 +35,8 @@ void DebugSections::prefetch(std::string_view name) {
   if (!size || !size->is_compressed || size->content < min_threaded) return;
   if (std::thread::hardware_concurrency() < 2) return;
   try {
-    prefetched_.emplace(name, std::async(std::launch::async, [this, name] {
-                          return elf::section_content(layout_, name, max_section_size);
-                        }));
+    prefetched_.emplace(
+        name, std::async(std::launch::async, [this, name] { return read_content(layout_, name); }));
   } catch (const std::system_error&) { // no more threads: section() inflates it
   }
 }
@@ -38,9 +45,7 @@ const llvm::DWARFSection& DebugSections::section(std::string_view name) const {
   const auto [found, is_new] = sections_.try_emplace(name);
   if (!is_new) return found->second.section;
   const auto begun = prefetched_.find(name);
-  Content content = begun != prefetched_.end()
-                        ? begun->second.get()
-                        : elf::section_content(layout_, name, max_section_size);
+  Content content = begun != prefetched_.end() ? begun->second.get() : read_content(layout_, name);
   if (!content) {
     context_.warn(std::move(content).error().message);
   } else if (*content) {
@@ -71,7 +76,7 @@ const llvm::DWARFSection& DebugSections::deferred(std::string_view name) const {
 void DebugSections::read_deferred(std::string_view name, Section& section) const {
   std::byte* const bytes = std::exchange(section.deferred, nullptr);
   if (bytes == nullptr) return;
-  auto content = elf::section_content(layout_, name, max_section_size);
+  auto content = read_content(layout_, name);
   // The size was read before; the file may have been written meanwhile.
   const bool fits = content && *content && (*content)->bytes.size() == section.section.Data.size();
   section.is_damaged = !fits;

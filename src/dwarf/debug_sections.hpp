@@ -56,7 +56,7 @@ public:
   const llvm::DWARFSection& getNamesSection() const override { return section(".debug_names"); }
   llvm::StringRef getGdbIndexSection() const override { return section(".gdb_index").Data; }
 
-  // Relocations: programs and libraries have none in their debug sections.
+  // Relocations: section() applies those of object files, others have none in debug sections.
   std::optional<llvm::RelocAddrEntry> find(const llvm::DWARFSection&,
                                            std::uint64_t) const override {
     return std::nullopt;

@@ -69,6 +69,8 @@ std::uint64_t alignment_of(const Die& die) {
   return std::has_single_bit(alignment) && alignment <= max_alignment ? alignment : 0;
 }
 
+constexpr std::size_t max_tags = 16; // of one member
+
 // Returns the number that the low bytes of `value` have in a type of this size, bytes.
 std::int64_t narrowed(std::int64_t value, std::uint64_t size, bool is_signed) {
   if (size == 0 || size >= sizeof value) return value;
@@ -693,6 +695,10 @@ std::optional<Member> TypeTable::read_member(const Die& die) {
   member.offset = *offset;
   member.alignment = alignment_of(die);
   member.is_base = die.getTag() == DW_TAG_inheritance;
+  for (const Die& child : die.children())
+    if (child.getTag() == DW_TAG_LLVM_annotation && context_.name(child) == "btf_decl_tag" &&
+        member.tags.size() < max_tags)
+      member.tags.emplace_back(context_.text(child, DW_AT_const_value).value_or(""));
   const auto bit_size = unsigned_constant(die, DW_AT_bit_size);
   if (!bit_size) return member;
   // From the least significant bit of the structure's first byte.

@@ -40,7 +40,8 @@ struct Member {
   std::uint64_t offset = 0;    // bytes from the start of the structure
   std::uint64_t alignment = 0; // bytes, by alignas of the member; 0: that of its type
   std::optional<BitRange> bits = {};
-  bool is_base = false; // a base class
+  bool is_base = false;               // a base class
+  std::vector<std::string> tags = {}; // clang's __attribute__((btf_decl_tag("…")))
   // For a variant of a Rust enum: the values of the discriminant that select it; empty for the
   // variant that all other values select.
   std::vector<std::int64_t> selected_by = {};

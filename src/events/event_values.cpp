@@ -107,10 +107,28 @@ std::uint64_t elements_of(const Event& event) {
 }
 
 NamedValue part_of(const PointValue& value, std::vector<Step> steps, const ValueType& type) {
-  return {.name = value.name, .steps = std::move(steps), .type = type, .at_return = value.at_return};
+  return {
+      .name = value.name, .steps = std::move(steps), .type = type, .at_return = value.at_return};
+}
+
+std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRecord& record) {
+  const auto path = parse_value_path(name);
+  const DataValue* const value = path ? find_member(record, *path) : nullptr;
+  if (value == nullptr) return std::nullopt;
+  return ArgumentValue{.name = name, .value = *value, .is_from_source = true};
 }
 
 } // namespace
+
+const DataValue* find_member(const UserRecord& record, const ValuePath& path) {
+  if (!record.value) return nullptr;
+  const auto* const members = std::get_if<DataValue::Struct>(&record.value->value);
+  const DataValue* const value = members != nullptr         ? find_member(*members, path.variable)
+                                 : path.variable == "value" ? &*record.value
+                                                            : nullptr;
+  const DataValue* const found = value != nullptr ? follow(*value, path.steps) : nullptr;
+  return found != &left_out ? found : nullptr;
+}
 
 Error not_saved(std::string_view name, std::string_view saved) {
   Error error{ErrorKind::not_found, fmt::format("'{}' was not saved", name)};
@@ -119,6 +137,7 @@ Error not_saved(std::string_view name, std::string_view saved) {
 }
 
 std::optional<ArgumentValue> find_value(std::string_view name, const Event& event) {
+  if (event.record != nullptr) return find_in_record(name, *event.record);
   const bool is_result = name == result_name;
   if (is_result && event.left_by == ExitKind::tail_call)
     return ArgumentValue{.name = name,
@@ -166,8 +185,7 @@ std::optional<NamedValue> find_other(const PointDescription& point, const ValueP
   ValuePath member = path;
   member.text = "this->" + path.text;
   member.variable = "this";
-  member.steps.insert(member.steps.begin(),
-                      {.kind = Step::Kind::member, .name = path.variable});
+  member.steps.insert(member.steps.begin(), {.kind = Step::Kind::member, .name = path.variable});
   if (auto found = find_variable(values, member)) return found;
   // "arg1.id" is a part of the second parameter.
   for (const PointValue& value : values) {
@@ -239,8 +257,7 @@ std::optional<std::int64_t> EventValues::find_number(const std::string& name, co
   return found ? number_of(found->value) : std::nullopt;
 }
 
-std::optional<std::uint64_t> EventValues::find_weight(const std::string& name,
-                                                      const Event& event) {
+std::optional<std::uint64_t> EventValues::find_weight(const std::string& name, const Event& event) {
   if (name == "latency" && event.latency_ns) return event.latency_ns;
   if (event.weight) return event.weight;
   const auto found = find(name, event);
@@ -248,10 +265,10 @@ std::optional<std::uint64_t> EventValues::find_weight(const std::string& name,
   if (!number) return std::nullopt;
   const bool is_signed = std::holds_alternative<std::int64_t>(found->value.value) ||
                          std::holds_alternative<DataValue::Name>(found->value.value);
-  const std::uint64_t weight =
-      is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
+  const std::uint64_t weight = is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
   if (name != "size") return weight;
-  return checked_mul(weight, elements_of(event)).value_or(std::numeric_limits<std::uint64_t>::max());
+  return checked_mul(weight, elements_of(event))
+      .value_or(std::numeric_limits<std::uint64_t>::max());
 }
 
 Result<void> EventValues::check(const std::string& name, bool is_summed) {

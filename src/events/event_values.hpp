@@ -21,16 +21,22 @@ struct PointDescription {
 };
 
 // Returns an argument or `ret`; nullopt if the event has no value of this name. Registers of events
-// without types count as arguments: `arg0`. The result borrows the name.
+// without types count as arguments: `arg0`. Of a record of a user's program, a member: "pid",
+// "conn.port", "slots[2]". The result borrows the name.
 std::optional<ArgumentValue> find_value(std::string_view name, const Event& event);
+
+// Returns the member of a record that the path leads to; null if there is none. Members of
+// anonymous structures are those of the structure around them. A record that is not a structure is
+// named `value`.
+const DataValue* find_member(const UserRecord& record, const ValuePath& path);
 
 // What is wrong with a name that no value has. `saved`: the names that there are.
 Error not_saved(std::string_view name, std::string_view saved);
 
 // A value of the events of a point, or a part of one.
 struct NamedValue {
-  std::string name;                           // of the value, in events
-  std::vector<ValuePath::Step> steps = {};    // from it to the part
+  std::string name;                            // of the value, in events
+  std::vector<ValuePath::Step> steps = {};     // from it to the part
   std::optional<std::size_t> in_register = {}; // instead: index in Event::registers
   ValueType type;
   bool at_return = false;

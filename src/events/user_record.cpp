@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/user_record.hpp"
 
+#include "util/text.hpp"
+
 #include <algorithm>
 #include <array>
+#include <fmt/format.h>
+#include <utility>
 
 namespace uprobectl::known_records {
 
@@ -280,43 +284,91 @@ std::optional<KnownMap> find_known_map(std::string_view name) {
   return by_map;
 }
 
+Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request, const DataTypes* types,
+                                      std::span<Stream> streams) {
+  if (types == nullptr)
+    return fail(Error{ErrorKind::not_found,
+                      "type '" + request.type + "' not found: the program has no type information"}
+                    .hint("compile it with -g"));
+  auto type = types->find(request.type);
+  if (!type) return fail(std::move(type).error());
+  bool is_used = request.map.empty();
+  for (Stream& stream : streams) {
+    if (!request.map.empty() && stream.map != request.map) continue;
+    is_used = true;
+    if (!request.map.empty() || !stream.requested) stream.requested = *type;
+  }
+  if (is_used) return {};
+  std::vector<std::string> names;
+  for (const Stream& stream : streams)
+    if (stream.is_buffer()) names.push_back(stream.map);
+  Error error{ErrorKind::not_found, "no buffer '" + request.map + "' is read"};
+  if (names.empty()) return fail(std::move(error));
+  return fail(std::move(error).hint("use one of: " + joined(names)));
+}
+
 Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types,
                                                   std::span<const UserMap> maps,
-                                                  const std::optional<std::string>& type_name) {
+                                                  std::span<const RecordTypeRequest> requests) {
   UserRecordDecoder decoder;
-  if (type_name) {
-    if (!types)
-      return fail(
-          Error{ErrorKind::not_found, "type '" + *type_name + "' not found: the program has no BTF"}
-              .hint("compile it with -g"));
-    auto found = types->find(*type_name);
-    if (!found) return fail(std::move(found).error());
-    decoder.requested_type_ = std::move(*found);
-  }
-  for (const UserMap& map : maps) {
-    Stream stream{.map = map.name, .known_name = {}, .use = map.use, .candidates = {}};
-    const std::string& known_name = map.pin.empty() ? map.name : map.pin;
+  for (const UserMap& map : maps)
+    decoder.streams_.push_back({.map = map.name, .known_name = {}, .use = map.use});
+  for (const RecordTypeRequest& request : requests)
+    if (auto applied = apply(request, types ? &*types : nullptr, decoder.streams_); !applied)
+      return fail(std::move(applied).error());
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    Stream& stream = decoder.streams_[i];
+    if (stream.requested || !stream.is_buffer()) continue;
+    const std::string& known_name = maps[i].pin.empty() ? maps[i].name : maps[i].pin;
     const auto known = find_known_map(known_name);
-    if (known && !type_name) stream.known_name = known_name;
-    const bool by_object = known && known->has_object_name;
-    if (types && !type_name && !by_object)
-      for (const std::string& name : candidate_type_names(map.name))
-        if (auto found = types->find(name)) stream.candidates.push_back(std::move(*found));
-    decoder.streams_.push_back(std::move(stream));
+    if (known) stream.known_name = known_name;
+    if (!types || (known && known->has_object_name)) continue;
+    for (const std::string& name : candidate_type_names(stream.map))
+      if (auto found = types->find(name)) stream.candidates.push_back(std::move(*found));
+    stream.variables = types->find_structures(&DataTypes::Type::is_variable);
   }
   decoder.types_ = std::move(types);
   return decoder;
 }
 
 const DataTypes::Type* UserRecordDecoder::find_type(const Stream& stream, std::size_t size) const {
-  if (requested_type_) return &*requested_type_;
-  for (const DataTypes::Type& candidate : stream.candidates)
-    if (has_size(stream.use, candidate.size, size)) return &candidate;
-  return nullptr;
+  if (stream.requested) return &*stream.requested;
+  const auto fits = [&](const DataTypes::Type& each) {
+    return has_size(stream.use, each.size, size);
+  };
+  const auto candidate = std::ranges::find_if(stream.candidates, fits);
+  if (candidate != stream.candidates.end()) return &*candidate;
+  if (stream.known_name) return nullptr;
+  const auto variable = std::ranges::find_if(stream.variables, fits);
+  if (variable == stream.variables.end()) return nullptr;
+  const bool is_only =
+      std::find_if(variable + 1, stream.variables.end(), fits) == stream.variables.end();
+  return is_only ? &*variable : nullptr;
 }
 
-Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
-  const Stream& stream = streams_[map];
+std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
+  Stream& stream = streams_[map];
+  if (!stream.raw_size || std::exchange(stream.is_explained, true)) return std::nullopt;
+  std::string text =
+      fmt::format("records of map '{}' are shown as bytes: no type has its name", stream.map);
+  if (!types_) return text + ", because the program has no type information (compile it with -g)";
+  std::vector<std::string> names;
+  for (const DataTypes::Type& each : types_->find_structures([&](const DataTypes::Type& type) {
+         return has_size(stream.use, type.size, *stream.raw_size);
+       }))
+    names.push_back(each.name);
+  constexpr std::size_t max_named = 5;
+  const bool is_cut = names.size() > max_named;
+  if (is_cut) names.resize(max_named);
+  text += fmt::format(" and its size of {} bytes", *stream.raw_size);
+  if (!names.empty())
+    text += fmt::format("; structures of this size: {}{}", joined(names), is_cut ? ", …" : "");
+  return text + fmt::format(" (--record {}=TYPE)", stream.map);
+}
+
+Event UserRecordDecoder::decode(std::size_t map, Bytes record, const Finish& finish) {
+  Stream& stream = streams_[map];
+  stream.raw_size = std::nullopt;
   auto decoded = std::make_shared<UserRecord>();
   decoded->map = stream.map;
   if (const DataTypes::Type* const type = find_type(stream, record.size())) {
@@ -325,6 +377,11 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
         record.size() > type->size)
       add_rest(*decoded->value, type->name, record.subspan(type->size));
+    if (decoded->value && finish) {
+      const auto [tags, is_new] = tags_.try_emplace(type->id);
+      if (is_new) tags->second = types_->list_tags(type->id);
+      finish(*decoded->value, stream.map, tags->second);
+    }
   } else if (stream.known_name) {
     const auto known = find_known_map(*stream.known_name);
     const RecordLayout* const layout = find_layout(*known, stream.use, record.size());
@@ -335,7 +392,10 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
       ++unknown_layouts_;
     }
   }
-  if (!decoded->value) decoded->raw.assign(record.begin(), record.end());
+  if (!decoded->value) {
+    decoded->raw.assign(record.begin(), record.end());
+    if (!stream.known_name) stream.raw_size = record.size();
+  }
   Event event;
   event.kind = EventKind::record;
   event.record = std::move(decoded);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes the records of users' programs to events, by their BTF types.
+// Decodes the records of users' programs to events, by the types of BTF or debug information.
 //
 // The records of Android's UprobeStats programs have no BTF types. Their layout is found by the
 // name of the map, then by the size of the record; layouts are those of LP64. Source: AOSP
@@ -10,6 +10,8 @@
 #include "events/events.hpp"
 #include "values/btf_types.hpp"
 
+#include <functional>
+#include <map>
 #include <span>
 
 namespace uprobectl {
@@ -51,17 +53,31 @@ struct KnownMap {
 // the latter to 15 bytes, which is accepted.
 std::optional<KnownMap> find_known_map(std::string_view name);
 
+// The type of the records of a map, as asked for.
+struct RecordTypeRequest {
+  std::string map; // empty: of all maps without another request
+  std::string type;
+};
+
 // Reads the records of a user's program.
 class UserRecordDecoder {
 public:
-  // `maps` are in the order of RecordStreams. With a type name, all records have that type; fails
-  // with `not_found` if there is no such type. Without one, a record of map "events" is decoded as
-  // `struct event` or `struct events_record` if one of them has exactly its size, a record of a
-  // known map by its layout. Layouts precede types only if the pin has the object's name.
+  // `maps` are in the order of RecordStreams. Requests precede everything else; fails with
+  // `not_found` if there is no such type or map. Without one, a record of map "events" is decoded
+  // as `struct event` or `struct events_record` if one of them has exactly its size, a record of a
+  // known map by its layout. Layouts precede types only if the pin has the object's name. Else a
+  // record has the only structure of its size that a local variable of the programs has or points
+  // to, as debug information says.
   static Result<UserRecordDecoder> make(std::optional<DataTypes> types,
                                         std::span<const UserMap> maps,
-                                        const std::optional<std::string>& type_name);
-  Event decode(std::size_t map, Bytes record);
+                                        std::span<const RecordTypeRequest> requests = {});
+  // Changes a decoded value to how it is shown. `tags`: of its type.
+  using Finish = std::function<void(DataValue& value, std::string_view map,
+                                    std::span<const ShownAsRule> tags)>;
+  Event decode(std::size_t map, Bytes record, const Finish& finish = {});
+  // Returns why the last record of the map was not decoded, with the types that could be meant; the
+  // first time only, then nullopt.
+  std::optional<std::string> explain_raw(std::size_t map);
   // Number of records of known maps with a size that no layout has. They are shown raw.
   std::uint64_t unknown_layouts() const { return unknown_layouts_; }
 
@@ -70,12 +86,20 @@ private:
     std::string map;
     std::optional<std::string> known_name; // accepted by find_known_map()
     MapUse use = MapUse::ring_buffer;
-    std::vector<DataTypes::Type> candidates; // selected by the size of a record
+    std::optional<DataTypes::Type> requested = {};
+    std::vector<DataTypes::Type> candidates;     // selected by the size of a record
+    std::vector<DataTypes::Type> variables = {}; // likewise, if one alone has the size
+    std::optional<std::size_t> raw_size = {};    // of the last record without a type
+    bool is_explained = false;
+
+    bool is_buffer() const { return use == MapUse::ring_buffer || use == MapUse::perf_buffer; }
   };
   const DataTypes::Type* find_type(const Stream& stream, std::size_t size) const;
+  static Result<void> apply(const RecordTypeRequest& request, const DataTypes* types,
+                            std::span<Stream> streams);
 
   std::optional<DataTypes> types_;
-  std::optional<DataTypes::Type> requested_type_;
+  std::map<std::uint32_t, std::vector<ShownAsRule>> tags_; // by type; those that were used
   std::vector<Stream> streams_;
   std::uint64_t unknown_layouts_ = 0;
 };

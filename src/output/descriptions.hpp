@@ -30,6 +30,8 @@ void describe(auto& io, Described<MapEntryRecord> auto& record) {
   io(1, "map", record.map);
   io(2, "key", record.key);
   io(3, "value", record.value);
+  io(4, "sum", record.sum);
+  io(5, "time_ns", record.time_ns);
 }
 void describe(auto& io, Described<LostRecord> auto& record) {
   io(1, "count", record.count);

@@ -351,8 +351,19 @@ public:
 
   void write(const CountRecord& count) override {
     JsonRecord record(line_, "count");
-    add_counted_probe(record, *count.point);
-    record.field("kind", count.point->static_probe ? "usdt" : count.on_return ? "return" : "entry");
+    if (count.point != nullptr) {
+      add_counted_probe(record, *count.point);
+      const bool is_static = count.point->static_probe != nullptr;
+      record.field("kind", is_static ? "usdt" : count.on_return ? "return" : "entry");
+    } else {
+      record.field("symbol", Text());
+      record.field("file", Text());
+      record.field("entry", Text());
+      record.field("offset", Text());
+      record.field("demangled", Text());
+      record.field("kind", "record");
+    }
+    record.field("map", count.point == nullptr ? Text(count.map) : std::nullopt);
     record.field("count", count.count);
     record.field("pid", count.pid);
     record.field("comm", count.pid ? Text(count.comm) : std::nullopt);

@@ -11,6 +11,7 @@
 #include "output/protobuf.hpp"
 #include "output/timeline.hpp"
 #include "output/values.hpp"
+#include "util/text.hpp"
 
 #include <fmt/format.h>
 #include <unordered_map>
@@ -354,6 +355,9 @@ private:
     annotate(writer, field::annotation::dict_entries, "type", {value.type});
     if (!value.content.empty())
       annotate(writer, field::annotation::dict_entries, "value", value.content.front());
+  }
+  static void write_value(ProtobufWriter& writer, const DataValue::Frames& stack) {
+    write_text(writer, joined(stack.names, " < "));
   }
   void write_value(ProtobufWriter& writer, const DataValue::Array& values) {
     for (const DataValue& value : values)

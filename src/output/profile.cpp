@@ -132,7 +132,7 @@ void Profile::add_aggregate(const ProbePoint& point, const SampleWeight& weight)
 }
 
 void Profile::add_count(const CountRecord& count) {
-  if (!run_->sends_latencies && count.stack == nullptr)
+  if (!run_->sends_latencies && count.stack == nullptr && count.point != nullptr)
     add_aggregate(*count.point, {.hits = count.count});
 }
 

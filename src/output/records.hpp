@@ -133,8 +133,9 @@ std::string display_frame(const unwind::Frame& frame);
 
 // The number of hits of a probe, in all processes, in one, or with one stack (`count`).
 struct CountRecord {
-  const ProbePoint* point = nullptr;
-  bool on_return = false; // counts returns; otherwise entries or paired calls
+  const ProbePoint* point = nullptr; // null for records of a user's program
+  std::string_view map = {};         // that sent these records
+  bool on_return = false;            // counts returns; otherwise entries or paired calls
   std::uint64_t count = 0;
   std::optional<std::uint32_t> pid; // if counted by process
   std::string_view comm;            // of pid
@@ -158,11 +159,14 @@ struct HistogramRecord {
   std::uint64_t time_ns = 0;
   bool is_interval = false;
 };
-// An entry of a user program's map at the end of the run (`map_entry`).
+// An entry of a user program's map (`map_entry`).
 struct MapEntryRecord {
   std::string_view map;
   DataValue key;
-  DataValue value;
+  DataValue value;                // with a value for each CPU an array of them
+  std::optional<DataValue> sum{}; // of the values of the CPUs, if they are integers
+  std::uint64_t time_ns = 0;      // when it was read, CLOCK_MONOTONIC
+  bool is_interval = false;       // one of several times (--interval)
 };
 // A line of the tree of calls (`event`, `call_end`).
 struct CallRecord {

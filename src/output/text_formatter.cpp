@@ -2,6 +2,7 @@
 #include "events/presentation.hpp"
 #include "output/format.hpp"
 #include "output/function_arguments.hpp"
+#include "output/log2_slots.hpp"
 #include "output/output.hpp"
 #include "output/text_table.hpp"
 #include "output/values.hpp"
@@ -318,12 +319,20 @@ public:
   }
 
   void write(const MapEntryRecord& entry) override {
-    header({"MAP", "KEY", "VALUE"});
+    if (entry.is_interval) begin_interval(entry.time_ns, true);
+    header({"MAP", "KEY", "VALUE", "SUM"});
     std::string key;
     std::string value;
+    std::string sum;
     append_text_value(key, entry.key);
-    append_text_value(value, entry.value);
-    table_.row({entry.map, key, value});
+    DataValue shown = entry.value;
+    const std::string drawn = take_drawn_slots(shown, entry.map);
+    append_text_value(value, shown);
+    if (entry.sum) append_text_value(sum, *entry.sum);
+    table_.row({entry.map, key, value, sum});
+    if (drawn.empty()) return;
+    table_.flush();
+    out_.append(drawn);
   }
 
   void write(const CountRecord& record) override {
@@ -336,7 +345,7 @@ public:
     header(record.pid ? std::initializer_list<std::string_view>{"COUNT", "PID", "COMM", "FUNCTION"}
                       : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
     const std::string count = std::to_string(record.count);
-    const std::string name = displayed_name(*record.point) + (record.on_return ? " (return)" : "");
+    const std::string name = counted_name(record);
     // In tab-separated rows the stack is the last column.
     const bool has_stack = record.stack != nullptr;
     const std::string stack =
@@ -348,6 +357,11 @@ public:
     if (!has_stack || !style_.aligned) return;
     table_.flush();
     out_.append("    " + joined_frames(record, "\n    ") + "\n");
+  }
+
+  std::string counted_name(const CountRecord& record) {
+    if (record.point == nullptr) return std::string(record.map);
+    return displayed_name(*record.point) + (record.on_return ? " (return)" : "");
   }
 
   // COUNT [SUM AVERAGE] VALUE… FUNCTION [STACK]
@@ -374,8 +388,8 @@ public:
       names.emplace_back(value.name);
       append_text_value(cells.emplace_back(), value);
     }
-    names.emplace_back("FUNCTION");
-    cells.push_back(displayed_name(*record.point) + (record.on_return ? " (return)" : ""));
+    names.emplace_back(record.point != nullptr ? "FUNCTION" : "MAP");
+    cells.push_back(counted_name(record));
     const bool has_stack = record.stack != nullptr;
     if (has_stack && !style_.aligned) cells.push_back(joined_frames(record, " < "));
     header(std::vector<std::string_view>(names.begin(), names.end()));
@@ -588,11 +602,10 @@ private:
     cell("-", 7, last_width_);
     cell(record.map, 15, last_width_);
     line_.append(style_.aligned ? "  " : "\t");
-    if (record.value)
-      append_text_value(line_, *record.value);
-    else
-      append_hex_bytes(line_, record.raw);
-    line_ += '\n';
+    DataValue shown = record.value ? *record.value : DataValue{DataValue::Raw{record.raw}};
+    const std::string drawn = take_drawn_slots(shown, record.map);
+    append_text_value(line_, shown);
+    line_ += '\n' + drawn;
     add_stack(event.stack);
     out_.append(line_);
   }

@@ -110,7 +110,9 @@ public:
   void add_count(const CountRecord& count) override {
     if (count.stack != nullptr) return;
     const std::string name =
-        find_name(*count.point) + (count.on_return ? " (return)" : "") + " hits";
+        count.point == nullptr
+            ? std::string(count.map) + " records"
+            : find_name(*count.point) + (count.on_return ? " (return)" : "") + " hits";
     write_counter({.name = name, .pid = count.pid.value_or(0)}, count.time_ns,
                   static_cast<std::int64_t>(count.count));
   }

@@ -139,6 +139,14 @@ public:
   void operator()(const DataValue::Unreadable&) { out_ += "null"; }
   void operator()(const DataValue::Cut& value) { (*this)(value.text); }
   void operator()(DataValue::More) { out_ += "null"; }
+  void operator()(const DataValue::Frames& stack) {
+    out_ += '[';
+    for (const std::string& name : stack.names) {
+      if (out_.back() != '[') out_ += ',';
+      (*this)(name);
+    }
+    out_ += ']';
+  }
   void operator()(const DataValue::Struct& members) {
     out_ += '{';
     bool first = true;
@@ -221,6 +229,14 @@ public:
     out_ += "…";
   }
   void operator()(DataValue::More) { out_ += "…"; }
+  void operator()(const DataValue::Frames& stack) {
+    out_ += '[';
+    for (std::size_t i = 0; i < stack.names.size(); ++i) {
+      if (i != 0) out_ += " < ";
+      append_printable(out_, stack.names[i]);
+    }
+    out_ += ']';
+  }
   void operator()(const DataValue::Struct& members) {
     if (!outermost_) out_ += '{';
     bool first = true;

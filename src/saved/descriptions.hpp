@@ -535,6 +535,7 @@ void describe(auto& io, Described<CountRecord> auto& record) {
   io(8, "since_ns", record.since_ns);
   io(9, "time_ns", record.time_ns);
   io(10, "is_interval", record.is_interval);
+  io(11, "map", record.map);
 }
 struct SavedCount {
   std::uint32_t probe = 0; // as in OfProbe

@@ -79,6 +79,7 @@ constexpr auto& inner(OneOf<FileOffset, ImageOffset, VirtualAddress, DataValue> 
 }
 constexpr auto& inner(OneOf<DataValue::Pointer> auto& whole) { return whole.address; }
 constexpr auto& inner(OneOf<DataValue::Hex> auto& whole) { return whole.number; }
+constexpr auto& inner(OneOf<DataValue::Frames> auto& whole) { return whole.names; }
 constexpr auto& inner(OneOf<DataValue::Character> auto& whole) { return whole.code; }
 constexpr auto& inner(OneOf<DataValue::Cut> auto& whole) { return whole.text; }
 template <typename T>

@@ -354,7 +354,8 @@ bool RunReader::replay_count(Bytes content) {
   return read<SavedCount>(content, [&](SavedCount& saved) {
     CountRecord& record = saved.record;
     unwind::Stack stack;
-    if (!find_probe(saved.probe, record.point) || record.point == nullptr) return false;
+    if (!find_probe(saved.probe, record.point)) return false;
+    if ((record.point == nullptr) == record.map.empty()) return false;
     if (saved.stack && !make_stack(*saved.stack, stack)) return false;
     if (saved.stack) record.stack = &stack;
     if (saved.by) record.by = &*saved.by;

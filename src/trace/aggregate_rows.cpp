@@ -41,7 +41,7 @@ void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec&
 }
 
 void GroupRows::add(Row row) {
-  std::string key = fmt::format("{} {} ", row.probe, row.on_return);
+  std::string key = fmt::format("{} {} {} ", row.map, row.probe, row.on_return);
   for (const ArgumentValue& value : row.values) {
     append_json_value(key, value.value);
     key += is_cut(value.value) ? "…," : ",";
@@ -69,6 +69,7 @@ void GroupRows::report(const GroupSpec& groups, const AggregateSpec& spec, const
   for (const auto* each : order) {
     const Row& row = each->second;
     CountRecord record{.point = row.point,
+                       .map = row.map,
                        .on_return = row.on_return,
                        .count = row.sums.count,
                        .pid = {},

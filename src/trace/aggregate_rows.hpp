@@ -37,7 +37,8 @@ void write_histograms(std::vector<HistogramRecord> records, const AggregateSpec&
 class GroupRows {
 public:
   struct Row {
-    const ProbePoint* point = nullptr; // never null
+    const ProbePoint* point = nullptr; // null for records of a user's program
+    std::string map = {};              // that sent these records
     std::size_t probe = 0;             // its number in the run
     bool on_return = false;
     std::vector<ArgumentValue> values;       // as group_values() returns them

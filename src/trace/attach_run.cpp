@@ -368,7 +368,7 @@ private:
             .sends_calls = request_.graph.has_value(),
             .sends_stacks =
                 capture.stack != StackWalk::none || capture.count_stacks || groups.has(BY_STACK),
-            .sends_events = request_.program || capture.send_events,
+            .sends_events = capture.send_events,
             .sends_latencies = request_.aggregates.histograms && capture.measure_latency,
             .find_process_name = [this](std::uint32_t pid) {
               return history_->find_name(static_cast<pid_t>(pid));

@@ -377,7 +377,6 @@ public:
     for (const ProbeCounts& counted : program_->counts()) hits += counted.invisible;
     return hits;
   }
-  void show_maps() const override {}
 
 private:
   // Whether the run reads memory, for which a sleepable program may wait, and uses nothing that

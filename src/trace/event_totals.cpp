@@ -56,17 +56,16 @@ void EventTotals::count(const Event& event, bool on_return) {
   if (!spec_.aggregates.counts || event.point == nullptr) return;
   has_events_ = true;
   const ProbePoint* const first = first_place(*event.point, event.probe);
-  if (!spec_.groups.by.empty()) return count_values(*first, event, on_return);
+  if (!spec_.groups.by.empty()) return count_values(first, event, on_return);
   const std::uint32_t pid = spec_.by_process ? event.pid : 0;
   Tally& tally = interval_at(event.time_ns).tallies[{first, on_return, pid}];
   if (tally.count++ == 0) tally.comm = event.comm;
 }
 
-void EventTotals::count_values(const ProbePoint& point, const Event& event, bool on_return) {
+void EventTotals::count_values(const ProbePoint* point, const Event& event, bool on_return) {
   const GroupSpec& groups = spec_.groups;
-  std::erase_if(missing_, [&](const std::string& name) {
-    return values_.find(name, event).has_value();
-  });
+  std::erase_if(missing_,
+                [&](const std::string& name) { return values_.find(name, event).has_value(); });
   std::optional<std::int64_t> measured;
   if (groups.measures_latency && event.latency_ns)
     measured = static_cast<std::int64_t>(*event.latency_ns);
@@ -82,8 +81,9 @@ void EventTotals::count_values(const ProbePoint& point, const Event& event, bool
     values[i] = std::move(*argument);
   }
   interval_at(event.time_ns)
-      .rows.add({.point = &point,
-                 .probe = numbers_.at(&point),
+      .rows.add({.point = point,
+                 .map = event.record != nullptr ? event.record->map : std::string(),
+                 .probe = point != nullptr ? numbers_.at(point) : 0,
                  .on_return = on_return,
                  .values = std::move(values),
                  .sums = {.count = 1,
@@ -113,6 +113,10 @@ void EventTotals::measure(const Event& event) {
 }
 
 void EventTotals::add(const Event& event) {
+  if (event.record != nullptr && spec_.aggregates.counts) {
+    has_events_ = true;
+    return count_values(nullptr, event, false);
+  }
   if (event.point == nullptr) return;
   // A paired call is one event, at its return.
   count(event, event.kind == EventKind::on_return && !event.latency_ns);
@@ -156,8 +160,7 @@ void EventTotals::write(const Interval& interval, const CountedTime& time, Outpu
 void EventTotals::write_until(std::uint64_t end, Output& output) {
   while (next_ < end) {
     const auto first = intervals_.begin();
-    const std::uint64_t with_events =
-        first != intervals_.end() ? std::min(first->first, end) : end;
+    const std::uint64_t with_events = first != intervals_.end() ? std::min(first->first, end) : end;
     const bool shows_empty =
         spec_.aggregates.histograms && with_events - next_ <= max_empty_intervals;
     for (; shows_empty && next_ < with_events; ++next_) write({}, time_of(next_), output);
@@ -173,14 +176,22 @@ void EventTotals::advance(std::uint64_t now_ns, Output& output) {
   write_until(interval_number(now_ns - max_disorder_ns), output);
 }
 
+Result<void> EventTotals::check_missing() const {
+  if (missing_.empty() || !has_events_) return {};
+  return fail(ErrorKind::not_found, fmt::format("no event has the value '{}'", missing_.front()));
+}
+
+Result<void> EventTotals::end_interval(std::uint64_t now_ns, Output& output) {
+  if (auto checked = check_missing(); !checked) return checked;
+  write(intervals_[0], {.since_ns = begin_ns_, .until_ns = now_ns}, output);
+  intervals_.clear();
+  begin_ns_ = now_ns;
+  return {};
+}
+
 Result<void> EventTotals::finish(std::uint64_t end_ns, Output& output) {
-  if (!missing_.empty() && has_events_)
-    return fail(ErrorKind::not_found,
-                fmt::format("no event has the value '{}'", missing_.front()));
-  if (!spec_.aggregates.interval) {
-    write(intervals_[0], {.since_ns = begin_ns_, .until_ns = end_ns}, output);
-    return {};
-  }
+  if (!spec_.aggregates.interval) return end_interval(end_ns, output);
+  if (auto checked = check_missing(); !checked) return checked;
   write_until(interval_number(end_ns), output);
   // Since the last whole interval.
   intervals_.try_emplace(next_);

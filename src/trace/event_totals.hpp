@@ -16,9 +16,9 @@ namespace uprobectl {
 // What is counted.
 struct TotalsSpec {
   AggregateSpec aggregates = {};
-  bool by_process = false;                   // counts each process separately
-  GroupSpec groups = {};                     // counts by these values instead, which are not stacks
-  std::optional<std::string> measured = {};  // the value of histograms; nullopt: latencies
+  bool by_process = false;                  // counts each process separately
+  GroupSpec groups = {};                    // counts by these values instead, which are not stacks
+  std::optional<std::string> measured = {}; // the value of histograms; nullopt: latencies
 };
 
 class EventTotals {
@@ -35,7 +35,7 @@ public:
   // Counting begins. The times are CLOCK_MONOTONIC.
   void begin(std::uint64_t time_ns) { begin_ns_ = time_ns; }
 
-  // Events of users' programs belong to no probe and are not counted.
+  // Records of users' programs belong to no probe: they are counted by their maps.
   void add(const Event& event);
   // For calls that were nested: one call, by its entry or exit; how long a call took.
   void count_call(const Event& event) { count(event, false); }
@@ -44,6 +44,9 @@ public:
   void measure(const Event& event);
   // Writes the intervals that are over: later events are not of them.
   void advance(std::uint64_t now_ns, Output& output);
+  // For events without a time: writes what was counted since the last interval or the beginning.
+  // Fails as finish().
+  Result<void> end_interval(std::uint64_t now_ns, Output& output);
   // Writes the rest. Fails with `not_found` if events were counted by a value that none of them
   // has.
   Result<void> finish(std::uint64_t end_ns, Output& output);
@@ -69,8 +72,10 @@ private:
   Interval& interval_at(std::uint64_t time_ns);
   CountedTime time_of(std::uint64_t interval) const;
   const ProbePoint* first_place(const ProbePoint& point, std::uint32_t probe);
+  Result<void> check_missing() const;
   void count(const Event& event, bool on_return);
-  void count_values(const ProbePoint& point, const Event& event, bool on_return);
+  // `point`: null for a record of a user's program.
+  void count_values(const ProbePoint* point, const Event& event, bool on_return);
   void write(const Interval& interval, const CountedTime& time, Output& output) const;
   void write_until(std::uint64_t end, Output& output);
 

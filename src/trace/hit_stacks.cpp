@@ -262,6 +262,12 @@ unwind::Stack HitStacks::symbolize_walked(pid_t pid, std::uint64_t time_ns,
   return processes_.make_stack(pid, time_ns, walked_frames(frames, captured.caller_at_entry));
 }
 
+unwind::Stack HitStacks::symbolize(pid_t pid, std::span<const std::uint64_t> addresses) {
+  read_mapping_events();
+  while (!waiting_.empty()) apply_first_event();
+  return processes_.make_stack(pid, clock_ns(CLOCK_MONOTONIC), addresses);
+}
+
 const StackTotals& HitStacks::totals() {
   if (watch_) totals_.lost_mappings = watch_->lost();
   return totals_;

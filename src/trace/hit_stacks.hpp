@@ -59,6 +59,10 @@ public:
   const unwind::Stack* find(const Event& event, const CapturedStack& captured);
   StackCompleteness completeness() const { return completeness_; } // of the last stack
 
+  // Symbolizes addresses with what the process has mapped now, or had when it ended. All
+  // but the first are return addresses.
+  unwind::Stack symbolize(pid_t pid, std::span<const std::uint64_t> addresses);
+
   // Returns the totals so far.
   const StackTotals& totals();
 

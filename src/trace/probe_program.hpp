@@ -82,7 +82,7 @@ public:
   // The number of hits that were left out because their process is outside of this pid namespace.
   virtual std::uint64_t invisible_hits() const { return 0; }
   // Prints the requested maps at the end of the run.
-  virtual void show_maps() const = 0;
+  virtual void show_maps() {}
 };
 
 // Borrows the arguments. `exports`: also receive stacks and counts.

@@ -5,6 +5,7 @@
 
 #include "bpf/pin.hpp"
 #include "events/plan.hpp"
+#include "events/user_record.hpp"
 #include "output/call_graph.hpp"
 #include "output/exports.hpp"
 #include "output/output.hpp"
@@ -23,18 +24,20 @@ struct ProgramChoice {
 
 // A user's programs that run instead of the built-in one.
 struct UserProgramRequest {
-  std::vector<std::string> paths; // of object files, or of one pin
-  bool pinned = false;            // the path is that of a pin
+  std::vector<std::string> paths;     // of object files, or of one pin
+  bool pinned = false;                // the path is that of a pin
   std::vector<ProgramChoice> choices; // among the programs of the objects; empty: all of them
   ObjectSettings settings;            // of the objects, before they are loaded
   bool shares_maps = false;           // maps of one name and type are one map of all objects
   std::string kernel_types = {};      // a file with the BTF of the kernel; empty: its own
   // Names or pins of buffers to read and tables to show at the end; empty: all buffers.
   std::vector<std::string> maps;
-  std::optional<std::string> record_type; // type of the records in the buffers
-  std::uint64_t cookie = 0;               // the program receives it with each hit
-  bool printk = false;                    // show what it prints with bpf_printk
-  bool direction_by_section = true;       // probe entry or return as the section says
+  std::vector<RecordTypeRequest> record_types = {}; // of the records in the buffers
+  std::vector<ShownAsRule> shown_as = {};           // members of records and entries
+  bool clears_maps = false;                         // after they are printed
+  std::uint64_t cookie = 0;                         // the program receives it with each hit
+  bool printk = false;                              // show what it prints with bpf_printk
+  bool direction_by_section = true;                 // probe entry or return as the section says
 };
 
 // How the returns of functions are probed (trace/returns.hpp).

@@ -67,10 +67,11 @@ void UserPrograms::take_pin(const AttachRequest& request) {
 
 Result<void> UserPrograms::open_objects(Workstation& workstation) {
   for (const std::string& path : request_->paths) {
-    const auto file = workstation.map(path);
+    auto file = workstation.map(path);
     if (!file) return fail(file.error());
     auto object = BpfObject::open(*file, request_->kernel_types);
     if (!object) return fail(std::move(object).error());
+    files_.push_back(std::move(*file));
     objects_.push_back(std::move(*object));
   }
   return {};
@@ -184,10 +185,10 @@ void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Ou
 void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& output) {
   for (const ObjectMap& map : object.maps())
     if (map.chosen_size)
-      output.notice(fmt::format("{}: map '{}' has no size, which its own loader sets: it gets {} {} "
-                                "(--map-entries {}=N)",
-                                path, map.name, *map.chosen_size,
-                                map.size_in_bytes ? "bytes" : "entries", map.name));
+      output.notice(fmt::format(
+          "{}: map '{}' has no size, which its own loader sets: it gets {} {} "
+          "(--map-entries {}=N)",
+          path, map.name, *map.chosen_size, map.size_in_bytes ? "bytes" : "entries", map.name));
 }
 
 void UserPrograms::report_places(bool is_dry_run, Output& output) const {
@@ -276,15 +277,39 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
   return maps;
 }
 
-std::optional<DataTypes> UserPrograms::types() const {
-  if (pinned_ && pinned_->btf_id() == 0) return std::nullopt;
-  const auto of_object = [&] {
-    const auto btf = objects_.front().type_information();
-    return btf ? DataTypes::parse(*btf) : fail(btf.error());
+std::optional<DataTypes> UserPrograms::types(Output& output) const {
+  std::optional<DataTypes> types;
+  const auto warn = [&](const std::string& file, const std::string& problem) {
+    output.warn(fmt::format("{}: records may be shown as bytes: {}", file, problem));
   };
-  auto types = pinned_ ? DataTypes::load_from_kernel(pinned_->btf_id()) : of_object();
-  if (!types) return std::nullopt;
-  return std::move(*types);
+  const auto add = [&](const std::string& file, Result<DataTypes> known) {
+    if (!known && known.error().kind != ErrorKind::not_found) warn(file, known.error().message);
+    if (!known) return;
+    if (types)
+      types->add(*known);
+    else
+      types = std::move(*known);
+  };
+  if (pinned_) {
+    if (pinned_->btf_id() != 0) add(name_, DataTypes::load_from_kernel(pinned_->btf_id()));
+    return types;
+  }
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    const auto btf = objects_[i].type_information();
+    add(request_->paths[i], btf ? DataTypes::parse(*btf) : fail(btf.error()));
+  }
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    const auto debug = dwarf::DebugInfo::parse(files_[i].bytes());
+    if (!debug) {
+      if (debug.error().kind != ErrorKind::not_found)
+        warn(request_->paths[i], debug.error().message);
+      continue;
+    }
+    if (!types) types.emplace();
+    types->add(*debug);
+    for (const std::string& problem : debug->warnings()) warn(request_->paths[i], problem);
+  }
+  return types;
 }
 
 Result<void> UserStaticProbes::load(std::span<const UserMap> maps, std::span<Probe> probes,

@@ -54,7 +54,9 @@ public:
 
   // The maps of the programs, with duplicated descriptors. Call it after load().
   Result<std::vector<UserMap>> maps() const;
-  std::optional<DataTypes> types() const; // nullopt if there is no BTF or it cannot be read
+  // Of BTF and, for objects, of their debug information. Damaged ones are left out with a warning.
+  // nullopt if there is neither.
+  std::optional<DataTypes> types(Output& output) const;
 
 private:
   // A program of one of the objects.
@@ -74,6 +76,7 @@ private:
 
   const UserProgramRequest* request_;
   std::string name_;
+  std::vector<MappedFile> files_; // of the objects
   std::vector<BpfObject> objects_;
   std::optional<PinnedProgram> pinned_;
   std::optional<ProgramKind> kind_;

@@ -2,10 +2,14 @@
 // The event source for a user's programs.
 #include "bpf/load_error.hpp"
 #include "bpf/tracefs.hpp"
+#include "events/record_filter.hpp"
 #include "events/user_record.hpp"
+#include "trace/event_totals.hpp"
 #include "trace/hit_stacks.hpp"
+#include "trace/user_maps.hpp"
 #include "trace/user_programs.hpp"
 #include "uprobectl/util.hpp"
+#include "util/clock.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -100,10 +104,7 @@ std::vector<std::string> PrintkReader::take_lines() {
   return lines;
 }
 
-constexpr std::size_t max_discard_rounds = 1024;    // of 65,536 records
-constexpr std::size_t max_entries_shown = 1U << 16; // of one map
-
-DataValue raw_value(const std::vector<std::byte>& bytes) { return {DataValue::Raw{bytes}}; }
+constexpr std::size_t max_discard_rounds = 1024; // of 65,536 records
 
 class UserSource final : public ProbeProgram {
 public:
@@ -138,9 +139,11 @@ public:
   void report_cautions() const override { static_probes_.report_cautions(output_); }
 
   Result<void> start(const HitProcesses& who) override {
-    if (has_stacks_)
+    if (has_stacks_ || needs_symbols_)
       stacks_.emplace(attach_request_.capture, attach_request_.stacks,
                       attach_request_.probes.target_options, who, exports_, output_);
+    if (needs_symbols_) values_->start(*stacks_, who);
+    count_records(clock_ns(CLOCK_MONOTONIC));
     counting_ = ProgramRunCounter::start();
     for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
     auto links = programs_.attach_other_programs(output_);
@@ -150,6 +153,7 @@ public:
   }
   Result<void> stop() override {
     other_links_.clear();
+    has_ended_ = true;
     report_silence();
     return {};
   }
@@ -188,8 +192,9 @@ public:
   }
 
   void count_hits(std::span<Probe> probes) const override;
-  const StackTotals* stacks() override { return stacks_ ? &stacks_->totals() : nullptr; }
-  void show_maps() const override;
+  const StackTotals* stacks() override { return has_stacks_ ? &stacks_->totals() : nullptr; }
+  void report_aggregates(std::chrono::steady_clock::time_point now) override;
+  void show_maps() override;
 
 private:
   std::optional<std::uint64_t> runs(std::size_t program) const {
@@ -225,7 +230,8 @@ private:
   }
   Result<void> open_maps();
   Result<void> select_maps(std::vector<UserMap> known);
-  void show_table(const UserMap& map, const Table& table) const;
+  void print_maps(bool is_interval);
+  void count_records(std::uint64_t now_ns);
 
   UserPrograms programs_;
   const AttachRequest& attach_request_;
@@ -238,7 +244,15 @@ private:
   std::vector<UserMap> maps_;       // selected maps
   std::vector<UserMap> lost_;       // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
+  std::optional<UserValues> values_;
+  std::optional<UserMapPrinter> printer_;
+  bool needs_symbols_ = false; // values_ does
   std::optional<UserRecordDecoder> decoder_;
+  std::optional<RecordFilter> filter_; // nullopt: all records
+  TotalsSpec counted_;
+  EventValues members_;               // of records
+  std::optional<EventTotals> totals_; // set if records are counted
+  bool has_ended_ = false;            // the run, by stop()
   std::optional<RecordStreams> streams_;
   std::optional<PrintkReader> printk_;
   bool is_silent_ = false; // reported
@@ -247,7 +261,7 @@ private:
   std::vector<ObjectLink> other_links_;
   std::uint64_t corrupt_ = 0;
   bool has_stacks_ = false;         // records carry stacks
-  std::optional<HitStacks> stacks_; // set by start() if has_stacks_
+  std::optional<HitStacks> stacks_; // set by start() if has_stacks_ or needs_symbols_
 };
 
 // A map has these names: its whole name, the first 15 bytes that the kernel keeps, and for global
@@ -279,14 +293,41 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
     if (found == known.end())
       found = std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map, name); });
     if (found == known.end()) {
+      found = std::ranges::find_if(known, [&](const UserMap& map) {
+        const std::vector<std::string> globals = list_globals(map);
+        return std::ranges::find(globals, name) != globals.end();
+      });
+      if (found != known.end()) found->variable = name;
+    }
+    if (found == known.end()) {
       const std::string names = joined(known | std::views::transform(&UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
           names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
     }
-    maps_.push_back(std::move(*found));
-    known.erase(found);
+    auto copy = describe_map(UniqueFd{::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0)});
+    if (!copy) return fail(std::move(copy).error());
+    copy->name = found->name;
+    copy->variable = std::exchange(found->variable, {});
+    const bool is_twice = std::ranges::any_of(maps_, [&](const UserMap& map) {
+      return map.id == copy->id && map.variable == copy->variable;
+    });
+    if (!is_twice) maps_.push_back(std::move(*copy));
   }
   return {};
+}
+
+// Returns the names of maps that have what a program without buffers has collected.
+std::vector<std::string> list_collecting(std::span<const UserMap> maps) {
+  std::vector<std::string> names;
+  for (const UserMap& map : maps) {
+    if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) return {};
+    const bool is_constant =
+        map.name.ends_with(".kconfig") || map.name.find(".rodata") != std::string::npos;
+    const bool is_internal = map.name.starts_with("__bpf_usdt_");
+    const bool is_listed = map.use != MapUse::other && map.use != MapUse::bloom;
+    if (is_listed && !is_constant && !is_internal) names.push_back(map.name);
+  }
+  return names;
 }
 
 // Returns a duplicate of libbpf's specification map of static probes.
@@ -319,9 +360,20 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
     ++corrupt_;
     return true;
   }
-  Event event = decoder_->decode(map, record->record);
+  const pid_t sender = record->from ? static_cast<pid_t>(record->from->pid) : 0;
+  Event event = decoder_->decode(
+      map, record->record,
+      [&](DataValue& value, std::string_view name, std::span<const ShownAsRule> tags) {
+        values_->show_record(value, name, tags, sender);
+      });
+  if (const auto reason = decoder_->explain_raw(map)) output_.warn(*reason);
+  if (record->from) set_sender(event, *record->from);
+  if (filter_ && !filter_->holds(event)) return true;
+  if (totals_) {
+    totals_->add(event);
+    return true;
+  }
   if (record->from) {
-    set_sender(event, *record->from);
     if (const auto captured = make_captured_stack(*record->from)) {
       event.stack = stacks_->find(event, *captured);
       event.has_raw_stack = event.stack == nullptr;
@@ -342,12 +394,25 @@ Result<void> UserSource::open_maps() {
     return fail(std::move(known).error());
   if (!known && request_.maps.empty())
     output_.warn("the records of the program cannot be shown: " + known.error().message);
+  auto types = programs_.types(output_);
+  values_.emplace(request_.shown_as,
+                  known ? std::span<const UserMap>(*known) : std::span<const UserMap>(), output_);
+  needs_symbols_ = values_->needs_symbols(types ? &*types : nullptr);
+  printer_.emplace(*values_, output_);
+  if (known && request_.maps.empty())
+    if (const auto names = list_collecting(*known); !names.empty())
+      output_.status("the program sends no records: print its maps with --map: " + joined(names));
   if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>()); !selected)
     return fail(std::move(selected).error());
-  auto decoder = UserRecordDecoder::make(programs_.types(), maps_, request_.record_type);
+  auto decoder = UserRecordDecoder::make(std::move(types), maps_, request_.record_types);
   if (!decoder) return fail(std::move(decoder).error().within(programs_.name()));
   decoder_ = std::move(*decoder);
   if (auto opened = open_streams(); !opened) return opened;
+  if (const Filter& filter = attach_request_.capture.filter; !filter.terms.empty()) {
+    auto made = RecordFilter::make(filter);
+    if (!made) return fail(std::move(made).error());
+    filter_ = std::move(*made);
+  }
   lost_count_before_ = program_lost_count();
   if (!request_.printk) return {};
   auto printk = PrintkReader::open();
@@ -373,49 +438,38 @@ void UserSource::count_hits(std::span<Probe> probes) const {
   }
 }
 
-void UserSource::show_table(const UserMap& map, const Table& table) const {
-  std::optional<DataTypes> types;
-  if (map.btf_id != 0)
-    if (auto known = DataTypes::load_from_kernel(map.btf_id)) types = std::move(*known);
-  const auto decoded = [&](std::uint32_t type, const std::vector<std::byte>& bytes) {
-    auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
-    return value ? std::move(*value) : raw_value(bytes);
-  };
-  // Maps of global variables have one value, and a key without a type (Linux commit 2824ecb7010f).
-  const bool is_globals = map.key_type == 0 && map.value_type != 0;
-  const auto decode_key = [&](const std::vector<std::byte>& key) {
-    return is_globals ? DataValue{std::uint64_t{read_at<std::uint32_t>(key, 0).value_or(0)}}
-                      : decoded(map.key_type, key);
-  };
-  for (const TableEntry& entry : table.entries) {
-    DataValue::Array values;
-    for (const auto& value : entry.values) values.push_back(decoded(map.value_type, value));
-    const bool one = map.use != MapUse::per_cpu;
-    output_.write(
-        MapEntryRecord{.map = map.name,
-                       .key = decode_key(entry.key),
-                       .value = one ? std::move(values.front()) : DataValue{std::move(values)}});
-  }
+void UserSource::print_maps(bool is_interval) {
+  if (request_.maps.empty() || !printer_) return;
+  const MapPrinting how{.clears = request_.clears_maps,
+                        .takes_queues = !request_.pinned,
+                        .is_interval = is_interval,
+                        .is_interval_run = attach_request_.aggregates.interval.has_value(),
+                        .time_ns = clock_ns(CLOCK_MONOTONIC)};
+  for (const UserMap& map : maps_) printer_->print(map, how);
+  output_.flush_rows();
 }
 
-void UserSource::show_maps() const {
-  if (request_.maps.empty()) return;
-  for (const UserMap& map : maps_) {
-    if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) continue;
-    if (map.use == MapUse::other) {
-      output_.warn(fmt::format("map '{}': maps of this type cannot be shown", map.name));
-      continue;
-    }
-    const auto table = read_table(map, max_entries_shown);
-    if (!table) {
-      output_.warn(table.error().message);
-      continue;
-    }
-    show_table(map, *table);
-    if (table->cut)
-      output_.warn(fmt::format("map '{}': only the first {} entries are shown", map.name,
-                               max_entries_shown));
-  }
+void UserSource::report_aggregates(std::chrono::steady_clock::time_point now) {
+  const std::uint64_t now_ns = to_monotonic_ns(now);
+  if (totals_)
+    if (auto reported = totals_->end_interval(now_ns, output_); !reported)
+      output_.warn(reported.error().message);
+  if (!has_ended_) print_maps(true);
+}
+
+// Begins to count.
+void UserSource::count_records(std::uint64_t now_ns) {
+  if (!attach_request_.aggregates.counts) return;
+  counted_ = {.aggregates = attach_request_.aggregates, .groups = attach_request_.capture.groups};
+  totals_.emplace(counted_, members_, nullptr).begin(now_ns);
+}
+
+void UserSource::show_maps() {
+  print_maps(false);
+  if (values_) values_->report_unused();
+  if (filter_)
+    for (const std::string& comparison : filter_->list_unknown())
+      output_.warn(fmt::format("--if '{}': no record has this member", comparison));
 }
 
 } // namespace

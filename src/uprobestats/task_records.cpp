@@ -139,7 +139,7 @@ Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& pa
   std::optional<DataTypes> types;
   if (btf != 0)
     if (auto known = DataTypes::load_from_kernel(btf)) types = std::move(*known);
-  auto decoder = UserRecordDecoder::make(std::move(types), stream.map, std::nullopt);
+  auto decoder = UserRecordDecoder::make(std::move(types), stream.map);
   if (!decoder) return fail(std::move(decoder).error().within(path));
   stream.decoder = std::move(*decoder);
   auto records = RecordStreams::open(stream.map);

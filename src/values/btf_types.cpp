@@ -5,8 +5,10 @@
 #include "util/spelling.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <bpf/btf.h>
 #include <cerrno>
+#include <map>
 
 namespace uprobectl {
 
@@ -91,17 +93,33 @@ private:
     return number(load(bytes), bytes.size() * 8, (encoding & BTF_INT_SIGNED) != 0);
   }
 
+  static std::int64_t signed_number(const btf_type* type, std::uint64_t value, std::size_t bits) {
+    return number_of(number(value, bits, btf_kflag(type))).value_or(0);
+  }
+
   DataValue named(const btf_type* type, std::uint64_t value, std::size_t bits) const {
     const std::uint64_t mask = bits < 64 ? (1ULL << bits) - 1 : ~0ULL;
     const bool wide = btf_is_enum64(type);
+    // The enumeration is a set of flags if each enumerator is one bit.
+    bool is_flags = true;
+    std::uint64_t rest = value;
+    std::string flags;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const std::uint64_t known =
           wide ? btf_enum64_value(btf_enum64(type) + i)
                : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val});
       const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
       if ((known & mask) == (value & mask))
-        return {DataValue::Name{std::string(name_at(types_, name))}};
+        return {
+            DataValue::Name{std::string(name_at(types_, name)), signed_number(type, value, bits)}};
+      rest &= ~known;
+      is_flags = is_flags && (std::has_single_bit(known) || known == 0);
+      if (known == 0 || (value & known) == 0) continue;
+      if (!flags.empty()) flags += '|';
+      flags += name_at(types_, name);
     }
+    if (is_flags && rest == 0 && value != 0)
+      return {DataValue::Name{std::move(flags), signed_number(type, value, bits)}};
     return number(value, bits, btf_kflag(type));
   }
 
@@ -215,6 +233,64 @@ private:
   std::size_t values_ = 0;
 };
 
+// The declaration tags of members that say how they are shown.
+class TagIndex {
+public:
+  explicit TagIndex(const btf* types) : types_(types) {
+    for (std::uint32_t id = 1; id < btf__type_cnt(types); ++id) {
+      const btf_type* const tag = btf__type_by_id(types, id);
+      if (!btf_is_decl_tag(tag)) continue;
+      if (const auto as = parse_shown_as(name_at(types, tag->name_off)))
+        tags_.try_emplace({tag->type, btf_decl_tag(tag)->component_idx}, *as);
+    }
+  }
+
+  const std::map<std::pair<std::uint32_t, int>, ShownAs>& all() const { return tags_; }
+
+  void list(std::uint32_t id, const std::string& path, std::vector<ShownAsRule>& found,
+            int depth = 0) {
+    if (tags_.empty() || depth > max_type_depth || found.size() >= max_tags) return;
+    if (--visits_left_ < 0) return;
+    // A typedef or variable has a tag of its own.
+    const auto own = tags_.find({id, -1});
+    if (own != tags_.end()) return add(path, own->second, found);
+    const btf_type* const type = btf__type_by_id(types_, id);
+    if (type == nullptr) return;
+    if (btf_is_mod(type) || btf_is_typedef(type) || btf_is_var(type))
+      return list(type->type, path, found, depth + 1);
+    if (btf_is_array(type)) return list(btf_array(type)->type, path, found, depth + 1);
+    const auto inner = [&](std::uint32_t name) {
+      const std::string_view own_name = name_at(types_, name);
+      if (own_name.empty() || path.empty()) return path + std::string(own_name);
+      return path + "." + std::string(own_name);
+    };
+    for (int i = 0; btf_is_composite(type) && i < btf_vlen(type); ++i) {
+      const btf_member& member = btf_members(type)[i];
+      const auto tag = tags_.find({id, i});
+      if (tag != tags_.end())
+        add(inner(member.name_off), tag->second, found);
+      else
+        list(member.type, inner(member.name_off), found, depth + 1);
+    }
+    for (int i = 0; btf_is_datasec(type) && i < btf_vlen(type); ++i) {
+      const std::uint32_t variable = btf_var_secinfos(type)[i].type;
+      if (const btf_type* const known = btf__type_by_id(types_, variable))
+        list(variable, inner(known->name_off), found, depth + 1);
+    }
+  }
+
+private:
+  static constexpr std::size_t max_tags = 1024;
+
+  static void add(const std::string& path, ShownAs as, std::vector<ShownAsRule>& found) {
+    found.push_back({.path = path, .as = as});
+  }
+
+  const btf* types_;
+  std::map<std::pair<std::uint32_t, int>, ShownAs> tags_; // by type and member; -1: the type
+  int visits_left_ = 1 << 16; // damaged types may contain each other many times
+};
+
 bool can_be_named(const btf_type* type) {
   return btf_is_composite(type) || btf_is_typedef(type) || btf_is_any_enum(type) ||
          btf_is_int(type);
@@ -230,6 +306,8 @@ std::string_view without_keyword(std::string_view name) {
 
 void DataTypes::Free::operator()(btf* types) const { btf__free(types); }
 
+DataTypes::DataTypes() : types_(btf__new_empty()) {}
+
 Result<DataTypes> DataTypes::parse(Bytes blob) {
   btf* const types = btf__new(blob.data(), static_cast<std::uint32_t>(blob.size()));
   if (types == nullptr) return fail(ErrorKind::corrupt, "damaged BTF type information");
@@ -243,13 +321,16 @@ Result<DataTypes> DataTypes::load_from_kernel(std::uint32_t btf_id) {
   return DataTypes(types);
 }
 
+void DataTypes::add(const DataTypes& other) { btf__add_btf(types_.get(), other.types_.get()); }
+
 std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
   const btf_type* const type = btf__type_by_id(types_.get(), id);
   const std::int64_t size = btf__resolve_size(types_.get(), id);
   if (type == nullptr || size < 0) return std::nullopt;
   return Type{.name = std::string(name_at(types_.get(), type->name_off)),
               .id = id,
-              .size = static_cast<std::size_t>(size)};
+              .size = static_cast<std::size_t>(size),
+              .is_variable = variables_.contains(id)};
 }
 
 Result<DataTypes::Type> DataTypes::find(std::string_view name) const {
@@ -261,12 +342,42 @@ Result<DataTypes::Type> DataTypes::find(std::string_view name) const {
     const std::string_view its_name = name_at(types_.get(), candidate->name_off);
     if (its_name == plain_name)
       if (auto found = type(id)) return std::move(*found);
-    if (btf_is_composite(candidate) && !its_name.empty()) known.emplace_back(its_name);
+    if ((btf_is_composite(candidate) || btf_is_typedef(candidate)) && !its_name.empty())
+      known.emplace_back(its_name);
   }
   Error error{ErrorKind::not_found, "no type '" + std::string(plain_name) + "' in its BTF"};
   if (const auto near = nearest(plain_name, known); !near.empty())
     return fail(std::move(error).hint(did_you_mean(near)));
   return fail(std::move(error));
+}
+
+std::vector<DataTypes::Type>
+DataTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) const {
+  std::vector<Type> found;
+  for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
+    const int resolved = btf__resolve_type(types_.get(), id);
+    if (resolved < 0) continue;
+    if (!btf_is_composite(btf__type_by_id(types_.get(), static_cast<std::uint32_t>(resolved))))
+      continue;
+    auto candidate = type(id);
+    if (candidate && !candidate->name.empty() && is_wanted(*candidate) &&
+        std::ranges::find(found, candidate->name, &Type::name) == found.end())
+      found.push_back(std::move(*candidate));
+  }
+  return found;
+}
+
+std::vector<ShownAsRule> DataTypes::list_tags(std::uint32_t id) const {
+  std::vector<ShownAsRule> found;
+  TagIndex(types_.get()).list(id, {}, found);
+  return found;
+}
+
+bool DataTypes::has_tag(std::initializer_list<ShownAs> wanted) const {
+  const TagIndex index(types_.get());
+  return std::ranges::any_of(index.all(), [&](const auto& tag) {
+    return std::ranges::find(wanted, tag.second) != wanted.end();
+  });
 }
 
 std::optional<DataValue> DataTypes::decode(std::uint32_t id, Bytes bytes) const {

@@ -1,46 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes bytes of BPF programs' maps and buffers by their types (BTF). Source of the format: Linux
-// Documentation/bpf/btf.rst.
+// Decodes bytes of BPF programs' maps and buffers by their types: BTF (Linux
+// Documentation/bpf/btf.rst), or debug information.
 #pragma once
 
+#include "dwarf/dwarf.hpp"
 #include "uprobectl/util.hpp"
+#include "values/shown_as.hpp"
 #include "values/value.hpp"
 
+#include <functional>
 #include <memory>
+#include <set>
 
 struct btf;
 
 namespace uprobectl {
 
-// The BTF types of one object, program or map.
+// The types of one object, program or map. Types of debug information are turned into BTF, so that
+// values of both are decoded in one way.
 class DataTypes {
 public:
+  DataTypes(); // none
   // Parses the content of a section .BTF. Fails with corrupt.
   static Result<DataTypes> parse(Bytes blob);
   // Reads the types of a loaded program or a map from the kernel, by the BTF id in its info.
   // not_permitted names the capability.
   static Result<DataTypes> load_from_kernel(std::uint32_t btf_id);
 
+  // Adds the types of another object. Types that are known already come first.
+  void add(const DataTypes& other);
+  // Adds the structures, unions, enumerations and typedefs of debug information: clang emits no BTF
+  // for types that are only used inside of functions. Types that are known already come first.
+  // Members whose types BTF does not have, such as enums of Rust, are arrays of bytes.
+  void add(const dwarf::DebugInfo& debug);
+
   struct Type {
     std::string name; // without "struct"
     std::uint32_t id = 0;
     std::size_t size = 0; // bytes
+    // A local variable of a program has this type, or points to it, as debug information says.
+    bool is_variable = false;
   };
   // Finds a struct, union or typedef as written in C, with or without its keyword. not_found
   // suggests similar names.
   Result<Type> find(std::string_view name) const;
   std::optional<Type> type(std::uint32_t id) const;
+  // Returns the structures and unions with this property, each name once.
+  std::vector<Type> find_structures(const std::function<bool(const Type&)>& is_wanted) const;
 
   // Decodes a value of a type. If there are fewer bytes, the members and elements that are there,
   // and in the member "<rest>" what is left. Nullopt if that is nothing. Ignores further bytes
   // (padding).
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes) const;
 
+  // Returns how the members of a type are shown, as declaration tags in the source say.
+  std::vector<ShownAsRule> list_tags(std::uint32_t id) const;
+  // Whether any type has one of these tags.
+  bool has_tag(std::initializer_list<ShownAs> wanted) const;
+
 private:
   struct Free {
     void operator()(btf* types) const;
   };
   explicit DataTypes(btf* types) : types_(types) {}
+  std::vector<std::unique_ptr<btf, Free>> bases_; // that types_ extends
+  std::set<std::uint32_t> variables_;             // ids of Type::is_variable
   std::unique_ptr<btf, Free> types_;
 };
 

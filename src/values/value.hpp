@@ -42,6 +42,9 @@ struct DataValue {
     std::string text;
   };
   struct More {}; // left out because of a limit
+  struct Frames { // of a stack, the innermost first
+    std::vector<std::string> names;
+  };
   using Struct = std::vector<DataMember>;
   using Array = std::vector<DataValue>;
   struct Dynamic { // an interface of Go, with a value of this type
@@ -51,7 +54,7 @@ struct DataValue {
   };
   // A string is a char array up to its first NUL.
   std::variant<bool, std::int64_t, std::uint64_t, double, std::string, Pointer, Raw, Name,
-               Character, Unreadable, Cut, More, Struct, Array, Dynamic, Hex>
+               Character, Unreadable, Cut, More, Struct, Array, Dynamic, Hex, Frames>
       value;
 };
 

@@ -24,7 +24,7 @@ Types make_types(Bytes steps) {
   for (std::size_t i = 0; i + 1 < steps.size(); i += 2) {
     const auto what = std::to_integer<unsigned>(steps[i]);
     const auto number = std::to_integer<int>(steps[i + 1]);
-    switch (what % 9) {
+    switch (what % 10) {
     case 0:
       btf__add_int(types.get(), number % 2 != 0 ? "char" : "int", 1U << (number % 5U),
                    number % 3 == 0 ? BTF_INT_BOOL : 0);
@@ -51,6 +51,13 @@ Types make_types(Bytes steps) {
     case 7:
       btf__add_typedef(types.get(), "t", number);
       break;
+    case 8: // of a member, or of the type itself
+      btf__add_decl_tag(types.get(),
+                        what % 3 == 0   ? "ip"
+                        : what % 3 == 1 ? "text"
+                                        : "stack",
+                        number, static_cast<int>(what % 8) - 1);
+      break;
     default:
       btf__add_ptr(types.get(), number);
     }
@@ -69,8 +76,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto types = DataTypes::parse({static_cast<const std::byte*>(blob), blob_size});
   if (!types) return 0;
   for (std::uint32_t id = 0; id <= btf__type_cnt(made.get()); ++id) {
-    const auto value = types->decode(id, input.subspan(size / 2));
+    auto value = types->decode(id, input.subspan(size / 2));
+    const std::vector<ShownAsRule> tags = types->list_tags(id);
     if (!value) continue;
+    show_as(*value, {.map = "map", .part = "value"}, {}, tags, {});
     std::string text;
     append_json_value(text, *value);
     append_text_value(text, *value);

@@ -35,6 +35,8 @@ folder=$(cd "$(dirname "$0")" && pwd)
 . "$folder/load_scenarios.sh"
 # shellcheck source=tests/guest/program_scenarios.sh
 . "$folder/program_scenarios.sh"
+# shellcheck source=tests/guest/result_scenarios.sh
+. "$folder/result_scenarios.sh"
 # shellcheck source=tests/guest/process_scenarios.sh
 . "$folder/process_scenarios.sh"
 # shellcheck source=tests/guest/matrix_scenarios.sh
@@ -188,6 +190,7 @@ if in_scope; then
   process_scenarios
   refusal_scenarios
   program_scenarios
+  result_scenarios
 fi
 if in_scope architecture; then
   inspection_scenarios

@@ -180,7 +180,7 @@ TEST_CASE("records of map 'messages' are read as struct message where the size i
   maps[0].use = MapUse::ring_buffer;
   maps[1].name = "messages";
   maps[1].use = MapUse::perf_buffer;
-  auto decoder = UserRecordDecoder::make(builder.build(), maps, std::nullopt);
+  auto decoder = UserRecordDecoder::make(builder.build(), maps);
   REQUIRE(decoder);
   const Event read = decoder->decode(0, as_bytes("\x07\x00\x00\x00"s));
   CHECK(read.kind == EventKind::record);

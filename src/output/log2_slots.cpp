@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/log2_slots.hpp"
+
+#include "output/format.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_slots = 64; // of 64-bit values
+
+bool names_slots(std::string_view name) { return name == "slots" || name == "hist"; }
+
+std::optional<Slots> to_slots(std::string_view name, const DataValue& value) {
+  const auto* const elements = std::get_if<DataValue::Array>(&value.value);
+  if (!names_slots(name) || elements == nullptr || elements->empty() ||
+      elements->size() > max_slots)
+    return std::nullopt;
+  Slots slots{.name = std::string(name), .counts = {}};
+  for (const DataValue& each : *elements) {
+    const auto count = number_of(each);
+    if (!count || *count < 0) return std::nullopt;
+    slots.counts.push_back(static_cast<std::uint64_t>(*count));
+  }
+  return slots;
+}
+
+} // namespace
+
+std::vector<Slots> take_slots(DataValue& value, std::string_view name) {
+  std::vector<Slots> taken;
+  if (auto slots = to_slots(name, value)) {
+    taken.push_back(std::move(*slots));
+    value = DataValue{DataValue::Struct()};
+  }
+  auto* const members = std::get_if<DataValue::Struct>(&value.value);
+  if (members == nullptr) return taken;
+  std::erase_if(*members, [&](const DataMember& member) {
+    auto slots = to_slots(member.name, member.value);
+    if (slots) taken.push_back(std::move(*slots));
+    return slots.has_value();
+  });
+  return taken;
+}
+
+std::string take_drawn_slots(DataValue& value, std::string_view name) {
+  std::string text;
+  for (const Slots& each : take_slots(value, name)) text += draw_slots(each);
+  return text;
+}
+
+// As print_log2_hist() of bcc (libbpf-tools/trace_helpers.c).
+std::string draw_slots(const Slots& slots) {
+  const auto is_used = [](std::uint64_t count) { return count != 0; };
+  const auto last = std::ranges::find_if(slots.counts.rbegin(), slots.counts.rend(), is_used);
+  const auto used = static_cast<std::size_t>(slots.counts.rend() - last);
+  if (used == 0) return {};
+  const std::uint64_t most = std::ranges::max(slots.counts);
+  const bool is_narrow = used <= 33; // bounds have ten digits
+  const std::size_t width = is_narrow ? 10 : 20;
+  const std::size_t stars = is_narrow ? 40 : 20;
+  std::string name;
+  append_printable(name, slots.name);
+  std::string text = fmt::format("{:{}}{:<{}} : count    distribution\n", "", is_narrow ? 5 : 15,
+                                 name, is_narrow ? 19 : 29);
+  for (std::size_t i = 0; i < used; ++i) {
+    const std::uint64_t low = i == 0 ? 0 : std::uint64_t{1} << i;
+    const std::uint64_t high = (low << 1U) - (i == 0 ? UINT64_MAX : 1); // 1, 3, 7, …
+    const auto drawn =
+        static_cast<std::size_t>(static_cast<long double>(slots.counts[i]) *
+                                 static_cast<long double>(stars) / static_cast<long double>(most));
+    text += fmt::format("{:>{}} -> {:<{}} : {:<8} |{:<{}}|\n", low, width, high, width,
+                        slots.counts[i], std::string(drawn, '*'), stars);
+  }
+  return text;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/user_maps.hpp"
+
+#include "output/values.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::size_t max_entries_shown = 1U << 16; // of one map
+
+DataValue raw_value(Bytes bytes) {
+  return {DataValue::Raw{std::vector<std::byte>(bytes.begin(), bytes.end())}};
+}
+
+bool is_integer(const DataValue& value) {
+  return std::holds_alternative<std::int64_t>(value.value) ||
+         std::holds_alternative<std::uint64_t>(value.value);
+}
+
+// Returns the sum of the values of all CPUs, modulo 2^64; nullopt if they are not integers.
+std::optional<DataValue> sum_of(const DataValue::Array& values) {
+  if (values.empty() || !std::ranges::all_of(values, is_integer)) return std::nullopt;
+  std::uint64_t sum = 0;
+  for (const DataValue& value : values)
+    sum += static_cast<std::uint64_t>(number_of(value).value_or(0));
+  if (std::holds_alternative<std::int64_t>(values.front().value))
+    return DataValue{static_cast<std::int64_t>(sum)};
+  return DataValue{sum};
+}
+
+std::optional<DataTypes> load_types(const UserMap& map) {
+  if (map.btf_id == 0) return std::nullopt;
+  auto types = DataTypes::load_from_kernel(map.btf_id);
+  return types ? std::optional(std::move(*types)) : std::nullopt;
+}
+
+// A value without a type, or whose type its bytes do not fit: bpf maps have numbers of 4 and 8
+// bytes most often, and without types nobody knows.
+DataValue decode(const std::optional<DataTypes>& types, std::uint32_t type, Bytes bytes) {
+  auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
+  return value ? std::move(*value) : raw_value(bytes);
+}
+
+std::string explain_unlisted(const UserMap& map) {
+  if (map.use == MapUse::bloom)
+    return fmt::format("map '{}' is a bloom filter: it can only be asked for a value, not listed",
+                       map.name);
+  return fmt::format("map '{}': maps of this type cannot be shown", map.name);
+}
+
+} // namespace
+
+struct UserMapPrinter::Shape {
+  std::optional<DataTypes> types;
+  std::vector<ShownAsRule> key_tags;
+  std::vector<ShownAsRule> value_tags;
+};
+
+std::vector<std::string> list_globals(const UserMap& map) {
+  std::vector<std::string> names;
+  const auto types = has_globals(map) ? load_types(map) : std::nullopt;
+  if (!types) return names;
+  const std::vector<std::byte> nothing(map.value_size);
+  const auto value = types->decode(map.value_type, nothing);
+  const auto* const members = value ? std::get_if<DataValue::Struct>(&value->value) : nullptr;
+  if (members != nullptr)
+    for (const DataMember& member : *members) names.push_back(member.name);
+  return names;
+}
+
+const UserMapPrinter::Shape& UserMapPrinter::shape_of(const UserMap& map) {
+  std::shared_ptr<Shape>& shape = shapes_[map.id];
+  if (shape) return *shape;
+  shape = std::make_shared<Shape>();
+  shape->types = load_types(map);
+  if (!shape->types) return *shape;
+  if (map.key_type != 0) shape->key_tags = shape->types->list_tags(map.key_type);
+  if (map.value_type != 0) shape->value_tags = shape->types->list_tags(map.value_type);
+  return *shape;
+}
+
+void UserMapPrinter::print(const UserMap& map, const MapPrinting& how) {
+  if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) return;
+  if (map.use == MapUse::bloom || map.use == MapUse::other)
+    return output_.warn_once(explain_unlisted(map));
+  const bool is_queue = map.use == MapUse::queue;
+  // What an interval takes out of a queue, the program cannot take any more.
+  const bool takes = how.clears || !how.is_interval;
+  const auto table = is_queue ? take_queue(map, max_entries_shown, how.takes_queues && takes)
+                              : read_table(map, max_entries_shown);
+  if (!table) return output_.warn(table.error().message);
+  if (is_queue && !(how.takes_queues && takes))
+    output_.warn_once(fmt::format("map '{}': only the first value is shown, because the others can "
+                                  "only be read by removing them",
+                                  map.name));
+  if (has_globals(map))
+    print_variables(map, *table, how);
+  else
+    print_entries(map, *table, how);
+  if (table->cut)
+    output_.warn(
+        fmt::format("map '{}': only the first {} entries are shown", map.name, max_entries_shown));
+  if (!how.clears || is_queue || map.use == MapUse::map_table || has_globals(map)) return;
+  if (auto cleared = clear_table(map, *table); !cleared) output_.warn_once(cleared.error().message);
+}
+
+void UserMapPrinter::write(MapEntryRecord& entry, const MapPrinting& how) {
+  entry.time_ns = how.time_ns;
+  entry.is_interval = how.is_interval_run;
+  output_.write(entry);
+}
+
+DataValue UserMapPrinter::decode_key(const UserMap& map, const Shape& shape,
+                                     const TableEntry& entry, std::size_t index) const {
+  if (map.use == MapUse::queue) return {std::uint64_t{index}}; // the order in which they are taken
+  if (map.use == MapUse::stack_table)                          // libbpf gives the map no types
+    return {std::uint64_t{read_at<std::uint32_t>(entry.key, 0).value_or(0)}};
+  return decode(shape.types, map.key_type, entry.key);
+}
+
+DataValue UserMapPrinter::decode_value(const UserMap& map, const Shape& shape, Bytes bytes) {
+  if (map.use != MapUse::stack_table) return decode(shape.types, map.value_type, bytes);
+  std::vector<std::uint64_t> addresses;
+  for (std::size_t at = 0;; at += sizeof(std::uint64_t)) {
+    const std::uint64_t address = read_at<std::uint64_t>(bytes, at).value_or(0);
+    if (address == 0) return values_.show_stack(addresses);
+    addresses.push_back(address);
+  }
+}
+
+void UserMapPrinter::print_entries(const UserMap& map, const Table& table, const MapPrinting& how) {
+  const Shape& shape = shape_of(map);
+  for (std::size_t i = 0; i < table.entries.size(); ++i) {
+    const TableEntry& entry = table.entries[i];
+    if (map.use == MapUse::map_table) {
+      print_inner_map(map, entry, how);
+      continue;
+    }
+    MapEntryRecord record{.map = map.name, .key = decode_key(map, shape, entry, i), .value = {}};
+    if (map.use == MapUse::per_cpu) {
+      DataValue::Array values;
+      for (const auto& value : entry.values) values.push_back(decode_value(map, shape, value));
+      record.sum = sum_of(values);
+      record.value = {std::move(values)};
+    } else {
+      record.value = decode_value(map, shape, entry.values.front());
+    }
+    values_.show_entry(record, shape.key_tags, shape.value_tags);
+    write(record, how);
+  }
+}
+
+void UserMapPrinter::print_variables(const UserMap& map, const Table& table,
+                                     const MapPrinting& how) {
+  if (table.entries.empty()) return;
+  const Shape& shape = shape_of(map);
+  MapEntryRecord record{.map = map.name,
+                        .key = {std::uint64_t{0}},
+                        .value = decode_value(map, shape, table.entries.front().values.front())};
+  values_.show_entry(record, shape.key_tags, shape.value_tags);
+  if (!map.variable.empty()) {
+    auto* const members = std::get_if<DataValue::Struct>(&record.value.value);
+    if (members == nullptr) return;
+    const auto member = std::ranges::find(*members, map.variable, &DataMember::name);
+    if (member == members->end()) return;
+    record.key = {DataValue::Name{map.variable}};
+    DataValue value = std::move(member->value);
+    record.value = std::move(value);
+  }
+  write(record, how);
+}
+
+// The value is the id of a map.
+void UserMapPrinter::print_inner_map(const UserMap& outer, const TableEntry& entry,
+                                     const MapPrinting& how) {
+  std::string key;
+  append_text_value(key, decode_key(outer, shape_of(outer), entry, 0));
+  auto inner = open_map_by_id(read_at<std::uint32_t>(entry.values.front(), 0).value_or(0));
+  if (!inner)
+    return output_.warn_once(fmt::format("map '{}': {}", outer.name, inner.error().message));
+  inner->name = fmt::format("{}[{}]", outer.name, key);
+  if (inner->use == MapUse::map_table) return; // the kernel does not nest them further
+  print(*inner, how);
+}
+
+} // namespace uprobectl

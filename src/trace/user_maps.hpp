@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints the maps of users' programs.
+#pragma once
+
+#include "bpf/maps.hpp"
+#include "output/output.hpp"
+#include "trace/user_values.hpp"
+#include "values/btf_types.hpp"
+
+#include <map>
+
+namespace uprobectl {
+
+// How maps are printed.
+struct MapPrinting {
+  bool clears = false;          // empty them, set arrays to zeros
+  bool takes_queues = true;     // nobody else has them
+  bool is_interval = false;     // the run goes on
+  bool is_interval_run = false; // it is printed several times
+  std::uint64_t time_ns = 0;    // CLOCK_MONOTONIC
+};
+
+class UserMapPrinter {
+public:
+  // Borrows both.
+  UserMapPrinter(UserValues& values, Output& output) : values_(values), output_(output) {}
+
+  // Writes a record for each entry of the map, nothing for a buffer. Warns if it cannot be read or
+  // listed.
+  void print(const UserMap& map, const MapPrinting& how);
+
+private:
+  struct Shape; // the types of a map
+  const Shape& shape_of(const UserMap& map);
+  void print_entries(const UserMap& map, const Table& table, const MapPrinting& how);
+  void print_variables(const UserMap& map, const Table& table, const MapPrinting& how);
+  void print_inner_map(const UserMap& outer, const TableEntry& entry, const MapPrinting& how);
+  void write(MapEntryRecord& entry, const MapPrinting& how);
+  DataValue decode_key(const UserMap& map, const Shape& shape, const TableEntry& entry,
+                       std::size_t index) const;
+  DataValue decode_value(const UserMap& map, const Shape& shape, Bytes bytes);
+
+  UserValues& values_;
+  Output& output_;
+  std::map<std::uint32_t, std::shared_ptr<Shape>> shapes_; // by the id of the map
+};
+
+// Whether the map has global variables: one value, and a key without a type (Linux commit
+// 2824ecb7010f).
+inline bool has_globals(const UserMap& map) { return map.key_type == 0 && map.value_type != 0; }
+// Returns the names of the global variables in the map.
+std::vector<std::string> list_globals(const UserMap& map);
+
+} // namespace uprobectl

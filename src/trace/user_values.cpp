@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/user_values.hpp"
+
+#include "values/btf_types.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <fmt/format.h>
+
+namespace uprobectl {
+
+namespace {
+
+// Kernel addresses of all supported machines; their names are not known.
+bool is_kernel_address(std::uint64_t address) { return address >> 63U != 0; }
+
+// Returns the process that a structure names; 0 if there is none.
+pid_t process_of(const DataValue& value) {
+  const auto* const members = std::get_if<DataValue::Struct>(&value.value);
+  if (members == nullptr) return 0;
+  for (const std::string_view name : {"tgid", "pid"}) {
+    const auto member = std::ranges::find(*members, name, &DataMember::name);
+    const auto number = member == members->end() ? std::nullopt : number_of(member->value);
+    if (number && *number > 0 && *number <= std::numeric_limits<pid_t>::max())
+      return static_cast<pid_t>(*number);
+  }
+  return 0;
+}
+
+} // namespace
+
+UserValues::UserValues(std::span<const ShownAsRule> rules, std::span<const UserMap> maps,
+                       Output& output)
+    : rules_(rules), output_(output), is_used_(rules.size()), clock_([] {
+        const ClockReading now = ClockReading::now();
+        return WallClock(now.monotonic_ns, now.realtime_ns);
+      }()) {
+  for (const UserMap& map : maps) {
+    if (map.use != MapUse::stack_table) continue;
+    auto copy = describe_map(UniqueFd{::fcntl(map.fd.get(), F_DUPFD_CLOEXEC, 0)});
+    if (copy) tables_.push_back(std::move(*copy));
+  }
+  context_.time = [this](std::uint64_t time_ns) {
+    std::string text;
+    clock_.append_time(text, time_ns);
+    return text;
+  };
+  context_.address = [this](std::uint64_t address) { return show_address(address); };
+  context_.frames = [this](std::span<const std::uint64_t> addresses) {
+    return show_stack(addresses);
+  };
+  if (!tables_.empty()) context_.stack = [this](std::int64_t id) { return show_stack_id(id); };
+}
+
+bool UserValues::needs_symbols(const DataTypes* types) const {
+  const auto is_code = [](const ShownAsRule& rule) {
+    return rule.as == ShownAs::address || rule.as == ShownAs::stack;
+  };
+  return !tables_.empty() || std::ranges::any_of(rules_, is_code) ||
+         (types != nullptr && types->has_tag({ShownAs::address, ShownAs::stack}));
+}
+
+void UserValues::start(HitStacks& stacks, const HitProcesses& who) {
+  stacks_ = &stacks;
+  const std::vector<pid_t> running = who.running();
+  if (!who.include_others && running.size() == 1) only_process_ = running.front();
+}
+
+DataValue UserValues::show_address(std::uint64_t address) {
+  const pid_t process = process_ != 0 ? process_ : only_process_;
+  if (stacks_ == nullptr || process == 0 || address == 0 || is_kernel_address(address))
+    return {DataValue::Pointer{address}};
+  const std::uint64_t addresses[] = {address};
+  const unwind::Stack stack = stacks_->symbolize(process, addresses);
+  if (stack.frames.empty()) return {DataValue::Pointer{address}};
+  return {DataValue::Name{display_frame(stack.frames.front()), static_cast<std::int64_t>(address)}};
+}
+
+DataValue UserValues::show_stack(std::span<const std::uint64_t> addresses) {
+  const pid_t process = process_ != 0 ? process_ : only_process_;
+  DataValue::Frames frames;
+  const auto add_numbers = [&](std::span<const std::uint64_t> numbers) {
+    for (const std::uint64_t address : numbers)
+      frames.names.push_back(fmt::format("{:#x}", address));
+  };
+  const auto user = std::ranges::find_if_not(addresses, is_kernel_address);
+  add_numbers({addresses.begin(), user});
+  const std::span rest(user, addresses.end());
+  if (stacks_ == nullptr || process == 0) {
+    add_numbers(rest);
+  } else if (!rest.empty()) {
+    const unwind::Stack stack = stacks_->symbolize(process, rest);
+    for (const unwind::Frame& frame : stack.frames) frames.names.push_back(display_frame(frame));
+  }
+  return {std::move(frames)};
+}
+
+// An id is that of one of the programs' stack tables; the programs do not say which. A negative one
+// is the error of bpf_get_stackid(): it stays.
+DataValue UserValues::show_stack_id(std::int64_t id) {
+  if (id < 0) return {id};
+  std::optional<DataValue> found;
+  for (const UserMap& table : tables_) {
+    const auto addresses = read_stack(table, static_cast<std::uint32_t>(id));
+    if (!addresses) continue;
+    if (found) return {id};
+    found = show_stack(*addresses);
+  }
+  return found ? std::move(*found) : DataValue{id};
+}
+
+void UserValues::show(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> tags,
+                      pid_t process) {
+  process_ = process;
+  has_shown_ = true;
+  show_as(value, scope, rules_, tags, context_, &is_used_);
+}
+
+void UserValues::show_record(DataValue& value, std::string_view map,
+                             std::span<const ShownAsRule> tags, pid_t sender) {
+  show(value, {.map = map}, tags, sender != 0 ? sender : process_of(value));
+}
+
+void UserValues::show_entry(MapEntryRecord& entry, std::span<const ShownAsRule> key_tags,
+                            std::span<const ShownAsRule> value_tags) {
+  pid_t process = process_of(entry.key);
+  if (process == 0) process = process_of(entry.value);
+  show(entry.key, {.map = entry.map, .part = "key"}, key_tags, process);
+  show(entry.value, {.map = entry.map, .part = "value"}, value_tags, process);
+}
+
+void UserValues::report_unused() const {
+  if (!has_shown_) return;
+  for (std::size_t i = 0; i < rules_.size(); ++i)
+    if (!is_used_[i])
+      output_.warn(fmt::format("--as {}: no value has this member", rules_[i].path));
+}
+
+} // namespace uprobectl

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shows values of users' programs with what the run knows: code addresses and stacks with names,
+// times of day.
+#pragma once
+
+#include "bpf/maps.hpp"
+#include "output/format.hpp"
+#include "trace/hit_stacks.hpp"
+#include "values/shown_as.hpp"
+
+namespace uprobectl {
+
+class UserValues {
+public:
+  // Borrows the rules and the output. `maps`: of the programs; copies the stack tables.
+  UserValues(std::span<const ShownAsRule> rules, std::span<const UserMap> maps, Output& output);
+
+  // Whether values need the names of addresses; `types`: of the programs, or null.
+  bool needs_symbols(const DataTypes* types) const;
+  // From now on addresses have names. Borrows `stacks`. `who`: if it is one process, that of values
+  // that do not name theirs.
+  void start(HitStacks& stacks, const HitProcesses& who);
+
+  // Changes a record to how it is shown. `sender`: of the record; 0: unknown, then the process is
+  // that of a member named tgid or pid.
+  void show_record(DataValue& value, std::string_view map, std::span<const ShownAsRule> tags,
+                   pid_t sender);
+  // The same for an entry of a map, whose process is that of its key or value.
+  void show_entry(MapEntryRecord& entry, std::span<const ShownAsRule> key_tags,
+                  std::span<const ShownAsRule> value_tags);
+  // Returns the frames of a stack of the only process, else its addresses.
+  DataValue show_stack(std::span<const std::uint64_t> addresses);
+
+  // Warns of rules that were not used. Call it after all values were shown.
+  void report_unused() const;
+
+private:
+  DataValue show_address(std::uint64_t address);
+  DataValue show_stack_id(std::int64_t id);
+  void show(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> tags, pid_t process);
+
+  std::span<const ShownAsRule> rules_;
+  std::vector<UserMap> tables_; // of stacks
+  Output& output_;
+  HitStacks* stacks_ = nullptr; // set by start()
+  pid_t only_process_ = 0;      // 0: there are none or several
+  pid_t process_ = 0;           // of the value that is shown; 0: unknown
+  std::vector<bool> is_used_;   // by rule
+  bool has_shown_ = false;
+  WallClock clock_;
+  ShownAsContext context_;
+};
+
+} // namespace uprobectl

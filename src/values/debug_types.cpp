@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns types of debug information into BTF, as `pahole -J` does.
+#include "dwarf/named_types.hpp"
+#include "values/btf_types.hpp"
+
+#include <bpf/btf.h>
+#include <limits>
+#include <map>
+
+namespace uprobectl {
+
+namespace {
+
+using dwarf::TypeKind;
+
+constexpr int max_nesting = 32; // of structures and arrays
+
+class BtfWriter {
+public:
+  explicit BtfWriter(btf* types) : types_(types) {}
+
+  // Returns the id; 0 if BTF cannot describe the type. A typedef has the name, converted structures
+  // have none.
+  int add(const dwarf::NamedType& named) {
+    const int id = convert(*named.type, 0);
+    return id > 0 ? std::max(btf__add_typedef(types_, named.name.c_str(), id), 0) : 0;
+  }
+
+private:
+  // Returns the id; 0 if BTF cannot describe the type.
+  int convert(const dwarf::Type& type, int depth) {
+    if (depth > max_nesting) return 0;
+    const auto [known, is_new] = ids_.try_emplace(&type, 0); // 0 while it is converted
+    if (!is_new) return known->second;
+    const int id = write(type, depth);
+    return ids_[&type] = std::max(id, 0);
+  }
+
+  // Same, as bytes if BTF cannot describe the type, but its size is known.
+  int convert_member(const dwarf::Type& type, int depth) {
+    const int id = convert(type, depth);
+    return id > 0 || type.size() == 0 ? id : add_bytes(type.size());
+  }
+
+  int write(const dwarf::Type& type, int depth) {
+    if (type.size() > std::numeric_limits<std::uint32_t>::max()) return 0;
+    switch (type.kind()) {
+    case TypeKind::integer:
+    case TypeKind::boolean:
+    case TypeKind::character:
+      return add_integer(type);
+    case TypeKind::floating:
+      return btf__add_float(types_, type.plain_name().c_str(), type.size());
+    case TypeKind::enumeration:
+      return add_enumeration(type);
+    case TypeKind::pointer:
+    case TypeKind::reference:
+      return type.size() == sizeof(std::uint64_t) ? btf__add_ptr(types_, 0) : 0;
+    case TypeKind::array:
+      return add_array(type, depth);
+    case TypeKind::structure:
+    case TypeKind::variants:
+      return add_members(type, depth);
+    case TypeKind::unknown:
+    case TypeKind::none:
+    case TypeKind::function:
+      break;
+    }
+    return 0;
+  }
+
+  int add_integer(const dwarf::Type& type) {
+    if (type.is_byte_swapped() || type.bits() != 8 * type.size()) return 0;
+    int encoding = type.is_signed() ? BTF_INT_SIGNED : 0;
+    if (type.kind() == TypeKind::boolean) encoding = BTF_INT_BOOL;
+    return btf__add_int(types_, type.plain_name().c_str(), type.size(), encoding);
+  }
+
+  int add_enumeration(const dwarf::Type& type) {
+    const auto size = static_cast<std::uint32_t>(type.size());
+    const int id = btf__add_enum64(types_, nullptr, size, type.is_signed());
+    for (const dwarf::Enumerator& each : type.enumerators())
+      if (id > 0 && !each.name.empty())
+        btf__add_enum64_value(types_, each.name.c_str(), static_cast<std::uint64_t>(each.value));
+    return id;
+  }
+
+  int add_array(const dwarf::Type& type, int depth) {
+    // The last member of a structure may have an array of any size.
+    const dwarf::Type* const element = type.dimensions() <= 1 ? type.target() : type.row();
+    if (element == nullptr || type.descriptor() != nullptr ||
+        type.row_count() > std::numeric_limits<std::uint32_t>::max())
+      return 0;
+    const int id = convert_member(*element, depth + 1);
+    if (id <= 0) return 0;
+    return btf__add_array(types_, id, id, static_cast<std::uint32_t>(type.row_count()));
+  }
+
+  int add_bytes(std::uint64_t size) {
+    if (size > std::numeric_limits<std::uint32_t>::max()) return 0;
+    const int byte = btf__add_int(types_, "unsigned char", 1, 0);
+    return btf__add_array(types_, byte, byte, static_cast<std::uint32_t>(size));
+  }
+
+  int add_members(const dwarf::Type& type, int depth) {
+    if (type.discriminant() || !type.virtual_bases().empty()) return 0;
+    std::vector<int> ids;
+    for (const dwarf::Member& member : type.members()) {
+      ids.push_back(convert_member(*member.type, depth + 1));
+      if (ids.back() <= 0) return 0;
+    }
+    const auto size = static_cast<std::uint32_t>(type.size());
+    // Unions are the other kind with variants.
+    const int id = type.kind() == TypeKind::structure ? btf__add_struct(types_, nullptr, size)
+                                                      : btf__add_union(types_, nullptr, size);
+    if (id <= 0) return 0;
+    std::vector<std::pair<std::string, int>> tags; // with the numbers of their members
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const dwarf::Member& member = type.members()[i];
+      const std::uint64_t bit = 8 * member.offset + (member.bits ? member.bits->offset : 0);
+      if (member.offset > size || bit > std::numeric_limits<int>::max()) return 0;
+      if (btf__add_field(types_, member.name.c_str(), ids[i], static_cast<std::uint32_t>(bit),
+                         member.bits ? member.bits->size : 0) != 0)
+        return 0;
+      for (const std::string& tag : member.tags) tags.emplace_back(tag, static_cast<int>(i));
+    }
+    for (const auto& [tag, member] : tags)
+      if (!tag.empty()) btf__add_decl_tag(types_, tag.c_str(), id, member);
+    return id;
+  }
+
+  btf* types_;
+  std::map<const dwarf::Type*, int> ids_;
+};
+
+} // namespace
+
+void DataTypes::add(const dwarf::DebugInfo& debug) {
+  std::unique_ptr<btf, Free> more(btf__new_empty_split(types_.get()));
+  if (!more) return;
+  BtfWriter writer(more.get());
+  for (const dwarf::NamedType& each : dwarf::list_named_types(debug)) {
+    const int id = writer.add(each);
+    if (id > 0 && each.is_variable) variables_.insert(static_cast<std::uint32_t>(id));
+  }
+  bases_.push_back(std::move(types_));
+  types_ = std::move(more);
+}
+
+} // namespace uprobectl

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "values/shown_as.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <fmt/format.h>
+#include <utility>
+
+namespace uprobectl {
+
+namespace {
+
+struct Word {
+  std::string_view text;
+  ShownAs as;
+};
+constexpr std::array words = {Word{"address", ShownAs::address}, Word{"ip", ShownAs::ip},
+                              Word{"text", ShownAs::text},       Word{"stack", ShownAs::stack},
+                              Word{"time", ShownAs::time},       Word{"hex", ShownAs::hex}};
+
+// Whether a member has the id of a stack by its name, as in the programs of bcc.
+bool names_stack(std::string_view name) {
+  return name.ends_with("stack_id") || name.ends_with("stackid");
+}
+
+// Returns the bytes of an address as they are in memory; empty if it has another size.
+std::vector<std::byte> ip_bytes(const DataValue& value) {
+  const auto append = [](std::vector<std::byte>& bytes, std::int64_t number, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i)
+      bytes.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(number) >> (8 * i)));
+  };
+  std::vector<std::byte> bytes;
+  if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value)) {
+    bytes = raw->bytes;
+  } else if (const auto* const array = std::get_if<DataValue::Array>(&value.value)) {
+    // u32[4], u16[8], u64[2]
+    for (const DataValue& each : *array)
+      if (const auto number = number_of(each); number && 16 % array->size() == 0)
+        append(bytes, *number, 16 / array->size());
+  } else if (const auto number = number_of(value)) {
+    append(bytes, *number, 4);
+  }
+  if (bytes.size() != 4 && bytes.size() != 16) bytes.clear();
+  return bytes;
+}
+
+std::optional<DataValue> to_ip(const DataValue& value) {
+  const std::vector<std::byte> bytes = ip_bytes(value);
+  if (bytes.empty()) return std::nullopt;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (::inet_ntop(bytes.size() == 4 ? AF_INET : AF_INET6, bytes.data(), text.data(), text.size()) ==
+      nullptr)
+    return std::nullopt;
+  return DataValue{DataValue::Name{text.data(), number_of(value)}};
+}
+
+std::optional<DataValue> to_text(const DataValue& value) {
+  const auto* const raw = std::get_if<DataValue::Raw>(&value.value);
+  if (raw == nullptr) return std::nullopt;
+  const std::string_view text = as_text(raw->bytes);
+  return DataValue{std::string(text.substr(0, text.find('\0')))};
+}
+
+class Shower {
+public:
+  Shower(ShownAsScope scope, std::span<const ShownAsRule> rules, std::span<const ShownAsRule> tags,
+         const ShownAsContext& context, std::vector<bool>* is_used)
+      : scope_(scope), rules_(rules), tags_(tags), context_(context), is_used_(is_used) {}
+
+  void visit(DataValue& value, const std::string& path, std::string_view name) {
+    if (const auto as = find(path)) {
+      if (auto shown = convert(*as, value)) value = std::move(*shown);
+      return;
+    }
+    if (auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
+      for (DataMember& member : *members) {
+        const bool is_anonymous = member.name.empty();
+        std::string inner = path;
+        if (!is_anonymous) inner += (path.empty() ? "" : ".") + member.name;
+        visit(member.value, inner, member.name);
+      }
+    } else if (auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
+      for (DataValue& element : *elements) visit(element, path, {});
+    } else if (context_.stack && names_stack(name)) {
+      if (auto shown = convert(ShownAs::stack, value)) value = std::move(*shown);
+    }
+  }
+
+private:
+  bool fits(std::string_view rule, std::string_view path) const {
+    const auto drop = [&](std::string_view prefix) {
+      if (prefix.empty() || !rule.starts_with(prefix)) return false;
+      if (rule.size() > prefix.size() && rule[prefix.size()] != '.') return false;
+      rule.remove_prefix(std::min(rule.size(), prefix.size() + 1));
+      return true;
+    };
+    if (!path.empty() && rule == path) return true;
+    const bool has_map = drop(scope_.map);
+    const bool has_part = drop(scope_.part);
+    // "MAP=ip" means the value.
+    if (path.empty()) return rule.empty() && (has_part || (has_map && scope_.part != "key"));
+    return (has_map || has_part) && rule == path;
+  }
+
+  std::optional<ShownAs> find(std::string_view path) {
+    for (std::size_t i = 0; i < rules_.size(); ++i)
+      if (fits(rules_[i].path, path)) {
+        if (is_used_ != nullptr) (*is_used_)[i] = true;
+        return rules_[i].as;
+      }
+    const auto tag = std::ranges::find(tags_, path, &ShownAsRule::path);
+    return tag != tags_.end() ? std::optional(tag->as) : std::nullopt;
+  }
+
+  std::optional<DataValue> convert(ShownAs as, const DataValue& value) const {
+    if (as == ShownAs::text) return to_text(value);
+    if (as == ShownAs::ip)
+      if (auto shown = to_ip(value)) return shown;
+    if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
+      if (as == ShownAs::stack) return convert_addresses(*elements);
+      DataValue::Array shown;
+      for (const DataValue& each : *elements) {
+        auto converted = convert(as, each);
+        shown.push_back(converted ? std::move(*converted) : each);
+      }
+      return DataValue{std::move(shown)};
+    }
+    const auto number = number_of(value);
+    if (!number) return std::nullopt;
+    return convert_number(as, *number);
+  }
+
+  std::optional<DataValue> convert_addresses(const DataValue::Array& elements) const {
+    if (!context_.frames) return std::nullopt;
+    std::vector<std::uint64_t> addresses;
+    for (const DataValue& each : elements) {
+      const auto address = number_of(each);
+      if (!address) return std::nullopt;
+      if (*address == 0) break;
+      addresses.push_back(static_cast<std::uint64_t>(*address));
+    }
+    return context_.frames(addresses);
+  }
+
+  std::optional<DataValue> convert_number(ShownAs as, std::int64_t number) const {
+    const auto bits = static_cast<std::uint64_t>(number);
+    switch (as) {
+    case ShownAs::address:
+      return context_.address ? std::optional(context_.address(bits)) : std::nullopt;
+    case ShownAs::stack:
+      return context_.stack ? std::optional(context_.stack(number)) : std::nullopt;
+    case ShownAs::time:
+      if (!context_.time) return std::nullopt;
+      return DataValue{DataValue::Name{context_.time(bits), number}};
+    case ShownAs::hex:
+      return DataValue{DataValue::Hex{bits}};
+    case ShownAs::ip:
+    case ShownAs::text:
+      return std::nullopt;
+    }
+    std::unreachable();
+  }
+
+  ShownAsScope scope_;
+  std::span<const ShownAsRule> rules_;
+  std::span<const ShownAsRule> tags_;
+  const ShownAsContext& context_;
+  std::vector<bool>* is_used_;
+};
+
+} // namespace
+
+std::optional<ShownAs> parse_shown_as(std::string_view word) {
+  const auto* const found = std::ranges::find(words, word, &Word::text);
+  return found == words.end() ? std::nullopt : std::optional(found->as);
+}
+
+Result<ShownAsRule> parse_shown_as_rule(std::string_view text) {
+  const auto equals = text.rfind('=');
+  const auto as =
+      equals == std::string_view::npos ? std::nullopt : parse_shown_as(text.substr(equals + 1));
+  if (!as || equals == 0)
+    return fail(ErrorKind::usage,
+                fmt::format("invalid value '{}' (expected [MAP.]FIELD={})", text, shown_as_words));
+  return ShownAsRule{.path = std::string(text.substr(0, equals)), .as = *as};
+}
+
+void show_as(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
+             std::span<const ShownAsRule> tags, const ShownAsContext& context,
+             std::vector<bool>* is_used) {
+  if (is_used != nullptr) is_used->resize(rules.size());
+  Shower(scope, rules, tags, context, is_used).visit(value, {}, {});
+}
+
+} // namespace uprobectl

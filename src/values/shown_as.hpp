@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// How members of users' records and map entries are shown: as --as asks, or as a declaration tag in
+// the source says (`__attribute__((btf_decl_tag("ip")))`).
+#pragma once
+
+#include "uprobectl/util.hpp"
+#include "values/value.hpp"
+
+#include <functional>
+#include <span>
+
+namespace uprobectl {
+
+enum class ShownAs : std::uint8_t {
+  address, // code: function and file
+  ip,      // IPv4 or IPv6, in the byte order of the network
+  text,    // bytes up to the first NUL
+  stack,   // an id of bpf_get_stackid(), or an array of addresses up to the first 0
+  time,    // nanoseconds of CLOCK_MONOTONIC (bpf_ktime_get_ns()): time of day
+  hex,
+};
+std::optional<ShownAs> parse_shown_as(std::string_view word);
+constexpr std::string_view shown_as_words = "address, ip, text, stack, time or hex";
+
+struct ShownAsRule {
+  std::string path; // "addr", "conn.addr"; as asked also "MAP.addr", "key", "value.addr"
+  ShownAs as = ShownAs::hex;
+};
+// Parses "[MAP.]FIELD=WORD". Fails with usage.
+Result<ShownAsRule> parse_shown_as_rule(std::string_view text);
+
+// What only the run knows. A value without its function is not changed.
+struct ShownAsContext {
+  std::function<DataValue(std::uint64_t address)> address = {};
+  std::function<DataValue(std::int64_t id)> stack = {};
+  std::function<DataValue(std::span<const std::uint64_t> addresses)> frames = {};
+  std::function<std::string(std::uint64_t time_ns)> time = {};
+};
+
+// Which value of a run is shown.
+struct ShownAsScope {
+  std::string_view map;
+  std::string_view part = {}; // of an entry: "key" or "value"; empty: a record
+};
+
+// Changes the members that a rule names; the first one that fits decides. `tags`: paths in this
+// value alone. Without a rule, integers named stack_id, user_stack_id and the like are stacks. A
+// value that cannot be shown in this way stays as it is. Sets `is_used` of the rules that were
+// found, if it is not null.
+void show_as(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
+             std::span<const ShownAsRule> tags, const ShownAsContext& context,
+             std::vector<bool>* is_used = nullptr);
+
+} // namespace uprobectl

@@ -1,0 +1,173 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # scratch, started_pid: set by the harness and the suite
+# What users' programs collect: types of records, maps, forms of members, conditions and counts.
+
+result_scenarios() {
+  scenario 'object: records of a type that only debug information has are those of a loader with libbpf' agrees_with_libbpf
+  scenario 'object: what stands in maps of all kinds is printed' prints_maps
+  scenario 'object: stack ids and stack tables have function names, also when the process has ended' names_stacks
+  scenario 'object: --as shows members in another form' shows_forms
+  scenario 'object: --interval prints maps several times, --clear empties them' clears_maps
+  scenario 'object: --if compares members of records' filters_records
+  scenario 'object: records are counted by their members, in a run and in a saved one' counts_by_members
+  scenario 'object: what is wrong with --record, --as, --map and --if is said' refuses_wrong_results
+}
+
+attach_results() { # ARGUMENT…
+  start_attach -d 120 -p "$started_pid" --object "$FIXTURES/results.bpf.o" "$@" "$FIXTURES/workload" work_six
+}
+
+# The loader has the structure as C has it.
+agrees_with_libbpf() {
+  [ -x "$FIXTURES/libbpf-loader" ] || skip 'there is no libbpf to build the loader with'
+  start_workload target --calls 7
+  "$FIXTURES/libbpf-loader" "$FIXTURES/results.bpf.o" "$FIXTURES/workload" work_six "$started_pid" 7 >expected 2>loader.err &
+  loader=$!
+  wait_until 60 file_says expected '^ready'
+  attach_results -j
+  let_it_call target "$started_pid"
+  wait "$loader" || fail "the loader has failed: $(cat loader.err)"
+  stop_attach
+  sed -i '/^ready/d' expected
+  records event map=sent | sed 's/.*"record"://;s/,"raw":null}$//' >actual
+  expect_same_lines 'records' expected actual
+  expect_equal 'their type' call "$(records event | field record_type | sort -u)"
+}
+
+entries() { # MAP
+  records map_entry "map=$1" | sed 's/.*"key"://;s/,"time_ns":.*//' | LC_ALL=C sort
+}
+
+prints_maps() {
+  start_workload target --calls 5
+  attach_results -j --map recent --map routes --map waiting --map pile --map seen --map outer --map by_cpu \
+    --map calls --map unused_limit --map .bss --map distributions
+  let_it_call target "$started_pid"
+  stop_attach
+  for i in 1 2 3 4 5; do echo "$i,\"value\":$((i * i)),\"sum\":null"; done >expected
+  entries recent >actual
+  expect_same_lines 'an LRU hash map' expected actual
+  for i in 1 2 3 4 5; do echo "{\"bits\":24,\"address\":\"0a000${i}00\"},\"value\":$i,\"sum\":null"; done >expected
+  entries routes >actual
+  expect_same_lines 'an LPM trie' expected actual
+  for i in 1 2 3 4 5; do echo "$((i - 1)),\"value\":$i,\"sum\":null"; done >expected
+  entries waiting >actual
+  expect_same_lines 'a queue' expected actual
+  for i in 1 2 3 4 5; do echo "$((i - 1)),\"value\":$((6 - i)),\"sum\":null"; done >expected
+  entries pile >actual
+  expect_same_lines 'a stack' expected actual
+  expect_equal 'an inner map' '0,"value":5,"sum":null' "$(entries 'outer[1]')"
+  expect_match 'a map with a value for each CPU' '^0,"value":\[[0,]*\],"sum":0$' "$(entries by_cpu | head -n 1)"
+  expect_match 'its sum' '^1,"value":\[.*\],"sum":15$' "$(entries by_cpu | tail -n 1)"
+  expect_match 'a bloom filter' "map 'seen' is a bloom filter: it can only be asked" "$(cat err)"
+  expect_match 'a global variable' '"map":"results.bss","key":"calls","value":5,' "$(records map_entry)"
+  expect_match 'a constant' '"map":"results.rodata","key":"unused_limit","value":7,' "$(records map_entry)"
+  expect_match 'all variables' '"map":"results.bss","key":0,"value":\{"calls":5\},' "$(records map_entry)"
+  expect_equal 'slots in JSON' '0,"value":{"slots":[1,2,2,0,0,0,0,0],"count":5},"sum":null' "$(entries distributions)"
+
+  start_workload target --calls 5
+  attach_results --map distributions
+  let_it_call target "$started_pid"
+  stop_attach
+  cat >expected <<'END'
+distributions	0	count=5
+     slots               : count    distribution
+         0 -> 1          : 1        |********************                    |
+         2 -> 3          : 2        |****************************************|
+         4 -> 7          : 2        |****************************************|
+END
+  expect_same_lines 'slots as bcc draws them' expected out
+}
+
+names_stacks() {
+  attach_results_to_command -j --map by_stack --map stacks
+  expect_match 'the stack of a key' '"key":\{"pid":[0-9]+,"stack_id":\["work_six \([^"]*","run_plan[^"]*"' \
+    "$(records map_entry map=by_stack)"
+  expect_match 'a stack of the table' '"value":\["work_six \(' "$(records map_entry map=stacks)"
+}
+attach_results_to_command() {
+  "$UPROBECTL" attach -d 120 --object "$FIXTURES/results.bpf.o" "$@" "$FIXTURES/workload" work_six -- \
+    "$FIXTURES/workload" --calls 3 >out 2>err || fail "attach: $(cat err)"
+}
+
+shows_forms() {
+  start_workload target --calls 1
+  attach_results --map sent --map recent --map routes --as name=text --as sent.when=hex --as recent.key=hex \
+    --as recent=hex --as routes.address=ip --as argument=address
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_match 'a record' 'when=0x3e9 pid=[0-9]* step=FIRST argument=.* address=127.0.0.1 name="b" ' "$(cat out)"
+  expect_match 'a key and a value' "^recent	0x1	0x1$" "$(cat out)"
+  expect_match 'an address in a key' "^routes	bits=24 address=10.0.1.0	1$" "$(cat out)"
+}
+
+clears_maps() {
+  start_workload target --calls 3
+  attach_results -j --map recent --map by_cpu --interval 200ms --clear
+  let_it_call target "$started_pid"
+  wait_until 60 printed_empty
+  stop_attach
+  expect_equal 'entries' 3 "$(count_records map_entry map=recent)"
+  expect_equal 'the sum of all times' 6 "$(records map_entry map=by_cpu key=1 | field sum | awk '{ sum += $1 } END { print sum }')"
+}
+# The map is printed again after it was emptied.
+printed_empty() { records map_entry map=by_cpu key=1 | grep -A 1 '"sum":[1-9]' | grep -q '"sum":0'; }
+
+filters_records() {
+  start_workload target --calls 9
+  attach_results -j --if 'argument < -2 && step == FIRST' --if 'detail.rest == 4097' -n 2
+  let_it_call target "$started_pid"
+  attach_ends_with 0
+  expect_equal 'arguments' '-5 -9' "$(records event | sed 's/.*"argument":\([-0-9]*\).*/\1/' | tr '\n' ' ' | sed 's/ $//')"
+  start_workload target --calls 1
+  attach_results -j --if 'argumnt == 1'
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events' 0 "$(count_records event)"
+  expect_match 'a name that no record has' "--if 'argumnt == 1': no record has this member" "$(cat err)"
+}
+
+counts_by_members() {
+  start_workload target --calls 8
+  attach_results --count --by step --save counted
+  let_it_call target "$started_pid"
+  stop_attach
+  cat >expected <<'END'
+2	0	sent
+2	FIRST	sent
+2	FIRST|SECOND	sent
+2	SECOND	sent
+END
+  LC_ALL=C sort out >actual
+  expect_same_lines 'counts' expected actual
+  start_workload target --calls 8
+  attach_results --save events
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events' 8 "$(grep -c '	sent	' out)"
+  "$UPROBECTL" report events --count --by step 2>err | LC_ALL=C sort >actual || fail "report: $(cat err)"
+  expect_same_lines 'counts of saved events' expected actual
+  "$UPROBECTL" report counted 2>err | LC_ALL=C sort >actual || fail "report: $(cat err)"
+  expect_same_lines 'saved counts' expected actual
+  "$UPROBECTL" report -j events >again 2>err || fail "report: $(cat err)"
+  expect_equal 'records again' 8 "$(grep -c '"record_type":"call","record":{"when":100' again)"
+}
+
+refuses_wrong_results() {
+  attach_fails_with 1 -d 1 --object "$FIXTURES/results.bpf.o" --record other=call "$FIXTURES/workload" work_six
+  expect_match 'message' "no buffer 'other' is read" "$(cat err)"
+  expect_match 'hint' 'use one of: sent' "$(cat err)"
+  attach_fails_with 2 -d 1 --object "$FIXTURES/results.bpf.o" --as a=b "$FIXTURES/workload" work_six
+  expect_match 'message' "invalid value 'a=b' \(expected \[MAP.\]FIELD=address, ip" "$(cat err)"
+  attach_fails_with 2 -d 1 --object "$FIXTURES/results.bpf.o" --clear "$FIXTURES/workload" work_six
+  attach_fails_with 1 -d 1 --object "$FIXTURES/results.bpf.o" --map nothing "$FIXTURES/workload" work_six
+  expect_match 'message' "the program has no map 'nothing'" "$(cat err)"
+  start_workload target --calls 1
+  start_attach -d 120 -p "$started_pid" --object "$FIXTURES/rings.bpf.o" --program-name tell_counted \
+    "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_match 'why a record is bytes' "records of map 'counted' are shown as bytes: no type has its name and its size of 32 bytes" \
+    "$(cat err)"
+}

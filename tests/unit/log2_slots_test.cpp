@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/log2_slots.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+// As print_log2_hist() of bcc prints these counts.
+TEST_CASE("slots are drawn as bcc's tools draw them") {
+  const std::string expected =
+      "     usecs               : count    distribution\n"
+      "         0 -> 1          : 0        |                                        |\n"
+      "         2 -> 3          : 5        |**********                              |\n"
+      "         4 -> 7          : 20       |****************************************|\n"
+      "         8 -> 15         : 1        |**                                      |\n";
+  CHECK(draw_slots({.name = "usecs", .counts = {0, 5, 20, 1, 0, 0}}) == expected);
+  CHECK(draw_slots({.name = "slots", .counts = {0, 0}}).empty());
+}
+
+TEST_CASE("bounds of more than ten digits have wider columns and fewer stars") {
+  std::vector<std::uint64_t> counts(64);
+  counts[63] = 3;
+  const std::string drawn = draw_slots({.name = "slots", .counts = counts});
+  CHECK(drawn.starts_with("               slots                         : count    distribution\n"
+                          "                   0 -> 1                    : 0        |"
+                          "                    |\n"));
+  CHECK(drawn.ends_with(" 9223372036854775808 -> 18446744073709551615 : 3        |"
+                        "********************|\n"));
+}
+
+TEST_CASE("arrays named slots or hist are taken out of a value") {
+  const DataValue::Array counts = {{std::uint64_t{1}}, {std::uint64_t{2}}};
+  DataValue value{DataValue::Struct{{"slots", {counts}}, {"codes", {counts}}, {"total", {true}}}};
+  const std::vector<Slots> taken = take_slots(value, "map");
+  REQUIRE(taken.size() == 1);
+  CHECK(taken.front().counts == std::vector<std::uint64_t>{1, 2});
+  CHECK(std::get<DataValue::Struct>(value.value).size() == 2);
+  DataValue whole{counts};
+  CHECK(take_slots(whole, "hist").size() == 1);
+  DataValue text{DataValue::Struct{{"slots", {std::string("no numbers")}}}};
+  CHECK(take_slots(text, "map").empty());
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Types of debug information that a BPF object has: fixtures/bpf/results.bpf.c, as clang compiles
+// it.
+#include "output/values.hpp"
+#include "util/mapped_file.hpp"
+#include "values/btf_types.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <elf.h>
+
+using namespace uprobectl;
+
+namespace {
+
+MappedFile open_object() {
+  auto file = MappedFile::open(BPF_FIXTURES "/results.bpf.o");
+  REQUIRE(file);
+  return std::move(*file);
+}
+
+DataTypes read_types(Bytes object) {
+  const auto debug = dwarf::DebugInfo::parse(object);
+  REQUIRE(debug);
+  DataTypes types;
+  types.add(*debug);
+  CHECK(debug->warnings().empty());
+  return types;
+}
+
+// A record of the program, as its source lays it out.
+std::string make_call() {
+  using namespace std::string_literals;
+  return "\xeb\x03\0\0\0\0\0\0"s // when
+         "\x2a\0\0\0"            // pid
+         "\x03\0\0\0"            // step
+         "\xfd\xff\xff\xff"      // argument
+         "\x7f\0\0\x01"          // address
+         "abc\0\0\0\0\0"         // name
+         "\x0d\x80"              // detail: 5, 4097
+         "\xee\0\0\0\0\0"s;      // end
+}
+
+} // namespace
+
+TEST_CASE("a type that only a local variable has is found in the debug information of an object") {
+  const MappedFile file = open_object();
+  const DataTypes types = read_types(file.bytes());
+  const auto type = types.find("struct call");
+  REQUIRE(type);
+  CHECK(type->size == 40);
+  CHECK(type->is_variable);
+  const auto value = types.decode(type->id, as_bytes(make_call()));
+  REQUIRE(value);
+  std::string text;
+  append_text_value(text, *value);
+  CHECK(text == "when=1003 pid=42 step=FIRST|SECOND argument=-3 address=16777343 "
+                "name=6162630000000000 detail={small=5 rest=4097} end=238");
+}
+
+TEST_CASE("a declaration tag of a member says how it is shown") {
+  const MappedFile file = open_object();
+  const DataTypes types = read_types(file.bytes());
+  CHECK(types.has_tag({ShownAs::ip}));
+  CHECK_FALSE(types.has_tag({ShownAs::address, ShownAs::stack}));
+  const std::vector<ShownAsRule> tags = types.list_tags(types.find("call")->id);
+  REQUIRE(tags.size() == 1);
+  CHECK(tags.front().path == "address");
+  CHECK(tags.front().as == ShownAs::ip);
+}
+
+TEST_CASE("structures of programs' variables are distinguished from other types") {
+  const MappedFile file = open_object();
+  const DataTypes types = read_types(file.bytes());
+  std::vector<std::string> names;
+  for (const auto& type : types.find_structures(&DataTypes::Type::is_variable))
+    names.push_back(type.name);
+  std::ranges::sort(names);
+  CHECK(names == std::vector<std::string>{"call", "distribution", "key", "prefix"});
+}
+
+TEST_CASE("types of the object's BTF come before those of its debug information") {
+  const MappedFile file = open_object();
+  const DataTypes types = read_types(file.bytes());
+  CHECK(types.find("key")->size == 8);
+  CHECK(types.find("calls").error().message == "no type 'calls' in its BTF");
+  CHECK(types.find("calls").error().hints == std::vector<std::string>{"did you mean 'call'?"});
+}
+
+TEST_CASE("a damaged relocation of an object is an error") {
+  const MappedFile file = open_object();
+  std::string damaged(as_text(file.bytes()));
+  Elf64_Ehdr header;
+  std::memcpy(&header, damaged.data(), sizeof header);
+  std::size_t changed = 0;
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, damaged.data() + header.e_shoff + i * sizeof section, sizeof section);
+    if (section.sh_type != SHT_REL) continue;
+    const std::uint64_t outside = 1ULL << 40;
+    std::memcpy(damaged.data() + section.sh_offset, &outside, sizeof outside);
+    ++changed;
+  }
+  REQUIRE(changed > 0);
+  const auto debug = dwarf::DebugInfo::parse(as_bytes(damaged));
+  REQUIRE(debug);
+  DataTypes types;
+  types.add(*debug);
+  CHECK_FALSE(types.find("call"));
+  CHECK(std::ranges::any_of(debug->warnings(), [](const std::string& warning) {
+    return warning == ".debug_info: a relocation is outside of the section";
+  }));
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/event_values.hpp"
+#include "events/groups.hpp"
+#include "events/record_filter.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace uprobectl;
+
+namespace {
+
+Event make_event(DataValue value) {
+  auto record = std::make_shared<UserRecord>();
+  record->map = "events";
+  record->value = std::move(value);
+  Event event;
+  event.kind = EventKind::record;
+  event.record = std::move(record);
+  return event;
+}
+
+// {pid=42 delta=-5 big=2^64-1 ratio=1.5 comm="app" color=RED at={port=443 codes=[7 8]} raw=6162}
+Event make_record() {
+  DataValue::Struct at = {{"port", {std::uint64_t{443}}},
+                          {"codes", {DataValue::Array{{std::uint64_t{7}}, {std::uint64_t{8}}}}}};
+  DataValue::Struct members = {
+      {"pid", {std::uint64_t{42}}},
+      {"delta", {std::int64_t{-5}}},
+      {"big", {UINT64_MAX}},
+      {"ratio", {1.5}},
+      {"comm", {std::string("app")}},
+      {"color", {DataValue::Name{"RED", 3}}},
+      {"at", {std::move(at)}},
+      {"", {DataValue::Struct{{"inside", {true}}}}},
+      {"raw", {DataValue::Raw{{std::byte{'a'}, std::byte{'b'}}}}},
+  };
+  return make_event({std::move(members)});
+}
+
+bool holds(std::string_view condition, const Event& event = make_record()) {
+  CAPTURE(condition);
+  auto parsed = parse_filter(condition);
+  REQUIRE(parsed);
+  auto filter = RecordFilter::make(std::move(*parsed));
+  REQUIRE(filter);
+  return filter->holds(event);
+}
+
+} // namespace
+
+TEST_CASE("numbers of records are compared with their signs") {
+  CHECK(holds("pid == 42"));
+  CHECK_FALSE(holds("pid != 42"));
+  CHECK(holds("delta < 0"));
+  CHECK(holds("delta == -5"));
+  CHECK_FALSE(holds("delta > -5"));
+  CHECK(holds("big > 0"));
+  CHECK_FALSE(holds("big < 0"));
+  CHECK(holds("big == 0xffffffffffffffff"));
+  CHECK(holds("ratio > 1.25"));
+  CHECK(holds("pid & 2"));
+  CHECK_FALSE(holds("pid & 1"));
+  CHECK(holds("pid in {1, 42}"));
+  CHECK_FALSE(holds("pid in {1, 2}"));
+  CHECK(holds("inside"));
+}
+
+TEST_CASE("texts and enumerators of records are compared") {
+  CHECK(holds("comm == \"app\""));
+  CHECK(holds("comm ^= \"ap\""));
+  CHECK(holds("comm ~ \"a?p\""));
+  CHECK_FALSE(holds("comm == \"other\""));
+  CHECK(holds("comm in {\"x\", \"app\"}"));
+  CHECK(holds("color == RED"));
+  CHECK(holds("color == 3"));
+  CHECK_FALSE(holds("color == BLUE"));
+  CHECK(holds("raw == hex\"6162\""));
+}
+
+TEST_CASE("paths lead to members of structures and to elements") {
+  CHECK(holds("at.port == 443"));
+  CHECK(holds("at.codes[1] == 8"));
+  CHECK_FALSE(holds("at.codes[2] == 8"));
+  CHECK_FALSE(holds("at.none == 443"));
+}
+
+TEST_CASE("expressions are combined; what is not known makes them fail") {
+  CHECK(holds("pid == 42 && delta < 0"));
+  CHECK(holds("pid == 1 || delta < 0"));
+  CHECK_FALSE(holds("!(pid == 42)"));
+  CHECK_FALSE(holds("unknown == 1"));
+  CHECK_FALSE(holds("!(unknown == 1)"));
+  CHECK(holds("unknown == 1 || pid == 42"));
+  CHECK_FALSE(holds("comm > 3"));
+}
+
+TEST_CASE("a record that is not a structure is called value") {
+  CHECK(holds("value == 7", make_event({std::uint64_t{7}})));
+  CHECK_FALSE(holds("value == 8", make_event({std::uint64_t{7}})));
+}
+
+TEST_CASE("the sender of a record counts where no member has the name") {
+  Event event = make_event({DataValue::Struct{{"x", {std::uint64_t{1}}}}});
+  CHECK_FALSE(holds("pid == 99", event)); // a ring buffer does not say
+  event.time_ns = 5;
+  event.pid = 99;
+  event.tid = 100;
+  CHECK(holds("pid == 99 && tid == 100", event));
+}
+
+TEST_CASE("comparisons whose member no record has are known at the end") {
+  auto filter = RecordFilter::make(*parse_filter("pid == 42 || missing == 1"));
+  REQUIRE(filter);
+  CHECK(filter->list_unknown().empty());
+  CHECK(filter->holds(make_record()));
+  CHECK(filter->list_unknown().empty()); // not decided: the first comparison holds
+  CHECK_FALSE(filter->holds(make_event({DataValue::Struct{{"pid", {std::uint64_t{1}}}}})));
+  CHECK(filter->list_unknown() == std::vector<std::string>{"missing == 1"});
+}
+
+TEST_CASE("members of records have the types of their source") {
+  const auto filter = RecordFilter::make(*parse_filter("pid:s32 < 0"));
+  REQUIRE_FALSE(filter);
+  CHECK(filter.error().kind == ErrorKind::usage);
+}
+
+TEST_CASE("records are grouped by their members") {
+  const Event event = make_record();
+  const auto groups = parse_groups("comm,at.port", {});
+  REQUIRE(groups);
+  const std::optional<ArgumentValue> port = find_value("at.port", event);
+  REQUIRE(port);
+  CHECK(number_of(port->value) == 443);
+  CHECK(std::get<std::string>(find_value("comm", event)->value.value) == "app");
+  CHECK_FALSE(find_value("none", event));
+}
