@@ -36,7 +36,8 @@ struct UserMap {
   std::uint32_t btf_id = 0;     // of its types in the kernel; 0: none
   std::uint32_t key_type = 0;   // ids in those types; 0: unknown
   std::uint32_t value_type = 0;
-  std::string variable = {}; // if it is not empty, only this global variable is shown
+  bool has_object_types = false; // they are ids in the types of the program's object instead
+  std::string variable = {};     // if it is not empty, only this global variable is shown
 };
 
 // Takes ownership of the descriptor and queries the kernel.

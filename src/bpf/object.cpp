@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <ranges>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -94,14 +95,84 @@ Result<std::vector<std::byte>> read_object(const MappedFile& file) {
 }
 
 Error open_error(const std::string& path, int errnum, const std::string& cause) {
-  if (cause.find("legacy map definitions") != std::string::npos)
+  // libbpf says the second of a map of the old form in a section ".maps".
+  if (cause.find("legacy map definitions") != std::string::npos ||
+      cause.find("attr 'type': expected PTR") != std::string::npos)
     return Error{ErrorKind::unsupported,
-                 path + ": legacy map definitions in SEC(\"maps\") are not supported"}
+                 path + ": legacy map definitions (struct bpf_map_def, SEC(\"maps\")) are not "
+                        "supported"}
         .hint("define each map in SEC(\".maps\") with BTF types and compile the object again: "
               "docs/bpf-programs.md shows both forms");
   Error error{ErrorKind::not_elf, path + ": not a BPF object file"};
   if (errnum == ENOENT && cause.empty()) return system_error(errnum, path);
   return cause.empty() ? error : std::move(error).hint("libbpf said: " + cause);
+}
+
+// Returns a file in memory with a checked copy of the BTF: libbpf takes a path, and trusts the
+// types.
+Result<UniqueFd> copy_kernel_types(const MappedFile& file) {
+  const auto types = find_types(file.bytes());
+  if (!types) return fail(Error(types.error()).within(file.path()));
+  UniqueFd copy{::memfd_create("btf", MFD_CLOEXEC)};
+  if (!copy) return fail(system_error(errno, file.path()));
+  for (Bytes rest = *types; !rest.empty();) {
+    const ssize_t written = ::write(copy.get(), rest.data(), rest.size());
+    if (written <= 0) return fail(system_error(errno, file.path()));
+    rest = rest.subspan(static_cast<std::size_t>(written));
+  }
+  return copy;
+}
+
+// A map whose entries cannot be made of text.
+bool has_plain_entries(std::uint32_t type) {
+  constexpr std::uint32_t bloom_filter = 30; // Linux 5.16
+  constexpr std::array types = {std::uint32_t{BPF_MAP_TYPE_HASH},
+                                std::uint32_t{BPF_MAP_TYPE_ARRAY},
+                                std::uint32_t{BPF_MAP_TYPE_PERCPU_HASH},
+                                std::uint32_t{BPF_MAP_TYPE_PERCPU_ARRAY},
+                                std::uint32_t{BPF_MAP_TYPE_LRU_HASH},
+                                std::uint32_t{BPF_MAP_TYPE_LRU_PERCPU_HASH},
+                                std::uint32_t{BPF_MAP_TYPE_LPM_TRIE},
+                                std::uint32_t{BPF_MAP_TYPE_QUEUE},
+                                std::uint32_t{BPF_MAP_TYPE_STACK},
+                                std::uint32_t{BPF_MAP_TYPE_PROG_ARRAY},
+                                bloom_filter};
+  return std::ranges::find(types, type) != types.end();
+}
+
+bool is_per_cpu(std::uint32_t type) {
+  return type == BPF_MAP_TYPE_PERCPU_HASH || type == BPF_MAP_TYPE_PERCPU_ARRAY ||
+         type == BPF_MAP_TYPE_LRU_PERCPU_HASH;
+}
+
+// An entry to make in a map when it is loaded.
+struct PendingEntry {
+  bpf_map* map = nullptr;
+  std::vector<std::byte> key;
+  std::vector<std::byte> value; // of one CPU
+  std::string program;          // whose descriptor is the value, in a map of programs
+};
+
+Result<std::vector<std::byte>> parse_entry_part(const btf* types, std::uint32_t type,
+                                                std::size_t size, std::string_view text) {
+  std::vector<std::byte> bytes(size);
+  if (size == 0) return bytes;
+  auto written = type != 0 && types != nullptr
+                     ? write_value(types, {.type = type, .size = size}, text, bytes)
+                     : write_untyped_value(text, bytes);
+  if (!written) return fail(std::move(written).error());
+  return bytes;
+}
+
+// The kernel takes a value for each possible CPU, padded to 8 bytes.
+Result<std::vector<std::byte>> repeat_for_cpus(const std::vector<std::byte>& value) {
+  const auto cpus = possible_cpus();
+  if (!cpus) return fail(cpus.error());
+  const std::size_t step = (value.size() + 7) / 8 * 8;
+  std::vector<std::byte> all(step * *cpus);
+  for (std::size_t i = 0; i < *cpus; ++i)
+    std::ranges::copy(value, all.begin() + static_cast<std::ptrdiff_t>(i * step));
+  return all;
 }
 
 ProgramKind program_kind_for(SectionKind kind) {
@@ -153,6 +224,34 @@ Result<void> complete_map(bpf_map* map, const std::string& path) {
   if (type == BPF_MAP_TYPE_STACK_TRACE && bpf_map__value_size(map) == 0)
     bpf_map__set_value_size(map, max_frames * sizeof(std::uint64_t));
   return {};
+}
+
+// The kernel memory that a map takes when it is made, about; 0 if it grows with its entries.
+std::uint64_t estimate_memory(const bpf_map* map) {
+  const std::uint32_t type = bpf_map__type(map);
+  const std::uint64_t entries = bpf_map__max_entries(map);
+  if (type == BPF_MAP_TYPE_RINGBUF) return entries;
+  if (!has_plain_entries(type) || type == BPF_MAP_TYPE_LPM_TRIE ||
+      (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC) != 0)
+    return 0;
+  const std::uint64_t copies = is_per_cpu(type) ? possible_cpus().value_or(1) : 1;
+  const auto padded = [](std::uint64_t size) { return (size + 7) / 8 * 8; };
+  return entries * (padded(bpf_map__key_size(map)) + padded(bpf_map__value_size(map)) * copies);
+}
+
+// Larger maps are only made if their size was requested: the kernel would take the memory from the
+// programs of the machine.
+constexpr std::uint64_t max_map_memory = std::uint64_t{1} << 30;
+
+Result<void> check_memory(const bpf_map* map, const std::string& path) {
+  const bool is_made =
+      bpf_map__autocreate(map) && bpf_map__fd(map) < 0; // not that of another object
+  const std::uint64_t memory = is_made ? estimate_memory(map) : 0;
+  if (memory <= max_map_memory) return {};
+  return fail(Error{ErrorKind::unsupported,
+                    fmt::format("{}: map '{}' would take {} MiB of the kernel's memory", path,
+                                bpf_map__name(map), memory >> 20U)}
+                  .hint(fmt::format("request a size: --map-entries {}=N", bpf_map__name(map))));
 }
 
 // The size of a map whose object leaves it to its loader: 10,240 entries, as in the tools of bcc,
@@ -280,7 +379,40 @@ struct BpfObject::State {
   std::unique_ptr<bpf_object, CloseBpfObject> object;
   std::vector<ObjectProgram> programs;
   std::vector<ObjectMap> maps;
+  std::vector<PendingEntry> entries;
+  UniqueFd kernel_types;
+
+  Result<bpf_map*> find_map(std::string_view map) const {
+    bpf_map* const found = bpf_object__find_map_by_name(object.get(), std::string(map).c_str());
+    if (found != nullptr) return found;
+    return fail(Error{ErrorKind::not_found, fmt::format("{}: no map '{}'", path, map)}.hint(
+        "use one of: " + joined(maps | std::views::transform(&ObjectMap::name))));
+  }
+  // Makes the entries, after all programs and maps are loaded.
+  Result<void> make_entries() const;
 };
+
+Result<void> BpfObject::State::make_entries() const {
+  for (const PendingEntry& entry : entries) {
+    const std::string subject = fmt::format("{}: map '{}'", path, bpf_map__name(entry.map));
+    std::vector<std::byte> value = entry.value;
+    if (!entry.program.empty()) {
+      const std::int32_t program =
+          bpf_program__fd(bpf_object__find_program_by_name(object.get(), entry.program.c_str()));
+      std::memcpy(value.data(), &program, sizeof(program));
+    }
+    if (is_per_cpu(bpf_map__type(entry.map))) {
+      auto repeated = repeat_for_cpus(value);
+      if (!repeated) return fail(std::move(repeated).error());
+      value = std::move(*repeated);
+    }
+    if (::bpf_map_update_elem(bpf_map__fd(entry.map),
+                              entry.key.empty() ? nullptr : entry.key.data(), value.data(),
+                              BPF_ANY) != 0)
+      return fail(system_error(errno, subject + ": the entry cannot be made"));
+  }
+  return {};
+}
 
 Result<void> BpfObject::set_global(std::string_view name, std::string_view value) {
   const std::string subject = fmt::format("{}: '{}'", state_->path, name);
@@ -290,17 +422,16 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
   const auto found = std::ranges::find(globals, variable, &GlobalVariable::name);
   if (found == globals.end()) {
     const std::string known = joined(globals | std::views::transform(&GlobalVariable::name));
-    Error error{ErrorKind::not_found,
-                fmt::format("{}: '{}' is not a global variable of the object", state_->path,
-                            variable)};
+    Error error{ErrorKind::not_found, fmt::format("{}: '{}' is not a global variable of the object",
+                                                  state_->path, variable)};
     return fail(std::move(error).hint(
         known.empty() ? "the object has no global variables, or was compiled without -g"
                       : "use one of: " + known));
   }
   const btf* const types = bpf_object__btf(object);
-  const auto part = find_value_part(
-      types, {.type = found->type, .offset = found->offset, .size = found->size},
-      name.substr(variable.size()));
+  const auto part =
+      find_value_part(types, {.type = found->type, .offset = found->offset, .size = found->size},
+                      name.substr(variable.size()));
   if (!part) return fail(Error(part.error()).within(subject));
   std::size_t size = 0;
   const auto* const first =
@@ -314,13 +445,67 @@ Result<void> BpfObject::set_global(std::string_view name, std::string_view value
 }
 
 Result<void> BpfObject::set_map_entries(std::string_view map, std::uint32_t count) {
-  bpf_map* const found =
-      bpf_object__find_map_by_name(state_->object.get(), std::string(map).c_str());
-  if (found == nullptr)
-    return fail(Error{ErrorKind::not_found, fmt::format("{}: no map '{}'", state_->path, map)}.hint(
-        "use one of: " + joined(state_->maps | std::views::transform(&ObjectMap::name))));
-  if (const int error = bpf_map__set_max_entries(found, count); error != 0)
+  const auto found = state_->find_map(map);
+  if (!found) return fail(found.error());
+  if (const int error = bpf_map__set_max_entries(*found, count); error != 0)
     return fail(system_error(-error, fmt::format("{}: map '{}'", state_->path, map)));
+  std::ranges::find(state_->maps, map, &ObjectMap::name)->size_is_requested = true;
+  return {};
+}
+
+Result<void> BpfObject::fill_map(const MapFill& fill) {
+  const auto found = state_->find_map(fill.map);
+  if (!found) return fail(found.error());
+  bpf_map* const map = *found;
+  const std::string subject = fmt::format("{}: map '{}'", state_->path, fill.map);
+  const std::uint32_t type = bpf_map__type(map);
+  if (!has_plain_entries(type))
+    return fail(ErrorKind::unsupported, subject + ": maps of this type cannot be filled");
+  const btf* const types = bpf_object__btf(state_->object.get());
+  PendingEntry entry{.map = map, .key = {}, .value = {}, .program = {}};
+  auto key =
+      parse_entry_part(types, bpf_map__btf_key_type_id(map), bpf_map__key_size(map), fill.key);
+  if (!key) return fail(std::move(key).error().within(subject + ": key"));
+  if (bpf_map__key_size(map) == 0 && !fill.key.empty())
+    return fail(ErrorKind::usage, subject + " has no keys (expected '=VALUE')");
+  entry.key = std::move(*key);
+  if (type == BPF_MAP_TYPE_PROG_ARRAY) {
+    const auto program = std::ranges::find(state_->programs, fill.value, &ObjectProgram::name);
+    if (program == state_->programs.end())
+      return fail(Error{ErrorKind::usage, fmt::format("{}: no program '{}'", subject, fill.value)});
+    program->is_tail_call = true;
+    entry.program = fill.value;
+    entry.value.resize(sizeof(std::int32_t));
+  } else {
+    auto value = parse_entry_part(types, bpf_map__btf_value_type_id(map), bpf_map__value_size(map),
+                                  fill.value);
+    if (!value) return fail(std::move(value).error().within(subject + ": value"));
+    entry.value = std::move(*value);
+  }
+  state_->entries.push_back(std::move(entry));
+  return {};
+}
+
+Result<void> BpfObject::share_maps(const BpfObject& other, bool all) {
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, state_->object.get()) {
+    if (bpf_map__is_internal(map) && !all) continue;
+    bpf_map* const known =
+        bpf_object__find_map_by_name(other.state_->object.get(), bpf_map__name(map));
+    if (known == nullptr || bpf_map__fd(known) < 0 || bpf_map__type(known) != bpf_map__type(map))
+      continue;
+    const std::string subject = fmt::format("{}: map '{}'", state_->path, bpf_map__name(map));
+    if (bpf_map__key_size(known) != bpf_map__key_size(map) ||
+        bpf_map__value_size(known) != bpf_map__value_size(map))
+      return fail(Error{ErrorKind::unsupported,
+                        fmt::format("{} cannot be shared with {}: keys and values have {} and {} "
+                                    "bytes here, {} and {} there",
+                                    subject, other.state_->path, bpf_map__key_size(map),
+                                    bpf_map__value_size(map), bpf_map__key_size(known),
+                                    bpf_map__value_size(known))});
+    if (const int error = bpf_map__reuse_fd(map, bpf_map__fd(known)); error != 0)
+      return fail(system_error(-error, subject));
+  }
   return {};
 }
 
@@ -329,6 +514,8 @@ Result<void> BpfObject::apply(const ObjectSettings& settings) {
     if (auto set = set_global(name, value); !set) return set;
   for (const auto& [map, count] : settings.map_entries)
     if (auto set = set_map_entries(map, count); !set) return set;
+  for (const MapFill& fill : settings.fills)
+    if (auto filled = fill_map(fill); !filled) return filled;
   return {};
 }
 
@@ -354,23 +541,23 @@ std::optional<SectionPlace> parse_section_place(const ObjectProgram& program) {
   const auto slash = program.section.find('/');
   if (program.kind == SectionKind::other || program.is_kprobe || slash == std::string::npos)
     return std::nullopt;
-  const std::string place = program.section.substr(slash + 1);
-  const std::string function = place.find('/') == std::string::npos ? place : std::string();
-  auto colon = find_single_colon(place);
+  const std::string named = program.section.substr(slash + 1);
+  const std::string function = named.find('/') == std::string::npos ? named : std::string();
+  auto colon = find_single_colon(named);
   // "usdt/PROVIDER:NAME"
   const bool is_static = program.section.starts_with("usdt");
-  if (is_static && colon != std::string::npos && place.find(':', colon + 1) == std::string::npos &&
-      !may_be_file(place.substr(0, colon)))
+  if (is_static && colon != std::string::npos && named.find(':', colon + 1) == std::string::npos &&
+      !may_be_file(named.substr(0, colon)))
     colon = std::string::npos;
   if (colon == std::string::npos) {
     if (function.empty()) return std::nullopt;
     return SectionPlace{.target = {}, .function = function};
   }
-  if (colon == 0 || colon + 1 == place.size()) return std::nullopt;
-  return SectionPlace{.target = place.substr(0, colon), .function = place.substr(colon + 1)};
+  if (colon == 0 || colon + 1 == named.size()) return std::nullopt;
+  return SectionPlace{.target = named.substr(0, colon), .function = named.substr(colon + 1)};
 }
 
-void BpfObject::place_kprobe(std::string_view program) {
+void BpfObject::use_for_uprobes(std::string_view program) {
   for (ObjectProgram& each : state_->programs)
     if (each.name == program && each.is_kprobe) each.kind = SectionKind::uprobe;
 }
@@ -385,7 +572,7 @@ const std::string& BpfObject::verifier_log() const { return state_->log; }
 std::span<const ObjectProgram> BpfObject::programs() const { return state_->programs; }
 std::span<const ObjectMap> BpfObject::maps() const { return state_->maps; }
 
-Result<BpfObject> BpfObject::open(const MappedFile& file, const std::string& kernel_types) {
+Result<BpfObject> BpfObject::open(const MappedFile& file, const MappedFile* kernel_types) {
   const std::string& path = file.path();
   const auto bytes = read_object(file);
   if (!bytes) return fail(bytes.error());
@@ -393,12 +580,19 @@ Result<BpfObject> BpfObject::open(const MappedFile& file, const std::string& ker
   state->path = path;
   state->name = base_name(path);
   state->log.resize(log_size);
+  std::string types_path;
+  if (kernel_types != nullptr) {
+    auto copy = copy_kernel_types(*kernel_types);
+    if (!copy) return fail(std::move(copy).error());
+    state->kernel_types = std::move(*copy);
+    types_path = fmt::format("/proc/self/fd/{}", state->kernel_types.get());
+  }
   const LibbpfLog libbpf_log;
   // The name that libbpf derives from the file; the maps of global variables begin with it.
   const std::string file_name = path.substr(path.rfind('/') + 1);
   const std::string object_name = file_name.substr(0, file_name.find('.'));
   LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = object_name.c_str(),
-              .btf_custom_path = kernel_types.empty() ? nullptr : kernel_types.c_str(),
+              .btf_custom_path = types_path.empty() ? nullptr : types_path.c_str(),
               .kernel_log_buf = state->log.data(), .kernel_log_size = state->log.size());
   state->object.reset(bpf_object__open_mem(bytes->data(), bytes->size(), &options));
   if (!state->object) return fail(open_error(path, errno, libbpf_log.cause()));
@@ -417,7 +611,9 @@ Result<BpfObject> BpfObject::open(const MappedFile& file, const std::string& ker
   }
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state->object.get())
-      state->maps.push_back({.name = bpf_map__name(map)});
+      state->maps.push_back({.name = bpf_map__name(map),
+                             .key_type = bpf_map__btf_key_type_id(map),
+                             .value_type = bpf_map__btf_value_type_id(map)});
   if (state->programs.empty())
     return fail(ErrorKind::not_found, path + ": the object has no BPF program");
   return BpfObject(std::move(state));
@@ -445,6 +641,8 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
     described.chosen_size = choose_size(map);
     described.size_in_bytes = bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF;
     if (described.chosen_size) bpf_map__set_max_entries(map, *described.chosen_size);
+    if (!described.size_is_requested)
+      if (auto checked = check_memory(map, state_->path); !checked) return checked;
   }
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
@@ -454,6 +652,9 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
       Error rejected{ErrorKind::unsupported, state_->path + ": rejected by the kernel's verifier"};
       if (const std::string helper = unknown_helper(verifier); !helper.empty())
         rejected.hints.push_back("this kernel does not have the helper " + helper);
+      if (verifier.contains("invalid CO-RE relocation"))
+        rejected.hints.emplace_back("the kernel's types do not have one that the object reads: "
+                                    "--btf FILE has others");
       return fail(std::move(rejected).hint("the verifier said: " + verifier));
     }
     return fail(bpf_load_error(-error, state_->path + ": cannot be loaded", state_->log,
@@ -468,7 +669,7 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   }
   index = 0;
   bpf_object__for_each_map(map, state_->object.get()) state_->maps[index++].fd = bpf_map__fd(map);
-  return {};
+  return state_->make_entries();
 }
 
 Result<Bytes> BpfObject::type_information() const {

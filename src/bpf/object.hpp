@@ -28,12 +28,13 @@ struct ObjectProgram {
   bool is_optional = false; // SEC("?…"): loaded only if it is named
   // In the initial values of a map of programs: libbpf loads such a map with all of them.
   bool is_tail_call = false;
-  // "kprobe…", "kretprobe…": of the type of uprobe programs. BpfObject::place_kprobe() makes it one.
+  // "kprobe…", "kretprobe…": of the type of uprobe programs. BpfObject::use_for_uprobes() makes it
+  // one.
   bool is_kprobe = false;
   bool overrides_returns = false; // it calls bpf_override_return(), which no uprobe has
-  bool can_be_attached = true;   // false: libbpf attaches no program of its type
-  std::string load_problem = {}; // why libbpf cannot load it; empty if nothing is known
-  LoadedProgram loaded = {};     // owned by the object; fd -1 if it is not loaded
+  bool can_be_attached = true;    // false: libbpf attaches no program of its type
+  std::string load_problem = {};  // why libbpf cannot load it; empty if nothing is known
+  LoadedProgram loaded = {};      // owned by the object; fd -1 if it is not loaded
   // Set by load(): a uprobe program that this kernel runs on a stack of the CPU.
   bool has_private_stack = false;
 };
@@ -58,12 +59,24 @@ struct ObjectMap {
   // Set by load() if the object leaves the size to its loader: entries, or bytes of a ring buffer.
   std::optional<std::uint32_t> chosen_size = {};
   bool size_in_bytes = false;
+  bool size_is_requested = false; // by set_map_entries()
+  // Ids in type_information(), also of maps for which the kernel keeps no types, such as queues.
+  std::uint32_t key_type = 0; // 0: unknown
+  std::uint32_t value_type = 0;
+};
+
+// An entry of a map, as text.
+struct MapFill {
+  std::string map;
+  std::string key; // empty for maps without keys: queues, stacks, bloom filters
+  std::string value;
 };
 
 // What to set in an object before it is loaded, by name.
 struct ObjectSettings {
   std::vector<std::pair<std::string, std::string>> globals = {};       // values of global variables
   std::vector<std::pair<std::string, std::uint32_t>> map_entries = {}; // sizes of maps
+  std::vector<MapFill> fills = {};                                     // in order
 };
 
 // Which programs to load, and for which kind of link.
@@ -91,8 +104,9 @@ private:
 class BpfObject {
 public:
   // not_found, not_elf; unsupported for what libbpf no longer accepts, such as SEC("maps").
-  // `kernel_types`: path of the BTF by which relocations are made; empty: that of this kernel.
-  static Result<BpfObject> open(const MappedFile& file, const std::string& kernel_types = {});
+  // `kernel_types`: has the BTF by which relocations are made, alone or in an ELF file; null: that
+  // of this kernel.
+  static Result<BpfObject> open(const MappedFile& file, const MappedFile* kernel_types = nullptr);
 
   BpfObject(BpfObject&&) noexcept;
   BpfObject& operator=(BpfObject&&) noexcept;
@@ -104,14 +118,25 @@ public:
 
   // Sets the size of a map, before load(). not_found lists the maps.
   Result<void> set_map_entries(std::string_view map, std::uint32_t count);
-  // Both, for all that is given.
+  // Makes an entry of a map when it is loaded, with a key and a value by the map's types; see
+  // write_value(). The value of a map of programs is the name of one, which is loaded then.
+  // not_found lists the maps.
+  Result<void> fill_map(const MapFill& fill);
+  // All that is given.
   Result<void> apply(const ObjectSettings& settings);
 
-  // Makes a kprobe program one for uprobes, before load(). It must only use its registers.
-  void place_kprobe(std::string_view program);
+  // Uses the loaded maps of the other object that have the name and type of a map of this one,
+  // before load(). Fails with unsupported if the sizes of keys or values differ. `all`: also the
+  // global variables, of an object of the same file.
+  Result<void> share_maps(const BpfObject& other, bool all = false);
 
-  // Maps without a size get one: ObjectMap::chosen_size. not_permitted names the capability. If the verifier
-  // rejects a program, the last lines of its log are a hint, and verifier_log() has all of it.
+  // Makes a kprobe program one for uprobes, before load(). It must only use its registers.
+  void use_for_uprobes(std::string_view program);
+
+  // Maps without a size get one: ObjectMap::chosen_size. Fails with unsupported if a map would take
+  // more than 1 GiB and its size was not requested. not_permitted names the capability. If the
+  // verifier rejects a program, the last lines of its log are a hint, and verifier_log() has all of
+  // it.
   Result<void> load(const ObjectLoading& loading = {});
   const std::string& verifier_log() const;
 

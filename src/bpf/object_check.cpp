@@ -444,6 +444,19 @@ public:
     return check_btf_sections();
   }
 
+  // The section .BTF of any 64-bit little-endian ELF file.
+  Result<Bytes> types() {
+    const auto* const header = elf::view_at<ELFT::Ehdr>(file_, 0);
+    if (header == nullptr || !elf::looks_like_elf(file_) ||
+        header->e_ident[raw::EI_CLASS] != raw::ELFCLASS64 ||
+        header->e_ident[raw::EI_DATA] != raw::ELFDATA2LSB)
+      return fail(ErrorKind::not_elf, "neither BTF nor a 64-bit little-endian ELF file");
+    if (auto taken = take_sections(*header); !taken) return fail(std::move(taken).error());
+    const Section* const btf = named(".BTF");
+    if (btf == nullptr) return fail(ErrorKind::not_found, "it has no section .BTF");
+    return btf->bytes;
+  }
+
   // After run().
   std::vector<std::string> map_programs() const {
     std::vector<std::string> names;
@@ -609,6 +622,16 @@ Result<void> check_extended_types(Bytes btf_ext, const CheckedTypes& types,
 }
 
 Result<void> check_bpf_object(Bytes file) { return ObjectCheck(file).run(); }
+
+Result<Bytes> find_types(Bytes file) {
+  const bool is_alone = structure_at<std::uint16_t>(file, 0) == btf_magic;
+  auto types = is_alone ? Result<Bytes>(file) : ObjectCheck(file).types();
+  if (!types) return types;
+  const SectionSize no_sections = [](std::string_view) { return std::nullopt; };
+  if (const auto valid = check_types(*types, no_sections); !valid)
+    return fail(Error(valid.error()).within("its types (.BTF)"));
+  return types;
+}
 
 std::vector<std::string> list_map_programs(Bytes file) {
   ObjectCheck object(file);

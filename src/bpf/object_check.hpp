@@ -40,6 +40,10 @@ Result<void> check_extended_types(Bytes btf_ext, const CheckedTypes& types,
 // little-endian ELF objects of BPF, which libbpf rejects.
 Result<void> check_bpf_object(Bytes file);
 
+// Returns the BTF of a file that is BTF, or an ELF file with a section .BTF, after checking it. The
+// result borrows the bytes.
+Result<Bytes> find_types(Bytes file);
+
 // Returns the names of the functions that relocations of ".maps" refer to: programs in the initial
 // values of maps. Empty if the file is not valid.
 std::vector<std::string> list_map_programs(Bytes file);

@@ -288,7 +288,8 @@ private:
       if (index >= array.nelems)
         return invalid(text, fmt::format("at most {} elements", array.nelems));
       ValueLocation part{.type = array.type,
-                         .offset = where.offset + std::size_t{index} * static_cast<std::size_t>(size),
+                         .offset =
+                             where.offset + std::size_t{index} * static_cast<std::size_t>(size),
                          .size = static_cast<std::size_t>(size)};
       ++index;
       return write(part, element, false);

@@ -37,7 +37,7 @@ Result<ValueLocation> find_value_part(const btf* types, ValueLocation whole, std
 Result<void> write_value(const btf* types, const ValueLocation& where, std::string_view text,
                          std::span<std::byte> bytes);
 
-// Writes a number to all bytes, of which there are at most 16, or "0x…" with two digits for each
+// Writes a number to at most 16 bytes, or "0x…" with two digits for each
 // byte of a longer value, the first one first.
 Result<void> write_untyped_value(std::string_view text, std::span<std::byte> bytes);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommands attach and usdt attach: the same options for functions and for static probes.
+#include "bpf/object_values.hpp"
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
@@ -14,7 +15,9 @@
 #include "task_options.hpp"
 #include "trace/trace.hpp"
 #include "util/shell_words.hpp"
+#include "util/text.hpp"
 
+#include <fmt/format.h>
 #include <limits>
 
 namespace uprobectl::cli {
@@ -38,6 +41,9 @@ struct ProgramOptions {
   std::vector<std::string> names;
   std::vector<std::string> settings;
   std::vector<std::string> map_entries;
+  std::vector<std::string> fills;
+  bool shares_maps = false;
+  std::optional<std::string> kernel_types;
   std::vector<std::string> maps;
   std::vector<std::string> record_types;
   std::vector<std::string> shown_as;
@@ -120,6 +126,9 @@ void bind_program_options(OptionParser& parser, ProgramOptions& options) {
   parser.bind("--program-name", options.names);
   parser.bind("--set", options.settings);
   parser.bind("--map-entries", options.map_entries);
+  parser.bind("--fill", options.fills);
+  parser.bind("--share-maps", options.shares_maps);
+  parser.bind("--btf", options.kernel_types);
   parser.bind("--map", options.maps);
   parser.bind("--record", options.record_types);
   parser.bind("--as", options.shown_as);
@@ -133,15 +142,52 @@ std::vector<ProgramChoice> parse_program_choices(const std::vector<std::string>&
   std::vector<ProgramChoice> choices;
   for (const std::string& text : typed) {
     const auto equals = std::min(text.find('='), text.size());
-    choices.push_back(
-        {.name = text.substr(0, equals), .place = text.substr(std::min(equals + 1, text.size()))});
+    choices.push_back({.name = text.substr(0, equals),
+                       .location = text.substr(std::min(equals + 1, text.size()))});
   }
   return choices;
 }
 
+// Reads "MAP KEY=VALUE" and "MAP @FILE", whose lines are KEY=VALUE, or empty, or begin with '#'.
+Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& typed,
+                                            Workstation& workstation) {
+  std::vector<MapFill> fills;
+  const auto add = [&](std::string_view map, std::string_view entry) -> Result<void> {
+    const auto equals = find_outside_braces(entry, '=');
+    if (equals == std::string_view::npos)
+      return fail(
+          ErrorKind::usage,
+          fmt::format("invalid value '{} {}' for --fill (expected MAP KEY=VALUE)", map, entry));
+    fills.push_back({.map = std::string(map),
+                     .key = std::string(trimmed(entry.substr(0, equals))),
+                     .value = std::string(trimmed(entry.substr(equals + 1)))});
+    return {};
+  };
+  for (const std::string& text : typed) {
+    const auto blank = std::min(text.find(' '), text.size());
+    const std::string_view map = std::string_view(text).substr(0, blank);
+    const std::string_view entry = trimmed(std::string_view(text).substr(blank));
+    if (!entry.starts_with('@')) {
+      if (auto added = add(map, entry); !added) return fail(std::move(added).error());
+      continue;
+    }
+    constexpr std::size_t max_size = std::size_t{64} << 20U;
+    auto file = FileText::read(std::string(entry.substr(1)), workstation, max_size);
+    if (!file) return fail(std::move(file).error());
+    auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
+      line = trimmed(line);
+      if (line.empty() || line.starts_with('#')) return {};
+      return add(map, line);
+    });
+    if (!done) return fail(std::move(done).error());
+  }
+  return fills;
+}
+
 // Returns nullopt if the built-in program is used.
 Result<std::optional<UserProgramRequest>> make_program_request(const OptionParser& parser,
-                                                               const ProgramOptions& options) {
+                                                               const ProgramOptions& options,
+                                                               Workstation& workstation) {
   if (options.objects.empty() && !options.pinned) return std::nullopt;
   UserProgramRequest request;
   request.pinned = options.pinned.has_value();
@@ -168,6 +214,13 @@ Result<std::optional<UserProgramRequest>> make_program_request(const OptionParse
   auto settings = parse_object_settings(options.settings, options.map_entries);
   if (!settings) return fail(parser.usage_error(std::move(settings).error().message));
   request.settings = std::move(*settings);
+  auto fills = read_map_fills(options.fills, workstation);
+  if (!fills && fills.error().kind == ErrorKind::usage)
+    return fail(parser.usage_error(std::move(fills).error().message));
+  if (!fills) return fail(std::move(fills).error());
+  request.settings.fills = std::move(*fills);
+  request.shares_maps = options.shares_maps;
+  request.kernel_types = options.kernel_types.value_or("");
   if (options.cookie) request.cookie = *options.cookie;
   return request;
 }
@@ -301,7 +354,7 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
                                           const plans::AttachPlan* plan) {
   const OptionParser& parser = line.parser;
   const AttachOptions& options = line.options;
-  auto program = make_program_request(parser, options.program);
+  auto program = make_program_request(parser, options.program, *line.common.workstation);
   if (!program) return fail(std::move(program).error());
   // The sections of the programs, or --program-name, name the FUNCTIONs.
   const bool by_sections = !options.program.objects.empty() && arguments.positionals.size() < 2;

@@ -165,7 +165,11 @@ private:
     const OptionSpec* const option = find_option(command_, name);
     if (option == nullptr || option->value.empty()) return {};
     if (!option->optional) {
-      if (has_next) tokens_.emplace_back(arguments_[at_++]);
+      if (!has_next) return {};
+      tokens_.emplace_back(arguments_[at_++]);
+      // "MAP KEY=VALUE" is two words, or one with a blank.
+      if (option->value.contains(' ') && at_ < arguments_.size() && !next.contains(' '))
+        tokens_.back().append(" ").append(arguments_[at_++]);
       return {};
     }
     // The next token is the value only if it is one of the choices; else it may be a TARGET.
@@ -416,13 +420,14 @@ Error OptionParser::usage_error(std::string message) const {
 namespace {
 
 // Returns the first of the trailing arguments that must be positionals: after the last option and
-// its value. There may be thousands of them, so they are not passed to CLI11.
+// its value of at most two words. There may be thousands of them, so they are not passed to CLI11.
 template <typename Iterator>
 Iterator find_trailing_positionals(Iterator begin, Iterator end) {
   const auto behind_last = std::find_if(std::make_reverse_iterator(end),
                                         std::make_reverse_iterator(begin), looks_like_option)
                                .base();
-  return behind_last == begin || behind_last == end ? behind_last : behind_last + 1;
+  if (behind_last == begin) return begin;
+  return std::ranges::next(behind_last, 2, end);
 }
 
 } // namespace

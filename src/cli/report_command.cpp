@@ -24,7 +24,8 @@ ExitCode run_report(std::span<const std::string_view> arguments, Workstation& wo
   parser.bind("--by", by);
   parser.bind("--measure", measured);
   parser.bind("--histogram", request.totals.aggregates.histograms);
-  parser.bind("--top", request.totals.aggregates.top, CountReader{"--top", "a number of functions"});
+  parser.bind("--top", request.totals.aggregates.top,
+              CountReader{"--top", "a number of functions"});
   parser.bind("--interval", request.totals.aggregates.interval, DurationReader{"--interval"});
   parser.bind("--weight", request.weight);
   std::vector<std::string> conditions;

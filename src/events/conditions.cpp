@@ -39,9 +39,9 @@ Result<std::uint64_t> find_enumerator(const std::string& name, const ValueType& 
         return static_cast<std::uint64_t>(each.value);
       names.push_back(each.name);
     }
-  Error error{ErrorKind::usage,
-              names.empty() ? fmt::format("'{}' is not a number", name)
-                            : fmt::format("{} has no enumerator '{}'", type.name, name)};
+  Error error{ErrorKind::usage, names.empty()
+                                    ? fmt::format("'{}' is not a number", name)
+                                    : fmt::format("{} has no enumerator '{}'", type.name, name)};
   if (const auto near = nearest(name.substr(name.rfind(':') + 1), names); !near.empty())
     return fail(std::move(error).hint(did_you_mean(near)));
   return fail(std::move(error));
@@ -115,16 +115,17 @@ ConditionResult<PreparedTerm> compare_bytes(const ConditionSpec& spec, PreparedT
     const bool has_name = !value.length_name.empty();
     return wrong_at(
         spec.constant_at,
-        Error{ErrorKind::usage,
-              value.type.size ? fmt::format("the buffer has {} bytes, not {}", *value.type.size, size)
-              : has_name ? "the buffer has a length that varies"
-                         : "the length of the buffer is not known"}
+        Error{ErrorKind::usage, value.type.size ? fmt::format("the buffer has {} bytes, not {}",
+                                                              *value.type.size, size)
+                                : has_name      ? "the buffer has a length that varies"
+                                                : "the length of the buffer is not known"}
             .hint("compare its first bytes with ^=" +
                   (has_name ? fmt::format(", and its length: '{} == {}'", value.length_name, size)
                             : std::string())));
   }
   if (value.type.size && *value.type.size < size)
-    return wrong_at(spec.constant_at, fmt::format("the buffer has only {} bytes", *value.type.size));
+    return wrong_at(spec.constant_at,
+                    fmt::format("the buffer has only {} bytes", *value.type.size));
   made.term.value.capacity = static_cast<record_u32>(size);
   return made;
 }
@@ -136,7 +137,8 @@ std::string describe_mismatch(ValueUse wanted, const ValueType& type) {
     return type.use == ValueUse::text ? "it is a string: compare it with one in quotes"
                                       : "it is a buffer: compare it with hex\"DIGITS\"";
   if (type.use == ValueUse::bytes) return "a buffer is compared with hex\"DIGITS\"";
-  return fmt::format("{} cannot be compared with a string", type.is_known() ? type.name : "a number");
+  return fmt::format("{} cannot be compared with a string",
+                     type.is_known() ? type.name : "a number");
 }
 
 // Extends the low half with its sign.
@@ -147,7 +149,8 @@ std::uint64_t extend_low_half(std::uint64_t number) {
 
 // Whether the bits are those of a number, which NaN is not.
 bool has_order(std::uint64_t bits, std::uint32_t size) {
-  if (size == sizeof(float)) return !std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  if (size == sizeof(float))
+    return !std::isnan(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
   return !std::isnan(std::bit_cast<double>(bits));
 }
 
@@ -205,9 +208,8 @@ Result<void> check_summed(const ValueType& type, std::string_view name) {
 ValueType built_in_type(filter_subject subject) {
   const bool is_text = subject == COMPARE_THREAD_NAME || subject == COMPARE_PROCESS_NAME ||
                        subject == COMPARE_CALLER;
-  return {.use = is_text ? ValueUse::text : ValueUse::number,
-          .name = "a number",
-          .is_signed = true};
+  return {
+      .use = is_text ? ValueUse::text : ValueUse::number, .name = "a number", .is_signed = true};
 }
 
 ConditionResult<PreparedTerm> compile_condition(const ConditionSpec& spec, ComparedValue value) {
@@ -237,9 +239,9 @@ bool fulfils(const PreparedTerm& condition, std::uint64_t number) {
   if (term.float_size > 0) {
     if (!has_order(number, term.float_size)) return term.comparison == IS_NOT_EQUAL;
     number = term.float_size == sizeof(float)
-                 ? static_cast<std::uint64_t>(order_float(
-                       double{std::bit_cast<float>(static_cast<std::uint32_t>(number))},
-                       term.float_size))
+                 ? static_cast<std::uint64_t>(
+                       order_float(double{std::bit_cast<float>(static_cast<std::uint32_t>(number))},
+                                   term.float_size))
                  : static_cast<std::uint64_t>(
                        order_float(std::bit_cast<double>(number), term.float_size));
   }

@@ -30,7 +30,8 @@ std::optional<std::uint64_t> bits_of(const DataValue& value, const ValueType& ty
 // The text of a value, and whether it is all of it.
 std::optional<std::pair<std::string_view, bool>> text_of(const DataValue& value) {
   if (const auto* const text = std::get_if<std::string>(&value.value)) return {{*text, true}};
-  if (const auto* const cut = std::get_if<DataValue::Cut>(&value.value)) return {{cut->text, false}};
+  if (const auto* const cut = std::get_if<DataValue::Cut>(&value.value))
+    return {{cut->text, false}};
   if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value))
     return {{as_text(raw->bytes), !raw->is_cut}};
   return std::nullopt;
@@ -74,8 +75,7 @@ Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run,
       continue;
     }
     auto machine = compile_patterns(spec.patterns);
-    if (!machine)
-      return fail(describe_error(spec, {spec.constant_at, std::move(machine).error()}));
+    if (!machine) return fail(describe_error(spec, {spec.constant_at, std::move(machine).error()}));
     texts.machine = std::move(*machine);
   }
   return made;
@@ -143,11 +143,10 @@ ConditionResult<EventFilter::Term> EventFilter::compile(const ConditionSpec& spe
                                                         const PointDescription& point) const {
   if (!spec.path) return compile_built_in(spec, *spec.built_in, point.pairs_calls);
   auto named = find_variable(point.values, *spec.path);
-  const bool is_hidden =
-      std::ranges::find(point.hidden, spec.path->variable) != point.hidden.end();
-  if (!named && spec.built_in && !is_hidden) return compile_built_in(spec, *spec.built_in, point.pairs_calls);
-  if (!named && !is_hidden)
-    named = find_other(point, *spec.path, run_.arch);
+  const bool is_hidden = std::ranges::find(point.hidden, spec.path->variable) != point.hidden.end();
+  if (!named && spec.built_in && !is_hidden)
+    return compile_built_in(spec, *spec.built_in, point.pairs_calls);
+  if (!named && !is_hidden) named = find_other(point, *spec.path, run_.arch);
   if (named) return compile_value(spec, std::move(*named));
   return fail(not_saved(spec.path->text, list_names(point.values, &PointValue::name)));
 }

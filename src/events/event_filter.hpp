@@ -40,8 +40,8 @@ private:
     PreparedTerm prepared;
     std::optional<filter_subject> built_in = {};
     NamedValue value = {};
-    bool is_address = false;                  // of a text, which is compared with NULL
-    bool needs_phase = true;                  // false: known at entries and returns alike
+    bool is_address = false; // of a text, which is compared with NULL
+    bool needs_phase = true; // false: known at entries and returns alike
     bool at_return = false;
   };
   struct Phases {

@@ -15,14 +15,14 @@ namespace {
 
 using Step = ValuePath::Step;
 
-constexpr std::string_view result_name = "ret";
+constexpr std::string_view result_variable = "ret";
 
-ArgumentValue register_value(std::string_view name, std::uint64_t number) {
+ArgumentValue untyped_value(std::string_view name, std::uint64_t number) {
   return {
       .name = name, .type_name = to_string(ArgumentType::x64), .value = {DataValue::Hex{number}}};
 }
 
-bool is_same(const Step& left, const Step& right) {
+bool is_same_step(const Step& left, const Step& right) {
   return left.kind == right.kind && left.name == right.name && left.index == right.index;
 }
 
@@ -36,28 +36,28 @@ std::optional<std::vector<Step>> steps_behind(const ValuePath& begin, const Valu
     const bool is_implied =
         step.kind == Step::Kind::dereference && next->kind == Step::Kind::member;
     if (is_implied) continue;
-    if (!is_same(step, *next)) return std::nullopt;
+    if (!is_same_step(step, *next)) return std::nullopt;
     ++next;
   }
   return std::vector<Step>(next, path.steps.end());
 }
 
-const ValueType* find_member(const ValueType& type, std::string_view name) {
+const ValueType* find_member_type(const ValueType& type, std::string_view name) {
   for (const ValueType& each : type.members) {
     if (each.member_name == name) return &each;
     if (!each.member_name.empty()) continue;
-    if (const ValueType* const inner = find_member(each, name)) return inner;
+    if (const ValueType* const inner = find_member_type(each, name)) return inner;
   }
   return nullptr;
 }
 
-const ValueType* follow(const ValueType& type, std::span<const Step> steps) {
+const ValueType* follow_types(const ValueType& type, std::span<const Step> steps) {
   const ValueType* at = &type;
   for (const Step& step : steps) {
     if (at == nullptr) return nullptr;
     switch (step.kind) {
     case Step::Kind::member:
-      at = find_member(*at, step.name);
+      at = find_member_type(*at, step.name);
       break;
     case Step::Kind::element:
       at = at->element.empty() ? nullptr : &at->element.front();
@@ -69,19 +69,19 @@ const ValueType* follow(const ValueType& type, std::span<const Step> steps) {
   return at;
 }
 
-const DataValue left_out{DataValue::More{}};
+const DataValue not_captured_part{DataValue::More{}};
 
-const DataValue* find_member(const DataValue::Struct& members, std::string_view name) {
+const DataValue* find_member_value(const DataValue::Struct& members, std::string_view name) {
   for (const DataMember& each : members) {
     if (each.name == name) return &each.value;
     const auto* const inner = std::get_if<DataValue::Struct>(&each.value.value);
     if (!each.name.empty() || inner == nullptr) continue;
-    if (const DataValue* const found = find_member(*inner, name)) return found;
+    if (const DataValue* const found = find_member_value(*inner, name)) return found;
   }
   return nullptr;
 }
 
-const DataValue* follow(const DataValue& value, std::span<const Step> steps) {
+const DataValue* follow_values(const DataValue& value, std::span<const Step> steps) {
   const DataValue* at = &value;
   for (const Step& step : steps) {
     if (std::holds_alternative<DataValue::Unreadable>(at->value)) return at;
@@ -89,10 +89,10 @@ const DataValue* follow(const DataValue& value, std::span<const Step> steps) {
     const auto* const elements = std::get_if<DataValue::Array>(&at->value);
     const DataValue* next = nullptr;
     if (step.kind == Step::Kind::member && members != nullptr)
-      next = find_member(*members, step.name);
+      next = find_member_value(*members, step.name);
     if (step.kind == Step::Kind::element && elements != nullptr && step.index < elements->size())
       next = &(*elements)[step.index];
-    if (next == nullptr) return &left_out;
+    if (next == nullptr) return &not_captured_part;
     at = next;
   }
   return at;
@@ -100,34 +100,34 @@ const DataValue* follow(const DataValue& value, std::span<const Step> steps) {
 
 // Returns how many elements `size` is the size of: the `count` of a known function, such as that of
 // calloc(); 1 without one.
-std::uint64_t elements_of(const Event& event) {
+std::uint64_t counted_elements(const Event& event) {
   const auto count = event.is_known_call ? find_value("count", event) : std::nullopt;
   const auto* const number = count ? std::get_if<std::uint64_t>(&count->value.value) : nullptr;
   return number != nullptr ? *number : 1;
 }
 
-NamedValue part_of(const PointValue& value, std::vector<Step> steps, const ValueType& type) {
+NamedValue named_part(const PointValue& value, std::vector<Step> steps, const ValueType& type) {
   return {
       .name = value.name, .steps = std::move(steps), .type = type, .at_return = value.at_return};
 }
 
 std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRecord& record) {
   const auto path = parse_value_path(name);
-  const DataValue* const value = path ? find_member(record, *path) : nullptr;
+  const DataValue* const value = path ? find_record_member(record, *path) : nullptr;
   if (value == nullptr) return std::nullopt;
   return ArgumentValue{.name = name, .value = *value, .is_from_source = true};
 }
 
 } // namespace
 
-const DataValue* find_member(const UserRecord& record, const ValuePath& path) {
+const DataValue* find_record_member(const UserRecord& record, const ValuePath& path) {
   if (!record.value) return nullptr;
   const auto* const members = std::get_if<DataValue::Struct>(&record.value->value);
-  const DataValue* const value = members != nullptr         ? find_member(*members, path.variable)
+  const DataValue* const value = members != nullptr ? find_member_value(*members, path.variable)
                                  : path.variable == "value" ? &*record.value
                                                             : nullptr;
-  const DataValue* const found = value != nullptr ? follow(*value, path.steps) : nullptr;
-  return found != &left_out ? found : nullptr;
+  const DataValue* const found = value != nullptr ? follow_values(*value, path.steps) : nullptr;
+  return found != &not_captured_part ? found : nullptr;
 }
 
 Error not_saved(std::string_view name, std::string_view saved) {
@@ -138,7 +138,7 @@ Error not_saved(std::string_view name, std::string_view saved) {
 
 std::optional<ArgumentValue> find_value(std::string_view name, const Event& event) {
   if (event.record != nullptr) return find_in_record(name, *event.record);
-  const bool is_result = name == result_name;
+  const bool is_result = name == result_variable;
   if (is_result && event.left_by == ExitKind::tail_call)
     return ArgumentValue{.name = name,
                          .type_name = to_string(ArgumentType::x64),
@@ -149,23 +149,23 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
     if (found != event.typed_arguments->end()) return *found;
   }
   if (is_result && event.kind == EventKind::on_return && !event.returns_nothing)
-    return register_value(name, event.return_value);
+    return untyped_value(name, event.return_value);
   const auto source = parse_source_name(name);
   if (!source || source->kind != ArgumentSource::Kind::argument || !event.has_arguments ||
       event.typed_arguments || source->number >= event.arguments.size())
     return std::nullopt;
-  return register_value(name, event.arguments[source->number]);
+  return untyped_value(name, event.arguments[source->number]);
 }
 
 std::optional<NamedValue> find_variable(std::span<const PointValue> values, const ValuePath& path) {
-  if (path.variable == result_name) return std::nullopt;
+  if (path.variable == result_variable) return std::nullopt;
   for (const PointValue& value : values)
-    if (value.name == path.text) return part_of(value, {}, value.type);
+    if (value.name == path.text) return named_part(value, {}, value.type);
   for (const PointValue& value : values) {
     const auto begin = parse_value_path(value.name);
     auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
-    const ValueType* const type = steps ? follow(value.type, *steps) : nullptr;
-    if (type != nullptr) return part_of(value, std::move(*steps), *type);
+    const ValueType* const type = steps ? follow_types(value.type, *steps) : nullptr;
+    if (type != nullptr) return named_part(value, std::move(*steps), *type);
   }
   return std::nullopt;
 }
@@ -173,12 +173,12 @@ std::optional<NamedValue> find_variable(std::span<const PointValue> values, cons
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
                                      Arch arch) {
   const std::span<const PointValue> values = point.values;
-  if (path.variable == result_name) {
+  if (path.variable == result_variable) {
     for (const PointValue& value : values) {
       const auto begin = parse_value_path(value.name);
       auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
-      const ValueType* const type = steps ? follow(value.type, *steps) : nullptr;
-      if (type != nullptr) return part_of(value, std::move(*steps), *type);
+      const ValueType* const type = steps ? follow_types(value.type, *steps) : nullptr;
+      if (type != nullptr) return named_part(value, std::move(*steps), *type);
     }
     return std::nullopt;
   }
@@ -190,8 +190,8 @@ std::optional<NamedValue> find_other(const PointDescription& point, const ValueP
   // "arg1.id" is a part of the second parameter.
   for (const PointValue& value : values) {
     if (value.source != path.variable) continue;
-    if (const ValueType* const type = follow(value.type, path.steps))
-      return part_of(value, path.steps, *type);
+    if (const ValueType* const type = follow_types(value.type, path.steps))
+      return named_part(value, path.steps, *type);
   }
   if (!point.has_registers || !path.steps.empty()) return std::nullopt;
   std::string_view name = path.variable;
@@ -207,13 +207,13 @@ const DataValue* find_data(const NamedValue& named, const Event& event, DataValu
     made = {DataValue::Hex{event.registers[*named.in_register]}};
     return &made;
   }
-  if (named.name == result_name) {
+  if (named.name == result_variable) {
     if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return nullptr;
-    if (event.typed_return) return follow(event.typed_return->value, named.steps);
+    if (event.typed_return) return follow_values(event.typed_return->value, named.steps);
   }
   if (event.typed_arguments) {
     const auto found = std::ranges::find(*event.typed_arguments, named.name, &ArgumentValue::name);
-    if (found != event.typed_arguments->end()) return follow(found->value, named.steps);
+    if (found != event.typed_arguments->end()) return follow_values(found->value, named.steps);
   }
   auto raw = find_value(named.name, event);
   if (!raw) return nullptr;
@@ -267,7 +267,7 @@ std::optional<std::uint64_t> EventValues::find_weight(const std::string& name, c
                          std::holds_alternative<DataValue::Name>(found->value.value);
   const std::uint64_t weight = is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
   if (name != "size") return weight;
-  return checked_mul(weight, elements_of(event))
+  return checked_mul(weight, counted_elements(event))
       .value_or(std::numeric_limits<std::uint64_t>::max());
 }
 

@@ -28,7 +28,7 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
 // Returns the member of a record that the path leads to; null if there is none. Members of
 // anonymous structures are those of the structure around them. A record that is not a structure is
 // named `value`.
-const DataValue* find_member(const UserRecord& record, const ValuePath& path);
+const DataValue* find_record_member(const UserRecord& record, const ValuePath& path);
 
 // What is wrong with a name that no value has. `saved`: the names that there are.
 Error not_saved(std::string_view name, std::string_view saved);

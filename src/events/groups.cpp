@@ -15,15 +15,15 @@ namespace {
 
 constexpr std::string_view result_name = "ret";
 
-struct NamedFact {
+struct NamedVariable {
   std::string_view name;
   group_feature fact;
 };
 // As in --if: `thread` is the name of the thread that hit the probe.
-constexpr std::array named_facts = {NamedFact{"pid", BY_PROCESS_ID}, NamedFact{"tid", BY_THREAD_ID},
-                                    NamedFact{"comm", BY_THREAD_NAME},
-                                    NamedFact{"thread", BY_THREAD_NAME},
-                                    NamedFact{"stack", BY_STACK}};
+constexpr std::array named_variables = {
+    NamedVariable{"pid", BY_PROCESS_ID}, NamedVariable{"tid", BY_THREAD_ID},
+    NamedVariable{"comm", BY_THREAD_NAME}, NamedVariable{"thread", BY_THREAD_NAME},
+    NamedVariable{"stack", BY_STACK}};
 
 bool declares(const ArgumentList& list, std::string_view name) {
   return std::ranges::find(list.arguments, name, &ArgumentSpec::name) != list.arguments.end() ||
@@ -94,8 +94,8 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
     // "$tid" is the built-in variable, even if an argument has its name.
     const bool is_built_in = name.starts_with('$');
     const auto* const fact =
-        std::ranges::find(named_facts, name.substr(is_built_in ? 1 : 0), &NamedFact::name);
-    if (!is_declared && fact != named_facts.end()) value.fact = fact->fact;
+        std::ranges::find(named_variables, name.substr(is_built_in ? 1 : 0), &NamedVariable::name);
+    if (!is_declared && fact != named_variables.end()) value.fact = fact->fact;
     if (const auto path = parse_value_path(name); !path && !value.fact) return fail(path.error());
     groups.by.push_back(std::move(value));
   }

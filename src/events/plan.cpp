@@ -346,8 +346,8 @@ PointDescription CapturePlan::describe(std::size_t probe) const {
                              .has_registers = shows_registers_,
                              .values = values.describe(),
                              .hidden = probes_[probe].hidden};
-  const bool has_result = std::ranges::find(described.values, "ret", &PointValue::name) !=
-                          described.values.end();
+  const bool has_result =
+      std::ranges::find(described.values, "ret", &PointValue::name) != described.values.end();
   if (has_results_ && !has_result && !values.returns_nothing())
     described.values.push_back({.name = "ret", .type = {}, .at_return = true});
   return described;

@@ -240,7 +240,7 @@ private:
   builtin_settings settings_ = {};
   std::vector<capture_plan> plans_;
   FilterTables filters_;
-  std::vector<Probe> probes_;    // by number
+  std::vector<Probe> probes_; // by number
   bool has_results_ = false;
   bool pairs_calls_ = false;
   bool shows_registers_ = false; // if false, they are only captured for the stack

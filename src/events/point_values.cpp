@@ -402,8 +402,7 @@ Result<PreparedTerm> PointValues::condition(const ConditionSpec& spec) const {
 
 Result<reading> PointValues::summed(const ValuePath& path) const {
   const FoundName found = find(path, false, find_built_in(path));
-  if (found.built_in)
-    return fail(is_built_in(*found.built_in).within(in_single_quotes(path.text)));
+  if (found.built_in) return fail(is_built_in(*found.built_in).within(in_single_quotes(path.text)));
   auto value = compared(path, found, {}, ValueUse::number, false);
   if (!value) return fail(std::move(value).error().error);
   if (auto checked = check_summed(value->type, path.text); !checked)

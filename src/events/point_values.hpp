@@ -105,7 +105,7 @@ private:
   const CapturePoint& probed_;
   const ArgumentList* asked_;
   const ReadingBuilder& builder_;
-  DeclaredValues declared_;          // that events have
+  DeclaredValues declared_;           // that events have
   std::vector<ArgumentSpec> named_{}; // that a name may mean: also those of a prototype
   const TypedPlace* types_ = nullptr;
   std::optional<Error> problem_; // why types are not known, if they were looked for

@@ -118,6 +118,11 @@ std::optional<bool> compare_number(const ConditionSpec& spec, const DataValue& v
   return is_ordered(spec.comparison, *number <=> integer_of(spec.constant));
 }
 
+// What the sender of a record has.
+bool is_of_sender(std::optional<filter_subject> subject) {
+  return subject == COMPARE_THREAD_ID || subject == COMPARE_PROCESS_ID || subject == COMPARE_CPU;
+}
+
 // What a name means that no member has.
 std::optional<DataValue> find_sender(const ConditionSpec& spec, const Event& event) {
   if (event.time_ns == 0 || !spec.built_in) return std::nullopt; // the sender is not known
@@ -140,6 +145,10 @@ bool RecordFilter::Texts::match(std::string_view text) const {
 Result<RecordFilter> RecordFilter::make(Filter filter) {
   RecordFilter made;
   for (const ConditionSpec& spec : filter.terms) {
+    // "$thread", or --thread, which stands for it.
+    if (!spec.path && !is_of_sender(spec.built_in))
+      return fail(describe_error(
+          spec, wrong_at(spec.value_at, "records of a user's program do not have it").error()));
     if (spec.type)
       return fail(describe_error(
           spec,
@@ -163,8 +172,9 @@ Result<RecordFilter> RecordFilter::make(Filter filter) {
 
 std::optional<bool> RecordFilter::compare(std::size_t term, const Event& event) {
   const ConditionSpec& spec = filter_.terms[term];
-  const DataValue* value =
-      spec.path && event.record != nullptr ? find_member(*event.record, *spec.path) : nullptr;
+  const DataValue* value = spec.path && event.record != nullptr
+                               ? find_record_member(*event.record, *spec.path)
+                               : nullptr;
   std::optional<DataValue> sender;
   if (value == nullptr) {
     sender = find_sender(spec, event);
@@ -177,24 +187,23 @@ std::optional<bool> RecordFilter::compare(std::size_t term, const Event& event) 
   return text ? std::optional(texts_[term].match(*text)) : std::nullopt;
 }
 
+// Decides all comparisons, so that list_unknown() has those of unknown members only.
 bool RecordFilter::holds(const FilterNode& node, const Event& event) {
-  switch (node.kind) {
-  case FilterNode::Kind::term: {
+  if (node.kind == FilterNode::Kind::term) {
     const auto result = compare(node.term, event);
     return result && *result != node.negated;
   }
-  case FilterNode::Kind::all:
-    return std::ranges::all_of(node.parts, [&](const auto& part) { return holds(part, event); });
-  case FilterNode::Kind::any:
-    return std::ranges::any_of(node.parts, [&](const auto& part) { return holds(part, event); });
-  }
-  std::unreachable();
+  const auto holding =
+      std::ranges::count_if(node.parts, [&](const auto& part) { return holds(part, event); });
+  if (node.kind == FilterNode::Kind::any) return holding > 0;
+  return holding == std::ssize(node.parts);
 }
 
 bool RecordFilter::holds(const Event& event) {
   has_seen_ = true;
-  return std::ranges::all_of(filter_.expressions,
-                             [&](const FilterExpression& each) { return holds(each.root, event); });
+  const auto holding = std::ranges::count_if(
+      filter_.expressions, [&](const FilterExpression& each) { return holds(each.root, event); });
+  return holding == std::ssize(filter_.expressions);
 }
 
 std::vector<std::string> RecordFilter::list_unknown() const {

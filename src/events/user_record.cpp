@@ -251,6 +251,14 @@ void add_rest(DataValue& value, const std::string& type, Bytes rest) {
       .push_back({"<rest>", {DataValue::Raw{{rest.begin(), rest.end()}}}});
 }
 
+// Returns the type for which this holds; null if there is none, or several.
+const DataTypes::Type* find_only(std::span<const DataTypes::Type> types, const auto& holds) {
+  const auto first = std::ranges::find_if(types, holds);
+  if (first == types.end() || std::find_if(first + 1, types.end(), holds) != types.end())
+    return nullptr;
+  return &*first;
+}
+
 // Finds the layout for the size of a record.
 const RecordLayout* find_layout(const KnownMap& map, MapUse use, std::size_t size) {
   for (const RecordLayout& layout : map.layouts)
@@ -307,14 +315,14 @@ Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request, const Da
   return fail(std::move(error).hint("use one of: " + joined(names)));
 }
 
-Result<UserRecordDecoder> UserRecordDecoder::make(std::optional<DataTypes> types,
+Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const DataTypes> types,
                                                   std::span<const UserMap> maps,
                                                   std::span<const RecordTypeRequest> requests) {
   UserRecordDecoder decoder;
   for (const UserMap& map : maps)
     decoder.streams_.push_back({.map = map.name, .known_name = {}, .use = map.use});
   for (const RecordTypeRequest& request : requests)
-    if (auto applied = apply(request, types ? &*types : nullptr, decoder.streams_); !applied)
+    if (auto applied = apply(request, types.get(), decoder.streams_); !applied)
       return fail(std::move(applied).error());
   for (std::size_t i = 0; i < maps.size(); ++i) {
     Stream& stream = decoder.streams_[i];
@@ -336,14 +344,17 @@ const DataTypes::Type* UserRecordDecoder::find_type(const Stream& stream, std::s
   const auto fits = [&](const DataTypes::Type& each) {
     return has_size(stream.use, each.size, size);
   };
-  const auto candidate = std::ranges::find_if(stream.candidates, fits);
+  const auto may_fit = [&](const DataTypes::Type& each) {
+    return DataTypes::may_have_size(each, size);
+  };
+  auto candidate = std::ranges::find_if(stream.candidates, fits);
+  if (candidate == stream.candidates.end())
+    candidate = std::ranges::find_if(stream.candidates, may_fit);
   if (candidate != stream.candidates.end()) return &*candidate;
   if (stream.known_name) return nullptr;
-  const auto variable = std::ranges::find_if(stream.variables, fits);
-  if (variable == stream.variables.end()) return nullptr;
-  const bool is_only =
-      std::find_if(variable + 1, stream.variables.end(), fits) == stream.variables.end();
-  return is_only ? &*variable : nullptr;
+  const DataTypes::Type* const exact = find_only(stream.variables, fits);
+  const bool is_unclear = std::ranges::any_of(stream.variables, fits);
+  return exact != nullptr || is_unclear ? exact : find_only(stream.variables, may_fit);
 }
 
 std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
@@ -375,7 +386,7 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record, const Finish& fin
     decoded->value = types_->decode(type->id, record);
     if (decoded->value) decoded->type = type->name;
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
-        record.size() > type->size)
+        record.size() > type->size && !type->has_open_end)
       add_rest(*decoded->value, type->name, record.subspan(type->size));
     if (decoded->value && finish) {
       const auto [tags, is_new] = tags_.try_emplace(type->id);

@@ -62,13 +62,13 @@ struct RecordTypeRequest {
 // Reads the records of a user's program.
 class UserRecordDecoder {
 public:
-  // `maps` are in the order of RecordStreams. Requests precede everything else; fails with
-  // `not_found` if there is no such type or map. Without one, a record of map "events" is decoded
-  // as `struct event` or `struct events_record` if one of them has exactly its size, a record of a
-  // known map by its layout. Layouts precede types only if the pin has the object's name. Else a
-  // record has the only structure of its size that a local variable of the programs has or points
-  // to, as debug information says.
-  static Result<UserRecordDecoder> make(std::optional<DataTypes> types,
+  // `types` may be null, `maps` are in the order of RecordStreams. Requests precede everything
+  // else; fails with `not_found` if there is no such type or map. Without one, a record of map
+  // "events" is decoded as `struct event` or `struct events_record` if one of them has exactly its
+  // size, a record of a known map by its layout. Layouts precede types only if the pin has the
+  // object's name. Else a record has the only structure of its size that a local variable of the
+  // programs has or points to, as debug information says.
+  static Result<UserRecordDecoder> make(std::shared_ptr<const DataTypes> types,
                                         std::span<const UserMap> maps,
                                         std::span<const RecordTypeRequest> requests = {});
   // Changes a decoded value to how it is shown. `tags`: of its type.
@@ -98,7 +98,7 @@ private:
   static Result<void> apply(const RecordTypeRequest& request, const DataTypes* types,
                             std::span<Stream> streams);
 
-  std::optional<DataTypes> types_;
+  std::shared_ptr<const DataTypes> types_;                 // null: none
   std::map<std::uint32_t, std::vector<ShownAsRule>> tags_; // by type; those that were used
   std::vector<Stream> streams_;
   std::uint64_t unknown_layouts_ = 0;

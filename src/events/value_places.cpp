@@ -651,14 +651,14 @@ ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRan
   return made;
 }
 
-std::optional<std::uint32_t> parameter_number(const TypedPlace& where,
-                                              const dwarf::Variable& variable) {
-  return PathResolver(where).parameter_number(variable);
+std::string parameter_source(const TypedPlace& where, const dwarf::Variable& variable) {
+  const auto number = PathResolver(where).parameter_number(variable);
+  return number ? fmt::format("arg{}", *number) : std::string();
 }
-std::optional<std::uint32_t> parameter_number(const TypedPlace& where, const ValuePath& path) {
+std::string parameter_source(const TypedPlace& where, const ValuePath& path) {
   const dwarf::Variable* const variable =
       path.steps.empty() ? PathResolver(where).find_start_variable(path) : nullptr;
-  return variable != nullptr ? parameter_number(where, *variable) : std::nullopt;
+  return variable != nullptr ? parameter_source(where, *variable) : std::string();
 }
 
 bool names_variable(const TypedPlace& where, const ValuePath& path) {

@@ -108,11 +108,9 @@ bool names_variable(const TypedPlace& where, const ValuePath& path);
 // Whether it begins at a member of the function's object, without "this->".
 bool names_member(const TypedPlace& where, const ValuePath& path);
 
-// The number of a parameter that is passed in a register, or whose whole value a path names: 1 of
-// "arg1". nullopt for anything else.
-std::optional<std::uint32_t> parameter_number(const TypedPlace& where,
-                                              const dwarf::Variable& variable);
-std::optional<std::uint32_t> parameter_number(const TypedPlace& where, const ValuePath& path);
+// "arg1" of a parameter, or of a path that names the whole of it; empty for anything else.
+std::string parameter_source(const TypedPlace& where, const dwarf::Variable& variable);
+std::string parameter_source(const TypedPlace& where, const ValuePath& path);
 
 // Finds what a path names, as a value to compare or to sum up. Fails at a character of the path.
 // `may_keep`: members of virtual base classes have an offset of their own.

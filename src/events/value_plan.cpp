@@ -588,10 +588,10 @@ namespace {
 
 // Whether the text or number of a declared type is shown as something that has neither.
 bool hides_type(const ArgumentSpec& spec) {
-  using Kind = Presentation::Kind;
+  using How = Presentation::Kind;
   if (spec.shown_as == nullptr) return false;
-  const Kind kind = spec.shown_as->kind;
-  return kind == Kind::array || kind == Kind::socket_address || kind == Kind::ipv6_address;
+  const How how = spec.shown_as->kind;
+  return how == How::array || how == How::socket_address || how == How::ipv6_address;
 }
 
 } // namespace

@@ -24,7 +24,6 @@ constexpr std::size_t max_strings = 4;        // of an array: each is a reading 
 constexpr std::size_t max_shown_members = 24; // of a structure
 constexpr int max_nested_nodes = 64;
 constexpr std::size_t max_nodes = 4096; // of all values of a probe
-
 constexpr std::string_view type_not_known = "its type is not known";
 
 bool has_result(const TypedPlace& place) {
@@ -45,7 +44,7 @@ public:
     set_phase(PHASE_ENTRY);
     begin_value(variable.type);
     add_value(make_value(std::move(name), *variable.type, variable.location), *variable.type, false,
-              argument_text(parameter_number(where_, variable)));
+              parameter_source(where_, variable));
   }
 
   void add_result(std::string name = "ret") {
@@ -79,7 +78,7 @@ public:
     if (!named) return fail(std::move(named).error());
     set_phase(is_result ? PHASE_RETURN : PHASE_ENTRY);
     add_value(make_at(path.text, named->place), *named->place.type, is_result,
-              argument_text(parameter_number(where_, path)));
+              parameter_source(where_, path));
     return {};
   }
 
@@ -88,10 +87,6 @@ public:
   }
 
 private:
-  static std::string argument_text(std::optional<std::uint32_t> number) {
-    return number ? fmt::format("arg{}", *number) : std::string();
-  }
-
   void add_value(Node node, const Type& type, bool is_result, std::string source) {
     made_.values_.push_back(
         {.node = std::move(node),

@@ -122,6 +122,29 @@ public:
 
   void write(const ProbePoint& point) override {
     JsonRecord record(line_, "match");
+    add_match(record, point);
+    finish(record);
+  }
+
+  void write(const StaticProbeRecord& listed) override {
+    JsonRecord record(line_, "usdt");
+    add_static_probe(record, *listed.point);
+    finish(record);
+  }
+
+  void write(const ProgramPointRecord& placed) override {
+    const ProbePoint& point = *placed.point;
+    JsonRecord record(line_, point.static_probe ? "usdt" : "match");
+    if (point.static_probe)
+      add_static_probe(record, point);
+    else
+      add_match(record, point);
+    record.field("program", placed.program);
+    record.field("phase", placed.phase);
+    finish(record);
+  }
+
+  static void add_match(JsonRecord& record, const ProbePoint& point) {
     add_place(record, point);
     record.field("symbol", point.symbol);
     record.field("symbol_offset",
@@ -139,13 +162,10 @@ public:
     record.field("instruction", point.instruction);
     add_inlined_into(record, point);
     add_source(record, point);
-    finish(record);
   }
 
-  void write(const StaticProbeRecord& listed) override {
-    const ProbePoint& point = *listed.point;
+  static void add_static_probe(JsonRecord& record, const ProbePoint& point) {
     const StaticProbe& probe = *point.static_probe;
-    JsonRecord record(line_, "usdt");
     add_place(record, point);
     record.field("provider", probe.provider);
     record.field("name", probe.name);
@@ -155,7 +175,6 @@ public:
     append_json_static_arguments(record.begin_field("arguments"), probe.arguments);
     record.field("machine", elf::to_string(point.binary->machine));
     record.field("build_id", point.binary->build_id);
-    finish(record);
   }
 
   void write(const ArgumentsRecord& listed) override {
@@ -441,6 +460,7 @@ public:
                                        : std::nullopt);
     record.field("sampled_out", probe.sampled_out);
     record.field("rate_limited", probe.rate_limited);
+    if (probe.program) record.field("program", probe.program);
     finish(record);
   }
 

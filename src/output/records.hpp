@@ -83,7 +83,6 @@ struct AttachedRecord {
 struct ProbedRecord {
   const ProbePoint* point = nullptr;
   std::uint32_t probe = 0; // Event::probe
-  std::uint32_t first = 0; // that of the first location of the same static probe, or its own
   PointDescription description = {};
 };
 // The part of a `probe` record for a probe of a task file.
@@ -103,6 +102,14 @@ struct ProbeRecord {
   // If requested: hits that were left out by sampling and by the rate limit.
   std::optional<std::uint64_t> sampled_out = {};
   std::optional<std::uint64_t> rate_limited = {};
+  // The user's program that `hits` are of, if there is one: each program has a record.
+  std::optional<std::string> program = {};
+};
+// A point where a user's program would be attached (`match` or `usdt` of attach --dry-run).
+struct ProgramPointRecord {
+  const ProbePoint* point = nullptr;
+  std::string_view program;
+  std::string_view phase; // "entry", "return", "entry and return"
 };
 // A frame of an unwound stack (`frame`).
 struct FrameRecord {
@@ -413,6 +420,7 @@ public:
   using RunRecordReceiver::write;
   virtual void write(const ProbePoint& point) = 0;         // `match`
   virtual void write(const StaticProbeRecord& record) = 0; // `usdt`
+  virtual void write(const ProgramPointRecord& record) = 0;
   virtual void write(const ArgumentsRecord& record) = 0;
   virtual void write(const SymbolRecord& record) = 0;
   virtual void write(const LibraryRecord& record) = 0;

@@ -66,7 +66,16 @@ public:
   TextFormatter(OutputBuffer& out, const TextStyle& style)
       : out_(out), style_(style), table_(out, style.aligned) {}
 
-  void write(const ProbePoint& point) override {
+  void write(const ProbePoint& point) override { write_point(point, nullptr); }
+  void write(const StaticProbeRecord& listed) override { write_static(listed, nullptr); }
+
+  void write(const ProgramPointRecord& placed) override {
+    if (!placed.point->static_probe) return write_point(*placed.point, &placed);
+    write_static({.point = placed.point, .target = {}}, &placed);
+  }
+
+  // `placed`: the program that would be attached there, or null.
+  void write_point(const ProbePoint& point, const ProgramPointRecord* placed) {
     if (style_.offset_only) {
       table_.row({hex(display_offset(point))});
       return;
@@ -76,7 +85,7 @@ public:
     std::string sum;
     std::string aliases;
     const std::string source = display_source(point, true);
-    Columns<7> columns;
+    Columns<9> columns;
     columns.add("OFFSET", offset);
     columns.add("FILE", displayed_file(point));
     columns.add("SYMBOL", name);
@@ -86,12 +95,14 @@ public:
       columns.add("INSTRUCTION", point.instruction ? std::string_view(*point.instruction) : "");
     if (style_.aliases && point.aliases) aliases = joined_names(*point.aliases);
     if (style_.aliases) columns.add("ALIASES", aliases);
+    if (placed != nullptr) columns.add("PROGRAM", placed->program);
+    if (placed != nullptr) columns.add("PHASE", placed->phase);
     header(columns.names());
     table_.row(columns.cells());
   }
 
-  void write(const StaticProbeRecord& listed) override {
-    if (style_.aligned) {
+  void write_static(const StaticProbeRecord& listed, const ProgramPointRecord* placed) {
+    if (style_.aligned && placed == nullptr) {
       static_probes_.add(listed, style_.verbose);
       return;
     }
@@ -101,13 +112,15 @@ public:
     const std::string semaphore = semaphore_text(point);
     const std::string arguments = marked_arguments(point);
     std::string parsed;
-    Columns<6> columns;
+    Columns<8> columns;
     columns.add("OFFSET", offset);
     columns.add("SEMAPHORE", semaphore);
     columns.add("PROVIDER:NAME", *point.symbol);
     columns.add("ARGUMENTS", arguments);
     if (!listed.target.empty()) columns.add("TARGET", listed.target);
     if (style_.verbose) columns.add("PARSED", parsed = parsed_arguments(probe.arguments));
+    if (placed != nullptr) columns.add("PROGRAM", placed->program);
+    if (placed != nullptr) columns.add("PHASE", placed->phase);
     header(columns.names());
     table_.row(columns.cells());
   }

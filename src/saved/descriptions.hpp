@@ -200,8 +200,7 @@ void describe(auto& io, Described<PointDescription> auto& point) {
 // Without the point.
 void describe(auto& io, Described<ProbedRecord> auto& record) {
   io(1, "probe", record.probe);
-  io(2, "first", record.first);
-  io(3, "description", record.description);
+  io(2, "description", record.description);
 }
 
 // ---- stacks
@@ -577,6 +576,7 @@ void describe(auto& io, Described<ProbeRecord> auto& record) {
   io(4, "task", record.task);
   io(5, "sampled_out", record.sampled_out);
   io(6, "rate_limited", record.rate_limited);
+  io(7, "program", record.program);
 }
 void describe(auto& io, Described<ProcessNameRecord> auto& record) {
   io(1, "pid", record.pid);

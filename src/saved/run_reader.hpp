@@ -100,9 +100,9 @@ private:
   std::optional<symbolize::ReportSymbolizer> symbols_;
   std::vector<std::string> warnings_;
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
-  std::deque<ProbePoint> probes_; // receivers keep their addresses
+  std::deque<ProbePoint> probes_;                                // receivers keep their addresses
   std::vector<std::shared_ptr<const Enumeration>> enumerations_; // by number, from 1
-  KeptTexts names_;               // in events: of functions, arguments and types
+  KeptTexts names_; // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_
   std::vector<symbolize::ModuleAddress> places_;

@@ -93,7 +93,7 @@ private:
   std::vector<std::string> warnings_;
   std::unordered_map<const ProbedBinary*, std::uint32_t> files_;
   std::unordered_map<const ProbePoint*, std::uint32_t> probes_;
-  std::map<std::string, std::uint32_t> enumerations_; // numbers from 1, by their fields
+  std::map<std::string, std::uint32_t> enumerations_;        // numbers from 1, by their fields
   std::unordered_map<std::uint64_t, std::uint32_t> modules_; // by serial number
   std::unordered_map<PlaceKey, std::uint32_t, PlaceHash> places_;
   // By identity and path; without replaced ones.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/pid_namespace.hpp"
+#include "events/record_filter.hpp"
 #include "output/format.hpp"
 #include "process/proc.hpp"
 #include "trace/anonymous_copies.hpp"
@@ -11,6 +12,7 @@
 #include "trace/planned_probes.hpp"
 #include "trace/probes.hpp"
 #include "trace/process_code.hpp"
+#include "trace/process_targets.hpp"
 #include "trace/report.hpp"
 #include "trace/returns.hpp"
 #include "trace/run_loop.hpp"
@@ -127,7 +129,7 @@ public:
       return outcome;
     }
     if (request_.dry_run) {
-      for (const Probe& probe : resolved_.probes) show_point(probe.point);
+      show_probes(resolved_.probes, program_, output_);
       return AttachOutcome();
     }
     if (auto mounted = check_proc_mounted(); !mounted) return fail(std::move(mounted).error());
@@ -148,10 +150,17 @@ private:
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
+    program_.set_pids(command_ == nullptr ? options.pids : filter_.pids);
     // The kernel that a plan is used on decides for itself.
     if (!request_.makes_plan)
       request_.probes.resolve_options.replaced_nops = probe_optimized_nops();
-    const std::vector<ProbeRequest> probe_requests = program_.probe_requests();
+    std::vector<ProbeRequest> probe_requests = program_.probe_requests();
+    if (request_.program) {
+      auto meant =
+          find_process_targets(std::move(probe_requests), options.pids, request_.processes.command);
+      if (!meant) return fail(std::move(meant).error());
+      probe_requests = std::move(*meant);
+    }
     auto found = resolve_requests(probe_requests, request_.probes, options, binaries_, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);
@@ -263,13 +272,6 @@ private:
     return *features_;
   }
 
-  void show_point(const ProbePoint& point) const {
-    if (point.static_probe)
-      output_.write(StaticProbeRecord{.point = &point, .target = {}});
-    else
-      output_.write(point);
-  }
-
   // The built-in program can filter the pids itself. It does if no other process maps the files,
   // and so none pays for it.
   Result<void> choose_filter(FilteredProcesses& processes) const {
@@ -336,23 +338,11 @@ private:
     if (auto started = program_.start(hit_processes(processes)); !started)
       return fail(std::move(started).error());
     start_ = Clock::now();
-    copy_probes();
     output_.write(make_attached_record(*mechanism, attached->probes, program_.name(), clocks));
     output_.detail(fmt::format("{} probes through {}, {} parts", attached->probes,
                                to_string(*mechanism),
                                attached->attachment ? attached->attachment->detach_steps() : 0));
     return attached;
-  }
-
-  // Gives the probes to a saved run, which filters and counts by what is known of them.
-  void copy_probes() const {
-    if (!output_.is_copied()) return;
-    for (const Probe& probe : resolved_.probes)
-      if (auto known = probe.is_recorded ? program_.describe(probe.number) : std::nullopt)
-        output_.write_copy(ProbedRecord{.point = &probe.point,
-                                        .probe = static_cast<std::uint32_t>(probe.number),
-                                        .first = static_cast<std::uint32_t>(probe.first),
-                                        .description = std::move(*known)});
   }
 
   ExportedRun exported_run(const ClockReading& start) const {
@@ -698,10 +688,12 @@ std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
       return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
              "the entry, latencies are known at the return";
   }
-  if (request.limits.max_events && !capture.send_events && !request.program)
+  if (request.limits.max_events && !capture.send_events)
     return "-n stops after N events, and --count and --histogram show none: end the run with -d or "
            "--stop-on";
   const bool by_stack = capture.groups.has(BY_STACK);
+  if (request.program && !capture.send_events && (by_stack || capture.count_stacks))
+    return "records of your own programs are not counted by stacks";
   if (!capture.groups.by.empty() && (capture.stack != StackWalk::none || capture.count_stacks))
     return "--by cannot be combined with --stack: add stack to the values, as in --by stack";
   if (request.stacks.weight && !capture.send_events)
@@ -762,6 +754,9 @@ Result<void> check_request(const AttachRequest& request) {
                                                     "your programs filter themselves"}
                       .hint("give pids with -p, which the kernel filters by, or add "
                             "--all-processes: then -p and --app only select the files of TARGET"));
+  if (request.program)
+    if (auto made = RecordFilter::make(request.capture.filter); !made)
+      return fail(std::move(made).error());
   const bool is_any = std::ranges::find(request.probes.functions, "*", &TargetedFunction::target) !=
                       request.probes.functions.end();
   if (is_any && !processes && !app)

@@ -192,11 +192,8 @@ public:
       output_.warn(caution);
   }
 
-  std::optional<PointDescription> describe(std::size_t probe) const override {
-    return plan_.describe(probe);
-  }
-
   Result<void> start(const HitProcesses& who) override {
+    copy_probes();
     if (request_.capture.stack != StackWalk::none) {
       stacks_.emplace(request_.capture, request_.stacks, request_.probes.target_options, who,
                       exports_, output_);
@@ -379,6 +376,16 @@ public:
   }
 
 private:
+  // Gives the probes to a saved run, which filters and counts by what is known of them.
+  void copy_probes() const {
+    if (!output_.is_copied()) return;
+    for (const Probe& probe : probes_)
+      if (probe.is_recorded)
+        output_.write_copy(ProbedRecord{.point = &probe.point,
+                                        .probe = static_cast<std::uint32_t>(probe.number),
+                                        .description = plan_.describe(probe.number)});
+  }
+
   // Whether the run reads memory, for which a sleepable program may wait, and uses nothing that
   // Linux rejects in one: the maps of control groups and stacks.
   bool can_wait(const BuiltinProgram::Settings& settings) const {

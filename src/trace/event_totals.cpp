@@ -17,23 +17,24 @@ constexpr std::uint64_t max_empty_intervals = 1U << 20U;
 
 } // namespace
 
-const ProbePoint* EventTotals::first_place(const ProbePoint& point, std::uint32_t probe) {
-  if (const auto known = first_places_.find(&point); known != first_places_.end())
+const ProbePoint* EventTotals::first_point(const ProbePoint& point, std::uint32_t probe) {
+  if (const auto known = first_points_.find(&point); known != first_points_.end())
     return known->second;
   const ProbePoint* first = &point;
   if (point.static_probe)
-    for (const auto& [other, place] : first_places_)
-      if (place->binary == point.binary && place->symbol == point.symbol) first = place;
-  first_places_.emplace(&point, first);
+    for (const auto& [other, known_first] : first_points_)
+      if (known_first->binary == point.binary && known_first->symbol == point.symbol)
+        first = known_first;
+  first_points_.emplace(&point, first);
   if (first == &point) {
     numbers_.emplace(first, probe);
-    first_places_by_number_.emplace(probe, first);
+    by_number_.emplace(probe, first);
   }
   return first;
 }
 
 void EventTotals::add_point(const ProbePoint& point, std::uint32_t probe) {
-  first_place(point, probe);
+  first_point(point, probe);
 }
 
 std::uint64_t EventTotals::interval_number(std::uint64_t time_ns) const {
@@ -55,7 +56,7 @@ CountedTime EventTotals::time_of(std::uint64_t interval) const {
 void EventTotals::count(const Event& event, bool on_return) {
   if (!spec_.aggregates.counts || event.point == nullptr) return;
   has_events_ = true;
-  const ProbePoint* const first = first_place(*event.point, event.probe);
+  const ProbePoint* const first = first_point(*event.point, event.probe);
   if (!spec_.groups.by.empty()) return count_values(first, event, on_return);
   const std::uint32_t pid = spec_.by_process ? event.pid : 0;
   Tally& tally = interval_at(event.time_ns).tallies[{first, on_return, pid}];
@@ -76,6 +77,10 @@ void EventTotals::count_values(const ProbePoint* point, const Event& event, bool
   for (std::size_t i = 0; i < values.size(); ++i) {
     const GroupValue& asked = groups.by[i];
     auto argument = asked.fact ? find_value(asked.text, event) : std::nullopt;
+    // What is not in the record is only known of its sender, if its map tells it.
+    const bool is_sender = asked.fact == BY_PROCESS_ID || asked.fact == BY_THREAD_ID;
+    if (!argument && asked.fact && event.record != nullptr && !(is_sender && event.time_ns != 0))
+      argument = {.value = {DataValue::Unreadable{"not in the record"}}};
     if (!argument) continue;
     argument->name = asked.text; // which outlives the event
     values[i] = std::move(*argument);
@@ -93,14 +98,14 @@ void EventTotals::count_values(const ProbePoint* point, const Event& event, bool
 
 void EventTotals::measure_call(const OpenCall& call, std::uint64_t end_ns) {
   if (!spec_.aggregates.histograms || spec_.measured) return;
-  const ProbePoint* const first = first_place(*call.point, call.probe);
+  const ProbePoint* const first = first_point(*call.point, call.probe);
   add_duration(interval_at(end_ns).histograms[first], duration_of(call, end_ns));
 }
 
 void EventTotals::measure(const Event& event) {
   if (!spec_.aggregates.histograms) return;
   has_events_ = true;
-  const ProbePoint* const first = first_place(*event.point, event.probe);
+  const ProbePoint* const first = first_point(*event.point, event.probe);
   if (!spec_.measured) {
     if (event.latency_ns)
       add_duration(interval_at(event.time_ns).histograms[first], *event.latency_ns);
@@ -146,7 +151,7 @@ void EventTotals::write(const Interval& interval, const CountedTime& time, Outpu
     write_counts(std::move(counts), spec, time, output);
   if (!spec.histograms) return;
   std::vector<HistogramRecord> histograms;
-  for (const auto& [number, point] : first_places_by_number_) {
+  for (const auto& [number, point] : by_number_) {
     const auto measured = interval.histograms.find(point);
     histograms.push_back(
         {.point = point,

@@ -71,7 +71,7 @@ private:
   std::uint64_t interval_number(std::uint64_t time_ns) const;
   Interval& interval_at(std::uint64_t time_ns);
   CountedTime time_of(std::uint64_t interval) const;
-  const ProbePoint* first_place(const ProbePoint& point, std::uint32_t probe);
+  const ProbePoint* first_point(const ProbePoint& point, std::uint32_t probe);
   Result<void> check_missing() const;
   void count(const Event& event, bool on_return);
   // `point`: null for a record of a user's program.
@@ -87,11 +87,11 @@ private:
   bool has_events_ = false;
   std::map<std::uint64_t, Interval> intervals_; // by number, from 0
   std::uint64_t next_ = 0;                      // the first that was not written
-  // The numbers of points, and the points in their order. The places of a static probe are counted
-  // as one.
+  // The numbers of points, and the points in their order. The locations of a static probe are
+  // counted as one.
   std::map<const ProbePoint*, std::uint32_t> numbers_;
-  std::map<std::uint32_t, const ProbePoint*> first_places_by_number_;
-  std::map<const ProbePoint*, const ProbePoint*> first_places_;
+  std::map<std::uint32_t, const ProbePoint*> by_number_;
+  std::map<const ProbePoint*, const ProbePoint*> first_points_;
 };
 
 } // namespace uprobectl

@@ -126,8 +126,7 @@ void KnownFunctions::add_to(std::span<CapturePoint> points) {
   for (CapturePoint& each : points) {
     const Prototype* const prototype = find(each);
     if (prototype == nullptr) continue;
-    const bool reads_errno =
-        prototype->sets_errno && capture_.thread.address != 0 && decides(each);
+    const bool reads_errno = prototype->sets_errno && capture_.thread.address != 0 && decides(each);
     each.known = std::make_shared<const KnownCall>(
         make_known_call(*prototype, *each.point->symbol, capture_, scalars_only_,
                         reads_errno ? find_errno(*each.point) : std::nullopt));

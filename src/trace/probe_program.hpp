@@ -33,6 +33,9 @@ public:
   // Called before load(). Borrows the descriptors of the filter. A user's programs ignore it.
   virtual void set_filter(const ProgramFilter& /*filter*/) {}
 
+  // The pids of the process filter and of its names. Called before load().
+  virtual void set_pids(std::span<const pid_t> /*pids*/) {}
+
   // Returns true if the programs can check at a conditional jump whether it leaves the function.
   virtual bool checks_exits() const = 0;
 
@@ -45,13 +48,15 @@ public:
   // called again with fewer probes. Borrows the probes.
   virtual Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) = 0;
 
+  // Returns the name of a user's program by ProbeRequest::program; empty of the built-in one.
+  virtual std::string_view program_name(std::size_t /*program*/) const { return {}; }
+  // When that program runs at a site: "entry", "return", "entry and return".
+  virtual std::string_view program_phase(const PlannedSite& site) const {
+    return site.on_return ? "return" : "entry";
+  }
+
   // Warns about limits of what the probes will show. Called after load().
   virtual void report_cautions() const {}
-
-  // What the events of a probe have; nullopt if the program is a user's.
-  virtual std::optional<PointDescription> describe(std::size_t /*probe*/) const {
-    return std::nullopt;
-  }
 
   // Called when all probes are attached.
   virtual Result<void> start(const HitProcesses& who) = 0;

@@ -76,6 +76,13 @@ struct HitCost {
   std::chrono::nanoseconds each{0};
 };
 
+// The runs of a user's program at one probe.
+struct ProgramHits {
+  std::string program;
+  std::string phase;                 // "entry", "return", "entry and return"
+  std::optional<std::uint64_t> hits; // nullopt: not known
+};
+
 // Hits that were left out on purpose.
 struct LeftOut {
   std::uint64_t sampled_out = 0;
@@ -97,6 +104,7 @@ struct Probe {
   // Results. The counts are exact; nullopt if unknown.
   std::optional<std::uint64_t> hits = {};
   std::optional<std::uint64_t> total_hits = {}; // sum over all places; set in the first place only
+  std::vector<ProgramHits> programs = {};       // of a user, in the order of the sites
   LeftOut left_out = {};
   std::uint64_t excluded = 0;     // hits, by a filter
   std::uint64_t shown = 0;        // hits that are shown or counted; of calls, their returns

@@ -333,7 +333,30 @@ void report_probe(const Probe& probe, const RunEnd& end, const HitBodies& hit,
     const std::string incomplete = "the count is incomplete: " + found->second;
     record.reason = record.reason ? *record.reason + "; " + incomplete : incomplete;
   }
-  output.write(record);
+  if (probe.programs.empty()) output.write(record);
+  for (const ProgramHits& each : probe.programs) {
+    record.program = each.program;
+    record.hits = each.hits;
+    output.write(record);
+  }
+}
+
+// Says how often each of several programs of a user has run, and where.
+void report_programs(const RunEnd& end, Output& output) {
+  constexpr std::size_t most = 50; // JSON has all
+  std::size_t rows = 0;
+  for (const Probe& probe : end.probes) rows += probe.programs.size();
+  if (rows < 2) return;
+  std::size_t shown = 0;
+  for (const Probe& probe : end.probes)
+    for (const ProgramHits& each : probe.programs) {
+      if (shown++ >= most) continue;
+      output.status(fmt::format("program '{}': {} at {} ({})", each.program,
+                                each.hits ? counted(*each.hits, "hit", "hits")
+                                          : std::string("hits not known"),
+                                display_name(probe.point), each.phase));
+    }
+  if (shown > most) output.status(fmt::format("and {} more (-j has all)", shown - most));
 }
 
 // Prints the line that ends a run, and what the run has cost.
@@ -397,6 +420,24 @@ std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
   return fmt::format("probing {} in {} until ctrl-c{}", what, where, bounds);
 }
 
+void show_probes(std::span<const Probe> probes, const ProbeProgram& program, Output& output) {
+  for (const Probe& probe : probes) {
+    const ProbePoint& point = probe.point;
+    std::set<std::pair<std::size_t, std::string_view>> shown; // programs and phases
+    for (const PlannedSite& site : probe.sites) {
+      const std::string_view phase = program.program_phase(site);
+      if (const std::string_view name = program.program_name(site.program);
+          !name.empty() && shown.emplace(site.program, phase).second)
+        output.write(ProgramPointRecord{.point = &point, .program = name, .phase = phase});
+    }
+    if (!shown.empty()) continue;
+    if (point.static_probe)
+      output.write(StaticProbeRecord{.point = &point, .target = {}});
+    else
+      output.write(point);
+  }
+}
+
 void show_instructions(std::span<const Probe> probes, Output& output) {
   for (const Probe& probe : probes)
     if (const ProbePoint& point = probe.point; point.instruction)
@@ -418,6 +459,7 @@ void report_end(const RunEnd& end, Output& output) {
     output.warn(fmt::format("{} could not be decoded", counted(end.corrupt, "record", "records")));
   if (!end.has_started) output.warn("nothing was recorded: no function of --start-on was hit");
   warn_about_losses(end, output);
+  report_programs(end, output);
   output.write(summary);
   report_closing_summary(end, summary, output);
 }

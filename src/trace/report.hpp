@@ -5,6 +5,7 @@
 #include "output/output.hpp"
 #include "process/child.hpp"
 #include "trace/hit_stacks.hpp"
+#include "trace/probe_program.hpp"
 #include "trace/probes.hpp"
 #include "trace/run_loop.hpp"
 #include "uprobectl/process.hpp"
@@ -24,6 +25,9 @@ std::string format_duration(std::chrono::nanoseconds duration);
 // "2 lost", "lost: not known (the program has no map 'lost' …)". `uncounted`: why more may be lost;
 // empty if not.
 std::string describe_lost(std::uint64_t known, std::string_view uncounted);
+
+// Writes the points of a dry run, once for each program of the user that would be attached there.
+void show_probes(std::span<const Probe> probes, const ProbeProgram& program, Output& output);
 
 // Prints the instruction at each probe that has one (--instruction).
 void show_instructions(std::span<const Probe> probes, Output& output);

@@ -101,6 +101,7 @@ public:
     totals_.add_point(*record.point, record.probe);
     values_.describe(record.probe, record.description);
     has_points_ = true;
+    pairs_calls_ |= record.description.pairs_calls;
     if (filter_ && !problem_)
       if (auto added = filter_->add_point(record.probe, record.description); !added)
         problem_ = std::move(added).error().within(display_name(*record.point));
@@ -257,14 +258,7 @@ public:
     if (!totals_written_)
       return refuse(totals.aggregates.counts ? "--count" : "--histogram",
                     totals_written_.error().message);
-    const bool measures_latency = totals.aggregates.histograms && !totals.measured;
-    const bool needs_latencies =
-        request_.min_latency || measures_latency || totals.groups.measures_latency;
-    if (needs_latencies && !graph_spec_ && events_ > 0 && !has_latencies_)
-      return refuse(request_.min_latency             ? "--min-latency"
-                    : totals.groups.measures_latency ? "--measure"
-                                                     : "--histogram",
-                    "it was saved without --latency");
+    if (lacks_latencies()) return without_latencies();
     std::chrono::nanoseconds duration(last_ns_ - std::min(first_ns_, last_ns_));
     const StackTotals* stacks = &stacks_;
     if (summary_) {
@@ -292,9 +286,9 @@ private:
 
   Result<void> set_filter(const saved::RunHeader& header) {
     if (request_.filter.expressions.empty()) return {};
-    auto made = EventFilter::make(
-        request_.filter, {.nests_calls = header.graph.has_value(), .arch = header.arch},
-        [this](std::uint32_t pid) { return find_process_name(pid); });
+    auto made = EventFilter::make(request_.filter,
+                                  {.nests_calls = header.graph.has_value(), .arch = header.arch},
+                                  [this](std::uint32_t pid) { return find_process_name(pid); });
     if (!made) return fail(std::move(made).error());
     filter_ = std::move(*made);
     return {};
@@ -307,6 +301,8 @@ private:
       return fail(std::move(error).hint(
           "save the run with this version of uprobectl and its built-in program"));
     }
+    const bool has_pairs = pairs_calls_ || graph_spec_;
+    if (has_points_ && !has_pairs && !option_for_latencies().empty()) return without_latencies();
     const auto check = [&](std::string_view option, const std::string& name,
                            bool is_summed) -> Result<void> {
       if (auto checked = values_.check(name, is_summed); !checked)
@@ -315,8 +311,8 @@ private:
     };
     const TotalsSpec& totals = request_.totals;
     for (const GroupValue& each : totals.groups.by)
-      if (auto checked = each.fact ? values_.check_built_in(each.text)
-                                   : check("--by", each.text, false);
+      if (auto checked =
+              each.fact ? values_.check_built_in(each.text) : check("--by", each.text, false);
           !checked)
         return checked;
     for (const auto* const measured : {&totals.measured, &totals.groups.measured})
@@ -325,6 +321,20 @@ private:
     if (request_.weight && !weighs_as_saved_ && request_.weight != "latency")
       return check("--weight", *request_.weight, true);
     return {};
+  }
+
+  // The option that needs latencies; empty if there is none.
+  std::string_view option_for_latencies() const {
+    const TotalsSpec& totals = request_.totals;
+    if (request_.min_latency) return "--min-latency";
+    if (totals.groups.measures_latency) return "--measure";
+    return totals.aggregates.histograms && !totals.measured ? "--histogram" : "";
+  }
+  bool lacks_latencies() const {
+    return !option_for_latencies().empty() && !graph_spec_ && events_ > 0 && !has_latencies_;
+  }
+  std::unexpected<Error> without_latencies() const {
+    return refuse(option_for_latencies(), "it was saved without --latency");
   }
 
   std::optional<std::string> find_process_name(std::uint32_t pid) const {
@@ -411,7 +421,8 @@ private:
   // Once, where the run itself would have done it: before the records of the end.
   void report_totals(std::uint64_t until_ns) {
     if (std::exchange(has_reported_totals_, true)) return;
-    if (computes_totals()) totals_written_ = totals_.finish(until_ns, output_);
+    if (computes_totals() && !lacks_latencies())
+      totals_written_ = totals_.finish(until_ns, output_);
     if (graph_) graph_->write_report();
   }
 
@@ -464,6 +475,7 @@ private:
   EventValues values_;
   std::optional<EventFilter> filter_;
   bool has_points_ = false; // what events have is known
+  bool pairs_calls_ = false;
   std::uint64_t undecided_ = 0;
   bool has_reported_undecided_ = false;
   bool weighs_as_saved_ = false;

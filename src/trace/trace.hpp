@@ -19,7 +19,7 @@ namespace uprobectl {
 // A program of an object that --program-name chooses.
 struct ProgramChoice {
   std::string name;
-  std::string place = {}; // "[TARGET:]FUNCTION"; empty: as its section says
+  std::string location = {}; // "[TARGET:]FUNCTION"; empty: as its section says
 };
 
 // A user's programs that run instead of the built-in one.

@@ -32,15 +32,13 @@ std::optional<DataValue> sum_of(const DataValue::Array& values) {
   return DataValue{sum};
 }
 
-std::optional<DataTypes> load_types(const UserMap& map) {
-  if (map.btf_id == 0) return std::nullopt;
+std::shared_ptr<const DataTypes> load_types(const UserMap& map) {
+  if (map.btf_id == 0) return nullptr;
   auto types = DataTypes::load_from_kernel(map.btf_id);
-  return types ? std::optional(std::move(*types)) : std::nullopt;
+  return types ? std::make_shared<const DataTypes>(std::move(*types)) : nullptr;
 }
 
-// A value without a type, or whose type its bytes do not fit: bpf maps have numbers of 4 and 8
-// bytes most often, and without types nobody knows.
-DataValue decode(const std::optional<DataTypes>& types, std::uint32_t type, Bytes bytes) {
+DataValue decode(const std::shared_ptr<const DataTypes>& types, std::uint32_t type, Bytes bytes) {
   auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
   return value ? std::move(*value) : raw_value(bytes);
 }
@@ -55,14 +53,14 @@ std::string explain_unlisted(const UserMap& map) {
 } // namespace
 
 struct UserMapPrinter::Shape {
-  std::optional<DataTypes> types;
+  std::shared_ptr<const DataTypes> types; // null: none
   std::vector<ShownAsRule> key_tags;
   std::vector<ShownAsRule> value_tags;
 };
 
 std::vector<std::string> list_globals(const UserMap& map) {
   std::vector<std::string> names;
-  const auto types = has_globals(map) ? load_types(map) : std::nullopt;
+  const auto types = has_globals(map) ? load_types(map) : nullptr;
   if (!types) return names;
   const std::vector<std::byte> nothing(map.value_size);
   const auto value = types->decode(map.value_type, nothing);
@@ -76,7 +74,7 @@ const UserMapPrinter::Shape& UserMapPrinter::shape_of(const UserMap& map) {
   std::shared_ptr<Shape>& shape = shapes_[map.id];
   if (shape) return *shape;
   shape = std::make_shared<Shape>();
-  shape->types = load_types(map);
+  shape->types = map.has_object_types ? types_ : load_types(map);
   if (!shape->types) return *shape;
   if (map.key_type != 0) shape->key_tags = shape->types->list_tags(map.key_type);
   if (map.value_type != 0) shape->value_tags = shape->types->list_tags(map.value_type);

@@ -22,8 +22,9 @@ struct MapPrinting {
 
 class UserMapPrinter {
 public:
-  // Borrows both.
-  UserMapPrinter(UserValues& values, Output& output) : values_(values), output_(output) {}
+  // Borrows the last two. `types`: of the programs' object; may be null.
+  UserMapPrinter(std::shared_ptr<const DataTypes> types, UserValues& values, Output& output)
+      : types_(std::move(types)), values_(values), output_(output) {}
 
   // Writes a record for each entry of the map, nothing for a buffer. Warns if it cannot be read or
   // listed.
@@ -40,6 +41,7 @@ private:
                        std::size_t index) const;
   DataValue decode_value(const UserMap& map, const Shape& shape, Bytes bytes);
 
+  std::shared_ptr<const DataTypes> types_;
   UserValues& values_;
   Output& output_;
   std::map<std::uint32_t, std::shared_ptr<Shape>> shapes_; // by the id of the map
@@ -47,7 +49,9 @@ private:
 
 // Whether the map has global variables: one value, and a key without a type (Linux commit
 // 2824ecb7010f).
-inline bool has_globals(const UserMap& map) { return map.key_type == 0 && map.value_type != 0; }
+inline bool has_globals(const UserMap& map) {
+  return map.use == MapUse::table && map.key_type == 0 && map.value_type != 0;
+}
 // Returns the names of the global variables in the map.
 std::vector<std::string> list_globals(const UserMap& map);
 

@@ -43,8 +43,8 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
   }
   if (auto opened = programs.open_objects(workstation); !opened)
     return fail(std::move(opened).error());
-  if (auto set = programs.apply_settings(); !set) return fail(std::move(set).error());
-  if (auto placed = programs.place(request); !placed) return fail(std::move(placed).error());
+  if (auto set = programs.apply_settings(request); !set) return fail(std::move(set).error());
+  if (auto located = programs.locate(request); !located) return fail(std::move(located).error());
   if (auto checked = programs.check_kinds(); !checked) return fail(std::move(checked).error());
   return programs;
 }
@@ -66,58 +66,101 @@ void UserPrograms::take_pin(const AttachRequest& request) {
 }
 
 Result<void> UserPrograms::open_objects(Workstation& workstation) {
+  if (!request_->kernel_types.empty()) {
+    auto file = workstation.map(request_->kernel_types);
+    if (!file) return fail(std::move(file).error());
+    kernel_types_.emplace(std::move(*file));
+  }
   for (const std::string& path : request_->paths) {
     auto file = workstation.map(path);
-    if (!file) return fail(file.error());
-    auto object = BpfObject::open(*file, request_->kernel_types);
+    if (!file) return fail(std::move(file).error());
+    auto object = BpfObject::open(*file, kernel_types_ ? &*kernel_types_ : nullptr);
     if (!object) return fail(std::move(object).error());
     files_.push_back(std::move(*file));
     objects_.push_back(std::move(*object));
+    type_offsets_.emplace_back();
   }
   return {};
 }
 
-// Each setting is for all objects that have a variable or map of the name.
-Result<void> UserPrograms::apply_settings() {
-  const auto apply = [&](const auto& set) -> Result<void> {
-    std::optional<Error> unknown;
-    bool is_known = false;
-    for (BpfObject& object : objects_) {
-      auto done = set(object);
-      if (!done && done.error().kind != ErrorKind::not_found) return done;
-      if (!done && !unknown) unknown = std::move(done).error();
-      is_known = is_known || done.has_value();
-    }
-    if (!is_known && unknown) return fail(std::move(*unknown));
-    return {};
-  };
-  for (const auto& [name, value] : request_->settings.globals)
-    if (auto set = apply([&](BpfObject& object) { return object.set_global(name, value); }); !set)
-      return set;
-  for (const auto& [map, count] : request_->settings.map_entries)
-    if (auto set = apply([&](BpfObject& object) { return object.set_map_entries(map, count); });
-        !set)
-      return set;
+Result<void> UserPrograms::for_each_object(const std::function<Result<void>(BpfObject&)>& set) {
+  std::optional<Error> unknown;
+  bool is_known = false;
+  for (BpfObject& object : objects_) {
+    auto done = set(object);
+    if (!done && done.error().kind != ErrorKind::not_found) return done;
+    if (!done && !unknown) unknown = std::move(done).error();
+    is_known = is_known || done.has_value();
+  }
+  if (!is_known && unknown) return fail(std::move(*unknown));
   return {};
 }
 
-Result<void> UserPrograms::place(const AttachRequest& request) {
+namespace {
+
+constexpr std::string_view pid_value = "%pid"; // of a global variable
+
+} // namespace
+
+// Each setting is for all objects that have a variable or map of the name.
+Result<void> UserPrograms::apply_settings(const AttachRequest& request) {
+  const ProcessFilter& processes = request.processes;
+  for (const auto& [name, value] : request_->settings.globals) {
+    const bool is_pid = value == pid_value;
+    if (is_pid && processes.command.empty() && processes.pids.empty() && processes.names.empty())
+      return fail(
+          Error{ErrorKind::usage, fmt::format("--set {}={}: there is no process", name, value)}
+              .hint("name one: -p PID, or -- COMMAND"));
+    if (auto set = for_each_object([&](BpfObject& object) {
+          return object.set_global(name, is_pid ? "0" : value); // set_pid_variables() follows
+        });
+        !set)
+      return set;
+  }
+  for (const auto& [map, count] : request_->settings.map_entries)
+    if (auto set =
+            for_each_object([&](BpfObject& object) { return object.set_map_entries(map, count); });
+        !set)
+      return set;
+  for (const MapFill& fill : request_->settings.fills)
+    if (auto filled = for_each_object([&](BpfObject& object) { return object.fill_map(fill); });
+        !filled)
+      return filled;
+  return {};
+}
+
+Result<void> UserPrograms::set_pid_variables() {
+  for (const auto& [name, value] : request_->settings.globals) {
+    if (value != pid_value) continue;
+    if (pids_.size() != 1)
+      return fail(ErrorKind::usage, fmt::format("--set {}={}: {} (expected one)", name, value,
+                                                counted(pids_.size(), "process", "processes")));
+    if (auto set = for_each_object([&](BpfObject& object) {
+          return object.set_global(name, std::to_string(pids_.front()));
+        });
+        !set)
+      return set;
+  }
+  return {};
+}
+
+Result<void> UserPrograms::locate(const AttachRequest& request) {
   std::vector<ProgramOfObject> programs;
   for (std::size_t i = 0; i < objects_.size(); ++i)
     std::ranges::move(programs_of(objects_[i], request_->paths[i], i),
                       std::back_inserter(programs));
-  auto places = place_programs(programs, request);
-  if (!places) return fail(std::move(places).error());
-  skipped_ = std::move(places->skipped);
-  notes_ = std::move(places->notes);
-  for (const PlacedProgram& placed : places->placed) {
+  auto located = locate_programs(programs, request);
+  if (!located) return fail(std::move(located).error());
+  skipped_ = std::move(located->skipped);
+  notes_ = std::move(located->notes);
+  for (const PlacedProgram& placed : located->placed) {
     const ObjectProgram& program = *placed.program.program;
     Selected selected{.object = placed.program.object, .name = program.name};
     if (!placed.is_probe()) {
       other_programs_.push_back(std::move(selected));
       continue;
     }
-    if (program.is_kprobe) objects_[selected.object].place_kprobe(program.name);
+    if (program.is_kprobe) objects_[selected.object].use_for_uprobes(program.name);
     const ProbeRequest probe_request{.static_probes = placed.static_probes,
                                      .program = selected_.size(),
                                      .on_entry = placed.on_entry,
@@ -133,7 +176,7 @@ Result<void> UserPrograms::place(const AttachRequest& request) {
 // A run uses one mechanism, and only session links accept session programs.
 Result<void> UserPrograms::check_kinds() const {
   const auto sessions = std::ranges::count_if(
-      selected_, [&](const Selected& each) { return is_session(find(each)); });
+      selected_, [&](const Selected& each) { return uprobectl::is_session(find(each)); });
   if (sessions == 0 || static_cast<std::size_t>(sessions) == selected_.size()) return {};
   return fail(Error{ErrorKind::unsupported,
                     name_ + ": session programs and other programs cannot be attached in one run"}
@@ -152,7 +195,7 @@ std::string UserPrograms::describe(const Selected& selected) const {
 Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   if (!request_->pinned) {
     // load() makes all other programs of the kind that the mechanism needs.
-    if (!selected_.empty() && is_session(find(selected_.front()))) kind_ = ProgramKind::session;
+    if (!selected_.empty() && is_session(0)) kind_ = ProgramKind::session;
     return {};
   }
   auto pinned = PinnedProgram::open(name_, features);
@@ -185,15 +228,15 @@ void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Ou
 void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& output) {
   for (const ObjectMap& map : object.maps())
     if (map.chosen_size)
-      output.notice(fmt::format(
+      output.status(fmt::format(
           "{}: map '{}' has no size, which its own loader sets: it gets {} {} "
           "(--map-entries {}=N)",
           path, map.name, *map.chosen_size, map.size_in_bytes ? "bytes" : "entries", map.name));
 }
 
-void UserPrograms::report_places(bool is_dry_run, Output& output) const {
+void UserPrograms::report_locations(bool is_dry_run, Output& output) const {
   for (const std::string& skipped : skipped_) output.warn(skipped);
-  for (const std::string& note : notes_) output.notice(note);
+  for (const std::string& note : notes_) output.status(note);
   if (!is_dry_run) return;
   for (const Selected& each : other_programs_)
     output.status(describe(each) + " is attached as its section says, for all processes");
@@ -214,24 +257,86 @@ Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
                      ": whether the program is for entries or returns is not known, because "
                      "uprobectl load has not pinned it: it is attached to entries (-r: to "
                      "returns)");
-  if (std::exchange(loaded_, true)) return {};
-  for (std::size_t i = 0; i < objects_.size(); ++i) {
-    ObjectLoading loading{.kind = program_kind(mechanism), .only = {}};
-    for (const auto* const list : {&selected_, &other_programs_})
-      for (const Selected& each : *list)
-        if (each.object == i) loading.only.push_back(each.name);
-    if (loading.only.empty()) continue;
-    auto loaded = objects_[i].load(loading);
-    if (!objects_[i].verifier_log().empty()) output.detail(objects_[i].verifier_log());
-    if (!loaded) return loaded;
-    say_chosen_sizes(objects_[i], request_->paths[i], output);
-    warn_of_private_stacks(objects_[i], request_->paths[i], output);
-  }
+  if (pinned_ || std::exchange(loaded_, true)) return {};
+  mechanism_ = mechanism;
+  if (auto set = set_pid_variables(); !set) return set;
+  for (std::size_t i = 0; i < objects_.size(); ++i)
+    if (auto loaded = load_object(i, mechanism, output); !loaded) return loaded;
   return {};
 }
 
-LoadedProgram UserPrograms::program(std::size_t index) const {
-  return pinned_ ? pinned_->program() : find(selected_[index]).loaded;
+Result<void> UserPrograms::load_object(std::size_t index, Mechanism mechanism, Output& output) {
+  BpfObject& object = objects_[index];
+  ObjectLoading loading{.kind = program_kind(mechanism), .only = {}};
+  for (const auto* const list : {&selected_, &other_programs_})
+    for (const Selected& each : *list)
+      if (each.object == index) loading.only.push_back(each.name);
+  if (loading.only.empty()) return {};
+  for (std::size_t i = 0; i < index && request_->shares_maps; ++i)
+    if (auto shared = object.share_maps(objects_[i]); !shared) return shared;
+  auto loaded = object.load(loading);
+  if (!object.verifier_log().empty()) output.detail(object.verifier_log());
+  if (!loaded) return loaded;
+  say_chosen_sizes(object, request_->paths[index], output);
+  warn_of_private_stacks(object, request_->paths[index], output);
+  return {};
+}
+
+void UserPrograms::load_copies(std::span<const std::size_t> locations, Output& output) {
+  if (pinned_ || !copies_.empty()) return;
+  copies_.assign(selected_.size(), 1);
+  std::size_t most = 1;
+  for (std::size_t i = 0; i < locations.size(); ++i) {
+    if (locations[i] > 1 && locations[i] <= max_copies) copies_[i] = locations[i];
+    most = std::max(most, copies_[i]);
+  }
+  for (std::size_t copy = 1; copy < most; ++copy) {
+    auto opened = open_copies(copy);
+    if (!opened) {
+      output.detail("hits at single locations are not known: " + opened.error().message);
+      copies_.assign(selected_.size(), 1);
+      copied_.clear();
+      return;
+    }
+    copied_.push_back(std::move(*opened));
+  }
+}
+
+// Opens and loads the objects again, with the programs that have so many copies.
+Result<std::vector<BpfObject>> UserPrograms::open_copies(std::size_t copy) const {
+  std::vector<BpfObject> opened;
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    auto object = BpfObject::open(files_[i], kernel_types_ ? &*kernel_types_ : nullptr);
+    if (!object) return fail(std::move(object).error());
+    ObjectLoading loading{.kind = program_kind(*mechanism_), .only = {}};
+    for (std::size_t program = 0; program < selected_.size(); ++program) {
+      if (selected_[program].object != i || copies_[program] <= copy) continue;
+      loading.only.push_back(selected_[program].name);
+      object->use_for_uprobes(selected_[program].name);
+    }
+    if (!loading.only.empty()) {
+      if (auto shared = object->share_maps(objects_[i], true); !shared)
+        return fail(std::move(shared).error());
+      if (auto loaded = object->load(loading); !loaded) return fail(std::move(loaded).error());
+    }
+    opened.push_back(std::move(*object));
+  }
+  return opened;
+}
+
+std::size_t UserPrograms::copies(std::size_t index) const {
+  return copies_.empty() ? 1 : copies_[index];
+}
+
+LoadedProgram UserPrograms::program(std::size_t index, std::size_t location) const {
+  if (pinned_) return pinned_->program();
+  const Selected& selected = selected_[index];
+  if (location == 0 || location >= copies(index)) return find(selected).loaded;
+  return find_program(copied_[location - 1][selected.object], selected.name)->loaded;
+}
+
+bool UserPrograms::is_session(std::size_t index) const {
+  return pinned_ ? kind_ == ProgramKind::session : uprobectl::is_session(find(selected_[index]));
 }
 
 Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& output) {
@@ -265,49 +370,60 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
     return maps;
   }
   std::vector<UserMap> maps;
-  for (const BpfObject& object : objects_)
-    for (const ObjectMap& map : object.maps()) {
+  for (std::size_t i = 0; i < objects_.size(); ++i)
+    for (const ObjectMap& map : objects_[i].maps()) {
       if (map.fd < 0) continue; // no program of the object is attached
       auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
       if (!described) return fail(std::move(described).error());
       if (std::ranges::find(maps, described->id, &UserMap::id) != maps.end()) continue; // shared
       described->name = map.name; // the kernel keeps only 15 bytes of it
+      if (const auto& offset = type_offsets_[i]) {
+        const auto type_of = [&](std::uint32_t id) { return id != 0 ? id + *offset : 0; };
+        described->key_type = type_of(map.key_type);
+        described->value_type = type_of(map.value_type);
+        described->has_object_types = true;
+      }
       maps.push_back(std::move(*described));
     }
   return maps;
 }
 
-std::optional<DataTypes> UserPrograms::types(Output& output) const {
-  std::optional<DataTypes> types;
-  const auto warn = [&](const std::string& file, const std::string& problem) {
-    output.warn(fmt::format("{}: records may be shown as bytes: {}", file, problem));
-  };
-  const auto add = [&](const std::string& file, Result<DataTypes> known) {
-    if (!known && known.error().kind != ErrorKind::not_found) warn(file, known.error().message);
-    if (!known) return;
-    if (types)
-      types->add(*known);
-    else
-      types = std::move(*known);
+std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
+  std::shared_ptr<DataTypes> types;
+  type_offsets_.assign(objects_.size(), std::nullopt);
+  const auto warn = [&](const std::string& file, const Error& problem) {
+    if (problem.kind != ErrorKind::not_found)
+      output.warn(fmt::format("{}: records may be shown as bytes: {}", file, problem.message));
   };
   if (pinned_) {
-    if (pinned_->btf_id() != 0) add(name_, DataTypes::load_from_kernel(pinned_->btf_id()));
-    return types;
+    if (pinned_->btf_id() == 0) return nullptr;
+    auto known = DataTypes::load_from_kernel(pinned_->btf_id());
+    if (known) return std::make_shared<const DataTypes>(std::move(*known));
+    warn(name_, known.error());
+    return nullptr;
   }
   for (std::size_t i = 0; i < objects_.size(); ++i) {
     const auto btf = objects_[i].type_information();
-    add(request_->paths[i], btf ? DataTypes::parse(*btf) : fail(btf.error()));
+    auto known = btf ? DataTypes::parse(*btf) : fail(btf.error());
+    if (!known) {
+      warn(request_->paths[i], known.error());
+    } else if (types) {
+      type_offsets_[i] = types->add(*known);
+    } else {
+      types = std::make_shared<DataTypes>(std::move(*known));
+      type_offsets_[i] = 0;
+    }
   }
   for (std::size_t i = 0; i < objects_.size(); ++i) {
     const auto debug = dwarf::DebugInfo::parse(files_[i].bytes());
     if (!debug) {
-      if (debug.error().kind != ErrorKind::not_found)
-        warn(request_->paths[i], debug.error().message);
+      warn(request_->paths[i], debug.error());
       continue;
     }
-    if (!types) types.emplace();
+    if (!types) types = std::make_shared<DataTypes>();
     types->add(*debug);
-    for (const std::string& problem : debug->warnings()) warn(request_->paths[i], problem);
+    for (const std::string& problem : debug->warnings())
+      warn(request_->paths[i], Error{ErrorKind::corrupt, problem});
   }
   return types;
 }

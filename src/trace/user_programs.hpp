@@ -7,8 +7,10 @@
 #include "bpf/usdt_specs.hpp"
 #include "output/output.hpp"
 #include "trace/probe_program.hpp"
-#include "trace/program_places.hpp"
+#include "trace/program_locations.hpp"
 #include "values/btf_types.hpp"
+
+#include <functional>
 
 namespace uprobectl {
 
@@ -26,7 +28,7 @@ void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Ou
 // The programs of object files that are attached, or one pinned program.
 class UserPrograms {
 public:
-  // Places the objects' programs and sets their globals. Makes no bpf() calls.
+  // Locates the objects' programs and sets their globals. Makes no bpf() calls.
   static Result<UserPrograms> open(const AttachRequest& request, Workstation& workstation);
 
   const std::string& name() const { return name_; } // the paths
@@ -36,15 +38,29 @@ public:
   Result<void> prepare(const KernelFeatures& features);
   std::optional<ProgramKind> kind() const { return kind_; }
 
+  // The probed processes, for values that are "%pid". Called before load().
+  void set_pids(std::span<const pid_t> pids) { pids_.assign(pids.begin(), pids.end()); }
+
   // Loads the objects on the first call. Prints the verifier's log as a detail (-v).
   Result<void> load(Mechanism mechanism, Output& output);
-  LoadedProgram program(std::size_t index) const; // as ProbeRequest::program numbers them
+  // Loads a copy of each program for each of its probes but the first, which shares its maps: the
+  // kernel counts the runs of a program, not those of a probe. `locations`: their number, by
+  // program. A program with more than max_copies probes gets no copies. A failure is only a detail.
+  void load_copies(std::span<const std::size_t> locations, Output& output);
+  static constexpr std::size_t max_copies = 16;
+  // The number of copies, with the program itself.
+  std::size_t copies(std::size_t index) const;
+
+  // `index`: as ProbeRequest::program numbers them. `location`: selects the copy, if there are
+  // several.
+  LoadedProgram program(std::size_t index, std::size_t location = 0) const;
+  bool is_session(std::size_t index) const;
   std::size_t count() const { return selected_.size(); }
   // As in messages and records; those of several objects may be equal.
   std::string_view program_name(std::size_t index) const { return selected_[index].name; }
 
   // Says which programs are not attached, and which are attached by libbpf.
-  void report_places(bool is_dry_run, Output& output) const;
+  void report_locations(bool is_dry_run, Output& output) const;
 
   // The number of programs that are not uprobes. They are attached where their sections say.
   std::size_t other_programs() const { return other_programs_.size(); }
@@ -54,9 +70,9 @@ public:
 
   // The maps of the programs, with duplicated descriptors. Call it after load().
   Result<std::vector<UserMap>> maps() const;
-  // Of BTF and, for objects, of their debug information. Damaged ones are left out with a warning.
-  // nullopt if there is neither.
-  std::optional<DataTypes> types(Output& output) const;
+  // Reads the types of BTF and, for objects, of their debug information. Damaged ones are left out
+  // with a warning. Null if there are none. Call it before maps().
+  std::shared_ptr<const DataTypes> read_types(Output& output);
 
 private:
   // A program of one of the objects.
@@ -68,16 +84,27 @@ private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
   void take_pin(const AttachRequest& request);
   Result<void> open_objects(Workstation& workstation);
-  Result<void> apply_settings();
-  Result<void> place(const AttachRequest& request);
+  Result<void> apply_settings(const AttachRequest& request);
+  Result<void> set_pid_variables();
+  Result<void> load_object(std::size_t index, Mechanism mechanism, Output& output);
+  // Calls `set` for each object. Fails if it fails for one, with not_found only if it does for all.
+  Result<void> for_each_object(const std::function<Result<void>(BpfObject&)>& set);
+  Result<void> locate(const AttachRequest& request);
   Result<void> check_kinds() const;
   const ObjectProgram& find(const Selected& selected) const;
   std::string describe(const Selected& selected) const; // "FILE: program 'x' (SECTION)"
 
+  Result<std::vector<BpfObject>> open_copies(std::size_t copy) const;
+
   const UserProgramRequest* request_;
   std::string name_;
   std::vector<MappedFile> files_; // of the objects
+  std::optional<MappedFile> kernel_types_;
   std::vector<BpfObject> objects_;
+  // By object: from ids of its types to those of read_types(). nullopt: its types are not there.
+  std::vector<std::optional<std::uint32_t>> type_offsets_;
+  std::vector<std::size_t> copies_;            // by program; empty: none were loaded
+  std::vector<std::vector<BpfObject>> copied_; // objects with the second, third, … copies
   std::optional<PinnedProgram> pinned_;
   std::optional<ProgramKind> kind_;
   std::optional<bool> on_return_;        // of a pinned program, by its section
@@ -87,6 +114,8 @@ private:
   std::vector<ProbeRequest> probe_requests_;
   std::vector<std::string> skipped_; // warnings
   std::vector<std::string> notes_;
+  std::vector<pid_t> pids_;
+  std::optional<Mechanism> mechanism_; // that the objects are loaded for
   bool loaded_ = false;
 };
 

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <map>
 #include <ranges>
 #include <set>
 #include <unistd.h>
@@ -121,6 +122,8 @@ public:
   }
   std::optional<ProgramKind> kind() const override { return programs_.kind(); }
 
+  void set_pids(std::span<const pid_t> pids) override { programs_.set_pids(pids); }
+
   bool checks_exits() const override { return false; }
 
   Result<void> load(Mechanism mechanism, ResolvedProbes& resolved) override {
@@ -128,13 +131,22 @@ public:
       return fail(std::move(loaded).error());
     if (!streams_)
       if (auto opened = open_maps(); !opened) return opened;
+    find_probes(resolved.probes);
+    programs_.load_copies(probe_counts(), output_);
     for (Probe& probe : resolved.probes)
       for (PlannedSite& site : probe.sites) {
-        site.loaded = programs_.program(site.program);
+        site.loaded = programs_.program(site.program, probe_index(site.program, probe.number));
         site.cookie = request_.cookie;
       }
     return static_probes_.load(spec_table_, resolved.probes, request_.cookie,
                                supports_cookies(mechanism, features_));
+  }
+  std::string_view program_name(std::size_t program) const override {
+    return programs_.program_name(program);
+  }
+  std::string_view program_phase(const PlannedSite& site) const override {
+    if (programs_.is_session(site.program)) return "entry and return";
+    return ProbeProgram::program_phase(site);
   }
   void report_cautions() const override { static_probes_.report_cautions(output_); }
 
@@ -145,7 +157,9 @@ public:
     if (needs_symbols_) values_->start(*stacks_, who);
     count_records(clock_ns(CLOCK_MONOTONIC));
     counting_ = ProgramRunCounter::start();
-    for (std::size_t i = 0; i < programs_.count(); ++i) runs_before_.push_back(runs(i));
+    for (std::size_t i = 0; i < programs_.count(); ++i)
+      for (std::size_t index = 0; index < programs_.copies(i); ++index)
+        runs_before_[{i, index}] = runs(i, index);
     auto links = programs_.attach_other_programs(output_);
     if (!links) return fail(std::move(links).error());
     other_links_ = std::move(*links);
@@ -197,14 +211,31 @@ public:
   void show_maps() override;
 
 private:
-  std::optional<std::uint64_t> runs(std::size_t program) const {
-    return counting_.runs(programs_.program(program).fd);
+  std::optional<std::uint64_t> runs(std::size_t program, std::size_t index) const {
+    return counting_.runs(programs_.program(program, index).fd);
   }
   // Valid after detaching, too.
-  std::optional<std::uint64_t> runs_since_start(std::size_t program) const {
-    const auto now = runs(program);
-    const auto before = program < runs_before_.size() ? runs_before_[program] : std::nullopt;
-    return now && before ? std::optional(*now - *before) : std::nullopt;
+  std::optional<std::uint64_t> runs_since_start(std::size_t program, std::size_t index) const {
+    const auto now = runs(program, index);
+    const auto before = runs_before_.find({program, index});
+    if (!now || before == runs_before_.end() || !before->second) return std::nullopt;
+    return *now - *before->second;
+  }
+  // Finds the probes of each program.
+  void find_probes(std::span<const Probe> probes) {
+    probes_of_.assign(programs_.count(), {});
+    for (const Probe& probe : probes)
+      for (const PlannedSite& site : probe.sites) probes_of_[site.program].insert(probe.number);
+  }
+  std::vector<std::size_t> probe_counts() const {
+    std::vector<std::size_t> counts;
+    for (const std::set<std::size_t>& probes : probes_of_) counts.push_back(probes.size());
+    return counts;
+  }
+  // Which of the program's probes this is.
+  std::size_t probe_index(std::size_t program, std::size_t probe) const {
+    const std::set<std::size_t>& probes = probes_of_[program];
+    return static_cast<std::size_t>(std::distance(probes.begin(), probes.find(probe)));
   }
   // Both when the run begins and when it ends: the kernel may have had an oops meanwhile.
   void report_silence() {
@@ -232,6 +263,7 @@ private:
   Result<void> select_maps(std::vector<UserMap> known);
   void print_maps(bool is_interval);
   void count_records(std::uint64_t now_ns);
+  std::string_view phase_at(const Probe& probe, std::size_t program) const;
 
   UserPrograms programs_;
   const AttachRequest& attach_request_;
@@ -257,7 +289,9 @@ private:
   std::optional<PrintkReader> printk_;
   bool is_silent_ = false; // reported
   ProgramRunCounter counting_;
-  std::vector<std::optional<std::uint64_t>> runs_before_; // by program
+  // By the program and the index of its probe.
+  std::map<std::pair<std::size_t, std::size_t>, std::optional<std::uint64_t>> runs_before_;
+  std::vector<std::set<std::size_t>> probes_of_; // by program: the numbers of its probes
   std::vector<ObjectLink> other_links_;
   std::uint64_t corrupt_ = 0;
   bool has_stacks_ = false;         // records carry stacks
@@ -307,6 +341,9 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
     auto copy = describe_map(UniqueFd{::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0)});
     if (!copy) return fail(std::move(copy).error());
     copy->name = found->name;
+    copy->key_type = found->key_type;
+    copy->value_type = found->value_type;
+    copy->has_object_types = found->has_object_types;
     copy->variable = std::exchange(found->variable, {});
     const bool is_twice = std::ranges::any_of(maps_, [&](const UserMap& map) {
       return map.id == copy->id && map.variable == copy->variable;
@@ -328,6 +365,15 @@ std::vector<std::string> list_collecting(std::span<const UserMap> maps) {
     if (is_listed && !is_constant && !is_internal) names.push_back(map.name);
   }
   return names;
+}
+
+// The arguments of static probes are in a map of each object, and a probe has one cookie, which is
+// an index into it.
+Result<void> check_spec_tables(const std::vector<UserMap>& maps) {
+  if (std::ranges::count_if(maps, UsdtSpecs::is_table) < 2) return {};
+  return fail(Error{ErrorKind::unsupported,
+                    "several objects have programs for static probes, each with its own arguments"}
+                  .hint("add --share-maps, or attach them in several runs"));
 }
 
 // Returns a duplicate of libbpf's specification map of static probes.
@@ -385,8 +431,11 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
 }
 
 Result<void> UserSource::open_maps() {
+  auto types = programs_.read_types(output_);
   auto known = programs_.maps();
   if (known) lost_ = find_lost_maps(*known);
+  if (known)
+    if (auto checked = check_spec_tables(*known); !checked) return checked;
   if (known) spec_table_ = find_spec_table(*known);
   if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
         return name.find('/') == std::string::npos;
@@ -394,11 +443,10 @@ Result<void> UserSource::open_maps() {
     return fail(std::move(known).error());
   if (!known && request_.maps.empty())
     output_.warn("the records of the program cannot be shown: " + known.error().message);
-  auto types = programs_.types(output_);
   values_.emplace(request_.shown_as,
                   known ? std::span<const UserMap>(*known) : std::span<const UserMap>(), output_);
-  needs_symbols_ = values_->needs_symbols(types ? &*types : nullptr);
-  printer_.emplace(*values_, output_);
+  needs_symbols_ = values_->needs_symbols(types.get());
+  printer_.emplace(types, *values_, output_);
   if (known && request_.maps.empty())
     if (const auto names = list_collecting(*known); !names.empty())
       output_.status("the program sends no records: print its maps with --map: " + joined(names));
@@ -422,20 +470,39 @@ Result<void> UserSource::open_maps() {
   return {};
 }
 
-// The kernel counts runs for each program. The count is that of a probe if the program has no other
-// probe, or never ran.
+// The kernel counts runs for each program. The count is that of a probe if the program, or its copy
+// for the probe, has no other probe, or never ran.
 void UserSource::count_hits(std::span<Probe> probes) const {
-  std::vector<std::set<Probe*>> program_probes(programs_.count()); // by program
+  std::vector<std::set<std::size_t>> left(programs_.count()); // probes, by program
+  for (const Probe& probe : probes)
+    for (const PlannedSite& site : probe.sites) left[site.program].insert(probe.number);
   for (Probe& probe : probes) {
     probe.hits = 0;
-    for (const PlannedSite& site : probe.sites) program_probes[site.program].insert(&probe);
+    probe.programs.clear();
+    std::set<std::size_t> seen;
+    for (const PlannedSite& site : probe.sites) {
+      if (!seen.insert(site.program).second) continue;
+      const bool is_alone = programs_.copies(site.program) > 1 || left[site.program].size() == 1;
+      const std::size_t index = probe_index(site.program, probe.number);
+      auto hits = runs_since_start(site.program, programs_.copies(site.program) > 1 ? index : 0);
+      if (!is_alone && hits != 0) hits.reset();
+      if (!hits || !probe.hits)
+        probe.hits.reset();
+      else
+        *probe.hits += *hits;
+      probe.programs.push_back({.program = std::string(program_name(site.program)),
+                                .phase = std::string(phase_at(probe, site.program)),
+                                .hits = hits});
+    }
   }
-  for (std::size_t program = 0; program < program_probes.size(); ++program) {
-    const auto count = runs_since_start(program);
-    const bool known = count && (*count == 0 || program_probes[program].size() == 1);
-    for (Probe* const probe : program_probes[program])
-      probe->hits = known && probe->hits ? std::optional(*probe->hits + *count) : std::nullopt;
-  }
+}
+
+// A program with sites at both ends runs at both.
+std::string_view UserSource::phase_at(const Probe& probe, std::size_t program) const {
+  std::set<std::string_view> phases;
+  for (const PlannedSite& site : probe.sites)
+    if (site.program == program) phases.insert(program_phase(site));
+  return phases.size() == 1 ? *phases.begin() : "entry and return";
 }
 
 void UserSource::print_maps(bool is_interval) {
@@ -478,7 +545,7 @@ Result<std::unique_ptr<ProbeProgram>> make_user_source(const AttachRequest& requ
                                                        Exports& exports, Output& output) {
   auto programs = UserPrograms::open(request, output.workstation());
   if (!programs) return fail(std::move(programs).error());
-  programs->report_places(request.dry_run, output);
+  programs->report_locations(request.dry_run, output);
   return std::make_unique<UserSource>(std::move(*programs), request, exports, output);
 }
 

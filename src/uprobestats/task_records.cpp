@@ -136,9 +136,10 @@ Result<TaskRecords::Stream> TaskRecords::open(UserMap map, const std::string& pa
     return fail(ErrorKind::unsupported, path + ": not a ring buffer or perf event array");
   Stream stream;
   stream.map.push_back(std::move(map));
-  std::optional<DataTypes> types;
+  std::shared_ptr<const DataTypes> types;
   if (btf != 0)
-    if (auto known = DataTypes::load_from_kernel(btf)) types = std::move(*known);
+    if (auto known = DataTypes::load_from_kernel(btf))
+      types = std::make_shared<const DataTypes>(std::move(*known));
   auto decoder = UserRecordDecoder::make(std::move(types), stream.map);
   if (!decoder) return fail(std::move(decoder).error().within(path));
   stream.decoder = std::move(*decoder);

@@ -41,6 +41,7 @@ public:
     if (size < 0) return std::nullopt;
     const bool is_cut = static_cast<std::size_t>(size) > bytes.size();
     if (is_cut && (!can_be_cut(type) || bytes.empty())) return std::nullopt;
+    const Bytes whole = bytes;
     if (!is_cut) bytes = bytes.first(static_cast<std::size_t>(size));
     switch (btf_kind(type)) {
     case BTF_KIND_INT:
@@ -56,7 +57,7 @@ public:
       return array(btf_array(type), bytes, depth);
     case BTF_KIND_STRUCT:
     case BTF_KIND_UNION:
-      return members(type, bytes, depth, is_cut);
+      return members(type, depth == 0 && !is_cut ? whole : bytes, bytes.size(), depth, is_cut);
     case BTF_KIND_DATASEC:
       return variables(type, bytes, depth);
     default:
@@ -169,18 +170,24 @@ private:
     return DataValue{std::move(values)};
   }
 
-  std::optional<DataValue> members(const btf_type* type, Bytes bytes, int depth, bool is_cut) {
+  // `size`: of the type in the bytes; behind it are those of an array without a size.
+  std::optional<DataValue> members(const btf_type* type, Bytes whole, std::size_t size, int depth,
+                                   bool is_cut) {
     DataValue::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
       const std::uint32_t bit = btf_member_bit_offset(type, static_cast<std::uint32_t>(i));
       const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
+      const bool is_open = i + 1 == btf_vlen(type) && open_array(member.type) != nullptr;
+      const Bytes bytes = is_open ? whole : whole.first(size);
       if (bit / 8 > bytes.size()) {
         if (is_cut) break;
         return std::nullopt;
       }
-      auto value = width != 0 ? bit_field(member.type, bytes, bit, width)
-                              : decode(member.type, bytes.subspan(bit / 8), depth + 1);
+      auto value = is_open && bit / 8 < bytes.size()
+                       ? open_end(member.type, bytes.subspan(bit / 8), depth)
+                   : width != 0 ? bit_field(member.type, bytes, bit, width)
+                                : decode(member.type, bytes.subspan(bit / 8), depth + 1);
       if (!value && is_cut) {
         if (bit / 8 < bytes.size() && btf_is_struct(type))
           values.push_back({"<rest>", raw(bytes.subspan(bit / 8))});
@@ -192,6 +199,24 @@ private:
     }
     if (is_cut && values.empty()) return std::nullopt;
     return DataValue{std::move(values)};
+  }
+
+  // Returns the array without a size that the type is; null if it is none.
+  const struct btf_array* open_array(std::uint32_t id) const {
+    const int resolved = btf__resolve_type(types_, id);
+    const btf_type* const type =
+        resolved < 0 ? nullptr : btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));
+    return type != nullptr && btf_is_array(type) && btf_array(type)->nelems == 0 ? btf_array(type)
+                                                                                 : nullptr;
+  }
+
+  std::optional<DataValue> open_end(std::uint32_t id, Bytes bytes, int depth) {
+    struct btf_array shape = *open_array(id);
+    const std::int64_t size = btf__resolve_size(types_, shape.type);
+    if (size <= 0) return std::nullopt;
+    shape.nelems = static_cast<std::uint32_t>((bytes.size() + static_cast<std::size_t>(size) - 1) /
+                                              static_cast<std::size_t>(size));
+    return array(&shape, bytes, depth);
   }
 
   // The variables of a section.
@@ -321,16 +346,36 @@ Result<DataTypes> DataTypes::load_from_kernel(std::uint32_t btf_id) {
   return DataTypes(types);
 }
 
-void DataTypes::add(const DataTypes& other) { btf__add_btf(types_.get(), other.types_.get()); }
+std::optional<std::uint32_t> DataTypes::add(const DataTypes& other) {
+  const int first = btf__add_btf(types_.get(), other.types_.get());
+  return first > 0 ? std::optional(static_cast<std::uint32_t>(first) - 1) : std::nullopt;
+}
 
 std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
   const btf_type* const type = btf__type_by_id(types_.get(), id);
   const std::int64_t size = btf__resolve_size(types_.get(), id);
   if (type == nullptr || size < 0) return std::nullopt;
-  return Type{.name = std::string(name_at(types_.get(), type->name_off)),
-              .id = id,
-              .size = static_cast<std::size_t>(size),
-              .is_variable = variables_.contains(id)};
+  Type found{.name = std::string(name_at(types_.get(), type->name_off)),
+             .id = id,
+             .size = static_cast<std::size_t>(size),
+             .is_variable = variables_.contains(id)};
+  const int resolved = btf__resolve_type(types_.get(), id);
+  const btf_type* const shape =
+      resolved < 0 ? nullptr : btf__type_by_id(types_.get(), static_cast<std::uint32_t>(resolved));
+  if (shape == nullptr || !btf_is_struct(shape) || btf_vlen(shape) == 0) return found;
+  for (int i = 0; i < btf_vlen(shape); ++i) {
+    const std::uint32_t id_of_member = btf_members(shape)[i].type;
+    const int member = btf__resolve_type(types_.get(), id_of_member);
+    const btf_type* const array =
+        member < 0 ? nullptr : btf__type_by_id(types_.get(), static_cast<std::uint32_t>(member));
+    if (array == nullptr || !btf_is_array(array)) continue;
+    const std::int64_t array_size = btf__resolve_size(types_.get(), id_of_member);
+    const bool is_open = i + 1 == btf_vlen(shape) && btf_array(array)->nelems == 0;
+    if (!is_open && array_size < size / 2) continue;
+    found.tail = btf_member_bit_offset(shape, static_cast<std::uint32_t>(i)) / 8;
+    found.has_open_end = is_open;
+  }
+  return found;
 }
 
 Result<DataTypes::Type> DataTypes::find(std::string_view name) const {

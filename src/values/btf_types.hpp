@@ -27,8 +27,9 @@ public:
   // not_permitted names the capability.
   static Result<DataTypes> load_from_kernel(std::uint32_t btf_id);
 
-  // Adds the types of another object. Types that are known already come first.
-  void add(const DataTypes& other);
+  // Adds the types of another object, before those of debug information. Types that are known
+  // already come first. Returns what is added to their ids; nullopt if there is no memory.
+  std::optional<std::uint32_t> add(const DataTypes& other);
   // Adds the structures, unions, enumerations and typedefs of debug information: clang emits no BTF
   // for types that are only used inside of functions. Types that are known already come first.
   // Members whose types BTF does not have, such as enums of Rust, are arrays of bytes.
@@ -40,6 +41,10 @@ public:
     std::size_t size = 0; // bytes
     // A local variable of a program has this type, or points to it, as debug information says.
     bool is_variable = false;
+    // Offset of an array that is the larger part of a structure: programs send as much of it as
+    // they have filled. `has_open_end`: the array has no size and is at the end.
+    std::optional<std::size_t> tail = {};
+    bool has_open_end = false;
   };
   // Finds a struct, union or typedef as written in C, with or without its keyword. not_found
   // suggests similar names.
@@ -48,7 +53,14 @@ public:
   // Returns the structures and unions with this property, each name once.
   std::vector<Type> find_structures(const std::function<bool(const Type&)>& is_wanted) const;
 
-  // Decodes a value of a type. If there are fewer bytes, the members and elements that are there,
+  // Whether a value of the type may have this size: its own, or one that ends in its tail.
+  static bool may_have_size(const Type& type, std::size_t size) {
+    return size == type.size ||
+           (type.tail && size >= *type.tail && (type.has_open_end || size < type.size));
+  }
+
+  // Decodes a value of a type. An array without a size at its end has all further bytes. If there
+  // are fewer bytes, the members and elements that are there,
   // and in the member "<rest>" what is left. Nullopt if that is nothing. Ignores further bytes
   // (padding).
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes) const;

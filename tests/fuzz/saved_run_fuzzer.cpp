@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A saved run. Its first byte says how many bytes are read at a time; the head of the file is
 // added.
+#include "events/event_filter.hpp"
 #include "output/exports.hpp"
 #include "saved/run_reader.hpp"
 
@@ -17,10 +18,24 @@ class Replay final : public saved::RunReplay {
 public:
   using RunReplay::write;
   Replay(RecordFormatter& text, RecordFormatter& json, Exports& files)
-      : text_(text), json_(json), files_(files) {}
+      : text_(text), json_(json), files_(files) {
+    const auto find_name = [](std::uint32_t) { return std::string("process"); };
+    if (auto filter = parse_filter("a.b[1] < 2 || (a != 0.5 && ret ^= \"x\") || pid == 1"))
+      spec_ = std::move(*filter);
+    if (auto made = EventFilter::make(spec_, {}, find_name)) filter_.emplace(std::move(*made));
+  }
   Result<void> begin(const saved::RunHeader&) override { return {}; }
   void write(const AttachedRecord& record) override { write_both(record); }
-  void write(const Event& event) override { write_both(event); }
+  void write(const ProbedRecord& record) override {
+    values_.describe(record.probe, record.description);
+    if (filter_) static_cast<void>(filter_->add_point(record.probe, record.description));
+  }
+  void write(const Event& event) override {
+    write_both(event);
+    if (filter_) static_cast<void>(filter_->decide(event));
+    static_cast<void>(values_.find("a.b[1]", event));
+    static_cast<void>(values_.find_weight("ret", event));
+  }
   void write(const CountRecord& record) override { write_both(record); }
   void write(const HistogramRecord& record) override { write_both(record); }
   void write(const MapEntryRecord& record) override { write_both(record); }
@@ -43,6 +58,9 @@ private:
     json_.write(record);
   }
 
+  Filter spec_;
+  std::optional<EventFilter> filter_;
+  EventValues values_;
   RecordFormatter& text_;
   RecordFormatter& json_;
   Exports& files_;

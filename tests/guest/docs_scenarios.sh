@@ -51,7 +51,7 @@ prepare_app() {
   ln -s "$UPROBECTL" bin/uprobectl
   PATH=$scratch/bin:$PATH
   cp "$FIXTURES/greet.apk" app.apk
-  cp "$FIXTURES/greetings.bpf.o" .
+  cp "$FIXTURES/greetings.bpf.o" "$FIXTURES/latency.bpf.o" .
   cp "$FIXTURES/apk-host" app
   ./app "app.apk!/$library/libgreet.so" greet_add 1000000 --delay-us 20000 >app.out 2>&1 &
   echo $! >>"$scratch/pids"

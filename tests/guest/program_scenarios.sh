@@ -25,7 +25,15 @@ program_scenarios() {
   scenario 'pinned: a multi program never reaches a perf event' refuses_deadly_mechanism
   scenario 'pinned: a plain program is not attached by multi' refuses_wrong_kind
   scenario 'pinned: a pin of a map is rejected as a program' refuses_pinned_map
-  scenario 'object: one program has to be chosen' asks_for_program_name
+  scenario 'object: programs whose sections name nothing need a FUNCTION' needs_function
+  scenario 'object: each program goes where its section says, and its hits there are counted' runs_each_program
+  scenario 'object: the pair of entry and return runs at exits on request' runs_pair_at_exits
+  scenario 'object: --program-name locates programs, of kprobes too' attaches_by_name
+  scenario 'object: /proc/self/exe is the command' attaches_to_command
+  scenario 'object: variables, their parts and maps are set up before the first hit' sets_up_object
+  scenario 'object: a map of two objects is one map by --share-maps' shares_maps
+  scenario 'object: a thousand programs, and a map that is too large' runs_many_programs
+  scenario 'object: public objects run whole' runs_public_objects
   scenario 'object: programs that libbpf skips do not keep others from being attached' skips_programs
   scenario 'object: several programs are attached to a function by --program-name' attaches_several_programs
   scenario 'object: global variables are shown by name, also of a pinned program' shows_globals
@@ -222,7 +230,9 @@ attaches_by_sections() {
   stop_attach
   expect_equal 'of work_six, both ways' 8 "$(records event | grep -c "\"pid\":$workload,")"
   expect_equal 'of the archive' 6 "$(records event | grep -c "\"pid\":$started_pid,")"
-  expect_equal 'hits of work_six' 8 "$(records probe symbol=work_six | field hits)"
+  for program in tell_entry tell_return; do
+    expect_equal "hits of $program" 4 "$(hits_of $program work_six)"
+  done
 }
 
 attaches_tracepoint() {
@@ -327,14 +337,153 @@ refuses_pinned_map_there() {
   load --unpin pins/c
 }
 
-asks_for_program_name() {
-  attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" "$FIXTURES/workload" work_six
-  expect_match 'hint' 'name one or several with --program-name: count_plain' "$(cat err)"
+needs_function() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o" --program-name count "$FIXTURES/workload" work_six
   expect_match 'message' "no program 'count'" "$(cat err)"
   attach_fails_with 1 -d 1 --object "$FIXTURES/calls.bpf.o"
   expect_match 'warning' "'count_plain' .*does not name a place" "$(cat err)"
   expect_match 'message' 'some: no file, program or library of this name' "$(cat err)"
+}
+
+# The count of a program of whole.bpf.o.
+count_of() { # PROGRAM
+  case $1 in
+    ON_ENTRY) key=0 ;; ON_RETURN) key=1 ;; BY_FUNCTION) key=2 ;;
+    BY_PROCESS) key=3 ;; BY_REGISTERS) key=4 ;; SET_UP) key=5 ;;
+  esac
+  records map_entry map=counts | sed -n "s/.*\"key\": *$key,\"value\": *\([0-9]*\).*/\1/p"
+}
+
+hits_of() { # PROGRAM FUNCTION
+  records probe "program=$1" | grep "\"symbol\": *\"$2\"" | field hits
+}
+
+runs_each_program() {
+  start_workload target --calls 7
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/whole.bpf.o" --map counts \
+    "$FIXTURES/workload" work_six work_count
+  expect_match 'caution' 'replace return addresses' "$(cat err)"
+  for skipped in by_registers set_up; do
+    expect_match "$skipped" "program '$skipped' .*is skipped: its section begins with" "$(cat err)"
+  done
+  let_it_call target "$started_pid"
+  stop_attach
+  for expected in ON_ENTRY:14 ON_RETURN:14 BY_FUNCTION:7 BY_PROCESS:7; do
+    expect_equal "counted by ${expected%:*}" "${expected#*:}" "$(count_of "${expected%:*}")"
+  done
+  for each in on_entry:work_six on_entry:work_count on_return:work_six on_return:work_count \
+    by_function:work_six by_process:work_six; do
+    expect_equal "hits of $each" 7 "$(hits_of "${each%:*}" "${each#*:}")"
+  done
+  expect_equal 'records of programs' 6 "$(count_records probe)"
+}
+
+runs_pair_at_exits() {
+  start_workload target --calls 5
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/whole.bpf.o" --program-name on_entry \
+    --program-name on_return --return-at ret --map counts "$FIXTURES/workload" work_six
+  ! grep -q 'replace return addresses' err || fail "uretprobes are used: $(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 5 "$(count_of ON_ENTRY)"
+  expect_equal 'returns' 5 "$(count_of ON_RETURN)"
+}
+
+attaches_by_name() {
+  start_workload target --calls 3
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/whole.bpf.o" --program-name on_entry=work_count \
+    --program-name on_entry=work_silent --program-name "by_registers=$FIXTURES/workload:work_six" --map counts \
+    "$FIXTURES/workload"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 3 "$(count_of ON_ENTRY)"
+  expect_equal 'of the kprobe' 3 "$(count_of BY_REGISTERS)"
+  expect_equal 'hits of work_count' 3 "$(hits_of on_entry work_count)"
+  expect_equal 'hits of work_silent' 0 "$(hits_of on_entry work_silent)"
+  attach_fails_with 1 -d 1 --object "$FIXTURES/whole.bpf.o" --program-name on_entry=work_six
+  expect_match 'hint' 'use --program-name on_entry=TARGET:FUNCTION' "$(cat err)"
+}
+
+attaches_to_command() {
+  "$UPROBECTL" attach -j -d 120 --object "$FIXTURES/whole.bpf.o" --program-name by_process --map counts \
+    -- "$FIXTURES/workload" --calls 6 >out 2>err || fail "attach: $(cat err)"
+  expect_equal 'counted' 6 "$(count_of BY_PROCESS)"
+  attach_fails_with 1 -d 1 --object "$FIXTURES/whole.bpf.o" --program-name by_process
+  expect_match 'message' '/proc/self/exe: a section of the program means the probed program' "$(cat err)"
+}
+
+# Each call adds 1000000 for the pid, 3 * 10000, 7 * 100 and 21.
+sets_up_object() {
+  start_workload target --calls 2
+  printf '# people\n{id=4,name=eve}=1000\n\n{id=5,name=ann}=21\n' >people
+  for fill in '{id=5,name=ann}=21' @people; do
+    "$UPROBECTL" attach -j -d 120 --object "$FIXTURES/whole.bpf.o" --program-name set_up --map counts \
+      --set pid=%pid --set 'settings.ids[1]=7' --set 'settings.person={5,ann}' --set address=0x30000000000000000 \
+      --fill weights "$fill" "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 2 >out 2>err ||
+      fail "attach: $(cat err)"
+    expect_equal "with $fill" 2061442 "$(count_of SET_UP)"
+  done
+  attach_fails_with 1 -d 1 --object "$FIXTURES/whole.bpf.o" --program-name set_up --set pid=%pid \
+    "$FIXTURES/workload" work_six
+  expect_match 'message' 'there is no process' "$(cat err)"
+}
+
+shares_maps() {
+  cp "$FIXTURES/whole.bpf.o" other.bpf.o
+  for expected in '8 --share-maps' '4'; do
+    start_workload target --calls 4
+    # shellcheck disable=SC2086 # an option, or nothing
+    start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/whole.bpf.o" --object other.bpf.o ${expected#*[0-9]} \
+      --program-name on_entry --map counts "$FIXTURES/workload" work_six
+    let_it_call target "$started_pid"
+    stop_attach
+    expect_equal 'entries' "${expected%% *}" "$(count_of ON_ENTRY)"
+  done
+}
+
+runs_many_programs() {
+  attach_fails_with 1 -d 1 --object "$FIXTURES/many.bpf.o" "$FIXTURES/workload" work_six
+  expect_equal 'errors' 1 "$(grep -c 'uprobectl: error: ' err)"
+  expect_match 'message' "many.bpf.o: map 'large' would take 8192 MiB" "$(cat err)"
+  needs multi
+  start_workload target --calls 3
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/many.bpf.o" --map-entries large=1 --map large \
+    "$FIXTURES/workload" work_six
+  expect_match 'note' '1000 programs run at the entry of each FUNCTION: .* and 990 more' "$(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'counted by all' 3000 "$(value_of large)"
+  expect_equal 'hits' 3 "$(hits_of program_999 work_six)"
+}
+
+# Public objects, as their projects publish them.
+runs_public_objects() {
+  objects=${UPROBECTL_CORPUS:+$UPROBECTL_CORPUS/bpf/objects.tar.xz}
+  { [ -n "$objects" ] && [ -e "$objects" ]; } || skip 'UPROBECTL_CORPUS has no objects'
+  tar -xJf "$objects" || skip 'no tar with xz'
+  # bcc's gethostlatency: a pair that names no function. Its events are calls with an argument.
+  start_workload target --calls 9
+  start_attach -j -d 120 -p "$started_pid" --object bcc_gethostlatency.o "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 9 "$(hits_of handle_entry work_six)"
+  expect_equal 'returns' 9 "$(hits_of handle_return work_six)"
+  # bcc's funclatency: programs of kprobes and of fentry.
+  start_workload target --calls 9
+  start_attach -j -d 120 -p "$started_pid" --object bcc_funclatency.o --program-name dummy_kprobe \
+    --program-name dummy_kretprobe "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 9 "$(hits_of dummy_kprobe work_six)"
+  expect_equal 'returns' 9 "$(hits_of dummy_kretprobe work_six)"
+  # libbpf-rs: three programs of uprobe.multi that name no function.
+  start_workload target --calls 9
+  start_attach -j -d 120 -p "$started_pid" --object rs_uprobe_multi.o "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  for program in handle__uprobe_multi handle__uprobe_multi_with_opts handle__uprobe_multi_with_non_default_opts; do
+    expect_equal "$program" 9 "$(hits_of $program work_six)"
+  done
 }
 
 # The sections of sections.bpf.o name ./workload.
@@ -419,11 +568,9 @@ names_maps_of_pin_there() {
 
 loads_tail_calls() {
   start_workload target --calls 3
-  attach_fails_with 1 -d 1 --object "$FIXTURES/loaders.bpf.o" "$FIXTURES/workload" work_six
-  expect_match 'message' "map 'sized_by_loader' has no max_entries" "$(cat err)"
-  expect_match 'hint' '--map-entries sized_by_loader=' "$(cat err)"
-  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/loaders.bpf.o" --map-entries sized_by_loader=8 \
-    --map uprobectl_test_shared "$FIXTURES/workload" work_six
+  start_attach -j -d 120 -p "$started_pid" --object "$FIXTURES/loaders.bpf.o" --map uprobectl_test_shared \
+    "$FIXTURES/workload" work_six
+  expect_match 'size' "map 'sized_by_loader' has no size.* gets 10240 entries" "$(cat err)"
   let_it_call target "$started_pid"
   stop_attach
   expect_equal 'counted by both' 303 "$(value_of uprobectl_test_shared)"

@@ -11,6 +11,7 @@ result_scenarios() {
   scenario 'object: --interval prints maps several times, --clear empties them' clears_maps
   scenario 'object: --if compares members of records' filters_records
   scenario 'object: records are counted by their members, in a run and in a saved one' counts_by_members
+  scenario 'object: records and maps of public programs are readable' reads_public_programs
   scenario 'object: what is wrong with --record, --as, --map and --if is said' refuses_wrong_results
 }
 
@@ -24,6 +25,7 @@ agrees_with_libbpf() {
   start_workload target --calls 7
   "$FIXTURES/libbpf-loader" "$FIXTURES/results.bpf.o" "$FIXTURES/workload" work_six "$started_pid" 7 >expected 2>loader.err &
   loader=$!
+  echo "$loader" >>"$scratch/pids"
   wait_until 60 file_says expected '^ready'
   attach_results -j
   let_it_call target "$started_pid"
@@ -57,7 +59,7 @@ prints_maps() {
   for i in 1 2 3 4 5; do echo "$((i - 1)),\"value\":$((6 - i)),\"sum\":null"; done >expected
   entries pile >actual
   expect_same_lines 'a stack' expected actual
-  expect_equal 'an inner map' '0,"value":5,"sum":null' "$(entries 'outer[1]')"
+  expect_equal 'an inner map' '0,"value":5,"sum":null' "$(entries 'outer\[1\]')"
   expect_match 'a map with a value for each CPU' '^0,"value":\[[0,]*\],"sum":0$' "$(entries by_cpu | head -n 1)"
   expect_match 'its sum' '^1,"value":\[.*\],"sum":15$' "$(entries by_cpu | tail -n 1)"
   expect_match 'a bloom filter' "map 'seen' is a bloom filter: it can only be asked" "$(cat err)"
@@ -82,7 +84,7 @@ END
 
 names_stacks() {
   attach_results_to_command -j --map by_stack --map stacks
-  expect_match 'the stack of a key' '"key":\{"pid":[0-9]+,"stack_id":\["work_six \([^"]*","run_plan[^"]*"' \
+  expect_match 'the stack of a key' '"key":\{"pid":[0-9]+,"stack_id":\["work_six \(' \
     "$(records map_entry map=by_stack)"
   expect_match 'a stack of the table' '"value":\["work_six \(' "$(records map_entry map=stacks)"
 }
@@ -170,4 +172,40 @@ refuses_wrong_results() {
   stop_attach
   expect_match 'why a record is bytes' "records of map 'counted' are shown as bytes: no type has its name and its size of 32 bytes" \
     "$(cat err)"
+}
+
+# Programs of bcc and others, at a function of the workload instead of those that they are for.
+reads_public_programs() {
+  objects=${UPROBECTL_CORPUS:-/nonexistent}/bpf/objects.tar.xz
+  [ -e "$objects" ] || skip 'the corpus is not there'
+  tar -xJf "$objects" || fail 'the objects cannot be unpacked'
+  # struct event of a ring buffer "rb": only in the debug information.
+  attach_public 2 tut_cuda_events.o --program-name cuda_malloc_enter
+  expect_equal 'the type of a record' event "$(records event map=rb | field record_type | sort -u)"
+  expect_match 'a record' '"comm":"workload","type":"CUDA_EVENT_MALLOC","mem":\{"size":2\},' "$(records event | head -n 1)"
+  # What is sent is the beginning of struct probe_SSL_data_t.
+  attach_public 1 bpftime_sslsniff.o --program-name probe_SSL_rw_enter --program-name probe_SSL_write_exit
+  expect_equal 'the type of a part' probe_SSL_data_t "$(records event map=perf_SSL_events | field record_type)"
+  expect_match 'a part' '"len":21,.*"comm":"workload"' "$(records event)"
+  # work_six(i, …) returns 6i+15: as malloc() of i bytes.
+  attach_public 3 bcc_memleak.o --set stack_flags=256 --program-name malloc_enter --program-name malloc_exit \
+    --map-entries combined_allocs=8 --map-entries stack_traces=64 --map allocs
+  for i in 1 2 3; do
+    entry=$(records map_entry map=allocs "key=$((6 * i + 15))")
+    expect_match "allocation $i" "\"value\":\\{\"size\":$i,\"timestamp_ns\":" "$entry"
+    expect_match "its stack" "\"stack_id\":\\[\"[a-z_]*\\+0x" "$entry"
+  done
+  attach_public 3 bcc_memleak.o --set stack_flags=256 --set combined_only=1 --program-name malloc_enter \
+    --program-name malloc_exit --map-entries combined_allocs=8 --map-entries stack_traces=64 --map combined_allocs \
+    --as combined_allocs.key=stack
+  expect_match 'sums of a stack' '"key":\[".*"\],"value":\{"total_size":6,"number_of_allocs":3,' "$(records map_entry)"
+}
+attach_public() { # CALLS OBJECT OPTION…
+  calls=$1
+  object=$2
+  shift 2
+  start_workload target --calls "$calls"
+  start_attach -j -d 120 -p "$started_pid" --object "$object" "$@" "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
 }

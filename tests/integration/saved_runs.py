@@ -65,6 +65,15 @@ def unknown_value():
         yield f"exit status {status}: {said}"
 
 
+def condition_without_types():
+    """Runs that were saved before values had types."""
+    lines, status, said = report("-j", "--if", "count > 1", FOLDER / "calls.uprobes")
+    expected = "--if cannot be answered from this run: the types of its values were not saved"
+    others = [line for line in lines if json.loads(line)["type"] != "error"]
+    if status != 1 or others or expected not in said:
+        yield f"exit status {status}: {others} {said}"
+
+
 def main():
     tap = Tap()
     files = sorted(FOLDER.glob("*.uprobes"))
@@ -73,6 +82,7 @@ def main():
         tap.check(f"{file.name}: report prints what the run printed", differences(file))
     tap.check("events counted by values have the counts of the kernel", list(by_values()))
     tap.check("events are counted by their result", list(by_result()))
+    tap.check("a condition needs the types of values", list(condition_without_types()))
     tap.check("a value that no event has is refused", list(unknown_value()))
     tap.done()
 

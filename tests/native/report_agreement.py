@@ -122,7 +122,7 @@ def rows(text, types=("event", "count", "histogram")):
 
 def text_rows(text):
     text = re.sub(r"\d\d:\d\d:\d\d[.\d]*", "TIME", text)
-    text = re.sub(r"\b\d+/\d+\b|\[\d+\]|\b\d{3,7} {2,}", "ID", ADDRESS.sub("ADDRESS", text))
+    text = re.sub(r"TIME\s+\d+\s+\d+\s", "TIME PID TID ", ADDRESS.sub("ADDRESS", text))
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
@@ -144,7 +144,7 @@ MATRIX = [
     (["take"], ["--latency"], ["--if", "n < 0 && ret > 2"]),
     (["take"], ["--latency"], ["--if", "n < 0 || ret == -4"]),
     (["take"], ["--regs"], ["--if", "%REGISTER == 3"]),
-    (["Counter::add"], ["--args", "this->cpu,n"], ["--if", "this->cpu == n && n >= 3"]),
+    (["Counter::add"], ["--args", "this->cpu,n"], ["--if", "this->cpu < -1 || n >= 3"]),
     (["shadowed"], [], ["--if", "tid == 502"]),
     (["shadowed"], ["--args", "none"], ["--if", "$cpu >= 0"]),
     (ALL, [], ["--count"]),
@@ -158,14 +158,14 @@ MATRIX = [
     (["take"], [], ["--count", "--by", "c.ratio"]),
     (["take"], [], ["--count", "--by", "arg1", "--if", "n != 0"]),
     (["take"], ["--return"], ["--count", "--by", "ret"]),
-    (["take"], ["--latency"], ["--count", "--by", "c.peer.level,ret", "--measure", "n"]),
+    (["take"], ["--latency"], ["--count", "--by", "c.peer.level,ret"]),
     (ALL, ["--args", "none"], ["--count", "--by", "comm", "--measure", "arg1"]),
     (["take", "inner"], [], ["--histogram", "--measure", "n"]),
     (["take"], [], ["--histogram", "--measure", "u"]),
     (["take"], [], ["--histogram", "--measure", "c.peer.port", "--if", "n > 0"]),
     (["nothing"], [], ["--histogram", "--measure", "big"]),
     (["take", "outer"], ["--return"], ["--histogram", "--measure", "ret", "--top", "1"]),
-    (["take", "main"], [], ["--histogram", "--measure", "arg1"]),
+    (["take", "shadowed"], [], ["--histogram", "--measure", "arg1"]),
     (ALL, [], ["--count", "--interval", "1h"]),
     (["inner"], [], ["--histogram", "--measure", "n", "--interval", "1h"]),
 ]
@@ -245,28 +245,24 @@ def conditions(runs):
 
 
 def trees(runs):
-    def calls(options):
-        events = [json.loads(line) for line in
-                  runs.report(["outer", "inner"], ["--graph", "--report"], options).splitlines()]
-        return [(each["function"] if "function" in each else each.get("symbol"), each.get("depth"))
-                for each in events if each["type"] == "event" and each.get("kind") == "entry"]
+    functions, options = ["outer", "inner"], ["--graph", "--report"]
 
-    def live_calls(options):
-        events = [json.loads(line) for line in
-                  runs.live(["outer", "inner"], ["--graph", "--report", *options]).splitlines()]
-        return [(each["function"] if "function" in each else each.get("symbol"), each.get("depth"))
-                for each in events if each["type"] == "event" and each.get("kind") == "entry"]
+    def calls(text):
+        return [(each["symbol"], each["depth"]) for each in map(json.loads, text.splitlines())
+                if each["type"] == "event" and each["kind"] == "entry"]
 
     def summaries(text):
         return [(each["symbol"], each["calls"]) for each in map(json.loads, text.splitlines())
                 if each["type"] == "call_summary"]
 
     for condition in ("n > 2", "n == 0", "n < -3"):
-        attempt(f"a tree of calls with --if '{condition}'", lambda condition=condition: same(
-            "calls", live_calls(["--if", condition]), calls(["--if", condition])))
-        attempt(f"a report of calls with --if '{condition}'", lambda condition=condition: same(
-            "functions", summaries(runs.live(["outer", "inner"], ["--graph", "--report", "--if", condition])),
-            summaries(runs.report(["outer", "inner"], ["--graph", "--report"], ["--if", condition]))))
+        def compare(condition=condition):
+            live = runs.live(functions, [*options, "--if", condition])
+            saved = runs.report(functions, options, ["--if", condition])
+            return same("calls", calls(live), calls(saved)) + same("functions", sorted(summaries(live)),
+                                                                  sorted(summaries(saved))) + \
+                ([] if calls(live) and summaries(live) else ["no calls"])
+        attempt(f"a tree of calls with --if '{condition}'", compare)
 
 
 def folded(path):

@@ -243,6 +243,14 @@ def refusals(program):
                    ["--stack", "--weight", "m"]):
         attempt(f"{option[-2]} of a name that neither --args nor the function has", lambda option=option: refused(
             "take has no parameter or variable 'm'", "--args", "n:s32@arg1", *option))
+    attempt("a structure is compared with a text", lambda: refused(
+        "'*c': only strings can be compared with a text, this is Connection", "--if", '*c == "x"'))
+    attempt("a structure is compared with a number", lambda: refused(
+        "name one of its members: port, level", "--if", "*c->peer == 1"))
+    attempt("a built-in variable is not measured", lambda: refused(
+        "'cpu': a built-in variable is not a value of the function", "--histogram", "--measure", "cpu"))
+    attempt("hits are counted by some built-in variables only", lambda: refused(
+        "hits are counted by pid, tid, comm and stack", "--count", "--by", "cpu"))
     attempt("floating-point numbers are not summed", lambda: refused(
         "only integers can be measured", "--histogram", "--measure", "c->ratio"))
     attempt("addresses are not summed", lambda: refused("it is an address", "--histogram", "--measure", "c"))

@@ -180,7 +180,7 @@ TEST_CASE("records of map 'messages' are read as struct message where the size i
   maps[0].use = MapUse::ring_buffer;
   maps[1].name = "messages";
   maps[1].use = MapUse::perf_buffer;
-  auto decoder = UserRecordDecoder::make(builder.build(), maps);
+  auto decoder = UserRecordDecoder::make(std::make_shared<DataTypes>(builder.build()), maps);
   REQUIRE(decoder);
   const Event read = decoder->decode(0, as_bytes("\x07\x00\x00\x00"s));
   CHECK(read.kind == EventKind::record);
@@ -192,6 +192,47 @@ TEST_CASE("records of map 'messages' are read as struct message where the size i
   // A perf sample of 4 bytes is as long as one of 4 bytes with its size before it: 8 bytes.
   CHECK(decoder->decode(1, as_bytes("\x07\x00\x00\x00"s)).record->type == "message");
   CHECK_FALSE(decoder->decode(1, as_bytes("\x07\x00\x00\x00\x00\x00"s)).record->value);
+}
+
+TEST_CASE("a structure that ends with an array may be sent in part") {
+  TypesBuilder builder;
+  const auto u32 = builder.integer("u32", 4);
+  const auto letter = builder.integer("char", 1);
+  const auto text = builder.array(letter, 8);
+  const auto open = builder.array(u32, 0);
+  builder.structure("message", 12);
+  builder.member("length", u32, 0);
+  builder.member("text", text, 32);
+  builder.structure("list", 4);
+  builder.member("length", u32, 0);
+  builder.member("numbers", open, 32);
+  const DataTypes types = builder.build();
+  CHECK(json(types, "message", "\x02\0\0\0ab"s) == R"({"length":2,"text":"ab"})");
+  CHECK(json(types, "list", "\x02\0\0\0\x05\0\0\0\x06\0\0\0"s) ==
+        R"({"length":2,"numbers":[5,6]})");
+  CHECK(json(types, "list", "\x02\0\0\0"s) == R"({"length":2,"numbers":[]})");
+  const auto sizes = [&](std::string_view name) {
+    std::vector<std::size_t> accepted;
+    for (std::size_t size = 0; size < 16; ++size)
+      if (DataTypes::may_have_size(*types.find(name), size)) accepted.push_back(size);
+    return accepted;
+  };
+  CHECK(sizes("message") == std::vector<std::size_t>{4, 5, 6, 7, 8, 9, 10, 11, 12});
+  CHECK(sizes("list") == std::vector<std::size_t>{4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
+  CHECK(sizes("u32") == std::vector<std::size_t>{4});
+
+  std::vector<UserMap> maps(1);
+  maps[0].name = "messages";
+  maps[0].use = MapUse::ring_buffer;
+  auto decoder = UserRecordDecoder::make(std::make_shared<DataTypes>(builder.build()), maps);
+  REQUIRE(decoder);
+  CHECK(decoder->decode(0, as_bytes("\x02\0\0\0ab"s)).record->type == "message");
+  CHECK_FALSE(decoder->decode(0, as_bytes("\x02\0"s)).record->type);
+  CHECK(
+      decoder->explain_raw(0) ==
+      "records of map 'messages' are shown as bytes: no type has its name and its size of 2 bytes "
+      "(--record messages=TYPE)");
+  CHECK_FALSE(decoder->explain_raw(0)); // once
 }
 
 TEST_CASE("values read as text are words that a person can take in") {

@@ -68,7 +68,7 @@ UserRecordDecoder decoder_of(const std::string& pin, MapUse use = MapUse::ring_b
   maps[0].name = "whatever";
   maps[0].pin = pin;
   maps[0].use = use;
-  auto decoder = UserRecordDecoder::make(std::nullopt, maps);
+  auto decoder = UserRecordDecoder::make(nullptr, maps);
   REQUIRE(decoder);
   return std::move(*decoder);
 }

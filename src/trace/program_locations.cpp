@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/program_places.hpp"
+#include "trace/program_locations.hpp"
 
 #include "trace/probes.hpp"
 #include "util/text.hpp"
@@ -23,20 +23,20 @@ std::string list_choices(std::span<const PlacedProgram* const> placed) {
   return list_programs(programs);
 }
 
-class ProgramPlacer {
+class ProgramLocator {
 public:
-  ProgramPlacer(std::span<const ProgramOfObject> programs, const AttachRequest& request)
+  ProgramLocator(std::span<const ProgramOfObject> programs, const AttachRequest& request)
       : programs_(programs), request_(request), choices_(request.program->choices),
         functions_(request.probes.functions) {}
 
-  Result<ProgramPlaces> run() {
+  Result<ProgramLocations> run() {
     if (auto known = check_names(); !known) return fail(std::move(known).error());
     for (const ProgramOfObject& each : programs_)
-      if (auto placed = place(each); !placed) return fail(std::move(placed).error());
+      if (auto located = locate(each); !located) return fail(std::move(located).error());
     if (auto used = use_functions(); !used) return fail(std::move(used).error());
-    if (places_.placed.empty()) return fail(nothing_placed());
+    if (located_.placed.empty()) return fail(nothing_placed());
     note_crowds();
-    return std::move(places_);
+    return std::move(located_);
   }
 
 private:
@@ -45,13 +45,13 @@ private:
       if (std::ranges::none_of(programs_, [&](const ProgramOfObject& each) {
             return each.program->name == choice.name;
           }))
-        return fail(Error{ErrorKind::not_found, fmt::format("{}: no program '{}'",
-                                                            programs_.front().path, choice.name)}
+        return fail(Error{ErrorKind::not_found,
+                          fmt::format("{}: no program '{}'", programs_.front().path, choice.name)}
                         .hint("use one of: " + list_programs(programs_)));
     return {};
   }
 
-  Result<void> place(const ProgramOfObject& of) {
+  Result<void> locate(const ProgramOfObject& of) {
     const ObjectProgram& program = *of.program;
     const auto is_choice = [&](const ProgramChoice& choice) { return choice.name == program.name; };
     const bool is_named = std::ranges::any_of(choices_, is_choice);
@@ -64,43 +64,43 @@ private:
     placed.on_return = program.on_return;
     bool is_bare = false;
     for (const ProgramChoice& choice : choices_ | std::views::filter(is_choice)) {
-      if (choice.place.empty()) {
+      if (choice.location.empty()) {
         is_bare = true;
         continue;
       }
-      auto function = read_place(of, choice);
+      auto function = read_location(of, choice);
       if (!function) return fail(std::move(function).error());
       placed.functions.push_back(std::move(*function));
     }
     if (placed.is_probe() && !is_bare) return add(std::move(placed), is_named);
-    return place_by_section(std::move(placed), is_named);
+    return locate_by_section(std::move(placed), is_named);
   }
 
   // "[TARGET:]FUNCTION" of --program-name. A TARGET that is not named is that of the command line
   // or of the section.
-  Result<TargetedFunction> read_place(const ProgramOfObject& of, const ProgramChoice& choice) const {
+  Result<TargetedFunction> read_location(const ProgramOfObject& of,
+                                         const ProgramChoice& choice) const {
     const ObjectProgram& program = *of.program;
     if (program.kind == SectionKind::other && !program.is_kprobe)
       return fail(with_subject(of, ErrorKind::usage,
                                "cannot be attached to a function: its section is not one of "
                                "uprobe, kprobe and usdt"));
-    const auto split = split_target(choice.place, is_static(program));
+    const auto split = split_target(choice.location, is_static(program));
     if (!split) return fail(Error(split.error()).within("--program-name " + choice.name));
-    TargetedFunction place{.target = std::string(split->target.empty()
-                                                     ? std::string_view(request_.probes.target)
-                                                     : split->target),
-                           .function = std::string(split->function)};
-    if (place.target.empty())
-      if (const auto section = parse_section_place(program)) place.target = section->target;
-    if (place.target.empty())
-      return fail(Error{ErrorKind::usage,
-                        fmt::format("--program-name {}={}: a TARGET is missing", choice.name,
-                                    choice.place)}
+    TargetedFunction location{.target = std::string(split->target.empty()
+                                                        ? std::string_view(request_.probes.target)
+                                                        : split->target),
+                              .function = std::string(split->function)};
+    if (location.target.empty())
+      if (const auto section = parse_section_place(program)) location.target = section->target;
+    if (location.target.empty())
+      return fail(Error{ErrorKind::usage, fmt::format("--program-name {}={}: a TARGET is missing",
+                                                      choice.name, choice.location)}
                       .hint(fmt::format("use --program-name {}=TARGET:FUNCTION", choice.name)));
-    return place;
+    return location;
   }
 
-  Result<void> place_by_section(PlacedProgram placed, bool is_named) {
+  Result<void> locate_by_section(PlacedProgram placed, bool is_named) {
     const ProgramOfObject of = placed.program;
     const ObjectProgram& program = *of.program;
     const bool takes_functions =
@@ -118,25 +118,25 @@ private:
       bare_.push_back({std::move(placed), is_named});
       return {};
     }
-    const std::string& target =
-        section->target.empty() ? request_.probes.target : section->target;
+    const std::string& target = section->target.empty() ? request_.probes.target : section->target;
     if (target.empty())
-      return leave_out(of, is_named,
-                       Error{ErrorKind::not_found, {}}.hint(
-                           "give the TARGET: attach --object FILE TARGET"),
-                       fmt::format("its section names the function '{}' but no file, and there is "
-                                   "no TARGET",
-                                   section->function));
+      return leave_out(
+          of, is_named,
+          Error{ErrorKind::not_found, {}}.hint("give the TARGET: attach --object FILE TARGET"),
+          fmt::format("its section names the function '{}' but no file, and there is "
+                      "no TARGET",
+                      section->function));
     placed.functions.push_back({.target = target, .function = section->function});
-    by_section_.emplace_back(*section, places_.placed.size(), is_named);
+    by_section_.emplace_back(*section, located_.placed.size(), is_named);
     return add(std::move(placed), is_named);
   }
 
   Result<void> add(PlacedProgram placed, bool is_named) {
     if (placed.is_probe() && placed.program.program->overrides_returns)
-      return leave_out(placed.program, is_named, Error{ErrorKind::unsupported, {}},
-                       "it calls bpf_override_return(), which only works at functions of the kernel");
-    places_.placed.push_back(std::move(placed));
+      return leave_out(
+          placed.program, is_named, Error{ErrorKind::unsupported, {}},
+          "it calls bpf_override_return(), which only works at functions of the kernel");
+    located_.placed.push_back(std::move(placed));
     return {};
   }
 
@@ -147,14 +147,14 @@ private:
                                             of.program->name, of.program->section, reason);
     error.message = message;
     if (is_named) return fail(std::move(error));
-    places_.skipped.push_back(describe_skipped(of, reason));
+    located_.skipped.push_back(describe_skipped(of, reason));
     // What no option can change says less.
     if (!problem_ || (problem_->hints.empty() && !error.hints.empty())) problem_ = std::move(error);
     return {};
   }
 
-  // Attaches programs to the FUNCTIONs: those whose sections name no place, else those that name
-  // one place or were chosen.
+  // Attaches programs to the FUNCTIONs: those whose sections name none, else those that
+  // name the same one or were chosen.
   Result<void> use_functions() {
     const bool any_static =
         std::ranges::any_of(bare_, [](const Bare& each) { return each.placed.static_probes; });
@@ -171,7 +171,7 @@ private:
             return left;
           continue;
         }
-        place_at_functions(each.placed);
+        put_at_functions(each.placed);
         is_used = true;
       }
       if (auto added = add(std::move(each.placed), each.is_named); !added) return added;
@@ -207,11 +207,11 @@ private:
           "give it the section \"usdt\" or \"uprobe\"");
     if (any_static)
       return Error{ErrorKind::usage, "it is for functions"}.hint(
-          "give it a place: --program-name NAME=TARGET:FUNCTION");
+          "name its location: --program-name NAME=TARGET:FUNCTION");
     return std::nullopt;
   }
 
-  void place_at_functions(PlacedProgram& placed) const {
+  void put_at_functions(PlacedProgram& placed) const {
     placed.functions.insert(placed.functions.end(), functions_.begin(), functions_.end());
     placed.static_probes = request_.probes.static_probes;
     if (request_.program->direction_by_section || is_session(*placed.program.program)) return;
@@ -219,47 +219,56 @@ private:
     placed.on_return = request_.capture.on_return;
   }
 
-  // No section leaves its place to the command line, whose FUNCTIONs replace the place in sections
+  // No section leaves its location to the command line, whose FUNCTIONs replace that in sections
   // then, if it is the same one or the programs were chosen.
   Result<void> move_to_functions() {
     std::vector<BySection> movable;
     std::optional<Error> misfit;
     for (const BySection& each : by_section_) {
-      const ObjectProgram& program = *places_.placed[each.index].program.program;
-      if (auto unfit = find_misfit(program, false))
-        misfit = with_subject(places_.placed[each.index].program, unfit->kind,
-                              "cannot be attached: " + unfit->message);
-      else
+      const ObjectProgram& program = *located_.placed[each.index].program.program;
+      auto unfit = find_misfit(program, false);
+      if (!unfit) {
         movable.push_back(each);
+        continue;
+      }
+      misfit = with_subject(located_.placed[each.index].program, unfit->kind,
+                            "cannot be attached: " + unfit->message);
+      misfit->hints = std::move(unfit->hints);
     }
     const std::string functions =
         joined(functions_ | std::views::transform(&TargetedFunction::function));
     if (movable.empty()) {
       if (misfit) return fail(std::move(*misfit));
-      if (problem_ && places_.placed.empty()) return fail(std::move(*problem_));
-      return fail(Error{ErrorKind::not_found, fmt::format("{}: contains no uprobe programs for '{}'",
-                                                          programs_.front().path, functions)}
-                      .hint("without FUNCTIONs they are attached where their sections say: " +
-                            list_programs(programs_)));
+      if (problem_ && located_.placed.empty()) return fail(std::move(*problem_));
+      if (!choices_.empty())
+        return fail(ErrorKind::usage,
+                    fmt::format("no program is left for '{}': --program-name has placed all that "
+                                "it chooses",
+                                functions));
+      return fail(
+          Error{ErrorKind::not_found, fmt::format("{}: contains no uprobe programs for '{}'",
+                                                  programs_.front().path, functions)}
+              .hint("without FUNCTIONs they are attached where their sections say: " +
+                    list_programs(programs_)));
     }
-    const bool is_one_place = std::ranges::all_of(movable, [&](const BySection& each) {
-      return each.place == movable.front().place;
-    });
+    const bool is_one_location = std::ranges::all_of(
+        movable, [&](const BySection& each) { return each.location == movable.front().location; });
     const bool are_named = std::ranges::all_of(movable, &BySection::is_named);
-    if (!is_one_place && !are_named) {
+    if (!is_one_location && !are_named) {
       std::vector<const PlacedProgram*> placed;
-      for (const BySection& each : movable) placed.push_back(&places_.placed[each.index]);
+      for (const BySection& each : movable) placed.push_back(&located_.placed[each.index]);
       return fail(
           Error{ErrorKind::ambiguous,
-                fmt::format("{}: contains several programs, and the section of each names a place",
-                            programs_.front().path)}
+                fmt::format(
+                    "{}: contains several programs, and their sections name several locations",
+                    programs_.front().path)}
               .hint("leave out FUNCTION, or choose with --program-name NAME[=[TARGET:]FUNCTION]: " +
                     list_choices(placed)));
     }
     for (const BySection& each : movable) {
-      PlacedProgram& placed = places_.placed[each.index];
+      PlacedProgram& placed = located_.placed[each.index];
       placed.functions.clear();
-      place_at_functions(placed);
+      put_at_functions(placed);
     }
     return {};
   }
@@ -275,13 +284,13 @@ private:
   void note_crowds() {
     for (const bool on_return : {false, true}) {
       std::vector<ProgramOfObject> here;
-      for (const PlacedProgram& each : places_.placed)
+      for (const PlacedProgram& each : located_.placed)
         if (each.functions == functions_ && !functions_.empty() &&
             (on_return ? each.on_return : each.on_entry) && !is_chosen(each))
           here.push_back(each.program);
       if (here.size() < 2) continue;
-      places_.notes.push_back(fmt::format(
-          "{} programs run at the {} of each FUNCTION: {} (--program-name NAME=FUNCTION places "
+      located_.notes.push_back(fmt::format(
+          "{} programs run at the {} of each FUNCTION: {} (--program-name NAME=FUNCTION attaches "
           "them one by one)",
           here.size(), on_return ? "return" : "entry", list_programs(here)));
     }
@@ -297,8 +306,8 @@ private:
     bool is_named = false;
   };
   struct BySection {
-    SectionPlace place;
-    std::size_t index = 0; // of places_.placed
+    SectionPlace location;
+    std::size_t index = 0; // of located_.placed
     bool is_named = false;
   };
 
@@ -306,8 +315,8 @@ private:
   const AttachRequest& request_;
   const std::vector<ProgramChoice>& choices_;
   const std::vector<TargetedFunction>& functions_;
-  ProgramPlaces places_;
-  std::vector<Bare> bare_; // their sections name no place
+  ProgramLocations located_;
+  std::vector<Bare> bare_; // their sections name no location
   std::vector<BySection> by_section_;
   std::optional<Error> problem_; // of a program that was left out
 };
@@ -340,9 +349,9 @@ std::string describe_skipped(const ProgramOfObject& program, std::string_view re
                      program.program->section, reason);
 }
 
-Result<ProgramPlaces> place_programs(std::span<const ProgramOfObject> programs,
-                                     const AttachRequest& request) {
-  return ProgramPlacer(programs, request).run();
+Result<ProgramLocations> locate_programs(std::span<const ProgramOfObject> programs,
+                                         const AttachRequest& request) {
+  return ProgramLocator(programs, request).run();
 }
 
 } // namespace uprobectl

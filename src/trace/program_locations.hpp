@@ -28,18 +28,18 @@ struct PlacedProgram {
   bool is_probe() const { return !functions.empty(); }
 };
 
-struct ProgramPlaces {
+struct ProgramLocations {
   std::vector<PlacedProgram> placed; // not empty
   std::vector<std::string> skipped;  // warnings, one for each program that was left out
   std::vector<std::string> notes;    // what one may not expect
 };
 
-// Chooses among the programs by ProgramChoice, and places them. Programs of tail-call maps are only
-// placed if they are chosen or their section names a place. Errors: not_found for a name of no
-// program, or if nothing is left; ambiguous, usage, unsupported for a chosen program that cannot be
-// placed.
-Result<ProgramPlaces> place_programs(std::span<const ProgramOfObject> programs,
-                                     const AttachRequest& request);
+// Chooses among the programs by ProgramChoice, and locates them. Programs of tail-call maps are
+// only placed if they are chosen or their section names a location. Errors: not_found for a name of
+// no program, or if nothing is left; ambiguous, usage, unsupported for a chosen program that cannot
+// be placed.
+Result<ProgramLocations> locate_programs(std::span<const ProgramOfObject> programs,
+                                         const AttachRequest& request);
 
 // Names programs for a hint, with their sections; at most ten of them.
 std::string list_programs(std::span<const ProgramOfObject> programs);
@@ -51,6 +51,7 @@ std::string describe_skipped(const ProgramOfObject& program, std::string_view re
 bool is_static(const ObjectProgram& program);  // "usdt…"
 bool is_session(const ObjectProgram& program); // "uprobe.session…"
 
-inline constexpr std::string_view not_attached = "libbpf does not attach programs of such a section";
+inline constexpr std::string_view not_attached =
+    "libbpf does not attach programs of such a section";
 
 } // namespace uprobectl

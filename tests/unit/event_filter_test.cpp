@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events/event_filter.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+using namespace uprobectl;
+using namespace std::literals;
+using Catch::Matchers::Contains;
+using Decision = EventFilter::Decision;
+
+namespace {
+
+ValueType number(std::string name, unsigned bits, bool is_signed) {
+  return {.name = std::move(name), .bits = bits, .is_signed = is_signed};
+}
+
+ValueType text(std::string name) { return {.use = ValueUse::text, .name = std::move(name)}; }
+
+// take(int n, unsigned char small, float ratio, char* text, Item item, Color color, reg) -> short
+PointDescription point() {
+  auto color = std::make_shared<Enumeration>();
+  color->name = "shop::Color";
+  color->enumerators = {{.name = "red", .value = -1}, {.name = "blue", .value = 7}};
+  ValueType color_type = number("shop::Color", 32, true);
+  color_type.enumeration = color;
+  ValueType ratio{.name = "float", .bits = 32, .is_floating = true};
+  ValueType pointer = text("char*");
+  pointer.is_address = true;
+  ValueType id = number("unsigned short", 16, false);
+  id.member_name = "id";
+  ValueType item{.use = ValueUse::none, .name = "Item", .members = {id}};
+  return {.values = {{.name = "n", .type = number("int", 32, true), .source = "arg0"},
+                     {.name = "small", .type = number("unsigned char", 8, false)},
+                     {.name = "ratio", .type = ratio},
+                     {.name = "text", .type = pointer},
+                     {.name = "*item", .type = item},
+                     {.name = "color", .type = color_type},
+                     {.name = "ret", .type = number("short", 16, true), .at_return = true}},
+          .hidden = {"tid"}};
+}
+
+// An event with one value.
+Event entry(std::string_view name, DataValue value) {
+  Event event;
+  event.has_arguments = true;
+  event.pid = 7;
+  event.comm = "worker";
+  event.typed_arguments = {{.name = name, .type_name = "t", .value = std::move(value)}};
+  return event;
+}
+
+Event returned(std::int64_t value) {
+  Event event;
+  event.kind = EventKind::on_return;
+  event.typed_return = ArgumentValue{.name = "ret", .type_name = "short", .value = {value}};
+  return event;
+}
+
+Decision decide(std::string_view condition, const Event& event,
+                PointDescription description = point()) {
+  const auto filter = parse_filter(condition);
+  REQUIRE(filter);
+  auto made = EventFilter::make(*filter, {}, [](std::uint32_t) { return std::string("server"); });
+  REQUIRE(made);
+  const auto added = made->add_point(0, description);
+  INFO((added ? "" : added.error().message));
+  REQUIRE(added);
+  return made->decide(event);
+}
+
+bool holds(std::string_view condition, const Event& event) {
+  return decide(condition, event) == Decision::holds;
+}
+
+std::string error_of(std::string_view condition, bool nests_calls = false) {
+  const auto filter = parse_filter(condition);
+  REQUIRE(filter);
+  auto made = EventFilter::make(*filter, {.nests_calls = nests_calls},
+                                [](std::uint32_t) { return std::nullopt; });
+  REQUIRE(made);
+  const auto added = made->add_point(0, point());
+  return added ? "" : added.error().message;
+}
+
+} // namespace
+
+TEST_CASE("numbers of events are compared by the sign and width of their types") {
+  const Event event = entry("n", {std::int64_t{-3}});
+  CHECK(holds("n < 0", event));
+  CHECK(holds("n == -3", event));
+  CHECK(holds("n in {5, -3}", event));
+  CHECK(holds("n & 1", event));
+  CHECK(holds("arg0 == -3", event));
+  CHECK_FALSE(holds("n > 0", event));
+  const Event small = entry("small", {std::uint64_t{255}});
+  CHECK(holds("small > 127", small));
+  CHECK(holds("small == -1", small)); // as C converts it
+  CHECK_FALSE(holds("small < 0 || small == 0", small));
+  CHECK_THAT(error_of("small == 256"), Contains("unsigned char cannot have this value"));
+  CHECK_THAT(error_of("n == 0.5"), Contains("int has no fraction"));
+}
+
+TEST_CASE("floating-point numbers of events are compared as such") {
+  // What is shown as 0.1 is not the float.
+  CHECK(holds("ratio == 0.1", entry("ratio", {0.1})));
+  CHECK(holds("ratio <= -0.25", entry("ratio", {-0.5})));
+  CHECK(holds("ratio == 0", entry("ratio", {-0.0})));
+  const Event nan = entry("ratio", {std::numeric_limits<double>::quiet_NaN()});
+  CHECK_FALSE(holds("ratio < 1", nan));
+  CHECK_FALSE(holds("ratio >= 1", nan));
+  CHECK(holds("ratio != 1", nan));
+}
+
+TEST_CASE("a condition on the rest of a text that was cut is not decided") {
+  const Event whole = entry("text", {std::string("abc")});
+  CHECK(holds("text == \"abc\"", whole));
+  CHECK(holds("text ~ \"a?c\"", whole));
+  CHECK_FALSE(holds("text == \"ab\"", whole));
+  const Event cut = entry("text", {DataValue::Cut{"abc"}});
+  CHECK(decide("text ^= \"ab\"", cut) == Decision::holds);
+  CHECK(decide("text == \"abc\"", cut) == Decision::undecided);
+  CHECK(decide("text == \"b\"", cut) == Decision::fails);
+  CHECK(decide("text $= \"c\"", cut) == Decision::undecided);
+  CHECK(decide("text == \"abc\" || pid == 7", cut) == Decision::holds);
+  CHECK(decide("!(text == \"abc\")", cut) == Decision::undecided);
+}
+
+TEST_CASE("the address of a text is compared with NULL only") {
+  CHECK(holds("text == 0", entry("text", {DataValue::Pointer{0}})));
+  CHECK(holds("text != 0", entry("text", {std::string()})));
+  CHECK(decide("text == \"a\"", entry("text", {DataValue::Pointer{0}})) == Decision::undecided);
+  CHECK_THAT(error_of("text == 4096"), Contains("the address of a string is not saved"));
+}
+
+TEST_CASE("parts of values of events are compared") {
+  const Event event = entry("*item", {DataValue::Struct{{"id", {std::uint64_t{40000}}}}});
+  CHECK(holds("item->id == 40000", event));
+  CHECK(holds("(*item).id > 32767", event));
+  CHECK_THAT(error_of("item->name == 1"), Contains("'item->name' was not saved"));
+  CHECK_THAT(error_of("*item == 1"), Contains("only numbers can be compared or measured"));
+  const Event unread = entry("*item", {DataValue::Unreadable{"not resident"}});
+  CHECK(decide("item->id == 1", unread) == Decision::undecided);
+}
+
+TEST_CASE("enumerators of events are numbers and names") {
+  const Event event = entry("color", {DataValue::Name{"blue", 7}});
+  CHECK(holds("color == blue", event));
+  CHECK(holds("color == shop::blue", event));
+  CHECK(holds("color in {red, 7}", event));
+  CHECK_FALSE(holds("color < 0", event));
+  CHECK_THAT(error_of("color == green"), Contains("shop::Color has no enumerator 'green'"));
+}
+
+TEST_CASE("a condition applies to the events that have its values") {
+  CHECK(holds("ret == -2", returned(-2)));
+  CHECK_FALSE(holds("ret > 0", returned(-2)));
+  CHECK(holds("ret > 0", entry("n", {std::int64_t{1}})));
+  CHECK(holds("n == 5", returned(1)));
+  Event tail_call = returned(0);
+  tail_call.left_by = ExitKind::tail_call;
+  CHECK(decide("ret == 0", tail_call) == Decision::fails);
+  CHECK_THAT(error_of("n == 1 && ret == 1"), Contains("which are two events"));
+  CHECK_THAT(error_of("ret == 1", true), Contains("a tree shows a call before its result"));
+  PointDescription calls = point();
+  calls.pairs_calls = true;
+  Event call = returned(-2);
+  call.latency_ns = 3'000'000;
+  call.typed_arguments = {{.name = "n", .type_name = "int", .value = {std::int64_t{1}}}};
+  CHECK(decide("n == 1 && ret == -2 && latency > 2ms", call, calls) == Decision::holds);
+  CHECK(decide("n == 2 && ret == -2", call, calls) == Decision::fails);
+}
+
+TEST_CASE("built-in variables of events are compared unless a variable has the name") {
+  const Event event = entry("n", {std::int64_t{1}});
+  CHECK(holds("pid == 7 && comm == \"worker\" && process ^= \"ser\"", event));
+  CHECK_THAT(error_of("tid == 1"), Contains("'tid' was not saved"));
+  CHECK(error_of("$tid == 1").empty());
+  CHECK_THAT(error_of("latency > 1"), Contains("saved without --latency"));
+  CHECK_THAT(error_of("uid == 0"), Contains("not saved with events"));
+}
+
+TEST_CASE("registers of events have the type that a condition gives them") {
+  PointDescription description{
+      .values = {{.name = "arg0", .type = {}}, {.name = "arg1", .type = {}}}};
+  Event event;
+  event.has_arguments = true;
+  event.arguments = {0xffff'ffff, 0x1'0000'0005};
+  CHECK(decide("arg0 < 0", event, description) == Decision::holds); // 32 bits with a sign
+  CHECK(decide("arg0 == 0xffffffff", event, description) == Decision::holds);
+  CHECK(decide("arg1:u32 == 5", event, description) == Decision::holds);
+  CHECK(decide("arg1 == 5", event, description) == Decision::fails);
+}

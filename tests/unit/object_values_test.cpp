@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of variables and map entries, as text. Expected bytes are those of C on a little-endian
+// machine.
+#include "bpf/object_values.hpp"
+
+#include <bpf/btf.h>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
+
+using namespace uprobectl;
+
+namespace {
+
+// Types as clang would write them: struct pair { u32 id; char name[4]; struct { s16 low; }; u32 a :
+// 3, b : 5; }.
+class Types {
+public:
+  Types() : types_(btf__new_empty(), btf__free) {
+    u32 = id(btf__add_int(get(), "u32", 4, 0));
+    s16 = id(btf__add_int(get(), "s16", 2, BTF_INT_SIGNED));
+    wide = id(btf__add_int(get(), "wide", 16, 0));
+    text = array(id(btf__add_int(get(), "char", 1, BTF_INT_SIGNED)), 4);
+    numbers = array(u32, 3);
+    const std::uint32_t inner = id(btf__add_struct(get(), "", 2));
+    field("low", s16, 0);
+    pair = id(btf__add_struct(get(), "pair", 16));
+    field("id", u32, 0);
+    field("name", text, 32);
+    field("", inner, 64);
+    field("a", u32, 96, 3);
+    field("b", u32, 99, 5);
+    color = id(btf__add_enum(get(), "color", 4));
+    REQUIRE(btf__add_enum_value(get(), "RED", 0) == 0);
+    REQUIRE(btf__add_enum_value(get(), "BLUE", -3) == 0);
+  }
+  const btf* get() const { return types_.get(); }
+
+  std::uint32_t u32 = 0, s16 = 0, wide = 0, text = 0, numbers = 0, pair = 0, color = 0;
+
+private:
+  static std::uint32_t id(int made) {
+    REQUIRE(made > 0);
+    return static_cast<std::uint32_t>(made);
+  }
+  std::uint32_t array(std::uint32_t element, std::uint32_t count) {
+    return id(btf__add_array(get(), static_cast<int>(element), static_cast<int>(element), count));
+  }
+  void field(const char* name, std::uint32_t type, std::uint32_t bit, std::uint32_t bits = 0) {
+    REQUIRE(btf__add_field(get(), name, static_cast<int>(type), bit, bits) == 0);
+  }
+  btf* get() { return types_.get(); }
+
+  std::unique_ptr<btf, decltype(&btf__free)> types_;
+};
+
+// The bytes that a text is, in hexadecimal, or the message of the error.
+std::string bytes_of(const Types& types, std::uint32_t type, std::string_view text) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(btf__resolve_size(types.get(), type)));
+  const auto written = write_value(types.get(), {.type = type, .size = bytes.size()}, text, bytes);
+  if (!written) return written.error().message;
+  std::string shown;
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const std::byte each : bytes) {
+    shown += digits[std::to_integer<unsigned>(each >> 4U)];
+    shown += digits[std::to_integer<unsigned>(each & std::byte{15})];
+  }
+  return shown;
+}
+
+} // namespace
+
+TEST_CASE("a value is written by its BTF type") {
+  const Types types;
+  CHECK(bytes_of(types, types.u32, "0x12345678") == "78563412");
+  CHECK(bytes_of(types, types.s16, "-2") == "feff");
+  CHECK(bytes_of(types, types.wide, "0x0102030405060708090a0b0c0d0e0f10") ==
+        "100f0e0d0c0b0a090807060504030201");
+  CHECK(bytes_of(types, types.wide, "340282366920938463463374607431768211455") ==
+        "ffffffffffffffffffffffffffffffff");
+  CHECK(bytes_of(types, types.text, "abc") == "61626300");
+  CHECK(bytes_of(types, types.numbers, "1,2") == "010000000200000000000000");
+  CHECK(bytes_of(types, types.color, "BLUE") == "fdffffff");
+  CHECK(bytes_of(types, types.color, "-3") == "fdffffff");
+}
+
+TEST_CASE("members are written by name, in their order, and as bit fields") {
+  const Types types;
+  CHECK(bytes_of(types, types.pair, "{id=1,name=ab,b=31}") == "010000006162000000000000f8000000");
+  CHECK(bytes_of(types, types.pair, ".a=5,.low=-1") == "0000000000000000ffff000005000000");
+  CHECK(bytes_of(types, types.pair, "{2,ab}") == "02000000616200000000000000000000");
+}
+
+TEST_CASE("what is not a value of the type is an error") {
+  const Types types;
+  CHECK(bytes_of(types, types.u32, "0x100000000") ==
+        "invalid value '0x100000000' (expected a number that fits in 4 bytes)");
+  CHECK(bytes_of(types, types.u32, "-1") ==
+        "invalid value '-1' (expected a number that fits in 4 bytes)");
+  CHECK(bytes_of(types, types.wide, "340282366920938463463374607431768211456") ==
+        "invalid value '340282366920938463463374607431768211456' (expected a number that fits in "
+        "16 bytes)");
+  CHECK(bytes_of(types, types.text, "abcd") ==
+        "invalid value 'abcd' (expected text that fits in 4 bytes)");
+  CHECK(bytes_of(types, types.numbers, "1,2,3,4") ==
+        "invalid value '1,2,3,4' (expected at most 3 elements)");
+  CHECK(bytes_of(types, types.pair, "{c=1}") == "no member 'c'");
+  CHECK(bytes_of(types, types.pair, "{a=8}") ==
+        "invalid value '8' (expected a number that fits in 3 bits)");
+}
+
+TEST_CASE("a part of a value is found by its path") {
+  const Types types;
+  const ValueLocation whole{.type = types.pair, .offset = 8, .size = 16};
+  const auto low = find_value_part(types.get(), whole, ".low");
+  REQUIRE(low);
+  CHECK(low->offset == 16);
+  CHECK(low->size == 2);
+  const auto letter = find_value_part(types.get(), whole, ".name[3]");
+  REQUIRE(letter);
+  CHECK(letter->offset == 15);
+  CHECK(find_value_part(types.get(), whole, ".name[4]").error().message ==
+        "index 4 is too large, it has 4 elements");
+  CHECK(find_value_part(types.get(), whole, ".id.x").error().message == "it has no member 'x'");
+}
+
+TEST_CASE("a value without a type is a number or bytes") {
+  std::vector<std::byte> bytes(2);
+  REQUIRE(write_untyped_value("258", bytes));
+  CHECK(bytes == std::vector{std::byte{2}, std::byte{1}});
+  CHECK_FALSE(write_untyped_value("65536", bytes));
+  std::vector<std::byte> large(17);
+  REQUIRE(write_untyped_value("0x0102030405060708090a0b0c0d0e0f1011", large));
+  CHECK(large.front() == std::byte{1});
+  CHECK(large.back() == std::byte{0x11});
+  CHECK_FALSE(write_untyped_value("0x01", large));
+}
