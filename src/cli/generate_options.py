@@ -300,6 +300,8 @@ def cpp(commands, topics, _):
 
 def mdoc_value(value):
     """`[FUNCTION=]SPEC` -> `Oo Ar FUNCTION Ns Li = Oc Ns Ar SPEC`"""
+    if " " in value:
+        return " ".join(mdoc_value(word) for word in value.split())
     macros = []
     for token in re.findall(r"\[|\]|[A-Za-z.]+|[^][A-Za-z.]+", value):
         if macros and token != "]" and macros[-1] != "Oo":

@@ -84,8 +84,10 @@ sets_globals_there() {
   done
   load "$FIXTURES/calls.bpf.o" --pin pins/b --set stride=7 && fail 'stride is taken'
   expect_match 'hint' 'use one of: step, offset, label, on, both' "$(tail -n 1 err)"
-  load "$FIXTURES/calls.bpf.o" --pin pins/b --set both=7 && fail 'both is taken'
-  expect_match 'message' 'only integers, bool, enums and char arrays can be set' "$(cat err)"
+  load "$FIXTURES/calls.bpf.o" --pin pins/b --set both=7,many && fail 'many is taken'
+  expect_match 'message' "'both': invalid value 'many'" "$(cat err)"
+  load "$FIXTURES/calls.bpf.o" --pin pins/b --set both.c=7 && fail 'both.c is taken'
+  expect_match 'hint' 'use one of: a, b' "$(tail -n 1 err)"
   [ ! -e pins/b ] || fail 'a folder is left'
 }
 

@@ -372,7 +372,7 @@ fills_pinned_table_there() {
 refuses_returns() {
   start_refused usdt -d 1s --object "$FIXTURES/calls.bpf.o" --program-name count_return \
     "$FIXTURES/probes" shop:order-start
-  file_says err "'count_return' is for returns" || fail "$(cat err)"
+  file_says err "'count_return' .* it is for returns" || fail "$(cat err)"
   start_refused usdt -d 1s --object "$FIXTURES/session.bpf.o" "$FIXTURES/probes" shop:order-start
   file_says err 'is for returns' || fail "$(cat err)"
 }

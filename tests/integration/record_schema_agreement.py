@@ -16,6 +16,9 @@ from tap import Tap
 
 # Any JSON is right there, or any name.
 OPEN = {"value", "return_value", "record", "key", "registers", "average"}
+# Only with programs of users.
+OF_OWN_PROGRAMS = {("match", "program"), ("match", "phase"), ("usdt", "program"), ("usdt", "phase"),
+                   ("probe", "program")}
 OPTIONAL = {"return_error", "return_errno", "truncated", "source", "line", "column", "inlined",
             "inlined_into", "approximate", "depth", "report_line", "symbols_from"}
 # A value that fits no type of keys except averages.
@@ -74,7 +77,7 @@ def mutants(record):
             renamed = copy.deepcopy(record)
             at(renamed, path)[key + "s"] = at(renamed, path).pop(key)
             yield f"{name} renamed", renamed
-            if key not in OPTIONAL:
+            if key not in OPTIONAL and (record["type"], key) not in OF_OWN_PROGRAMS:
                 without = copy.deepcopy(record)
                 del at(without, path)[key]
                 yield f"{name} left out", without

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../src/cli/option_values.hpp"
+#include "../../../src/cli/option_values.hpp"
 
 #include <catch2/catch.hpp>
 

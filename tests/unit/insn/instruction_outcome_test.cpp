@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Invented results of processors of two vendors, as instruction-forms compares them.
-#include "../native/instruction_outcome.hpp"
+#include "../../native/instruction_outcome.hpp"
 
 #include <catch2/catch.hpp>
 
