@@ -42,25 +42,6 @@ std::string joined_names(const std::vector<std::string>& names) {
 
 constexpr std::size_t tab_width = 8; // of source text
 
-// A row whose columns depend on options.
-template <std::size_t max_columns>
-class Columns {
-public:
-  // Borrows `cell` until the row is written.
-  void add(std::string_view name, std::string_view cell) {
-    names_[count_] = name;
-    cells_[count_] = cell;
-    ++count_;
-  }
-  std::span<const std::string_view> names() const { return std::span(names_).first(count_); }
-  std::span<const std::string_view> cells() const { return std::span(cells_).first(count_); }
-
-private:
-  std::size_t count_ = 0;
-  std::array<std::string_view, max_columns> names_ = {};
-  std::array<std::string_view, max_columns> cells_ = {};
-};
-
 class TextFormatter final : public RecordFormatter {
 public:
   TextFormatter(OutputBuffer& out, const TextStyle& style)

@@ -4,6 +4,7 @@
 
 #include "output/output.hpp"
 
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <span>
@@ -12,6 +13,25 @@ namespace uprobectl {
 
 // Returns the terminal columns of printable UTF-8 text, counting one for each character.
 std::size_t display_width(std::string_view text);
+
+// A row whose columns depend on options.
+template <std::size_t max_columns>
+class Columns {
+public:
+  // Borrows `cell` until the row is written.
+  void add(std::string_view name, std::string_view cell) {
+    names_[count_] = name;
+    cells_[count_] = cell;
+    ++count_;
+  }
+  std::span<const std::string_view> names() const { return std::span(names_).first(count_); }
+  std::span<const std::string_view> cells() const { return std::span(cells_).first(count_); }
+
+private:
+  std::size_t count_ = 0;
+  std::array<std::string_view, max_columns> names_ = {};
+  std::array<std::string_view, max_columns> cells_ = {};
+};
 
 // Writes rows of columns: tab-separated at once, or held back and padded for a terminal.
 class TextTable {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/pid_namespace.hpp"
-#include "events/record_filter.hpp"
 #include "output/format.hpp"
 #include "process/proc.hpp"
 #include "trace/anonymous_copies.hpp"
@@ -646,85 +645,6 @@ private:
   Clock::time_point start_;
 };
 
-// Returns the first filter option of the request that only the built-in program applies.
-std::optional<std::string> find_builtin_only_filter(const AttachRequest& request) {
-  const ProcessFilter& filter = request.processes;
-  if (filter.all) return std::nullopt;
-  if (!filter.names.empty()) return "-p " + filter.names.front();
-  if (filter.follow) return "--follow";
-  if (request.probes.target_options.app) return "--app";
-  if (filter.user) return "--uid";
-  if (filter.cgroup) return "--cgroup";
-  return std::nullopt;
-}
-
-// Returns why stacks cannot be unwound on another machine.
-std::optional<std::string> find_raw_stack_conflict(const AttachRequest& request) {
-  const std::string option = "--unwind-on host ";
-  const CaptureSpec& capture = request.capture;
-  if (capture.stack == StackWalk::frame_pointers || capture.count_stacks)
-    return option + "needs --stack=dwarf: with --stack=fp the kernel walks the stacks";
-  if (capture.groups.has(BY_STACK) || !capture.send_events)
-    return option + "needs events: stacks are counted where they are unwound";
-  if (capture.stack != StackWalk::frame_data && !(request.program && !capture.caller))
-    return option + "needs --stack";
-  if (!request.exports.empty())
-    return option + "cannot be combined with " + request.exports.front().option +
-           ", which report writes where the stacks are unwound";
-  if (capture.caller) return option + "cannot be combined with --caller, which needs the frames";
-  if (request.stacks.save_dir)
-    return option + "cannot be combined with --keep-stacks: whether a stack is complete is known "
-                    "when it is unwound";
-  return std::nullopt;
-}
-
-// Returns the first contradiction in what a hit captures and where its stacks go.
-std::optional<std::string> find_capture_conflict(const AttachRequest& request) {
-  const CaptureSpec& capture = request.capture;
-  if (capture.measured) {
-    const bool is_return = capture.measures_result();
-    if (is_return && request.probes.static_probes) return "a static probe has no return value";
-    if (!is_return && capture.pair_calls)
-      return "--measure of an argument cannot be combined with --min-latency: arguments are read at "
-             "the entry, latencies are known at the return";
-  }
-  if (request.limits.max_events && !capture.send_events)
-    return "-n stops after N events, and --count and --histogram show none: end the run with -d or "
-           "--stop-on";
-  const bool by_stack = capture.groups.has(BY_STACK);
-  if (request.program && !capture.send_events && (by_stack || capture.count_stacks))
-    return "records of your own programs are not counted by stacks";
-  if (!capture.groups.by.empty() && (capture.stack != StackWalk::none || capture.count_stacks))
-    return "--by cannot be combined with --stack: add stack to the values, as in --by stack";
-  if (request.stacks.weight && !capture.send_events)
-    return "--weight needs events: with --count, weigh with --by stack --measure VALUE";
-  const StackWalk walk = capture.count_stacks ? StackWalk::frame_pointers : capture.stack;
-  if (capture.caller) {
-    if (request.program) return "--caller needs the built-in program";
-    if (!capture.send_events)
-      return "--caller needs events, which --count and --histogram replace: use --stack";
-  }
-  if (capture.raw_stacks)
-    if (auto conflict = find_raw_stack_conflict(request)) return conflict;
-  if (walk == StackWalk::none || walk == StackWalk::caller) {
-    // A map of the user's program may carry stacks.
-    if (request.program || by_stack) return std::nullopt;
-    for (const ExportRequest& each : request.exports)
-      if (has_only_stacks(each.format) && !request.graph)
-        return each.option + " needs --stack or --graph";
-    if (request.stacks.weight) return "--weight needs --stack";
-    if (capture.source_lines && !capture.caller) return "--lines needs --stack or --caller";
-  }
-  if (request.stacks.save_dir && walk != StackWalk::frame_data)
-    return "--keep-stacks needs --stack=dwarf";
-  const bool is_written = !request.exports.empty() || request.stacks.save_dir;
-  if (walk != StackWalk::none && request.aggregates.histograms && !request.aggregates.counts &&
-      !is_written)
-    return "--stack has no effect with --histogram: stacks are shown with events or --count, or "
-           "written with --folded or --flamegraph";
-  return std::nullopt;
-}
-
 } // namespace
 
 std::optional<std::string> value_unit(const AttachRequest& request) {
@@ -733,37 +653,6 @@ std::optional<std::string> value_unit(const AttachRequest& request) {
   if (groups.measured) unit = groups.measured;
   if (groups.measures_latency || unit == "latency") unit = "ns";
   return unit;
-}
-
-Result<void> check_request(const AttachRequest& request) {
-  if (auto conflict = find_capture_conflict(request))
-    return fail(ErrorKind::usage, std::move(*conflict));
-  const ProcessFilter& filter = request.processes;
-  const std::optional<std::string>& app = request.probes.target_options.app;
-  const bool processes = !filter.pids.empty() || !filter.names.empty();
-  const bool command = !filter.command.empty();
-  if (processes && command) return fail(ErrorKind::usage, "-p cannot be combined with a command");
-  if (command && app) return fail(ErrorKind::usage, "--app cannot be combined with a command");
-  if (command && filter.all)
-    return fail(ErrorKind::usage, "--all-processes cannot be combined with a command");
-  if (filter.follow && !processes && !command)
-    return fail(ErrorKind::usage, "--follow needs -p or a command");
-  if (request.program)
-    if (const auto option = find_builtin_only_filter(request))
-      return fail(Error{ErrorKind::usage, *option + " is only supported by the built-in program: "
-                                                    "your programs filter themselves"}
-                      .hint("give pids with -p, which the kernel filters by, or add "
-                            "--all-processes: then -p and --app only select the files of TARGET"));
-  if (request.program)
-    if (auto made = RecordFilter::make(request.capture.filter); !made)
-      return fail(std::move(made).error());
-  const bool is_any = std::ranges::find(request.probes.functions, "*", &TargetedFunction::target) !=
-                      request.probes.functions.end();
-  if (is_any && !processes && !app)
-    return fail(
-        Error{ErrorKind::usage, "TARGET '*' needs processes: it means the files that they map"}
-            .hint("name them with -p or --app"));
-  return {};
 }
 
 Result<AttachOutcome> run_attach(const AttachRequest& requested, Output& output) {

@@ -15,6 +15,13 @@ constexpr std::uint64_t max_disorder_ns = 1'000'000'000;
 // Intervals without events that are written one after the other. A run has fewer.
 constexpr std::uint64_t max_empty_intervals = 1U << 20U;
 
+// Whether nobody has set a process, thread or name: that of a record is known of its sender at
+// most.
+bool is_unset(const DataValue& value) {
+  const auto* const text = std::get_if<std::string>(&value.value);
+  return text != nullptr ? text->empty() : number_of(value) == 0;
+}
+
 } // namespace
 
 const ProbePoint* EventTotals::first_point(const ProbePoint& point, std::uint32_t probe) {
@@ -76,10 +83,9 @@ void EventTotals::count_values(const ProbePoint* point, const Event& event, bool
   std::vector<ArgumentValue> values = group_values(groups, event, values_);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const GroupValue& asked = groups.by[i];
-    auto argument = asked.fact ? find_value(asked.text, event) : std::nullopt;
-    // What is not in the record is only known of its sender, if its map tells it.
-    const bool is_sender = asked.fact == BY_PROCESS_ID || asked.fact == BY_THREAD_ID;
-    if (!argument && asked.fact && event.record != nullptr && !(is_sender && event.time_ns != 0))
+    if (!asked.fact) continue;
+    auto argument = find_value(asked.text, event);
+    if (!argument && event.record != nullptr && is_unset(values[i].value))
       argument = {.value = {DataValue::Unreadable{"not in the record"}}};
     if (!argument) continue;
     argument->name = asked.text; // which outlives the event

@@ -189,6 +189,10 @@ END
     -- "$FIXTURES/workload" --calls 3 >out 2>err || fail "attach fails: $(cat err)"
   expect_equal 'calls' 'work_six(one, 2) = 21 work_six(two, 3, 0x4) = 27 work_six(3, 4, 0x5) = 33 ' \
     "$(awk -F '\t' '$5 ~ /^work_six/ { printf "%s %s ", $5, $7 }' out)"
+  # A list selects what is shown, the known names mean the same with it.
+  "$UPROBECTL" attach -q -d 60 --prototypes described --args first:s32@arg0 --if 'b == 3 && a == 2' \
+    "$FIXTURES/workload" work_six -- "$FIXTURES/workload" --calls 3 >out 2>err || fail "attach fails: $(cat err)"
+  expect_equal 'the second call' 'first=2' "$(cut -f 6 out)"
   printf '%s\n' 'library types-registers' 'registers_step(pace:s32) = s32' >described
   for value in pace step; do
     "$UPROBECTL" attach -q -d 60 --prototypes described --count --by $value --if "$value > 1" \

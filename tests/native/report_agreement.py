@@ -100,8 +100,8 @@ class Runs:
         key = (tuple(functions), tuple(options))
         if key not in self.saved:
             path = self.folder / f"{len(self.saved)}.uprobes"
-            run([UPROBECTL, "attach", "-q", "-d", "60", *options, "--save", path, "-o", self.folder / "unused", self.program,
-                 *functions, "--", self.program])
+            run([UPROBECTL, "attach", "-q", "-d", "60", *options, "--save", path, "-o", self.folder / "unused",
+                 self.program, *functions, "--", self.program])
             self.saved[key] = path
         return self.saved[key]
 
