@@ -13,8 +13,10 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/bpf.h>
+#include <set>
 #include <unistd.h>
 
 namespace uprobectl {
@@ -207,6 +209,25 @@ Result<UserMap> describe_map(UniqueFd fd) {
                  .value_type = info.btf_value_type_id};
 }
 
+Result<UserMap> duplicate(const UserMap& map) {
+  UniqueFd fd{::fcntl(map.fd.get(), F_DUPFD_CLOEXEC, 0)};
+  if (!fd) return fail(system_error(errno, "a descriptor of map '" + map.name + "'"));
+  return UserMap{.fd = std::move(fd),
+                 .name = map.name,
+                 .pin = map.pin,
+                 .id = map.id,
+                 .use = map.use,
+                 .key_size = map.key_size,
+                 .value_size = map.value_size,
+                 .btf_id = map.btf_id,
+                 .key_type = map.key_type,
+                 .value_type = map.value_type,
+                 .has_object_types = map.has_object_types,
+                 .is_of_run = map.is_of_run,
+                 .object = map.object,
+                 .variable = map.variable};
+}
+
 Result<UserMap> open_pinned_map(const std::string& path) {
   auto fd = open_pin(path, "map");
   if (!fd) return fail(std::move(fd).error());
@@ -267,18 +288,31 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
   std::vector<std::byte> key(map.key_size);
   std::vector<std::byte> next(map.key_size);
   Table table;
+  // After a key that was deleted meanwhile the kernel begins with the first one again (Linux
+  // kernel/bpf/hashtab.c, htab_map_get_next_key). Other programs must not keep us here forever.
+  constexpr std::size_t most_repeated = 1U << 20;
+  std::set<std::vector<std::byte>> seen;
+  std::size_t repeated = 0;
   const void* from = nullptr;
   while (::bpf_map_get_next_key(map.fd.get(), from, next.data()) == 0) {
+    if (seen.contains(next)) {
+      if (++repeated == most_repeated) return table;
+      key = next;
+      from = key.data();
+      continue;
+    }
     if (table.entries.size() == max_entries) {
       table.cut = true;
       return table;
     }
     key = next;
     from = key.data();
-    if (::bpf_map_lookup_elem(map.fd.get(), key.data(), memory.data()) == 0)
+    if (::bpf_map_lookup_elem(map.fd.get(), key.data(), memory.data()) == 0) {
       table.entries.push_back(make_table_entry(key, memory, map, cpus));
-    else if (errno != ENOENT) // ENOENT: deleted meanwhile
+      seen.insert(key);
+    } else if (errno != ENOENT) { // ENOENT: deleted meanwhile
       return fail(system_error(errno, "cannot read map '" + map.name + "'"));
+    }
   }
   if (errno != ENOENT) return fail(system_error(errno, "cannot read map '" + map.name + "'"));
   return table;

@@ -26,7 +26,7 @@ enum class MapUse {
 
 // An open map of a user's program.
 struct UserMap {
-  UniqueFd fd;
+  UniqueFd fd; // see duplicate()
   std::string name;
   std::string pin;      // the base name of the pin by which it was opened, if any
   std::uint32_t id = 0; // in the kernel
@@ -37,11 +37,15 @@ struct UserMap {
   std::uint32_t key_type = 0;   // ids in those types; 0: unknown
   std::uint32_t value_type = 0;
   bool has_object_types = false; // they are ids in the types of the program's object instead
-  std::string variable = {};     // if it is not empty, only this global variable is shown
+  bool is_of_run = false;        // made by this run: nobody else needs what it holds
+  std::optional<std::size_t> object = {}; // number of the program's object that alone has the map
+  std::string variable = {};              // if it is not empty, only this global variable is shown
 };
 
 // Takes ownership of the descriptor and queries the kernel.
 Result<UserMap> describe_map(UniqueFd fd);
+// Returns the same map with a descriptor of its own.
+Result<UserMap> duplicate(const UserMap& map);
 // Opens a pinned map. not_found if there is no pin, unsupported if it is not a map.
 Result<UserMap> open_pinned_map(const std::string& path);
 // Opens the maps that a loaded program uses. not_permitted names the capability that map ids
@@ -62,7 +66,7 @@ struct Table {
   std::vector<TableEntry> entries; // in the kernel's order; not a snapshot
   bool cut = false;                // there are more entries than the limit
 };
-// Reads at most max_entries entries of a map with keys and values.
+// Reads at most max_entries entries of a map with keys and values, each key once.
 Result<Table> read_table(const UserMap& map, std::size_t max_entries);
 // Takes at most max_values values out of a queue or stack, or only reads the first one. The entries
 // have no keys. `cut` only says that max_values were taken.

@@ -16,6 +16,7 @@
 #include <bpf/libbpf.h>
 #include <cerrno>
 #include <fmt/format.h>
+#include <limits>
 #include <linux/bpf.h>
 #include <ranges>
 #include <sys/mman.h>
@@ -151,7 +152,32 @@ struct PendingEntry {
   std::vector<std::byte> key;
   std::vector<std::byte> value; // of one CPU
   std::string program;          // whose descriptor is the value, in a map of programs
+  std::string text;             // "KEY=VALUE"
+  TextPlace place;
 };
+
+Error at_place(Error error, const TextPlace& place) {
+  if (place.file == nullptr) return error;
+  return std::move(error).within(fmt::format("{}, line {}", *place.file, place.line));
+}
+
+// What the kernel says of an index outside of an array is what it says of a full map.
+Error entry_error(int errnum, const PendingEntry& entry, const std::string& path) {
+  const std::string name = bpf_map__name(entry.map);
+  const std::uint32_t type = bpf_map__type(entry.map);
+  const std::string subject =
+      fmt::format("{}: map '{}': entry '{}' cannot be made", path, name, entry.text);
+  if (errnum != E2BIG && errnum != ENOSPC) return system_error(errnum, subject);
+  const bool is_array = type == BPF_MAP_TYPE_ARRAY || type == BPF_MAP_TYPE_PERCPU_ARRAY ||
+                        type == BPF_MAP_TYPE_PROG_ARRAY;
+  const std::uint32_t entries = bpf_map__max_entries(entry.map);
+  Error error{ErrorKind::out_of_range,
+              fmt::format("{}: {}", subject,
+                          is_array ? fmt::format("the map has the indexes 0 to {}", entries - 1)
+                                   : fmt::format("the map is full, with {} entries", entries))};
+  if (bpf_map__pin_path(entry.map) != nullptr) return error; // it was made before
+  return std::move(error).hint(fmt::format("request a larger map: --map-entries {}=N", name));
+}
 
 Result<std::vector<std::byte>> parse_entry_part(const btf* types, std::uint32_t type,
                                                 std::size_t size, std::string_view text) {
@@ -204,17 +230,21 @@ bool needs_size(std::uint32_t type) {
   return std::ranges::find(without, type) == without.end();
 }
 
-// Completes a map as the usual loaders do: those of Go need no key and value of a perf event array,
-// those of bcc's tools set the value of a stack trace map. Finds what else the kernel would refuse
-// with EINVAL.
-Result<void> complete_map(bpf_map* map, const std::string& path) {
-  if (!bpf_map__autocreate(map)) return {};
+// Finds what the kernel would refuse with EINVAL.
+Result<void> check_map_type(const bpf_map* map, const std::string& path) {
   const std::uint32_t type = bpf_map__type(map);
   constexpr std::uint32_t first_foreign = 1000; // Linux has some 40; bpftime's begin at 1501
-  if (type >= first_foreign)
-    return fail(ErrorKind::unsupported,
-                fmt::format("{}: map '{}' has type {}, which is not a type of Linux", path,
-                            bpf_map__name(map), type));
+  if (!bpf_map__autocreate(map) || type < first_foreign) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("{}: map '{}' has type {}, which is not a type of Linux", path,
+                          bpf_map__name(map), type));
+}
+
+// Completes a map as the usual loaders do: those of Go need no key and value of a perf event array,
+// those of bcc's tools set the value of a stack trace map. Before anything compares its sizes with
+// those of a loaded map.
+void complete_map(bpf_map* map) {
+  const std::uint32_t type = bpf_map__type(map);
   if (type == BPF_MAP_TYPE_PERF_EVENT_ARRAY) {
     if (bpf_map__key_size(map) == 0) bpf_map__set_key_size(map, sizeof(std::uint32_t));
     if (bpf_map__value_size(map) == 0) bpf_map__set_value_size(map, sizeof(std::uint32_t));
@@ -223,35 +253,65 @@ Result<void> complete_map(bpf_map* map, const std::string& path) {
   constexpr std::uint32_t max_frames = 127;
   if (type == BPF_MAP_TYPE_STACK_TRACE && bpf_map__value_size(map) == 0)
     bpf_map__set_value_size(map, max_frames * sizeof(std::uint64_t));
-  return {};
 }
 
-// The kernel memory that a map takes when it is made, about; 0 if it grows with its entries.
-std::uint64_t estimate_memory(const bpf_map* map) {
+// The kernel memory that a map without its inner maps takes when it is made, about; what grows with
+// its entries is not counted. The largest number if it does not fit.
+std::uint64_t estimate_own_memory(const bpf_map* map) {
   const std::uint32_t type = bpf_map__type(map);
   const std::uint64_t entries = bpf_map__max_entries(map);
-  if (type == BPF_MAP_TYPE_RINGBUF) return entries;
-  if (!has_plain_entries(type) || type == BPF_MAP_TYPE_LPM_TRIE ||
-      (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC) != 0)
-    return 0;
+  constexpr std::uint32_t user_ring_buffer = 31; // Linux 6.1
+  if (type == BPF_MAP_TYPE_RINGBUF || type == user_ring_buffer) return entries;
+  if (type == BPF_MAP_TYPE_LPM_TRIE) return 0;
+  constexpr std::uint64_t list_head = 16; // bytes, of the entries with one hash value
+  if ((bpf_map__map_flags(map) & BPF_F_NO_PREALLOC) != 0) return entries * list_head;
   const std::uint64_t copies = is_per_cpu(type) ? possible_cpus().value_or(1) : 1;
   const auto padded = [](std::uint64_t size) { return (size + 7) / 8 * 8; };
-  return entries * (padded(bpf_map__key_size(map)) + padded(bpf_map__value_size(map)) * copies);
+  const std::uint64_t each =
+      padded(bpf_map__key_size(map)) + padded(bpf_map__value_size(map)) * copies;
+  return checked_mul(entries, each).value_or(std::numeric_limits<std::uint64_t>::max());
 }
 
-// Larger maps are only made if their size was requested: the kernel would take the memory from the
-// programs of the machine.
+// 0 for a map that is not made, because it is that of another object or was pinned before.
+std::uint64_t estimate_memory(bpf_map* map) {
+  if (!bpf_map__autocreate(map) || bpf_map__fd(map) >= 0 || bpf_map__pin_path(map) != nullptr)
+    return 0;
+  const bpf_map* const inner = bpf_map__inner_map(map);
+  return checked_add(estimate_own_memory(map), inner == nullptr ? 0 : estimate_own_memory(inner))
+      .value_or(std::numeric_limits<std::uint64_t>::max());
+}
+
+// Maps that take more, alone or together, are only made if their sizes were requested: the kernel
+// would take the memory from the programs of the machine.
 constexpr std::uint64_t max_map_memory = std::uint64_t{1} << 30;
 
-Result<void> check_memory(const bpf_map* map, const std::string& path) {
-  const bool is_made =
-      bpf_map__autocreate(map) && bpf_map__fd(map) < 0; // not that of another object
-  const std::uint64_t memory = is_made ? estimate_memory(map) : 0;
-  if (memory <= max_map_memory) return {};
-  return fail(Error{ErrorKind::unsupported,
-                    fmt::format("{}: map '{}' would take {} MiB of the kernel's memory", path,
-                                bpf_map__name(map), memory >> 20U)}
-                  .hint(fmt::format("request a size: --map-entries {}=N", bpf_map__name(map))));
+// `maps`: those of the object, in its order. After take_wanted_pin() and choose_size().
+Result<void> check_memory(bpf_object* object, std::span<const ObjectMap> maps,
+                          const std::string& path) {
+  std::uint64_t sum = 0;
+  std::uint64_t most = 0;
+  const bpf_map* largest = nullptr;
+  std::size_t index = 0;
+  bpf_map* map = nullptr;
+  bpf_object__for_each_map(map, object) {
+    if (maps[index++].size_is_requested) continue;
+    const std::uint64_t memory = estimate_memory(map);
+    sum = checked_add(sum, memory).value_or(std::numeric_limits<std::uint64_t>::max());
+    if (memory <= most) continue;
+    most = memory;
+    largest = map;
+  }
+  if (sum <= max_map_memory) return {};
+  const std::string name = bpf_map__name(largest);
+  Error error{ErrorKind::unsupported,
+              most > max_map_memory
+                  ? fmt::format("{}: map '{}' would take {} MiB of the kernel's memory", path, name,
+                                most >> 20U)
+                  : fmt::format("{}: the maps would take {} MiB of the kernel's memory, '{}' {} "
+                                "MiB of it",
+                                path, sum >> 20U, name, most >> 20U)};
+  if (bpf_map__is_internal(largest)) return fail(std::move(error));
+  return fail(std::move(error).hint(fmt::format("request a size: --map-entries {}=N", name)));
 }
 
 // The size of a map whose object leaves it to its loader: 10,240 entries, as in the tools of bcc,
@@ -382,19 +442,26 @@ struct BpfObject::State {
   std::vector<PendingEntry> entries;
   UniqueFd kernel_types;
 
+  // Returns a map that may be sized and filled. libbpf also finds ".bss", which has another name in
+  // `maps`.
   Result<bpf_map*> find_map(std::string_view map) const {
     bpf_map* const found = bpf_object__find_map_by_name(object.get(), std::string(map).c_str());
+    if (found != nullptr && bpf_map__is_internal(found))
+      return fail(
+          Error{ErrorKind::unsupported,
+                fmt::format("{}: map '{}' holds global variables: it has one entry", path, map)}
+              .hint("set a variable: --set NAME=VALUE"));
     if (found != nullptr) return found;
     return fail(Error{ErrorKind::not_found, fmt::format("{}: no map '{}'", path, map)}.hint(
         "use one of: " + joined(maps | std::views::transform(&ObjectMap::name))));
   }
+  Result<PendingEntry> parse_entry(const MapFill& fill);
   // Makes the entries, after all programs and maps are loaded.
   Result<void> make_entries() const;
 };
 
 Result<void> BpfObject::State::make_entries() const {
   for (const PendingEntry& entry : entries) {
-    const std::string subject = fmt::format("{}: map '{}'", path, bpf_map__name(entry.map));
     std::vector<std::byte> value = entry.value;
     if (!entry.program.empty()) {
       const std::int32_t program =
@@ -409,7 +476,7 @@ Result<void> BpfObject::State::make_entries() const {
     if (::bpf_map_update_elem(bpf_map__fd(entry.map),
                               entry.key.empty() ? nullptr : entry.key.data(), value.data(),
                               BPF_ANY) != 0)
-      return fail(system_error(errno, subject + ": the entry cannot be made"));
+      return fail(at_place(entry_error(errno, entry, path), entry.place));
   }
   return {};
 }
@@ -449,20 +516,27 @@ Result<void> BpfObject::set_map_entries(std::string_view map, std::uint32_t coun
   if (!found) return fail(found.error());
   if (const int error = bpf_map__set_max_entries(*found, count); error != 0)
     return fail(system_error(-error, fmt::format("{}: map '{}'", state_->path, map)));
-  std::ranges::find(state_->maps, map, &ObjectMap::name)->size_is_requested = true;
+  const std::string_view name = bpf_map__name(*found);
+  for (ObjectMap& each : state_->maps)
+    if (each.name == name) each.size_is_requested = true;
   return {};
 }
 
-Result<void> BpfObject::fill_map(const MapFill& fill) {
-  const auto found = state_->find_map(fill.map);
+Result<PendingEntry> BpfObject::State::parse_entry(const MapFill& fill) {
+  const auto found = find_map(fill.map);
   if (!found) return fail(found.error());
   bpf_map* const map = *found;
-  const std::string subject = fmt::format("{}: map '{}'", state_->path, fill.map);
+  const std::string subject = fmt::format("{}: map '{}'", path, fill.map);
   const std::uint32_t type = bpf_map__type(map);
   if (!has_plain_entries(type))
     return fail(ErrorKind::unsupported, subject + ": maps of this type cannot be filled");
-  const btf* const types = bpf_object__btf(state_->object.get());
-  PendingEntry entry{.map = map, .key = {}, .value = {}, .program = {}};
+  const btf* const types = bpf_object__btf(object.get());
+  PendingEntry entry{.map = map,
+                     .key = {},
+                     .value = {},
+                     .program = {},
+                     .text = fill.key + "=" + fill.value,
+                     .place = fill.place};
   auto key =
       parse_entry_part(types, bpf_map__btf_key_type_id(map), bpf_map__key_size(map), fill.key);
   if (!key) return fail(std::move(key).error().within(subject + ": key"));
@@ -470,8 +544,8 @@ Result<void> BpfObject::fill_map(const MapFill& fill) {
     return fail(ErrorKind::usage, subject + " has no keys (expected '=VALUE')");
   entry.key = std::move(*key);
   if (type == BPF_MAP_TYPE_PROG_ARRAY) {
-    const auto program = std::ranges::find(state_->programs, fill.value, &ObjectProgram::name);
-    if (program == state_->programs.end())
+    const auto program = std::ranges::find(programs, fill.value, &ObjectProgram::name);
+    if (program == programs.end())
       return fail(Error{ErrorKind::usage, fmt::format("{}: no program '{}'", subject, fill.value)});
     program->is_tail_call = true;
     entry.program = fill.value;
@@ -482,7 +556,13 @@ Result<void> BpfObject::fill_map(const MapFill& fill) {
     if (!value) return fail(std::move(value).error().within(subject + ": value"));
     entry.value = std::move(*value);
   }
-  state_->entries.push_back(std::move(entry));
+  return entry;
+}
+
+Result<void> BpfObject::fill_map(const MapFill& fill) {
+  auto entry = state_->parse_entry(fill);
+  if (!entry) return fail(at_place(std::move(entry).error(), fill.place));
+  state_->entries.push_back(std::move(*entry));
   return {};
 }
 
@@ -610,10 +690,12 @@ Result<BpfObject> BpfObject::open(const MappedFile& file, const MappedFile* kern
     state->programs.push_back(std::move(described));
   }
   bpf_map* map = nullptr;
-  bpf_object__for_each_map(map, state->object.get())
-      state->maps.push_back({.name = bpf_map__name(map),
-                             .key_type = bpf_map__btf_key_type_id(map),
-                             .value_type = bpf_map__btf_value_type_id(map)});
+  bpf_object__for_each_map(map, state->object.get()) {
+    complete_map(map);
+    state->maps.push_back({.name = bpf_map__name(map),
+                           .key_type = bpf_map__btf_key_type_id(map),
+                           .value_type = bpf_map__btf_value_type_id(map)});
+  }
   if (state->programs.empty())
     return fail(ErrorKind::not_found, path + ": the object has no BPF program");
   return BpfObject(std::move(state));
@@ -635,15 +717,16 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   index = 0;
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_->object.get()) {
-    if (auto complete = complete_map(map, state_->path); !complete) return complete;
+    if (auto valid = check_map_type(map, state_->path); !valid) return valid;
     ObjectMap& described = state_->maps[index++];
     described.wanted_pin = take_wanted_pin(map);
+    described.is_of_pin = bpf_map__pin_path(map) != nullptr;
     described.chosen_size = choose_size(map);
     described.size_in_bytes = bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF;
     if (described.chosen_size) bpf_map__set_max_entries(map, *described.chosen_size);
-    if (!described.size_is_requested)
-      if (auto checked = check_memory(map, state_->path); !checked) return checked;
   }
+  if (auto checked = check_memory(state_->object.get(), state_->maps, state_->path); !checked)
+    return checked;
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {

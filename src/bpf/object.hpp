@@ -56,6 +56,7 @@ struct ObjectMap {
   // Where LIBBPF_PIN_BY_NAME wants it, unless there was a pin, whose map is then used. load() does
   // not pin it. Empty otherwise.
   std::string wanted_pin = {};
+  bool is_of_pin = false; // set by load(): the map of this pin is used
   // Set by load() if the object leaves the size to its loader: entries, or bytes of a ring buffer.
   std::optional<std::uint32_t> chosen_size = {};
   bool size_in_bytes = false;
@@ -65,11 +66,18 @@ struct ObjectMap {
   std::uint32_t value_type = 0;
 };
 
+// Where a text was read, for errors.
+struct TextPlace {
+  std::shared_ptr<const std::string> file = {}; // null: the command line
+  std::size_t line = 0;
+};
+
 // An entry of a map, as text.
 struct MapFill {
   std::string map;
   std::string key; // empty for maps without keys: queues, stacks, bloom filters
   std::string value;
+  TextPlace place = {};
 };
 
 // What to set in an object before it is loaded, by name.
@@ -133,10 +141,10 @@ public:
   // Makes a kprobe program one for uprobes, before load(). It must only use its registers.
   void use_for_uprobes(std::string_view program);
 
-  // Maps without a size get one: ObjectMap::chosen_size. Fails with unsupported if a map would take
-  // more than 1 GiB and its size was not requested. not_permitted names the capability. If the
-  // verifier rejects a program, the last lines of its log are a hint, and verifier_log() has all of
-  // it.
+  // Maps without a size get one: ObjectMap::chosen_size. Fails with unsupported if the maps whose
+  // sizes were not requested would take more than 1 GiB together. not_permitted names the
+  // capability. If the verifier rejects a program, the last lines of its log are a hint, and
+  // verifier_log() has all of it.
   Result<void> load(const ObjectLoading& loading = {});
   const std::string& verifier_log() const;
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace uprobectl {
@@ -83,10 +84,37 @@ std::vector<Enumerator> enumerators(const btf* types, const btf_type* type) {
   return found;
 }
 
-// A 1-byte integer.
-bool is_character(const btf* types, std::uint32_t id) {
-  const btf_type* const type = skip_qualifiers(types, id);
-  return type != nullptr && btf_is_int(type) && type->size == 1;
+// What an array of 1-byte integers is.
+enum class ByteArray { none, text, bytes };
+
+// The rule by which records are decoded, too (values/btf_types.cpp): compilers use the name "char";
+// few set the encoding.
+ByteArray classify_elements(const btf* types, std::uint32_t element) {
+  const btf_type* const type = skip_qualifiers(types, element);
+  if (type == nullptr || !btf_is_int(type) || type->size != 1) return ByteArray::none;
+  const std::uint8_t encoding = btf_int_encoding(type);
+  if ((encoding & BTF_INT_BOOL) != 0) return ByteArray::none;
+  const char* const name = btf__name_by_offset(types, type->name_off);
+  const bool is_char =
+      (encoding & BTF_INT_CHAR) != 0 || (name != nullptr && std::string_view(name) == "char");
+  return is_char ? ByteArray::text : ByteArray::bytes;
+}
+
+bool is_quoted(std::string_view text) {
+  return text.size() >= 2 && text.starts_with('"') && text.ends_with('"');
+}
+
+// Reads "0x" and two digits for each byte, the first one first. Returns false for other text, and
+// may then have changed the bytes.
+bool read_dump(std::string_view text, std::span<std::byte> bytes) {
+  if (!text.starts_with("0x") || text.size() != 2 + 2 * bytes.size()) return false;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto high = digit_of(text[2 + 2 * i]);
+    const auto low = digit_of(text[3 + 2 * i]);
+    if (!high || !low) return false;
+    bytes[i] = static_cast<std::byte>(*high << 4U | *low);
+  }
+  return true;
 }
 
 std::string list_names(const std::vector<std::string_view>& names) {
@@ -122,9 +150,12 @@ ValueLocation member_at(const btf* types, const ValueLocation& whole, const btf_
 }
 
 // Also looks into members that are anonymous structs and unions; check_bpf_object() has limited
-// their nesting.
+// their nesting. `searched` has the types that do not have the member: each is searched once,
+// because damaged types can contain each other in many ways.
 std::optional<ValueLocation> find_member(const btf* types, const ValueLocation& whole,
-                                         const btf_type* type, std::string_view name) {
+                                         const btf_type* type, std::string_view name,
+                                         std::set<const btf_type*>& searched) {
+  if (!searched.insert(type).second) return std::nullopt;
   for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
     const btf_member& member = btf_members(type)[i];
     const std::string_view known = btf__name_by_offset(types, member.name_off);
@@ -132,9 +163,15 @@ std::optional<ValueLocation> find_member(const btf* types, const ValueLocation& 
     if (!known.empty() && known == name) return part;
     const btf_type* const inner = skip_qualifiers(types, member.type);
     if (!known.empty() || inner == nullptr || !btf_is_composite(inner)) continue;
-    if (auto found = find_member(types, part, inner, name)) return found;
+    if (auto found = find_member(types, part, inner, name, searched)) return found;
   }
   return std::nullopt;
+}
+
+std::optional<ValueLocation> find_member(const btf* types, const ValueLocation& whole,
+                                         const btf_type* type, std::string_view name) {
+  std::set<const btf_type*> searched;
+  return find_member(types, whole, type, name, searched);
 }
 
 std::optional<std::string_view> in_braces(std::string_view text) {
@@ -264,8 +301,7 @@ private:
 
   // Including the NUL.
   Result<void> write_text(const ValueLocation& where, std::string_view text) {
-    if (text.size() >= 2 && text.starts_with('"') && text.ends_with('"'))
-      text = text.substr(1, text.size() - 2);
+    if (is_quoted(text)) text = text.substr(1, text.size() - 2);
     if (text.size() >= where.size)
       return invalid(text, fmt::format("text that fits in {} bytes", where.size));
     std::ranges::fill(at(where), std::byte{});
@@ -277,7 +313,20 @@ private:
                            bool is_outermost) {
     const struct btf_array& array = *::btf_array(type);
     const auto list = in_braces(text);
-    if (!list && is_character(types_, array.type)) return write_text(where, text);
+    const ByteArray kind = classify_elements(types_, array.type);
+    if (!list && (kind == ByteArray::text || (kind == ByteArray::bytes && is_quoted(text))))
+      return write_text(where, text);
+    if (!list && kind == ByteArray::bytes) {
+      if (read_dump(text, at(where))) return {};
+      // "0x1,0x2" is a list, and so is "7".
+      const auto number = parse_typed_number(text);
+      const bool is_list = trimmed(text).empty() || text.contains(',') ||
+                           (number && (fits(*number, 8, false) || fits(*number, 8, true)));
+      if (!is_outermost || !is_list)
+        return invalid(text, fmt::format("numbers in braces, 0x and {} hexadecimal digits, or text "
+                                         "in double quotes",
+                                         2 * where.size));
+    }
     if (!list && !is_outermost) return invalid(text, "elements in braces");
     const auto size = btf__resolve_size(types_, array.type);
     if (size <= 0 || static_cast<std::size_t>(size) > where.size)
@@ -402,14 +451,7 @@ Result<void> write_untyped_value(std::string_view text, std::span<std::byte> byt
     std::memcpy(bytes.data(), &value, bytes.size());
     return {};
   }
-  const bool is_dump = text.starts_with("0x") && text.size() == 2 + 2 * bytes.size();
-  for (std::size_t i = 0; is_dump && i < bytes.size(); ++i) {
-    const auto high = digit_of(text[2 + 2 * i]);
-    const auto low = digit_of(text[3 + 2 * i]);
-    if (!high || !low) break;
-    bytes[i] = static_cast<std::byte>(*high << 4U | *low);
-    if (i + 1 == bytes.size()) return {};
-  }
+  if (!bytes.empty() && read_dump(text, bytes)) return {};
   return fail(ErrorKind::out_of_range,
               fmt::format("invalid value '{}' (expected {})", text,
                           bytes.size() <= max_number_size

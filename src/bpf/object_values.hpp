@@ -31,9 +31,10 @@ Result<ValueLocation> find_value_part(const btf* types, ValueLocation whole, std
 
 // Writes a value to the bytes, which begin where the outermost value does. Integers are decimal or
 // hexadecimal, of up to 16 bytes; enums also have the names of their enumerators, bool has true and
-// false. Char arrays are text. Other arrays and structs are lists in braces, which the outermost
-// value does not need: "1,2", "{a=1,b={2,3}}"; what a list does not name is zero. Fails with
-// out_of_range if the text is not a value of the type, with unsupported for types without values.
+// false. Char arrays are text; arrays of other 1-byte integers are text in double quotes, or "0x…"
+// with two digits for each byte. Arrays and structs are lists in braces, which the outermost value
+// does not need: "1,2", "{a=1,b={2,3}}"; what a list does not name is zero. Fails with out_of_range
+// if the text is not a value of the type, with unsupported for types without values.
 Result<void> write_value(const btf* types, const ValueLocation& where, std::string_view text,
                          std::span<std::byte> bytes);
 

@@ -3,6 +3,7 @@
 
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
+#include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -325,6 +326,30 @@ std::string descriptor_name(int fd) {
   return {text.data(), size < 0 ? 0 : static_cast<std::size_t>(size)};
 }
 
+bool is_pin_of(int fd, std::string_view what) {
+  const std::string name = descriptor_name(fd);
+  return what == "map" ? name == "anon_inode:bpf-map" : name == "anon_inode:bpf-prog";
+}
+
+// The kernel says EACCES of a folder, also to root.
+Error folder_error(const std::string& path, std::string_view what) {
+  constexpr std::size_t most = 20;
+  std::vector<std::string> pins;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator each(path, failure), end; !failure && each != end;
+       each.increment(failure)) {
+    const UniqueFd fd{::bpf_obj_get(each->path().c_str())};
+    if (fd && is_pin_of(fd.get(), what) && each->path().filename() != list_name)
+      pins.push_back(each->path().string());
+  }
+  std::ranges::sort(pins);
+  Error error{ErrorKind::unsupported, path + ": a folder (expected a pin)"};
+  if (pins.empty()) return std::move(error).hint(fmt::format("name a {} in it: ls {}", what, path));
+  const bool is_cut = pins.size() > most;
+  if (is_cut) pins.resize(most);
+  return std::move(error).hint("use one of: " + joined(pins) + (is_cut ? ", …" : ""));
+}
+
 } // namespace
 
 Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request) {
@@ -394,17 +419,19 @@ Result<std::vector<Pin>> unpin(const std::string& folder) {
 
 Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   UniqueFd fd{::bpf_obj_get(path.c_str())};
-  if (!fd && errno == EACCES)
+  const int reason = errno;
+  struct stat status{};
+  if (!fd && reason == EACCES && ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+    return fail(folder_error(path, what));
+  if (!fd && reason == EACCES)
     return fail(Error{ErrorKind::not_permitted, path + ": this user may not use the pin"}.hint(
         "check its mode and owner: ls -l " + path));
-  if (!fd && errno == EPERM) return fail(bpf_load_error(errno, path));
-  if (!fd && errno == EINVAL)
+  if (!fd && reason == EPERM) return fail(bpf_load_error(reason, path));
+  if (!fd && reason == EINVAL)
     return fail(ErrorKind::unsupported,
                 path + ": not a pin, because it is not in a bpf file system");
-  if (!fd) return fail(system_error(errno, path));
-  const bool is_map = descriptor_name(fd.get()) == "anon_inode:bpf-map";
-  const bool is_program = descriptor_name(fd.get()) == "anon_inode:bpf-prog";
-  if ((what == "map" && !is_map) || (what == "program" && !is_program))
+  if (!fd) return fail(system_error(reason, path));
+  if (!is_pin_of(fd.get(), what))
     return fail(ErrorKind::unsupported, path + ": this pin is not a " + std::string(what));
   return fd;
 }

@@ -62,7 +62,8 @@ private:
   std::uint32_t btf_id_ = 0;
 };
 
-// Opens a pin; `what` is "program" or "map". unsupported if the pin has another kind.
+// Opens a pin; `what` is "program" or "map". unsupported if the pin has another kind, or
+// is a folder: the hint has its pins.
 Result<UniqueFd> open_pin(const std::string& path, std::string_view what);
 
 // Makes the kernel count the runs of programs during its lifetime (BPF_ENABLE_STATS, Linux 5.8).

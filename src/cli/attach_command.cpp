@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 #include <limits>
+#include <memory>
 
 namespace uprobectl::cli {
 
@@ -152,7 +153,8 @@ std::vector<ProgramChoice> parse_program_choices(const std::vector<std::string>&
 Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& typed,
                                             Workstation& workstation) {
   std::vector<MapFill> fills;
-  const auto add = [&](std::string_view map, std::string_view entry) -> Result<void> {
+  const auto add = [&](std::string_view map, std::string_view entry,
+                       TextPlace place) -> Result<void> {
     const auto equals = find_outside_braces(entry, '=');
     if (equals == std::string_view::npos)
       return fail(
@@ -160,7 +162,8 @@ Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& type
           fmt::format("invalid value '{} {}' for --fill (expected MAP KEY=VALUE)", map, entry));
     fills.push_back({.map = std::string(map),
                      .key = std::string(trimmed(entry.substr(0, equals))),
-                     .value = std::string(trimmed(entry.substr(equals + 1)))});
+                     .value = std::string(trimmed(entry.substr(equals + 1))),
+                     .place = std::move(place)});
     return {};
   };
   for (const std::string& text : typed) {
@@ -168,16 +171,18 @@ Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& type
     const std::string_view map = std::string_view(text).substr(0, blank);
     const std::string_view entry = trimmed(std::string_view(text).substr(blank));
     if (!entry.starts_with('@')) {
-      if (auto added = add(map, entry); !added) return fail(std::move(added).error());
+      if (auto added = add(map, entry, {}); !added) return fail(std::move(added).error());
       continue;
     }
     constexpr std::size_t max_size = std::size_t{64} << 20U;
     auto file = FileText::read(std::string(entry.substr(1)), workstation, max_size);
     if (!file) return fail(std::move(file).error());
+    TextPlace place{.file = std::make_shared<const std::string>(file->name()), .line = 0};
     auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
+      ++place.line;
       line = trimmed(line);
       if (line.empty() || line.starts_with('#')) return {};
-      return add(map, line);
+      return add(map, line, place);
     });
     if (!done) return fail(std::move(done).error());
   }

@@ -23,7 +23,8 @@ public:
   static Result<FileText> read(const std::string& path, Workstation& workstation,
                                std::size_t max_size = max_file_size);
 
-  std::string_view text() const; // stays valid when this is moved
+  const std::string& name() const { return name_; } // for errors
+  std::string_view text() const;                    // stays valid when this is moved
 
   // Calls visit for each line and stops at its first error, to which it adds the file and the
   // number of the line.

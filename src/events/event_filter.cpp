@@ -2,54 +2,32 @@
 #include "events/event_filter.hpp"
 
 #include "events/readings.hpp"
-#include "util/arithmetic.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <fmt/format.h>
 
 namespace uprobectl {
 
 namespace {
 
-// The number of a value, extended to 64 bits as its type says; of a floating-point number its bits.
-std::optional<std::uint64_t> bits_of(const DataValue& value, const ValueType& type) {
-  if (const auto* const real = std::get_if<double>(&value.value)) {
-    if (!type.is_floating) return std::nullopt;
-    if (type.bits == 64) return std::bit_cast<std::uint64_t>(*real);
-    return std::bit_cast<std::uint32_t>(static_cast<float>(*real));
-  }
-  const auto number = number_of(value);
-  if (!number || type.is_floating) return std::nullopt;
-  const auto bits = static_cast<std::uint64_t>(*number);
-  if (!type.is_known() || type.bits == 0 || type.bits >= 64) return bits;
-  return type.is_signed ? static_cast<std::uint64_t>(sign_extended(bits, type.bits))
-                        : bits & ((std::uint64_t{1} << type.bits) - 1);
-}
-
-// The text of a value, and whether it is all of it.
-std::optional<std::pair<std::string_view, bool>> text_of(const DataValue& value) {
-  if (const auto* const text = std::get_if<std::string>(&value.value)) return {{*text, true}};
-  if (const auto* const cut = std::get_if<DataValue::Cut>(&value.value))
-    return {{cut->text, false}};
-  if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value))
-    return {{as_text(raw->bytes), !raw->is_cut}};
-  return std::nullopt;
-}
-
 // Whether a text pointer is NULL; nullopt if it is not known.
 std::optional<bool> is_null_text(const DataValue& value) {
-  if (text_of(value)) return false;
+  if (std::holds_alternative<std::string>(value.value) ||
+      std::holds_alternative<DataValue::Cut>(value.value) ||
+      std::holds_alternative<DataValue::Raw>(value.value))
+    return false;
   if (const auto* const pointer = std::get_if<DataValue::Pointer>(&value.value))
     return pointer->address == 0;
   if (is_null(value)) return true;
   return std::nullopt;
 }
 
+// Whether it is enough to know if an address is NULL, which is less than all others.
 bool compares_with_null(const ConditionSpec& spec) {
-  const bool is_equality =
-      spec.comparison == Comparison::equal || spec.comparison == Comparison::not_equal;
-  return is_equality && spec.constant.magnitude == 0 && spec.constant.name.empty() &&
+  const bool is_comparison = spec.comparison != Comparison::has_bits &&
+                             spec.comparison != Comparison::in_set &&
+                             spec.comparison != Comparison::matches;
+  return is_comparison && spec.constant.magnitude == 0 && spec.constant.name.empty() &&
          !spec.constant.real;
 }
 
@@ -63,20 +41,16 @@ void split_conjuncts(const FilterNode& node, std::vector<const FilterNode*>& con
 
 } // namespace
 
-Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run,
-                                      FindProcessName find_process_name) {
-  EventFilter made(filter, run, std::move(find_process_name));
+Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run) {
+  EventFilter made(filter, run);
   for (const ConditionSpec& spec : filter.terms) {
-    Texts& texts = made.texts_.emplace_back();
-    if (spec.patterns.empty() || spec.built_in == COMPARE_CALLER) continue;
-    texts.are_bytes = spec.compares_bytes();
-    if (is_large_set(spec.patterns)) {
-      for (const TextPattern& each : spec.patterns) texts.set.insert(each.text);
+    if (spec.built_in == COMPARE_CALLER) {
+      made.texts_.emplace_back();
       continue;
     }
-    auto machine = compile_patterns(spec.patterns);
-    if (!machine) return fail(describe_error(spec, {spec.constant_at, std::move(machine).error()}));
-    texts.machine = std::move(*machine);
+    auto texts = ConditionTexts::make(spec);
+    if (!texts) return fail(std::move(texts).error());
+    made.texts_.push_back(std::move(*texts));
   }
   return made;
 }
@@ -84,7 +58,8 @@ Result<EventFilter> EventFilter::make(const Filter& filter, const Run& run,
 ConditionResult<EventFilter::Term> EventFilter::compile_built_in(const ConditionSpec& spec,
                                                                  filter_subject subject,
                                                                  bool pairs_calls) const {
-  if (subject == COMPARE_USER || subject == COMPARE_CALLER)
+  // Of a process the run has one name, but it may have had another one at the hit.
+  if (subject == COMPARE_USER || subject == COMPARE_CALLER || subject == COMPARE_PROCESS_NAME)
     return fail(Error{ErrorKind::unsupported, "it is not saved with events"}.hint(
         "compare it while the run goes on: attach --if"));
   if (subject == COMPARE_LATENCY && !pairs_calls)
@@ -148,7 +123,7 @@ ConditionResult<EventFilter::Term> EventFilter::compile(const ConditionSpec& spe
     return compile_built_in(spec, *spec.built_in, point.pairs_calls);
   if (!named && !is_hidden) named = find_other(point, *spec.path, run_.arch);
   if (named) return compile_value(spec, std::move(*named));
-  return fail(not_saved(spec.path->text, list_names(point.values, &PointValue::name)));
+  return fail(not_saved(point, *spec.path));
 }
 
 EventFilter::Phases EventFilter::phases_of(const FilterNode& node, const Point& point) {
@@ -204,26 +179,8 @@ Result<void> EventFilter::add_point(std::uint32_t probe, const PointDescription&
   return {};
 }
 
-EventFilter::Truth EventFilter::match(const Texts& texts, std::string_view text,
-                                      bool is_whole) const {
-  const auto truth = [](bool is_true) { return is_true ? Truth::yes : Truth::no; };
-  if (!texts.set.empty()) {
-    const auto end = text.find('\0');
-    if (end == std::string_view::npos && !is_whole) return Truth::unread;
-    return truth(texts.set.contains(text.substr(0, end)));
-  }
-  std::size_t state = PATTERN_START;
-  for (const char each : text) {
-    state = texts.machine[state][static_cast<unsigned char>(each)];
-    if (state < PATTERN_START) return truth(state == PATTERN_ACCEPTS);
-  }
-  if (!is_whole) return Truth::unread;
-  if (texts.are_bytes) return Truth::no; // it has fewer bytes
-  return truth(texts.machine[state][0] == PATTERN_ACCEPTS);
-}
-
-EventFilter::Truth EventFilter::evaluate_built_in(std::size_t number, const Term& term,
-                                                  const Event& event) const {
+Truth EventFilter::evaluate_built_in(std::size_t number, const Term& term,
+                                     const Event& event) const {
   const auto compare = [&](std::uint64_t value) {
     return fulfils(term.prepared, value) ? Truth::yes : Truth::no;
   };
@@ -231,37 +188,20 @@ EventFilter::Truth EventFilter::evaluate_built_in(std::size_t number, const Term
   if (subject == COMPARE_THREAD_ID) return compare(event.tid);
   if (subject == COMPARE_PROCESS_ID) return compare(event.pid);
   if (subject == COMPARE_CPU) return compare(event.cpu);
-  if (subject == COMPARE_THREAD_NAME) return match(texts_[number], event.comm, true);
-  if (subject == COMPARE_LATENCY)
-    return event.latency_ns ? compare(*event.latency_ns) : Truth::unknown;
-  const auto name = find_process_name_(event.pid);
-  return name ? match(texts_[number], *name, true) : Truth::unread;
+  if (subject == COMPARE_THREAD_NAME) return texts_[number].match(event.comm, true);
+  return event.latency_ns ? compare(*event.latency_ns) : Truth::unknown; // COMPARE_LATENCY
 }
 
-EventFilter::Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
-                                               const DataValue& value) const {
-  const auto compare = [&](std::uint64_t read) {
-    return fulfils(term.prepared, read) ? Truth::yes : Truth::no;
-  };
-  if (term.is_address) {
-    const auto is_zero = is_null_text(value);
-    return is_zero ? compare(*is_zero ? 0 : 1) : Truth::unread;
-  }
-  if (term.value.type.use == ValueUse::number) {
-    const auto bits = bits_of(value, term.value.type);
-    return bits ? compare(*bits) : Truth::unread;
-  }
-  const auto text = text_of(value);
-  if (!text) return Truth::unread;
-  // Characters are saved up to their NUL.
-  const Texts& texts = texts_[number];
-  if (texts.are_bytes && std::holds_alternative<std::string>(value.value))
-    return match(texts, std::string(text->first) + '\0', false);
-  return match(texts, text->first, text->second);
+Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
+                                  const DataValue& value) const {
+  if (!term.is_address)
+    return evaluate_condition(term.prepared, texts_[number], term.value.type, value);
+  const auto is_zero = is_null_text(value);
+  if (!is_zero) return Truth::unread;
+  return fulfils(term.prepared, *is_zero ? 0 : 1) ? Truth::yes : Truth::no;
 }
 
-EventFilter::Truth EventFilter::evaluate(std::size_t number, const Term& term,
-                                         const Event& event) const {
+Truth EventFilter::evaluate(std::size_t number, const Term& term, const Event& event) const {
   if (term.built_in) return evaluate_built_in(number, term, event);
   DataValue made;
   const DataValue* const value = find_data(term.value, event, made);
@@ -290,7 +230,7 @@ bool EventFilter::holds(const FilterNode& node, const Point& point, const Event&
 
 EventFilter::Decision EventFilter::decide(const Event& event) const {
   const auto found = points_.find(event.probe);
-  if (found == points_.end()) return Decision::undecided; // impossible
+  if (found == points_.end()) return Decision::fails;
   const Point& point = found->second;
   const bool is_return = event.kind == EventKind::on_return;
   const bool is_call = is_return && point.pairs_calls;

@@ -51,7 +51,16 @@ const ValueType* find_member_type(const ValueType& type, std::string_view name) 
   return nullptr;
 }
 
-const ValueType* follow_types(const ValueType& type, std::span<const Step> steps) {
+// The number of elements of an array; nullopt if it is not known.
+std::optional<std::uint64_t> count_elements(const ValueType& type) {
+  const std::uint64_t each = type.element.empty() ? 0 : type.element.front().size.value_or(0);
+  if (!type.size || each == 0) return std::nullopt;
+  return *type.size / each;
+}
+
+// Null if there is nothing: then `problem` says why, if there can be nothing.
+const ValueType* follow_types(const ValueType& type, std::span<const Step> steps,
+                              std::string* problem = nullptr) {
   const ValueType* at = &type;
   for (const Step& step : steps) {
     if (at == nullptr) return nullptr;
@@ -60,6 +69,10 @@ const ValueType* follow_types(const ValueType& type, std::span<const Step> steps
       at = find_member_type(*at, step.name);
       break;
     case Step::Kind::element:
+      if (const auto count = count_elements(*at); count && step.index >= *count) {
+        if (problem != nullptr) *problem = fmt::format("{} has {} elements", at->name, *count);
+        return nullptr;
+      }
       at = at->element.empty() ? nullptr : &at->element.front();
       break;
     case Step::Kind::dereference:
@@ -130,10 +143,42 @@ const DataValue* find_record_member(const UserRecord& record, const ValuePath& p
   return found != &not_captured_part ? found : nullptr;
 }
 
-Error not_saved(std::string_view name, std::string_view saved) {
-  Error error{ErrorKind::not_found, fmt::format("'{}' was not saved", name)};
-  if (!saved.empty()) error = std::move(error).hint(fmt::format("the saved values are: {}", saved));
-  return std::move(error).hint(fmt::format("save it with: attach --args '{}' --save FILE", name));
+const ValueType* find_record_member(const ValueType& record, const ValuePath& path) {
+  const bool is_structure = record.use == ValueUse::none && record.element.empty();
+  const ValueType* const type = is_structure               ? find_member_type(record, path.variable)
+                                : path.variable == "value" ? &record
+                                                           : nullptr;
+  return type != nullptr ? follow_types(*type, path.steps) : nullptr;
+}
+
+Error not_saved(const PointDescription& point, const ValuePath& path) {
+  for (const PointValue& value : point.values) {
+    const auto begin = parse_value_path(value.name);
+    const auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
+    std::string problem;
+    if (steps) follow_types(value.type, *steps, &problem);
+    if (!problem.empty())
+      return Error{ErrorKind::usage, std::move(problem)}.within(fmt::format("'{}'", path.text));
+  }
+  const bool is_hidden = std::ranges::find(point.hidden, path.variable) != point.hidden.end();
+  if (find_built_in(path) && !is_hidden)
+    return Error{ErrorKind::usage, "a built-in variable is not a value of the function"}.within(
+        fmt::format("'{}'", path.text));
+  Error error{ErrorKind::not_found, fmt::format("'{}' was not saved", path.text)};
+  if (const auto saved = list_names(point.values, &PointValue::name); !saved.empty())
+    error = std::move(error).hint(fmt::format("the saved values are: {}", saved));
+  const auto source = parse_source_name(path.variable);
+  if (path.variable.starts_with('%') ||
+      (source && source->kind == ArgumentSource::Kind::machine_register))
+    return std::move(error).hint("save registers with: attach --regs --save FILE");
+  if (source && source->kind == ArgumentSource::Kind::returned)
+    return std::move(error).hint(
+        "results of functions that have one are saved by: attach --return --save FILE");
+  if (source)
+    return std::move(error).hint(
+        fmt::format("save it with: attach --args NAME:u64@{} --save FILE", path.variable));
+  return std::move(error).hint(
+      fmt::format("save it with: attach --args '{}' --save FILE", path.text));
 }
 
 std::optional<ArgumentValue> find_value(std::string_view name, const Event& event) {
@@ -210,6 +255,10 @@ const DataValue* find_data(const NamedValue& named, const Event& event, DataValu
   if (named.name == result_variable) {
     if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return nullptr;
     if (event.typed_return) return follow_values(event.typed_return->value, named.steps);
+    if (event.returns_nothing) { // the register all the same, see CapturePlan::describe()
+      made = {DataValue::Hex{event.return_value}};
+      return &made;
+    }
   }
   if (event.typed_arguments) {
     const auto found = std::ranges::find(*event.typed_arguments, named.name, &ArgumentValue::name);
@@ -221,7 +270,9 @@ const DataValue* find_data(const NamedValue& named, const Event& event, DataValu
   return &made;
 }
 
-void EventValues::describe(std::uint32_t probe, PointDescription description) {
+void EventValues::describe(std::uint32_t probe, PointDescription description,
+                           std::string function) {
+  functions_.insert_or_assign(probe, std::move(function));
   points_.insert_or_assign(probe, std::move(description));
 }
 
@@ -254,14 +305,19 @@ std::optional<ArgumentValue> EventValues::find(const std::string& name, const Ev
 
 std::optional<std::int64_t> EventValues::find_number(const std::string& name, const Event& event) {
   const auto found = find(name, event);
-  return found ? number_of(found->value) : std::nullopt;
+  return found && can_be_summed(name, event) ? number_of(found->value) : std::nullopt;
+}
+
+bool EventValues::can_be_summed(const std::string& name, const Event& event) {
+  const NamedValue* const named = event.record == nullptr ? find_named(name, event.probe) : nullptr;
+  return named == nullptr || check_summed(named->type, name).has_value();
 }
 
 std::optional<std::uint64_t> EventValues::find_weight(const std::string& name, const Event& event) {
   if (name == "latency" && event.latency_ns) return event.latency_ns;
   if (event.weight) return event.weight;
   const auto found = find(name, event);
-  const auto number = found ? number_of(found->value) : std::nullopt;
+  const auto number = found && can_be_summed(name, event) ? number_of(found->value) : std::nullopt;
   if (!number) return std::nullopt;
   const bool is_signed = std::holds_alternative<std::int64_t>(found->value.value) ||
                          std::holds_alternative<DataValue::Name>(found->value.value);
@@ -271,20 +327,46 @@ std::optional<std::uint64_t> EventValues::find_weight(const std::string& name, c
       .value_or(std::numeric_limits<std::uint64_t>::max());
 }
 
-Result<void> EventValues::check(const std::string& name, bool is_summed) {
-  std::string saved;
-  bool is_known = points_.empty();
+Result<void> EventValues::check(std::string_view option, const std::string& name, bool is_summed) {
+  const auto path = parse_value_path(name);
+  if (!path) return fail(Error(path.error()).within(option));
+  std::optional<Error> missing;
+  std::optional<Error> problem; // of the first point that has the value
   for (const auto& [probe, point] : points_) {
     const NamedValue* const named = find_named(name, probe);
     if (named == nullptr) {
-      saved = list_names(point.values, &PointValue::name);
+      if (!missing) missing = not_saved(point, *path).within(option);
       continue;
     }
-    is_known = true;
-    if (is_summed)
-      if (auto checked = check_summed(named->type, name); !checked) return checked;
+    auto checked = is_summed ? check_summed(named->type, name) : Result<void>();
+    if (checked) return {};
+    if (problem) continue;
+    problem = std::move(checked).error().within(option);
+    if (const std::string& function = functions_.at(probe); !function.empty())
+      problem = std::move(*problem).within(function);
   }
-  return is_known ? Result<void>() : fail(not_saved(name, saved));
+  if (points_.empty()) return {};
+  return fail(problem ? std::move(*problem) : std::move(*missing));
+}
+
+bool EventValues::are_of_two_events(std::span<const std::string> names) {
+  return std::ranges::any_of(points_, [&](const auto& point) {
+    const auto is_of = [&](bool at_return) {
+      return std::ranges::any_of(names, [&](const std::string& name) {
+        const NamedValue* const named = find_named(name, point.first);
+        return named != nullptr && !named->in_register && named->at_return == at_return;
+      });
+    };
+    return !point.second.pairs_calls && is_of(false) && is_of(true);
+  });
+}
+
+bool EventValues::has_other_event(std::span<const std::string> names, const Event& event) {
+  const bool is_return = event.kind == EventKind::on_return;
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const NamedValue* const named = find_named(name, event.probe);
+    return named != nullptr && !named->in_register && named->at_return != is_return;
+  });
 }
 
 Result<void> EventValues::check_built_in(const std::string& name) const {
@@ -294,7 +376,8 @@ Result<void> EventValues::check_built_in(const std::string& name) const {
            std::ranges::find(described.values, name, &PointValue::name) == described.values.end();
   };
   if (points_.empty() || !std::ranges::all_of(points_, is_missing)) return {};
-  return fail(not_saved(name, {}));
+  return fail(Error{ErrorKind::not_found, fmt::format("'{}' was not saved", name)}.hint(
+      fmt::format("save it with: attach --args '{}' --save FILE", name)));
 }
 
 } // namespace uprobectl

@@ -29,9 +29,8 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
 // anonymous structures are those of the structure around them. A record that is not a structure is
 // named `value`.
 const DataValue* find_record_member(const UserRecord& record, const ValuePath& path);
-
-// What is wrong with a name that no value has. `saved`: the names that there are.
-Error not_saved(std::string_view name, std::string_view saved);
+// Returns the type of the member; null if the type of the record does not have it.
+const ValueType* find_record_member(const ValueType& record, const ValuePath& path);
 
 // A value of the events of a point, or a part of one.
 struct NamedValue {
@@ -49,6 +48,9 @@ std::optional<NamedValue> find_variable(std::span<const PointValue> values, cons
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
                                      Arch arch);
 
+// Why find_variable() and find_other() have found nothing.
+Error not_saved(const PointDescription& point, const ValuePath& path);
+
 // Returns the value in an event; null if the event does not have it, because it is of another phase
 // or the call was left by a tail call. A part that was not captured is a DataValue::More. `made`
 // holds what the event does not.
@@ -57,28 +59,38 @@ const DataValue* find_data(const NamedValue& named, const Event& event, DataValu
 // Finds values of the events of a run by name. Remembers what names mean at each point.
 class EventValues {
 public:
-  void describe(std::uint32_t probe, PointDescription description);
+  // `function`: what errors call it.
+  void describe(std::uint32_t probe, PointDescription description, std::string function = {});
   void set_machine(Arch arch) { arch_ = arch; }
   // Null if nothing is known of the point.
   const PointDescription* find_point(std::uint32_t probe) const;
 
   // As find_value(), and parts of values, such as "item.id". Borrows the name.
   std::optional<ArgumentValue> find(const std::string& name, const Event& event);
-  // The number that is summed; nullopt if the event has none.
+  // The number that is summed; nullopt if the event has none, or has something else.
   std::optional<std::int64_t> find_number(const std::string& name, const Event& event);
   // What the stack of an event weighs; nullopt if the event has no number of this name. Negative
   // ones weigh nothing.
   std::optional<std::uint64_t> find_weight(const std::string& name, const Event& event);
-  // Fails if points are described and none of them has a value of this name, or if `is_summed` and
-  // it is not an integer.
-  Result<void> check(const std::string& name, bool is_summed);
+  // Fails if points are described and none of them has a value of this name, or if `is_summed`, an
+  // integer of this name. `option`: begins the error.
+  Result<void> check(std::string_view option, const std::string& name, bool is_summed);
+  // Whether values of these names are at some point of the entry and of the return of a call, which
+  // are two events there.
+  bool are_of_two_events(std::span<const std::string> names);
+  // Whether the point of an event has one of the values, but in the other event of the call.
+  bool has_other_event(std::span<const std::string> names, const Event& event);
   // Fails if the built-in variable means another variable at all points, which none of them has.
   Result<void> check_built_in(const std::string& name) const;
 
 private:
   const NamedValue* find_named(const std::string& name, std::uint32_t probe);
 
+  // Whether the value can be summed, as far as is known.
+  bool can_be_summed(const std::string& name, const Event& event);
+
   std::map<std::uint32_t, PointDescription> points_;
+  std::map<std::uint32_t, std::string> functions_;
   std::map<std::pair<std::uint32_t, std::string>, std::optional<NamedValue>> names_;
   Arch arch_ = host_arch;
 };

@@ -348,7 +348,8 @@ PointDescription CapturePlan::describe(std::size_t probe) const {
                              .hidden = probes_[probe].hidden};
   const bool has_result =
       std::ranges::find(described.values, "ret", &PointValue::name) != described.values.end();
-  if (has_results_ && !has_result && !values.returns_nothing())
+  // As in the run, which reads the register of a function of many that returns nothing.
+  if (has_results_ && !has_result && (!values.returns_nothing() || probes_.size() > 1))
     described.values.push_back({.name = "ret", .type = {}, .at_return = true});
   return described;
 }

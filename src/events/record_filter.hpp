@@ -4,10 +4,12 @@
 #pragma once
 
 #include "events/events.hpp"
-#include "events/filter.hpp"
-#include "events/text_pattern.hpp"
+#include "events/value_conditions.hpp"
 
+#include <map>
 #include <set>
+#include <span>
+#include <utility>
 
 namespace uprobectl {
 
@@ -18,27 +20,35 @@ public:
 
   // Whether all expressions hold. A comparison of a member that the record does not have, or that
   // cannot be compared, fails, also if it is negated: as for arguments that cannot be read.
-  bool holds(const Event& event);
+  // `type`: of the record, which stays where it is; null: its values have their own types.
+  bool holds(const Event& event, const ValueType* type = nullptr);
+  // Returns why comparisons are impossible with the types of the records so far, each once.
+  std::vector<Error> take_problems() { return std::exchange(problems_, {}); }
 
   // Returns the comparisons, as typed, whose member no record had so far; empty if there were no
   // records.
   std::vector<std::string> list_unknown() const;
 
 private:
-  // How the texts of a comparison are matched: by a set if all are compared whole.
-  struct Texts {
-    std::set<std::string, std::less<>> exact;
-    std::vector<PatternState> states;
-
-    bool match(std::string_view text) const;
+  // What a comparison means for records of a type.
+  struct Term {
+    enum class Kind : std::uint8_t { member, sender, unknown, impossible };
+    Kind kind = Kind::unknown;
+    PreparedTerm prepared = {};
+    ValueType type = {};
   };
 
-  bool holds(const FilterNode& node, const Event& event);
-  std::optional<bool> compare(std::size_t term, const Event& event);
+  Term compile(const ConditionSpec& spec, const ValueType& record);
+  std::vector<Term> compile_all(const ValueType& record);
+  bool holds(const FilterNode& node, std::span<const Term> terms, const Event& event);
+  Truth compare(std::size_t number, const Term& term, const Event& event);
 
   Filter filter_;
-  std::vector<Texts> texts_;    // by term
+  std::vector<ConditionTexts> texts_; // by term
+  std::map<const ValueType*, std::vector<Term>> known_;
   std::vector<bool> was_found_; // by term
+  std::vector<Error> problems_;
+  std::set<std::string> reported_;
   bool has_seen_ = false;
 };
 

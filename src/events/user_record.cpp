@@ -302,14 +302,18 @@ Result<void> UserRecordDecoder::apply(const RecordTypeRequest& request, const Da
   if (!type) return fail(std::move(type).error());
   bool is_used = request.map.empty();
   for (Stream& stream : streams) {
-    if (!request.map.empty() && stream.map != request.map) continue;
+    if (!request.map.empty() && (stream.map != request.map || !stream.is_buffer())) continue;
     is_used = true;
-    if (!request.map.empty() || !stream.requested) stream.requested = *type;
+    if (!request.map.empty() || !stream.requested)
+      stream.requested = *types->find(request.type, stream.object);
   }
   if (is_used) return {};
   std::vector<std::string> names;
   for (const Stream& stream : streams)
     if (stream.is_buffer()) names.push_back(stream.map);
+  if (std::ranges::find(streams, request.map, &Stream::map) != streams.end())
+    return fail(ErrorKind::usage, fmt::format("--record {}={}: map '{}' has no records",
+                                              request.map, request.type, request.map));
   Error error{ErrorKind::not_found, "no buffer '" + request.map + "' is read"};
   if (names.empty()) return fail(std::move(error));
   return fail(std::move(error).hint("use one of: " + joined(names)));
@@ -320,7 +324,8 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const DataType
                                                   std::span<const RecordTypeRequest> requests) {
   UserRecordDecoder decoder;
   for (const UserMap& map : maps)
-    decoder.streams_.push_back({.map = map.name, .known_name = {}, .use = map.use});
+    decoder.streams_.push_back(
+        {.map = map.name, .known_name = {}, .use = map.use, .object = map.object});
   for (const RecordTypeRequest& request : requests)
     if (auto applied = apply(request, types.get(), decoder.streams_); !applied)
       return fail(std::move(applied).error());
@@ -332,8 +337,11 @@ Result<UserRecordDecoder> UserRecordDecoder::make(std::shared_ptr<const DataType
     if (known) stream.known_name = known_name;
     if (!types || (known && known->has_object_name)) continue;
     for (const std::string& name : candidate_type_names(stream.map))
-      if (auto found = types->find(name)) stream.candidates.push_back(std::move(*found));
-    stream.variables = types->find_structures(&DataTypes::Type::is_variable);
+      if (auto found = types->find(name, stream.object))
+        stream.candidates.push_back(std::move(*found));
+    stream.variables = types->find_structures([&](const DataTypes::Type& each) {
+      return each.is_variable && (!stream.object || each.object == stream.object);
+    });
   }
   decoder.types_ = std::move(types);
   return decoder;
@@ -352,9 +360,12 @@ const DataTypes::Type* UserRecordDecoder::find_type(const Stream& stream, std::s
     candidate = std::ranges::find_if(stream.candidates, may_fit);
   if (candidate != stream.candidates.end()) return &*candidate;
   if (stream.known_name) return nullptr;
+  const auto is_likely = [&](const DataTypes::Type& each) {
+    return DataTypes::is_likely_size(each, size);
+  };
   const DataTypes::Type* const exact = find_only(stream.variables, fits);
   const bool is_unclear = std::ranges::any_of(stream.variables, fits);
-  return exact != nullptr || is_unclear ? exact : find_only(stream.variables, may_fit);
+  return exact != nullptr || is_unclear ? exact : find_only(stream.variables, is_likely);
 }
 
 std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
@@ -377,22 +388,39 @@ std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
   return text + fmt::format(" (--record {}=TYPE)", stream.map);
 }
 
-Event UserRecordDecoder::decode(std::size_t map, Bytes record, const Finish& finish) {
+const ValueType* UserRecordDecoder::value_type(std::size_t map) {
+  const auto id = streams_[map].last_type;
+  if (!id || streams_[map].is_wrapped) return nullptr;
+  const auto [known, is_new] = value_types_.try_emplace(*id);
+  if (is_new) known->second = types_->value_type(*id);
+  return &known->second;
+}
+
+void UserRecordDecoder::finish(std::size_t map, Event& event, const Finish& change) {
+  const auto id = streams_[map].last_type;
+  if (!id) return;
+  const auto [tags, is_new] = tags_.try_emplace(*id);
+  if (is_new) tags->second = types_->list_tags(*id);
+  const auto made = std::const_pointer_cast<UserRecord>(event.record); // by decode()
+  change(*made->value, made->map, tags->second);
+}
+
+Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
   Stream& stream = streams_[map];
+  stream.last_type = std::nullopt;
   stream.raw_size = std::nullopt;
   auto decoded = std::make_shared<UserRecord>();
   decoded->map = stream.map;
   if (const DataTypes::Type* const type = find_type(stream, record.size())) {
     decoded->value = types_->decode(type->id, record);
     if (decoded->value) decoded->type = type->name;
+    stream.is_wrapped = false;
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
-        record.size() > type->size && !type->has_open_end)
+        record.size() > type->size && !type->has_open_end) {
+      stream.is_wrapped = !std::holds_alternative<DataValue::Struct>(decoded->value->value);
       add_rest(*decoded->value, type->name, record.subspan(type->size));
-    if (decoded->value && finish) {
-      const auto [tags, is_new] = tags_.try_emplace(type->id);
-      if (is_new) tags->second = types_->list_tags(type->id);
-      finish(*decoded->value, stream.map, tags->second);
     }
+    if (decoded->value) stream.last_type = type->id;
   } else if (stream.known_name) {
     const auto known = find_known_map(*stream.known_name);
     const RecordLayout* const layout = find_layout(*known, stream.use, record.size());

@@ -71,10 +71,15 @@ public:
   static Result<UserRecordDecoder> make(std::shared_ptr<const DataTypes> types,
                                         std::span<const UserMap> maps,
                                         std::span<const RecordTypeRequest> requests = {});
+  // The values of the event are those that were sent: see finish().
+  Event decode(std::size_t map, Bytes record);
+  // Returns the type of the last record of the map, which stays where it is; null: not known.
+  const ValueType* value_type(std::size_t map);
   // Changes a decoded value to how it is shown. `tags`: of its type.
   using Finish = std::function<void(DataValue& value, std::string_view map,
                                     std::span<const ShownAsRule> tags)>;
-  Event decode(std::size_t map, Bytes record, const Finish& finish = {});
+  // Finishes the last record of the map, which decode() has returned.
+  void finish(std::size_t map, Event& event, const Finish& change);
   // Returns why the last record of the map was not decoded, with the types that could be meant; the
   // first time only, then nullopt.
   std::optional<std::string> explain_raw(std::size_t map);
@@ -86,10 +91,13 @@ private:
     std::string map;
     std::optional<std::string> known_name; // accepted by find_known_map()
     MapUse use = MapUse::ring_buffer;
+    std::optional<std::size_t> object = {}; // whose types come first
     std::optional<DataTypes::Type> requested = {};
     std::vector<DataTypes::Type> candidates;     // selected by the size of a record
     std::vector<DataTypes::Type> variables = {}; // likewise, if one alone has the size
     std::optional<std::size_t> raw_size = {};    // of the last record without a type
+    std::optional<std::uint32_t> last_type = {}; // of the last record, in types_
+    bool is_wrapped = false; // the last record has a value of it and other bytes
     bool is_explained = false;
 
     bool is_buffer() const { return use == MapUse::ring_buffer || use == MapUse::perf_buffer; }
@@ -100,6 +108,7 @@ private:
 
   std::shared_ptr<const DataTypes> types_;                 // null: none
   std::map<std::uint32_t, std::vector<ShownAsRule>> tags_; // by type; those that were used
+  std::map<std::uint32_t, ValueType> value_types_;         // likewise
   std::vector<Stream> streams_;
   std::uint64_t unknown_layouts_ = 0;
 };

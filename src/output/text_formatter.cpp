@@ -320,7 +320,9 @@ public:
     std::string sum;
     append_text_value(key, entry.key);
     DataValue shown = entry.value;
-    const std::string drawn = take_drawn_slots(shown, entry.map);
+    // The values of CPUs are not the slots of a histogram, whatever the map is called.
+    const std::string drawn =
+        take_drawn_slots(shown, entry.sum ? std::string_view() : std::string_view(entry.map));
     append_text_value(value, shown);
     if (entry.sum) append_text_value(sum, *entry.sum);
     table_.row({entry.map, key, value, sum});

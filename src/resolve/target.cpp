@@ -171,33 +171,36 @@ ResolvedFunction resolve_name_in_file(const Query& query, elf::Image& image, Deb
 
 // Resolves code that methods share. Older versions of dex2oat name its symbol after one of the
 // methods, with "[DEDUPED]" added.
-Result<std::vector<ProbePoint>> resolve_deduplicated(const Query& query, std::string_view method,
-                                                     elf::Image& image, DebugSource& source) {
+ResolvedFunction resolve_deduplicated(const Query& query, std::string_view method,
+                                      elf::Image& image, DebugSource& source) {
   const std::string name = std::string(method) + " [DEDUPED]";
   Query shared = query;
   shared.function.name = name;
   shared.options.suggest = false;
-  auto points = resolve_by_symbols(shared, image, source).points;
-  if (points)
-    points->front().warnings.push_back("'" + std::string(query.function.name) +
-                                       "' shares its code with other methods, and a probe there "
-                                       "fires for each of them");
-  return points;
+  ResolvedFunction found = resolve_by_symbols(shared, image, source);
+  if (found.points)
+    found.points->front().warnings.push_back(
+        fmt::format("'{}' shares its code with other methods, and a probe there fires for each of "
+                    "them",
+                    query.function.name));
+  return found;
 }
 
 // Resolves a method by the symbols of its OAT file, which have no types.
-Result<std::vector<ProbePoint>> resolve_method_symbol(const Query& query, elf::Image& image,
-                                                      DebugSource& source) {
-  auto symbols = resolve_by_symbols(query, image, source).points;
-  if (symbols || symbols.error().kind != ErrorKind::not_found) return symbols;
+ResolvedFunction resolve_method_symbol(const Query& query, elf::Image& image, DebugSource& source) {
+  const auto is_found = [](const ResolvedFunction& found) {
+    return found.points || found.points.error().kind != ErrorKind::not_found;
+  };
+  ResolvedFunction symbols = resolve_by_symbols(query, image, source);
+  if (is_found(symbols)) return symbols;
   const std::string name =
       untyped_method_name(query.function.name).value_or(std::string(query.function.name));
   if (name != query.function.name) {
     Query named = query;
     named.function.name = name;
     named.options.suggest = false;
-    symbols = resolve_by_symbols(named, image, source).points;
-    if (symbols || symbols.error().kind != ErrorKind::not_found) return symbols;
+    symbols = resolve_by_symbols(named, image, source);
+    if (is_found(symbols)) return symbols;
   }
   return resolve_deduplicated(query, name, image, source);
 }
@@ -244,15 +247,17 @@ ResolvedFunction resolve_query(const Query& query, elf::Image& image, DebugSourc
   auto methods = resolve_method(query);
   if (methods) finish_points(query, *methods);
   if (methods || !may_have_symbol(methods.error())) return {std::move(methods)};
-  auto symbols = resolve_method_symbol(query, image, source);
-  if (!symbols && symbols.error().kind == ErrorKind::ambiguous)
-    return {fail(std::move(symbols).error().hint(
-        "to tell them apart by their parameters, give the DEX files with --dex FILE or "
-        "--root DIR"))};
-  if (!symbols) return {std::move(methods)}; // its error is the better one
+  ResolvedFunction symbols = resolve_method_symbol(query, image, source);
+  if (!symbols.points && symbols.points.error().kind == ErrorKind::ambiguous) {
+    Error& error = symbols.points.error();
+    error = std::move(error).hint("to tell them apart by their parameters, give the DEX files with "
+                                  "--dex FILE or --root DIR");
+    return symbols;
+  }
+  if (!symbols.points) return {std::move(methods)}; // its error is the better one
   if (std::string why = missing_methods_warning(query); !why.empty())
-    symbols->front().warnings.push_back(std::move(why));
-  return {std::move(symbols)};
+    symbols.points->front().warnings.push_back(std::move(why));
+  return symbols;
 }
 
 // With the inlined copies if they are requested: their debug information is inflated while symbols

@@ -14,6 +14,9 @@ namespace {
 constexpr std::size_t max_probes = 1U << 20;
 constexpr std::size_t max_modules = 1U << 16;
 constexpr std::size_t max_places = 1U << 20;
+// Types of values, and what belongs to them, of some 300 bytes each: 100,000 functions whose events
+// have six registers and a result have fewer.
+constexpr std::size_t max_described_parts = 1U << 20;
 constexpr std::size_t max_open_calls = CallTree::max_open_calls;
 
 std::unexpected<Error> damaged(std::string what) {
@@ -410,9 +413,18 @@ bool RunReader::replay_histogram(Bytes content) {
   return true;
 }
 
+// Whether the run may have that many more types, enumerators and names.
+bool RunReader::describe_parts(std::size_t count) {
+  if (count > max_described_parts - described_parts_) return false;
+  described_parts_ += count;
+  return true;
+}
+
 // Gives enumerations that were read before to the types that only have their number.
 bool RunReader::find_enumerations(ValueType& type) {
+  if (!describe_parts(1)) return false;
   if (type.enumeration != nullptr) {
+    if (!describe_parts(type.enumeration->enumerators.size())) return false;
     const std::uint32_t number = type.enumeration->number;
     if (number == 0 || number > enumerations_.size() + 1 || number > max_probes) return false;
     if (number > enumerations_.size()) enumerations_.push_back(type.enumeration);
@@ -426,6 +438,8 @@ bool RunReader::replay_probed(Bytes content) {
   OfProbe<ProbedRecord> saved;
   ProbedRecord& record = saved.record;
   if (!read(content, saved) || !find_probe(saved.probe, record.point) || record.point == nullptr)
+    return false;
+  if (record.probe >= max_probes || !describe_parts(1 + record.description.hidden.size()))
     return false;
   for (PointValue& each : record.description.values)
     if (!find_enumerations(each.type)) return false;

@@ -78,6 +78,7 @@ private:
   bool replay_raw_stack(Bytes content);
   bool replay_probe_end(Bytes content);
   bool replay_probed(Bytes content);
+  bool describe_parts(std::size_t count);
   bool find_enumerations(ValueType& type);
   bool add_file(Bytes content);
   bool add_probe(Bytes content);
@@ -102,6 +103,7 @@ private:
   std::vector<std::shared_ptr<const ProbedBinary>> files_;
   std::deque<ProbePoint> probes_;                                // receivers keep their addresses
   std::vector<std::shared_ptr<const Enumeration>> enumerations_; // by number, from 1
+  std::size_t described_parts_ = 0;                              // at most max_described_parts
   KeptTexts names_; // in events: of functions, arguments and types
   std::vector<std::unique_ptr<symbolize::Module>> modules_;
   std::deque<std::string> mappings_; // names of places_

@@ -27,6 +27,8 @@ public:
   // The image with the symbols of its debug data, if it has no .symtab itself.
   Result<const elf::Image*> image_with_debug_symbols();
   Result<const dwarf::DebugInfo*> debug_info();
+  bool has_opened_debug_info() const { return debug_info_.has_value(); }
+  void close_debug_info() { debug_info_.reset(); }
   // Returns null if the machine's stacks are not unwound.
   unwind::UnwindData* frames();
 

@@ -70,6 +70,18 @@ void EventTotals::count(const Event& event, bool on_return) {
   if (tally.count++ == 0) tally.comm = event.comm;
 }
 
+// The run makes one event of an entry and its return if it counts by arguments. In a run that did
+// not, only one of both is counted.
+bool EventTotals::is_counted_elsewhere(const Event& event) {
+  if (!counts_arguments_ || event.latency_ns) return false;
+  const auto has_value = [&](const std::string& name) {
+    return values_.find(name, event).has_value();
+  };
+  if (std::ranges::any_of(names_, has_value)) return false;
+  if (values_.has_other_event(names_, event)) return true;
+  return has_entries_ && event.kind == EventKind::on_return; // neither has a value
+}
+
 void EventTotals::count_values(const ProbePoint* point, const Event& event, bool on_return) {
   const GroupSpec& groups = spec_.groups;
   std::erase_if(missing_,
@@ -117,9 +129,8 @@ void EventTotals::measure(const Event& event) {
       add_duration(interval_at(event.time_ns).histograms[first], *event.latency_ns);
     return;
   }
-  const auto found = values_.find(*spec_.measured, event);
-  if (found) std::erase(missing_, *spec_.measured);
-  if (const auto number = found ? number_of(found->value) : std::nullopt)
+  if (values_.find(*spec_.measured, event)) std::erase(missing_, *spec_.measured);
+  if (const auto number = values_.find_number(*spec_.measured, event))
     add_number(interval_at(event.time_ns).histograms[first], *number);
 }
 
@@ -129,8 +140,10 @@ void EventTotals::add(const Event& event) {
     return count_values(nullptr, event, false);
   }
   if (event.point == nullptr) return;
+  has_entries_ |= event.kind == EventKind::entry;
   // A paired call is one event, at its return.
-  count(event, event.kind == EventKind::on_return && !event.latency_ns);
+  if (!is_counted_elsewhere(event))
+    count(event, event.kind == EventKind::on_return && !event.latency_ns);
   measure(event);
 }
 

@@ -26,7 +26,8 @@ public:
   // Borrows the arguments but `find_process_name`.
   EventTotals(const TotalsSpec& spec, EventValues& values, ProcessNameLookup find_process_name)
       : spec_(spec), values_(values), find_process_name_(std::move(find_process_name)),
-        missing_(spec.groups.names()) {
+        missing_(spec.groups.names()), names_(missing_),
+        counts_arguments_(!spec.groups.by.empty() && spec.groups.reads_arguments()) {
     if (spec.measured) missing_.push_back(*spec.measured);
   }
 
@@ -74,6 +75,8 @@ private:
   const ProbePoint* first_point(const ProbePoint& point, std::uint32_t probe);
   Result<void> check_missing() const;
   void count(const Event& event, bool on_return);
+  // Whether the other event of the call is counted instead.
+  bool is_counted_elsewhere(const Event& event);
   // `point`: null for a record of a user's program.
   void count_values(const ProbePoint* point, const Event& event, bool on_return);
   void write(const Interval& interval, const CountedTime& time, Output& output) const;
@@ -85,6 +88,9 @@ private:
   std::vector<std::string> missing_; // values that no event had
   std::uint64_t begin_ns_ = 0;
   bool has_events_ = false;
+  bool has_entries_ = false;
+  std::vector<std::string> names_; // of values by which it counts
+  bool counts_arguments_;
   std::map<std::uint64_t, Interval> intervals_; // by number, from 0
   std::uint64_t next_ = 0;                      // the first that was not written
   // The numbers of points, and the points in their order. The locations of a static probe are

@@ -245,10 +245,14 @@ private:
                     fmt::format("no program is left for '{}': --program-name has placed all that "
                                 "it chooses",
                                 functions));
+      const bool has_kprobes = std::ranges::any_of(
+          programs_, [](const ProgramOfObject& each) { return each.program->is_kprobe; });
       return fail(
           Error{ErrorKind::not_found, fmt::format("{}: contains no uprobe programs for '{}'",
                                                   programs_.front().path, functions)}
-              .hint("without FUNCTIONs they are attached where their sections say: " +
+              .hint((has_kprobes
+                         ? "kprobe programs are attached there with --program-name NAME: "
+                         : "without FUNCTIONs they are attached where their sections say: ") +
                     list_programs(programs_)));
     }
     const bool is_one_location = std::ranges::all_of(

@@ -406,10 +406,11 @@ std::string describe_lost(std::uint64_t known, std::string_view uncounted) {
 
 std::string start_line(const AttachRequest& request, const ProbeTotals& totals,
                        std::size_t other_programs) {
-  std::string what = describe_probes(totals);
+  const std::string what = describe_probes(totals);
+  std::string where = describe_processes(request);
   if (other_programs > 0)
-    what += fmt::format(" and running {}", counted(other_programs, "program", "programs"));
-  const std::string where = describe_processes(request);
+    where += fmt::format(" and running {} for all processes",
+                         counted(other_programs, "program", "programs"));
   const std::string bounds = describe_bounds(request.probes);
   if (request.limits.duration)
     return fmt::format("probing {} in {} for {} (ctrl-c ends earlier, -d forever){}", what, where,

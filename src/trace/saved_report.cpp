@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace uprobectl {
 
@@ -99,17 +100,22 @@ public:
 
   void write(const ProbedRecord& record) override {
     totals_.add_point(*record.point, record.probe);
-    values_.describe(record.probe, record.description);
+    values_.describe(record.probe, record.description, display_name(*record.point));
     has_points_ = true;
     pairs_calls_ |= record.description.pairs_calls;
-    if (filter_ && !problem_)
-      if (auto added = filter_->add_point(record.probe, record.description); !added)
-        problem_ = std::move(added).error().within(display_name(*record.point));
+    if (!filter_) return;
+    auto added = filter_->add_point(record.probe, record.description);
+    if (added) {
+      has_compared_points_ = true;
+    } else if (++points_without_values_ == 1) {
+      filter_problem_ = std::move(added).error().within(display_name(*record.point));
+    }
   }
 
   void write(const AttachedRecord& record) override {
     if (!problem_)
-      if (auto checked = check_names(); !checked) problem_ = std::move(checked).error();
+      if (auto checked = check_names(record.program); !checked)
+        problem_ = std::move(checked).error();
     if (problem_) return;
     if (first_ns_ == 0) { // each task has such a record
       first_ns_ = record.clocks.monotonic_ns;
@@ -144,7 +150,7 @@ public:
     else if (change.has_event || !waiting_changes_.empty())
       waiting_changes_.push_back(change);
     else
-      graph().replay(change, nullptr);
+      replay(change, nullptr);
   }
 
   void write(const Event& event) override {
@@ -191,12 +197,14 @@ public:
     SummaryRecord shown = record;
     shown.events -= std::min(shown.events, unsaved_);
     if (shown.lost) *shown.lost += unsaved_ + undecided_;
-    if (is_filtered() || filter_) shown.events = shown_;
+    if (is_filtered() || filter_) shown.events = graph_spec_ ? shown_of_calls_ : shown_;
     if (raw_stacks_ && record.stacks) {
       shown.stacks_truncated = stacks_.truncated;
       shown.stacks_failed = stacks_.failed;
     }
     output_.write(shown);
+    result_follows_ =
+        (is_filtered() || filter_) && (shown.events != record.events || shown.lost != record.lost);
   }
 
   void write(const CountRecord& record) override {
@@ -232,6 +240,9 @@ public:
     output_.fail(record.error, record.target, record.request);
   }
   void write(const MessageRecord& message) override {
+    // Of all events: it contradicts what is shown.
+    if (message.kind == MessageRecord::Kind::status && std::exchange(result_follows_, false))
+      return;
     output_.buffer().flush(); // as the run did
     switch (message.kind) {
     case MessageRecord::Kind::detail:
@@ -287,27 +298,33 @@ private:
   Result<void> set_filter(const saved::RunHeader& header) {
     if (request_.filter.expressions.empty()) return {};
     auto made = EventFilter::make(request_.filter,
-                                  {.nests_calls = header.graph.has_value(), .arch = header.arch},
-                                  [this](std::uint32_t pid) { return find_process_name(pid); });
+                                  {.nests_calls = header.graph.has_value(), .arch = header.arch});
     if (!made) return fail(std::move(made).error());
     filter_ = std::move(*made);
     return {};
   }
 
   // What names mean, when all points are known.
-  Result<void> check_names() {
+  Result<void> check_names(std::string_view program) {
+    if (filter_ && !has_points_ && !program.empty() && program != "builtin")
+      return fail(refuse("--if", "it has records of a user's program")
+                      .error()
+                      .hint("compare them while the run goes on: attach --if"));
     if (filter_ && !has_points_) {
       auto error = refuse("--if", "the types of its values were not saved").error();
       return fail(std::move(error).hint(
           "save the run with this version of uprobectl and its built-in program"));
     }
+    if (filter_problem_ && !has_compared_points_) return fail(*filter_problem_);
+    if (filter_problem_ && !std::exchange(has_warned_of_points_, true))
+      output_.warn(fmt::format("events of {} do not match: {}",
+                               counted(points_without_values_, "function", "functions"),
+                               filter_problem_->message));
     const bool has_pairs = pairs_calls_ || graph_spec_;
     if (has_points_ && !has_pairs && !option_for_latencies().empty()) return without_latencies();
     const auto check = [&](std::string_view option, const std::string& name,
                            bool is_summed) -> Result<void> {
-      if (auto checked = values_.check(name, is_summed); !checked)
-        return fail(std::move(checked).error().within(option));
-      return {};
+      return values_.check(option, name, is_summed);
     };
     const TotalsSpec& totals = request_.totals;
     for (const GroupValue& each : totals.groups.by)
@@ -315,6 +332,9 @@ private:
               each.fact ? values_.check_built_in(each.text) : check("--by", each.text, false);
           !checked)
         return checked;
+    if (!graph_spec_ && values_.are_of_two_events(totals.groups.names()))
+      return refuse("--by", "the entry and the return of a call are two events, as it was saved "
+                            "without --latency");
     for (const auto* const measured : {&totals.measured, &totals.groups.measured})
       if (*measured)
         if (auto checked = check("--measure", **measured, true); !checked) return checked;
@@ -328,6 +348,7 @@ private:
     const TotalsSpec& totals = request_.totals;
     if (request_.min_latency) return "--min-latency";
     if (totals.groups.measures_latency) return "--measure";
+    if (request_.weight == "latency" && !weighs_as_saved_) return "--weight";
     return totals.aggregates.histograms && !totals.measured ? "--histogram" : "";
   }
   bool lacks_latencies() const {
@@ -395,7 +416,10 @@ private:
       graph_->add(*exports_);
       if (computes_totals()) graph_->add(totals_of_calls_);
       if (filter_)
-        graph_->set_condition([this](const Event& entry) { return fulfils_filter(entry); });
+        graph_->set_condition([this](const Event& entry) {
+          is_selected_ = fulfils_filter(entry);
+          return is_selected_;
+        });
     }
     return *graph_;
   }
@@ -411,8 +435,20 @@ private:
 
   void replay_waiting(const Event& event) {
     for (const CallChange& change : waiting_changes_)
-      graph().replay(change, change.has_event ? &event : nullptr);
+      replay(change, change.has_event ? &event : nullptr);
     waiting_changes_.clear();
+  }
+  // Counts the events of the calls that --if selects.
+  void replay(const CallChange& change, const Event* event) {
+    is_selected_ = false; // set by the condition
+    graph().replay(change, event);
+    if (change.kind == CallChange::Kind::opened && is_selected_) {
+      ++shown_of_calls_;
+      selected_calls_.insert(change.call.id);
+    } else if (change.kind == CallChange::Kind::closed &&
+               selected_calls_.erase(change.call.id) > 0 && event != nullptr) {
+      ++shown_of_calls_;
+    }
   }
 
   bool computes_totals() const {
@@ -470,11 +506,19 @@ private:
   std::uint64_t last_ns_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t shown_ = 0;
-  std::uint64_t unsaved_ = 0; // left out where there was no space to save the run
+  std::uint64_t shown_of_calls_ = 0;                 // instead, in a tree of calls with --if
+  bool is_selected_ = false;                         // the call that was opened last
+  std::unordered_set<std::uint64_t> selected_calls_; // of the open ones
+  bool result_follows_ = false; // the next status says how many events the run had
+  std::uint64_t unsaved_ = 0;   // left out where there was no space to save the run
   bool has_latencies_ = false;
   EventValues values_;
   std::optional<EventFilter> filter_;
   bool has_points_ = false; // what events have is known
+  bool has_compared_points_ = false;
+  std::size_t points_without_values_ = 0; // that --if compares
+  std::optional<Error> filter_problem_;   // of the first of them
+  bool has_warned_of_points_ = false;
   bool pairs_calls_ = false;
   std::uint64_t undecided_ = 0;
   bool has_reported_undecided_ = false;

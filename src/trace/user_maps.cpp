@@ -56,11 +56,18 @@ struct UserMapPrinter::Shape {
   std::shared_ptr<const DataTypes> types; // null: none
   std::vector<ShownAsRule> key_tags;
   std::vector<ShownAsRule> value_tags;
+  std::optional<ValueType> key_type;
+  std::optional<ValueType> value_type;
+
+  ValueSource key() const { return {key_tags, key_type ? &*key_type : nullptr}; }
+  ValueSource value() const { return {value_tags, value_type ? &*value_type : nullptr}; }
 };
 
-std::vector<std::string> list_globals(const UserMap& map) {
+std::vector<std::string> list_globals(const UserMap& map,
+                                      const std::shared_ptr<const DataTypes>& object_types) {
   std::vector<std::string> names;
-  const auto types = has_globals(map) ? load_types(map) : nullptr;
+  if (!has_globals(map)) return names;
+  const auto types = map.has_object_types ? object_types : load_types(map);
   if (!types) return names;
   const std::vector<std::byte> nothing(map.value_size);
   const auto value = types->decode(map.value_type, nothing);
@@ -76,8 +83,14 @@ const UserMapPrinter::Shape& UserMapPrinter::shape_of(const UserMap& map) {
   shape = std::make_shared<Shape>();
   shape->types = map.has_object_types ? types_ : load_types(map);
   if (!shape->types) return *shape;
-  if (map.key_type != 0) shape->key_tags = shape->types->list_tags(map.key_type);
-  if (map.value_type != 0) shape->value_tags = shape->types->list_tags(map.value_type);
+  if (map.key_type != 0) {
+    shape->key_tags = shape->types->list_tags(map.key_type);
+    shape->key_type = shape->types->value_type(map.key_type);
+  }
+  if (map.value_type != 0) {
+    shape->value_tags = shape->types->list_tags(map.value_type);
+    shape->value_type = shape->types->value_type(map.value_type);
+  }
   return *shape;
 }
 
@@ -88,10 +101,10 @@ void UserMapPrinter::print(const UserMap& map, const MapPrinting& how) {
   const bool is_queue = map.use == MapUse::queue;
   // What an interval takes out of a queue, the program cannot take any more.
   const bool takes = how.clears || !how.is_interval;
-  const auto table = is_queue ? take_queue(map, max_entries_shown, how.takes_queues && takes)
+  const auto table = is_queue ? take_queue(map, max_entries_shown, map.is_of_run && takes)
                               : read_table(map, max_entries_shown);
   if (!table) return output_.warn(table.error().message);
-  if (is_queue && !(how.takes_queues && takes))
+  if (is_queue && !(map.is_of_run && takes))
     output_.warn_once(fmt::format("map '{}': only the first value is shown, because the others can "
                                   "only be read by removing them",
                                   map.name));
@@ -102,7 +115,10 @@ void UserMapPrinter::print(const UserMap& map, const MapPrinting& how) {
   if (table->cut)
     output_.warn(
         fmt::format("map '{}': only the first {} entries are shown", map.name, max_entries_shown));
-  if (!how.clears || is_queue || map.use == MapUse::map_table || has_globals(map)) return;
+  if (!how.clears || is_queue) return;
+  if (map.use == MapUse::map_table || has_globals(map))
+    return output_.warn_once(fmt::format("map '{}': {} are not emptied", map.name,
+                                         has_globals(map) ? "global variables" : "maps of maps"));
   if (auto cleared = clear_table(map, *table); !cleared) output_.warn_once(cleared.error().message);
 }
 
@@ -147,7 +163,7 @@ void UserMapPrinter::print_entries(const UserMap& map, const Table& table, const
     } else {
       record.value = decode_value(map, shape, entry.values.front());
     }
-    values_.show_entry(record, shape.key_tags, shape.value_tags);
+    values_.show_entry(record, shape.key(), shape.value());
     write(record, how);
   }
 }
@@ -159,7 +175,7 @@ void UserMapPrinter::print_variables(const UserMap& map, const Table& table,
   MapEntryRecord record{.map = map.name,
                         .key = {std::uint64_t{0}},
                         .value = decode_value(map, shape, table.entries.front().values.front())};
-  values_.show_entry(record, shape.key_tags, shape.value_tags);
+  values_.show_entry(record, shape.key(), shape.value());
   if (!map.variable.empty()) {
     auto* const members = std::get_if<DataValue::Struct>(&record.value.value);
     if (members == nullptr) return;

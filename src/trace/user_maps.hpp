@@ -14,7 +14,6 @@ namespace uprobectl {
 // How maps are printed.
 struct MapPrinting {
   bool clears = false;          // empty them, set arrays to zeros
-  bool takes_queues = true;     // nobody else has them
   bool is_interval = false;     // the run goes on
   bool is_interval_run = false; // it is printed several times
   std::uint64_t time_ns = 0;    // CLOCK_MONOTONIC
@@ -52,7 +51,9 @@ private:
 inline bool has_globals(const UserMap& map) {
   return map.use == MapUse::table && map.key_type == 0 && map.value_type != 0;
 }
-// Returns the names of the global variables in the map.
-std::vector<std::string> list_globals(const UserMap& map);
+// Returns the names of the global variables in the map. `object_types`: of the programs' objects;
+// may be null.
+std::vector<std::string> list_globals(const UserMap& map,
+                                      const std::shared_ptr<const DataTypes>& object_types);
 
 } // namespace uprobectl

@@ -284,12 +284,13 @@ Result<void> UserPrograms::load_object(std::size_t index, Mechanism mechanism, O
 
 void UserPrograms::load_copies(std::span<const std::size_t> locations, Output& output) {
   if (pinned_ || !copies_.empty()) return;
-  copies_.assign(selected_.size(), 1);
-  std::size_t most = 1;
-  for (std::size_t i = 0; i < locations.size(); ++i) {
-    if (locations[i] > 1 && locations[i] <= max_copies) copies_[i] = locations[i];
-    most = std::max(most, copies_[i]);
+  for (std::size_t limit = max_copies;; --limit) {
+    copies_.assign(selected_.size(), 1);
+    for (std::size_t i = 0; i < locations.size(); ++i)
+      if (locations[i] <= limit) copies_[i] = std::max<std::size_t>(locations[i], 1);
+    if (count_copied() <= max_copied) break; // 0 at the latest with the limit 1
   }
+  const std::size_t most = copies_.empty() ? 1 : std::ranges::max(copies_);
   for (std::size_t copy = 1; copy < most; ++copy) {
     auto opened = open_copies(copy);
     if (!opened) {
@@ -300,6 +301,24 @@ void UserPrograms::load_copies(std::span<const std::size_t> locations, Output& o
     }
     copied_.push_back(std::move(*opened));
   }
+}
+
+// The number of programs that open_copies() loads for all copies: also those which an object loads
+// each time, for its tail calls.
+std::size_t UserPrograms::count_copied() const {
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    std::size_t most = 1;
+    for (std::size_t program = 0; program < selected_.size(); ++program) {
+      if (selected_[program].object != i) continue;
+      sum += copies_[program] - 1;
+      most = std::max(most, copies_[program]);
+    }
+    const auto tail_calls =
+        std::ranges::count_if(objects_[i].programs(), &ObjectProgram::is_tail_call);
+    sum += (most - 1) * static_cast<std::size_t>(tail_calls);
+  }
+  return sum;
 }
 
 // Opens and loads the objects again, with the programs that have so many copies.
@@ -344,13 +363,20 @@ Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& outp
   std::vector<Selected> attached;
   for (const Selected& each : other_programs_) {
     auto link = objects_[each.object].attach_by_section(each.name);
-    if (!link) return fail(std::move(link).error());
-    if (*link) {
+    const bool is_only = selected_.empty() && other_programs_.size() == 1;
+    const bool is_wanted =
+        is_only || std::ranges::find(request_->choices, each.name, &ProgramChoice::name) !=
+                       request_->choices.end();
+    // This kernel need not have what a section names.
+    if (!link && (is_wanted || (link.error().kind != ErrorKind::not_found &&
+                                link.error().kind != ErrorKind::unsupported)))
+      return fail(std::move(link).error());
+    if (!link) {
+      output.warn(fmt::format("{} is skipped: {}", describe(each), link.error().message));
+    } else if (*link) {
       links.push_back(std::move(**link));
       attached.push_back(each);
-    } else if (std::ranges::find(request_->choices, each.name, &ProgramChoice::name) !=
-                   request_->choices.end() ||
-               (selected_.empty() && other_programs_.size() == 1)) {
+    } else if (is_wanted) {
       return fail(ErrorKind::unsupported,
                   fmt::format("{} cannot be attached: {}", describe(each), not_attached));
     } else if (!find(each).is_tail_call) {
@@ -377,6 +403,8 @@ Result<std::vector<UserMap>> UserPrograms::maps() const {
       if (!described) return fail(std::move(described).error());
       if (std::ranges::find(maps, described->id, &UserMap::id) != maps.end()) continue; // shared
       described->name = map.name; // the kernel keeps only 15 bytes of it
+      described->is_of_run = !map.is_of_pin;
+      if (!request_->shares_maps) described->object = i;
       if (const auto& offset = type_offsets_[i]) {
         const auto type_of = [&](std::uint32_t id) { return id != 0 ? id + *offset : 0; };
         described->key_type = type_of(map.key_type);
@@ -408,9 +436,11 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
     if (!known) {
       warn(request_->paths[i], known.error());
     } else if (types) {
+      types->begin_object(i);
       type_offsets_[i] = types->add(*known);
     } else {
       types = std::make_shared<DataTypes>(std::move(*known));
+      types->begin_object(i, 1);
       type_offsets_[i] = 0;
     }
   }
@@ -421,6 +451,7 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
       continue;
     }
     if (!types) types = std::make_shared<DataTypes>();
+    types->begin_object(i);
     types->add(*debug);
     for (const std::string& problem : debug->warnings())
       warn(request_->paths[i], Error{ErrorKind::corrupt, problem});
@@ -497,9 +528,8 @@ std::vector<UserMap> find_lost_maps(std::span<const UserMap> maps) {
                         });
     if (!counts || map.key_size != 4 || (map.value_size != 8 && map.value_size != 4)) continue;
     if (map.use != MapUse::table && map.use != MapUse::per_cpu) continue;
-    auto copy = describe_map(UniqueFd{::fcntl(map.fd.get(), F_DUPFD_CLOEXEC, 0)});
+    auto copy = duplicate(map);
     if (!copy) continue;
-    copy->name = map.name;
     found.push_back(std::move(*copy));
   }
   return found;

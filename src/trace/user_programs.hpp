@@ -45,9 +45,11 @@ public:
   Result<void> load(Mechanism mechanism, Output& output);
   // Loads a copy of each program for each of its probes but the first, which shares its maps: the
   // kernel counts the runs of a program, not those of a probe. `locations`: their number, by
-  // program. A program with more than max_copies probes gets no copies. A failure is only a detail.
+  // program. A program with more than max_copies probes gets no copies, nor do those with the most
+  // probes if more than max_copied programs would be loaded. A failure is only a detail.
   void load_copies(std::span<const std::size_t> locations, Output& output);
   static constexpr std::size_t max_copies = 16;
+  static constexpr std::size_t max_copied = 256; // programs, in all
   // The number of copies, with the program itself.
   std::size_t copies(std::size_t index) const;
 
@@ -94,6 +96,7 @@ private:
   const ObjectProgram& find(const Selected& selected) const;
   std::string describe(const Selected& selected) const; // "FILE: program 'x' (SECTION)"
 
+  std::size_t count_copied() const;
   Result<std::vector<BpfObject>> open_copies(std::size_t copy) const;
 
   const UserProgramRequest* request_;

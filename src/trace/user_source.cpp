@@ -260,7 +260,8 @@ private:
     return has_ring ? streams_->lost() + by_program : std::max(streams_->lost(), by_program);
   }
   Result<void> open_maps();
-  Result<void> select_maps(std::vector<UserMap> known);
+  Result<void> select_maps(std::vector<UserMap> known,
+                           const std::shared_ptr<const DataTypes>& types);
   void print_maps(bool is_interval);
   void count_records(std::uint64_t now_ns);
   std::string_view phase_at(const Probe& probe, std::size_t program) const;
@@ -311,7 +312,8 @@ bool has_name(const UserMap& map, std::string_view name) {
 }
 
 // Selects the named maps, or all.
-Result<void> UserSource::select_maps(std::vector<UserMap> known) {
+Result<void> UserSource::select_maps(std::vector<UserMap> known,
+                                     const std::shared_ptr<const DataTypes>& types) {
   if (request_.maps.empty()) {
     maps_ = std::move(known);
     return {};
@@ -328,7 +330,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
       found = std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map, name); });
     if (found == known.end()) {
       found = std::ranges::find_if(known, [&](const UserMap& map) {
-        const std::vector<std::string> globals = list_globals(map);
+        const std::vector<std::string> globals = list_globals(map, types);
         return std::ranges::find(globals, name) != globals.end();
       });
       if (found != known.end()) found->variable = name;
@@ -338,13 +340,9 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known) {
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
           names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
     }
-    auto copy = describe_map(UniqueFd{::fcntl(found->fd.get(), F_DUPFD_CLOEXEC, 0)});
+    auto copy = duplicate(*found);
     if (!copy) return fail(std::move(copy).error());
-    copy->name = found->name;
-    copy->key_type = found->key_type;
-    copy->value_type = found->value_type;
-    copy->has_object_types = found->has_object_types;
-    copy->variable = std::exchange(found->variable, {});
+    found->variable.clear();
     const bool is_twice = std::ranges::any_of(maps_, [&](const UserMap& map) {
       return map.id == copy->id && map.variable == copy->variable;
     });
@@ -381,7 +379,7 @@ std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
   std::vector<UserMap> found;
   const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
   if (table == maps.end()) return found;
-  auto copy = describe_map(UniqueFd{::fcntl(table->fd.get(), F_DUPFD_CLOEXEC, 0)});
+  auto copy = duplicate(*table);
   if (copy) found.push_back(std::move(*copy));
   return found;
 }
@@ -407,14 +405,21 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
     return true;
   }
   const pid_t sender = record->from ? static_cast<pid_t>(record->from->pid) : 0;
-  Event event = decoder_->decode(
-      map, record->record,
-      [&](DataValue& value, std::string_view name, std::span<const ShownAsRule> tags) {
-        values_->show_record(value, name, tags, sender);
-      });
+  Event event = decoder_->decode(map, record->record);
   if (const auto reason = decoder_->explain_raw(map)) output_.warn(*reason);
   if (record->from) set_sender(event, *record->from);
-  if (filter_ && !filter_->holds(event)) return true;
+  if (filter_) { // which compares what was sent, not how it is shown
+    const bool holds = filter_->holds(event, decoder_->value_type(map));
+    for (const Error& problem : filter_->take_problems())
+      output_.warn(fmt::format("a comparison never holds for records of map '{}': {}{}",
+                               event.record->map, problem.message,
+                               problem.hints.empty() ? "" : " (" + joined(problem.hints) + ")"));
+    if (!holds) return true;
+  }
+  decoder_->finish(map, event,
+                   [&](DataValue& value, std::string_view name, std::span<const ShownAsRule> tags) {
+                     values_->show_record(value, name, {tags, decoder_->value_type(map)}, sender);
+                   });
   if (totals_) {
     totals_->add(event);
     return true;
@@ -450,7 +455,8 @@ Result<void> UserSource::open_maps() {
   if (known && request_.maps.empty())
     if (const auto names = list_collecting(*known); !names.empty())
       output_.status("the program sends no records: print its maps with --map: " + joined(names));
-  if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>()); !selected)
+  if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>(), types);
+      !selected)
     return fail(std::move(selected).error());
   auto decoder = UserRecordDecoder::make(std::move(types), maps_, request_.record_types);
   if (!decoder) return fail(std::move(decoder).error().within(programs_.name()));
@@ -507,12 +513,17 @@ std::string_view UserSource::phase_at(const Probe& probe, std::size_t program) c
 
 void UserSource::print_maps(bool is_interval) {
   if (request_.maps.empty() || !printer_) return;
-  const MapPrinting how{.clears = request_.clears_maps,
-                        .takes_queues = !request_.pinned,
-                        .is_interval = is_interval,
-                        .is_interval_run = attach_request_.aggregates.interval.has_value(),
-                        .time_ns = clock_ns(CLOCK_MONOTONIC)};
-  for (const UserMap& map : maps_) printer_->print(map, how);
+  MapPrinting how{.is_interval = is_interval,
+                  .is_interval_run = attach_request_.aggregates.interval.has_value(),
+                  .time_ns = clock_ns(CLOCK_MONOTONIC)};
+  for (const UserMap& map : maps_) {
+    const bool counts_losses = std::ranges::find(lost_, map.id, &UserMap::id) != lost_.end();
+    if (request_.clears_maps && counts_losses)
+      output_.warn_once(
+          fmt::format("map '{}' is not emptied: it has the count of lost records", map.name));
+    how.clears = request_.clears_maps && !counts_losses;
+    printer_->print(map, how);
+  }
   output_.flush_rows();
 }
 

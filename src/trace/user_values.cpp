@@ -4,7 +4,6 @@
 #include "values/btf_types.hpp"
 
 #include <algorithm>
-#include <fcntl.h>
 #include <fmt/format.h>
 
 namespace uprobectl {
@@ -37,13 +36,18 @@ UserValues::UserValues(std::span<const ShownAsRule> rules, std::span<const UserM
       }()) {
   for (const UserMap& map : maps) {
     if (map.use != MapUse::stack_table) continue;
-    auto copy = describe_map(UniqueFd{::fcntl(map.fd.get(), F_DUPFD_CLOEXEC, 0)});
+    auto copy = duplicate(map);
     if (copy) tables_.push_back(std::move(*copy));
   }
   context_.time = [this](std::uint64_t time_ns) {
     std::string text;
     clock_.append_time(text, time_ns);
     return text;
+  };
+  context_.no_ip = [this](std::string_view path) {
+    output_.warn_once(
+        fmt::format("{} is not shown as an IP address: it does not have 4 or 16 bytes",
+                    path.empty() ? "a value" : fmt::format("'{}'", path)));
   };
   context_.address = [this](std::uint64_t address) { return show_address(address); };
   context_.frames = [this](std::span<const std::uint64_t> addresses) {
@@ -109,24 +113,25 @@ DataValue UserValues::show_stack_id(std::int64_t id) {
   return found ? std::move(*found) : DataValue{id};
 }
 
-void UserValues::show(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> tags,
+void UserValues::show(DataValue& value, ShownAsScope scope, const ValueSource& source,
                       pid_t process) {
   process_ = process;
   has_shown_ = true;
-  show_as(value, scope, rules_, tags, context_, &is_used_);
+  scope.type = source.type;
+  show_as(value, scope, rules_, source.tags, context_, &is_used_);
 }
 
-void UserValues::show_record(DataValue& value, std::string_view map,
-                             std::span<const ShownAsRule> tags, pid_t sender) {
-  show(value, {.map = map}, tags, sender != 0 ? sender : process_of(value));
+void UserValues::show_record(DataValue& value, std::string_view map, const ValueSource& source,
+                             pid_t sender) {
+  show(value, {.map = map}, source, sender != 0 ? sender : process_of(value));
 }
 
-void UserValues::show_entry(MapEntryRecord& entry, std::span<const ShownAsRule> key_tags,
-                            std::span<const ShownAsRule> value_tags) {
+void UserValues::show_entry(MapEntryRecord& entry, const ValueSource& key,
+                            const ValueSource& value) {
   pid_t process = process_of(entry.key);
   if (process == 0) process = process_of(entry.value);
-  show(entry.key, {.map = entry.map, .part = "key"}, key_tags, process);
-  show(entry.value, {.map = entry.map, .part = "value"}, value_tags, process);
+  show(entry.key, {.map = entry.map, .part = "key"}, key, process);
+  show(entry.value, {.map = entry.map, .part = "value"}, value, process);
 }
 
 void UserValues::report_unused() const {

@@ -10,6 +10,12 @@
 
 namespace uprobectl {
 
+// What the source of a program says of a value.
+struct ValueSource {
+  std::span<const ShownAsRule> tags = {};
+  const ValueType* type = nullptr; // null: not known
+};
+
 class UserValues {
 public:
   // Borrows the rules and the output. `maps`: of the programs; copies the stack tables.
@@ -23,11 +29,9 @@ public:
 
   // Changes a record to how it is shown. `sender`: of the record; 0: unknown, then the process is
   // that of a member named tgid or pid.
-  void show_record(DataValue& value, std::string_view map, std::span<const ShownAsRule> tags,
-                   pid_t sender);
+  void show_record(DataValue& value, std::string_view map, const ValueSource& source, pid_t sender);
   // The same for an entry of a map, whose process is that of its key or value.
-  void show_entry(MapEntryRecord& entry, std::span<const ShownAsRule> key_tags,
-                  std::span<const ShownAsRule> value_tags);
+  void show_entry(MapEntryRecord& entry, const ValueSource& key, const ValueSource& value);
   // Returns the frames of a stack of the only process, else its addresses.
   DataValue show_stack(std::span<const std::uint64_t> addresses);
 
@@ -37,7 +41,7 @@ public:
 private:
   DataValue show_address(std::uint64_t address);
   DataValue show_stack_id(std::int64_t id);
-  void show(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> tags, pid_t process);
+  void show(DataValue& value, ShownAsScope scope, const ValueSource& source, pid_t process);
 
   std::span<const ShownAsRule> rules_;
   std::vector<UserMap> tables_; // of stacks

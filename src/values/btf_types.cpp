@@ -8,14 +8,18 @@
 #include <bit>
 #include <bpf/btf.h>
 #include <cerrno>
+#include <fmt/format.h>
+#include <iterator>
 #include <map>
+#include <utility>
 
 namespace uprobectl {
 
 namespace {
 
 constexpr int max_type_depth = 32; // of nested types: a program's stack frame has 512 bytes
-constexpr std::size_t max_decoded = 1U << 16; // of one decoded value
+constexpr std::size_t max_decoded = 1U << 16;    // of one decoded value, or variable of a section
+constexpr std::size_t max_in_section = 1U << 20; // of all variables of one
 
 std::string_view name_at(const btf* types, std::uint32_t offset) {
   const char* const name = btf__name_by_offset(types, offset);
@@ -227,6 +231,8 @@ private:
       const btf_type* const variable = btf__type_by_id(types_, entry.type);
       const auto part = slice(bytes, entry.offset, entry.size);
       if (variable == nullptr || !part) return std::nullopt;
+      all_values_ += std::exchange(values_, 0); // a large variable leaves the others their limit
+      if (all_values_ > max_in_section) values_ = max_decoded;
       auto value = decode(entry.type, *part, depth + 1);
       values.push_back({std::string(name_at(types_, variable->name_off)),
                         value ? std::move(*value) : raw(*part)});
@@ -256,6 +262,7 @@ private:
 
   const btf* types_;
   std::size_t values_ = 0;
+  std::size_t all_values_ = 0; // of the variables before
 };
 
 // The declaration tags of members that say how they are shown.
@@ -316,6 +323,132 @@ private:
   int visits_left_ = 1 << 16; // damaged types may contain each other many times
 };
 
+// Describes as what values can be compared, in agreement with Decoder.
+class ComparedTypes {
+public:
+  explicit ComparedTypes(const btf* types) : types_(types) {}
+
+  ValueType make(std::uint32_t id, int depth = 0) {
+    if (depth > max_type_depth || --visits_left_ < 0) return unreadable("its type is too large");
+    std::string name;
+    const btf_type* type = btf__type_by_id(types_, id);
+    for (int i = 0; type != nullptr && is_alias(type); ++i) {
+      if (i == max_type_depth) return unreadable("its type is damaged");
+      if (name.empty() && btf_is_typedef(type)) name = name_at(types_, type->name_off);
+      id = type->type;
+      type = btf__type_by_id(types_, id);
+    }
+    const std::int64_t size = type == nullptr ? -1 : btf__resolve_size(types_, id);
+    if (size < 0) return unreadable("its type is not known");
+    if (name.empty()) name = name_at(types_, type->name_off);
+    if (name.empty()) name = btf_is_any_enum(type) ? "the enumeration" : "a structure";
+    ValueType made{.name = std::move(name),
+                   .bits = static_cast<unsigned>(8 * std::min<std::int64_t>(size, 8))};
+    switch (btf_kind(type)) {
+    case BTF_KIND_INT:
+      made.is_signed = (btf_int_encoding(type) & BTF_INT_SIGNED) != 0;
+      return size >= 1 && size <= 8 ? made : bytes(std::move(made), size);
+    case BTF_KIND_FLOAT:
+      made.is_floating = true;
+      return size == sizeof(float) || size == sizeof(double) ? made : bytes(std::move(made), size);
+    case BTF_KIND_PTR:
+      made.name = "an address";
+      made.is_address = true;
+      return made;
+    case BTF_KIND_ENUM:
+    case BTF_KIND_ENUM64:
+      return enumeration(type, std::move(made));
+    case BTF_KIND_ARRAY:
+      return array(btf_array(type), size, depth);
+    case BTF_KIND_STRUCT:
+    case BTF_KIND_UNION:
+      return members(type, std::move(made), depth);
+    case BTF_KIND_DATASEC:
+      return variables(type, std::move(made), depth);
+    default:
+      return unreadable("its type has no value");
+    }
+  }
+
+private:
+  static bool is_alias(const btf_type* type) {
+    return btf_is_mod(type) || btf_is_typedef(type) || btf_is_var(type);
+  }
+
+  static ValueType unreadable(std::string problem) {
+    return {.use = ValueUse::none, .name = "a value", .problem = std::move(problem)};
+  }
+
+  static ValueType bytes(ValueType type, std::int64_t size) {
+    type.use = ValueUse::bytes;
+    if (size > 0) type.size = static_cast<std::uint64_t>(size);
+    return type;
+  }
+
+  ValueType enumeration(const btf_type* type, ValueType made) const {
+    made.is_signed = btf_kflag(type);
+    const std::uint64_t mask = made.bits < 64 ? (1ULL << made.bits) - 1 : ~0ULL;
+    auto names = std::make_shared<Enumeration>(Enumeration{.name = made.name});
+    for (int i = 0; i < btf_vlen(type); ++i) {
+      const bool wide = btf_is_enum64(type);
+      const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
+      const std::uint64_t value =
+          wide ? btf_enum64_value(btf_enum64(type) + i)
+               : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val});
+      names->enumerators.push_back(
+          {.name = std::string(name_at(types_, name)),
+           .value = static_cast<std::int64_t>(made.is_signed ? value : value & mask)});
+    }
+    made.enumeration = std::move(names);
+    return made;
+  }
+
+  ValueType array(const struct btf_array* shape, std::int64_t size, int depth) {
+    ValueType made{.use = ValueUse::none, .name = "an array"};
+    const int id = btf__resolve_type(types_, shape->type);
+    const btf_type* const element =
+        id < 0 ? nullptr : btf__type_by_id(types_, static_cast<std::uint32_t>(id));
+    if (element == nullptr) return unreadable("its type is not known");
+    if (is_char(types_, element)) {
+      made.use = ValueUse::text;
+      return made;
+    }
+    if (btf_is_int(element) && element->size == 1 &&
+        (btf_int_encoding(element) & BTF_INT_BOOL) == 0)
+      return bytes(std::move(made), size);
+    made.element.push_back(make(shape->type, depth + 1));
+    return made;
+  }
+
+  ValueType members(const btf_type* type, ValueType made, int depth) {
+    made.use = ValueUse::none;
+    for (int i = 0; i < btf_vlen(type); ++i) {
+      const btf_member& member = btf_members(type)[i];
+      ValueType each = make(member.type, depth + 1);
+      each.member_name = name_at(types_, member.name_off);
+      const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
+      if (width != 0 && width <= 64) each.bits = width;
+      made.members.push_back(std::move(each));
+    }
+    return made;
+  }
+
+  ValueType variables(const btf_type* type, ValueType made, int depth) {
+    made.use = ValueUse::none;
+    for (int i = 0; i < btf_vlen(type); ++i) {
+      const std::uint32_t id = btf_var_secinfos(type)[i].type;
+      const btf_type* const variable = btf__type_by_id(types_, id);
+      ValueType each = make(id, depth + 1);
+      if (variable != nullptr) each.member_name = name_at(types_, variable->name_off);
+      made.members.push_back(std::move(each));
+    }
+    return made;
+  }
+
+  const btf* types_;
+  int visits_left_ = 1 << 14; // damaged types may contain each other many times
+};
+
 bool can_be_named(const btf_type* type) {
   return btf_is_composite(type) || btf_is_typedef(type) || btf_is_any_enum(type) ||
          btf_is_int(type);
@@ -351,6 +484,10 @@ std::optional<std::uint32_t> DataTypes::add(const DataTypes& other) {
   return first > 0 ? std::optional(static_cast<std::uint32_t>(first) - 1) : std::nullopt;
 }
 
+void DataTypes::begin_object(std::size_t object, std::optional<std::uint32_t> first) {
+  objects_.insert_or_assign(first.value_or(btf__type_cnt(types_.get())), object);
+}
+
 std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
   const btf_type* const type = btf__type_by_id(types_.get(), id);
   const std::int64_t size = btf__resolve_size(types_.get(), id);
@@ -359,6 +496,8 @@ std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
              .id = id,
              .size = static_cast<std::size_t>(size),
              .is_variable = variables_.contains(id)};
+  if (const auto next = objects_.upper_bound(id); next != objects_.begin())
+    found.object = std::prev(next)->second;
   const int resolved = btf__resolve_type(types_.get(), id);
   const btf_type* const shape =
       resolved < 0 ? nullptr : btf__type_by_id(types_.get(), static_cast<std::uint32_t>(resolved));
@@ -373,24 +512,31 @@ std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
     const bool is_open = i + 1 == btf_vlen(shape) && btf_array(array)->nelems == 0;
     if (!is_open && array_size < size / 2) continue;
     found.tail = btf_member_bit_offset(shape, static_cast<std::uint32_t>(i)) / 8;
+    found.tail_size = static_cast<std::size_t>(std::max<std::int64_t>(array_size, 0));
     found.has_open_end = is_open;
   }
   return found;
 }
 
-Result<DataTypes::Type> DataTypes::find(std::string_view name) const {
+Result<DataTypes::Type> DataTypes::find(std::string_view name,
+                                        std::optional<std::size_t> object) const {
   const std::string_view plain_name = without_keyword(name);
+  std::optional<Type> of_others;
   std::vector<std::string> known;
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
     const btf_type* const candidate = btf__type_by_id(types_.get(), id);
     if (!can_be_named(candidate)) continue;
     const std::string_view its_name = name_at(types_.get(), candidate->name_off);
     if (its_name == plain_name)
-      if (auto found = type(id)) return std::move(*found);
+      if (auto found = type(id)) {
+        if (!object || found->object == object) return std::move(*found);
+        if (!of_others) of_others = std::move(found);
+      }
     if ((btf_is_composite(candidate) || btf_is_typedef(candidate)) && !its_name.empty())
       known.emplace_back(its_name);
   }
-  Error error{ErrorKind::not_found, "no type '" + std::string(plain_name) + "' in its BTF"};
+  Error error{ErrorKind::not_found,
+              fmt::format("no type '{}' in its BTF and debug information", plain_name)};
   if (const auto near = nearest(plain_name, known); !near.empty())
     return fail(std::move(error).hint(did_you_mean(near)));
   return fail(std::move(error));
@@ -410,6 +556,10 @@ DataTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) co
       found.push_back(std::move(*candidate));
   }
   return found;
+}
+
+ValueType DataTypes::value_type(std::uint32_t id) const {
+  return ComparedTypes(types_.get()).make(id);
 }
 
 std::vector<ShownAsRule> DataTypes::list_tags(std::uint32_t id) const {

@@ -7,8 +7,10 @@
 #include "uprobectl/util.hpp"
 #include "values/shown_as.hpp"
 #include "values/value.hpp"
+#include "values/value_type.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -35,20 +37,25 @@ public:
   // Members whose types BTF does not have, such as enums of Rust, are arrays of bytes.
   void add(const dwarf::DebugInfo& debug);
 
+  // The types that are added from now on, or from this id on, are those of this object.
+  void begin_object(std::size_t object, std::optional<std::uint32_t> first = {});
+
   struct Type {
     std::string name; // without "struct"
     std::uint32_t id = 0;
-    std::size_t size = 0; // bytes
+    std::optional<std::size_t> object = {}; // as begin_object() says
+    std::size_t size = 0;                   // bytes
     // A local variable of a program has this type, or points to it, as debug information says.
     bool is_variable = false;
     // Offset of an array that is the larger part of a structure: programs send as much of it as
     // they have filled. `has_open_end`: the array has no size and is at the end.
     std::optional<std::size_t> tail = {};
+    std::size_t tail_size = 0; // bytes
     bool has_open_end = false;
   };
   // Finds a struct, union or typedef as written in C, with or without its keyword. not_found
-  // suggests similar names.
-  Result<Type> find(std::string_view name) const;
+  // suggests similar names. Of several types with the name that of the object comes first.
+  Result<Type> find(std::string_view name, std::optional<std::size_t> object = {}) const;
   std::optional<Type> type(std::uint32_t id) const;
   // Returns the structures and unions with this property, each name once.
   std::vector<Type> find_structures(const std::function<bool(const Type&)>& is_wanted) const;
@@ -59,11 +66,23 @@ public:
            (type.tail && size >= *type.tail && (type.has_open_end || size < type.size));
   }
 
+  // The same for a record that nothing but its size says to be of this type: it must have a part of
+  // the array, which is not the name of a thread, as programs send that whole.
+  static bool is_likely_size(const Type& type, std::size_t size) {
+    constexpr std::size_t thread_name = 16; // TASK_COMM_LEN
+    if (size == type.size) return true;
+    return type.tail && size > *type.tail && (type.has_open_end || type.tail_size > thread_name) &&
+           may_have_size(type, size);
+  }
+
   // Decodes a value of a type. An array without a size at its end has all further bytes. If there
   // are fewer bytes, the members and elements that are there,
   // and in the member "<rest>" what is left. Nullopt if that is nothing. Ignores further bytes
   // (padding).
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes) const;
+
+  // Returns as what a value of the type, and its members, can be compared.
+  ValueType value_type(std::uint32_t id) const;
 
   // Returns how the members of a type are shown, as declaration tags in the source say.
   std::vector<ShownAsRule> list_tags(std::uint32_t id) const;
@@ -75,8 +94,11 @@ private:
     void operator()(btf* types) const;
   };
   explicit DataTypes(btf* types) : types_(types) {}
-  std::vector<std::unique_ptr<btf, Free>> bases_; // that types_ extends
-  std::set<std::uint32_t> variables_;             // ids of Type::is_variable
+  // Types of BTF, if types_ extends them by those of debug information. It is never extended again:
+  // libbpf 1.1 finds wrong names in split BTF of split BTF.
+  std::unique_ptr<btf, Free> base_;
+  std::set<std::uint32_t> variables_;            // ids of Type::is_variable
+  std::map<std::uint32_t, std::size_t> objects_; // by their first ids
   std::unique_ptr<btf, Free> types_;
 };
 

@@ -136,15 +136,17 @@ private:
 } // namespace
 
 void DataTypes::add(const dwarf::DebugInfo& debug) {
-  std::unique_ptr<btf, Free> more(btf__new_empty_split(types_.get()));
-  if (!more) return;
-  BtfWriter writer(more.get());
+  if (!base_) {
+    std::unique_ptr<btf, Free> more(btf__new_empty_split(types_.get()));
+    if (!more) return;
+    base_ = std::move(types_);
+    types_ = std::move(more);
+  }
+  BtfWriter writer(types_.get());
   for (const dwarf::NamedType& each : dwarf::list_named_types(debug)) {
     const int id = writer.add(each);
     if (id > 0 && each.is_variable) variables_.insert(static_cast<std::uint32_t>(id));
   }
-  bases_.push_back(std::move(types_));
-  types_ = std::move(more);
 }
 
 } // namespace uprobectl

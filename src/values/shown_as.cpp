@@ -24,8 +24,22 @@ bool names_stack(std::string_view name) {
   return name.ends_with("stack_id") || name.ends_with("stackid");
 }
 
+// The bits of a number of this type; 0: not known.
+unsigned known_bits(const ValueType* type) {
+  return type != nullptr && type->use == ValueUse::number && type->is_known() ? type->bits : 0;
+}
+
+const ValueType* element_of(const ValueType* type) {
+  return type != nullptr && !type->element.empty() ? &type->element.front() : type;
+}
+
+const ValueType* member_of(const ValueType* type, std::size_t index, std::string_view name) {
+  if (type == nullptr || index >= type->members.size()) return nullptr;
+  return type->members[index].member_name == name ? &type->members[index] : nullptr;
+}
+
 // Returns the bytes of an address as they are in memory; empty if it has another size.
-std::vector<std::byte> ip_bytes(const DataValue& value) {
+std::vector<std::byte> ip_bytes(const DataValue& value, const ValueType* type) {
   const auto append = [](std::vector<std::byte>& bytes, std::int64_t number, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i)
       bytes.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(number) >> (8 * i)));
@@ -34,19 +48,24 @@ std::vector<std::byte> ip_bytes(const DataValue& value) {
   if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value)) {
     bytes = raw->bytes;
   } else if (const auto* const array = std::get_if<DataValue::Array>(&value.value)) {
-    // u32[4], u16[8], u64[2]
+    // u32[4], u16[8], u64[2]; but not the values of several CPUs
+    if (type != nullptr && type->element.empty()) return {};
+    const std::size_t size = array->empty() || 16 % array->size() != 0 ? 0 : 16 / array->size();
+    const unsigned bits = known_bits(element_of(type));
+    if (size == 0 || size > 8 || (bits != 0 && bits != 8 * size)) return {};
     for (const DataValue& each : *array)
-      if (const auto number = number_of(each); number && 16 % array->size() == 0)
-        append(bytes, *number, 16 / array->size());
+      if (const auto number = number_of(each)) append(bytes, *number, size);
   } else if (const auto number = number_of(value)) {
-    append(bytes, *number, 4);
+    const unsigned bits = known_bits(type);
+    const bool fits = static_cast<std::uint64_t>(*number) >> 32U == 0 || *number >> 31 == -1;
+    if (bits == 32 || (bits == 0 && fits)) append(bytes, *number, 4);
   }
   if (bytes.size() != 4 && bytes.size() != 16) bytes.clear();
   return bytes;
 }
 
-std::optional<DataValue> to_ip(const DataValue& value) {
-  const std::vector<std::byte> bytes = ip_bytes(value);
+std::optional<DataValue> to_ip(const DataValue& value, const ValueType* type) {
+  const std::vector<std::byte> bytes = ip_bytes(value, type);
   if (bytes.empty()) return std::nullopt;
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (::inet_ntop(bytes.size() == 4 ? AF_INET : AF_INET6, bytes.data(), text.data(), text.size()) ==
@@ -68,22 +87,27 @@ public:
          const ShownAsContext& context, std::vector<bool>* is_used)
       : scope_(scope), rules_(rules), tags_(tags), context_(context), is_used_(is_used) {}
 
-  void visit(DataValue& value, const std::string& path, std::string_view name) {
+  void visit(DataValue& value, const std::string& path, std::string_view name,
+             const ValueType* type) {
     if (const auto as = find(path)) {
-      if (auto shown = convert(*as, value)) value = std::move(*shown);
+      if (auto shown = convert(*as, value, type))
+        value = std::move(*shown);
+      else if (*as == ShownAs::ip && context_.no_ip)
+        context_.no_ip(path);
       return;
     }
     if (auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
-      for (DataMember& member : *members) {
+      for (std::size_t i = 0; i < members->size(); ++i) {
+        DataMember& member = (*members)[i];
         const bool is_anonymous = member.name.empty();
         std::string inner = path;
         if (!is_anonymous) inner += (path.empty() ? "" : ".") + member.name;
-        visit(member.value, inner, member.name);
+        visit(member.value, inner, member.name, member_of(type, i, member.name));
       }
     } else if (auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
-      for (DataValue& element : *elements) visit(element, path, {});
+      for (DataValue& element : *elements) visit(element, path, {}, element_of(type));
     } else if (context_.stack && names_stack(name)) {
-      if (auto shown = convert(ShownAs::stack, value)) value = std::move(*shown);
+      if (auto shown = convert(ShownAs::stack, value, type)) value = std::move(*shown);
     }
   }
 
@@ -113,22 +137,25 @@ private:
     return tag != tags_.end() ? std::optional(tag->as) : std::nullopt;
   }
 
-  std::optional<DataValue> convert(ShownAs as, const DataValue& value) const {
+  std::optional<DataValue> convert(ShownAs as, const DataValue& value,
+                                   const ValueType* type) const {
     if (as == ShownAs::text) return to_text(value);
     if (as == ShownAs::ip)
-      if (auto shown = to_ip(value)) return shown;
+      if (auto shown = to_ip(value, type)) return shown;
     if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
       if (as == ShownAs::stack) return convert_addresses(*elements);
       DataValue::Array shown;
+      bool is_any = false;
       for (const DataValue& each : *elements) {
-        auto converted = convert(as, each);
+        auto converted = convert(as, each, element_of(type));
+        is_any |= converted.has_value();
         shown.push_back(converted ? std::move(*converted) : each);
       }
-      return DataValue{std::move(shown)};
+      return is_any ? std::optional(DataValue{std::move(shown)}) : std::nullopt;
     }
     const auto number = number_of(value);
     if (!number) return std::nullopt;
-    return convert_number(as, *number);
+    return convert_number(as, *number, known_bits(type));
   }
 
   std::optional<DataValue> convert_addresses(const DataValue::Array& elements) const {
@@ -143,7 +170,7 @@ private:
     return context_.frames(addresses);
   }
 
-  std::optional<DataValue> convert_number(ShownAs as, std::int64_t number) const {
+  std::optional<DataValue> convert_number(ShownAs as, std::int64_t number, unsigned width) const {
     const auto bits = static_cast<std::uint64_t>(number);
     switch (as) {
     case ShownAs::address:
@@ -154,7 +181,8 @@ private:
       if (!context_.time) return std::nullopt;
       return DataValue{DataValue::Name{context_.time(bits), number}};
     case ShownAs::hex:
-      return DataValue{DataValue::Hex{bits}};
+      return DataValue{
+          DataValue::Hex{width == 0 || width >= 64 ? bits : bits & ((1ULL << width) - 1)}};
     case ShownAs::ip:
     case ShownAs::text:
       return std::nullopt;
@@ -190,7 +218,7 @@ void show_as(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> 
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used) {
   if (is_used != nullptr) is_used->resize(rules.size());
-  Shower(scope, rules, tags, context, is_used).visit(value, {}, {});
+  Shower(scope, rules, tags, context, is_used).visit(value, {}, {}, scope.type);
 }
 
 } // namespace uprobectl

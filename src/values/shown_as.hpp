@@ -5,6 +5,7 @@
 
 #include "uprobectl/util.hpp"
 #include "values/value.hpp"
+#include "values/value_type.hpp"
 
 #include <functional>
 #include <span>
@@ -35,18 +36,22 @@ struct ShownAsContext {
   std::function<DataValue(std::int64_t id)> stack = {};
   std::function<DataValue(std::span<const std::uint64_t> addresses)> frames = {};
   std::function<std::string(std::uint64_t time_ns)> time = {};
+  // Called for a member that is to be an IP address, but does not have the size of one.
+  std::function<void(std::string_view path)> no_ip = {};
 };
 
 // Which value of a run is shown.
 struct ShownAsScope {
   std::string_view map;
-  std::string_view part = {}; // of an entry: "key" or "value"; empty: a record
+  std::string_view part = {};      // of an entry: "key" or "value"; empty: a record
+  const ValueType* type = nullptr; // of the value, or of each of an array's; null: not known
 };
 
 // Changes the members that a rule names; the first one that fits decides. `tags`: paths in this
 // value alone. Without a rule, integers named stack_id, user_stack_id and the like are stacks. A
-// value that cannot be shown in this way stays as it is. Sets `is_used` of the rules that were
-// found, if it is not null.
+// value that cannot be shown in this way stays as it is. A number has as many digits in hexadecimal
+// as its type has, if that is known. Sets `is_used` of the rules that were found, if it is not
+// null.
 void show_as(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used = nullptr);

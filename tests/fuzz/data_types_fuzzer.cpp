@@ -78,8 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::uint32_t id = 0; id <= btf__type_cnt(made.get()); ++id) {
     auto value = types->decode(id, input.subspan(size / 2));
     const std::vector<ShownAsRule> tags = types->list_tags(id);
+    const ValueType type = types->value_type(id);
     if (!value) continue;
-    show_as(*value, {.map = "map", .part = "value"}, {}, tags, {});
+    show_as(*value, {.map = "map", .part = "value", .type = &type}, {}, tags, {});
     std::string text;
     append_json_value(text, *value);
     append_text_value(text, *value);

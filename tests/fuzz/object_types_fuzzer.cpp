@@ -21,8 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
        types.find_structures([](const DataTypes::Type& each) { return each.size <= 4096; })) {
     const std::vector<ShownAsRule> tags = types.list_tags(type.id);
     auto value = types.decode(type.id, record);
+    const ValueType compared = types.value_type(type.id);
     if (!value) continue;
-    show_as(*value, {.map = "events"}, {}, tags, {});
+    show_as(*value, {.map = "events", .type = &compared}, {}, tags, {});
     std::string text;
     append_json_value(text, *value);
     append_text_value(text, *value);

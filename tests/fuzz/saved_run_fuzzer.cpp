@@ -19,10 +19,9 @@ public:
   using RunReplay::write;
   Replay(RecordFormatter& text, RecordFormatter& json, Exports& files)
       : text_(text), json_(json), files_(files) {
-    const auto find_name = [](std::uint32_t) { return std::string("process"); };
     if (auto filter = parse_filter("a.b[1] < 2 || (a != 0.5 && ret ^= \"x\") || pid == 1"))
       spec_ = std::move(*filter);
-    if (auto made = EventFilter::make(spec_, {}, find_name)) filter_.emplace(std::move(*made));
+    if (auto made = EventFilter::make(spec_, {})) filter_.emplace(std::move(*made));
   }
   Result<void> begin(const saved::RunHeader&) override { return {}; }
   void write(const AttachedRecord& record) override { write_both(record); }

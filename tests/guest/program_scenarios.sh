@@ -237,7 +237,7 @@ attaches_by_sections() {
 
 attaches_tracepoint() {
   start_attach -j -d 120 --object "$FIXTURES/opens.bpf.o"
-  expect_match 'start line' '^probing 0 functions and running 1 program in all processes' "$(cat err)"
+  expect_match 'start line' '^probing 0 functions in all processes and running 1 program for all processes' "$(cat err)"
   sh -c 'echo $$ >shell.pid; cat shell.pid >/dev/null'
   stop_attach
   grep -q "\"record\":{\"pid\":$(cat shell.pid)}" out || fail "no open of $(cat shell.pid): $(head -n 5 out)"
@@ -332,6 +332,9 @@ refuses_pinned_map_there() {
   expect_match 'message' 'this pin is not a program' "$(cat err)"
   attach_fails_with 1 -d 1 --program pins/c/nothing "$FIXTURES/workload" work_six
   expect_match 'message' 'pins/c/nothing: no such file' "$(cat err)"
+  attach_fails_with 1 -d 1 --program pins/c "$FIXTURES/workload" work_six
+  expect_match 'message' 'pins/c: a folder .expected a pin' "$(cat err)"
+  expect_match 'hint' 'use one of: .*pins/c/count_plain' "$(cat err)"
   attach_fails_with 1 -d 1 --program pins/c/count_plain --map callers "$FIXTURES/workload" work_six
   expect_match 'message' "the program has no map 'callers'" "$(cat err)"
   load --unpin pins/c
@@ -426,6 +429,14 @@ sets_up_object() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/whole.bpf.o" --program-name set_up --set pid=%pid \
     "$FIXTURES/workload" work_six
   expect_match 'message' 'there is no process' "$(cat err)"
+  attach_fails_with 1 -d 1 --object "$FIXTURES/whole.bpf.o" --program-name set_up --map-entries weights=1 \
+    --fill weights @people "$FIXTURES/workload" work_six
+  expect_match 'full' "people, line 4: .*entry '.id=5,name=ann.=21' cannot be made: the map is full, with 1 entries" \
+    "$(cat err)"
+  expect_match 'hint' 'hint: request a larger map: --map-entries weights=N' "$(cat err)"
+  attach_fails_with 1 -d 1 --object "$FIXTURES/whole.bpf.o" --program-name set_up --fill counts 6=1 \
+    "$FIXTURES/workload" work_six
+  expect_match 'index' "entry '6=1' cannot be made: the map has the indexes 0 to 5" "$(cat err)"
 }
 
 shares_maps() {

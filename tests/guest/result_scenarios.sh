@@ -128,6 +128,12 @@ filters_records() {
   stop_attach
   expect_equal 'events' 0 "$(count_records event)"
   expect_match 'a name that no record has' "--if 'argumnt == 1': no record has this member" "$(cat err)"
+  start_workload target --calls 4
+  attach_results -j --if 'step == THIRD'
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'events' 0 "$(count_records event)"
+  expect_match 'a name that is not an enumerator' "never holds for records of map 'sent': --if 'step == THIRD': .* has no enumerator 'THIRD'" "$(cat err)"
 }
 
 counts_by_members() {
@@ -160,6 +166,8 @@ refuses_wrong_results() {
   attach_fails_with 1 -d 1 --object "$FIXTURES/results.bpf.o" --record other=call "$FIXTURES/workload" work_six
   expect_match 'message' "no buffer 'other' is read" "$(cat err)"
   expect_match 'hint' 'use one of: sent' "$(cat err)"
+  attach_fails_with 1 -d 1 --object "$FIXTURES/results.bpf.o" --record stacks=call "$FIXTURES/workload" work_six
+  expect_match 'message' "map 'stacks' has no records" "$(cat err)"
   attach_fails_with 2 -d 1 --object "$FIXTURES/results.bpf.o" --as a=b "$FIXTURES/workload" work_six
   expect_match 'message' "invalid value 'a=b' \(expected \[MAP.\]FIELD=address, ip" "$(cat err)"
   attach_fails_with 2 -d 1 --object "$FIXTURES/results.bpf.o" --clear "$FIXTURES/workload" work_six

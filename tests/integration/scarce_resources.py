@@ -33,7 +33,8 @@ def commands(fixtures):
         "list-symbols": ["list-symbols", workload],
         "usdt list": ["usdt", "list", str(fixtures / "probes")],
         "attach --dry-run": ["attach", "--dry-run", "--return", workload, "work_*"],
-        "attach --object": ["attach", "--dry-run", "--object", str(fixtures / "calls.bpf.o"), workload, "work_six"],
+        "attach --object": ["attach", "--dry-run", "--object", str(fixtures / "calls.bpf.o"), "--program-name", "count_multi",
+                            workload, "work_six"],
         "attach -p NAME": ["attach", "-d", "10ms", "-p", "no-such-name", workload, "work_six"],
         "list-probes": ["list-probes"],
         "doctor": ["doctor"],
@@ -286,6 +287,8 @@ def mutated(data, chances):
 def check_objects(tap, uprobectl, fixtures, rounds):
     chances = random.Random(15)
     workload = str(fixtures / "workload")
+    # Another program of it is for a place that is not there.
+    chosen = {"calls.bpf.o": ["--program-name", "count_multi"]}
     for name in ("calls.bpf.o", "orders.bpf.o", "greetings.bpf.o"):
         data = (fixtures / name).read_bytes()
         found = []
@@ -294,7 +297,8 @@ def check_objects(tap, uprobectl, fixtures, rounds):
             for number in range(rounds):
                 file.write_bytes(mutated(data, chances))
                 found += problems_of(
-                    [uprobectl, "attach", "--dry-run", "--object", str(file), workload, "work_six"], f"mutation {number}")
+                    [uprobectl, "attach", "--dry-run", "--object", str(file), *chosen.get(name, []), workload, "work_six"],
+                    f"mutation {number}")
         tap.check(f"{name}: {rounds} damaged copies", found[:5])
 
 

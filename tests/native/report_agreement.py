@@ -25,17 +25,23 @@ TAP = Tap()
 PROGRAM = r"""
 #include <stdint.h>
 #include <string>
+#include <vector>
 #define FUNCTION extern "C" __attribute__((noinline))
 #define WORK(value) __asm__ volatile("" ::"r"(value) : "memory")
 enum Color { red = -1, green = 0, blue = 7 };
 enum class Mode : unsigned char { idle, busy = 200 };
 struct Peer { unsigned short port; signed char level; int negative : 5; unsigned kind : 3; };
 struct Connection { Peer peer; float ratio; double weight; std::string host; char tag[8]; Mode mode; };
+struct Deeper { struct { struct { struct { struct { int left_out; } e; } d; } c; } b; };
+struct Deep { int before; Deeper a; int after; };
+struct Many { short numbers[4]; std::vector<int> list; };
 struct Counter { int cpu; long total; __attribute__((noinline)) int add(int n); };
 FUNCTION int take(const Connection& c, int n, unsigned u, signed char small, Color color, const char* text) {
   WORK(&c); WORK(n); WORK(u); WORK(small); WORK(color); WORK(text);
   return -n;
 }
+FUNCTION void deep(const Deep& d, int n) { WORK(&d); WORK(n); }
+FUNCTION void many(const Many& m, int n) { WORK(&m); WORK(n); }
 FUNCTION int inner(int n) { WORK(n); return n * 2; }
 FUNCTION int outer(int n) { int sum = 0; for (int i = 0; i < 2; ++i) sum += inner(n + i); return sum; }
 FUNCTION void nothing(unsigned long big) { WORK(big); }
@@ -57,6 +63,12 @@ int main() {
     sum += take(c, i, 4294967290u + i, (signed char)(100 + 10 * i), i < 0 ? red : i == 0 ? green : blue, text);
     sum += outer(i) + counter.add(i) + shadowed(500 + i, i);
     nothing(0xfffffffffffffff0ul + i);
+    Deep d = {};
+    d.before = i;
+    d.after = 2 * i;
+    deep(d, i);
+    Many m = {{(short)i, 2, 3, 4}, {1, 2}};
+    many(m, i);
   }
   return sum == 123456;
 }
@@ -141,10 +153,13 @@ MATRIX = [
     (["take"], ["--args", "x:s32@arg1,t:str@arg5"], ["--if", 'x > -3 && t *= "dd"']),
     (["take"], ["--return"], ["--if", "ret < 0"]),
     (["take"], ["--entry", "--return"], ["--if", "ret > 0"]),
+    (["take", "nothing"], ["--return"], ["--if", "ret < 0"]),
     (["take"], ["--latency"], ["--if", "n < 0 && ret > 2"]),
     (["take"], ["--latency"], ["--if", "n < 0 || ret == -4"]),
     (["take"], ["--regs"], ["--if", "%REGISTER == 3"]),
     (["Counter::add"], ["--args", "this->cpu,n"], ["--if", "this->cpu < -1 || n >= 3"]),
+    (["many"], [], ["--if", "m.numbers[0] > 1"]),
+    (["deep"], [], ["--if", "d.before != 0 && d.after > 2"]),
     (["shadowed"], [], ["--if", "tid == 502"]),
     (["shadowed"], ["--args", "none"], ["--if", "$cpu >= 0"]),
     (ALL, [], ["--count"]),
@@ -158,6 +173,8 @@ MATRIX = [
     (["take"], [], ["--count", "--by", "c.ratio"]),
     (["take"], [], ["--count", "--by", "arg1", "--if", "n != 0"]),
     (["take"], ["--return"], ["--count", "--by", "ret"]),
+    (["take"], ["--entry", "--return"], ["--count", "--by", "n"]),
+    (["take"], ["--entry", "--return"], ["--count", "--by", "comm"]),
     (["take"], ["--latency"], ["--count", "--by", "c.peer.level,ret"]),
     (ALL, ["--args", "none"], ["--count", "--by", "comm", "--measure", "arg1"]),
     (["take", "inner"], [], ["--histogram", "--measure", "n"]),
@@ -309,7 +326,12 @@ def refusals(runs):
                                            "'c.peer.port' was not saved"),
         "a latency that was not saved": (["take"], [], ["--if", "latency > 1ms"], "saved without --latency"),
         "the user": (["take"], [], ["--if", "uid == 0"], "not saved with events"),
+        "the name of the process": (["take"], [], ["--if", 'process == "calls"'], "not saved with events"),
         "entry and return": (["take"], ["--entry", "--return"], ["--if", "n == 1 && ret == 2"], "which are two events"),
+        "groups by values of the entry and of the return": (
+            ["take"], ["--entry", "--return"], ["--count", "--by", "n,ret"], "two events", "--latency"),
+        "an element behind the last one": (["many"], [], ["--if", "m.numbers[4] == 1"], "short int[4] has 4 elements"),
+        "a vector as a number": (["many"], [], ["--if", "m.list == 3"], "only numbers can be compared or measured"),
         "a structure": (["take"], [], ["--if", "c.peer == 3"], "only numbers can be compared or measured",
                         "name one of its members: port"),
         "a string as a number": (["take"], [], ["--if", "c.host == 3"], "it is a string"),

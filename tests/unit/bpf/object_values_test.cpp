@@ -21,6 +21,9 @@ public:
     s16 = id(btf__add_int(get(), "s16", 2, BTF_INT_SIGNED));
     wide = id(btf__add_int(get(), "wide", 16, 0));
     text = array(id(btf__add_int(get(), "char", 1, BTF_INT_SIGNED)), 4);
+    bytes = array(id(btf__add_int(get(), "unsigned char", 1, 0)), 6);
+    signed_bytes = array(id(btf__add_int(get(), "signed char", 1, BTF_INT_SIGNED)), 2);
+    flags = array(id(btf__add_int(get(), "_Bool", 1, BTF_INT_BOOL)), 2);
     numbers = array(u32, 3);
     const std::uint32_t inner = id(btf__add_struct(get(), "", 2));
     field("low", s16, 0);
@@ -33,10 +36,25 @@ public:
     color = id(btf__add_enum(get(), "color", 4));
     REQUIRE(btf__add_enum_value(get(), "RED", 0) == 0);
     REQUIRE(btf__add_enum_value(get(), "BLUE", -3) == 0);
+    address = id(btf__add_struct(get(), "address", 6));
+    field("mac", bytes, 0);
+  }
+  // A structure whose anonymous members contain the next one twice, so many levels deep.
+  std::uint32_t add_doubled(int levels) {
+    std::uint32_t inner = id(btf__add_struct(get(), "", 4));
+    field("last", u32, 0);
+    for (int i = 0; i < levels; ++i) {
+      const std::uint32_t outer = id(btf__add_union(get(), "", 4));
+      field("", inner, 0);
+      field("", inner, 0);
+      inner = outer;
+    }
+    return inner;
   }
   const btf* get() const { return types_.get(); }
 
   std::uint32_t u32 = 0, s16 = 0, wide = 0, text = 0, numbers = 0, pair = 0, color = 0;
+  std::uint32_t bytes = 0, signed_bytes = 0, flags = 0, address = 0;
 
 private:
   static std::uint32_t id(int made) {
@@ -89,6 +107,44 @@ TEST_CASE("members are written by name, in their order, and as bit fields") {
   CHECK(bytes_of(types, types.pair, "{id=1,name=ab,b=31}") == "010000006162000000000000f8000000");
   CHECK(bytes_of(types, types.pair, ".a=5,.low=-1") == "0000000000000000ffff000005000000");
   CHECK(bytes_of(types, types.pair, "{2,ab}") == "02000000616200000000000000000000");
+}
+
+TEST_CASE("an array of bytes is a list, hexadecimal digits, or text in quotes") {
+  const Types types;
+  CHECK(bytes_of(types, types.bytes, "1,2,3") == "010203000000");
+  CHECK(bytes_of(types, types.bytes, "{0xff,0x1}") == "ff0100000000");
+  CHECK(bytes_of(types, types.bytes, "7") == "070000000000");
+  CHECK(bytes_of(types, types.bytes, "0x0a0B0c0d0e0f") == "0a0b0c0d0e0f");
+  CHECK(bytes_of(types, types.bytes, "\"1,2\"") == "312c32000000");
+  CHECK(bytes_of(types, types.signed_bytes, "-1,2") == "ff02");
+  CHECK(bytes_of(types, types.flags, "false,true") == "0001");
+  CHECK(bytes_of(types, types.address, "{mac={1,2}}") == "010200000000");
+  CHECK(bytes_of(types, types.address, "{mac=0x010203040506}") == "010203040506");
+  CHECK(bytes_of(types, types.text, "1,2") == "312c3200");
+  CHECK(bytes_of(types, types.bytes, "1,256") ==
+        "invalid value '256' (expected a number that fits in 1 bytes)");
+  CHECK(bytes_of(types, types.bytes, "0x010203") ==
+        "invalid value '0x010203' (expected numbers in braces, 0x and 12 hexadecimal digits, or "
+        "text in double quotes)");
+  CHECK(bytes_of(types, types.bytes, "ab") ==
+        "invalid value 'ab' (expected numbers in braces, 0x and 12 hexadecimal digits, or text in "
+        "double quotes)");
+  CHECK(bytes_of(types, types.bytes, "1,2,3,4,5,6,7") ==
+        "invalid value '1,2,3,4,5,6,7' (expected at most 6 elements)");
+}
+
+// 2^30 ways lead to the last structure.
+TEST_CASE("a member is searched once in each type") {
+  Types made;
+  const std::uint32_t doubled = made.add_doubled(30);
+  const Types& types = made;
+  CHECK(bytes_of(types, doubled, "{none=1}") == "no member 'none'");
+  CHECK(bytes_of(types, doubled, "{last=258}") == "02010000");
+  const ValueLocation whole{.type = doubled, .offset = 8, .size = 4};
+  CHECK(find_value_part(types.get(), whole, ".none").error().message == "it has no member 'none'");
+  const auto last = find_value_part(types.get(), whole, ".last");
+  REQUIRE(last);
+  CHECK(last->offset == 8);
 }
 
 TEST_CASE("what is not a value of the type is an error") {

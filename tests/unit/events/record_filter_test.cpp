@@ -77,6 +77,44 @@ TEST_CASE("texts and enumerators of records are compared") {
   CHECK(holds("raw == hex\"6162\""));
 }
 
+TEST_CASE("enumerators are numbers of the record's type, and what it cannot have is a problem") {
+  ValueType kind{.name = "kind", .bits = 32, .member_name = "kind"};
+  kind.enumeration = std::make_shared<Enumeration>(
+      Enumeration{.name = "kind", .enumerators = {{"OPEN", 1}, {"CLOSE", 4}}});
+  const ValueType type{.use = ValueUse::none, .name = "event", .members = {kind}};
+  const Event named = make_event({DataValue::Struct{{"kind", {DataValue::Name{"OPEN", 1}}}}});
+  const Event unnamed = make_event({DataValue::Struct{{"kind", {std::uint64_t{9}}}}});
+  const auto test = [&](std::string_view condition, const Event& event) {
+    auto filter = RecordFilter::make(*parse_filter(condition));
+    REQUIRE(filter);
+    const bool holds = filter->holds(event, &type);
+    CHECK(filter->take_problems().empty());
+    return holds;
+  };
+  CHECK(test("kind == OPEN", named));
+  CHECK_FALSE(test("kind == OPEN", unnamed));
+  CHECK(test("kind != OPEN", unnamed));
+  CHECK_FALSE(test("kind != OPEN", named));
+  CHECK(test("kind < CLOSE", named));
+  CHECK(test("kind > CLOSE", unnamed));
+  CHECK(test("kind & OPEN", unnamed));
+  CHECK(test("kind in {CLOSE, OPEN}", named));
+  for (const std::string_view condition :
+       {"kind == OPN", "kind > 2.5", "kind == \"OPEN\"", "kind == 0x100000000", "!(kind == OPN)"}) {
+    CAPTURE(condition);
+    auto filter = RecordFilter::make(*parse_filter(condition));
+    REQUIRE(filter);
+    CHECK_FALSE(filter->holds(named, &type));
+    CHECK(filter->take_problems().size() == 1);
+    CHECK_FALSE(filter->holds(unnamed, &type));
+    CHECK(filter->take_problems().empty()); // once
+    CHECK(filter->list_unknown().empty());
+  }
+  auto filter = RecordFilter::make(*parse_filter("kind == OPN"));
+  CHECK_FALSE(filter->holds(named, &type));
+  CHECK(filter->take_problems().front().hints == std::vector<std::string>{"did you mean 'OPEN'?"});
+}
+
 TEST_CASE("paths lead to members of structures and to elements") {
   CHECK(holds("at.port == 443"));
   CHECK(holds("at.codes[1] == 8"));

@@ -117,6 +117,42 @@ TEST_CASE("enumerators are printed by name, unknown ones by number") {
   CHECK(text == "CALLED");
 }
 
+TEST_CASE("a type says as what its members can be compared") {
+  TypesBuilder builder;
+  const auto s32 = builder.integer("int", 4, BTF_INT_SIGNED);
+  const auto u8 = builder.integer("__u8", 1);
+  const auto text = builder.array(builder.integer("char", 1, BTF_INT_SIGNED), 4);
+  const auto bytes = builder.array(u8, 6);
+  const auto numbers = builder.array(s32, 2);
+  const int real = btf__add_float(builder.get(), "double", 8);
+  const int what = btf__add_enum(builder.get(), "what", 4);
+  REQUIRE(btf__add_enum_value(builder.get(), "CALLED", 1) == 0);
+  builder.structure("all", 48);
+  builder.member("number", s32, 0);
+  builder.member("low", s32, 32, 3);
+  builder.member("real", static_cast<std::uint32_t>(real), 64);
+  builder.member("what", static_cast<std::uint32_t>(what), 128);
+  builder.member("text", text, 160);
+  builder.member("bytes", bytes, 192);
+  builder.member("numbers", numbers, 256);
+  const DataTypes types = builder.build();
+  const ValueType all = types.value_type(types.find("all")->id);
+  CHECK(all.use == ValueUse::none);
+  REQUIRE(all.members.size() == 7);
+  CHECK(all.members[0].member_name == "number");
+  CHECK(all.members[0].is_signed);
+  CHECK(all.members[0].bits == 32);
+  CHECK(all.members[1].bits == 3);
+  CHECK(all.members[2].is_floating);
+  REQUIRE(all.members[3].enumeration);
+  CHECK(all.members[3].enumeration->enumerators.front().name == "CALLED");
+  CHECK(all.members[4].use == ValueUse::text);
+  CHECK(all.members[5].use == ValueUse::bytes);
+  CHECK(all.members[5].size == 6);
+  REQUIRE(all.members[6].element.size() == 1);
+  CHECK(all.members[6].element.front().bits == 32);
+}
+
 TEST_CASE("truncated bytes give the members and elements that are there") {
   TypesBuilder builder;
   const auto u32 = builder.integer("u32", 4);
@@ -162,7 +198,7 @@ TEST_CASE("an unknown type is named with similar ones") {
   builder.structure("message", 0);
   const auto missing = builder.build().find("massage");
   REQUIRE_FALSE(missing);
-  CHECK(missing.error().message == "no type 'massage' in its BTF");
+  CHECK(missing.error().message == "no type 'massage' in its BTF and debug information");
   CHECK(missing.error().hints == std::vector<std::string>{"did you mean 'message'?"});
 }
 
@@ -220,6 +256,9 @@ TEST_CASE("a structure that ends with an array may be sent in part") {
   CHECK(sizes("message") == std::vector<std::size_t>{4, 5, 6, 7, 8, 9, 10, 11, 12});
   CHECK(sizes("list") == std::vector<std::size_t>{4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
   CHECK(sizes("u32") == std::vector<std::size_t>{4});
+  // What only the size says: there is a part of the array.
+  CHECK(DataTypes::is_likely_size(*types.find("list"), 4)); // all of the type
+  CHECK(DataTypes::is_likely_size(*types.find("list"), 8));
 
   std::vector<UserMap> maps(1);
   maps[0].name = "messages";
@@ -233,6 +272,49 @@ TEST_CASE("a structure that ends with an array may be sent in part") {
       "records of map 'messages' are shown as bytes: no type has its name and its size of 2 bytes "
       "(--record messages=TYPE)");
   CHECK_FALSE(decoder->explain_raw(0)); // once
+}
+
+TEST_CASE(
+    "the size alone makes a record a part of a structure only if it has a part of its array") {
+  TypesBuilder builder;
+  const auto u64 = builder.integer("u64", 8);
+  const auto letter = builder.integer("char", 1);
+  const auto name = builder.array(letter, 16);
+  const auto text = builder.array(letter, 256);
+  builder.structure("named", 24);
+  builder.member("stamp", u64, 0);
+  builder.member("comm", name, 64);
+  builder.structure("line", 264);
+  builder.member("stamp", u64, 0);
+  builder.member("text", text, 64);
+  const DataTypes types = builder.build();
+  const auto named = types.find("named");
+  const auto line = types.find("line");
+  REQUIRE(named);
+  REQUIRE(line);
+  CHECK(DataTypes::may_have_size(*named, 8));
+  CHECK_FALSE(DataTypes::is_likely_size(*named, 8));
+  CHECK_FALSE(DataTypes::is_likely_size(*named, 12));
+  CHECK(DataTypes::is_likely_size(*named, 24));
+  CHECK_FALSE(DataTypes::is_likely_size(*line, 8));
+  CHECK(DataTypes::is_likely_size(*line, 9));
+  CHECK(DataTypes::is_likely_size(*line, 264));
+  CHECK_FALSE(DataTypes::is_likely_size(*line, 265));
+}
+
+TEST_CASE("a type is requested for records of a buffer only") {
+  TypesBuilder builder;
+  builder.structure("rec", 0);
+  std::vector<UserMap> maps(2);
+  maps[0].name = "sent";
+  maps[0].use = MapUse::ring_buffer;
+  maps[1].name = "stacks";
+  maps[1].use = MapUse::stack_table;
+  const std::vector<RecordTypeRequest> requests = {{.map = "stacks", .type = "rec"}};
+  const auto decoder =
+      UserRecordDecoder::make(std::make_shared<DataTypes>(builder.build()), maps, requests);
+  REQUIRE_FALSE(decoder);
+  CHECK(decoder.error().message == "--record stacks=rec: map 'stacks' has no records");
 }
 
 TEST_CASE("values read as text are words that a person can take in") {

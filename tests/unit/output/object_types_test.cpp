@@ -13,8 +13,8 @@ using namespace uprobectl;
 
 namespace {
 
-MappedFile open_object() {
-  auto file = MappedFile::open(BPF_FIXTURES "/results.bpf.o");
+MappedFile open_object(const std::string& name = "results") {
+  auto file = MappedFile::open(BPF_FIXTURES "/" + name + ".bpf.o");
   REQUIRE(file);
   return std::move(*file);
 }
@@ -58,6 +58,45 @@ TEST_CASE("a type that only a local variable has is found in the debug informati
                 "name=6162630000000000 detail={small=5 rest=4097} end=238");
 }
 
+TEST_CASE("the debug information of several objects is one set of types") {
+  const MappedFile first = open_object();
+  const MappedFile second = open_object("stacks");
+  const MappedFile third = open_object("sections");
+  DataTypes types;
+  for (const MappedFile* const each : {&first, &second, &third}) {
+    const auto debug = dwarf::DebugInfo::parse(each->bytes());
+    REQUIRE(debug);
+    types.add(*debug);
+  }
+  CHECK(types.find("call")->size == 40);
+  REQUIRE(types.find("event"));
+  CHECK(types.find("event")->size == 8);
+  REQUIRE(types.find("large"));
+  CHECK(types.find("large")->size == 64);
+  const auto value = types.decode(types.find("call")->id, as_bytes(make_call()));
+  REQUIRE(value);
+  std::string text;
+  append_text_value(text, *value);
+  CHECK(text.starts_with("when=1003 pid=42 step=FIRST|SECOND argument=-3 "));
+}
+
+TEST_CASE("of types with one name that of the object comes first") {
+  const MappedFile file = open_object();
+  const auto debug = dwarf::DebugInfo::parse(file.bytes());
+  REQUIRE(debug);
+  DataTypes types;
+  types.begin_object(3);
+  types.add(*debug);
+  types.begin_object(5);
+  types.add(*debug);
+  REQUIRE(types.find("call", 5));
+  CHECK(types.find("call", 3)->object == 3);
+  CHECK(types.find("call", 5)->object == 5);
+  CHECK(types.find("call", 5)->id > types.find("call", 3)->id);
+  CHECK(types.find("call", 7)->object == 3);
+  CHECK(types.find("call")->object == 3);
+}
+
 TEST_CASE("a declaration tag of a member says how it is shown") {
   const MappedFile file = open_object();
   const DataTypes types = read_types(file.bytes());
@@ -83,7 +122,7 @@ TEST_CASE("types of the object's BTF come before those of its debug information"
   const MappedFile file = open_object();
   const DataTypes types = read_types(file.bytes());
   CHECK(types.find("key")->size == 8);
-  CHECK(types.find("calls").error().message == "no type 'calls' in its BTF");
+  CHECK(types.find("calls").error().message == "no type 'calls' in its BTF and debug information");
   CHECK(types.find("calls").error().hints == std::vector<std::string>{"did you mean 'call'?"});
 }
 

@@ -81,6 +81,33 @@ TEST_CASE("numbers are shown as addresses, times, stacks and in hexadecimal") {
   CHECK(shown(record("a", addresses), {"a=hex"}) == "a=[0x1 0x2 0x0 0x3]");
 }
 
+TEST_CASE("numbers are shown with the width of their types") {
+  const auto shown_with = [](DataValue value, ValueType member, ShownAs as) {
+    member.member_name = "a";
+    const ValueType type{.use = ValueUse::none, .name = "all", .members = {std::move(member)}};
+    const std::vector<ShownAsRule> rules = {{.path = "a", .as = as}};
+    std::vector<std::string> refused;
+    ShownAsContext context = make_context();
+    context.no_ip = [&](std::string_view path) { refused.emplace_back(path); };
+    DataValue all = record("a", std::move(value));
+    show_as(all, {.map = "events", .type = &type}, rules, {}, context);
+    std::string text;
+    append_text_value(text, all);
+    for (const std::string& each : refused) text += " no ip: " + each;
+    return text;
+  };
+  const ValueType s32{.name = "int", .bits = 32, .is_signed = true};
+  const ValueType u64{.name = "u64", .bits = 64};
+  const ValueType u32{.name = "u32", .bits = 32};
+  const ValueType list{.use = ValueUse::none, .name = "an array", .element = {u32}};
+  const DataValue pair{DataValue::Array{number(0x0100007f), number(0x0200007f)}};
+  CHECK(shown_with({std::int64_t{-1}}, s32, ShownAs::hex) == "a=0xffffffff");
+  CHECK(shown_with({std::int64_t{-1}}, u64, ShownAs::hex) == "a=0xffffffffffffffff");
+  CHECK(shown_with(number(0x0100007f), u32, ShownAs::ip) == "a=127.0.0.1");
+  CHECK(shown_with(number(0x0100007f), u64, ShownAs::ip) == "a=16777343 no ip: a");
+  CHECK(shown_with(pair, list, ShownAs::ip) == "a=[127.0.0.1 127.0.0.2]");
+}
+
 TEST_CASE("what is shown in another form keeps its number, for conditions") {
   DataValue value = record("a", number(7));
   const std::vector<ShownAsRule> rules = {{.path = "a", .as = ShownAs::time}};

@@ -3,40 +3,23 @@
 #include "saved/run_writer.hpp"
 
 #include "file_size_limit.hpp"
+#include "saved_fixture.hpp"
 #include "temporary_folder.hpp"
 
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
-#include <functional>
-#include <sys/mman.h>
-#include <unistd.h>
 
 using namespace uprobectl;
+using test::bytes_written;
+using test::hand_made_chunk;
+using test::save_run;
+using test::saved_point;
 using namespace std::literals;
 using Catch::Matchers::Contains;
 
 namespace {
-
-// Returns the bytes that `write` writes to a descriptor.
-std::string written(const std::function<void(int)>& write) {
-  const UniqueFd file{memfd_create("saved-run-test", MFD_CLOEXEC)};
-  write(file.get());
-  std::string text(1 << 16, '\0');
-  const ssize_t size = pread(file.get(), text.data(), text.size(), 0);
-  text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
-  return text;
-}
-
-std::string save(const std::function<void(saved::RunWriter&)>& use,
-                 const saved::RunHeader& header = {}) {
-  return written([&](int fd) {
-    OutputBuffer out(fd);
-    saved::RunWriter writer(out, true, header);
-    use(writer);
-  });
-}
 
 // Writes what it receives as JSON, and remembers the rest.
 class JsonReplay final : public saved::RunReplay {
@@ -117,7 +100,7 @@ struct Reading {
 // `step`: bytes at a time.
 Reading read_saved(std::string_view file, std::size_t step = 1 << 16) {
   Reading reading;
-  reading.json = written([&](int fd) {
+  reading.json = bytes_written([&](int fd) {
     OutputBuffer out(fd);
     JsonReplay replay(out);
     saved::RunReader reader(replay);
@@ -145,35 +128,13 @@ Reading read_saved_file(const std::string& path) {
   return read_saved(std::string(std::istreambuf_iterator<char>(saved), {}));
 }
 
-ProbePoint point() {
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.target = "f.so",
-                                                                   .path = {"f.so", std::nullopt},
-                                                                   .file = nullptr,
-                                                                   .real_path = "/a/f.so",
-                                                                   .entry_data = {},
-                                                                   .machine = elf::Machine(62),
-                                                                   .build_id = "abcd"});
-  point.request = "f";
-  point.offset = {0x2010};
-  point.image_offset = {0x2010};
-  point.address = {0x4010};
-  point.symbol = "_Z1fv";
-  point.demangled = "ns::f";
-  return point;
-}
-
 // A file of hand-made chunks, as docs/saved-runs.md describes them.
-std::string chunk(std::uint8_t kind, std::string_view content) {
-  return std::string{static_cast<char>(kind), 0, 0, 0} +
-         std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
-}
 const std::string head = "uprobrun\7\0\0\0"s;
 // Tags are 8 times the difference of field numbers, plus 0 for a number, 2 for bytes, 3 for fields
 // that 0 ends, 4 for a list. Version "9", x86_64, command "c", events.
-const std::string header = chunk(1, "\x0a\1"
-                                    "9\x08\1\x0a\1c\x08\1"sv);
-const std::string lost_three = chunk(14, "\x08\3\x0a\4full\x08\7\x08\x09"sv);
+const std::string header = hand_made_chunk(1, "\x0a\1"
+                                              "9\x08\1\x0a\1c\x08\1"sv);
+const std::string lost_three = hand_made_chunk(14, "\x08\3\x0a\4full\x08\7\x08\x09"sv);
 constexpr std::string_view lost_three_json =
     R"({"type":"lost","count":3,"reason":"full","since_ns":7,"time_ns":9})"
     "\n";
@@ -181,13 +142,13 @@ constexpr std::string_view lost_three_json =
 } // namespace
 
 TEST_CASE("the bytes of a saved run are those that its documentation describes") {
-  const std::string made = save(
+  const std::string made = save_run(
       [](saved::RunWriter& writer) {
         writer.write(LostRecord{.count = 3, .reason = "full", .since_ns = 7, .time_ns = 9});
         writer.end();
       },
       {.version = "9", .arch = Arch::x86_64, .command = "c"});
-  CHECK(made == head + header + lost_three + chunk(19, ""));
+  CHECK(made == head + header + lost_three + hand_made_chunk(19, ""));
   const Reading reading = read_saved(made);
   CHECK_FALSE(reading.error);
   CHECK(reading.has_ended);
@@ -198,25 +159,25 @@ TEST_CASE("the bytes of a saved run are those that its documentation describes")
 }
 
 TEST_CASE("a saved run has the names of processes") {
-  const std::string made = save([](saved::RunWriter& writer) {
+  const std::string made = save_run([](saved::RunWriter& writer) {
     writer.write(ProcessNameRecord{.pid = 300, .name = "ab"});
     writer.end();
   });
-  const std::string name = chunk(21, "\x08\254\2\x0a\2ab"sv);
+  const std::string name = hand_made_chunk(21, "\x08\254\2\x0a\2ab"sv);
   CHECK_THAT(made, Contains(name));
-  CHECK(read_saved(head + header + name + chunk(19, "")).names ==
+  CHECK(read_saved(head + header + name + hand_made_chunk(19, "")).names ==
         std::vector<std::string>{"300 ab"});
-  CHECK(read_saved(head + header + chunk(21, "\x08\254\2\x0a\3ab"sv)).error->message ==
+  CHECK(read_saved(head + header + hand_made_chunk(21, "\x08\254\2\x0a\3ab"sv)).error->message ==
         "the saved run is damaged: a chunk of kind 21 is invalid, at byte 0x1e");
 }
 
 TEST_CASE("a saved run has the clocks that its exports have") {
-  const std::string made = save([](saved::RunWriter& writer) {
+  const std::string made = save_run([](saved::RunWriter& writer) {
     writer.write(ClockRecord{.clocks = {.monotonic_ns = 1, .boottime_ns = 300, .realtime_ns = 3},
                              .at_end = true});
     writer.end();
   });
-  CHECK_THAT(made, Contains(chunk(22, "\x0b\x08\1\x08\254\2\x08\3\0\x08\1"sv)));
+  CHECK_THAT(made, Contains(hand_made_chunk(22, "\x0b\x08\1\x08\254\2\x08\3\0\x08\1"sv)));
   const std::vector<ClockRecord> clocks = read_saved(made).clocks;
   REQUIRE(clocks.size() == 1);
   CHECK(clocks[0].clocks.boottime_ns == 300);
@@ -224,7 +185,7 @@ TEST_CASE("a saved run has the clocks that its exports have") {
 }
 
 TEST_CASE("a call of a saved run whose end has another probe, or no hit, is damaged") {
-  const ProbePoint probed = point();
+  const ProbePoint probed = saved_point();
   CallChange opened{.kind = CallChange::Kind::opened,
                     .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed},
                     .has_event = true};
@@ -232,7 +193,7 @@ TEST_CASE("a call of a saved run whose end has another probe, or no hit, is dama
   Event entry;
   entry.point = &probed;
   const auto error_of = [&](const CallChange& end) {
-    return read_saved(save([&](saved::RunWriter& writer) {
+    return read_saved(save_run([&](saved::RunWriter& writer) {
              writer.write(opened);
              writer.write(entry);
              writer.write(end);
@@ -247,7 +208,7 @@ TEST_CASE("a call of a saved run whose end has another probe, or no hit, is dama
   Event record;
   record.kind = EventKind::record;
   record.record = std::make_shared<UserRecord>();
-  const auto error = read_saved(save([&](saved::RunWriter& writer) {
+  const auto error = read_saved(save_run([&](saved::RunWriter& writer) {
                        writer.write(opened);
                        writer.write(record);
                      })).error;
@@ -256,8 +217,8 @@ TEST_CASE("a call of a saved run whose end has another probe, or no hit, is dama
 }
 
 TEST_CASE("an event of a saved run that is kept still has its names when others were read") {
-  const ProbePoint probed = point();
-  const std::string made = save([&](saved::RunWriter& writer) {
+  const ProbePoint probed = saved_point();
+  const std::string made = save_run([&](saved::RunWriter& writer) {
     for (const std::string_view name : {"first", "other"}) {
       Event event;
       event.point = &probed;
@@ -266,7 +227,7 @@ TEST_CASE("an event of a saved run that is kept still has its names when others 
       writer.write(event);
     }
   });
-  static_cast<void>(written([&](int fd) {
+  static_cast<void>(bytes_written([&](int fd) {
     OutputBuffer out(fd);
     JsonReplay replay(out);
     saved::RunReader reader(replay);
@@ -280,7 +241,7 @@ TEST_CASE("an event of a saved run that is kept still has its names when others 
 }
 
 TEST_CASE("an event of a saved run has all that the run has shown of it") {
-  const ProbePoint probed = point();
+  const ProbePoint probed = saved_point();
   Event event;
   event.time_ns = 1'000'000'007;
   event.pid = 42;
@@ -314,7 +275,7 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
   event.return_errno = "";
   event.latency_ns = 830;
   event.ns_pid = 7;
-  const std::string made = save([&](saved::RunWriter& writer) {
+  const std::string made = save_run([&](saved::RunWriter& writer) {
     writer.write(event);
     writer.write(event);
   });
@@ -338,12 +299,12 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
 }
 
 TEST_CASE("registers of a saved run have the names of the machine that was probed") {
-  const ProbePoint probed = point();
+  const ProbePoint probed = saved_point();
   Event event;
   event.point = &probed;
   event.registers = {17, 18};
   const std::string made =
-      save([&](saved::RunWriter& writer) { writer.write(event); }, {.arch = Arch::arm64});
+      save_run([&](saved::RunWriter& writer) { writer.write(event); }, {.arch = Arch::arm64});
   CHECK_THAT(read_saved(made).json, Contains(R"("registers":{"x0":"0x11","x1":"0x12"})"));
 }
 
@@ -367,11 +328,11 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
   stack.frames[2] = {.pc = 0x10, .found_by = unwind::FoundBy::frame_data, .place = std::nullopt};
   stack.end = unwind::End::no_mapping;
   stack.address = 0x10;
-  const ProbePoint probed = point();
+  const ProbePoint probed = saved_point();
   Event event;
   event.point = &probed;
   event.stack = &stack;
-  const std::string made = save([&](saved::RunWriter& writer) {
+  const std::string made = save_run([&](saved::RunWriter& writer) {
     writer.write(
         StackSample{.stack = &stack, .completeness = StackCompleteness::incomplete, .hits = 5});
     writer.write(event);
@@ -393,20 +354,22 @@ TEST_CASE("stacks of a saved run have the names that the run found") {
 namespace {
 
 // As `header`, with stacks: 256 bytes of each were copied, without source lines.
-const std::string raw_header = chunk(1, "\x0a\1"
-                                        "9\x08\1\x0a\1c\x08\1\x08\1\x33\x08\x80\2\0"sv);
+const std::string raw_header = hand_made_chunk(1, "\x0a\1"
+                                                  "9\x08\1\x0a\1c\x08\1\x08\1\x33\x08\x80\2\0"sv);
 // Registers of x86-64 by DWARF number: the stack pointer is 0x7000, the pc 0x4010.
 const std::string raw_registers = "\x14\x10\7\x10\x0c\x10\x80\xe0\1\x90\x80\1"s;
 // The file 0 is /a/b.so with the inode 2 on the device 1, and not deleted.
-const std::string raw_file = chunk(23, "\x08\1\x08\2\x0a\7/a/b.so"sv);
+const std::string raw_file = hand_made_chunk(23, "\x08\1\x08\2\x0a\7/a/b.so"sv);
 // The mappings 0: 0x4000 to 0x5000 is its beginning, and executable.
-const std::string raw_mappings = chunk(25, "\x14\x0b\x08\x80\x80\1\x08\x80\xa0\1\x10\1\0"sv);
+const std::string raw_mappings =
+    hand_made_chunk(25, "\x14\x0b\x08\x80\x80\1\x08\x80\xa0\1\x10\1\0"sv);
 // With the mappings 0; of the thread 0, at 0x7000, 8 bytes, one part with all of them; not at a
 // function's entry, no known returns, no latency, the value 5.
-const std::string raw_stack = chunk(26, raw_registers + "\x10\x80\xe0\1\x08\x08\x0c\x0b\x12\x08"s +
-                                            std::string(8, '\0') + "\0\x20\5"s);
+const std::string raw_stack =
+    hand_made_chunk(26, raw_registers + "\x10\x80\xe0\1\x08\x08\x0c\x0b\x12\x08"s +
+                            std::string(8, '\0') + "\0\x20\5"s);
 // The file cannot be read: a message.
-const std::string unreadable_file = chunk(24, "\x1b\x12\4gone\0"sv);
+const std::string unreadable_file = hand_made_chunk(24, "\x1b\x12\4gone\0"sv);
 
 } // namespace
 
@@ -425,7 +388,7 @@ TEST_CASE("a stack that the run has only copied is unwound when it is read") {
 TEST_CASE("a copied stack has only what differs from the last one of its thread") {
   // The frame pointer is 0x7000, too.
   const std::string registers = "\x14\x18\6\7\x10\x0c\x18\x80\xe0\1\x80\xe0\1\x90\x80\1"s;
-  const auto stack = [&](const std::string& copy) { return chunk(26, registers + copy); };
+  const auto stack = [&](const std::string& copy) { return hand_made_chunk(26, registers + copy); };
   // Thread 0, 16 bytes at 0x7000: the frame record with the return address 0x4020.
   const std::string whole = stack("\x10\x80\xe0\1\x08\x10\x0c\x0b\x12\x10"s + std::string(8, '\0') +
                                   "\x20\x40\0\0\0\0\0\0\0"s);
@@ -461,26 +424,27 @@ TEST_CASE("chunks of stacks to be unwound that contradict each other are damaged
   CHECK_THAT(message(header + raw_file), Contains("a chunk of kind 23 is invalid"));
   // Mappings of an unknown file, and of a number that leaves one out.
   CHECK_THAT(message(raw_header + raw_mappings), Contains("a chunk of kind 25 is invalid"));
-  CHECK_THAT(message(raw_header + raw_file + chunk(25, "\x08\1"sv)),
+  CHECK_THAT(message(raw_header + raw_file + hand_made_chunk(25, "\x08\1"sv)),
              Contains("a chunk of kind 25 is invalid"));
   // Mappings that overlap: 1 to 3 and 2 to 4.
   CHECK_THAT(message(raw_header + raw_file +
-                     chunk(25, "\x14\x13\x08\1\x08\3\x10\1\0\x08\2\x08\4\x10\1\0"sv)),
+                     hand_made_chunk(25, "\x14\x13\x08\1\x08\3\x10\1\0\x08\2\x08\4\x10\1\0"sv)),
              Contains("a chunk of kind 25 is invalid"));
   // Two bytes at 7 of a file with 8, and a file that changes its size.
-  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\x10\x08\x14\x0b\x08\7\x0a\2ab\0"sv)),
-             Contains("a chunk of kind 24 is invalid"));
-  CHECK_THAT(message(raw_header + raw_file + chunk(24, "\x10\x08\x14\x0b\x12\2ab\0"sv) +
-                     chunk(24, "\x10\x09\x14\x0b\x12\2ab\0"sv)),
+  CHECK_THAT(
+      message(raw_header + raw_file + hand_made_chunk(24, "\x10\x08\x14\x0b\x08\7\x0a\2ab\0"sv)),
+      Contains("a chunk of kind 24 is invalid"));
+  CHECK_THAT(message(raw_header + raw_file + hand_made_chunk(24, "\x10\x08\x14\x0b\x12\2ab\0"sv) +
+                     hand_made_chunk(24, "\x10\x09\x14\x0b\x12\2ab\0"sv)),
              Contains("a chunk of kind 24 is invalid"));
   // Larger than the address space that is reserved: 2^40 bytes.
   CHECK_THAT(message(raw_header + raw_file +
-                     chunk(24, "\x10\x80\x80\x80\x80\x80\x20\x14\x0b\x12\2ab\0"sv)),
+                     hand_made_chunk(24, "\x10\x80\x80\x80\x80\x80\x20\x14\x0b\x12\2ab\0"sv)),
              Contains("a chunk of kind 24 is invalid"));
 }
 
 TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
-  const std::string file = head + header + lost_three + lost_three + chunk(19, "");
+  const std::string file = head + header + lost_three + lost_three + hand_made_chunk(19, "");
   const std::size_t first = head.size() + header.size() + lost_three.size();
   const std::size_t second = first + lost_three.size();
   for (std::size_t size = 0; size < file.size(); ++size) {
@@ -499,7 +463,7 @@ TEST_CASE("a saved run can be cut off anywhere: what is whole is read") {
 }
 
 TEST_CASE("a saved run is read in pieces of any size") {
-  const std::string file = head + header + lost_three + chunk(19, "");
+  const std::string file = head + header + lost_three + hand_made_chunk(19, "");
   for (std::size_t step = 1; step < file.size(); ++step) {
     const Reading reading = read_saved(file, step);
     CHECK_FALSE(reading.error);
@@ -519,17 +483,17 @@ TEST_CASE("what is not a saved run of this version is rejected") {
         "the saved run is damaged: it begins without its header, at byte 0xc");
   CHECK(message(head + header + header) ==
         "the saved run is damaged: it has two headers, at byte 0x1e");
-  CHECK(message(head + header + chunk(14, "\x08\3\x0a\5full"sv)) ==
+  CHECK(message(head + header + hand_made_chunk(14, "\x08\3\x0a\5full"sv)) ==
         "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x1e");
-  CHECK(message(head + header + chunk(14, "\x08\3\x0a\4fullx"sv)) ==
+  CHECK(message(head + header + hand_made_chunk(14, "\x08\3\x0a\4fullx"sv)) ==
         "the saved run is damaged: a chunk of kind 14 is invalid, at byte 0x1e");
   CHECK(message(head + header + "\16\0\0\0\1\0\0\1"s) ==
         "the saved run is damaged: a chunk has 16777217 bytes, at byte 0x1e");
-  CHECK(message(head + header + chunk(19, "") + lost_three) ==
+  CHECK(message(head + header + hand_made_chunk(19, "") + lost_three) ==
         "the saved run is damaged: a chunk follows the last one, at byte 0x26");
   // An event, a count and a histogram of a probe that is not there.
   for (const std::uint8_t kind : {9, 10, 11})
-    CHECK(message(head + header + chunk(kind, "\x08\1"sv)) ==
+    CHECK(message(head + header + hand_made_chunk(kind, "\x08\1"sv)) ==
           "the saved run is damaged: a chunk of kind " + std::to_string(kind) +
               " is invalid, at byte 0x1e");
 }
@@ -540,14 +504,14 @@ TEST_CASE("records, fields and values of a later version are skipped, and counte
   const std::string fields = "\x08\5\x09"
                              "12345678\x0a\2xy\x0b\x08\1\x0b\x08\2\0\0\x0c\x14\x08\1\x10\1\2\x0d"
                              "\x98\6\1"s;
-  const std::string later_header = chunk(1, "\x0a\1"
-                                            "9\x08\1\x0a\1c\x08\1"s +
-                                                "\x40" + fields.substr(1));
-  const std::string later_lost = chunk(14, "\x08\3\x0a\4full\x08\7\x08\x09"s + fields);
+  const std::string later_header = hand_made_chunk(1, "\x0a\1"
+                                                      "9\x08\1\x0a\1c\x08\1"s +
+                                                          "\x40" + fields.substr(1));
+  const std::string later_lost = hand_made_chunk(14, "\x08\3\x0a\4full\x08\7\x08\x09"s + fields);
   // The entry of the map "m" with the key 1, and as its value a string of another kind.
-  const std::string later_value = chunk(12, "\x0a\1m\x0d\x18\1\x0d\x8a\1\4text"sv);
-  const std::string file =
-      head + later_header + later_lost + chunk(99, fields) + later_value + chunk(19, fields) + "";
+  const std::string later_value = hand_made_chunk(12, "\x0a\1m\x0d\x18\1\x0d\x8a\1\4text"sv);
+  const std::string file = head + later_header + later_lost + hand_made_chunk(99, fields) +
+                           later_value + hand_made_chunk(19, fields) + "";
   for (const std::size_t step : {std::size_t{1}, file.size()}) {
     const Reading reading = read_saved(file, step);
     CHECK_FALSE(reading.error);
@@ -561,7 +525,7 @@ TEST_CASE("records, fields and values of a later version are skipped, and counte
           "saved by uprobectl 9, which knows more than this version. Left out: 1 "
           "record and parts of 4 records");
   }
-  CHECK_FALSE(read_saved(head + header + lost_three + chunk(19, "")).skipped);
+  CHECK_FALSE(read_saved(head + header + lost_three + hand_made_chunk(19, "")).skipped);
 }
 
 TEST_CASE("fields of a later version that are invalid are damage") {
@@ -578,7 +542,7 @@ TEST_CASE("fields of a later version that are invalid are damage") {
         "\x22\3ab"s, "\x23\x08\1"s, "\x24\xf8\xff\xff\xff\xff\xff\xff\xff\xff\1"s, "\x26"s, far,
         deep}) {
     const std::string content = "\x08\3"s + field;
-    std::string damaged = chunk(14, "");
+    std::string damaged = hand_made_chunk(14, "");
     damaged[4] = static_cast<char>(content.size() & 0xff);
     damaged[5] = static_cast<char>(content.size() >> 8);
     CHECK(read_saved(head + header + damaged + content).error);
@@ -586,7 +550,8 @@ TEST_CASE("fields of a later version that are invalid are damage") {
 }
 
 TEST_CASE("what precedes the damage of a saved run is read") {
-  const Reading reading = read_saved(head + header + lost_three + chunk(14, "\x08"sv) + lost_three);
+  const Reading reading =
+      read_saved(head + header + lost_three + hand_made_chunk(14, "\x08"sv) + lost_three);
   CHECK(reading.json == lost_three_json);
   CHECK(reading.whole_bytes == head.size() + header.size() + lost_three.size());
 }
@@ -611,10 +576,10 @@ TEST_CASE("values nested deeper than the limit are rejected") {
 
 TEST_CASE("everything that an output writes goes to its copy") {
   std::string shown;
-  const std::string made = written([&](int fd) {
+  const std::string made = bytes_written([&](int fd) {
     OutputBuffer out(fd);
     saved::RunWriter writer(out, true, {});
-    shown = written([&](int records) {
+    shown = bytes_written([&](int records) {
       const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
       Output output(records, {.json = true, .messages = silent.get()});
       output.copy_to(writer);
@@ -636,7 +601,7 @@ TEST_CASE("a copy that cannot be written is an error of the run") {
   const UniqueFd full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
   OutputBuffer out(full.get());
   saved::RunWriter writer(out, true, {});
-  const std::string json = written([&](int records) {
+  const std::string json = bytes_written([&](int records) {
     const UniqueFd silent{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
     Output output(records, {.json = true, .messages = silent.get()});
     output.copy_to(writer);
@@ -713,7 +678,7 @@ TEST_CASE("a call that returns in a gap of a saved run is closed after the gap")
   const test::TemporaryFolder folder;
   const std::string path = folder.path / "run";
   const UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
-  const ProbePoint probed = point();
+  const ProbePoint probed = saved_point();
   Event filler;
   auto record = std::make_shared<UserRecord>();
   record->map = "events";
@@ -767,11 +732,11 @@ TEST_CASE("a call that returns in a gap of a saved run is closed after the gap")
 }
 
 TEST_CASE("a call that has only one end in a saved run because of a gap is not damage") {
-  const ProbePoint probed = point();
+  const ProbePoint probed = saved_point();
   const CallChange closed{.kind = CallChange::Kind::closed,
                           .call = {.id = 5, .parent = {}, .probe = 1, .point = &probed}};
   const auto saved = [&](std::string_view reason) {
-    return read_saved(save([&](saved::RunWriter& writer) {
+    return read_saved(save_run([&](saved::RunWriter& writer) {
       writer.write(LostRecord{.count = 3, .reason = reason});
       writer.write(closed);
       writer.end();

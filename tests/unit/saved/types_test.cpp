@@ -4,37 +4,21 @@
 #include "saved/run_writer.hpp"
 #include "trace/saved_report.hpp"
 
+#include "saved_fixture.hpp"
 #include "temporary_folder.hpp"
 
 #include <catch2/catch.hpp>
 #include <fstream>
-#include <functional>
-#include <sys/mman.h>
-#include <unistd.h>
 
 using namespace uprobectl;
+using test::bytes_written;
+using test::hand_made_chunk;
+using test::save_run;
+using test::saved_point;
 using namespace std::literals;
 using Catch::Matchers::Contains;
 
 namespace {
-
-// Returns the bytes that `write` writes to a descriptor.
-std::string written(const std::function<void(int)>& write) {
-  const UniqueFd file{memfd_create("saved-types-test", MFD_CLOEXEC)};
-  write(file.get());
-  std::string text(1 << 16, '\0');
-  const ssize_t size = pread(file.get(), text.data(), text.size(), 0);
-  text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
-  return text;
-}
-
-std::string save(const std::function<void(saved::RunWriter&)>& use) {
-  return written([&](int fd) {
-    OutputBuffer out(fd);
-    saved::RunWriter writer(out, true, {});
-    use(writer);
-  });
-}
 
 // Keeps what is known of probes.
 class ProbedReplay final : public saved::RunReplay {
@@ -63,15 +47,15 @@ public:
   std::vector<ProbedRecord> probed;
 };
 
-struct Reading {
+struct ReadProbes {
   std::vector<ProbedRecord> probed;
   std::optional<Error> error;
 };
 
-Reading read_saved(std::string_view file) {
+ReadProbes read_probes(std::string_view file) {
   ProbedReplay replay;
   saved::RunReader reader(replay);
-  Reading reading;
+  ReadProbes reading;
   if (auto taken = reader.add(std::as_bytes(std::span(file))); !taken)
     reading.error = taken.error();
   reading.probed = std::move(replay.probed);
@@ -79,30 +63,11 @@ Reading read_saved(std::string_view file) {
   return reading;
 }
 
-ProbePoint point() {
-  ProbePoint point;
-  point.binary = std::make_shared<const ProbedBinary>(ProbedBinary{.target = "f.so",
-                                                                   .path = {"f.so", std::nullopt},
-                                                                   .file = nullptr,
-                                                                   .real_path = "/a/f.so",
-                                                                   .entry_data = {},
-                                                                   .machine = elf::Machine(62),
-                                                                   .build_id = "abcd"});
-  point.request = point.symbol.emplace("f");
-  point.offset = {0x2010};
-  return point;
-}
-
-std::string chunk(std::uint8_t kind, std::string_view content) {
-  return std::string{static_cast<char>(kind), 0, 0, 0} +
-         std::string{static_cast<char>(content.size()), 0, 0, 0} + std::string(content);
-}
-
 } // namespace
 
 TEST_CASE("a saved run has the types of values, and each enumeration once") {
-  const ProbePoint first = point();
-  const ProbePoint second = point();
+  const ProbePoint first = saved_point();
+  const ProbePoint second = saved_point();
   const auto color = std::make_shared<Enumeration>(
       Enumeration{.name = "Color", .enumerators = {{.name = "crimson", .value = -1}}});
   const ValueType member{
@@ -113,12 +78,12 @@ TEST_CASE("a saved run has the types of values, and each enumeration once") {
                   .type = {.use = ValueUse::none, .name = "Item", .members = {member}},
                   .source = "arg1"}},
       .hidden = {"tid"}};
-  const std::string made = save([&](saved::RunWriter& writer) {
+  const std::string made = save_run([&](saved::RunWriter& writer) {
     writer.write(ProbedRecord{.point = &first, .probe = 4, .description = description});
     writer.write(ProbedRecord{.point = &second, .probe = 5, .description = description});
   });
   CHECK(made.find("crimson") == made.rfind("crimson"));
-  const std::vector<ProbedRecord> probed = read_saved(made).probed;
+  const std::vector<ProbedRecord> probed = read_probes(made).probed;
   REQUIRE(probed.size() == 2);
   CHECK(probed[0].probe == 4);
   CHECK(probed[1].description.pairs_calls);
@@ -135,23 +100,45 @@ TEST_CASE("a saved run has the types of values, and each enumeration once") {
 }
 
 TEST_CASE("an enumeration of a saved run that no type has had is damaged") {
-  const ProbePoint probed = point();
-  const std::string begin = save([&](saved::RunWriter& writer) {
-    writer.write(ProbedRecord{.point = &probed, .description = {}});
+  const ProbePoint probed = saved_point();
+  const std::string begin = save_run([&](saved::RunWriter& writer) {
+    Event event;
+    event.point = &probed;
+    writer.write(event);
   });
-  CHECK_FALSE(read_saved(begin).error);
-  // Probe 1, record: description: one value, whose type has the enumeration 2.
-  const std::string damaged = begin + chunk(27, "\x08\1\x0b\x13\x1c\x0b\x13\x3b\x08\2\0\0\0\0\0"sv);
-  const auto error = read_saved(damaged).error;
+  // Probe 1, record: description: one value, whose type has the enumeration.
+  const auto with_enumeration = [&](char number) {
+    const std::string type = "\x08\1\x0b\x13\x1c\x0b\x13\x3b\x08"s + number + "\0\0\0\0\0"s;
+    return read_probes(begin + hand_made_chunk(27, type));
+  };
+  const ReadProbes first = with_enumeration(1);
+  CHECK_FALSE(first.error);
+  REQUIRE(first.probed.size() == 1);
+  CHECK(first.probed[0].description.values.at(0).type.enumeration != nullptr);
+  const auto error = with_enumeration(2).error;
   REQUIRE(error);
   CHECK_THAT(error->message, Contains("a chunk of kind 27 is invalid"));
 }
 
+TEST_CASE("a description of a saved run whose probe has a number that no run gives is damaged") {
+  const ProbePoint probed = saved_point();
+  const auto error_of = [&](std::uint32_t number) {
+    return read_probes(save_run([&](saved::RunWriter& writer) {
+             writer.write(ProbedRecord{.point = &probed, .probe = number, .description = {}});
+           }))
+        .error;
+  };
+  CHECK_FALSE(error_of((1U << 20) - 1));
+  const auto error = error_of(1U << 20);
+  REQUIRE(error);
+  CHECK_THAT(error->message, Contains("the saved run is damaged: a chunk of kind 27 is invalid"));
+}
+
 TEST_CASE("report says of a run without types that --if needs them, and counts its values") {
-  const ProbePoint probed = point();
+  const ProbePoint probed = saved_point();
   const test::TemporaryFolder folder;
   const std::string path = folder.path / "run.uprobes";
-  std::ofstream(path, std::ios::binary) << save([&](saved::RunWriter& writer) {
+  std::ofstream(path, std::ios::binary) << save_run([&](saved::RunWriter& writer) {
     writer.write(AttachedRecord{.mechanism = "multi", .probes = 1, .program = "builtin"});
     for (const std::int64_t number : {5, 6, 5}) {
       Event event;
@@ -164,7 +151,7 @@ TEST_CASE("report says of a run without types that --if needs them, and counts i
   });
   const auto report = [&](const ReportRequest& request) {
     std::optional<Error> error;
-    const std::string rows = written([&](int fd) {
+    const std::string rows = bytes_written([&](int fd) {
       Output output(fd, {.json = true, .level = OutputOptions::Level::quiet});
       if (const auto reported = report_saved_run(request, output); !reported)
         error = reported.error();

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Evaluates comparisons of --if for values that have been read, of events and of users' records.
+#pragma once
+
+#include "events/conditions.hpp"
+#include "events/text_pattern.hpp"
+#include "values/value.hpp"
+
+#include <set>
+
+namespace uprobectl {
+
+// Whether a comparison holds. unread: its value could not be read. unknown: there is no value.
+enum class Truth : std::uint8_t { no, yes, unread, unknown };
+
+// The texts that a comparison matches.
+class ConditionTexts {
+public:
+  // Fails with `usage` if a pattern is too complex.
+  static Result<ConditionTexts> make(const ConditionSpec& spec);
+
+  // `is_whole`: the text does not go on.
+  Truth match(std::string_view text, bool is_whole) const;
+  bool are_bytes() const { return are_bytes_; }
+
+private:
+  std::vector<PatternState> machine_ = {};
+  std::set<std::string, std::less<>> set_ = {}; // instead, if it is large
+  bool are_bytes_ = false;
+};
+
+// Compares a value of this type, for which the condition was compiled.
+Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
+                         const ValueType& type, const DataValue& value);
+
+} // namespace uprobectl
