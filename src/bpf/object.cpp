@@ -153,12 +153,12 @@ struct PendingEntry {
   std::vector<std::byte> value; // of one CPU
   std::string program;          // whose descriptor is the value, in a map of programs
   std::string text;             // "KEY=VALUE"
-  TextPlace place;
+  LinePosition position;
 };
 
-Error at_place(Error error, const TextPlace& place) {
-  if (place.file == nullptr) return error;
-  return std::move(error).within(fmt::format("{}, line {}", *place.file, place.line));
+Error at_position(Error error, const LinePosition& position) {
+  if (position.file == nullptr) return error;
+  return std::move(error).within(fmt::format("{}, line {}", *position.file, position.line));
 }
 
 // What the kernel says of an index outside of an array is what it says of a full map.
@@ -476,7 +476,7 @@ Result<void> BpfObject::State::make_entries() const {
     if (::bpf_map_update_elem(bpf_map__fd(entry.map),
                               entry.key.empty() ? nullptr : entry.key.data(), value.data(),
                               BPF_ANY) != 0)
-      return fail(at_place(entry_error(errno, entry, path), entry.place));
+      return fail(at_position(entry_error(errno, entry, path), entry.position));
   }
   return {};
 }
@@ -536,7 +536,7 @@ Result<PendingEntry> BpfObject::State::parse_entry(const MapFill& fill) {
                      .value = {},
                      .program = {},
                      .text = fill.key + "=" + fill.value,
-                     .place = fill.place};
+                     .position = fill.position};
   auto key =
       parse_entry_part(types, bpf_map__btf_key_type_id(map), bpf_map__key_size(map), fill.key);
   if (!key) return fail(std::move(key).error().within(subject + ": key"));
@@ -561,7 +561,7 @@ Result<PendingEntry> BpfObject::State::parse_entry(const MapFill& fill) {
 
 Result<void> BpfObject::fill_map(const MapFill& fill) {
   auto entry = state_->parse_entry(fill);
-  if (!entry) return fail(at_place(std::move(entry).error(), fill.place));
+  if (!entry) return fail(at_position(std::move(entry).error(), fill.position));
   state_->entries.push_back(std::move(*entry));
   return {};
 }

@@ -67,7 +67,7 @@ struct ObjectMap {
 };
 
 // Where a text was read, for errors.
-struct TextPlace {
+struct LinePosition {
   std::shared_ptr<const std::string> file = {}; // null: the command line
   std::size_t line = 0;
 };
@@ -77,7 +77,7 @@ struct MapFill {
   std::string map;
   std::string key; // empty for maps without keys: queues, stacks, bloom filters
   std::string value;
-  TextPlace place = {};
+  LinePosition position = {};
 };
 
 // What to set in an object before it is loaded, by name.

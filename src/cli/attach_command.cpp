@@ -154,7 +154,7 @@ Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& type
                                             Workstation& workstation) {
   std::vector<MapFill> fills;
   const auto add = [&](std::string_view map, std::string_view entry,
-                       TextPlace place) -> Result<void> {
+                       LinePosition position) -> Result<void> {
     const auto equals = find_outside_braces(entry, '=');
     if (equals == std::string_view::npos)
       return fail(
@@ -163,7 +163,7 @@ Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& type
     fills.push_back({.map = std::string(map),
                      .key = std::string(trimmed(entry.substr(0, equals))),
                      .value = std::string(trimmed(entry.substr(equals + 1))),
-                     .place = std::move(place)});
+                     .position = std::move(position)});
     return {};
   };
   for (const std::string& text : typed) {
@@ -177,12 +177,12 @@ Result<std::vector<MapFill>> read_map_fills(const std::vector<std::string>& type
     constexpr std::size_t max_size = std::size_t{64} << 20U;
     auto file = FileText::read(std::string(entry.substr(1)), workstation, max_size);
     if (!file) return fail(std::move(file).error());
-    TextPlace place{.file = std::make_shared<const std::string>(file->name()), .line = 0};
+    LinePosition position{.file = std::make_shared<const std::string>(file->name()), .line = 0};
     auto done = file->for_each_line([&](std::string_view line) -> Result<void> {
-      ++place.line;
+      ++position.line;
       line = trimmed(line);
       if (line.empty() || line.starts_with('#')) return {};
-      return add(map, line, place);
+      return add(map, line, position);
     });
     if (!done) return fail(std::move(done).error());
   }

@@ -288,8 +288,8 @@ void HitStacks::count_end(const CapturedStack& captured, const unwind::Sample& s
   if (outputs_.save_dir) save(sample);
 }
 
-// Saves one stack for each place and reason of an end. The directory is private: stacks contain the
-// program's data.
+// Saves one stack for each location and reason of an end. The directory is private: stacks contain
+// the program's data.
 void HitStacks::save(const unwind::Sample& sample) {
   if (saved_.size() >= max_saved) return;
   std::uint64_t where = 0;

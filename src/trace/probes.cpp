@@ -354,8 +354,8 @@ private:
     }
   }
 
-  // Returns what tells probes at one place apart: a static probe and each inlined call, whose code
-  // may begin where that of its caller does, are hit on their own. Empty for functions.
+  // Returns what tells probes at one location apart: a static probe and each inlined call, whose
+  // code may begin where that of its caller does, are hit on their own. Empty for functions.
   static std::string name_at_place(const ProbePoint& point) {
     if (point.static_probe) return *point.symbol;
     if (point.inlined_into == nullptr) return {};

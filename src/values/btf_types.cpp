@@ -535,6 +535,7 @@ Result<DataTypes::Type> DataTypes::find(std::string_view name,
     if ((btf_is_composite(candidate) || btf_is_typedef(candidate)) && !its_name.empty())
       known.emplace_back(its_name);
   }
+  if (of_others) return std::move(*of_others);
   Error error{ErrorKind::not_found,
               fmt::format("no type '{}' in its BTF and debug information", plain_name)};
   if (const auto near = nearest(plain_name, known); !near.empty())

@@ -287,7 +287,7 @@ def mutated(data, chances):
 def check_objects(tap, uprobectl, fixtures, rounds):
     chances = random.Random(15)
     workload = str(fixtures / "workload")
-    # Another program of it is for a place that is not there.
+    # Another program of it names a function of a file that is not there.
     chosen = {"calls.bpf.o": ["--program-name", "count_multi"]}
     for name in ("calls.bpf.o", "orders.bpf.o", "greetings.bpf.o"):
         data = (fixtures / name).read_bytes()

@@ -140,7 +140,7 @@ TEST_CASE("a count is a number and a function, with a process where they are cou
   CHECK(
       written(true, {}, [&](RecordFormatter& records) { records.write(one); }) ==
       R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
-      R"("kind":"return","count":2,"pid":12,"comm":"app","stack":null,"stack_end":null,"by":null,)"
+      R"("kind":"return","map":null,"count":2,"pid":12,"comm":"app","stack":null,"stack_end":null,"by":null,)"
       R"("measured":null,"sum":null,"average":null,"since_ns":1,"time_ns":9})"
       "\n");
 }
@@ -153,7 +153,7 @@ TEST_CASE("a count of unwound stacks says why these end") {
   CHECK(
       written(true, {}, [&](RecordFormatter& records) { records.write(kept_none); }) ==
       R"({"type":"count","symbol":"f","file":"/a/f.so","entry":null,"offset":"0x3010","demangled":null,)"
-      R"("kind":"entry","count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
+      R"("kind":"entry","map":null,"count":7,"pid":null,"comm":null,"stack":[],"stack_end":null,)"
       R"("by":null,"measured":null,"sum":null,"average":null,"since_ns":0,"time_ns":0})"
       "\n");
   stack.frames.push_back({.pc = 0x10, .place = {}});
