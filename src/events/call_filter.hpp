@@ -30,8 +30,9 @@ public:
   // Calls of roots that were left by a tail call: what the called function calls is not below them.
   std::uint64_t tail_called_roots() const { return tail_called_roots_; }
 
-  void opened(const OpenCall& call, const Event& entry) override;
-  void closed(const OpenCall& call, CallEnd end, std::uint64_t end_ns, const Event* exit) override;
+  void opened(const OpenCall& opened, const Event& entry) override;
+  void closed(const OpenCall& closed, CallEnd end, std::uint64_t end_ns,
+              const Event* exit) override;
   void unmatched(const Event& exit, std::uint32_t depth) override;
 
 private:

@@ -23,7 +23,7 @@ public:
 
   // Compiles the conditions for the events of a point. Fails as attach does, or with `not_found` if
   // a value was not saved: then no event of the point matches.
-  Result<void> add_point(std::uint32_t probe, const PointDescription& point);
+  Result<void> add_point(std::uint32_t probe, const PointDescription& description);
 
   Decision decide(const Event& event) const;
 

@@ -45,6 +45,6 @@ double average_of(const group_sums& sums);
 // Returns the values of a group, in the order of GroupSpec::by; borrows the names. `event` is its
 // decoded key. A stack is not among them.
 std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& event,
-                                        EventValues& values);
+                                        EventValues& known);
 
 } // namespace uprobectl
