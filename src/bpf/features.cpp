@@ -4,14 +4,14 @@
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/record_reader.hpp"
+#include "bpf/test_program.hpp"
 #include "bpf/tracefs.hpp"
 #include "util/numbers.hpp"
 
-#include <bpf/bpf.h>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <fstream>
-#include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,23 +34,11 @@ std::optional<std::uint32_t> leading_number(std::string_view text) {
   return take_number<std::uint32_t>(text);
 }
 
-std::expected<UniqueFd, int> load_test_program(std::span<const bpf_insn> code,
-                                               std::uint32_t expected_attach_type) {
-  LIBBPF_OPTS(bpf_prog_load_opts, options,
-              .expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type));
-  const int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code.data(),
-                               code.size(), &options);
-  if (fd < 0) return std::unexpected(-fd);
-  return UniqueFd{fd};
-}
-
 // "return 0", which every kernel with BPF kprobe programs can load.
 std::expected<UniqueFd, int> load_trivial(std::uint32_t expected_attach_type) {
-  const bpf_insn code[] = {
-      {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
-      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
-  };
-  return load_test_program(code, expected_attach_type);
+  LIBBPF_OPTS(bpf_prog_load_opts, options,
+              .expected_attach_type = static_cast<bpf_attach_type>(expected_attach_type));
+  return load_test_program(std::array{move_number(BPF_REG_0, 0), exit_program}, &options);
 }
 
 // Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link") in v6.6. A kernel that supports the link
@@ -83,16 +71,9 @@ bool may_open_perf_uprobe(const UprobeEventSource& source) {
 // Linux commit 7adfc6c9b315 ("bpf: Add bpf_get_attach_cookie() BPF helper to access bpf_cookie
 // value") in v5.15: whether a program that calls it can be loaded.
 bool has_attach_cookie() {
-  const bpf_insn code[] = {
-      {.code = BPF_JMP | BPF_CALL,
-       .dst_reg = 0,
-       .src_reg = 0,
-       .off = 0,
-       .imm = BPF_FUNC_get_attach_cookie},
-      {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0},
-      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
-  };
-  return load_test_program(code, 0).has_value();
+  return load_test_program(std::array{call_helper(BPF_FUNC_get_attach_cookie),
+                                      move_number(BPF_REG_0, 0), exit_program})
+      .has_value();
 }
 
 // Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support for it") in v5.8.

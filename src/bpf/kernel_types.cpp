@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/kernel_types.hpp"
 
+#include "bpf/btf_reading.hpp"
 #include "bpf/load_error.hpp"
+#include "bpf/test_program.hpp"
 #include "uprobectl/util.hpp"
 
-#include <bpf/bpf.h>
-#include <bpf/btf.h>
-#include <linux/bpf.h>
+#include <array>
 
 namespace uprobectl {
 
@@ -18,41 +18,21 @@ std::optional<std::uint32_t> member_offset(const btf* types, const char* structu
   const int id = btf__find_by_name_kind(types, structure, BTF_KIND_STRUCT);
   if (id < 0) return std::nullopt;
   const btf_type* const type = btf__type_by_id(types, static_cast<std::uint32_t>(id));
-  for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
-    const char* const name = btf__name_by_offset(types, btf_members(type)[i].name_off);
-    if (name != nullptr && member == name) return btf_member_bit_offset(type, i) / 8;
-  }
+  for (std::uint32_t i = 0; i < btf_vlen(type); ++i)
+    if (btf_name(types, btf_members(type)[i].name_off) == member)
+      return btf_member_bit_offset(type, i) / 8;
   return std::nullopt;
 }
 
 // Linux commit 6ae08ae3dea2 ("bpf: Add probe_read_{user, kernel} and probe_read_{user, kernel}_str
 // helpers") in v5.5. With lockdown=confidentiality programs that call it are rejected.
 bool programs_may_read_kernel() {
-  const auto set = [](std::uint8_t to, std::int32_t value) {
-    return bpf_insn{
-        .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = to, .src_reg = 0, .off = 0, .imm = value};
-  };
-  const bpf_insn code[] = {
-      {.code = BPF_ALU64 | BPF_MOV | BPF_X,
-       .dst_reg = BPF_REG_1,
-       .src_reg = BPF_REG_10,
-       .off = 0,
-       .imm = 0},
-      // BPF_ADD and BPF_K are 0.
-      {.code = BPF_ALU64 | BPF_ADD, .dst_reg = BPF_REG_1, .src_reg = 0, .off = 0, .imm = -8},
-      set(BPF_REG_2, 8),
-      set(BPF_REG_3, 0),
-      {.code = BPF_JMP | BPF_CALL,
-       .dst_reg = 0,
-       .src_reg = 0,
-       .off = 0,
-       .imm = BPF_FUNC_probe_read_kernel},
-      set(BPF_REG_0, 0),
-      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
-  };
-  const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
-                                       std::size(code), nullptr)};
-  return static_cast<bool>(program);
+  return load_test_program(std::array{move_register(BPF_REG_1, BPF_REG_10),
+                                      add_to_register(BPF_REG_1, -8), move_number(BPF_REG_2, 8),
+                                      move_number(BPF_REG_3, 0),
+                                      call_helper(BPF_FUNC_probe_read_kernel),
+                                      move_number(BPF_REG_0, 0), exit_program})
+      .has_value();
 }
 
 OwnedBtf running_kernel_types() {

@@ -2,6 +2,7 @@
 #include "bpf/load_error.hpp"
 
 #include "bpf/kernel_types.hpp"
+#include "bpf/test_program.hpp"
 #include "util/descriptor_io.hpp"
 
 #include <array>
@@ -49,12 +50,9 @@ std::optional<Error> kernel_types_error(int errnum) {
 // Whether BPF_PROG_LOAD gets as far as a check that follows the permissions: a program for probes
 // has no type of the kernel to attach to. Takes no memory.
 bool may_load_programs() {
-  const bpf_insn code[] = {
-      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}};
   LIBBPF_OPTS(bpf_prog_load_opts, options, .attach_btf_id = 1);
-  const UniqueFd program{
-      bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code, 1, &options)};
-  return program || (errno != EPERM && errno != EACCES);
+  const auto program = load_test_program({&exit_program, 1}, &options);
+  return program || (program.error() != EPERM && program.error() != EACCES);
 }
 
 // Whether a user who may lock no memory can create no map.

@@ -14,7 +14,7 @@ Result<MapInsert> insert_entry(const UserMap& map, Bytes key, Bytes value, bool 
     return fail(ErrorKind::unsupported,
                 fmt::format("map '{}' has keys of {} bytes and values of {} (expected {} and {})",
                             map.name, map.key_size, map.value_size, key.size(), value.size()));
-  if (::bpf_map_update_elem(map.fd.get(), key.data(), value.data(),
+  if (::bpf_map_update_elem(map.fd->get(), key.data(), value.data(),
                             replace ? BPF_ANY : BPF_NOEXIST) == 0)
     return MapInsert::added;
   if (errno == EEXIST) return MapInsert::exists;
@@ -24,7 +24,7 @@ Result<MapInsert> insert_entry(const UserMap& map, Bytes key, Bytes value, bool 
 Result<void> remove_entry(const UserMap& map, Bytes key) {
   if (key.size() != map.key_size)
     return fail(ErrorKind::unsupported, "map '" + map.name + "' has keys of another size");
-  if (::bpf_map_delete_elem(map.fd.get(), key.data()) == 0 || errno == ENOENT) return {};
+  if (::bpf_map_delete_elem(map.fd->get(), key.data()) == 0 || errno == ENOENT) return {};
   return fail(system_error(errno, "cannot change map '" + map.name + "'"));
 }
 

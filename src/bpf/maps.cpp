@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/maps.hpp"
 
+#include "bpf/btf_reading.hpp"
 #include "bpf/kernel_types.hpp"
 #include "bpf/load_error.hpp"
 #include "bpf/pin.hpp"
@@ -10,10 +11,8 @@
 #include <algorithm>
 #include <atomic>
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <set>
@@ -23,36 +22,6 @@ namespace uprobectl {
 
 namespace {
 
-MapUse map_use_for_type(std::uint32_t type) {
-  switch (type) {
-  case BPF_MAP_TYPE_RINGBUF:
-    return MapUse::ring_buffer;
-  case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
-    return MapUse::perf_buffer;
-  case BPF_MAP_TYPE_HASH:
-  case BPF_MAP_TYPE_ARRAY:
-  case BPF_MAP_TYPE_LRU_HASH:
-  case BPF_MAP_TYPE_LPM_TRIE:
-    return MapUse::table;
-  case BPF_MAP_TYPE_PERCPU_HASH:
-  case BPF_MAP_TYPE_PERCPU_ARRAY:
-  case BPF_MAP_TYPE_LRU_PERCPU_HASH:
-    return MapUse::per_cpu;
-  case BPF_MAP_TYPE_STACK_TRACE:
-    return MapUse::stack_table;
-  case BPF_MAP_TYPE_ARRAY_OF_MAPS:
-  case BPF_MAP_TYPE_HASH_OF_MAPS:
-    return MapUse::map_table;
-  case BPF_MAP_TYPE_QUEUE:
-  case BPF_MAP_TYPE_STACK:
-    return MapUse::queue;
-  case BPF_MAP_TYPE_BLOOM_FILTER:
-    return MapUse::bloom;
-  default:
-    return MapUse::other;
-  }
-}
-
 // A map as its source declares it in SEC(".maps").
 struct DeclaredMap {
   std::string name;
@@ -61,14 +30,11 @@ struct DeclaredMap {
 
 // __uint(type, N) is a pointer to an array of N elements (libbpf, bpf_helpers.h).
 std::uint32_t declared_type(const btf* types, std::uint32_t variable) {
-  const int id = btf__resolve_type(types, variable);
-  const btf_type* const shape =
-      id < 0 ? nullptr : btf__type_by_id(types, static_cast<std::uint32_t>(id));
+  const btf_type* const shape = resolved_type(types, variable);
   if (shape == nullptr || !btf_is_struct(shape)) return 0;
   for (int i = 0; i < btf_vlen(shape); ++i) {
     const btf_member& member = btf_members(shape)[i];
-    const char* const name = btf__name_by_offset(types, member.name_off);
-    if (name == nullptr || std::string_view(name) != "type") continue;
+    if (btf_name(types, member.name_off) != "type") continue;
     const btf_type* const pointer = btf__type_by_id(types, member.type);
     const btf_type* const array =
         pointer != nullptr && btf_is_ptr(pointer) ? btf__type_by_id(types, pointer->type) : nullptr;
@@ -83,15 +49,12 @@ std::vector<DeclaredMap> list_declared_maps(const btf* types, std::uint32_t sect
   for (int i = 0; i < btf_vlen(list); ++i) {
     const std::uint32_t id = btf_var_secinfos(list)[i].type;
     const btf_type* const variable = btf__type_by_id(types, id);
-    const char* const name =
-        variable == nullptr ? nullptr : btf__name_by_offset(types, variable->name_off);
-    if (name != nullptr) maps.push_back({.name = name, .type = declared_type(types, id)});
+    if (variable != nullptr)
+      maps.push_back({.name = std::string(btf_name(types, variable->name_off)),
+                      .type = declared_type(types, id)});
   }
   return maps;
 }
-
-// The kernel aligns the value of each CPU to eight bytes.
-std::size_t cpu_stride(std::uint32_t value_size) { return (std::size_t{value_size} + 7) / 8 * 8; }
 
 TableEntry make_table_entry(const std::vector<std::byte>& key, const std::vector<std::byte>& memory,
                             const UserMap& map, std::size_t cpus) {
@@ -166,10 +129,10 @@ perf_buffer* open_perf_buffer(const UserMap& map, BufferSource& source, const St
   const bool large = source.event.sample_type != PERF_SAMPLE_RAW;
   for (std::size_t pages = large ? pages_for_stacks : perf_pages;; pages /= 2) {
     perf_buffer* opened =
-        perf_buffer__new_raw(map.fd.get(), pages, &source.event, take_from_perf, &source, nullptr);
+        perf_buffer__new_raw(map.fd->get(), pages, &source.event, take_from_perf, &source, nullptr);
     if (opened == nullptr && errno == EINVAL && source.event.read_format != 0) {
       source.event.read_format = 0;
-      opened = perf_buffer__new_raw(map.fd.get(), pages, &source.event, take_from_perf, &source,
+      opened = perf_buffer__new_raw(map.fd->get(), pages, &source.event, take_from_perf, &source,
                                     nullptr);
     }
     const bool memory = errno == EPERM || errno == ENOMEM;
@@ -190,12 +153,42 @@ std::uint64_t read_lost_count(perf_buffer* buffers) {
 
 } // namespace
 
+MapUse map_use_for_type(std::uint32_t type) {
+  switch (type) {
+  case BPF_MAP_TYPE_RINGBUF:
+    return MapUse::ring_buffer;
+  case BPF_MAP_TYPE_PERF_EVENT_ARRAY:
+    return MapUse::perf_buffer;
+  case BPF_MAP_TYPE_HASH:
+  case BPF_MAP_TYPE_ARRAY:
+  case BPF_MAP_TYPE_LRU_HASH:
+  case BPF_MAP_TYPE_LPM_TRIE:
+    return MapUse::table;
+  case BPF_MAP_TYPE_PERCPU_HASH:
+  case BPF_MAP_TYPE_PERCPU_ARRAY:
+  case BPF_MAP_TYPE_LRU_PERCPU_HASH:
+    return MapUse::per_cpu;
+  case BPF_MAP_TYPE_STACK_TRACE:
+    return MapUse::stack_table;
+  case BPF_MAP_TYPE_ARRAY_OF_MAPS:
+  case BPF_MAP_TYPE_HASH_OF_MAPS:
+    return MapUse::map_table;
+  case BPF_MAP_TYPE_QUEUE:
+  case BPF_MAP_TYPE_STACK:
+    return MapUse::queue;
+  case BPF_MAP_TYPE_BLOOM_FILTER:
+    return MapUse::bloom;
+  default:
+    return MapUse::other;
+  }
+}
+
 Result<UserMap> describe_map(UniqueFd fd) {
   bpf_map_info info{};
   std::uint32_t size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(fd.get(), &info, &size) != 0)
     return fail(bpf_load_error(errno, "cannot query a BPF map"));
-  return UserMap{.fd = std::move(fd),
+  return UserMap{.fd = std::make_shared<const UniqueFd>(std::move(fd)),
                  .name = std::string(info.name, ::strnlen(info.name, sizeof(info.name))),
                  .pin = {},
                  .id = info.id,
@@ -207,25 +200,6 @@ Result<UserMap> describe_map(UniqueFd fd) {
                  .btf_id = info.btf_id,
                  .key_type = info.btf_key_type_id,
                  .value_type = info.btf_value_type_id};
-}
-
-Result<UserMap> duplicate(const UserMap& map) {
-  UniqueFd fd{::fcntl(map.fd.get(), F_DUPFD_CLOEXEC, 0)};
-  if (!fd) return fail(system_error(errno, "a descriptor of map '" + map.name + "'"));
-  return UserMap{.fd = std::move(fd),
-                 .name = map.name,
-                 .pin = map.pin,
-                 .id = map.id,
-                 .use = map.use,
-                 .key_size = map.key_size,
-                 .value_size = map.value_size,
-                 .btf_id = map.btf_id,
-                 .key_type = map.key_type,
-                 .value_type = map.value_type,
-                 .has_object_types = map.has_object_types,
-                 .is_of_run = map.is_of_run,
-                 .object = map.object,
-                 .variable = map.variable};
 }
 
 Result<UserMap> open_pinned_map(const std::string& path) {
@@ -294,7 +268,7 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
   std::set<std::vector<std::byte>> seen;
   std::size_t repeated = 0;
   const void* from = nullptr;
-  while (::bpf_map_get_next_key(map.fd.get(), from, next.data()) == 0) {
+  while (::bpf_map_get_next_key(map.fd->get(), from, next.data()) == 0) {
     if (seen.contains(next)) {
       if (++repeated == most_repeated) return table;
       key = next;
@@ -307,7 +281,7 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries) {
     }
     key = next;
     from = key.data();
-    if (::bpf_map_lookup_elem(map.fd.get(), key.data(), memory.data()) == 0) {
+    if (::bpf_map_lookup_elem(map.fd->get(), key.data(), memory.data()) == 0) {
       table.entries.push_back(make_table_entry(key, memory, map, cpus));
       seen.insert(key);
     } else if (errno != ENOENT) { // ENOENT: deleted meanwhile
@@ -322,8 +296,9 @@ Result<Table> take_queue(const UserMap& map, std::size_t max_values, bool remove
   Table table;
   std::vector<std::byte> value(map.value_size);
   while (table.entries.size() < max_values) {
-    const int done = removes ? ::bpf_map_lookup_and_delete_elem(map.fd.get(), nullptr, value.data())
-                             : ::bpf_map_lookup_elem(map.fd.get(), nullptr, value.data());
+    const int done = removes
+                         ? ::bpf_map_lookup_and_delete_elem(map.fd->get(), nullptr, value.data())
+                         : ::bpf_map_lookup_elem(map.fd->get(), nullptr, value.data());
     if (done != 0 && errno == ENOENT) return table;
     if (done != 0) return fail(system_error(errno, "cannot read map '" + map.name + "'"));
     table.entries.push_back({.key = {}, .values = {value}});
@@ -338,28 +313,30 @@ Result<void> clear_table(const UserMap& map, const Table& table) {
   if (!cpus) return fail(cpus.error());
   const std::vector<std::byte> zeros(cpu_stride(map.value_size) * *cpus);
   for (const TableEntry& entry : table.entries) {
-    if (::bpf_map_delete_elem(map.fd.get(), entry.key.data()) == 0 || errno == ENOENT) continue;
+    if (::bpf_map_delete_elem(map.fd->get(), entry.key.data()) == 0 || errno == ENOENT) continue;
     // Elements of arrays cannot be deleted.
     if (errno != EINVAL ||
-        ::bpf_map_update_elem(map.fd.get(), entry.key.data(), zeros.data(), BPF_EXIST) != 0)
+        ::bpf_map_update_elem(map.fd->get(), entry.key.data(), zeros.data(), BPF_EXIST) != 0)
       return fail(system_error(errno, "cannot clear map '" + map.name + "'"));
   }
   return {};
 }
 
+std::vector<std::uint64_t> stack_addresses(Bytes value) {
+  std::vector<std::uint64_t> addresses;
+  for (std::size_t at = 0;; at += sizeof(std::uint64_t)) {
+    const std::uint64_t address = read_at<std::uint64_t>(value, at).value_or(0);
+    if (address == 0) return addresses;
+    addresses.push_back(address);
+  }
+}
+
 std::optional<std::vector<std::uint64_t>> read_stack(const UserMap& map, std::uint32_t id) {
   std::vector<std::byte> bytes(map.value_size);
   if (map.use != MapUse::stack_table || map.key_size != sizeof(id) ||
-      ::bpf_map_lookup_elem(map.fd.get(), &id, bytes.data()) != 0)
+      ::bpf_map_lookup_elem(map.fd->get(), &id, bytes.data()) != 0)
     return std::nullopt;
-  std::vector<std::uint64_t> addresses;
-  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size();
-       at += sizeof(std::uint64_t)) {
-    const std::uint64_t address = read_at<std::uint64_t>(bytes, at).value_or(0);
-    if (address == 0) break;
-    addresses.push_back(address);
-  }
-  return addresses;
+  return stack_addresses(bytes);
 }
 
 Result<UserMap> open_map_by_id(std::uint32_t id) {
@@ -403,7 +380,7 @@ Result<RecordStreams> RecordStreams::open(std::span<const UserMap> maps,
       state->perf_buffers.push_back({source, std::unique_ptr<perf_buffer, FreePerfBuffer>(opened)});
       continue;
     }
-    auto ring = MappedRing::open(map.fd.get());
+    auto ring = MappedRing::open(map.fd->get());
     if (!ring)
       return fail(system_error(ring.error(), "cannot read ring buffer '" + map.name + "'"));
     state->rings.emplace_back(source, std::move(*ring));

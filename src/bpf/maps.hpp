@@ -24,9 +24,14 @@ enum class MapUse {
   other,       // tables of programs, sockets and other objects of the kernel
 };
 
+MapUse map_use_for_type(std::uint32_t type); // BPF_MAP_TYPE_*
+
+// Returns the distance of the values of two CPUs: the kernel aligns them to eight bytes.
+constexpr std::size_t cpu_stride(std::size_t value_size) { return (value_size + 7) / 8 * 8; }
+
 // An open map of a user's program.
 struct UserMap {
-  UniqueFd fd; // see duplicate()
+  std::shared_ptr<const UniqueFd> fd; // of all copies
   std::string name;
   std::string pin;      // the base name of the pin by which it was opened, if any
   std::uint32_t id = 0; // in the kernel
@@ -44,8 +49,6 @@ struct UserMap {
 
 // Takes ownership of the descriptor and queries the kernel.
 Result<UserMap> describe_map(UniqueFd fd);
-// Returns the same map with a descriptor of its own.
-Result<UserMap> duplicate(const UserMap& map);
 // Opens a pinned map. not_found if there is no pin, unsupported if it is not a map.
 Result<UserMap> open_pinned_map(const std::string& path);
 // Opens the maps that a loaded program uses. not_permitted names the capability that map ids
@@ -73,8 +76,9 @@ Result<Table> read_table(const UserMap& map, std::size_t max_entries);
 Result<Table> take_queue(const UserMap& map, std::size_t max_values, bool removes);
 // Removes the entries with these keys; those of arrays are set to zeros.
 Result<void> clear_table(const UserMap& map, const Table& table);
-// Returns the return addresses of a stack, the innermost first; nullopt if the map has no such
-// stack.
+// Returns the return addresses in a value of a stack table, the innermost first.
+std::vector<std::uint64_t> stack_addresses(Bytes value);
+// Returns those of a stack; nullopt if the map has no such stack.
 std::optional<std::vector<std::uint64_t>> read_stack(const UserMap& map, std::uint32_t id);
 // Opens a map by its id in the kernel. not_permitted names the capability.
 Result<UserMap> open_map_by_id(std::uint32_t id);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/object.hpp"
 
+#include "bpf/btf_reading.hpp"
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
+#include "bpf/map_sizes.hpp"
 #include "bpf/object_check.hpp"
 #include "bpf/object_values.hpp"
 #include "bpf/thread_stack.hpp"
@@ -12,11 +14,9 @@
 #include <algorithm>
 #include <array>
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
 #include <fmt/format.h>
-#include <limits>
 #include <linux/bpf.h>
 #include <ranges>
 #include <sys/mman.h>
@@ -62,7 +62,7 @@ std::vector<GlobalVariable> find_globals(bpf_object* object) {
       const btf_type* variable = btf__type_by_id(types, entry->type);
       if (variable == nullptr || entry->offset > size || entry->size > size - entry->offset)
         continue;
-      globals.push_back({.name = btf__name_by_offset(types, variable->name_off),
+      globals.push_back({.name = std::string(btf_name(types, variable->name_off)),
                          .map = map,
                          .offset = entry->offset,
                          .size = entry->size,
@@ -124,26 +124,11 @@ Result<UniqueFd> copy_kernel_types(const MappedFile& file) {
   return copy;
 }
 
-// A map whose entries cannot be made of text.
+// Whether entries can be made of text.
 bool has_plain_entries(std::uint32_t type) {
-  constexpr std::uint32_t bloom_filter = 30; // Linux 5.16
-  constexpr std::array types = {std::uint32_t{BPF_MAP_TYPE_HASH},
-                                std::uint32_t{BPF_MAP_TYPE_ARRAY},
-                                std::uint32_t{BPF_MAP_TYPE_PERCPU_HASH},
-                                std::uint32_t{BPF_MAP_TYPE_PERCPU_ARRAY},
-                                std::uint32_t{BPF_MAP_TYPE_LRU_HASH},
-                                std::uint32_t{BPF_MAP_TYPE_LRU_PERCPU_HASH},
-                                std::uint32_t{BPF_MAP_TYPE_LPM_TRIE},
-                                std::uint32_t{BPF_MAP_TYPE_QUEUE},
-                                std::uint32_t{BPF_MAP_TYPE_STACK},
-                                std::uint32_t{BPF_MAP_TYPE_PROG_ARRAY},
-                                bloom_filter};
-  return std::ranges::find(types, type) != types.end();
-}
-
-bool is_per_cpu(std::uint32_t type) {
-  return type == BPF_MAP_TYPE_PERCPU_HASH || type == BPF_MAP_TYPE_PERCPU_ARRAY ||
-         type == BPF_MAP_TYPE_LRU_PERCPU_HASH;
+  constexpr std::array uses = {MapUse::table, MapUse::per_cpu, MapUse::queue, MapUse::bloom};
+  return type == BPF_MAP_TYPE_PROG_ARRAY ||
+         std::ranges::find(uses, map_use_for_type(type)) != uses.end();
 }
 
 // An entry to make in a map when it is loaded.
@@ -194,7 +179,7 @@ Result<std::vector<std::byte>> parse_entry_part(const btf* types, std::uint32_t 
 Result<std::vector<std::byte>> repeat_for_cpus(const std::vector<std::byte>& value) {
   const auto cpus = possible_cpus();
   if (!cpus) return fail(cpus.error());
-  const std::size_t step = (value.size() + 7) / 8 * 8;
+  const std::size_t step = cpu_stride(value.size());
   std::vector<std::byte> all(step * *cpus);
   for (std::size_t i = 0; i < *cpus; ++i)
     std::ranges::copy(value, all.begin() + static_cast<std::ptrdiff_t>(i * step));
@@ -214,22 +199,6 @@ ProgramKind program_kind_for(SectionKind kind) {
   return ProgramKind::plain;
 }
 
-// Maps of these types have no size, or libbpf chooses it: sizes of storages of sockets, inodes,
-// tasks and control groups are 0 (Linux kernel/bpf/bpf_local_storage.c), and a perf event array has
-// one entry for each CPU.
-bool needs_size(std::uint32_t type) {
-  constexpr std::uint32_t cgrp_storage = 32; // Linux 6.2
-  constexpr std::array without = {std::uint32_t{BPF_MAP_TYPE_PERF_EVENT_ARRAY},
-                                  std::uint32_t{BPF_MAP_TYPE_CGROUP_STORAGE},
-                                  std::uint32_t{BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE},
-                                  std::uint32_t{BPF_MAP_TYPE_SK_STORAGE},
-                                  std::uint32_t{BPF_MAP_TYPE_INODE_STORAGE},
-                                  std::uint32_t{BPF_MAP_TYPE_TASK_STORAGE},
-                                  std::uint32_t{BPF_MAP_TYPE_STRUCT_OPS},
-                                  cgrp_storage};
-  return std::ranges::find(without, type) == without.end();
-}
-
 // Finds what the kernel would refuse with EINVAL.
 Result<void> check_map_type(const bpf_map* map, const std::string& path) {
   const std::uint32_t type = bpf_map__type(map);
@@ -238,93 +207,6 @@ Result<void> check_map_type(const bpf_map* map, const std::string& path) {
   return fail(ErrorKind::unsupported,
               fmt::format("{}: map '{}' has type {}, which is not a type of Linux", path,
                           bpf_map__name(map), type));
-}
-
-// Completes a map as the usual loaders do: those of Go need no key and value of a perf event array,
-// those of bcc's tools set the value of a stack trace map. Before anything compares its sizes with
-// those of a loaded map.
-void complete_map(bpf_map* map) {
-  const std::uint32_t type = bpf_map__type(map);
-  if (type == BPF_MAP_TYPE_PERF_EVENT_ARRAY) {
-    if (bpf_map__key_size(map) == 0) bpf_map__set_key_size(map, sizeof(std::uint32_t));
-    if (bpf_map__value_size(map) == 0) bpf_map__set_value_size(map, sizeof(std::uint32_t));
-  }
-  // The default of kernel.perf_event_max_stack, the kernel's limit, as bcc's tools set it.
-  constexpr std::uint32_t max_frames = 127;
-  if (type == BPF_MAP_TYPE_STACK_TRACE && bpf_map__value_size(map) == 0)
-    bpf_map__set_value_size(map, max_frames * sizeof(std::uint64_t));
-}
-
-// The kernel memory that a map without its inner maps takes when it is made, about; what grows with
-// its entries is not counted. The largest number if it does not fit.
-std::uint64_t estimate_own_memory(const bpf_map* map) {
-  const std::uint32_t type = bpf_map__type(map);
-  const std::uint64_t entries = bpf_map__max_entries(map);
-  constexpr std::uint32_t user_ring_buffer = 31; // Linux 6.1
-  if (type == BPF_MAP_TYPE_RINGBUF || type == user_ring_buffer) return entries;
-  if (type == BPF_MAP_TYPE_LPM_TRIE) return 0;
-  constexpr std::uint64_t list_head = 16; // bytes, of the entries with one hash value
-  if ((bpf_map__map_flags(map) & BPF_F_NO_PREALLOC) != 0) return entries * list_head;
-  const std::uint64_t copies = is_per_cpu(type) ? possible_cpus().value_or(1) : 1;
-  const auto padded = [](std::uint64_t size) { return (size + 7) / 8 * 8; };
-  const std::uint64_t each =
-      padded(bpf_map__key_size(map)) + padded(bpf_map__value_size(map)) * copies;
-  return checked_mul(entries, each).value_or(std::numeric_limits<std::uint64_t>::max());
-}
-
-// 0 for a map that is not made, because it is that of another object or was pinned before.
-std::uint64_t estimate_memory(bpf_map* map) {
-  if (!bpf_map__autocreate(map) || bpf_map__fd(map) >= 0 || bpf_map__pin_path(map) != nullptr)
-    return 0;
-  const bpf_map* const inner = bpf_map__inner_map(map);
-  return checked_add(estimate_own_memory(map), inner == nullptr ? 0 : estimate_own_memory(inner))
-      .value_or(std::numeric_limits<std::uint64_t>::max());
-}
-
-// Maps that take more, alone or together, are only made if their sizes were requested: the kernel
-// would take the memory from the programs of the machine.
-constexpr std::uint64_t max_map_memory = std::uint64_t{1} << 30;
-
-// `maps`: those of the object, in its order. After take_wanted_pin() and choose_size().
-Result<void> check_memory(bpf_object* object, std::span<const ObjectMap> maps,
-                          const std::string& path) {
-  std::uint64_t sum = 0;
-  std::uint64_t most = 0;
-  const bpf_map* largest = nullptr;
-  std::size_t index = 0;
-  bpf_map* map = nullptr;
-  bpf_object__for_each_map(map, object) {
-    if (maps[index++].size_is_requested) continue;
-    const std::uint64_t memory = estimate_memory(map);
-    sum = checked_add(sum, memory).value_or(std::numeric_limits<std::uint64_t>::max());
-    if (memory <= most) continue;
-    most = memory;
-    largest = map;
-  }
-  if (sum <= max_map_memory) return {};
-  const std::string name = bpf_map__name(largest);
-  Error error{ErrorKind::unsupported,
-              most > max_map_memory
-                  ? fmt::format("{}: map '{}' would take {} MiB of the kernel's memory", path, name,
-                                most >> 20U)
-                  : fmt::format("{}: the maps would take {} MiB of the kernel's memory, '{}' {} "
-                                "MiB of it",
-                                path, sum >> 20U, name, most >> 20U)};
-  if (bpf_map__is_internal(largest)) return fail(std::move(error));
-  return fail(std::move(error).hint(fmt::format("request a size: --map-entries {}=N", name)));
-}
-
-// The size of a map whose object leaves it to its loader: 10,240 entries, as in the tools of bcc,
-// and 256 KiB of a ring buffer.
-constexpr std::uint32_t default_entries = 10240;
-constexpr std::uint32_t default_ring_size = 256U << 10;
-
-// Returns the size that a map gets which has none; nullopt if it has one or needs none.
-std::optional<std::uint32_t> choose_size(bpf_map* map) {
-  const std::uint32_t type = bpf_map__type(map);
-  if (!bpf_map__autocreate(map) || !needs_size(type) || bpf_map__max_entries(map) != 0)
-    return std::nullopt;
-  return type == BPF_MAP_TYPE_RINGBUF ? default_ring_size : default_entries;
 }
 
 // Keeps libbpf from making the pin of LIBBPF_PIN_BY_NAME, and returns its path. If there is a pin,
@@ -468,7 +350,7 @@ Result<void> BpfObject::State::make_entries() const {
           bpf_program__fd(bpf_object__find_program_by_name(object.get(), entry.program.c_str()));
       std::memcpy(value.data(), &program, sizeof(program));
     }
-    if (is_per_cpu(bpf_map__type(entry.map))) {
+    if (map_use_for_type(bpf_map__type(entry.map)) == MapUse::per_cpu) {
       auto repeated = repeat_for_cpus(value);
       if (!repeated) return fail(std::move(repeated).error());
       value = std::move(*repeated);
@@ -589,13 +471,31 @@ Result<void> BpfObject::share_maps(const BpfObject& other, bool all) {
   return {};
 }
 
-Result<void> BpfObject::apply(const ObjectSettings& settings) {
+Result<void> apply_settings(std::span<BpfObject> objects, const ObjectSettings& settings) {
+  // Fails if `set` fails for one object, with not_found only if it does for all.
+  const auto set_in_all = [&](const auto& set) -> Result<void> {
+    std::optional<Error> unknown;
+    bool is_known = false;
+    for (BpfObject& object : objects) {
+      auto done = set(object);
+      if (!done && done.error().kind != ErrorKind::not_found) return done;
+      if (!done && !unknown) unknown = std::move(done).error();
+      is_known = is_known || done.has_value();
+    }
+    if (!is_known && unknown) return fail(std::move(*unknown));
+    return {};
+  };
   for (const auto& [name, value] : settings.globals)
-    if (auto set = set_global(name, value); !set) return set;
+    if (auto done = set_in_all([&](BpfObject& each) { return each.set_global(name, value); });
+        !done)
+      return done;
   for (const auto& [map, count] : settings.map_entries)
-    if (auto set = set_map_entries(map, count); !set) return set;
+    if (auto done = set_in_all([&](BpfObject& each) { return each.set_map_entries(map, count); });
+        !done)
+      return done;
   for (const MapFill& fill : settings.fills)
-    if (auto filled = fill_map(fill); !filled) return filled;
+    if (auto done = set_in_all([&](BpfObject& each) { return each.fill_map(fill); }); !done)
+      return done;
   return {};
 }
 
@@ -715,18 +615,19 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
     bpf_program__set_autoload(program, is_wanted || described.is_tail_call);
   }
   index = 0;
+  std::vector<bpf_map*> sized_by_object; // or by us
   bpf_map* map = nullptr;
   bpf_object__for_each_map(map, state_->object.get()) {
     if (auto valid = check_map_type(map, state_->path); !valid) return valid;
     ObjectMap& described = state_->maps[index++];
     described.wanted_pin = take_wanted_pin(map);
     described.is_of_pin = bpf_map__pin_path(map) != nullptr;
-    described.chosen_size = choose_size(map);
+    described.chosen_size = choose_map_size(map);
     described.size_in_bytes = bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF;
     if (described.chosen_size) bpf_map__set_max_entries(map, *described.chosen_size);
+    if (!described.size_is_requested) sized_by_object.push_back(map);
   }
-  if (auto checked = check_memory(state_->object.get(), state_->maps, state_->path); !checked)
-    return checked;
+  if (auto checked = check_map_memory(sized_by_object, state_->path); !checked) return checked;
   const int error = bpf_object__load(state_->object.get());
   state_->log.resize(state_->log.find('\0'));
   if (error != 0) {

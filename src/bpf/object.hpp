@@ -130,8 +130,6 @@ public:
   // write_value(). The value of a map of programs is the name of one, which is loaded then.
   // not_found lists the maps.
   Result<void> fill_map(const MapFill& fill);
-  // All that is given.
-  Result<void> apply(const ObjectSettings& settings);
 
   // Uses the loaded maps of the other object that have the name and type of a map of this one,
   // before load(). Fails with unsupported if the sizes of keys or values differ. `all`: also the
@@ -163,5 +161,9 @@ private:
   explicit BpfObject(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// Makes each setting in all objects that have a variable or map of the name, before they are
+// loaded. not_found if none has it.
+Result<void> apply_settings(std::span<BpfObject> objects, const ObjectSettings& settings);
 
 } // namespace uprobectl

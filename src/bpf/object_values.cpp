@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/object_values.hpp"
 
+#include "bpf/btf_reading.hpp"
 #include "util/numbers.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <bpf/btf.h>
-#include <charconv>
 #include <cstring>
 #include <fmt/format.h>
 #include <optional>
@@ -65,41 +64,6 @@ bool fits(const TypedNumber& number, unsigned bits, bool is_signed) {
   return bits == 8 * max_number_size || number.magnitude >> bits == 0;
 }
 
-struct Enumerator {
-  std::string_view name;
-  std::uint64_t value = 0; // sign-extended
-};
-
-// The enumerators of an enum; none of another type.
-std::vector<Enumerator> enumerators(const btf* types, const btf_type* type) {
-  std::vector<Enumerator> found;
-  for (int i = 0; btf_is_any_enum(type) && i < btf_vlen(type); ++i) {
-    const bool wide = btf_is_enum64(type);
-    const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
-    found.push_back(
-        {.name = btf__name_by_offset(types, name),
-         .value = wide ? btf_enum64_value(btf_enum64(type) + i)
-                       : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val})});
-  }
-  return found;
-}
-
-// What an array of 1-byte integers is.
-enum class ByteArray { none, text, bytes };
-
-// The rule by which records are decoded, too (values/btf_types.cpp): compilers use the name "char";
-// few set the encoding.
-ByteArray classify_elements(const btf* types, std::uint32_t element) {
-  const btf_type* const type = skip_qualifiers(types, element);
-  if (type == nullptr || !btf_is_int(type) || type->size != 1) return ByteArray::none;
-  const std::uint8_t encoding = btf_int_encoding(type);
-  if ((encoding & BTF_INT_BOOL) != 0) return ByteArray::none;
-  const char* const name = btf__name_by_offset(types, type->name_off);
-  const bool is_char =
-      (encoding & BTF_INT_CHAR) != 0 || (name != nullptr && std::string_view(name) == "char");
-  return is_char ? ByteArray::text : ByteArray::bytes;
-}
-
 bool is_quoted(std::string_view text) {
   return text.size() >= 2 && text.starts_with('"') && text.ends_with('"');
 }
@@ -129,8 +93,7 @@ std::string list_names(const std::vector<std::string_view>& names) {
 std::vector<std::string_view> member_names(const btf* types, const btf_type* type) {
   std::vector<std::string_view> names;
   for (int i = 0; i < btf_vlen(type); ++i)
-    if (const std::string_view name = btf__name_by_offset(types, btf_members(type)[i].name_off);
-        !name.empty())
+    if (const std::string_view name = btf_name(types, btf_members(type)[i].name_off); !name.empty())
       names.push_back(name);
   return names;
 }
@@ -158,10 +121,10 @@ std::optional<ValueLocation> find_member(const btf* types, const ValueLocation& 
   if (!searched.insert(type).second) return std::nullopt;
   for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
     const btf_member& member = btf_members(type)[i];
-    const std::string_view known = btf__name_by_offset(types, member.name_off);
+    const std::string_view known = btf_name(types, member.name_off);
     const ValueLocation part = member_at(types, whole, type, i);
     if (!known.empty() && known == name) return part;
-    const btf_type* const inner = skip_qualifiers(types, member.type);
+    const btf_type* const inner = resolved_type(types, member.type);
     if (!known.empty() || inner == nullptr || !btf_is_composite(inner)) continue;
     if (auto found = find_member(types, part, inner, name, searched)) return found;
   }
@@ -196,7 +159,7 @@ public:
   ValueWriter(const btf* types, std::span<std::byte> bytes) : types_(types), bytes_(bytes) {}
 
   Result<void> write(const ValueLocation& where, std::string_view text, bool is_outermost) {
-    const btf_type* const type = skip_qualifiers(types_, where.type);
+    const btf_type* const type = resolved_type(types_, where.type);
     if (type == nullptr || where.offset > bytes_.size() ||
         where.size > bytes_.size() - where.offset)
       return fail(ErrorKind::corrupt, "its type is damaged");
@@ -230,7 +193,7 @@ private:
                                      ? fmt::format("a number that fits in {} bits", bits)
                                      : fmt::format("a number that fits in {} bytes", where.size));
       std::vector<std::string_view> names;
-      for (const Enumerator& known : enumerators(types_, type)) names.push_back(known.name);
+      for (const BtfEnumerator& known : btf_enumerators(types_, type)) names.push_back(known.name);
       if (names.empty()) return wrong;
       return fail(std::move(wrong).error().hint("or one of: " + list_names(names)));
     }
@@ -243,7 +206,7 @@ private:
   // are taken.
   std::optional<Wide> parse_number_of(const btf_type* type, std::string_view text,
                                       unsigned bits) const {
-    for (const Enumerator& known : enumerators(types_, type))
+    for (const BtfEnumerator& known : btf_enumerators(types_, type))
       if (known.name == text) return sign_extended(known.value);
     const std::uint8_t encoding = btf_is_int(type) ? btf_int_encoding(type) : 0;
     if ((encoding & BTF_INT_BOOL) != 0 && (text == "true" || text == "false"))
@@ -253,10 +216,10 @@ private:
     const bool is_enum = btf_is_any_enum(type);
     const bool is_signed = is_enum ? btf_kflag(type) : (encoding & BTF_INT_SIGNED) != 0;
     if (fits(*number, bits, is_signed)) return number->bits();
-    const auto is_known = [&](const Enumerator& known) {
+    const auto is_known = [&](const BtfEnumerator& known) {
       return sign_extended(known.value) == number->bits();
     };
-    if (is_enum && std::ranges::any_of(enumerators(types_, type), is_known) &&
+    if (is_enum && std::ranges::any_of(btf_enumerators(types_, type), is_known) &&
         fits(*number, bits, true))
       return number->bits();
     return std::nullopt;
@@ -283,14 +246,12 @@ private:
   }
 
   Result<void> write_float(const ValueLocation& where, std::string_view text) {
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size())
-      return invalid(text, "a floating-point number");
+    const auto number = parse_number<double>(text);
+    if (!number) return invalid(text, "a floating-point number");
     if (where.size == sizeof(double)) {
-      std::memcpy(at(where).data(), &number, sizeof(number));
+      std::memcpy(at(where).data(), &*number, sizeof(*number));
     } else if (where.size == sizeof(float)) {
-      const auto small = static_cast<float>(number);
+      const auto small = static_cast<float>(*number);
       std::memcpy(at(where).data(), &small, sizeof(small));
     } else {
       return fail(ErrorKind::unsupported,
@@ -382,13 +343,6 @@ std::string_view take_name(std::string_view& path) {
 
 } // namespace
 
-const btf_type* skip_qualifiers(const btf* types, std::uint32_t id) {
-  const btf_type* type = btf__type_by_id(types, id);
-  while (type != nullptr && (btf_is_mod(type) || btf_is_typedef(type)))
-    type = btf__type_by_id(types, type->type);
-  return type;
-}
-
 std::size_t find_outside_braces(std::string_view text, char mark) {
   int depth = 0;
   bool is_quoted = false;
@@ -405,7 +359,7 @@ std::size_t find_outside_braces(std::string_view text, char mark) {
 Result<ValueLocation> find_value_part(const btf* types, ValueLocation whole,
                                       std::string_view path) {
   while (!path.empty()) {
-    const btf_type* const type = skip_qualifiers(types, whole.type);
+    const btf_type* const type = resolved_type(types, whole.type);
     if (type == nullptr) return fail(ErrorKind::corrupt, "its type is damaged");
     if (path.starts_with('.')) {
       path.remove_prefix(1);

@@ -9,12 +9,8 @@
 #include <string_view>
 
 struct btf;
-struct btf_type;
 
 namespace uprobectl {
-
-// Returns the type behind typedef, const and the like; null if the id is invalid.
-const btf_type* skip_qualifiers(const btf* types, std::uint32_t id);
 
 // A value in memory, or a member or element of one.
 struct ValueLocation {

@@ -3,11 +3,10 @@
 
 #include "bpf/kernel_types.hpp"
 #include "bpf/load_error.hpp"
+#include "bpf/test_program.hpp"
 
 #include <array>
-#include <bpf/bpf.h>
 #include <cerrno>
-#include <linux/bpf.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -19,39 +18,16 @@ namespace {
 // Linux commit b4490c5c4e02 ("bpf: Added new helper bpf_get_ns_current_pid_tgid") in v5.7: whether
 // a program that calls it can be loaded. Fails if the kernel loads no program of this user.
 Result<bool> has_id_helper() {
-  const auto move = [](std::uint8_t to, std::int32_t value) {
-    return bpf_insn{
-        .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = to, .src_reg = 0, .off = 0, .imm = value};
-  };
-  const bpf_insn code[] = {
-      {.code = BPF_ALU64 | BPF_MOV | BPF_X,
-       .dst_reg = BPF_REG_3,
-       .src_reg = BPF_REG_10,
-       .off = 0,
-       .imm = 0},
-      // BPF_ADD and BPF_K are 0.
-      {.code = BPF_ALU64 | BPF_ADD,
-       .dst_reg = BPF_REG_3,
-       .src_reg = 0,
-       .off = 0,
-       .imm = -static_cast<std::int32_t>(sizeof(bpf_pidns_info))},
-      move(BPF_REG_1, 0),
-      move(BPF_REG_2, 0),
-      move(BPF_REG_4, sizeof(bpf_pidns_info)),
-      {.code = BPF_JMP | BPF_CALL,
-       .dst_reg = 0,
-       .src_reg = 0,
-       .off = 0,
-       .imm = BPF_FUNC_get_ns_current_pid_tgid},
-      move(BPF_REG_0, 0),
-      {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0},
-  };
-  const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code,
-                                       std::size(code), nullptr)};
-  const int errnum = errno;
-  if (!program && (errnum == EPERM || errnum == EACCES || is_shortage(errnum)))
+  constexpr int size = sizeof(bpf_pidns_info);
+  const auto program = load_test_program(std::array{
+      move_register(BPF_REG_3, BPF_REG_10), add_to_register(BPF_REG_3, -size),
+      move_number(BPF_REG_1, 0), move_number(BPF_REG_2, 0), move_number(BPF_REG_4, size),
+      call_helper(BPF_FUNC_get_ns_current_pid_tgid), move_number(BPF_REG_0, 0), exit_program});
+  if (program) return true;
+  const int errnum = program.error();
+  if (errnum == EPERM || errnum == EACCES || is_shortage(errnum))
     return fail(bpf_load_error(errnum, "a program that asks for process ids of a pid namespace"));
-  return static_cast<bool>(program);
+  return false;
 }
 
 } // namespace

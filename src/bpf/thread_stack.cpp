@@ -1,49 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/thread_stack.hpp"
 
+#include "bpf/test_program.hpp"
+
 #include <algorithm>
 #include <array>
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <linux/bpf.h>
 #include <vector>
 
 namespace uprobectl {
 
 namespace {
 
-constexpr bpf_insn clear_r0 = {
-    .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .src_reg = 0, .off = 0, .imm = 0};
-constexpr bpf_insn tail_call = {
-    .code = BPF_JMP | BPF_CALL, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = BPF_FUNC_tail_call};
-constexpr bpf_insn leave = {
-    .code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0};
+constexpr bpf_insn clear_r0 = move_number(BPF_REG_0, 0);
+constexpr bpf_insn tail_call = call_helper(BPF_FUNC_tail_call);
 
 constexpr bpf_insn call_function(int distance) {
-  return {.code = BPF_JMP | BPF_CALL,
-          .dst_reg = 0,
-          .src_reg = BPF_PSEUDO_CALL,
-          .off = 0,
-          .imm = distance};
-}
-// *(u64 *)(r10 - bytes) = 0
-constexpr bpf_insn use_stack(int bytes) {
-  return {.code = BPF_ST | BPF_MEM | BPF_DW,
-          .dst_reg = BPF_REG_10,
-          .src_reg = 0,
-          .off = static_cast<__s16>(-bytes),
-          .imm = 0};
+  return make_insn(BPF_JMP | BPF_CALL, 0, BPF_PSEUDO_CALL, 0, distance);
 }
 
 bool is_tail_call(const bpf_insn& insn) {
   return insn.code == tail_call.code && insn.src_reg == 0 && insn.imm == tail_call.imm;
-}
-
-bool can_load(std::span<const bpf_insn> code) {
-  const UniqueFd program{bpf_prog_load(BPF_PROG_TYPE_KPROBE, "uprobectl_probe", "GPL", code.data(),
-                                       code.size(), nullptr)};
-  return static_cast<bool>(program);
 }
 
 // Whether a program with the code of stay_on_thread_stack() and a function can be loaded. The
@@ -51,20 +29,16 @@ bool can_load(std::span<const bpf_insn> code) {
 // tailcalls in BPF subprograms for x64 JIT"). That error is EINVAL. After any other one programs
 // keep their tail calls: without them the kernel could crash.
 bool kernel_takes_tail_calls() {
-  const bool loaded = can_load(std::array{
+  const auto loaded = load_test_program(std::array{
       clear_r0,
-      bpf_insn{.code = BPF_JMP | BPF_JEQ | BPF_K,
-               .dst_reg = BPF_REG_0,
-               .src_reg = 0,
-               .off = 1,
-               .imm = 0},
+      make_insn(BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_0, 0, 1, 0),
       tail_call,
       call_function(1),
-      leave,
+      exit_program,
       clear_r0, // the function
-      leave,
+      exit_program,
   });
-  return loaded || errno != EINVAL;
+  return loaded || loaded.error() != EINVAL;
 }
 
 // BPF_PRIV_STACK_MIN_SIZE of Linux kernel/bpf/verifier.c is 64; round_up_stack_depth() rounds up to
@@ -113,15 +87,17 @@ void adapt_tail_calls(bpf_object* object) {
 // not added up.
 bool kernel_has_private_stacks() {
   constexpr int more_than_half = 320;
-  static const bool found = can_load(std::array{
-      use_stack(more_than_half),
-      call_function(2),
-      clear_r0,
-      leave,
-      use_stack(more_than_half), // the function
-      clear_r0,
-      leave,
-  });
+  static const bool found =
+      load_test_program(std::array{
+                            store_zero(BPF_DW, -more_than_half),
+                            call_function(2),
+                            clear_r0,
+                            exit_program,
+                            store_zero(BPF_DW, -more_than_half), // the function
+                            clear_r0,
+                            exit_program,
+                        })
+          .has_value();
   return found;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bpf/usdt_specs.hpp"
 
+#include "bpf/btf_reading.hpp"
 #include "bpf/kernel_types.hpp"
 #include "uprobectl/util.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <map>
 #include <optional>
 #include <string>
@@ -61,36 +61,26 @@ Error unknown_layout(std::string_view what) {
       .hint("compile the program with the usdt.bpf.h of libbpf 0.8 to 1.7");
 }
 
-// The type without typedefs and const.
-const btf_type* resolved(const btf* types, std::uint32_t id) {
-  const int plain = btf__resolve_type(types, id);
-  return plain < 0 ? nullptr : btf__type_by_id(types, static_cast<std::uint32_t>(plain));
-}
-
 Result<Members> read_members(const btf* types, std::uint32_t id) {
-  const btf_type* const type = resolved(types, id);
+  const btf_type* const type = resolved_type(types, id);
   if (type == nullptr || !btf_is_struct(type)) return fail(unknown_layout("is not a structure"));
   Members members;
   for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
     const btf_member& member = btf_members(type)[i];
-    const char* const name = btf__name_by_offset(types, member.name_off);
     std::uint32_t size = btf_member_bitfield_size(type, i);
     const std::int64_t bytes = btf__resolve_size(types, member.type);
     if (size == 0 && bytes > 0) size = static_cast<std::uint32_t>(bytes) * 8;
-    members[name == nullptr ? "" : name] = {
+    members[std::string(btf_name(types, member.name_off))] = {
         .field = {.offset = btf_member_bit_offset(type, i), .size = size}, .type = member.type};
   }
   return members;
 }
 
 std::optional<std::uint64_t> enumerator(const btf* types, std::uint32_t id, std::string_view name) {
-  const btf_type* const type = resolved(types, id);
+  const btf_type* const type = resolved_type(types, id);
   if (type == nullptr || !btf_is_enum(type)) return std::nullopt;
-  for (std::uint32_t i = 0; i < btf_vlen(type); ++i) {
-    const char* const known = btf__name_by_offset(types, btf_enum(type)[i].name_off);
-    if (known != nullptr && name == known)
-      return static_cast<std::uint64_t>(static_cast<std::uint32_t>(btf_enum(type)[i].val));
-  }
+  for (const auto& [known, value] : btf_enumerators(types, type))
+    if (known == name) return static_cast<std::uint32_t>(value);
   return std::nullopt;
 }
 
@@ -103,7 +93,7 @@ public:
     if (!spec) return fail(spec.error());
     const auto arguments = spec->find("args");
     const btf_type* const array =
-        arguments == spec->end() ? nullptr : resolved(types_, arguments->second.type);
+        arguments == spec->end() ? nullptr : resolved_type(types_, arguments->second.type);
     if (array == nullptr || !btf_is_array(array)) return fail(unknown_layout("has no 'args'"));
     const auto argument = read_members(types_, btf_array(array)->type);
     if (!argument) return fail(argument.error());
@@ -190,7 +180,7 @@ std::uint64_t register_offset(std::uint32_t number) { return std::uint64_t{numbe
 } // namespace
 
 struct UsdtSpecs::State {
-  int map = -1;
+  std::shared_ptr<const UniqueFd> map;
   std::uint32_t entries = 0;
   std::uint32_t searched = 0; // entries from here on have been searched
   std::size_t value_size = 0;
@@ -199,7 +189,8 @@ struct UsdtSpecs::State {
 
   ~State() {
     const std::vector<std::byte> empty(value_size);
-    for (const std::uint32_t id : written) bpf_map_update_elem(map, &id, empty.data(), BPF_ANY);
+    for (const std::uint32_t id : written)
+      bpf_map_update_elem(map->get(), &id, empty.data(), BPF_ANY);
   }
 
   // Searches from the end: libbpf allocates from the beginning, even in the same map if it is
@@ -208,7 +199,7 @@ struct UsdtSpecs::State {
     std::vector<std::byte> value(value_size);
     while (searched > 0) {
       const std::uint32_t id = --searched;
-      if (bpf_map_lookup_elem(map, &id, value.data()) != 0) continue;
+      if (bpf_map_lookup_elem(map->get(), &id, value.data()) != 0) continue;
       if (std::ranges::all_of(value, [](std::byte byte) { return byte == std::byte{}; })) return id;
     }
     return std::nullopt;
@@ -252,10 +243,10 @@ Result<UsdtSpecs> UsdtSpecs::open(const UserMap& map) {
   if (!layout) return fail(layout.error());
   bpf_map_info info{};
   std::uint32_t size = sizeof(info);
-  if (const int error = bpf_obj_get_info_by_fd(map.fd.get(), &info, &size); error != 0)
+  if (const int error = bpf_obj_get_info_by_fd(map.fd->get(), &info, &size); error != 0)
     return fail(system_error(-error, "cannot query the program's table of static probes"));
   auto state = std::make_unique<State>();
-  state->map = map.fd.get();
+  state->map = map.fd;
   state->entries = state->searched = info.max_entries;
   state->value_size = info.value_size;
   state->layout = *layout;
@@ -307,7 +298,8 @@ Result<std::uint32_t> UsdtSpecs::add(const Spec& spec) {
     put_bits(all.subspan(layout.arguments_at / 8), layout.type, ~std::uint64_t{});
   put_bits(all, layout.cookie, spec.cookie);
   put_bits(all, layout.count, spec.arguments.size());
-  if (const int error = bpf_map_update_elem(state_->map, &*id, bytes.data(), BPF_ANY); error != 0)
+  if (const int error = bpf_map_update_elem(state_->map->get(), &*id, bytes.data(), BPF_ANY);
+      error != 0)
     return fail(system_error(-error, "cannot write the program's table of static probes"));
   state_->written.push_back(*id);
   return *id;

@@ -19,7 +19,7 @@ class UsdtSpecs {
 public:
   // Whether the map is such a table. The kernel keeps 15 bytes of a map's name.
   static bool is_table(const UserMap& map);
-  // Borrows the map. unsupported if its layout is unknown or its types cannot be read.
+  // unsupported if its layout is unknown or its types cannot be read.
   static Result<UsdtSpecs> open(const UserMap& map);
 
   UsdtSpecs(UsdtSpecs&&) noexcept;

@@ -3,8 +3,7 @@
 #include "console.hpp"
 #include "option_values.hpp"
 #include "trace/user_programs.hpp"
-
-#include <charconv>
+#include "util/numbers.hpp"
 
 namespace uprobectl::cli {
 
@@ -28,14 +27,12 @@ PinRequest make_pin_request(const LoadOptions& options) {
 }
 
 Result<mode_t> parse_mode(const std::string& text) {
-  mode_t mode = 0;
   constexpr mode_t max_mode = 0777;
-  const char* const last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), last, mode, 8);
-  if (error != std::errc() || end != last || mode > max_mode)
+  const auto mode = parse_number<mode_t>(text, 8);
+  if (!mode || *mode > max_mode)
     return fail(ErrorKind::usage, "invalid value '" + text +
                                       "' for --mode (expected an octal number, for example 0660)");
-  return mode;
+  return *mode;
 }
 
 Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest& request,
@@ -45,8 +42,8 @@ Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest&
   if (!file) return fail(file.error());
   auto object = BpfObject::open(*file);
   if (!object) return fail(std::move(object).error());
-  if (auto set = object->apply(settings); !set) return fail(std::move(set).error());
-  if (auto known = check_program_names(*object, path, programs); !known)
+  if (auto set = apply_settings({&*object, 1}, settings); !set) return fail(std::move(set).error());
+  if (auto known = check_program_names(programs_of(*object, path), programs); !known)
     return fail(std::move(known).error());
   auto loaded = object->load({.only = programs});
   if (!object->verifier_log().empty()) output.detail(object->verifier_log());

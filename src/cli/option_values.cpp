@@ -13,10 +13,8 @@ namespace {
 
 template <typename T>
 std::optional<T> parse_positive(std::string_view text) {
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0) return std::nullopt;
-  return value;
+  const auto value = parse_number<T>(text);
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 struct Unit {

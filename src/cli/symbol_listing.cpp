@@ -4,10 +4,10 @@
 #include "art/name_mapping.hpp"
 #include "output/output.hpp"
 #include "symbols/list.hpp"
+#include "util/numbers.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <tuple>
 #include <unordered_map>
@@ -46,14 +46,11 @@ Result<std::uint64_t> parse_size(const std::string& typed) {
   std::string_view text = typed;
   const bool hexadecimal = text.starts_with("0x");
   if (hexadecimal) text.remove_prefix(2);
-  std::uint64_t value = 0;
-  const char* const begin = text.data();
-  const char* const end = begin + text.size();
-  const auto [stop, error] = std::from_chars(begin, end, value, hexadecimal ? 16 : 10);
-  if (error != std::errc() || stop != end)
+  const auto value = parse_number<std::uint64_t>(text, hexadecimal ? 16 : 10);
+  if (!value)
     return fail(ErrorKind::usage,
                 "invalid value '" + typed + "' for --min-size (expected a number of bytes)");
-  return value;
+  return *value;
 }
 
 // Lists the other names at each address. Each of N names has N - 1 others, so a record lists at

@@ -181,15 +181,9 @@ Result<void> EventFilter::add_point(std::uint32_t probe, const PointDescription&
 
 Truth EventFilter::evaluate_built_in(std::size_t number, const Term& term,
                                      const Event& event) const {
-  const auto compare = [&](std::uint64_t value) {
-    return fulfils(term.prepared, value) ? Truth::yes : Truth::no;
-  };
-  const filter_subject subject = *term.built_in;
-  if (subject == COMPARE_THREAD_ID) return compare(event.tid);
-  if (subject == COMPARE_PROCESS_ID) return compare(event.pid);
-  if (subject == COMPARE_CPU) return compare(event.cpu);
-  if (subject == COMPARE_THREAD_NAME) return texts_[number].match(event.comm, true);
-  return event.latency_ns ? compare(*event.latency_ns) : Truth::unknown; // COMPARE_LATENCY
+  if (*term.built_in == COMPARE_THREAD_NAME) return texts_[number].match(event.comm, true);
+  const auto value = built_in_number(*term.built_in, event);
+  return value ? truth_of(fulfils(term.prepared, *value)) : Truth::unknown;
 }
 
 Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
@@ -198,7 +192,7 @@ Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
     return evaluate_condition(term.prepared, texts_[number], term.value.type, value);
   const auto is_zero = is_null_text(value);
   if (!is_zero) return Truth::unread;
-  return fulfils(term.prepared, *is_zero ? 0 : 1) ? Truth::yes : Truth::no;
+  return truth_of(fulfils(term.prepared, *is_zero ? 0 : 1));
 }
 
 Truth EventFilter::evaluate(std::size_t number, const Term& term, const Event& event) const {

@@ -124,6 +124,23 @@ NamedValue named_part(const PointValue& value, std::vector<Step> steps, const Va
       .name = value.name, .steps = std::move(steps), .type = type, .at_return = value.at_return};
 }
 
+// Returns the part of a value that a path names; nullopt if it names none. `problem`: as
+// follow_types().
+std::optional<NamedValue> find_part(const PointValue& value, const ValuePath& path,
+                                    std::string* problem = nullptr) {
+  const auto begin = parse_value_path(value.name);
+  auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
+  const ValueType* const type = steps ? follow_types(value.type, *steps, problem) : nullptr;
+  if (type == nullptr) return std::nullopt;
+  return named_part(value, std::move(*steps), *type);
+}
+
+std::optional<NamedValue> find_part(std::span<const PointValue> values, const ValuePath& path) {
+  for (const PointValue& value : values)
+    if (auto found = find_part(value, path)) return found;
+  return std::nullopt;
+}
+
 std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRecord& record) {
   const auto path = parse_value_path(name);
   const DataValue* const value = path ? find_record_member(record, *path) : nullptr;
@@ -153,10 +170,8 @@ const ValueType* find_record_member(const ValueType& record, const ValuePath& pa
 
 Error not_saved(const PointDescription& point, const ValuePath& path) {
   for (const PointValue& value : point.values) {
-    const auto begin = parse_value_path(value.name);
-    const auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
     std::string problem;
-    if (steps) follow_types(value.type, *steps, &problem);
+    find_part(value, path, &problem);
     if (!problem.empty())
       return Error{ErrorKind::usage, std::move(problem)}.within(fmt::format("'{}'", path.text));
   }
@@ -206,27 +221,13 @@ std::optional<NamedValue> find_variable(std::span<const PointValue> values, cons
   if (path.variable == result_variable) return std::nullopt;
   for (const PointValue& value : values)
     if (value.name == path.text) return named_part(value, {}, value.type);
-  for (const PointValue& value : values) {
-    const auto begin = parse_value_path(value.name);
-    auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
-    const ValueType* const type = steps ? follow_types(value.type, *steps) : nullptr;
-    if (type != nullptr) return named_part(value, std::move(*steps), *type);
-  }
-  return std::nullopt;
+  return find_part(values, path);
 }
 
 std::optional<NamedValue> find_other(const PointDescription& point, const ValuePath& path,
                                      Arch arch) {
   const std::span<const PointValue> values = point.values;
-  if (path.variable == result_variable) {
-    for (const PointValue& value : values) {
-      const auto begin = parse_value_path(value.name);
-      auto steps = begin ? steps_behind(*begin, path) : std::nullopt;
-      const ValueType* const type = steps ? follow_types(value.type, *steps) : nullptr;
-      if (type != nullptr) return named_part(value, std::move(*steps), *type);
-    }
-    return std::nullopt;
-  }
+  if (path.variable == result_variable) return find_part(values, path);
   ValuePath member = path;
   member.text = "this->" + path.text;
   member.variable = "this";
@@ -304,20 +305,21 @@ std::optional<ArgumentValue> EventValues::find(const std::string& name, const Ev
 }
 
 std::optional<std::int64_t> EventValues::find_number(const std::string& name, const Event& event) {
-  const auto found = find(name, event);
-  return found && can_be_summed(name, event) ? number_of(found->value) : std::nullopt;
+  const auto found = find_summed(name, event);
+  return found ? number_of(found->value) : std::nullopt;
 }
 
-bool EventValues::can_be_summed(const std::string& name, const Event& event) {
+std::optional<ArgumentValue> EventValues::find_summed(const std::string& name, const Event& event) {
   const NamedValue* const named = event.record == nullptr ? find_named(name, event.probe) : nullptr;
-  return named == nullptr || check_summed(named->type, name).has_value();
+  if (named != nullptr && !check_summed(named->type, name)) return std::nullopt;
+  return find(name, event);
 }
 
 std::optional<std::uint64_t> EventValues::find_weight(const std::string& name, const Event& event) {
   if (name == "latency" && event.latency_ns) return event.latency_ns;
   if (event.weight) return event.weight;
-  const auto found = find(name, event);
-  const auto number = found && can_be_summed(name, event) ? number_of(found->value) : std::nullopt;
+  const auto found = find_summed(name, event);
+  const auto number = found ? number_of(found->value) : std::nullopt;
   if (!number) return std::nullopt;
   const bool is_signed = std::holds_alternative<std::int64_t>(found->value.value) ||
                          std::holds_alternative<DataValue::Name>(found->value.value);

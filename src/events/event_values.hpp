@@ -86,8 +86,8 @@ public:
 private:
   const NamedValue* find_named(const std::string& name, std::uint32_t probe);
 
-  // Whether the value can be summed, as far as is known.
-  bool can_be_summed(const std::string& name, const Event& event);
+  // As find(); nullopt if it is known that the value cannot be summed.
+  std::optional<ArgumentValue> find_summed(const std::string& name, const Event& event);
 
   std::map<std::uint32_t, PointDescription> points_;
   std::map<std::uint32_t, std::string> functions_;

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fmt/format.h>
 #include <span>
 #include <utility>
@@ -100,13 +99,10 @@ std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
 
 // Returns a number with a fraction or an exponent.
 std::optional<double> parse_real(std::string_view text) {
-  double number = 0;
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
   if (digits.empty() || (digits[0] != '.' && (digits[0] < '0' || digits[0] > '9')))
     return std::nullopt; // "inf"
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return parse_number<double>(text);
 }
 
 // Of a byte of an expression: ", at character 6, before '3'".

@@ -103,10 +103,7 @@ Truth RecordFilter::compare(std::size_t number, const Term& term, const Event& e
   if (term.kind == Term::Kind::sender) {
     if (event.time_ns == 0) return Truth::unknown; // the sender is not known
     was_found_[number] = true;
-    const std::uint32_t value = *spec.built_in == COMPARE_THREAD_ID    ? event.tid
-                                : *spec.built_in == COMPARE_PROCESS_ID ? event.pid
-                                                                       : event.cpu;
-    return fulfils(term.prepared, value) ? Truth::yes : Truth::no;
+    return truth_of(fulfils(term.prepared, built_in_number(*spec.built_in, event).value_or(0)));
   }
   if (term.kind != Term::Kind::member) return Truth::unknown;
   was_found_[number] = true;

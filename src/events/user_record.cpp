@@ -247,8 +247,7 @@ bool has_size(MapUse use, std::size_t type, std::size_t record) {
 void add_rest(DataValue& value, const std::string& type, Bytes rest) {
   if (!std::holds_alternative<DataValue::Struct>(value.value))
     value = DataValue{DataValue::Struct{{type, std::move(value)}}};
-  std::get<DataValue::Struct>(value.value)
-      .push_back({"<rest>", {DataValue::Raw{{rest.begin(), rest.end()}}}});
+  std::get<DataValue::Struct>(value.value).push_back({"<rest>", raw_value(rest)});
 }
 
 // Returns the type for which this holds; null if there is none, or several.

@@ -9,8 +9,6 @@ namespace uprobectl {
 
 namespace {
 
-Truth truth_of(bool is_true) { return is_true ? Truth::yes : Truth::no; }
-
 // The number of a value, extended to 64 bits as its type says; of a floating-point number its bits.
 std::optional<std::uint64_t> bits_of(const DataValue& value, const ValueType& type) {
   if (const auto* const real = std::get_if<double>(&value.value)) {
@@ -66,6 +64,13 @@ Truth ConditionTexts::match(std::string_view text, bool is_whole) const {
   if (!is_whole) return Truth::unread;
   if (are_bytes_) return Truth::no; // it has fewer bytes
   return truth_of(machine_[state][0] == PATTERN_ACCEPTS);
+}
+
+std::optional<std::uint64_t> built_in_number(filter_subject subject, const Event& event) {
+  if (subject == COMPARE_THREAD_ID) return event.tid;
+  if (subject == COMPARE_PROCESS_ID) return event.pid;
+  if (subject == COMPARE_CPU) return event.cpu;
+  return subject == COMPARE_LATENCY ? event.latency_ns : std::nullopt;
 }
 
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "events/conditions.hpp"
+#include "events/events.hpp"
 #include "events/text_pattern.hpp"
 #include "values/value.hpp"
 
@@ -12,6 +13,7 @@ namespace uprobectl {
 
 // Whether a comparison holds. unread: its value could not be read. unknown: there is no value.
 enum class Truth : std::uint8_t { no, yes, unread, unknown };
+constexpr Truth truth_of(bool is_true) { return is_true ? Truth::yes : Truth::no; }
 
 // The texts that a comparison matches.
 class ConditionTexts {
@@ -28,6 +30,9 @@ private:
   std::set<std::string, std::less<>> set_ = {}; // instead, if it is large
   bool are_bytes_ = false;
 };
+
+// Returns the value of a built-in variable; nullopt if it is not a number or the event has none.
+std::optional<std::uint64_t> built_in_number(filter_subject subject, const Event& event);
 
 // Compares a value of this type, for which the condition was compiled.
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/device.hpp"
 
+#include "util/numbers.hpp"
+#include "util/rooted_path.hpp"
 #include "util/sha256.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <ctime>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -54,17 +55,12 @@ std::string reason_of(const CommandResult& result) {
 
 std::optional<std::uint32_t> parse_uid(std::string_view text) {
   while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
-  std::uint32_t uid = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), uid);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return uid;
+  return parse_number<std::uint32_t>(text);
 }
 
 std::string own_folder() {
-  std::array<char, 4096> path{};
-  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  const std::string_view exe(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  return std::string(exe.substr(0, exe.rfind('/')));
+  const std::string path = read_link("/proc/self/exe").value_or("");
+  return path.substr(0, path.rfind('/'));
 }
 
 // Of file system, inode, size, and the times of the last write and of the last change. The kernel
@@ -321,9 +317,9 @@ std::optional<KnownDevice> parse_known(std::string_view text) {
     line.remove_prefix(std::string_view(key).size());
     *value = line;
   }
-  const auto [end, error] =
-      std::from_chars(checked.data(), checked.data() + checked.size(), known.checked_at);
-  if (error != std::errc() || end != checked.data() + checked.size()) return std::nullopt;
+  const auto checked_at = parse_number<decltype(known.checked_at)>(checked);
+  if (!checked_at) return std::nullopt;
+  known.checked_at = *checked_at;
   return known;
 }
 

@@ -93,7 +93,6 @@ public:
   // Returns the next frame, or nullopt if it is incomplete. Fails with corrupt for an unknown type
   // or a payload beyond max_payload; then the stream cannot be continued.
   Result<std::optional<Frame>> next();
-  bool has_partial_frame() const { return at_ < buffer_.size(); }
 
 private:
   std::string buffer_;

@@ -6,11 +6,11 @@
 #include "process/proc.hpp"
 #include "uprobectl/process.hpp"
 #include "util/numbers.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -36,14 +36,6 @@ struct Holders {
   std::vector<HeldPerfProbe> perf_events;            // those with a BPF program
   std::size_t unreadable = 0; // processes whose descriptors could not be read
 };
-
-std::optional<std::string> read_link(const std::string& path) {
-  std::string text(PATH_MAX, '\0');
-  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
-  if (size < 0) return std::nullopt;
-  text.resize(static_cast<std::size_t>(size));
-  return text;
-}
 
 // Reads "link_id:" from the fdinfo of a BPF link.
 std::optional<std::uint32_t> read_link_id(const std::string& path) {

@@ -2,6 +2,7 @@
 #include "output/log2_slots.hpp"
 
 #include "output/format.hpp"
+#include "output/values.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -30,26 +31,22 @@ std::optional<Slots> to_slots(std::string_view name, const DataValue& value) {
 
 } // namespace
 
-std::vector<Slots> take_slots(DataValue& value, std::string_view name) {
-  std::vector<Slots> taken;
-  if (auto slots = to_slots(name, value)) {
-    taken.push_back(std::move(*slots));
-    value = DataValue{DataValue::Struct()};
+std::string append_without_slots(std::string& text, const DataValue& value, std::string_view name) {
+  if (const auto slots = to_slots(name, value)) return draw_slots(*slots);
+  const auto* const members = std::get_if<DataValue::Struct>(&value.value);
+  if (members == nullptr || std::ranges::none_of(*members, names_slots, &DataMember::name)) {
+    append_text_value(text, value);
+    return {};
   }
-  auto* const members = std::get_if<DataValue::Struct>(&value.value);
-  if (members == nullptr) return taken;
-  std::erase_if(*members, [&](const DataMember& member) {
-    auto slots = to_slots(member.name, member.value);
-    if (slots) taken.push_back(std::move(*slots));
-    return slots.has_value();
-  });
-  return taken;
-}
-
-std::string take_drawn_slots(DataValue& value, std::string_view name) {
-  std::string text;
-  for (const Slots& each : take_slots(value, name)) text += draw_slots(each);
-  return text;
+  DataValue::Struct others;
+  std::string drawn;
+  for (const DataMember& member : *members)
+    if (const auto slots = to_slots(member.name, member.value))
+      drawn += draw_slots(*slots);
+    else
+      others.push_back(member);
+  append_text_value(text, {std::move(others)});
+  return drawn;
 }
 
 // As print_log2_hist() of bcc (libbpf-tools/trace_helpers.c).

@@ -14,13 +14,10 @@ struct Slots {
   std::vector<std::uint64_t> counts; // of 0 and 1, 2 and 3, 4 to 7, …
 };
 
-// Removes these arrays from a value, which is the whole `name` if it is an array itself, and
-// returns them.
-std::vector<Slots> take_slots(DataValue& value, std::string_view name);
-
 // Returns the lines of the histogram, with stars; empty if all counts are 0.
 std::string draw_slots(const Slots& slots);
-// Removes the arrays and returns the lines of all.
-std::string take_drawn_slots(DataValue& value, std::string_view name);
+// Appends a value without these arrays as text, and returns the lines of their histograms. `name`:
+// of the whole value, which may be such an array itself.
+std::string append_without_slots(std::string& text, const DataValue& value, std::string_view name);
 
 } // namespace uprobectl

@@ -3,8 +3,8 @@
 
 #include "output/records.hpp"
 #include "util/json_size.hpp"
+#include "util/numbers.hpp"
 
-#include <charconv>
 #include <llvm/Support/JSON.h>
 
 namespace uprobectl {
@@ -20,10 +20,7 @@ std::optional<std::string> text_at(const llvm::json::Object& object, llvm::Strin
 std::optional<std::uint64_t> number_at(const llvm::json::Object& object, llvm::StringRef key) {
   const auto text = object.getString(key);
   if (!text || !text->starts_with("0x")) return std::nullopt;
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text->begin() + 2, text->end(), value, 16);
-  if (error != std::errc() || end != text->end()) return std::nullopt;
-  return value;
+  return parse_number<std::uint64_t>(text->drop_front(2), 16);
 }
 
 // Returns the entry as a TARGET has it: "splits/base.apk!/lib/x.so" in an inner archive.

@@ -4,6 +4,7 @@
 #include "output/function_arguments.hpp"
 #include "output/log2_slots.hpp"
 #include "output/output.hpp"
+#include "output/point_names.hpp"
 #include "output/text_table.hpp"
 #include "output/values.hpp"
 
@@ -68,7 +69,7 @@ public:
     const std::string source = display_source(point, true);
     Columns<9> columns;
     columns.add("OFFSET", offset);
-    columns.add("FILE", displayed_file(point));
+    columns.add("FILE", names_.file(point));
     columns.add("SYMBOL", name);
     if (!source.empty()) columns.add("LINE", source);
     if (style_.verbose) columns.add("SUM", sum = offset_sum(point));
@@ -223,11 +224,11 @@ public:
     cell(std::to_string(event.tid), 7, last_width_);
     cell(event.comm, 7, last_width_);
     constexpr std::size_t name_width = 24;
-    std::string name = displayed_name(*event.point);
+    std::string name = names_.name(*event.point);
     std::string arguments = arguments_text(event);
     if (!event.function.empty()) { // as in the source: f(a=1, b="x")
       name = fmt::format("{}{}({}){}", display_file_prefix(*event.point), event.function,
-                         std::exchange(arguments, {}), distinction(*event.point));
+                         std::exchange(arguments, {}), names_.distinction(*event.point));
     }
     cell(name, 15, last_width_);
     std::size_t width = name_width;
@@ -295,7 +296,7 @@ public:
     };
     if (record.is_first)
       begin_table({"CALLS", "TOTAL", "SELF", "MIN", "AVG", "MAX", "P50", "P99", "FUNCTION"});
-    std::string name = displayed_name(*function.point);
+    std::string name = names_.name(*function.point);
     if (function.no_return > 0) name += fmt::format("  ({} without a return)", function.no_return);
     if (function.unfinished > 0) name += fmt::format("  ({} unfinished)", function.unfinished);
     table_.row({std::to_string(function.calls), short_duration(function.total_ns),
@@ -308,8 +309,8 @@ public:
     const CallEdge& edge = *record.edge;
     if (record.is_first) begin_table({"CALLS", "TOTAL", "CALLER", "CALLEE"});
     table_.row({std::to_string(edge.calls), short_duration(edge.total_ns),
-                edge.caller != nullptr ? displayed_name(*edge.caller) : "-",
-                displayed_name(*edge.callee)});
+                edge.caller != nullptr ? names_.name(*edge.caller) : "-",
+                names_.name(*edge.callee)});
   }
 
   void write(const MapEntryRecord& entry) override {
@@ -319,11 +320,9 @@ public:
     std::string value;
     std::string sum;
     append_text_value(key, entry.key);
-    DataValue shown = entry.value;
     // The values of CPUs are not the slots of a histogram, whatever the map is called.
-    const std::string drawn =
-        take_drawn_slots(shown, entry.sum ? std::string_view() : std::string_view(entry.map));
-    append_text_value(value, shown);
+    const std::string drawn = append_without_slots(
+        value, entry.value, entry.sum ? std::string_view() : std::string_view(entry.map));
     if (entry.sum) append_text_value(sum, *entry.sum);
     table_.row({entry.map, key, value, sum});
     if (drawn.empty()) return;
@@ -331,37 +330,10 @@ public:
     out_.append(drawn);
   }
 
+  // COUNT [SUM AVERAGE] [VALUE… | PID COMM] FUNCTION [STACK]
   void write(const CountRecord& record) override {
     shows_counts_ = has_count_rows_ = true;
     begin_interval(record.time_ns, record.is_interval);
-    if (record.by != nullptr) {
-      write_group(record);
-      return;
-    }
-    header(record.pid ? std::initializer_list<std::string_view>{"COUNT", "PID", "COMM", "FUNCTION"}
-                      : std::initializer_list<std::string_view>{"COUNT", "FUNCTION"});
-    const std::string count = std::to_string(record.count);
-    const std::string name = counted_name(record);
-    // In tab-separated rows the stack is the last column.
-    const bool has_stack = record.stack != nullptr;
-    const std::string stack =
-        has_stack && !style_.aligned ? joined_frames(record, " < ") : std::string();
-    if (record.pid)
-      table_.row({count, std::to_string(*record.pid), record.comm, name, stack});
-    else
-      table_.row({count, name, stack});
-    if (!has_stack || !style_.aligned) return;
-    table_.flush();
-    out_.append("    " + joined_frames(record, "\n    ") + "\n");
-  }
-
-  std::string counted_name(const CountRecord& record) {
-    if (record.point == nullptr) return std::string(record.map);
-    return displayed_name(*record.point) + (record.on_return ? " (return)" : "");
-  }
-
-  // COUNT [SUM AVERAGE] VALUE… FUNCTION [STACK]
-  void write_group(const CountRecord& record) {
     std::vector<std::string> names = {"COUNT"};
     std::vector<std::string> cells = {std::to_string(record.count)};
     if (const auto& sums = record.sums) {
@@ -380,12 +352,17 @@ public:
       cells.push_back(show(static_cast<double>(sum), sum, true));
       cells.push_back(show(any ? average_of(*sums) : 0, sum, false));
     }
-    for (const ArgumentValue& value : *record.by) {
-      names.emplace_back(value.name);
-      append_text_value(cells.emplace_back(), value);
+    for (std::size_t i = 0; record.by != nullptr && i < record.by->size(); ++i) {
+      names.emplace_back((*record.by)[i].name);
+      append_text_value(cells.emplace_back(), (*record.by)[i]);
+    }
+    if (record.pid) {
+      names.insert(names.end(), {"PID", "COMM"});
+      cells.insert(cells.end(), {std::to_string(*record.pid), std::string(record.comm)});
     }
     names.emplace_back(record.point != nullptr ? "FUNCTION" : "MAP");
     cells.push_back(counted_name(record));
+    // In tab-separated rows the stack is the last column.
     const bool has_stack = record.stack != nullptr;
     if (has_stack && !style_.aligned) cells.push_back(joined_frames(record, " < "));
     header(std::vector<std::string_view>(names.begin(), names.end()));
@@ -393,6 +370,11 @@ public:
     if (!has_stack || !style_.aligned) return;
     table_.flush();
     out_.append("    " + joined_frames(record, "\n    ") + "\n");
+  }
+
+  std::string counted_name(const CountRecord& record) {
+    if (record.point == nullptr) return std::string(record.map);
+    return names_.name(*record.point) + (record.on_return ? " (return)" : "");
   }
 
   void write(const FrameRecord& record) override {
@@ -408,19 +390,19 @@ public:
     begin_interval(record.time_ns, record.is_interval);
     if (style_.aligned) {
       line_.clear();
-      draw_histogram(line_, displayed_name(*record.point), record);
+      draw_histogram(line_, names_.name(*record.point), record);
       out_.append(line_);
       return;
     }
     header({"FUNCTION", "UNIT", "COUNT", "MIN", "P50", "P99", "MAX", "BUCKETS"});
     const Histogram& histogram = record.histogram;
-    table_.row({displayed_name(*record.point), record.in_nanoseconds ? "ns" : "value",
+    table_.row({names_.name(*record.point), record.in_nanoseconds ? "ns" : "value",
                 std::to_string(histogram.count), std::to_string(histogram.min),
                 std::to_string(percentile(histogram, 50)),
                 std::to_string(percentile(histogram, 99)), std::to_string(histogram.max),
                 bucket_list(histogram)});
     line_.clear();
-    draw_histogram(line_, displayed_name(*record.point), record);
+    draw_histogram(line_, names_.name(*record.point), record);
     out_.append(line_);
   }
 
@@ -567,11 +549,11 @@ private:
     std::string text = begins ? "" : "} ";
     if (begins) {
       const Event& entry = *record.entry;
-      text += entry.function.empty() ? displayed_name(point)
+      text += entry.function.empty() ? names_.name(point)
                                      : display_file_prefix(point).append(entry.function);
       text += '(' + arguments_text(entry) + ')';
     } else {
-      text += displayed_name(point);
+      text += names_.name(point);
     }
     if (record.kind == CallRecord::Kind::opened) return text + " {";
     if (record.exit == nullptr)
@@ -598,9 +580,9 @@ private:
     cell("-", 7, last_width_);
     cell(record.map, 15, last_width_);
     line_.append(style_.aligned ? "  " : "\t");
-    DataValue shown = record.value ? *record.value : DataValue{DataValue::Raw{record.raw}};
-    const std::string drawn = take_drawn_slots(shown, record.map);
-    append_text_value(line_, shown);
+    const DataValue raw = record.value ? DataValue() : raw_value(record.raw);
+    const std::string drawn =
+        append_without_slots(line_, record.value ? *record.value : raw, record.map);
     line_ += '\n' + drawn;
     add_stack(event.stack);
     out_.append(line_);
@@ -651,40 +633,6 @@ private:
     const std::size_t begin = line_.size();
     append_printable(line_, text);
     last_width_ = display_width(std::string_view(line_).substr(begin));
-  }
-
-  // Caches the text, because consecutive points are mostly in the same file.
-  const std::string& displayed_file(const ProbePoint& point) {
-    if (binary_ != point.binary) file_ = to_string(point.binary->path);
-    binary_ = point.binary;
-    return file_;
-  }
-
-  const std::string& displayed_name(const ProbePoint& point) {
-    std::string& name = names_[&point];
-    if (!name.empty()) return name;
-    name = display_name(point);
-    if (point.source) name += " at " + display_source(point, false);
-    name += distinction(point);
-    return name;
-  }
-
-  // Returns the address, or the file, of a point that has the name of another one before it: static
-  // functions of two source files, a function in two libraries.
-  const std::string& distinction(const ProbePoint& point) {
-    const auto [known, is_new] = distinctions_.try_emplace(&point);
-    if (is_new) known->second = find_distinction(point);
-    return known->second;
-  }
-
-  std::string find_distinction(const ProbePoint& point) {
-    if (!point.symbol || point.static_probe) return {}; // a static probe has any number of places
-    const auto [place, is_new] = first_places_.try_emplace(
-        display_name(point), FirstPlace{to_string(point.binary->path), point.address.value});
-    const FirstPlace& first = place->second;
-    if (is_new || point.source || point.inlined_into) return {};
-    if (first.file != displayed_file(point)) return fmt::format(" ({})", displayed_file(point));
-    return first.address == point.address.value ? "" : fmt::format(" ({:#x})", point.address.value);
   }
 
   // On a terminal, writes the end time of an interval before its first row.
@@ -774,16 +722,8 @@ private:
   bool has_events_ = false;
   std::size_t last_width_ = 0;
   std::string line_;
-  std::unordered_map<const ProbePoint*, std::string> names_;
-  std::unordered_map<const ProbePoint*, std::string> distinctions_;
-  struct FirstPlace {
-    std::string file;
-    std::uint64_t address = 0;
-  };
-  std::unordered_map<std::string, FirstPlace> first_places_; // by name
+  PointNames names_;
   std::unordered_map<std::uint32_t, std::size_t> thread_colours_;
-  std::shared_ptr<const ProbedBinary> binary_; // of the previous match, whose text is file_
-  std::string file_;
 };
 
 } // namespace

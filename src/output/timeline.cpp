@@ -255,7 +255,7 @@ std::vector<DataMember> argument_values(const Event& event) {
       return *members;
     values.push_back({.name = "record", .value = *event.record->value});
   } else if (event.record != nullptr) {
-    values.push_back({.name = "raw", .value = {.value = DataValue::Raw{event.record->raw}}});
+    values.push_back({.name = "raw", .value = raw_value(event.record->raw)});
   } else if (event.typed_arguments) {
     for (const ArgumentValue& argument : *event.typed_arguments)
       values.push_back({.name = std::string(argument.name), .value = argument.value});

@@ -2,8 +2,8 @@
 #include "plans/attach_plan.hpp"
 #include "plans/plan_words.hpp"
 #include "util/json_size.hpp"
+#include "util/numbers.hpp"
 
-#include <charconv>
 #include <fmt/format.h>
 #include <llvm/Support/JSON.h>
 #include <set>
@@ -213,11 +213,8 @@ private:
 
   std::uint64_t read_hex(const Value* value, const std::string& where) {
     const auto text = value == nullptr ? std::nullopt : value->getAsString();
-    std::uint64_t number = 0;
-    if (text && text->starts_with("0x")) {
-      const auto [end, error] = std::from_chars(text->begin() + 2, text->end(), number, 16);
-      if (error == std::errc() && end == text->end()) return number;
-    }
+    if (text && text->starts_with("0x"))
+      if (const auto number = parse_number<std::uint64_t>(text->drop_front(2), 16)) return *number;
     problem_.set(where, "expected a hexadecimal number in quotes, such as \"0x1a20\"");
     return 0;
   }

@@ -88,13 +88,6 @@ std::optional<std::string_view> find_status_line(std::string_view status, std::s
   return std::nullopt;
 }
 
-std::optional<std::string> read_namespace_link(const std::string& path) {
-  std::array<char, 64> name{};
-  const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
-  if (size <= 0) return std::nullopt;
-  return std::string(name.data(), static_cast<std::size_t>(size));
-}
-
 // Removes a number and the delimiter after it from the front of the line.
 std::optional<std::uint64_t> take_field(std::string_view& line, char delimiter, int base) {
   const auto value = take_number<std::uint64_t>(line, base);
@@ -187,9 +180,7 @@ bool has_other_device_in_maps(const std::string& path) {
 
 Result<void> check_proc_mounted() {
   // Only procfs has this link, which is the reader's pid in the namespace that it shows.
-  std::array<char, 16> link{};
-  const ssize_t size = ::readlink("/proc/self", link.data(), link.size());
-  if (size > 0 && parse_number<pid_t>({link.data(), static_cast<std::size_t>(size)}) == ::getpid())
+  if (const auto link = read_link("/proc/self"); link && parse_number<pid_t>(*link) == ::getpid())
     return {};
   return fail(
       Error{ErrorKind::not_found, "/proc is not mounted, or is that of another pid namespace"}.hint(
@@ -371,7 +362,7 @@ std::optional<FileIdentity> process_executable(pid_t pid) {
 }
 
 std::optional<std::string> read_mount_namespace(pid_t pid) {
-  return read_namespace_link(live_path(pid, "ns/mnt"));
+  return read_link(live_path(pid, "ns/mnt"));
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "process/proc.hpp"
 #include "resolve/in_process.hpp"
 #include "trace/diagnosis.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -254,13 +255,12 @@ void CallerCode::learn_files(pid_t pid) {
 void CallerCode::learn(pid_t pid, Place& place, std::string_view module) {
   std::vector<ProcessFile> found;
   if (module.starts_with("/proc/")) {
-    std::array<char, 4096> link{};
     const std::string path(module);
-    const ssize_t size = ::readlink(path.c_str(), link.data(), link.size());
+    const auto link = read_link(path);
     const auto identity = process_executable(pid);
-    if (size <= 0 || !identity) return;
+    if (!link || !identity) return;
     found.push_back({.open_path = path,
-                     .display_path = {.file = {link.data(), static_cast<std::size_t>(size)}},
+                     .display_path = {.file = *link},
                      .identity = *identity,
                      .warnings = {}});
   } else if (auto files = find_in_processes(module, std::array{pid})) {

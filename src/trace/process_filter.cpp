@@ -330,13 +330,11 @@ Result<void> FilteredProcesses::watch(Output& output) {
 }
 
 bool links_lose_main_thread(std::string_view release) {
-  unsigned major = 0;
-  unsigned minor = 0;
-  const char* const end = release.data() + release.size();
-  const auto first = std::from_chars(release.data(), end, major);
-  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return false;
-  if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc()) return false;
-  return major < 6 || (major == 6 && minor < 12);
+  const auto major = take_number<unsigned>(release);
+  if (!major || !release.starts_with('.')) return false;
+  release.remove_prefix(1);
+  const auto minor = take_number<unsigned>(release);
+  return minor && (*major < 6 || (*major == 6 && *minor < 12));
 }
 
 std::span<const pid_t> FilteredProcesses::link_pids() const {

@@ -5,14 +5,12 @@
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
 #include "uprobectl/process.hpp"
+#include "util/rooted_path.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <climits>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace uprobectl {
 
@@ -20,21 +18,14 @@ namespace {
 
 constexpr std::string_view own_executable = "/proc/self/exe";
 
-std::optional<FileIdentity> identify(const std::string& path) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return FileIdentity{status.st_dev, status.st_ino};
-}
-
 // The path of a process's executable if that is the file here, else "/proc/PID/exe".
-std::string executable_path(pid_t pid) {
-  std::string link = live_path(pid, "exe");
-  std::array<char, PATH_MAX> path{};
-  const ssize_t size = ::readlink(link.c_str(), path.data(), path.size());
-  if (size <= 0) return link;
-  std::string named(path.data(), static_cast<std::size_t>(size));
-  const auto identity = identify(link);
-  return identity && identify(named) == identity ? named : link;
+std::string executable_path(pid_t pid, const std::optional<FileIdentity>& identity) {
+  const std::string link = live_path(pid, "exe");
+  auto path = read_link(link);
+  struct stat named{};
+  const bool is_same = path && ::stat(path->c_str(), &named) == 0 &&
+                       identity == FileIdentity{named.st_dev, named.st_ino};
+  return is_same ? std::move(*path) : link;
 }
 
 // As execvp() finds it.
@@ -61,11 +52,10 @@ Result<std::vector<std::string>> find_executables(std::span<const pid_t> pids,
   std::vector<std::string> paths;
   std::vector<std::optional<FileIdentity>> known;
   for (const pid_t pid : pids) {
-    std::string path = executable_path(pid);
-    const auto identity = identify(path);
+    const auto identity = process_executable(pid);
     if (std::ranges::find(known, identity) != known.end()) continue;
     known.push_back(identity);
-    paths.push_back(std::move(path));
+    paths.push_back(executable_path(pid, identity));
   }
   return paths;
 }

@@ -30,7 +30,9 @@ public:
         functions_(request.probes.functions) {}
 
   Result<ProgramLocations> run() {
-    if (auto known = check_names(); !known) return fail(std::move(known).error());
+    const auto names = choices_ | std::views::transform(&ProgramChoice::name);
+    if (auto known = check_program_names(programs_, {names.begin(), names.end()}); !known)
+      return fail(std::move(known).error());
     for (const ProgramOfObject& each : programs_)
       if (auto located = locate(each); !located) return fail(std::move(located).error());
     if (auto used = use_functions(); !used) return fail(std::move(used).error());
@@ -40,17 +42,6 @@ public:
   }
 
 private:
-  Result<void> check_names() const {
-    for (const ProgramChoice& choice : choices_)
-      if (std::ranges::none_of(programs_, [&](const ProgramOfObject& each) {
-            return each.program->name == choice.name;
-          }))
-        return fail(Error{ErrorKind::not_found,
-                          fmt::format("{}: no program '{}'", programs_.front().path, choice.name)}
-                        .hint("use one of: " + list_programs(programs_)));
-    return {};
-  }
-
   Result<void> locate(const ProgramOfObject& of) {
     const ObjectProgram& program = *of.program;
     const auto is_choice = [&](const ProgramChoice& choice) { return choice.name == program.name; };
@@ -331,6 +322,25 @@ bool is_static(const ObjectProgram& program) { return program.section.starts_wit
 
 bool is_session(const ObjectProgram& program) {
   return program.kind == SectionKind::uprobe_session;
+}
+
+std::vector<ProgramOfObject> programs_of(const BpfObject& object, std::string_view path,
+                                         std::size_t number) {
+  std::vector<ProgramOfObject> programs;
+  for (const ObjectProgram& program : object.programs())
+    programs.push_back({.program = &program, .path = path, .object = number});
+  return programs;
+}
+
+Result<void> check_program_names(std::span<const ProgramOfObject> programs,
+                                 const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (std::ranges::none_of(programs,
+                             [&](const auto& each) { return each.program->name == name; }))
+      return fail(Error{ErrorKind::not_found,
+                        fmt::format("{}: no program '{}'", programs.front().path, name)}
+                      .hint("use one of: " + list_programs(programs)));
+  return {};
 }
 
 std::string list_programs(std::span<const ProgramOfObject> programs) {

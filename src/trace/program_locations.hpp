@@ -17,6 +17,13 @@ struct ProgramOfObject {
   std::size_t object = 0;
 };
 
+// Borrows both. `number`: of the object.
+std::vector<ProgramOfObject> programs_of(const BpfObject& object, std::string_view path,
+                                         std::size_t number = 0);
+// Fails with not_found if one of the names is not that of a program. `programs` is not empty.
+Result<void> check_program_names(std::span<const ProgramOfObject> programs,
+                                 const std::vector<std::string>& names);
+
 // A program and where it is attached.
 struct PlacedProgram {
   ProgramOfObject program;

@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t max_entries_shown = 1U << 16; // of one map
 
-DataValue raw_value(Bytes bytes) {
-  return {DataValue::Raw{std::vector<std::byte>(bytes.begin(), bytes.end())}};
-}
-
 bool is_integer(const DataValue& value) {
   return std::holds_alternative<std::int64_t>(value.value) ||
          std::holds_alternative<std::uint64_t>(value.value);
@@ -138,12 +134,7 @@ DataValue UserMapPrinter::decode_key(const UserMap& map, const Shape& shape,
 
 DataValue UserMapPrinter::decode_value(const UserMap& map, const Shape& shape, Bytes bytes) {
   if (map.use != MapUse::stack_table) return decode(shape.types, map.value_type, bytes);
-  std::vector<std::uint64_t> addresses;
-  for (std::size_t at = 0;; at += sizeof(std::uint64_t)) {
-    const std::uint64_t address = read_at<std::uint64_t>(bytes, at).value_or(0);
-    if (address == 0) return values_.show_stack(addresses);
-    addresses.push_back(address);
-  }
+  return values_.show_stack(stack_addresses(bytes));
 }
 
 void UserMapPrinter::print_entries(const UserMap& map, const Table& table, const MapPrinting& how) {

@@ -19,14 +19,6 @@ const ObjectProgram* find_program(const BpfObject& object, std::string_view name
   return found == object.programs().end() ? nullptr : &*found;
 }
 
-std::vector<ProgramOfObject> programs_of(const BpfObject& object, std::string_view path,
-                                         std::size_t number) {
-  std::vector<ProgramOfObject> programs;
-  for (const ObjectProgram& program : object.programs())
-    programs.push_back({.program = &program, .path = path, .object = number});
-  return programs;
-}
-
 // Whether the map is that of Inspektor Gadget for the ring buffer.
 bool counts_losses_of(const UserMap& map, const UserMap& ring) {
   return ring.use == MapUse::ring_buffer && map.name == ring.name + "_lost_samples";
@@ -43,7 +35,7 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
   }
   if (auto opened = programs.open_objects(workstation); !opened)
     return fail(std::move(opened).error());
-  if (auto set = programs.apply_settings(request); !set) return fail(std::move(set).error());
+  if (auto set = programs.set_up(request); !set) return fail(std::move(set).error());
   if (auto located = programs.locate(request); !located) return fail(std::move(located).error());
   if (auto checked = programs.check_kinds(); !checked) return fail(std::move(checked).error());
   return programs;
@@ -83,65 +75,43 @@ Result<void> UserPrograms::open_objects(Workstation& workstation) {
   return {};
 }
 
-Result<void> UserPrograms::for_each_object(const std::function<Result<void>(BpfObject&)>& set) {
-  std::optional<Error> unknown;
-  bool is_known = false;
-  for (BpfObject& object : objects_) {
-    auto done = set(object);
-    if (!done && done.error().kind != ErrorKind::not_found) return done;
-    if (!done && !unknown) unknown = std::move(done).error();
-    is_known = is_known || done.has_value();
-  }
-  if (!is_known && unknown) return fail(std::move(*unknown));
-  return {};
-}
-
 namespace {
+
+using GlobalValues = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::string_view pid_value = "%pid"; // of a global variable
 
+GlobalValues with_pid(GlobalValues globals, std::string_view pid) {
+  for (auto& [name, value] : globals)
+    if (value == pid_value) value = pid;
+  return globals;
+}
+
 } // namespace
 
-// Each setting is for all objects that have a variable or map of the name.
-Result<void> UserPrograms::apply_settings(const AttachRequest& request) {
+Result<void> UserPrograms::set_up(const AttachRequest& request) {
   const ProcessFilter& processes = request.processes;
-  for (const auto& [name, value] : request_->settings.globals) {
-    const bool is_pid = value == pid_value;
-    if (is_pid && processes.command.empty() && processes.pids.empty() && processes.names.empty())
-      return fail(
-          Error{ErrorKind::usage, fmt::format("--set {}={}: there is no process", name, value)}
-              .hint("name one: -p PID, or -- COMMAND"));
-    if (auto set = for_each_object([&](BpfObject& object) {
-          return object.set_global(name, is_pid ? "0" : value); // set_pid_variables() follows
-        });
-        !set)
-      return set;
-  }
-  for (const auto& [map, count] : request_->settings.map_entries)
-    if (auto set =
-            for_each_object([&](BpfObject& object) { return object.set_map_entries(map, count); });
-        !set)
-      return set;
-  for (const MapFill& fill : request_->settings.fills)
-    if (auto filled = for_each_object([&](BpfObject& object) { return object.fill_map(fill); });
-        !filled)
-      return filled;
-  return {};
+  ObjectSettings settings = request_->settings;
+  const auto of_pid =
+      std::ranges::find(settings.globals, pid_value, &GlobalValues::value_type::second);
+  if (of_pid != settings.globals.end() && processes.command.empty() && processes.pids.empty() &&
+      processes.names.empty())
+    return fail(Error{ErrorKind::usage,
+                      fmt::format("--set {}={}: there is no process", of_pid->first, pid_value)}
+                    .hint("name one: -p PID, or -- COMMAND"));
+  settings.globals = with_pid(std::move(settings.globals), "0"); // set_pid_variables() follows
+  return apply_settings(objects_, settings);
 }
 
 Result<void> UserPrograms::set_pid_variables() {
-  for (const auto& [name, value] : request_->settings.globals) {
-    if (value != pid_value) continue;
-    if (pids_.size() != 1)
-      return fail(ErrorKind::usage, fmt::format("--set {}={}: {} (expected one)", name, value,
-                                                counted(pids_.size(), "process", "processes")));
-    if (auto set = for_each_object([&](BpfObject& object) {
-          return object.set_global(name, std::to_string(pids_.front()));
-        });
-        !set)
-      return set;
-  }
-  return {};
+  const GlobalValues& globals = request_->settings.globals;
+  const auto of_pid = std::ranges::find(globals, pid_value, &GlobalValues::value_type::second);
+  if (of_pid == globals.end()) return {};
+  if (pids_.size() != 1)
+    return fail(ErrorKind::usage,
+                fmt::format("--set {}={}: {} (expected one)", of_pid->first, pid_value,
+                            counted(pids_.size(), "process", "processes")));
+  return apply_settings(objects_, {.globals = with_pid(globals, std::to_string(pids_.front()))});
 }
 
 Result<void> UserPrograms::locate(const AttachRequest& request) {
@@ -209,17 +179,8 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
   return {};
 }
 
-Result<void> check_program_names(const BpfObject& object, std::string_view path,
-                                 std::span<const std::string> names) {
-  for (const std::string& name : names)
-    if (find_program(object, name) == nullptr)
-      return fail(Error{ErrorKind::not_found, fmt::format("{}: no program '{}'", path, name)}.hint(
-          "use one of: " + list_programs(programs_of(object, path, 0))));
-  return {};
-}
-
 void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Output& output) {
-  for (const ProgramOfObject& each : programs_of(object, path, 0))
+  for (const ProgramOfObject& each : programs_of(object, path))
     if (const std::string reason = find_skip_reason(*each.program);
         !reason.empty() && each.program->loaded.fd < 0)
       output.warn(describe_skipped(each, reason));
@@ -459,20 +420,19 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
   return types;
 }
 
-Result<void> UserStaticProbes::load(std::span<const UserMap> maps, std::span<Probe> probes,
+Result<void> UserStaticProbes::load(std::span<const UserMap> tables, std::span<Probe> probes,
                                     std::uint64_t cookie, bool supports_cookies) {
   specs_.reset(); // before it is filled again
   cautions_.clear();
-  const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
-  if (table == maps.end()) return {};
-  if (std::ranges::none_of(probes,
-                           [](const Probe& probe) { return probe.point.static_probe != nullptr; }))
+  if (tables.empty() || std::ranges::none_of(probes, [](const Probe& probe) {
+        return probe.point.static_probe != nullptr;
+      }))
     return {};
   if (!supports_cookies)
     return fail(Error{ErrorKind::unsupported,
                       "the mechanism has no cookies, which usdt.bpf.h needs to find the arguments"}
                     .hint("use --mechanism multi or perf on Linux 5.15 or later"));
-  auto specs = UsdtSpecs::open(*table);
+  auto specs = UsdtSpecs::open(tables.front());
   if (!specs) return fail(std::move(specs).error());
   specs_ = std::move(*specs);
   return add(probes, cookie);
@@ -528,9 +488,7 @@ std::vector<UserMap> find_lost_maps(std::span<const UserMap> maps) {
                         });
     if (!counts || map.key_size != 4 || (map.value_size != 8 && map.value_size != 4)) continue;
     if (map.use != MapUse::table && map.use != MapUse::per_cpu) continue;
-    auto copy = duplicate(map);
-    if (!copy) continue;
-    found.push_back(std::move(*copy));
+    found.push_back(map);
   }
   return found;
 }

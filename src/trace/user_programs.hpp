@@ -10,16 +10,11 @@
 #include "trace/program_locations.hpp"
 #include "values/btf_types.hpp"
 
-#include <functional>
-
 namespace uprobectl {
 
 // Warns of each program whose stack this kernel shares between threads.
 void warn_of_private_stacks(const BpfObject& object, std::string_view path, Output& output);
 
-// Fails with not_found if one of the names is not that of a program.
-Result<void> check_program_names(const BpfObject& object, std::string_view path,
-                                 std::span<const std::string> names);
 // Says which maps got a size that the object leaves to its own loader.
 void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& output);
 // Warns of the programs that load() leaves out unless they are named.
@@ -70,7 +65,7 @@ public:
   // then.
   Result<std::vector<ObjectLink>> attach_other_programs(Output& output);
 
-  // The maps of the programs, with duplicated descriptors. Call it after load().
+  // The maps of the programs. Call it after load().
   Result<std::vector<UserMap>> maps() const;
   // Reads the types of BTF and, for objects, of their debug information. Damaged ones are left out
   // with a warning. Null if there are none. Call it before maps().
@@ -86,11 +81,9 @@ private:
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
   void take_pin(const AttachRequest& request);
   Result<void> open_objects(Workstation& workstation);
-  Result<void> apply_settings(const AttachRequest& request);
+  Result<void> set_up(const AttachRequest& request);
   Result<void> set_pid_variables();
   Result<void> load_object(std::size_t index, Mechanism mechanism, Output& output);
-  // Calls `set` for each object. Fails if it fails for one, with not_found only if it does for all.
-  Result<void> for_each_object(const std::function<Result<void>(BpfObject&)>& set);
   Result<void> locate(const AttachRequest& request);
   Result<void> check_kinds() const;
   const ObjectProgram& find(const Selected& selected) const;
@@ -127,10 +120,10 @@ private:
 // into it.
 class UserStaticProbes {
 public:
-  // Sets the cookies of the sites of static probes. `maps` are the maps of the programs, borrowed.
-  // A program without the specification map uses no arguments, and its places keep `cookie`. Fails
-  // with unsupported if the program uses arguments and the mechanism has no cookies.
-  Result<void> load(std::span<const UserMap> maps, std::span<Probe> probes, std::uint64_t cookie,
+  // Sets the cookies of the sites of static probes. `tables`: the specification map of the
+  // programs. A program without one uses no arguments, and its places keep `cookie`. Fails with
+  // unsupported if the program uses arguments and the mechanism has no cookies.
+  Result<void> load(std::span<const UserMap> tables, std::span<Probe> probes, std::uint64_t cookie,
                     bool supports_cookies);
 
   void report_cautions(Output& output) const; // warns about arguments that cannot be read
@@ -150,7 +143,7 @@ private:
 
 // Only a program can know how many records did not fit its ring buffers. By convention it counts
 // them in the first value of a map "lost", or of a map NAME_lost_samples for the ring buffer NAME,
-// as programs of Inspektor Gadget do. Returns duplicates of these maps.
+// as programs of Inspektor Gadget do. Returns these maps.
 std::vector<UserMap> find_lost_maps(std::span<const UserMap> maps);
 // Returns the value of such a map, summed over all CPUs.
 std::uint64_t read_lost_count(const UserMap& map);

@@ -138,7 +138,7 @@ public:
         site.loaded = programs_.program(site.program, probe_index(site.program, probe.number));
         site.cookie = request_.cookie;
       }
-    return static_probes_.load(spec_table_, resolved.probes, request_.cookie,
+    return static_probes_.load(spec_tables_, resolved.probes, request_.cookie,
                                supports_cookies(mechanism, features_));
   }
   std::string_view program_name(std::size_t program) const override {
@@ -272,10 +272,10 @@ private:
   Exports& exports_;
   Output& output_;
   KernelFeatures features_;
-  std::vector<UserMap> spec_table_; // the specification map of usdt.bpf.h; empty if there is none
-  UserStaticProbes static_probes_;  // destroyed before spec_table_
-  std::vector<UserMap> maps_;       // selected maps
-  std::vector<UserMap> lost_;       // the program's counts of records that it could not send
+  std::vector<UserMap> spec_tables_; // specification maps of usdt.bpf.h: one, or none
+  UserStaticProbes static_probes_;
+  std::vector<UserMap> maps_;           // selected maps
+  std::vector<UserMap> lost_;           // the program's counts of records that it could not send
   std::uint64_t lost_count_before_ = 0; // a pinned program may have counted before
   std::optional<UserValues> values_;
   std::optional<UserMapPrinter> printer_;
@@ -325,6 +325,7 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
       maps_.push_back(std::move(*map));
       continue;
     }
+    std::string variable; // the only one that is shown
     auto found = std::ranges::find(known, name, &UserMap::name);
     if (found == known.end())
       found = std::ranges::find_if(known, [&](const UserMap& map) { return has_name(map, name); });
@@ -333,20 +334,18 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
         const std::vector<std::string> globals = list_globals(map, types);
         return std::ranges::find(globals, name) != globals.end();
       });
-      if (found != known.end()) found->variable = name;
+      variable = name;
     }
     if (found == known.end()) {
       const std::string names = joined(known | std::views::transform(&UserMap::name));
       return fail(Error{ErrorKind::not_found, "the program has no map '" + name + "'"}.hint(
           names.empty() ? "the program has no maps that can be shown" : "use one of: " + names));
     }
-    auto copy = duplicate(*found);
-    if (!copy) return fail(std::move(copy).error());
-    found->variable.clear();
-    const bool is_twice = std::ranges::any_of(maps_, [&](const UserMap& map) {
-      return map.id == copy->id && map.variable == copy->variable;
-    });
-    if (!is_twice) maps_.push_back(std::move(*copy));
+    const bool is_twice = std::ranges::any_of(
+        maps_, [&](const UserMap& map) { return map.id == found->id && map.variable == variable; });
+    if (is_twice) continue;
+    maps_.push_back(*found);
+    maps_.back().variable = std::move(variable);
   }
   return {};
 }
@@ -363,25 +362,6 @@ std::vector<std::string> list_collecting(std::span<const UserMap> maps) {
     if (is_listed && !is_constant && !is_internal) names.push_back(map.name);
   }
   return names;
-}
-
-// The arguments of static probes are in a map of each object, and a probe has one cookie, which is
-// an index into it.
-Result<void> check_spec_tables(const std::vector<UserMap>& maps) {
-  if (std::ranges::count_if(maps, UsdtSpecs::is_table) < 2) return {};
-  return fail(Error{ErrorKind::unsupported,
-                    "several objects have programs for static probes, each with its own arguments"}
-                  .hint("add --share-maps, or attach them in several runs"));
-}
-
-// Returns a duplicate of libbpf's specification map of static probes.
-std::vector<UserMap> find_spec_table(const std::vector<UserMap>& maps) {
-  std::vector<UserMap> found;
-  const auto table = std::ranges::find_if(maps, UsdtSpecs::is_table);
-  if (table == maps.end()) return found;
-  auto copy = duplicate(*table);
-  if (copy) found.push_back(std::move(*copy));
-  return found;
 }
 
 Result<void> UserSource::open_streams() {
@@ -439,9 +419,16 @@ Result<void> UserSource::open_maps() {
   auto types = programs_.read_types(output_);
   auto known = programs_.maps();
   if (known) lost_ = find_lost_maps(*known);
-  if (known)
-    if (auto checked = check_spec_tables(*known); !checked) return checked;
-  if (known) spec_table_ = find_spec_table(*known);
+  if (known) {
+    auto tables = *known | std::views::filter(UsdtSpecs::is_table);
+    spec_tables_.assign(tables.begin(), tables.end());
+  }
+  // A probe has one cookie, which is an index into the table.
+  if (spec_tables_.size() > 1)
+    return fail(
+        Error{ErrorKind::unsupported,
+              "several objects have programs for static probes, each with its own arguments"}
+            .hint("add --share-maps, or attach them in several runs"));
   if (!known && std::ranges::any_of(request_.maps, [](const std::string& name) {
         return name.find('/') == std::string::npos;
       }))

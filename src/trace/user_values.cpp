@@ -35,9 +35,7 @@ UserValues::UserValues(std::span<const ShownAsRule> rules, std::span<const UserM
         return WallClock(now.monotonic_ns, now.realtime_ns);
       }()) {
   for (const UserMap& map : maps) {
-    if (map.use != MapUse::stack_table) continue;
-    auto copy = duplicate(map);
-    if (copy) tables_.push_back(std::move(*copy));
+    if (map.use == MapUse::stack_table) tables_.push_back(map);
   }
   context_.time = [this](std::uint64_t time_ns) {
     std::string text;

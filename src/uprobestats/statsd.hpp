@@ -51,8 +51,6 @@ const uprobestats::BinderMethod* find_binder_method(const UserRecord& record,
 // Sends atoms to statsd's datagram socket. Never blocks.
 class StatsdSocket {
 public:
-  static constexpr std::string_view usual_path = "/dev/socket/statsdw";
-
   // Connects at the first event. Each event reconnects once if statsd was restarted.
   explicit StatsdSocket(std::string path) : path_(std::move(path)) {}
 

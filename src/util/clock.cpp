@@ -2,10 +2,10 @@
 #include "util/clock.hpp"
 
 #include "util/numbers.hpp"
+#include "util/rooted_path.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -17,18 +17,12 @@ namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 
-std::string read_link(const std::string& path) {
-  std::array<char, 64> name{};
-  const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
-  return size > 0 ? std::string(name.data(), static_cast<std::size_t>(size)) : std::string();
-}
-
 // The file has the offsets of the namespace for new children. It is that of the process itself
 // unless this has called unshare(2) or setns(2); then its parent's file has them.
 std::string own_offsets() {
-  const std::string own = read_link("/proc/self/ns/time");
+  const auto own = read_link("/proc/self/ns/time");
   // Linux include/linux/proc_ns.h: PROC_TIME_INIT_INO, 0xEFFFFFFA. Before Linux 5.6 there are none.
-  if (own.empty() || own == "time:[4026531834]") return {};
+  if (!own || own == "time:[4026531834]") return {};
   for (const std::string& process : {std::string("self"), std::to_string(::getppid())}) {
     if (read_link("/proc/" + process + "/ns/time_for_children") != own) continue;
     std::ifstream file("/proc/" + process + "/timens_offsets");

@@ -5,16 +5,22 @@
 #include "uprobectl/util.hpp"
 
 #include <charconv>
+#include <type_traits>
 
 namespace uprobectl {
 
 // Parses a number at the start of the text and removes it from the text. Returns nullopt, and
 // leaves the text unchanged, if there is no number or it does not fit. Only signed types accept a
-// '-'; no type accepts a '+' or blanks.
+// '-'; no type accepts a '+' or blanks. `base`: of integers.
 template <typename Number>
 std::optional<Number> take_number(std::string_view& text, int base = 10) {
   Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  const auto [end, error] = [&] {
+    if constexpr (std::is_floating_point_v<Number>)
+      return std::from_chars(text.data(), text.data() + text.size(), value);
+    else
+      return std::from_chars(text.data(), text.data() + text.size(), value, base);
+  }();
   if (error != std::errc()) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return value;

@@ -251,13 +251,18 @@ Result<std::string> real_path_in_root(const RootedPath& rooted) {
   return rooted.root + walked->path;
 }
 
+std::optional<std::string> read_link(const std::string& path) {
+  std::array<char, PATH_MAX> text{};
+  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
+  if (size < 0) return std::nullopt;
+  return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
 Result<std::string> read_descriptor_path(int fd) {
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  std::string path(PATH_MAX, '\0');
-  const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
-  if (length < 0) return fail(system_error(errno, link));
-  path.resize(static_cast<std::size_t>(length));
-  return path;
+  auto path = read_link(link);
+  if (!path) return fail(system_error(errno, link));
+  return std::move(*path);
 }
 
 Result<std::string> find_in_root(const std::string& root, const std::string& path) {

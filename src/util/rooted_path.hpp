@@ -45,6 +45,9 @@ std::expected<RootedFile, int> walk_in_root(int root, std::string_view path);
 // Resolves the symbolic links of the path. The result is below the root, too.
 Result<std::string> real_path_in_root(const RootedPath& rooted);
 
+// Returns the text of a symbolic link. nullopt and errno on failure.
+std::optional<std::string> read_link(const std::string& path);
+
 // Returns the path of an open file in its own mount namespace, as /proc/PID/maps shows it. In our
 // mount namespace this path may refer to another file. not_found if /proc is not mounted.
 Result<std::string> read_descriptor_path(int fd);

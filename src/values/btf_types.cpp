@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values/btf_types.hpp"
 
+#include "bpf/btf_reading.hpp"
 #include "bpf/load_error.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <bpf/btf.h>
 #include <cerrno>
 #include <fmt/format.h>
 #include <iterator>
@@ -21,28 +21,15 @@ constexpr int max_type_depth = 32; // of nested types: a program's stack frame h
 constexpr std::size_t max_decoded = 1U << 16;    // of one decoded value, or variable of a section
 constexpr std::size_t max_in_section = 1U << 20; // of all variables of one
 
-std::string_view name_at(const btf* types, std::uint32_t offset) {
-  const char* const name = btf__name_by_offset(types, offset);
-  return name == nullptr ? std::string_view() : name;
-}
-
-// Compilers use the name "char"; few set the encoding.
-bool is_char(const btf* types, const btf_type* type) {
-  return btf_is_int(type) && type->size == 1 &&
-         ((btf_int_encoding(type) & BTF_INT_CHAR) != 0 || name_at(types, type->name_off) == "char");
-}
-
 class Decoder {
 public:
   explicit Decoder(const btf* types) : types_(types) {}
 
   std::optional<DataValue> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
     if (depth > max_type_depth || ++values_ > max_decoded) return std::nullopt;
-    const int resolved = btf__resolve_type(types_, id);
-    if (resolved < 0) return std::nullopt;
-    const btf_type* const type = btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));
-    const std::int64_t size = btf__resolve_size(types_, static_cast<std::uint32_t>(resolved));
-    if (size < 0) return std::nullopt;
+    const btf_type* const type = resolved_type(types_, id);
+    const std::int64_t size = btf__resolve_size(types_, id);
+    if (type == nullptr || size < 0) return std::nullopt;
     const bool is_cut = static_cast<std::size_t>(size) > bytes.size();
     if (is_cut && (!can_be_cut(type) || bytes.empty())) return std::nullopt;
     const Bytes whole = bytes;
@@ -81,10 +68,6 @@ private:
     return value;
   }
 
-  static DataValue raw(Bytes bytes) {
-    return {DataValue::Raw{std::vector<std::byte>(bytes.begin(), bytes.end())}};
-  }
-
   static DataValue number(std::uint64_t value, std::size_t bits, bool is_signed) {
     if (!is_signed) return {value};
     const std::size_t unused = 64 - bits;
@@ -92,7 +75,7 @@ private:
   }
 
   static DataValue integer(const btf_type* type, Bytes bytes) {
-    if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw(bytes);
+    if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw_value(bytes);
     const std::uint8_t encoding = btf_int_encoding(type);
     if ((encoding & BTF_INT_BOOL) != 0) return {load(bytes) != 0};
     return number(load(bytes), bytes.size() * 8, (encoding & BTF_INT_SIGNED) != 0);
@@ -104,24 +87,18 @@ private:
 
   DataValue named(const btf_type* type, std::uint64_t value, std::size_t bits) const {
     const std::uint64_t mask = bits < 64 ? (1ULL << bits) - 1 : ~0ULL;
-    const bool wide = btf_is_enum64(type);
     // The enumeration is a set of flags if each enumerator is one bit.
     bool is_flags = true;
     std::uint64_t rest = value;
     std::string flags;
-    for (int i = 0; i < btf_vlen(type); ++i) {
-      const std::uint64_t known =
-          wide ? btf_enum64_value(btf_enum64(type) + i)
-               : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val});
-      const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
+    for (const auto& [name, known] : btf_enumerators(types_, type)) {
       if ((known & mask) == (value & mask))
-        return {
-            DataValue::Name{std::string(name_at(types_, name)), signed_number(type, value, bits)}};
+        return {DataValue::Name{std::string(name), signed_number(type, value, bits)}};
       rest &= ~known;
       is_flags = is_flags && (std::has_single_bit(known) || known == 0);
       if (known == 0 || (value & known) == 0) continue;
       if (!flags.empty()) flags += '|';
-      flags += name_at(types_, name);
+      flags += name;
     }
     if (is_flags && rest == 0 && value != 0)
       return {DataValue::Name{std::move(flags), signed_number(type, value, bits)}};
@@ -129,7 +106,7 @@ private:
   }
 
   DataValue enumerator(const btf_type* type, Bytes bytes) const {
-    if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw(bytes);
+    if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw_value(bytes);
     return named(type, load(bytes), bytes.size() * 8);
   }
 
@@ -139,23 +116,19 @@ private:
       std::memcpy(&value, bytes.data(), sizeof(value));
       return {static_cast<double>(value)};
     }
-    if (bytes.size() != sizeof(double)) return raw(bytes);
+    if (bytes.size() != sizeof(double)) return raw_value(bytes);
     double value = 0;
     std::memcpy(&value, bytes.data(), sizeof(value));
     return {value};
   }
 
   std::optional<DataValue> array(const struct btf_array* shape, Bytes bytes, int depth) {
-    const int element_id = btf__resolve_type(types_, shape->type);
-    if (element_id < 0) return std::nullopt;
-    const btf_type* const element = btf__type_by_id(types_, static_cast<std::uint32_t>(element_id));
-    if (is_char(types_, element)) {
+    const ByteArray kind = classify_elements(types_, shape->type);
+    if (kind == ByteArray::text) {
       const auto* const text = reinterpret_cast<const char*>(bytes.data());
       return DataValue{std::string(text, ::strnlen(text, bytes.size()))};
     }
-    if (btf_is_int(element) && element->size == 1 &&
-        (btf_int_encoding(element) & BTF_INT_BOOL) == 0)
-      return raw(bytes);
+    if (kind == ByteArray::bytes) return raw_value(bytes);
     const std::int64_t known_size = btf__resolve_size(types_, shape->type);
     if (known_size < 0) return std::nullopt;
     const auto size = static_cast<std::size_t>(known_size);
@@ -164,7 +137,7 @@ private:
       const Bytes rest = bytes.subspan(i * size);
       if (rest.empty() && size != 0) break; // cut
       if (rest.size() < size) {
-        values.push_back(raw(rest));
+        values.push_back(raw_value(rest));
         break;
       }
       auto value = decode(shape->type, rest.first(size), depth + 1);
@@ -194,12 +167,12 @@ private:
                                 : decode(member.type, bytes.subspan(bit / 8), depth + 1);
       if (!value && is_cut) {
         if (bit / 8 < bytes.size() && btf_is_struct(type))
-          values.push_back({"<rest>", raw(bytes.subspan(bit / 8))});
+          values.push_back({"<rest>", raw_value(bytes.subspan(bit / 8))});
         if (btf_is_struct(type)) break;
         continue;
       }
       if (!value) return std::nullopt;
-      values.push_back({std::string(name_at(types_, member.name_off)), std::move(*value)});
+      values.push_back({std::string(btf_name(types_, member.name_off)), std::move(*value)});
     }
     if (is_cut && values.empty()) return std::nullopt;
     return DataValue{std::move(values)};
@@ -207,9 +180,7 @@ private:
 
   // Returns the array without a size that the type is; null if it is none.
   const struct btf_array* open_array(std::uint32_t id) const {
-    const int resolved = btf__resolve_type(types_, id);
-    const btf_type* const type =
-        resolved < 0 ? nullptr : btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));
+    const btf_type* const type = resolved_type(types_, id);
     return type != nullptr && btf_is_array(type) && btf_array(type)->nelems == 0 ? btf_array(type)
                                                                                  : nullptr;
   }
@@ -234,8 +205,8 @@ private:
       all_values_ += std::exchange(values_, 0); // a large variable leaves the others their limit
       if (all_values_ > max_in_section) values_ = max_decoded;
       auto value = decode(entry.type, *part, depth + 1);
-      values.push_back({std::string(name_at(types_, variable->name_off)),
-                        value ? std::move(*value) : raw(*part)});
+      values.push_back({std::string(btf_name(types_, variable->name_off)),
+                        value ? std::move(*value) : raw_value(*part)});
     }
     return DataValue{std::move(values)};
   }
@@ -251,11 +222,9 @@ private:
       const auto byte = std::to_integer<unsigned>(bytes[at / 8]);
       value |= std::uint64_t{(byte >> (at % 8)) & 1U} << i;
     }
-    const int resolved = btf__resolve_type(types_, id);
-    if (resolved < 0) return std::nullopt;
-    const btf_type* const type = btf__type_by_id(types_, static_cast<std::uint32_t>(resolved));
-    if (btf_is_enum(type) || btf_is_enum64(type)) return named(type, value, width);
-    if (!btf_is_int(type)) return std::nullopt;
+    const btf_type* const type = resolved_type(types_, id);
+    if (type != nullptr && btf_is_any_enum(type)) return named(type, value, width);
+    if (type == nullptr || !btf_is_int(type)) return std::nullopt;
     if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return DataValue{value != 0};
     return number(value, width, (btf_int_encoding(type) & BTF_INT_SIGNED) != 0);
   }
@@ -272,7 +241,7 @@ public:
     for (std::uint32_t id = 1; id < btf__type_cnt(types); ++id) {
       const btf_type* const tag = btf__type_by_id(types, id);
       if (!btf_is_decl_tag(tag)) continue;
-      if (const auto as = parse_shown_as(name_at(types, tag->name_off)))
+      if (const auto as = parse_shown_as(btf_name(types, tag->name_off)))
         tags_.try_emplace({tag->type, btf_decl_tag(tag)->component_idx}, *as);
     }
   }
@@ -292,7 +261,7 @@ public:
       return list(type->type, path, found, depth + 1);
     if (btf_is_array(type)) return list(btf_array(type)->type, path, found, depth + 1);
     const auto inner = [&](std::uint32_t name) {
-      const std::string_view own_name = name_at(types_, name);
+      const std::string_view own_name = btf_name(types_, name);
       if (own_name.empty() || path.empty()) return path + std::string(own_name);
       return path + "." + std::string(own_name);
     };
@@ -334,13 +303,13 @@ public:
     const btf_type* type = btf__type_by_id(types_, id);
     for (int i = 0; type != nullptr && is_alias(type); ++i) {
       if (i == max_type_depth) return unreadable("its type is damaged");
-      if (name.empty() && btf_is_typedef(type)) name = name_at(types_, type->name_off);
+      if (name.empty() && btf_is_typedef(type)) name = btf_name(types_, type->name_off);
       id = type->type;
       type = btf__type_by_id(types_, id);
     }
     const std::int64_t size = type == nullptr ? -1 : btf__resolve_size(types_, id);
     if (size < 0) return unreadable("its type is not known");
-    if (name.empty()) name = name_at(types_, type->name_off);
+    if (name.empty()) name = btf_name(types_, type->name_off);
     if (name.empty()) name = btf_is_any_enum(type) ? "the enumeration" : "a structure";
     ValueType made{.name = std::move(name),
                    .bits = static_cast<unsigned>(8 * std::min<std::int64_t>(size, 8))};
@@ -389,34 +358,22 @@ private:
     made.is_signed = btf_kflag(type);
     const std::uint64_t mask = made.bits < 64 ? (1ULL << made.bits) - 1 : ~0ULL;
     auto names = std::make_shared<Enumeration>(Enumeration{.name = made.name});
-    for (int i = 0; i < btf_vlen(type); ++i) {
-      const bool wide = btf_is_enum64(type);
-      const std::uint32_t name = wide ? btf_enum64(type)[i].name_off : btf_enum(type)[i].name_off;
-      const std::uint64_t value =
-          wide ? btf_enum64_value(btf_enum64(type) + i)
-               : static_cast<std::uint64_t>(std::int64_t{btf_enum(type)[i].val});
+    for (const auto& [name, value] : btf_enumerators(types_, type))
       names->enumerators.push_back(
-          {.name = std::string(name_at(types_, name)),
+          {.name = std::string(name),
            .value = static_cast<std::int64_t>(made.is_signed ? value : value & mask)});
-    }
     made.enumeration = std::move(names);
     return made;
   }
 
   ValueType array(const struct btf_array* shape, std::int64_t size, int depth) {
     ValueType made{.use = ValueUse::none, .name = "an array"};
-    const int id = btf__resolve_type(types_, shape->type);
-    const btf_type* const element =
-        id < 0 ? nullptr : btf__type_by_id(types_, static_cast<std::uint32_t>(id));
-    if (element == nullptr) return unreadable("its type is not known");
-    if (is_char(types_, element)) {
+    const ByteArray kind = classify_elements(types_, shape->type);
+    if (kind == ByteArray::bytes) return bytes(std::move(made), size);
+    if (kind == ByteArray::text)
       made.use = ValueUse::text;
-      return made;
-    }
-    if (btf_is_int(element) && element->size == 1 &&
-        (btf_int_encoding(element) & BTF_INT_BOOL) == 0)
-      return bytes(std::move(made), size);
-    made.element.push_back(make(shape->type, depth + 1));
+    else
+      made.element.push_back(make(shape->type, depth + 1));
     return made;
   }
 
@@ -425,7 +382,7 @@ private:
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
       ValueType each = make(member.type, depth + 1);
-      each.member_name = name_at(types_, member.name_off);
+      each.member_name = btf_name(types_, member.name_off);
       const std::uint32_t width = btf_member_bitfield_size(type, static_cast<std::uint32_t>(i));
       if (width != 0 && width <= 64) each.bits = width;
       made.members.push_back(std::move(each));
@@ -439,7 +396,7 @@ private:
       const std::uint32_t id = btf_var_secinfos(type)[i].type;
       const btf_type* const variable = btf__type_by_id(types_, id);
       ValueType each = make(id, depth + 1);
-      if (variable != nullptr) each.member_name = name_at(types_, variable->name_off);
+      if (variable != nullptr) each.member_name = btf_name(types_, variable->name_off);
       made.members.push_back(std::move(each));
     }
     return made;
@@ -492,21 +449,17 @@ std::optional<DataTypes::Type> DataTypes::type(std::uint32_t id) const {
   const btf_type* const type = btf__type_by_id(types_.get(), id);
   const std::int64_t size = btf__resolve_size(types_.get(), id);
   if (type == nullptr || size < 0) return std::nullopt;
-  Type found{.name = std::string(name_at(types_.get(), type->name_off)),
+  Type found{.name = std::string(btf_name(types_.get(), type->name_off)),
              .id = id,
              .size = static_cast<std::size_t>(size),
              .is_variable = variables_.contains(id)};
   if (const auto next = objects_.upper_bound(id); next != objects_.begin())
     found.object = std::prev(next)->second;
-  const int resolved = btf__resolve_type(types_.get(), id);
-  const btf_type* const shape =
-      resolved < 0 ? nullptr : btf__type_by_id(types_.get(), static_cast<std::uint32_t>(resolved));
+  const btf_type* const shape = resolved_type(types_.get(), id);
   if (shape == nullptr || !btf_is_struct(shape) || btf_vlen(shape) == 0) return found;
   for (int i = 0; i < btf_vlen(shape); ++i) {
     const std::uint32_t id_of_member = btf_members(shape)[i].type;
-    const int member = btf__resolve_type(types_.get(), id_of_member);
-    const btf_type* const array =
-        member < 0 ? nullptr : btf__type_by_id(types_.get(), static_cast<std::uint32_t>(member));
+    const btf_type* const array = resolved_type(types_.get(), id_of_member);
     if (array == nullptr || !btf_is_array(array)) continue;
     const std::int64_t array_size = btf__resolve_size(types_.get(), id_of_member);
     const bool is_open = i + 1 == btf_vlen(shape) && btf_array(array)->nelems == 0;
@@ -526,7 +479,7 @@ Result<DataTypes::Type> DataTypes::find(std::string_view name,
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
     const btf_type* const candidate = btf__type_by_id(types_.get(), id);
     if (!can_be_named(candidate)) continue;
-    const std::string_view its_name = name_at(types_.get(), candidate->name_off);
+    const std::string_view its_name = btf_name(types_.get(), candidate->name_off);
     if (its_name == plain_name)
       if (auto found = type(id)) {
         if (!object || found->object == object) return std::move(*found);
@@ -547,10 +500,8 @@ std::vector<DataTypes::Type>
 DataTypes::find_structures(const std::function<bool(const Type&)>& is_wanted) const {
   std::vector<Type> found;
   for (std::uint32_t id = 1; id < btf__type_cnt(types_.get()); ++id) {
-    const int resolved = btf__resolve_type(types_.get(), id);
-    if (resolved < 0) continue;
-    if (!btf_is_composite(btf__type_by_id(types_.get(), static_cast<std::uint32_t>(resolved))))
-      continue;
+    const btf_type* const shape = resolved_type(types_.get(), id);
+    if (shape == nullptr || !btf_is_composite(shape)) continue;
     auto candidate = type(id);
     if (candidate && !candidate->name.empty() && is_wanted(*candidate) &&
         std::ranges::find(found, candidate->name, &Type::name) == found.end())

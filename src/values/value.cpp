@@ -63,6 +63,8 @@ struct ToNumber {
 
 } // namespace
 
+DataValue raw_value(Bytes bytes) { return {DataValue::Raw{.bytes = {bytes.begin(), bytes.end()}}}; }
+
 std::optional<std::int64_t> number_of(const DataValue& value) {
   return std::visit(ToNumber(), value.value);
 }

@@ -3,6 +3,8 @@
 // prototypes, static probes, Java, debug information, and the BTF of users' records.
 #pragma once
 
+#include "uprobectl/util.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -63,6 +65,9 @@ struct DataMember {
   std::string name; // empty for a member that is an anonymous struct or union
   DataValue value;
 };
+
+// Returns a value that is nothing but its bytes.
+DataValue raw_value(Bytes bytes);
 
 // Returns the number of a value that is one, modulo 2^64. Floating-point numbers are not.
 std::optional<std::int64_t> number_of(const DataValue& value);

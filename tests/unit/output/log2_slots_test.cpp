@@ -30,13 +30,17 @@ TEST_CASE("bounds of more than ten digits have wider columns and fewer stars") {
 
 TEST_CASE("arrays named slots or hist are taken out of a value") {
   const DataValue::Array counts = {{std::uint64_t{1}}, {std::uint64_t{2}}};
-  DataValue value{DataValue::Struct{{"slots", {counts}}, {"codes", {counts}}, {"total", {true}}}};
-  const std::vector<Slots> taken = take_slots(value, "map");
-  REQUIRE(taken.size() == 1);
-  CHECK(taken.front().counts == std::vector<std::uint64_t>{1, 2});
-  CHECK(std::get<DataValue::Struct>(value.value).size() == 2);
-  DataValue whole{counts};
-  CHECK(take_slots(whole, "hist").size() == 1);
-  DataValue text{DataValue::Struct{{"slots", {std::string("no numbers")}}}};
-  CHECK(take_slots(text, "map").empty());
+  const std::string drawn = draw_slots({.name = "slots", .counts = {1, 2}});
+  std::string text = "map ";
+  CHECK(append_without_slots(
+            text, {DataValue::Struct{{"slots", {counts}}, {"codes", {counts}}, {"total", {true}}}},
+            "map") == drawn);
+  CHECK(text == "map codes=[1 2] total=true");
+  text.clear();
+  CHECK(append_without_slots(text, {counts}, "slots") == drawn);
+  CHECK(text.empty());
+  CHECK(
+      append_without_slots(text, {DataValue::Struct{{"slots", {std::string("no numbers")}}}}, "map")
+          .empty());
+  CHECK(text == R"(slots="no numbers")");
 }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What text calls the probe points of a run: those with one name are distinguished.
+#pragma once
+
+#include "uprobectl/resolve.hpp"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+namespace uprobectl {
+
+class PointNames {
+public:
+  const std::string& file(const ProbePoint& point);
+  // With its source line, if it is that of one, and the distinction.
+  const std::string& name(const ProbePoint& point) { return find(point).name; }
+  // Returns the address, or the file, of a point that has the name of another one before it: static
+  // functions of two source files, a function in two libraries. Empty for other points.
+  const std::string& distinction(const ProbePoint& point) { return find(point).distinction; }
+
+private:
+  struct Names {
+    std::string name;
+    std::string distinction;
+  };
+  struct FirstPlace {
+    std::string file;
+    std::uint64_t address = 0;
+  };
+  const Names& find(const ProbePoint& point);
+  std::string find_distinction(const ProbePoint& point);
+
+  std::unordered_map<const ProbePoint*, Names> known_;
+  std::unordered_map<std::string, FirstPlace> first_places_; // by name
+  std::shared_ptr<const ProbedBinary> binary_; // of the previous point, whose text is file_:
+  std::string file_;                           // consecutive points are mostly in the same file
+};
+
+} // namespace uprobectl
