@@ -35,7 +35,7 @@ private:
 };
 
 using Jump = FunctionExits::Jump;
-using Kind = Jump::Kind;
+using JumpKind = Jump::Kind;
 
 // Operand indexes of an x86 memory operand in LLVM (llvm/lib/Target/X86/MCTargetDesc/
 // X86BaseInfo.h, AddrBaseReg and the following).
@@ -102,20 +102,20 @@ bool IndirectJumpClassifier::is_callee_saved(unsigned number) const {
 Jump IndirectJumpClassifier::classify(const Decoder::Decoded& decoded, VirtualAddress address,
                                       bool notrack) const {
   const llvm::MCInst& instruction = decoded.instruction;
-  Jump jump{.kind = Kind::indirect};
+  Jump jump{.kind = JumpKind::indirect};
   if (instruction.getNumOperands() >= memory_operands && arch_ != Arch::arm64) {
     jump = through_memory(decoded, address);
   } else if (instruction.getNumOperands() > 0 && instruction.getOperand(0).isReg()) {
     const unsigned number = instruction.getOperand(0).getReg();
     jump.is_heuristic = sum_ != 0 && number == sum_ && !is_callee_saved(number);
-    if (jump.is_heuristic || is_callee_saved(number)) jump.kind = Kind::table;
+    if (jump.is_heuristic || is_callee_saved(number)) jump.kind = JumpKind::table;
     // The target of an authenticating branch (braa) is not the register's value.
     const bool plain = arch_ != Arch::arm64 || decoder_.name(decoded) == "BR";
     if (plain) jump.source = JumpSource{.base = decoder_.register_encoding(number)};
   }
   jump.moves_stack = stack_moved_;
   if (notrack) {
-    jump.kind = Kind::table;
+    jump.kind = JumpKind::table;
     jump.is_heuristic = false;
     jump.slot.reset();
   }
@@ -131,13 +131,13 @@ Jump IndirectJumpClassifier::through_memory(const Decoder::Decoded& decoded,
   const llvm::MCOperand& displacement = instruction.getOperand(displacement_operand);
   const bool is_far = decoder_.name(decoded).starts_with("FAR");
   if (register_at(segment_operand) != 0 || !displacement.isImm() || is_far)
-    return {.kind = Kind::indirect};
+    return {.kind = JumpKind::indirect};
   if (const auto slot = decoder_.memory_address(decoded, address))
-    return {.kind = Kind::jump, .slot = slot};
+    return {.kind = JumpKind::jump, .slot = slot};
   if (register_at(base_operand) == 0 && register_at(index_operand) == 0) {
     auto slot = static_cast<std::uint64_t>(displacement.getImm());
     if (arch_ == Arch::i386) slot = static_cast<std::uint32_t>(slot);
-    return {.kind = Kind::jump, .slot = VirtualAddress{slot}};
+    return {.kind = JumpKind::jump, .slot = VirtualAddress{slot}};
   }
   JumpSource source{.in_memory = true, .displacement = displacement.getImm()};
   if (const unsigned base = register_at(base_operand); base != 0)
@@ -146,7 +146,7 @@ Jump IndirectJumpClassifier::through_memory(const Decoder::Decoded& decoded,
     source.index = decoder_.register_encoding(index);
     source.scale = static_cast<std::uint8_t>(instruction.getOperand(scale_operand).getImm());
   }
-  return {.kind = source.index ? Kind::table : Kind::indirect,
+  return {.kind = source.index ? JumpKind::table : JumpKind::indirect,
           .is_heuristic = source.index.has_value(),
           .source = source};
 }

@@ -59,7 +59,7 @@ constexpr std::uint32_t filename = 4;
 } // namespace field
 
 // Samples beyond these limits count for the part of their stack that fits.
-constexpr std::size_t max_nodes = 1 << 18;
+constexpr std::size_t max_tree_nodes = 1 << 18;
 constexpr std::size_t max_locations = 1 << 18;
 constexpr std::size_t max_text_bytes = 4096; // of a name
 
@@ -98,16 +98,16 @@ struct FunctionKey {
   std::string file;
   auto operator<=>(const FunctionKey&) const = default;
 };
-struct SourceLine {
+struct FrameLine {
   std::uint64_t function = 0;
   std::uint64_t number = 0; // 0: unknown
-  auto operator<=>(const SourceLine&) const = default;
+  auto operator<=>(const FrameLine&) const = default;
 };
 // Addresses are those of the ELF file: the mapping of each file begins at 0.
 struct LocationKey {
   std::uint64_t mapping = 0; // 0: none
   std::uint64_t address = 0;
-  std::vector<SourceLine> lines; // innermost first
+  std::vector<FrameLine> lines; // innermost first
   auto operator<=>(const LocationKey&) const = default;
 };
 
@@ -156,7 +156,7 @@ private:
     std::uint32_t innermost = 0;
     for (const std::uint64_t location : locations) {
       const auto known = children_.find({innermost, location});
-      if (known == children_.end() && nodes_.size() >= max_nodes) break;
+      if (known == children_.end() && nodes_.size() >= max_tree_nodes) break;
       if (known != children_.end()) {
         innermost = known->second;
         continue;
@@ -218,7 +218,7 @@ private:
     return number;
   }
 
-  SourceLine find_line(const unwind::Frame& frame, const symbolize::Frame& symbolized) {
+  FrameLine find_line(const unwind::Frame& frame, const symbolize::Frame& symbolized) {
     const auto& positions = symbolized.positions;
     const symbolize::SourcePosition* const position =
         frame.inline_depth < positions.size() ? &positions[frame.inline_depth] : nullptr;
@@ -298,7 +298,7 @@ private:
       writer.number(field::location::id, id++);
       if (key->mapping != 0) writer.number(field::location::mapping_id, key->mapping);
       writer.number(field::location::address, key->address);
-      for (const SourceLine& each : key->lines) {
+      for (const FrameLine& each : key->lines) {
         const std::size_t line = writer.begin(field::location::line);
         writer.number(field::line::function_id, each.function);
         if (each.number != 0) writer.number(field::line::line, each.number);

@@ -22,7 +22,7 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::uint64_t header_size = 8;
+constexpr std::uint64_t record_header_size = 8;
 constexpr std::uint64_t time_size = 8;          // at the end of every record
 constexpr std::uint64_t path_at = 72;           // in PERF_RECORD_MMAP2
 constexpr std::uint64_t comm_at = 16;           // in PERF_RECORD_COMM
@@ -38,7 +38,7 @@ std::optional<Header> read_header(Bytes bytes) {
   const auto type = read_at<std::uint32_t>(bytes, 0);
   const auto misc = read_at<std::uint16_t>(bytes, 4);
   const auto size = read_at<std::uint16_t>(bytes, 6);
-  if (!size || *size < header_size) return std::nullopt;
+  if (!size || *size < record_header_size) return std::nullopt;
   return Header{*type, *misc, *size};
 }
 
@@ -160,7 +160,7 @@ Result<std::optional<CpuRing>> open_ring(int cpu, bool wakes_at_once) {
 
 std::optional<MappingEvent> parse_mapping_record(Bytes record) {
   const auto header = read_header(record);
-  if (!header || header->size != record.size() || record.size() < header_size + time_size)
+  if (!header || header->size != record.size() || record.size() < record_header_size + time_size)
     return std::nullopt;
   const auto pid = pid_at(record, 8);
   const auto second = pid_at(record, 12); // thread id; for a fork the parent
@@ -200,7 +200,7 @@ std::optional<MappingEvent> parse_mapping_record(Bytes record) {
 std::optional<ThreadEnd> parse_thread_end(Bytes record) {
   const auto header = read_header(record);
   if (!header || header->type != PERF_RECORD_EXIT || header->size != record.size() ||
-      record.size() < header_size + 16 + time_size)
+      record.size() < record_header_size + 16 + time_size)
     return std::nullopt;
   const auto pid = pid_at(record, 8);
   const auto tid = pid_at(record, 16);
@@ -229,8 +229,8 @@ void visit_records(Bytes ring, std::uint64_t tail, std::uint64_t head,
                  ring.begin() + static_cast<std::ptrdiff_t>(size - before_end));
     return whole;
   };
-  while (head - tail >= header_size) {
-    const auto header = read_header(bytes_at(tail, header_size));
+  while (head - tail >= record_header_size) {
+    const auto header = read_header(bytes_at(tail, record_header_size));
     if (!header || header->size > head - tail) return;
     visit(bytes_at(tail, header->size));
     tail += header->size;

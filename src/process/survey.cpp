@@ -18,7 +18,7 @@ namespace uprobectl {
 namespace {
 
 // Returns "libssl.so" for "libssl.so.1.1".
-std::string_view without_version(std::string_view name) {
+std::string_view without_soname_version(std::string_view name) {
   constexpr std::string_view ending = ".so";
   const auto at = name.find(".so.");
   return at == std::string_view::npos ? name : name.substr(0, at + ending.size());
@@ -33,9 +33,9 @@ bool is_installed_apk(std::string_view name) {
 
 CopyName copy_name(std::string_view path) {
   const auto slash = path.rfind('/');
-  if (slash == std::string_view::npos) return {without_version(path), {}};
+  if (slash == std::string_view::npos) return {without_soname_version(path), {}};
   const std::string_view name = path.substr(slash + 1);
-  if (!is_installed_apk(name)) return {without_version(name), {}};
+  if (!is_installed_apk(name)) return {without_soname_version(name), {}};
   std::string_view folder = path.substr(0, slash);
   folder.remove_prefix(folder.rfind('/') + 1); // npos + 1 is 0
   // A package name contains no '-'; the directory adds a unique suffix that begins with one.

@@ -126,7 +126,7 @@ std::string missing_plt_reason(const elf::Image& image, std::string_view name) {
   return "code jumps through the GOT (-fno-plt) or only takes its address";
 }
 
-std::string_view without_version(std::string_view name) {
+std::string_view without_symbol_version(std::string_view name) {
   return name.substr(0, name.find('@', 1));
 }
 
@@ -325,7 +325,7 @@ Error no_plt_entry(const Query& query) {
   std::vector<std::string> names;
   for (const elf::Symbol& entry : plt_entries(query.image)) names.emplace_back(entry.name);
   if (names.empty()) return std::move(error).hint("the file has no PLT entries");
-  const auto near = nearest(without_version(name), names);
+  const auto near = nearest(without_symbol_version(name), names);
   if (!near.empty()) error = std::move(error).hint(did_you_mean(near));
   return std::move(error).hint("list them with: uprobectl list-symbols --kind plt " +
                                shell_word(subject));

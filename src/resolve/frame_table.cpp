@@ -12,7 +12,7 @@ namespace uprobectl {
 namespace {
 
 constexpr std::uint64_t entry_size = 8; // bytes: where a piece begins and its description lies
-constexpr std::uint64_t header_size = 12;
+constexpr std::uint64_t table_header_size = 12;
 
 // DW_EH_PE_pcrel | sdata4, udata4, datarel | sdata4 (LSB core 10.5.1).
 constexpr std::uint8_t frame_encoding = 0x1b;
@@ -102,7 +102,7 @@ void FrameTable::read_header() {
   if (!form || !count || (*form)[0] != std::byte{1} || (*form)[1] != std::byte{frame_encoding} ||
       (*form)[2] != std::byte{count_encoding} || (*form)[3] != std::byte{table_encoding})
     return;
-  if (const auto table = slice(header, header_size, entry_size * *count)) table_ = *table;
+  if (const auto table = slice(header, table_header_size, entry_size * *count)) table_ = *table;
 }
 
 // Behind an invalid length nothing can be found.

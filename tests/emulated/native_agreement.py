@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tap import Tap
 
-# With C, C++ and many versions: of the other machine, and of this one.
+# With C, C++ and many versions: of the other machine, and of this one. Their listings take an emulator longest.
 OTHERS, OURS = "libc.so.6", Path("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 
 
@@ -27,8 +27,11 @@ def questions(file):
     else:
         targets = [str(file)]
     for target in targets:
-        yield ["list-symbols", "-v", target]
         yield ["list-symbols", "--json", target]
+        if file.name in (OTHERS, OURS.name):
+            yield ["resolve", "--json", target, "*mem*"]
+            continue
+        yield ["list-symbols", "-v", target]
         yield ["resolve", "--json", target, "*"]
         yield ["resolve", "-v", "--all", target, "*a*", "plt:*"]
         yield ["resolve", "--json", target, "offset:0x1200", "vaddr:0x11240", "file-offset:0x40"]

@@ -4,9 +4,10 @@
 #
 #     UPROBECTL=build/uprobectl FIXTURES=build/fixtures sh tests/guest/attach_suite.sh
 #
-# SCOPE=kernel is what each kernel may do otherwise, SCOPE=architecture what differs between machines, or
-# where a kernel is old, SCOPE=processor what depends on how a processor calls and returns, SCOPE=returns
-# what probed returns do to programs; several may be named. SCOPE=mechanisms adds to the others what two
+# SCOPE=kernel is what each kernel may do otherwise to programs and probes, SCOPE=reading what is read there
+# (stacks, memory, instructions), which the oldest and the newest kernel tell, SCOPE=architecture what differs
+# between machines, or where a kernel is old, SCOPE=processor what depends on how a processor calls and
+# returns, SCOPE=returns what probed returns do to programs; several may be named. SCOPE=mechanisms adds to the others what two
 # mechanisms or two architectures do alike. All of it takes an emulated machine too long; this one runs it (run_native_suite.py).
 #
 # A scenario for some kernels belongs to SCOPE=kernel and begins with `needs_kernel 6.18`, or asks
@@ -140,14 +141,16 @@ if in_scope kernel processor; then
     hit_scenarios "$mechanism"
     more_hit_scenarios "$mechanism"
   done
-  stack_scenarios
 fi
+if in_scope reading processor; then stack_scenarios; fi
 if in_scope processor mechanisms; then shape_scenarios; fi
 if in_scope processor; then saved_stack_scenarios; fi
-if in_scope kernel; then
+if in_scope reading; then
   for mechanism in $(different_mechanisms perf-ioctl tracefs); do
     [ "$mechanism" = "$perf" ] || hit_scenarios "$mechanism"
   done
+fi
+if in_scope kernel; then
   private_stack_scenarios
   mechanism_scenarios
   if in_scope; then
@@ -158,9 +161,9 @@ if in_scope kernel; then
     matrix_scenarios 'plain all' 'archive pid'
   fi
   nop_scenarios
-  namespace_scenarios
 fi
-if in_scope kernel architecture; then
+if in_scope reading; then namespace_scenarios; fi
+if in_scope reading architecture; then
   base_class_scenarios
   instruction_scenarios
   memory_scenarios

@@ -48,6 +48,7 @@ FUNCTION void nothing(unsigned long big) { WORK(big); }
 FUNCTION int shadowed(int tid, int other) { WORK(tid); WORK(other); return tid; }
 __attribute__((noinline)) int Counter::add(int n) { WORK(this); WORK(n); return cpu + n; }
 int main() {
+  if (mlockall(MCL_CURRENT) != 0) return 2; // a literal that is not resident yet is a value that cannot be compared
   Connection c = {};
   Counter counter = {};
   int sum = 0;
