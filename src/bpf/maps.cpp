@@ -210,7 +210,7 @@ Result<UserMap> open_pinned_map(const std::string& path) {
   return map;
 }
 
-Result<std::vector<UserMap>> find_program_maps(int program) {
+Result<std::vector<std::uint32_t>> list_map_ids(int program) {
   bpf_prog_info info{};
   std::uint32_t size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0)
@@ -222,8 +222,15 @@ Result<std::vector<UserMap>> find_program_maps(int program) {
   size = sizeof(info);
   if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0)
     return fail(bpf_load_error(errno, "cannot query a BPF program"));
+  ids.resize(std::min<std::size_t>(ids.size(), info.nr_map_ids));
+  return ids;
+}
+
+Result<std::vector<UserMap>> find_program_maps(int program) {
+  const auto ids = list_map_ids(program);
+  if (!ids) return fail(ids.error());
   std::vector<UserMap> maps;
-  for (const std::uint32_t id : ids) {
+  for (const std::uint32_t id : *ids) {
     auto map = open_map_by_id(id);
     if (!map && map.error().kind == ErrorKind::not_permitted)
       return fail(

@@ -51,6 +51,8 @@ struct UserMap {
 Result<UserMap> describe_map(UniqueFd fd);
 // Opens a pinned map. not_found if there is no pin, unsupported if it is not a map.
 Result<UserMap> open_pinned_map(const std::string& path);
+// Returns the ids of the maps that a loaded program uses.
+Result<std::vector<std::uint32_t>> list_map_ids(int program);
 // Opens the maps that a loaded program uses. not_permitted names the capability that map ids
 // require.
 Result<std::vector<UserMap>> find_program_maps(int program);

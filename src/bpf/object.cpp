@@ -186,19 +186,6 @@ Result<std::vector<std::byte>> repeat_for_cpus(const std::vector<std::byte>& val
   return all;
 }
 
-ProgramKind program_kind_for(SectionKind kind) {
-  switch (kind) {
-  case SectionKind::uprobe_multi:
-    return ProgramKind::multi;
-  case SectionKind::uprobe_session:
-    return ProgramKind::session;
-  case SectionKind::uprobe:
-  case SectionKind::other:
-    break;
-  }
-  return ProgramKind::plain;
-}
-
 // Finds what the kernel would refuse with EINVAL.
 Result<void> check_map_type(const bpf_map* map, const std::string& path) {
   const std::uint32_t type = bpf_map__type(map);
@@ -242,37 +229,13 @@ void complete_type(bpf_program* program, ObjectProgram& described, const ObjectL
   if (described.kind == SectionKind::other) return;
   ProgramKind kind = program_kind_for(described.kind);
   if (loading.kind && kind != ProgramKind::session) kind = *loading.kind;
-  described.loaded.kind = kind;
+  if (described.loaded.loaded_by_us) described.loaded.kind = kind;
   bpf_program__set_type(program, BPF_PROG_TYPE_KPROBE);
   bpf_program__set_expected_attach_type(program,
                                         static_cast<bpf_attach_type>(expected_attach_type(kind)));
   bpf_program__set_autoattach(program, false);
   if (described.sleepable)
     bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
-}
-
-// The parts of a section's name: "uretprobe.multi.s/PATH:NAME" is kind, direction and sleep.
-ObjectProgram classify_section(std::string_view name, std::string_view section) {
-  ObjectProgram program{.name = std::string(name), .section = std::string(section)};
-  std::string_view kind = section.substr(0, section.find('/'));
-  if (kind.ends_with(".s")) {
-    program.sleepable = true;
-    kind.remove_suffix(2);
-  }
-  program.on_return = kind.starts_with("uretprobe") || kind.starts_with("kretprobe");
-  // "….single" is a plain program, also where libbpf would choose a multi link for "uprobe".
-  if (kind == "uprobe" || kind == "uretprobe" || kind == "usdt" || kind == "uprobe.single" ||
-      kind == "uretprobe.single")
-    program.kind = SectionKind::uprobe;
-  else if (kind == "uprobe.multi" || kind == "uretprobe.multi")
-    program.kind = SectionKind::uprobe_multi;
-  else if (kind == "uprobe.session")
-    program.kind = SectionKind::uprobe_session;
-  else
-    program.sleepable = false; // handled by libbpf
-  program.is_kprobe = kind == "kprobe" || kind == "kretprobe" || kind == "kprobe.multi" ||
-                      kind == "kretprobe.multi";
-  return program;
 }
 
 // Whether the code of the program, before it is loaded, calls the helper.
@@ -323,6 +286,7 @@ struct BpfObject::State {
   std::vector<ObjectMap> maps;
   std::vector<PendingEntry> entries;
   UniqueFd kernel_types;
+  std::vector<UniqueFd> pins; // of programs
 
   // Returns a map that may be sized and filled. libbpf also finds ".bss", which has another name in
   // `maps`.
@@ -454,6 +418,7 @@ Result<void> BpfObject::share_maps(const BpfObject& other, bool all) {
     if (bpf_map__is_internal(map) && !all) continue;
     bpf_map* const known =
         bpf_object__find_map_by_name(other.state_->object.get(), bpf_map__name(map));
+    if (all && known != nullptr && !bpf_map__autocreate(known)) bpf_map__set_autocreate(map, false);
     if (known == nullptr || bpf_map__fd(known) < 0 || bpf_map__type(known) != bpf_map__type(map))
       continue;
     const std::string subject = fmt::format("{}: map '{}'", state_->path, bpf_map__name(map));
@@ -499,47 +464,55 @@ Result<void> apply_settings(std::span<BpfObject> objects, const ObjectSettings& 
   return {};
 }
 
-namespace {
-
-// The position of the first colon that is not one of two: those are in names of C++.
-std::size_t find_single_colon(std::string_view text) {
-  for (std::size_t at = text.find(':'); at != std::string_view::npos; at = text.find(':', at)) {
-    const std::size_t end = std::min(text.find_first_not_of(':', at), text.size());
-    if (end - at != 2) return at;
-    at = end;
+Result<void> BpfObject::use_pins(std::vector<OpenedPin> programs, std::vector<OpenedPin> maps) {
+  for (OpenedPin& pin : programs)
+    for (ObjectProgram& program : state_->programs) {
+      if (program.name != pin.name) continue;
+      program.pin = std::move(pin.path);
+      program.is_optional = false; // it was chosen when it was pinned
+      program.load_problem = std::move(pin.problem);
+      program.loaded = {
+          .fd = pin.fd.get(), .kind = program_kind_for(program.kind), .loaded_by_us = false};
+      state_->pins.push_back(std::move(pin.fd));
+      break;
+    }
+  if (!state_->object) return {};
+  bpf_map* map = nullptr;
+  std::size_t index = 0;
+  bpf_object__for_each_map(map, state_->object.get()) {
+    ObjectMap& described = state_->maps[index++];
+    const auto pin = std::ranges::find(maps, described.name, &OpenedPin::name);
+    // No program that was pinned uses the others.
+    if (pin == maps.end() || !pin->fd) {
+      bpf_map__set_autocreate(map, false);
+      continue;
+    }
+    if (const int error = bpf_map__reuse_fd(map, pin->fd.get()); error != 0)
+      return fail(system_error(-error, pin->path));
+    described.fd = bpf_map__fd(map);
+    described.is_of_pin = true;
   }
-  return std::string_view::npos;
+  return {};
 }
 
-bool may_be_file(std::string_view name) {
-  return name.find('/') != std::string_view::npos || name.find(".so") != std::string_view::npos;
-}
-
-} // namespace
-
-std::optional<SectionPlace> parse_section_place(const ObjectProgram& program) {
-  const auto slash = program.section.find('/');
-  if (program.kind == SectionKind::other || program.is_kprobe || slash == std::string::npos)
-    return std::nullopt;
-  const std::string named = program.section.substr(slash + 1);
-  const std::string function = named.find('/') == std::string::npos ? named : std::string();
-  auto colon = find_single_colon(named);
-  // "usdt/PROVIDER:NAME"
-  const bool is_static = program.section.starts_with("usdt");
-  if (is_static && colon != std::string::npos && named.find(':', colon + 1) == std::string::npos &&
-      !may_be_file(named.substr(0, colon)))
-    colon = std::string::npos;
-  if (colon == std::string::npos) {
-    if (function.empty()) return std::nullopt;
-    return SectionPlace{.target = {}, .function = function};
+void BpfObject::set_kind(std::string_view program, ProgramKind kind) {
+  for (ObjectProgram& each : state_->programs) {
+    if (each.name != program) continue;
+    each.loaded.kind = kind;
+    if (kind == ProgramKind::session) each.kind = SectionKind::uprobe_session;
   }
-  if (colon == 0 || colon + 1 == named.size()) return std::nullopt;
-  return SectionPlace{.target = named.substr(0, colon), .function = named.substr(colon + 1)};
 }
 
 void BpfObject::use_for_uprobes(std::string_view program) {
   for (ObjectProgram& each : state_->programs)
     if (each.name == program && each.is_kprobe) each.kind = SectionKind::uprobe;
+}
+
+BpfObject BpfObject::of_pins(std::string path, std::vector<ObjectProgram> programs) {
+  auto state = std::make_unique<State>();
+  state->path = std::move(path);
+  state->programs = std::move(programs);
+  return BpfObject(std::move(state));
 }
 
 BpfObject::BpfObject(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -602,6 +575,7 @@ Result<BpfObject> BpfObject::open(const MappedFile& file, const MappedFile* kern
 }
 
 Result<void> BpfObject::load(const ObjectLoading& loading) {
+  if (!state_->object) return {};
   if (auto enough = prepare_limits(); !enough) return fail(std::move(enough).error());
   const LibbpfLog libbpf_log;
   bpf_program* program = nullptr;
@@ -621,7 +595,7 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
     if (auto valid = check_map_type(map, state_->path); !valid) return valid;
     ObjectMap& described = state_->maps[index++];
     described.wanted_pin = take_wanted_pin(map);
-    described.is_of_pin = bpf_map__pin_path(map) != nullptr;
+    described.is_of_pin = described.is_of_pin || bpf_map__pin_path(map) != nullptr;
     described.chosen_size = choose_map_size(map);
     described.size_in_bytes = bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF;
     if (described.chosen_size) bpf_map__set_max_entries(map, *described.chosen_size);
@@ -647,6 +621,7 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
   index = 0;
   bpf_object__for_each_program(program, state_->object.get()) {
     ObjectProgram& described = state_->programs[index++];
+    if (!described.loaded.loaded_by_us) continue;
     described.loaded.fd = bpf_program__autoload(program) ? bpf_program__fd(program) : -1;
     described.has_private_stack =
         described.loaded.fd >= 0 && gets_private_stack(program, described);
@@ -657,7 +632,7 @@ Result<void> BpfObject::load(const ObjectLoading& loading) {
 }
 
 Result<Bytes> BpfObject::type_information() const {
-  const btf* const types = bpf_object__btf(state_->object.get());
+  const btf* const types = state_->object ? bpf_object__btf(state_->object.get()) : nullptr;
   std::uint32_t size = 0;
   const void* const blob = types == nullptr ? nullptr : btf__raw_data(types, &size);
   if (blob == nullptr)

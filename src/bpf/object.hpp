@@ -1,53 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens users' BPF object files, sets global variables, and loads them into the kernel.
-// Source of the section names: libbpf's documentation, program_types.rst.
+// Opens users' BPF object files, sets global variables, and loads them into the kernel. Uses what
+// was loaded and pinned before.
 #pragma once
 
-#include "bpf/bpf.hpp"
 #include "bpf/maps.hpp"
+#include "bpf/section.hpp"
 
 struct bpf_link;
 
 namespace uprobectl {
-
-// How a program can be attached; fixed when it is loaded.
-enum class SectionKind {
-  uprobe,         // "uprobe", "uretprobe", "usdt": a plain program
-  uprobe_multi,   // "uprobe.multi", "uretprobe.multi"
-  uprobe_session, // "uprobe.session"
-  other,          // other sections of libbpf: "kprobe", "tracepoint", "raw_tp", ...
-};
-
-// A program in an object file.
-struct ObjectProgram {
-  std::string name;
-  std::string section; // "uprobe/libc.so.6:malloc"
-  SectionKind kind = SectionKind::other;
-  bool on_return = false;   // "uretprobe…", "kretprobe…"
-  bool sleepable = false;   // "….s"
-  bool is_optional = false; // SEC("?…"): loaded only if it is named
-  // In the initial values of a map of programs: libbpf loads such a map with all of them.
-  bool is_tail_call = false;
-  // "kprobe…", "kretprobe…": of the type of uprobe programs. BpfObject::use_for_uprobes() makes it
-  // one.
-  bool is_kprobe = false;
-  bool overrides_returns = false; // it calls bpf_override_return(), which no uprobe has
-  bool can_be_attached = true;    // false: libbpf attaches no program of its type
-  std::string load_problem = {};  // why libbpf cannot load it; empty if nothing is known
-  LoadedProgram loaded = {};      // owned by the object; fd -1 if it is not loaded
-  // Set by load(): a uprobe program that this kernel runs on a stack of the CPU.
-  bool has_private_stack = false;
-};
-
-// The probe in a section name: "uprobe/FILE:FUNCTION", with a TARGET and a FUNCTION as in
-// `resolve`, or "uprobe/FUNCTION". Nullopt if the section names no probe.
-struct SectionPlace {
-  std::string target; // empty: not named
-  std::string function;
-
-  bool operator==(const SectionPlace&) const = default;
-};
-std::optional<SectionPlace> parse_section_place(const ObjectProgram& program);
 
 // A map in an object file.
 struct ObjectMap {
@@ -56,7 +17,7 @@ struct ObjectMap {
   // Where LIBBPF_PIN_BY_NAME wants it, unless there was a pin, whose map is then used. load() does
   // not pin it. Empty otherwise.
   std::string wanted_pin = {};
-  bool is_of_pin = false; // set by load(): the map of this pin is used
+  bool is_of_pin = false; // set by load() and use_pins(): the map of a pin is used
   // Set by load() if the object leaves the size to its loader: entries, or bytes of a ring buffer.
   std::optional<std::uint32_t> chosen_size = {};
   bool size_in_bytes = false;
@@ -95,6 +56,14 @@ struct ObjectLoading {
                                       // optional ones and those with a load_problem
 };
 
+// A program or map that was pinned before.
+struct OpenedPin {
+  std::string name; // of the program or map
+  std::string path;
+  UniqueFd fd;              // empty: it cannot be used
+  std::string problem = {}; // why
+};
+
 // A program that libbpf has attached. The destructor detaches it.
 class ObjectLink {
 public:
@@ -116,6 +85,9 @@ public:
   // of this kernel.
   static Result<BpfObject> open(const MappedFile& file, const MappedFile* kernel_types = nullptr);
 
+  // Programs that were pinned before, whose object file is not known. load() does nothing then.
+  static BpfObject of_pins(std::string path, std::vector<ObjectProgram> programs);
+
   BpfObject(BpfObject&&) noexcept;
   BpfObject& operator=(BpfObject&&) noexcept;
   ~BpfObject();
@@ -135,6 +107,13 @@ public:
   // before load(). Fails with unsupported if the sizes of keys or values differ. `all`: also the
   // global variables, of an object of the same file.
   Result<void> share_maps(const BpfObject& other, bool all = false);
+
+  // Uses programs and maps that were pinned before. Call it before load(), which then loads only
+  // the programs that it is given, with these maps, and no others. A program that cannot be used
+  // has a load_problem.
+  Result<void> use_pins(std::vector<OpenedPin> programs, std::vector<OpenedPin> maps);
+  // Sets what a pinned program was loaded for, if the kernel says otherwise than its section.
+  void set_kind(std::string_view program, ProgramKind kind);
 
   // Makes a kprobe program one for uprobes, before load(). It must only use its registers.
   void use_for_uprobes(std::string_view program);

@@ -3,6 +3,8 @@
 
 #include "bpf/link.hpp"
 #include "bpf/load_error.hpp"
+#include "bpf/maps.hpp"
+#include "bpf/pin_list.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <fmt/format.h>
 #include <linux/bpf.h>
 #include <linux/magic.h>
+#include <set>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -22,14 +25,10 @@ namespace uprobectl {
 
 namespace {
 
-constexpr std::size_t max_name = 64;
-using PinName = std::array<char, max_name>; // NUL-padded
-constexpr std::string_view list_name = "uprobectl_pins";
-
 struct PlannedPin {
   Pin pin;
   int fd = -1;
-  std::uint32_t flags = 0; // see ListedPin
+  std::uint32_t flags = 0; // ListedFlag
 };
 
 Result<void> check_file_system(const std::string& folder) {
@@ -55,6 +54,20 @@ std::string parent_folder(std::string folder) {
   return slash == 0 ? "/" : folder.substr(0, slash);
 }
 
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::string descriptor_name(int fd) {
+  std::array<char, 64> text{};
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
+  return {text.data(), size < 0 ? 0 : static_cast<std::size_t>(size)};
+}
+
+bool is_pin_of(int fd, std::string_view what) {
+  const std::string name = descriptor_name(fd);
+  return what == "map" ? name == "anon_inode:bpf-map" : name == "anon_inode:bpf-prog";
+}
+
 // The bpf file system reserves names with a dot.
 std::string pin_name(std::string_view text) {
   std::string name(text);
@@ -63,36 +76,50 @@ std::string pin_name(std::string_view text) {
   return name;
 }
 
-// What the list has of a pin, besides its name. Lists of earlier versions have only the first.
-enum ListedFlag : std::uint32_t {
-  LISTED_MAP = 1,       // otherwise a program
-  LISTED_DIRECTION = 2, // its section is one of uprobes
-  LISTED_RETURN = 4,    // ... and for returns
-  LISTED_BY_NAME = 8,   // the pin of LIBBPF_PIN_BY_NAME, listed by its path
-};
-
-std::uint32_t direction_flags(const ObjectProgram& program) {
-  if (program.kind == SectionKind::other) return 0;
-  return LISTED_DIRECTION | (program.on_return ? LISTED_RETURN : 0U);
+// The ids of the maps that the loaded programs use.
+Result<std::set<std::uint32_t>> find_used_maps(const BpfObject& object) {
+  std::set<std::uint32_t> used;
+  for (const ObjectProgram& program : object.programs()) {
+    if (program.loaded.fd < 0) continue;
+    const auto ids = list_map_ids(program.loaded.fd);
+    if (!ids) return fail(ids.error());
+    used.insert(ids->begin(), ids->end());
+  }
+  return used;
 }
 
-std::vector<PlannedPin> plan_pins(const BpfObject& object, const PinRequest& request) {
+std::uint32_t find_id(const PlannedPin& pinned) {
+  bpf_prog_info program{};
+  bpf_map_info map{};
+  const bool is_map = (pinned.flags & LISTED_MAP) != 0;
+  std::uint32_t size = is_map ? sizeof(map) : sizeof(program);
+  void* const info = is_map ? static_cast<void*>(&map) : &program;
+  if (::bpf_obj_get_info_by_fd(pinned.fd, info, &size) != 0) return 0; // no program or map has it
+  return is_map ? map.id : program.id;
+}
+
+Result<std::vector<PlannedPin>> plan_pins(const BpfObject& object, const PinRequest& request) {
   const bool android = request.naming == PinNaming::uprobestats;
+  const auto used = find_used_maps(object);
+  if (!used) return fail(used.error());
   std::vector<PlannedPin> pins;
-  const auto add = [&](std::string_view kind, const std::string& name, const std::string& pinned,
-                       int fd, std::uint32_t flags) {
-    pins.push_back({{std::string(kind), name, request.folder + "/" + pin_name(pinned)}, fd, flags});
+  const auto add = [&](Pin pin, const std::string& pinned, int fd, std::uint32_t flags) {
+    pin.path = request.folder + "/" + pin_name(pinned);
+    pins.push_back({std::move(pin), fd, flags});
   };
   for (const ObjectProgram& program : object.programs())
     if (program.loaded.fd >= 0)
-      add("program", program.name,
+      add({.kind = "program", .name = program.name, .path = {}, .section = program.section},
           android ? "prog_" + object.name() + "_" + program.section : program.name,
-          program.loaded.fd, direction_flags(program));
+          program.loaded.fd, 0);
   for (const ObjectMap& map : object.maps()) {
-    add("map", map.name, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd,
-        LISTED_MAP);
+    const Pin pin{.kind = "map", .name = map.name, .path = {}, .section = {}};
+    if (request.only_used_maps && !used->contains(find_id({pin, map.fd, LISTED_MAP}))) continue;
+    add(pin, android ? "map_" + object.name() + "_" + map.name : map.name, map.fd, LISTED_MAP);
     if (!map.wanted_pin.empty())
-      pins.push_back({{"map", map.name, map.wanted_pin}, map.fd, LISTED_MAP | LISTED_BY_NAME});
+      pins.push_back({{.kind = "map", .name = map.name, .path = map.wanted_pin, .section = {}},
+                      map.fd,
+                      LISTED_MAP | LISTED_BY_NAME});
   }
   return pins;
 }
@@ -108,7 +135,7 @@ Result<void> check_own_folder(const std::string& folder) {
         ErrorKind::not_permitted,
         fmt::format("{}: the folder belongs to user {}, nothing was pinned", folder, status.st_uid)}
                     .hint("name a folder that does not exist"));
-  if (::faccessat(opened.get(), std::string(list_name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+  if (::faccessat(opened.get(), std::string(pin_list_name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
     return {};
   std::error_code failure;
   const bool empty = std::filesystem::is_empty(folder, failure);
@@ -119,6 +146,29 @@ Result<void> check_own_folder(const std::string& folder) {
         folder + ": the folder has files that uprobectl load has not pinned, nothing was pinned"}
                     .hint("name a folder that does not exist"));
   return {};
+}
+
+// Says what is there and who has pinned it. `listed`: what uprobectl load has pinned in the folder.
+Error already_exists(const std::string& path, std::span<const ListedPin> listed = {}) {
+  struct stat status{};
+  std::string owner;
+  if (::lstat(path.c_str(), &status) == 0) owner = fmt::format(" of user {}", status.st_uid);
+  const UniqueFd fd{::bpf_obj_get(path.c_str())};
+  const std::string_view what = !fd ? "a pin" : is_pin_of(fd.get(), "map") ? "a map" : "a program";
+  const auto known = std::ranges::find(listed, file_name(path), &ListedPin::pin);
+  if (known == listed.end())
+    return Error{ErrorKind::duplicated,
+                 fmt::format("{}: already exists ({}{}), nothing was pinned", path, what, owner)}
+        .hint("name another folder");
+  const auto object = std::ranges::find_if(listed, [&](const ListedPin& each) {
+    return each.is(LISTED_OBJECT) && each.object == known->object;
+  });
+  return Error{ErrorKind::duplicated,
+               fmt::format("{}: already exists ({}{}, which uprobectl load has pinned{}), nothing "
+                           "was pinned",
+                           path, what, owner,
+                           object == listed.end() ? "" : " from " + object->name)}
+      .hint("remove the pins of uprobectl: uprobectl load --unpin " + parent_folder(path));
 }
 
 // Removes what was pinned so far, unless keep() is called.
@@ -144,10 +194,7 @@ public:
 
   Result<void> pin(int fd, const std::string& path, std::optional<mode_t> mode) {
     if (::bpf_obj_pin(fd, path.c_str()) != 0) {
-      if (errno == EEXIST)
-        return fail(
-            Error{ErrorKind::duplicated, path + ": already exists, nothing was pinned"}.hint(
-                "remove the pins of uprobectl: uprobectl load --unpin " + parent_folder(path)));
+      if (errno == EEXIST) return fail(already_exists(path));
       return fail(system_error(errno, path + ": cannot be pinned"));
     }
     paths_.push_back(path);
@@ -168,75 +215,26 @@ private:
 
 constexpr std::string_view shared_folder = "/sys/fs/bpf/"; // of libbpf's LIBBPF_PIN_BY_NAME
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-// One entry of the list of pins.
-struct ListedPin {
-  PinName name{};
-  std::uint32_t flags = 0; // ListedFlag
-};
-
-constexpr std::size_t max_listed = 4096;
-
 // Names of the bpf file system have no dots (Linux kernel/bpf/inode.c, bpf_lookup).
-Result<void> replace_list(int list, const std::string& path) {
+Result<void> replace_list(int list, const std::string& path, std::optional<mode_t> mode) {
   const std::string draft = path + "_new";
   ::unlink(draft.c_str()); // of a run that was killed
   if (::bpf_obj_pin(list, draft.c_str()) != 0)
     return fail(system_error(errno, draft + ": cannot be pinned"));
+  if (mode) ::chmod(draft.c_str(), *mode); // it can be replaced and removed without it
   if (::rename(draft.c_str(), path.c_str()) == 0) return {};
   Error error = system_error(errno, path + ": cannot be replaced");
   ::unlink(draft.c_str());
   return fail(std::move(error));
 }
 
-// The list of pins: a hash map from the name to flags. `listed`: pins of objects that were pinned
-// in the folder before.
-Result<UniqueFd> make_list(std::span<const PlannedPin> pins, std::span<const ListedPin> listed) {
-  UniqueFd list{::bpf_map_create(BPF_MAP_TYPE_HASH, std::string(list_name).c_str(), max_name, 4,
-                                 static_cast<std::uint32_t>(pins.size() + listed.size()), nullptr)};
-  if (!list) return fail(bpf_load_error(errno, "cannot create a BPF map"));
-  for (const PlannedPin& pinned : pins) {
-    const bool is_shared = (pinned.flags & LISTED_BY_NAME) != 0;
-    const std::string name = is_shared ? pinned.pin.path : file_name(pinned.pin.path);
-    PinName key{};
-    if (name.size() >= key.size())
-      return fail(ErrorKind::unsupported,
-                  fmt::format("{}: the name is longer than {} bytes", name, max_name - 1));
-    std::ranges::copy(name, key.begin());
-    if (::bpf_map_update_elem(list.get(), key.data(), &pinned.flags, BPF_NOEXIST) != 0)
-      return fail(ErrorKind::duplicated,
-                  fmt::format("two programs or maps would be pinned as '{}'", name));
-  }
-  for (const ListedPin& pinned : listed)
-    if (::bpf_map_update_elem(list.get(), pinned.name.data(), &pinned.flags, BPF_ANY) != 0)
-      return fail(bpf_load_error(errno, "cannot copy the list of pins"));
-  return list;
-}
-
-// Opens a list of pins; the descriptor is empty if there is none.
-Result<UniqueFd> open_list(const std::string& path) {
-  UniqueFd list{::bpf_obj_get(path.c_str())};
-  if (!list && errno == ENOENT) return list;
-  if (!list) return fail(system_error(errno, path));
-  bpf_map_info info{};
-  std::uint32_t size = sizeof(info);
-  if (::bpf_obj_get_info_by_fd(list.get(), &info, &size) != 0 || info.key_size != max_name ||
-      info.value_size != 4)
-    return fail(ErrorKind::corrupt, path + ": not the list that uprobectl load makes");
-  return list;
-}
-
-std::vector<ListedPin> read_list(int list) {
-  std::vector<ListedPin> pins;
-  ListedPin next;
-  const void* from = nullptr;
-  while (pins.size() < max_listed && ::bpf_map_get_next_key(list, from, next.name.data()) == 0) {
-    ::bpf_map_lookup_elem(list, next.name.data(), &next.flags);
-    pins.push_back(next);
-    from = pins.back().name.data();
-  }
-  return pins;
+ListedPin to_listed(const PlannedPin& pinned, std::uint32_t object) {
+  const bool is_shared = (pinned.flags & LISTED_BY_NAME) != 0;
+  return {.pin = is_shared ? pinned.pin.path : file_name(pinned.pin.path),
+          .flags = pinned.flags,
+          .object = object,
+          .id = find_id(pinned),
+          .name = pinned.pin.name};
 }
 
 // Whether a file of the folder was pinned by this user.
@@ -280,21 +278,21 @@ std::optional<std::uint32_t> map_id(const std::string& path) {
 std::vector<Pin> unpin_shared(std::vector<ListedPin>& pins, const std::string& folder) {
   std::vector<std::uint32_t> ids;
   std::vector<Pin> removed;
-  for (ListedPin& pinned : pins) {
-    pinned.name.back() = '\0';
-    if ((pinned.flags & LISTED_BY_NAME) != 0 || !is_file_name(pinned.name.data())) continue;
-    if (const auto id = map_id(folder + "/" + pinned.name.data())) ids.push_back(*id);
+  for (const ListedPin& pinned : pins) {
+    if (pinned.is(LISTED_BY_NAME) || !is_file_name(pinned.pin)) continue;
+    if (const auto id = map_id(folder + "/" + pinned.pin)) ids.push_back(*id);
   }
   const UniqueFd shared{
       ::open(std::string(shared_folder).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   std::erase_if(pins, [&](const ListedPin& pinned) {
-    if ((pinned.flags & LISTED_BY_NAME) == 0) return false;
-    const std::string path = pinned.name.data();
+    if (!pinned.is(LISTED_BY_NAME)) return false;
+    const std::string& path = pinned.pin;
     const std::string name = file_name(path);
     if (path != std::string(shared_folder) + name || !is_file_name(name)) return true;
     const auto id = map_id(path);
     if (!id || std::ranges::find(ids, *id) == ids.end() || !is_own_pin(shared, name)) return true;
-    if (::unlinkat(shared.get(), name.c_str(), 0) == 0) removed.push_back({"map", name, path});
+    if (::unlinkat(shared.get(), name.c_str(), 0) == 0)
+      removed.push_back({.kind = "map", .name = name, .path = path, .section = {}});
     return true;
   });
   return removed;
@@ -319,18 +317,6 @@ std::optional<ProgramKind> detect_program_kind(int program, const KernelFeatures
   return std::nullopt;
 }
 
-std::string descriptor_name(int fd) {
-  std::array<char, 64> text{};
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t size = ::readlink(path.c_str(), text.data(), text.size());
-  return {text.data(), size < 0 ? 0 : static_cast<std::size_t>(size)};
-}
-
-bool is_pin_of(int fd, std::string_view what) {
-  const std::string name = descriptor_name(fd);
-  return what == "map" ? name == "anon_inode:bpf-map" : name == "anon_inode:bpf-prog";
-}
-
 // The kernel says EACCES of a folder, also to root.
 Error folder_error(const std::string& path, std::string_view what) {
   constexpr std::size_t most = 20;
@@ -339,7 +325,8 @@ Error folder_error(const std::string& path, std::string_view what) {
   for (std::filesystem::directory_iterator each(path, failure), end; !failure && each != end;
        each.increment(failure)) {
     const UniqueFd fd{::bpf_obj_get(each->path().c_str())};
-    if (fd && is_pin_of(fd.get(), what) && each->path().filename() != list_name)
+    if (fd && is_pin_of(fd.get(), what) &&
+        !each->path().filename().string().starts_with("uprobectl_"))
       pins.push_back(each->path().string());
   }
   std::ranges::sort(pins);
@@ -352,30 +339,52 @@ Error folder_error(const std::string& path, std::string_view what) {
 
 } // namespace
 
-Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request) {
+Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
+                             const PinRequest& request) {
   // Checked first, because mkdir() would create the folder in any file system.
   if (auto checked = check_file_system(parent_folder(request.folder)); !checked)
     return fail(std::move(checked).error());
-  const std::vector<PlannedPin> pins = plan_pins(object, request);
+  auto planned = plan_pins(object, request);
+  if (!planned) return fail(std::move(planned).error());
   PinGuard guard;
   if (auto made = guard.make_folder(request.folder); !made) return fail(std::move(made).error());
-  const std::string list_path = request.folder + "/" + std::string(list_name);
-  const auto earlier = open_list(list_path);
+  const auto earlier = open_pin_list(request.folder);
   if (!earlier) return fail(earlier.error());
-  const auto listed = *earlier ? read_list(earlier->get()) : std::vector<ListedPin>();
-  const auto list = make_list(pins, listed);
+  std::vector<ListedPin> listed;
+  if (*earlier) listed = read_pin_list(earlier->get());
+  std::uint32_t number = 1;
+  for (const ListedPin& each : listed) number = std::max(number, each.object + 1);
+  const auto kept = keep_object(file.bytes());
+  if (!kept) return fail(kept.error());
+  planned->insert(planned->begin(), {{.kind = "map",
+                                      .name = file_name(file.path()),
+                                      .path = request.folder + "/" + kept_object_pin(number),
+                                      .section = {}},
+                                     kept->get(),
+                                     LISTED_MAP | LISTED_OBJECT});
+  // Before the list is replaced: it would say that the pins of others are those of this object.
+  for (const PlannedPin& pinned : *planned)
+    if (::access(pinned.pin.path.c_str(), F_OK) == 0)
+      return fail(already_exists(pinned.pin.path, listed));
+  for (const PlannedPin& pinned : *planned) {
+    ListedPin entry = to_listed(pinned, number);
+    std::erase_if(listed, [&](const ListedPin& each) { return each.pin == entry.pin; }); // gone
+    listed.push_back(std::move(entry));
+  }
+  const auto list = make_pin_list(listed);
   if (!list) return fail(list.error());
   // The list first, so that unpin can clean up after a run that was killed. It may have names that
   // are not pinned.
-  if (auto done =
-          *earlier ? replace_list(list->get(), list_path) : guard.pin(list->get(), list_path, {});
+  const std::string list_path = request.folder + "/" + std::string(pin_list_name);
+  if (auto done = *earlier ? replace_list(list->get(), list_path, request.mode)
+                           : guard.pin(list->get(), list_path, request.mode);
       !done)
     return fail(std::move(done).error());
   std::vector<Pin> result;
-  for (const PlannedPin& pinned : pins) {
+  for (const PlannedPin& pinned : *planned) {
     if (auto done = guard.pin(pinned.fd, pinned.pin.path, request.mode); !done)
       return fail(std::move(done).error());
-    result.push_back(pinned.pin);
+    if ((pinned.flags & LISTED_OBJECT) == 0) result.push_back(pinned.pin);
   }
   guard.keep();
   return result;
@@ -384,33 +393,36 @@ Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request)
 Result<std::vector<Pin>> unpin(const std::string& folder) {
   const auto opened = open_own_folder(folder);
   if (!opened) return fail(opened.error());
-  const std::string list_path = folder + "/" + std::string(list_name);
-  const auto list = open_list(list_path);
+  const std::string list_path = folder + "/" + std::string(pin_list_name);
+  const auto list = open_pin_list(folder);
   if (!list) return fail(list.error());
   if (!*list)
     return fail(ErrorKind::not_found, folder + ": nothing in it was pinned by uprobectl load");
-  if (!is_own_pin(*opened, std::string(list_name)))
+  if (!is_own_pin(*opened, std::string(pin_list_name)))
     return fail(ErrorKind::not_permitted, list_path + ": another user has pinned it");
-  std::vector<ListedPin> pins = read_list(list->get());
+  std::vector<ListedPin> pins = read_pin_list(list->get());
   std::vector<Pin> removed = unpin_shared(pins, folder);
-  for (ListedPin& pinned : pins) {
-    PinName& name = pinned.name;
-    name.back() = '\0';
-    if (!is_file_name(name.data()))
+  for (const ListedPin& pinned : pins) {
+    if (!is_file_name(pinned.pin))
       return fail(
           ErrorKind::corrupt,
-          fmt::format("{}: '{}' is not the name of a pin in this folder", list_path, name.data()));
-    const std::string path = folder + "/" + name.data();
-    if (errno = 0; !is_own_pin(*opened, name.data())) {
+          fmt::format("{}: '{}' is not the name of a pin in this folder", list_path, pinned.pin));
+    const std::string path = folder + "/" + pinned.pin;
+    if (errno = 0; !is_own_pin(*opened, pinned.pin)) {
       if (errno == ENOENT) continue;
       return fail(ErrorKind::not_permitted, path + ": another user has pinned it");
     }
-    if (::unlinkat(opened->get(), name.data(), 0) == 0)
-      removed.push_back({(pinned.flags & LISTED_MAP) != 0 ? "map" : "program", name.data(), path});
-    else if (errno != ENOENT)
+    if (::unlinkat(opened->get(), pinned.pin.c_str(), 0) != 0) {
+      if (errno == ENOENT) continue;
       return fail(system_error(errno, path + ": cannot be removed"));
+    }
+    if (!pinned.is(LISTED_OBJECT))
+      removed.push_back({.kind = pinned.is(LISTED_MAP) ? "map" : "program",
+                         .name = pinned.name,
+                         .path = path,
+                         .section = {}});
   }
-  if (::unlinkat(opened->get(), std::string(list_name).c_str(), 0) != 0)
+  if (::unlinkat(opened->get(), std::string(pin_list_name).c_str(), 0) != 0)
     return fail(system_error(errno, list_path));
   ::rmdir(folder.c_str()); // fails if it contains something else
   std::ranges::sort(removed, {}, &Pin::path);
@@ -436,42 +448,39 @@ Result<UniqueFd> open_pin(const std::string& path, std::string_view what) {
   return fd;
 }
 
-std::optional<bool> find_pinned_direction(const std::string& path) {
-  const std::string name = file_name(path);
-  const auto list = open_list(parent_folder(path) + "/" + std::string(list_name));
-  PinName key{};
-  if (list && *list && name.size() < key.size()) {
-    std::ranges::copy(name, key.begin());
-    std::uint32_t flags = 0;
-    if (::bpf_map_lookup_elem(list->get(), key.data(), &flags) == 0 &&
-        (flags & LISTED_DIRECTION) != 0)
-      return (flags & LISTED_RETURN) != 0;
-  }
-  if (!name.starts_with("prog_")) return std::nullopt;
-  if (name.contains("_uretprobe")) return true;
-  if (name.contains("_uprobe")) return false;
-  return std::nullopt;
+Result<PinnedProgramInfo> query_pinned_program(int program, const std::string& path,
+                                               const KernelFeatures& features,
+                                               std::optional<ProgramKind> kept) {
+  bpf_prog_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0)
+    return fail(bpf_load_error(errno, path + ": cannot query the program"));
+  if (info.type != BPF_PROG_TYPE_KPROBE)
+    return fail(ErrorKind::unsupported,
+                path + ": not a program for uprobes (type BPF_PROG_TYPE_KPROBE)");
+  const auto kind = detect_program_kind(program, features);
+  if (!kind)
+    return fail(ErrorKind::unsupported,
+                path + ": this kernel cannot attach the program to a uprobe by any mechanism");
+  // Kernels without such links accept the program, and then run it by perf events.
+  if (kept && *kept != *kind)
+    return fail(ErrorKind::unsupported,
+                fmt::format("{}: the program was loaded for {}, but this kernel would attach it "
+                            "by {}",
+                            path, to_string(*kept), to_string(*kind)));
+  return PinnedProgramInfo{.name = {info.name, ::strnlen(info.name, sizeof(info.name))},
+                           .kind = *kind,
+                           .btf_id = info.btf_id};
 }
 
 Result<PinnedProgram> PinnedProgram::open(const std::string& path, const KernelFeatures& features) {
   auto fd = open_pin(path, "program");
   if (!fd) return fail(std::move(fd).error());
-  bpf_prog_info info{};
-  std::uint32_t size = sizeof(info);
-  if (::bpf_obj_get_info_by_fd(fd->get(), &info, &size) != 0)
-    return fail(bpf_load_error(errno, path + ": cannot query the program"));
-  if (info.type != BPF_PROG_TYPE_KPROBE)
-    return fail(ErrorKind::unsupported,
-                path + ": not a program for uprobes (type BPF_PROG_TYPE_KPROBE)");
-  const auto kind = detect_program_kind(fd->get(), features);
-  if (!kind)
-    return fail(ErrorKind::unsupported,
-                path + ": this kernel cannot attach the program to a uprobe by any mechanism");
+  auto known = query_pinned_program(fd->get(), path, features, {});
+  if (!known) return fail(std::move(known).error());
   PinnedProgram program;
   program.fd_ = std::move(*fd);
-  program.name_.assign(info.name, ::strnlen(info.name, sizeof(info.name)));
-  program.kind_ = *kind;
-  program.btf_id_ = info.btf_id;
+  program.info_ = std::move(*known);
   return program;
 }
 

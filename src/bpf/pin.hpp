@@ -20,46 +20,54 @@ struct Pin {
   std::string kind; // "program", "map"
   std::string name; // of the program or map
   std::string path;
+  std::optional<std::string> section = {}; // of a program that was pinned: where it goes
 };
 
 // Where and how to pin an object.
 struct PinRequest {
   std::string folder; // in a bpf file system; created if it does not exist
   PinNaming naming = PinNaming::plain;
-  std::optional<mode_t> mode; // of the pins
+  std::optional<mode_t> mode = {}; // of the pins
+  bool only_used_maps = false;     // not those that no loaded program uses
 };
 
-// Pins all programs and maps of the object, or none on failure. Never overwrites a pin. Also pins a
-// map named uprobectl_pins, which lists the pins for unpin(). A folder may have the pins of several
-// objects, and one list.
-Result<std::vector<Pin>> pin(const BpfObject& object, const PinRequest& request);
+// Pins the loaded programs and the maps of the object, or nothing on failure. Never overwrites a
+// pin. Also pins what pin_list.hpp describes: the list of the pins of a folder, which may be of
+// several objects, and a copy of `file`, which the object is made of.
+Result<std::vector<Pin>> pin(const BpfObject& object, const MappedFile& file,
+                             const PinRequest& request);
 
 // Removes the pins that pin() made in the folder, and the folder if it is empty then. not_found if
 // there are none.
 Result<std::vector<Pin>> unpin(const std::string& folder);
 
-// Returns whether the section of a pinned program is one for returns ("uretprobe…"), as pin() has
-// recorded in the list of its folder, or as the pin's name says that Android's loader and
-// PinNaming::uprobestats give. nullopt if that is not known: the kernel does not keep it.
-std::optional<bool> find_pinned_direction(const std::string& path);
+// What the kernel says of a pinned program.
+struct PinnedProgramInfo {
+  std::string name; // at most 15 bytes
+  ProgramKind kind = ProgramKind::plain;
+  std::uint32_t btf_id = 0; // 0: it has no types
+};
+// The kernel does not report what a program was loaded for, so this is determined by requesting
+// links that cannot succeed, in the only safe order. unsupported if it is not a program for
+// uprobes, or was loaded for something else than the kernel would use it for: `kept`, if that is
+// known.
+Result<PinnedProgramInfo> query_pinned_program(int program, const std::string& path,
+                                               const KernelFeatures& features,
+                                               std::optional<ProgramKind> kept);
 
 // A program that was loaded and pinned before this run.
 class PinnedProgram {
 public:
-  // not_found; not_permitted by the mode of the pin; unsupported if it is not a program for
-  // uprobes. The kernel does not report what a program was loaded for, so this is determined by
-  // requesting links that cannot succeed, in the only safe order.
+  // not_found; not_permitted by the mode of the pin; see query_pinned_program().
   static Result<PinnedProgram> open(const std::string& path, const KernelFeatures& features);
 
-  const std::string& name() const { return name_; }
-  LoadedProgram program() const { return {fd_.get(), kind_, false}; }
-  std::uint32_t btf_id() const { return btf_id_; } // 0: it has no types
+  const std::string& name() const { return info_.name; }
+  LoadedProgram program() const { return {fd_.get(), info_.kind, false}; }
+  std::uint32_t btf_id() const { return info_.btf_id; } // 0: it has no types
 
 private:
   UniqueFd fd_;
-  std::string name_;
-  ProgramKind kind_ = ProgramKind::plain;
-  std::uint32_t btf_id_ = 0;
+  PinnedProgramInfo info_;
 };
 
 // Opens a pin; `what` is "program" or "map". unsupported if the pin has another kind, or

@@ -362,7 +362,7 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   auto program = make_program_request(parser, options.program, *line.common.workstation);
   if (!program) return fail(std::move(program).error());
   // The sections of the programs, or --program-name, name the FUNCTIONs.
-  const bool by_sections = !options.program.objects.empty() && arguments.positionals.size() < 2;
+  const bool by_sections = program->has_value() && arguments.positionals.size() < 2;
   AttachRequest request;
   if (plan != nullptr) {
     if (auto applied = apply_plan(parser, *plan, arguments.positionals, request.probes); !applied)

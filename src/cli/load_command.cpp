@@ -20,7 +20,7 @@ struct LoadOptions {
 };
 
 PinRequest make_pin_request(const LoadOptions& options) {
-  PinRequest request{.folder = *options.pin};
+  PinRequest request{.folder = *options.pin, .only_used_maps = !options.programs.empty()};
   if (options.naming == "uprobestats") request.naming = PinNaming::uprobestats;
   if (options.mode) request.mode = *options.mode;
   return request;
@@ -51,7 +51,7 @@ Result<std::vector<Pin>> load_and_pin(const std::string& path, const PinRequest&
   say_chosen_sizes(*object, path, output);
   warn_of_private_stacks(*object, path, output);
   if (programs.empty()) warn_of_skipped_programs(*object, path, output);
-  return pin(*object, request);
+  return pin(*object, *file, request);
 }
 
 // Returns what is wrong with the arguments, if anything.

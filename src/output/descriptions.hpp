@@ -93,6 +93,7 @@ void describe(auto& io, Described<Pin> auto& pin) {
   io(1, "kind", pin.kind);
   io(2, "name", pin.name);
   io(3, "path", pin.path);
+  io(4, "section", pin.section);
 }
 
 } // namespace uprobectl

@@ -170,8 +170,8 @@ public:
   }
 
   void write(const Pin& pin) override {
-    header({"KIND", "NAME", "PATH"});
-    table_.row({pin.kind, pin.name, pin.path});
+    header({"KIND", "NAME", "PATH", "SECTION"});
+    table_.row({pin.kind, pin.name, pin.path, pin.section.value_or("")});
   }
 
   void write(const Check& check) override {

@@ -60,16 +60,17 @@ struct ProbeDescriptors {
 };
 
 // The arguments of an attach_…() function.
-struct AttachPlan {
+struct MechanismRequest {
   Mechanism mechanism;
   std::span<const ProbeSite> sites;
   std::span<const pid_t> pids; // {0} for all processes
   const std::function<bool()>& interrupted;
 };
 
-Result<void> attach_multi(const AttachPlan& plan, ProbeDescriptors& descriptors);
-Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors); // also perf_ioctl
-Result<void> attach_tracefs(const AttachPlan& plan, ProbeDescriptors& descriptors);
+Result<void> attach_multi(const MechanismRequest& plan, ProbeDescriptors& descriptors);
+Result<void> attach_perf(const MechanismRequest& plan,
+                         ProbeDescriptors& descriptors); // also perf_ioctl
+Result<void> attach_tracefs(const MechanismRequest& plan, ProbeDescriptors& descriptors);
 
 Error interrupted_error();
 Error semaphore_error(const std::string& label); // not supported by this kernel

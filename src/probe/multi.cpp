@@ -42,7 +42,7 @@ std::map<BatchKey, Batch> make_batches(std::span<const ProbeSite> sites) {
 
 } // namespace
 
-Result<void> attach_multi(const AttachPlan& plan, ProbeDescriptors& descriptors) {
+Result<void> attach_multi(const MechanismRequest& plan, ProbeDescriptors& descriptors) {
   for (const auto& [key, batch] : make_batches(plan.sites)) {
     const std::string path = descriptor_path(key.file);
     for (const pid_t pid : plan.pids) {

@@ -74,7 +74,7 @@ Result<std::uint64_t> semaphore_bits(const ProbeSite& site, const UprobeEventSou
 
 } // namespace
 
-Result<void> attach_perf(const AttachPlan& plan, ProbeDescriptors& descriptors) {
+Result<void> attach_perf(const MechanismRequest& plan, ProbeDescriptors& descriptors) {
   const auto source = read_uprobe_event_source();
   if (!source) return fail(source.error());
   const PerfBinding binding =

@@ -182,7 +182,7 @@ Result<void> check_mechanism(Mechanism mechanism, const KernelFeatures& features
 // instructions that arch/x86/kernel/uprobes.c rejects (a `lock` prefix, for example).
 constexpr int kernel_enotsupp = 524;
 
-Result<void> attach_by_mechanism(const AttachPlan& plan, ProbeDescriptors& descriptors) {
+Result<void> attach_by_mechanism(const MechanismRequest& plan, ProbeDescriptors& descriptors) {
   switch (plan.mechanism) {
   case Mechanism::multi:
   case Mechanism::session:
@@ -300,10 +300,10 @@ Result<Attachment> Attachment::attach(Mechanism mechanism, std::span<const Probe
                   site.label + ": the program was loaded for another mechanism");
 
   const pid_t everyone[] = {0};
-  const AttachPlan plan{.mechanism = mechanism,
-                        .sites = sites,
-                        .pids = pids.empty() ? std::span<const pid_t>(everyone) : pids,
-                        .interrupted = interrupted};
+  const MechanismRequest plan{.mechanism = mechanism,
+                              .sites = sites,
+                              .pids = pids.empty() ? std::span<const pid_t>(everyone) : pids,
+                              .interrupted = interrupted};
   ProbeDescriptors descriptors;
   auto done = attach_by_mechanism(plan, descriptors);
   if (!done) return fail(std::move(done).error());

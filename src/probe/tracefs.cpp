@@ -147,7 +147,7 @@ std::vector<SharedEvent> group_into_events(std::span<const ProbeSite> sites) {
 
 class TracefsAttacher {
 public:
-  TracefsAttacher(const AttachPlan& plan, ProbeDescriptors& descriptors)
+  TracefsAttacher(const MechanismRequest& plan, ProbeDescriptors& descriptors)
       : plan_(plan), descriptors_(descriptors) {}
 
   Result<void> attach() const {
@@ -187,14 +187,14 @@ private:
     return {};
   }
 
-  const AttachPlan& plan_;
+  const MechanismRequest& plan_;
   ProbeDescriptors& descriptors_;
   const bool has_links_ = kernel_has_perf_links();
 };
 
 } // namespace
 
-Result<void> attach_tracefs(const AttachPlan& plan, ProbeDescriptors& descriptors) {
+Result<void> attach_tracefs(const MechanismRequest& plan, ProbeDescriptors& descriptors) {
   auto events = TracefsEvents::open();
   if (!events) return fail(std::move(events).error());
   descriptors.events = std::make_unique<TracefsEvents>(std::move(*events));

@@ -45,8 +45,8 @@ private:
   Result<void> locate(const ProgramOfObject& of) {
     const ObjectProgram& program = *of.program;
     const auto is_choice = [&](const ProgramChoice& choice) { return choice.name == program.name; };
-    const bool is_named = std::ranges::any_of(choices_, is_choice);
-    if (!choices_.empty() && !is_named) return {};
+    if (!choices_.empty() && std::ranges::none_of(choices_, is_choice)) return {};
+    const bool is_named = !choices_.empty() || of.is_chosen;
     if (const std::string reason = is_named ? program.load_problem : find_skip_reason(program);
         !reason.empty())
       return leave_out(of, is_named, Error{ErrorKind::unsupported, {}}, reason);
@@ -111,19 +111,24 @@ private:
     }
     const std::string& target = section->target.empty() ? request_.probes.target : section->target;
     if (target.empty())
-      return leave_out(
-          of, is_named,
-          Error{ErrorKind::not_found, {}}.hint("give the TARGET: attach --object FILE TARGET"),
-          fmt::format("its section names the function '{}' but no file, and there is "
-                      "no TARGET",
-                      section->function));
+      return leave_out(of, is_named,
+                       Error{ErrorKind::not_found, {}}.hint(
+                           fmt::format("give the TARGET: attach {} TARGET", programs_option())),
+                       fmt::format("its section names the function '{}' but no file, and there is "
+                                   "no TARGET",
+                                   section->function));
     placed.functions.push_back({.target = target, .function = section->function});
     by_section_.emplace_back(*section, located_.placed.size(), is_named);
     return add(std::move(placed), is_named);
   }
 
   Result<void> add(PlacedProgram placed, bool is_named) {
-    if (placed.is_probe() && placed.program.program->overrides_returns)
+    const ObjectProgram& program = *placed.program.program;
+    if (placed.is_probe() && !program.pin.empty() && program.is_kprobe &&
+        program.section.contains(".multi"))
+      return leave_out(placed.program, is_named, Error{ErrorKind::unsupported, {}},
+                       "it was loaded for kprobe_multi links");
+    if (placed.is_probe() && program.overrides_returns)
       return leave_out(
           placed.program, is_named, Error{ErrorKind::unsupported, {}},
           "it calls bpf_override_return(), which only works at functions of the kernel");
@@ -176,8 +181,8 @@ private:
     return leave_out(
         of, is_named,
         Error{ErrorKind::not_found, {}}
-            .hint(is_usdt ? "give the place: usdt attach --object FILE TARGET PROVIDER:NAME"
-                          : "give the place: attach --object FILE TARGET FUNCTION…")
+            .hint(fmt::format("give the place: {} {} TARGET {}", is_usdt ? "usdt attach" : "attach",
+                              programs_option(), is_usdt ? "PROVIDER:NAME" : "FUNCTION…"))
             .hint(is_usdt ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
                           : "or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"),
         "its section does not name a place");
@@ -188,8 +193,8 @@ private:
   std::optional<Error> find_misfit(const ObjectProgram& program, bool any_static) const {
     const bool for_static = request_.probes.static_probes;
     if (is_static(program) && !for_static)
-      return Error{ErrorKind::usage, "it is for static probes"}.hint(
-          "attach it with: uprobectl usdt attach --object FILE TARGET PROVIDER:NAME");
+      return Error{ErrorKind::usage, "it is for static probes"}.hint(fmt::format(
+          "attach it with: uprobectl usdt attach {} TARGET PROVIDER:NAME", programs_option()));
     if (!for_static || is_static(program)) return std::nullopt;
     // A return probe takes the top of the stack for the return address, which is true only at the
     // start of a function.
@@ -266,6 +271,11 @@ private:
       put_at_functions(placed);
     }
     return {};
+  }
+
+  // The option that names the programs, for hints.
+  std::string_view programs_option() const {
+    return request_.program->pinned ? "--program PIN" : "--object FILE";
   }
 
   Error nothing_placed() {

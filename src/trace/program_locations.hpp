@@ -10,11 +10,12 @@
 
 namespace uprobectl {
 
-// A program of an object file.
+// A program of an object file, or one that was pinned before.
 struct ProgramOfObject {
   const ObjectProgram* program = nullptr;
   std::string_view path; // of its object
   std::size_t object = 0;
+  bool is_chosen = false; // as --program-name does: the command names its pin
 };
 
 // Borrows both. `number`: of the object.

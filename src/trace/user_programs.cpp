@@ -29,11 +29,9 @@ bool counts_losses_of(const UserMap& map, const UserMap& ring) {
 Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstation& workstation) {
   UserPrograms programs(request);
   programs.name_ = joined(request.program->paths);
-  if (request.program->pinned) {
-    programs.take_pin(request);
-    return programs;
-  }
-  if (auto opened = programs.open_objects(workstation); !opened)
+  if (auto opened =
+          request.program->pinned ? programs.open_pins() : programs.open_objects(workstation);
+      !opened)
     return fail(std::move(opened).error());
   if (auto set = programs.set_up(request); !set) return fail(std::move(set).error());
   if (auto located = programs.locate(request); !located) return fail(std::move(located).error());
@@ -41,20 +39,17 @@ Result<UserPrograms> UserPrograms::open(const AttachRequest& request, Workstatio
   return programs;
 }
 
-void UserPrograms::take_pin(const AttachRequest& request) {
-  selected_ = {{.object = 0, .name = name_}};
-  ProbeRequest probes{.static_probes = request.probes.static_probes,
-                      .on_entry = request.capture.on_entry,
-                      .on_return = request.capture.on_return};
-  const bool is_chosen = !request.program->direction_by_section || request.probes.static_probes;
-  on_return_ = find_pinned_direction(name_);
-  is_guessed_ = !is_chosen && !on_return_;
-  if (!is_chosen && on_return_) {
-    probes.on_entry = !*on_return_;
-    probes.on_return = *on_return_;
+Result<void> UserPrograms::open_pins() {
+  auto pinned = open_pinned_objects(name_);
+  if (!pinned) return fail(std::move(pinned).error());
+  for (PinnedObject& each : *pinned) {
+    is_one_pin_ = each.is_one_pin;
+    paths_.push_back(pinned->size() == 1 ? name_ : fmt::format("{} ({})", name_, each.name));
+    objects_.push_back(std::move(each.object));
+    files_.push_back(std::move(each.file));
+    pinned_maps_.push_back(std::move(each.maps));
   }
-  probes.by_uretprobe = on_return_.value_or(false);
-  probe_requests_ = split_by_target(request.probes.functions, probes);
+  return {};
 }
 
 Result<void> UserPrograms::open_objects(Workstation& workstation) {
@@ -68,9 +63,9 @@ Result<void> UserPrograms::open_objects(Workstation& workstation) {
     if (!file) return fail(std::move(file).error());
     auto object = BpfObject::open(*file, kernel_types_ ? &*kernel_types_ : nullptr);
     if (!object) return fail(std::move(object).error());
-    files_.push_back(std::move(*file));
+    paths_.push_back(path);
+    files_.emplace_back(std::move(*file));
     objects_.push_back(std::move(*object));
-    type_offsets_.emplace_back();
   }
   return {};
 }
@@ -117,8 +112,11 @@ Result<void> UserPrograms::set_pid_variables() {
 Result<void> UserPrograms::locate(const AttachRequest& request) {
   std::vector<ProgramOfObject> programs;
   for (std::size_t i = 0; i < objects_.size(); ++i)
-    std::ranges::move(programs_of(objects_[i], request_->paths[i], i),
-                      std::back_inserter(programs));
+    std::ranges::move(programs_of(objects_[i], paths_[i], i), std::back_inserter(programs));
+  for (ProgramOfObject& each : programs) each.is_chosen = is_one_pin_;
+  if (request_->pinned)
+    std::erase_if(programs, [](const ProgramOfObject& each) { return each.program->pin.empty(); });
+  if (programs.empty()) return fail(ErrorKind::not_found, name_ + ": no program is pinned there");
   auto located = locate_programs(programs, request);
   if (!located) return fail(std::move(located).error());
   skipped_ = std::move(located->skipped);
@@ -158,7 +156,7 @@ const ObjectProgram& UserPrograms::find(const Selected& selected) const {
 }
 
 std::string UserPrograms::describe(const Selected& selected) const {
-  return fmt::format("{}: program '{}' ({})", request_->paths[selected.object], selected.name,
+  return fmt::format("{}: program '{}' ({})", paths_[selected.object], selected.name,
                      find(selected).section);
 }
 
@@ -168,10 +166,24 @@ Result<void> UserPrograms::prepare(const KernelFeatures& features) {
     if (!selected_.empty() && is_session(0)) kind_ = ProgramKind::session;
     return {};
   }
-  auto pinned = PinnedProgram::open(name_, features);
-  if (!pinned) return fail(std::move(pinned).error());
-  pinned_ = std::move(*pinned);
-  kind_ = pinned_->program().kind;
+  for (Selected& each : selected_) {
+    const ObjectProgram& program = find(each);
+    // By its section, which a name of Android's loader does not tell exactly.
+    std::optional<ProgramKind> kept;
+    if (files_[each.object]) kept = program_kind_for(program.kind);
+    const auto known = query_pinned_program(program.loaded.fd, program.pin, features, kept);
+    if (!known) return fail(known.error());
+    objects_[each.object].set_kind(each.name, known->kind);
+    each.btf_id = known->btf_id;
+    if (kind_ && *kind_ != known->kind)
+      return fail(Error{ErrorKind::unsupported,
+                        fmt::format("{}: program '{}' was loaded for {}, '{}' for {}, and a run "
+                                    "uses one of these",
+                                    name_, selected_.front().name, to_string(*kind_), each.name,
+                                    to_string(known->kind))}
+                      .hint("choose programs of one kind with --program-name NAME"));
+    kind_ = known->kind;
+  }
   if (kind_ == ProgramKind::session &&
       std::ranges::any_of(probe_requests_, &ProbeRequest::static_probes))
     return fail(ErrorKind::unsupported,
@@ -213,12 +225,8 @@ void warn_of_private_stacks(const BpfObject& object, std::string_view path, Outp
 }
 
 Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
-  if (is_guessed_ && kind_ != ProgramKind::session)
-    output.warn_once(name_ +
-                     ": whether the program is for entries or returns is not known, because "
-                     "uprobectl load has not pinned it: it is attached to entries (-r: to "
-                     "returns)");
-  if (pinned_ || std::exchange(loaded_, true)) return {};
+  if (std::exchange(loaded_, true)) return {};
+  warn_of_guesses(output);
   mechanism_ = mechanism;
   if (auto set = set_pid_variables(); !set) return set;
   for (std::size_t i = 0; i < objects_.size(); ++i)
@@ -226,29 +234,42 @@ Result<void> UserPrograms::load(Mechanism mechanism, Output& output) {
   return {};
 }
 
+void UserPrograms::warn_of_guesses(Output& output) const {
+  if (!request_->direction_by_section || kind_ == ProgramKind::session) return;
+  for (const ProbeRequest& request : probe_requests_)
+    if (const ObjectProgram& program = find(selected_[request.program]);
+        program.is_guessed && !request.static_probes)
+      output.warn_once(program.pin +
+                       ": whether the program is for entries or returns is not known, because "
+                       "uprobectl load has not pinned it: it is attached to entries (-r: to "
+                       "returns)");
+}
+
 Result<void> UserPrograms::load_object(std::size_t index, Mechanism mechanism, Output& output) {
   BpfObject& object = objects_[index];
   ObjectLoading loading{.kind = program_kind(mechanism), .only = {}};
-  for (const auto* const list : {&selected_, &other_programs_})
-    for (const Selected& each : *list)
-      if (each.object == index) loading.only.push_back(each.name);
+  for (const Selected& each : selected_)
+    if (each.object == index && find(each).loaded.loaded_by_us) loading.only.push_back(each.name);
+  for (const Selected& each : other_programs_)
+    if (each.object == index) loading.only.push_back(each.name);
   if (loading.only.empty()) return {};
   for (std::size_t i = 0; i < index && request_->shares_maps; ++i)
     if (auto shared = object.share_maps(objects_[i]); !shared) return shared;
   auto loaded = object.load(loading);
   if (!object.verifier_log().empty()) output.detail(object.verifier_log());
   if (!loaded) return loaded;
-  say_chosen_sizes(object, request_->paths[index], output);
-  warn_of_private_stacks(object, request_->paths[index], output);
+  say_chosen_sizes(object, paths_[index], output);
+  warn_of_private_stacks(object, paths_[index], output);
   return {};
 }
 
 void UserPrograms::load_copies(std::span<const std::size_t> locations, Output& output) {
-  if (pinned_ || !copies_.empty()) return;
+  if (!copies_.empty()) return;
   for (std::size_t limit = max_copies;; --limit) {
     copies_.assign(selected_.size(), 1);
     for (std::size_t i = 0; i < locations.size(); ++i)
-      if (locations[i] <= limit) copies_[i] = std::max<std::size_t>(locations[i], 1);
+      if (locations[i] <= limit && files_[selected_[i].object])
+        copies_[i] = std::max<std::size_t>(locations[i], 1);
     if (count_copied() <= max_copied) break; // 0 at the latest with the limit 1
   }
   const std::size_t most = copies_.empty() ? 1 : std::ranges::max(copies_);
@@ -286,7 +307,11 @@ std::size_t UserPrograms::count_copied() const {
 Result<std::vector<BpfObject>> UserPrograms::open_copies(std::size_t copy) const {
   std::vector<BpfObject> opened;
   for (std::size_t i = 0; i < objects_.size(); ++i) {
-    auto object = BpfObject::open(files_[i], kernel_types_ ? &*kernel_types_ : nullptr);
+    if (!files_[i]) {
+      opened.push_back(BpfObject::of_pins(paths_[i], {}));
+      continue;
+    }
+    auto object = BpfObject::open(*files_[i], kernel_types_ ? &*kernel_types_ : nullptr);
     if (!object) return fail(std::move(object).error());
     ObjectLoading loading{.kind = program_kind(*mechanism_), .only = {}};
     for (std::size_t program = 0; program < selected_.size(); ++program) {
@@ -309,14 +334,13 @@ std::size_t UserPrograms::copies(std::size_t index) const {
 }
 
 LoadedProgram UserPrograms::program(std::size_t index, std::size_t location) const {
-  if (pinned_) return pinned_->program();
   const Selected& selected = selected_[index];
   if (location == 0 || location >= copies(index)) return find(selected).loaded;
   return find_program(copied_[location - 1][selected.object], selected.name)->loaded;
 }
 
 bool UserPrograms::is_session(std::size_t index) const {
-  return pinned_ ? kind_ == ProgramKind::session : uprobectl::is_session(find(selected_[index]));
+  return uprobectl::is_session(find(selected_[index]));
 }
 
 Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& output) {
@@ -350,30 +374,45 @@ Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& outp
   return links;
 }
 
-Result<std::vector<UserMap>> UserPrograms::maps() const {
-  if (pinned_) {
-    auto maps = find_program_maps(pinned_->program().fd);
-    if (maps && pinned_->btf_id() != 0) complete_map_names(*maps, pinned_->btf_id());
-    return maps;
-  }
-  std::vector<UserMap> maps;
-  for (std::size_t i = 0; i < objects_.size(); ++i)
-    for (const ObjectMap& map : objects_[i].maps()) {
-      if (map.fd < 0) continue; // no program of the object is attached
-      auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
-      if (!described) return fail(std::move(described).error());
-      if (std::ranges::find(maps, described->id, &UserMap::id) != maps.end()) continue; // shared
-      described->name = map.name; // the kernel keeps only 15 bytes of it
-      described->is_of_run = !map.is_of_pin;
-      if (!request_->shares_maps) described->object = i;
-      if (const auto& offset = type_offsets_[i]) {
-        const auto type_of = [&](std::uint32_t id) { return id != 0 ? id + *offset : 0; };
-        described->key_type = type_of(map.key_type);
-        described->value_type = type_of(map.value_type);
-        described->has_object_types = true;
-      }
-      maps.push_back(std::move(*described));
+std::uint32_t UserPrograms::find_kernel_types(std::size_t object) const {
+  for (const Selected& each : selected_)
+    if (each.object == object && each.btf_id != 0) return each.btf_id;
+  return 0;
+}
+
+Result<void> UserPrograms::add_object_maps(std::size_t object, std::vector<UserMap>& maps) const {
+  const auto& offset = type_offsets_[object];
+  for (const ObjectMap& map : objects_[object].maps()) {
+    if (map.fd < 0) continue; // no program of the object is attached
+    auto described = describe_map(UniqueFd{::fcntl(map.fd, F_DUPFD_CLOEXEC, 0)});
+    if (!described) return fail(std::move(described).error());
+    if (std::ranges::find(maps, described->id, &UserMap::id) != maps.end()) continue; // shared
+    described->name = map.name; // the kernel keeps only 15 bytes of it
+    described->is_of_run = !map.is_of_pin;
+    if (!request_->shares_maps) described->object = object;
+    if (offset) {
+      const auto type_of = [&](std::uint32_t id) { return id != 0 ? id + *offset : 0; };
+      described->key_type = type_of(map.key_type);
+      described->value_type = type_of(map.value_type);
+      described->has_object_types = true;
     }
+    maps.push_back(std::move(*described));
+  }
+  return {};
+}
+
+Result<std::vector<UserMap>> UserPrograms::maps() const {
+  std::vector<UserMap> maps;
+  for (std::size_t i = 0; i < objects_.size(); ++i) {
+    if (files_[i]) {
+      if (auto added = add_object_maps(i, maps); !added) return fail(std::move(added).error());
+      continue;
+    }
+    if (std::ranges::find(selected_, i, &Selected::object) == selected_.end()) continue;
+    auto found = find_pinned_maps(objects_[i], pinned_maps_[i], find_kernel_types(i));
+    if (!found) return fail(std::move(found).error());
+    std::ranges::move(*found, std::back_inserter(maps));
+  }
   return maps;
 }
 
@@ -384,18 +423,15 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
     if (problem.kind != ErrorKind::not_found)
       output.warn(fmt::format("{}: records may be shown as bytes: {}", file, problem.message));
   };
-  if (pinned_) {
-    if (pinned_->btf_id() == 0) return nullptr;
-    auto known = DataTypes::load_from_kernel(pinned_->btf_id());
-    if (known) return std::make_shared<const DataTypes>(std::move(*known));
-    warn(name_, known.error());
-    return nullptr;
-  }
   for (std::size_t i = 0; i < objects_.size(); ++i) {
+    const std::uint32_t kernel_types = find_kernel_types(i);
+    if (!files_[i] && kernel_types == 0) continue;
     const auto btf = objects_[i].type_information();
-    auto known = btf ? DataTypes::parse(*btf) : fail(btf.error());
+    auto known = !files_[i] ? DataTypes::load_from_kernel(kernel_types)
+                 : btf      ? DataTypes::parse(*btf)
+                            : fail(btf.error());
     if (!known) {
-      warn(request_->paths[i], known.error());
+      warn(paths_[i], known.error());
     } else if (types) {
       types->begin_object(i);
       type_offsets_[i] = types->add(*known);
@@ -406,16 +442,17 @@ std::shared_ptr<const DataTypes> UserPrograms::read_types(Output& output) {
     }
   }
   for (std::size_t i = 0; i < objects_.size(); ++i) {
-    const auto debug = dwarf::DebugInfo::parse(files_[i].bytes());
+    if (!files_[i]) continue;
+    const auto debug = dwarf::DebugInfo::parse(files_[i]->bytes());
     if (!debug) {
-      warn(request_->paths[i], debug.error());
+      warn(paths_[i], debug.error());
       continue;
     }
     if (!types) types = std::make_shared<DataTypes>();
     types->begin_object(i);
     types->add(*debug);
     for (const std::string& problem : debug->warnings())
-      warn(request_->paths[i], Error{ErrorKind::corrupt, problem});
+      warn(paths_[i], Error{ErrorKind::corrupt, problem});
   }
   return types;
 }

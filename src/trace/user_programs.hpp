@@ -4,6 +4,7 @@
 #pragma once
 
 #include "bpf/maps.hpp"
+#include "bpf/pinned_object.hpp"
 #include "bpf/usdt_specs.hpp"
 #include "output/output.hpp"
 #include "trace/probe_program.hpp"
@@ -20,23 +21,24 @@ void say_chosen_sizes(const BpfObject& object, std::string_view path, Output& ou
 // Warns of the programs that load() leaves out unless they are named.
 void warn_of_skipped_programs(const BpfObject& object, std::string_view path, Output& output);
 
-// The programs of object files that are attached, or one pinned program.
+// The programs that are attached: of object files, or of objects that were pinned before.
 class UserPrograms {
 public:
-  // Locates the objects' programs and sets their globals. Makes no bpf() calls.
+  // Locates the objects' programs and sets their globals. Makes no bpf() calls for object files.
   static Result<UserPrograms> open(const AttachRequest& request, Workstation& workstation);
 
   const std::string& name() const { return name_; } // the paths
   const std::vector<ProbeRequest>& probe_requests() const { return probe_requests_; }
 
-  // Opens a pinned program. From then on kind() is known.
+  // Asks the kernel what pinned programs were loaded for. From then on kind() is known.
   Result<void> prepare(const KernelFeatures& features);
   std::optional<ProgramKind> kind() const { return kind_; }
 
   // The probed processes, for values that are "%pid". Called before load().
   void set_pids(std::span<const pid_t> pids) { pids_.assign(pids.begin(), pids.end()); }
 
-  // Loads the objects on the first call. Prints the verifier's log as a detail (-v).
+  // Loads the objects on the first call, and of pinned ones the programs that libbpf attaches,
+  // which it can do only with those that it has loaded. Prints the verifier's log as a detail (-v).
   Result<void> load(Mechanism mechanism, Output& output);
   // Loads a copy of each program for each of its probes but the first, which shares its maps: the
   // kernel counts the runs of a program, not those of a probe. `locations`: their number, by
@@ -76,12 +78,17 @@ private:
   struct Selected {
     std::size_t object = 0;
     std::string name;
+    std::uint32_t btf_id = 0; // of a pinned program: its types in the kernel
   };
 
   explicit UserPrograms(const AttachRequest& request) : request_(&*request.program) {}
-  void take_pin(const AttachRequest& request);
+  Result<void> open_pins();
   Result<void> open_objects(Workstation& workstation);
   Result<void> set_up(const AttachRequest& request);
+  // Returns the BTF id of the programs of an object in the kernel; 0: none.
+  std::uint32_t find_kernel_types(std::size_t object) const;
+  void warn_of_guesses(Output& output) const;
+  Result<void> add_object_maps(std::size_t object, std::vector<UserMap>& maps) const;
   Result<void> set_pid_variables();
   Result<void> load_object(std::size_t index, Mechanism mechanism, Output& output);
   Result<void> locate(const AttachRequest& request);
@@ -94,17 +101,18 @@ private:
 
   const UserProgramRequest* request_;
   std::string name_;
-  std::vector<MappedFile> files_; // of the objects
   std::optional<MappedFile> kernel_types_;
   std::vector<BpfObject> objects_;
+  // By object: its path, for messages, and its file, unless only its pins are known.
+  std::vector<std::string> paths_;
+  std::vector<std::optional<MappedFile>> files_;
+  std::vector<std::vector<OpenedPin>> pinned_maps_; // of objects without a file
+  bool is_one_pin_ = false;                         // the only program is that of one pin
   // By object: from ids of its types to those of read_types(). nullopt: its types are not there.
   std::vector<std::optional<std::uint32_t>> type_offsets_;
   std::vector<std::size_t> copies_;            // by program; empty: none were loaded
   std::vector<std::vector<BpfObject>> copied_; // objects with the second, third, … copies
-  std::optional<PinnedProgram> pinned_;
   std::optional<ProgramKind> kind_;
-  std::optional<bool> on_return_;        // of a pinned program, by its section
-  bool is_guessed_ = false;              // the direction of a pinned program
   std::vector<Selected> selected_;       // by number
   std::vector<Selected> other_programs_; // attached by libbpf
   std::vector<ProbeRequest> probe_requests_;

@@ -322,7 +322,9 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
     if (name.find('/') != std::string::npos) {
       auto map = open_pinned_map(name);
       if (!map) return fail(std::move(map).error());
-      maps_.push_back(std::move(*map));
+      // What is known of the program's own maps is more than the kernel keeps.
+      const auto own = std::ranges::find(known, map->id, &UserMap::id);
+      maps_.push_back(own == known.end() ? std::move(*map) : *own);
       continue;
     }
     std::string variable; // the only one that is shown
@@ -350,11 +352,15 @@ Result<void> UserSource::select_maps(std::vector<UserMap> known,
   return {};
 }
 
+bool is_buffer(const UserMap& map) {
+  return map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer;
+}
+
 // Returns the names of maps that have what a program without buffers has collected.
 std::vector<std::string> list_collecting(std::span<const UserMap> maps) {
   std::vector<std::string> names;
   for (const UserMap& map : maps) {
-    if (map.use == MapUse::ring_buffer || map.use == MapUse::perf_buffer) return {};
+    if (is_buffer(map)) return {};
     const bool is_constant =
         map.name.ends_with(".kconfig") || map.name.find(".rodata") != std::string::npos;
     const bool is_internal = map.name.starts_with("__bpf_usdt_");
@@ -442,9 +448,15 @@ Result<void> UserSource::open_maps() {
   if (known && request_.maps.empty())
     if (const auto names = list_collecting(*known); !names.empty())
       output_.status("the program sends no records: print its maps with --map: " + joined(names));
+  std::vector<std::string> buffers;
+  if (known)
+    for (const UserMap& map : *known | std::views::filter(is_buffer)) buffers.push_back(map.name);
   if (auto selected = select_maps(known ? std::move(*known) : std::vector<UserMap>(), types);
       !selected)
     return fail(std::move(selected).error());
+  if (!buffers.empty() && std::ranges::none_of(maps_, is_buffer))
+    output_.status("records of the program are not read: request them with --map: " +
+                   joined(buffers));
   auto decoder = UserRecordDecoder::make(std::move(types), maps_, request_.record_types);
   if (!decoder) return fail(std::move(decoder).error().within(programs_.name()));
   decoder_ = std::move(*decoder);

@@ -14,6 +14,15 @@ load_scenarios() {
   scenario 'load works without sysfs, attach names what is missing' needs_sysfs
   scenario 'pins belong into a bpf file system' needs_bpf_file_system
   scenario 'load prints and unpin removes the pin that a map asks for by its name' keeps_pins_by_name
+  scenario 'load --program-name pins these programs and the maps that they use' pins_named_programs
+  scenario 'pinned: a folder is attached as its object is, and hits of each program are counted' attaches_folder
+  scenario 'pinned: types of debug information are kept' keeps_debug_types
+  scenario 'pinned: --program-name chooses programs of a folder and locates them' chooses_of_folder
+  scenario 'pinned: programs that libbpf attaches run with the maps of the pins' attaches_pinned_tracepoint
+  scenario 'pinned: pins of the Android loader have their names' attaches_loader_pins
+  scenario 'pinned: pins that have gone or were replaced are not attached' names_gone_pins
+  scenario 'pinned: damaged lists and folders of others are rejected' rejects_damaged_lists
+  scenario 'pinned: programs of several kinds are not attached in one run' separates_kinds
 }
 
 # A bpf file system of the scenario's own, without pins of others.
@@ -40,10 +49,13 @@ pins_and_unpins_there() {
   for name in count_plain count_multi count_return calls; do
     [ "$(stat -c %a "pins/calls/$name")" = 640 ] || fail "no pin $name of mode 640: $(ls -l pins/calls)"
   done
-  grep -q '^program	count_plain	pins/calls/count_plain$' out || fail "printed: $(cat out)"
+  grep -q '^program	count_plain	pins/calls/count_plain	uprobe$' out || fail "printed: $(cat out)"
+  grep -q '^program	count_multi	pins/calls/count_multi	uprobe.multi/some:thing$' out || fail "printed: $(cat out)"
+  grep -q '^map	calls	pins/calls/calls$' out || fail "printed: $(cat out)"
   pinned=$(pins_in pins/calls | wc -l)
   load --json --unpin pins/calls || fail "unpin: $(cat err)"
-  expect_equal 'taken away' "$((pinned - 1))" "$(count_records pinned)" # the list is not reported
+  # The list and the object file are not reported.
+  expect_equal 'taken away' "$((pinned - 2))" "$(count_records pinned)"
   expect_equal 'programs' 3 "$(count_records pinned kind=program)"
   cp out taken.json # for records_are_valid
   [ ! -e pins/calls ] || fail "left: $(ls pins/calls)"
@@ -56,9 +68,16 @@ never_overwrites_there() {
   load "$FIXTURES/calls.bpf.o" --pin pins/a || fail "load: $(cat err)"
   before=$(pins_in pins/a)
   load "$FIXTURES/calls.bpf.o" --pin pins/a && fail 'it overwrites'
-  expect_match 'message' 'already exists' "$(cat err)"
+  expect_match 'message' \
+    'pins/a/count_plain: already exists .a program of user 0, which uprobectl load has pinned from calls.bpf.o.' \
+    "$(cat err)"
+  expect_match 'hint' 'uprobectl load --unpin pins/a' "$(cat err)"
   expect_equal 'pins' "$before" "$(pins_in pins/a)"
+  # Another object beside it, with a map of the same name.
+  load "$FIXTURES/orders.bpf.o" --pin pins/a --program-name tell_order || fail "load: $(cat err)"
+  expect_match 'both objects' '^uprobectl_object_2$' "$(pins_in pins/a)"
   load --unpin pins/a || fail "unpin: $(cat err)"
+  [ ! -e pins/a ] || fail "left: $(ls pins/a)"
 }
 
 names_like_uprobestats() { with_pins names_like_uprobestats_there; }
@@ -69,6 +88,7 @@ map_calls_calls_rodata
 prog_calls_uprobe
 prog_calls_uprobe_multi_some:thing
 prog_calls_uretprobe
+uprobectl_object_1
 uprobectl_pins' "$(pins_in pins/u)"
   load --unpin pins/u
 }
@@ -198,4 +218,218 @@ keeps_pins_by_name_there() {
   load --unpin pins/a || fail "unpin: $(cat err)"
   [ ! -e $shared ] || fail "$shared is left"
   [ ! -e pins/a ] || fail "left: $(ls pins/a)"
+}
+
+pins_named_programs() { with_pins pins_named_programs_there; }
+pins_named_programs_there() {
+  load "$FIXTURES/messages.bpf.o" --pin pins/m --program-name tell_entry || fail "load: $(cat err)"
+  expect_equal 'programs' tell_entry "$(grep '^program' out | cut -f 2)"
+  load "$FIXTURES/whole.bpf.o" --pin pins/w --program-name on_entry --program-name by_function || fail "load: $(cat err)"
+  # The map 'weights' is that of set_up; libbpf gives the constants to each program.
+  expect_equal 'maps' 'counts
+whole.rodata' "$(grep '^map' out | cut -f 2)"
+  expect_equal 'pins' 'by_function
+counts
+on_entry
+uprobectl_object_1
+uprobectl_pins
+whole_rodata' "$(pins_in pins/w)"
+  load "$FIXTURES/whole.bpf.o" --pin pins/v --program-name nothing && fail 'it pins nothing'
+  expect_match 'message' "no program 'nothing'" "$(cat err)"
+  [ ! -e pins/v ] || fail 'a folder is left'
+  start_workload target --calls 4
+  start_attach -j -d 120 -p "$started_pid" --program pins/w --map counts "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 4 "$(count_of ON_ENTRY)"
+  expect_equal 'by the function' 4 "$(count_of BY_FUNCTION)"
+}
+
+attaches_folder() { with_pins attaches_folder_there; }
+attaches_folder_there() {
+  load "$FIXTURES/whole.bpf.o" --pin pins/w --mode 0640 || fail "load: $(cat err)"
+  expect_equal 'mode of the list' 640 "$(stat -c %a pins/w/uprobectl_pins)"
+  start_workload target --calls 7
+  "$UPROBECTL" attach --dry-run -p "$started_pid" --program pins/w "$FIXTURES/workload" work_six >planned 2>err ||
+    fail "dry run: $(cat err)"
+  expect_equal 'planned' 'by_function	entry
+by_process	entry
+on_entry	entry
+on_return	return' "$(cut -f 4,5 planned | LC_ALL=C sort)"
+  start_attach -j -d 120 -p "$started_pid" --program pins/w --map counts "$FIXTURES/workload" work_six work_count
+  let_it_call target "$started_pid"
+  stop_attach
+  for expected in ON_ENTRY:14 ON_RETURN:14 BY_FUNCTION:7 BY_PROCESS:7; do
+    expect_equal "counted by ${expected%:*}" "${expected#*:}" "$(count_of "${expected%:*}")"
+  done
+  for each in on_entry:work_six on_entry:work_count on_return:work_six on_return:work_count \
+    by_function:work_six by_process:work_six; do
+    expect_equal "hits of $each" 7 "$(hits_of "${each%:*}" "${each#*:}")"
+  done
+  expect_equal 'path of the program' pins/w "$(records attached | field program)"
+}
+
+# Only debug information has the type of the records; the sum is that of all CPUs.
+keeps_debug_types() { with_pins keeps_debug_types_there; }
+keeps_debug_types_there() {
+  kernel_is_at_least 5.16 || skip 'no bloom filters'
+  load "$FIXTURES/results.bpf.o" --pin pins/r || fail "load: $(cat err)"
+  programs=$(grep '^program' out | cut -f 2)
+  for program in pins/r "pins/r/$(printf '%s\n' "$programs" | head -n 1)"; do
+    start_workload target --calls 2
+    start_attach -j -d 120 -p "$started_pid" --program "$program" --map sent "$FIXTURES/workload" work_six
+    let_it_call target "$started_pid"
+    stop_attach
+    expect_equal "type of $program" call "$(records event | field record_type | sort -u)"
+  done
+}
+
+chooses_of_folder() { with_pins chooses_of_folder_there; }
+chooses_of_folder_there() {
+  load "$FIXTURES/whole.bpf.o" --pin pins/w || fail "load: $(cat err)"
+  start_workload target --calls 3
+  start_attach -j -d 120 -p "$started_pid" --program pins/w --program-name on_entry=work_count \
+    --program-name "by_function=$FIXTURES/workload:work_six" --map counts "$FIXTURES/workload"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 3 "$(count_of ON_ENTRY)"
+  expect_equal 'by the function' 3 "$(count_of BY_FUNCTION)"
+  expect_equal 'returns' 0 "$(count_of ON_RETURN)"
+  attach_fails_with 1 -d 1 --program pins/w --program-name nothing "$FIXTURES/workload" work_six
+  expect_match 'message' "pins/w: no program 'nothing'" "$(cat err)"
+  expect_match 'hint' 'use one of: .*on_entry .uprobe.' "$(cat err)"
+  # It is in the object file, and was not pinned.
+  attach_fails_with 1 -d 1 --program pins/w --program-name set_up "$FIXTURES/workload" work_six
+  expect_match 'message' "pins/w: no program 'set_up'" "$(cat err)"
+  attach_fails_with 1 -d 1 --program pins/w --program-name on_entry
+  expect_match 'hint' 'attach --program PIN TARGET FUNCTION' "$(cat err)"
+}
+
+attaches_pinned_tracepoint() { with_pins attaches_pinned_tracepoint_there; }
+attaches_pinned_tracepoint_there() {
+  load "$FIXTURES/opens.bpf.o" --pin pins/o || fail "load: $(cat err)"
+  start_attach -j -d 120 --program pins/o
+  sh -c 'echo $$ >shell.pid; cat shell.pid >/dev/null'
+  stop_attach
+  grep -q "\"record\":{\"pid\":$(cat shell.pid)}" out || fail "no open of $(cat shell.pid): $(head -n 5 out)"
+}
+
+# Pins with the names of bpfloader, and nothing beside them.
+make_loader_pins() { # OBJECT FOLDER
+  load "$FIXTURES/$1" --naming uprobestats --pin "$2" || fail "load: $(cat err)"
+  rm "$2/uprobectl_pins" "$2"/uprobectl_object_*
+}
+
+attaches_loader_pins() { with_pins attaches_loader_pins_there; }
+attaches_loader_pins_there() {
+  make_loader_pins calls.bpf.o pins/u
+  if kernel_has_multi; then
+    start_workload target --calls 1
+    start_attach -j -d 120 -p "$started_pid" --program pins/u/prog_calls_uprobe_multi_some:thing \
+      "$FIXTURES/workload" work_six
+    expect_equal 'mechanism' multi "$(records attached | field mechanism)"
+    let_it_call target "$started_pid"
+    stop_attach
+    expect_equal 'hits' 1 "$(records probe | field hits)"
+  fi
+  rm -r pins/u
+  make_loader_pins calls.bpf.o pins/u
+  rm pins/u/prog_calls_uprobe_multi_some:thing
+  start_workload target --calls 5
+  start_attach -j -d 120 -p "$started_pid" --program pins/u --map calls "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'counted' 10 "$(value_of calls)"
+  expect_equal 'hits at the entry' 5 "$(hits_of uprobe work_six)"
+  expect_equal 'hits at the return' 5 "$(hits_of uretprobe work_six)"
+  start_workload target --calls 5
+  start_attach -j -d 120 -p "$started_pid" --program pins/u/prog_calls_uretprobe --map calls "$FIXTURES/workload" work_six
+  expect_equal 'where it is' return "$("$UPROBECTL" list-probes -v | grep -F "$FIXTURES/workload	" | cut -f 4)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'counted by both runs' 15 "$(value_of calls)"
+  attach_fails_with 1 -d 1 --program pins/u --program-name other "$FIXTURES/workload" work_six
+  expect_match 'hint' 'use one of: uprobe .uprobe., uretprobe .uretprobe.' "$(cat err)"
+}
+
+names_gone_pins() { with_pins names_gone_pins_there; }
+names_gone_pins_there() {
+  load "$FIXTURES/whole.bpf.o" --pin pins/w || fail "load: $(cat err)"
+  rm pins/w/on_return
+  "$UPROBECTL" load "$FIXTURES/whole.bpf.o" --pin pins/v >/dev/null 2>err || fail "load: $(cat err)"
+  mv pins/v/by_function pins/w/by_function
+  start_workload target --calls 2
+  start_attach -j -d 120 -p "$started_pid" --program pins/w --map counts "$FIXTURES/workload" work_six
+  expect_match 'gone' "program 'on_return' .uretprobe. is skipped: pins/w/on_return: no such file" "$(cat err)"
+  expect_match 'replaced' "'by_function' .* is skipped: pins/w/by_function: not the program that uprobectl load" "$(cat err)"
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries' 2 "$(count_of ON_ENTRY)"
+  expect_equal 'returns' 0 "$(count_of ON_RETURN)"
+  attach_fails_with 1 -d 1 --program pins/w --program-name on_return "$FIXTURES/workload" work_six
+  expect_match 'message' "program 'on_return' .* cannot be attached: pins/w/on_return: no such file" "$(cat err)"
+  attach_fails_with 1 -d 1 --program pins/w/by_function "$FIXTURES/workload" work_six
+  expect_match 'message' 'by_function: not the program that uprobectl load pinned there' "$(cat err)"
+  # The programs still have the map.
+  rm pins/w/counts
+  start_workload target --calls 2
+  start_attach -j -d 120 -p "$started_pid" --program pins/w/on_entry --map counts "$FIXTURES/workload" work_six
+  let_it_call target "$started_pid"
+  stop_attach
+  expect_equal 'entries of both runs' 4 "$(count_of ON_ENTRY)"
+  rm pins/w/*_entry pins/w/by_*
+  attach_fails_with 1 -d 1 --program pins/w "$FIXTURES/workload" work_six
+  # The kernel frees the map some time after the last program.
+  expect_match 'message' 'pins/w/counts: the pin of a map has gone|on_entry: no such file' "$(cat err)"
+  load --unpin pins/w || fail "unpin: $(cat err)"
+  [ ! -e pins/w ] || fail "left: $(ls pins/w)"
+}
+
+rejects_damaged_lists() {
+  command -v python3 >/dev/null || skip 'no python3'
+  with_pins rejects_damaged_lists_there
+}
+rejects_damaged_lists_there() {
+  load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
+  mkdir pins/none
+  attach_fails_with 1 -d 1 --program pins/none "$FIXTURES/workload" work_six
+  expect_match 'no pins' 'pins/none: neither uprobectl load nor Android.s loader has pinned programs here' "$(cat err)"
+  load "$FIXTURES/calls.bpf.o" --pin pins/d || fail "load: $(cat err)"
+  # Another tool's pins, the list of another version, lists without an object file, with another map for it, and with a
+  # program that it does not have.
+  mv pins/d/uprobectl_pins pins/kept
+  attach_fails_with 1 -d 1 --program pins/d "$FIXTURES/workload" work_six
+  expect_match 'another tool' 'pins/d: neither uprobectl load nor' "$(cat err)"
+  expect_match 'hint' 'use one of: pins/d/count_multi, pins/d/count_plain, pins/d/count_return' "$(cat err)"
+  mv pins/d/calls pins/d/uprobectl_pins
+  for program in pins/d pins/d/count_plain; do
+    attach_fails_with 1 -d 1 --program "$program" "$FIXTURES/workload" work_six
+    expect_match 'another list' 'pins/d/uprobectl_pins: not the list that uprobectl load makes' "$(cat err)"
+  done
+  mv pins/d/uprobectl_pins pins/d/calls
+  plant_pins pins/d/uprobectl_pins count_plain
+  attach_fails_with 1 -d 1 --program pins/d "$FIXTURES/workload" work_six
+  expect_match 'without a file' 'uprobectl_pins: the list of pins is damaged: it has no object' "$(cat err)"
+  rm pins/d/uprobectl_pins
+  mv pins/kept pins/d/uprobectl_pins
+  mv pins/d/uprobectl_object_1 pins/kept
+  attach_fails_with 1 -d 1 --program pins/d "$FIXTURES/workload" work_six
+  expect_match 'no file' 'pins/d/uprobectl_object_1: no such file' "$(cat err)"
+  mv pins/d/calls pins/d/uprobectl_object_1
+  attach_fails_with 1 -d 1 --program pins/d "$FIXTURES/workload" work_six
+  expect_match 'another file' "the list of pins is damaged: 'uprobectl_object_1' is another map" "$(cat err)"
+  mv pins/d/uprobectl_object_1 pins/d/calls
+  mv pins/kept pins/d/uprobectl_object_1
+  load --unpin pins/d || fail "unpin: $(cat err)"
+}
+
+separates_kinds() { with_pins separates_kinds_there; }
+separates_kinds_there() {
+  needs multi
+  load "$FIXTURES/calls.bpf.o" --pin pins/c || fail "load: $(cat err)"
+  set -- --program pins/c --program-name count_plain=work_six --program-name count_multi=work_six
+  attach_fails_with 1 -d 1 "$@" "$FIXTURES/workload"
+  expect_match 'message' \
+    "pins/c: program 'count_plain' was loaded for perf events, 'count_multi' for uprobe_multi links" "$(cat err)"
+  load --unpin pins/c || fail "unpin: $(cat err)"
 }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins a list as `uprobectl load` makes it, with the names given: plant_pins.py LIST NAME…"""
+"""Pins a list as `uprobectl load` makes it, with the names given: plant_pins.py LIST NAME…
+
+A NAME is that of the pin of a program; FLAGS:NAME has other flags (src/bpf/pin_list.hpp, ListedFlag)."""
 
 import ctypes
 import os
@@ -9,7 +11,8 @@ import sys
 
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[platform.machine()]
 MAP_CREATE, MAP_UPDATE, OBJ_PIN = 0, 2, 6
-KEY_SIZE = 64
+KEY_SIZE = 256
+VALUE_SIZE = 268  # flags, number of the object, id, name
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -23,9 +26,10 @@ def bpf(command, attributes):
 
 def main():
     path, *names = sys.argv[1:]
-    hash_map = bpf(MAP_CREATE, struct.pack("<IIII", 1, KEY_SIZE, 4, 8))
-    value = ctypes.create_string_buffer(4)
+    hash_map = bpf(MAP_CREATE, struct.pack("<IIII", 1, KEY_SIZE, VALUE_SIZE, 8))
     for name in names:
+        flags, _, name = name.rpartition(":")
+        value = ctypes.create_string_buffer(struct.pack("<III", int(flags or 0), 1, 0) + name.encode(), VALUE_SIZE)
         key = ctypes.create_string_buffer(name.encode(), KEY_SIZE)
         bpf(MAP_UPDATE, struct.pack("<IxxxxQQQ", hash_map, ctypes.addressof(key), ctypes.addressof(value), 0))
     text = ctypes.create_string_buffer(path.encode())

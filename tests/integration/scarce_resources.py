@@ -287,6 +287,7 @@ def mutated(data, chances):
 def check_objects(tap, uprobectl, fixtures, rounds):
     chances = random.Random(15)
     workload = str(fixtures / "workload")
+    enough = (resource.RLIMIT_AS, (mapped_size(uprobectl) + 256 * MIB,) * 2)
     # Another program of it names a function of a file that is not there.
     chosen = {"calls.bpf.o": ["--program-name", "count_multi"]}
     for name in ("calls.bpf.o", "orders.bpf.o", "greetings.bpf.o"):
@@ -294,12 +295,22 @@ def check_objects(tap, uprobectl, fixtures, rounds):
         found = []
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "damaged.bpf.o"
+            command = [uprobectl, "attach", "--dry-run", "--object", str(file), *chosen.get(name, []), workload, "work_six"]
             for number in range(rounds):
                 file.write_bytes(mutated(data, chances))
-                found += problems_of(
-                    [uprobectl, "attach", "--dry-run", "--object", str(file), *chosen.get(name, []), workload, "work_six"],
-                    f"mutation {number}")
-        tap.check(f"{name}: {rounds} damaged copies", found[:5])
+                found += problems_of(command, f"mutation {number}", limit=enough)
+            tap.check(f"{name}: {rounds} damaged copies", found[:5])
+            # The headers of sections lie behind all else, so each copy lacks some.
+            ends = {each for begin, size in sections_of(data).values() for each in (begin, begin + size)}
+            ends |= {len(data) * i // 40 for i in range(40)} | {len(data) - 1}
+            found = []
+            for end in sorted(each for each in ends if each < len(data)):
+                file.write_bytes(data[:end])
+                found += problems_of(command, f"{end} bytes", limit=enough, reason=f"uprobectl: error: {file}: ")
+            tap.check(f"{name}: truncated copies", found[:5])
+    found = problems_of([uprobectl, "attach", "--dry-run", "--object", str(fixtures / "many.bpf.o"), workload, "work_six"],
+                        "many.bpf.o", limit=enough)
+    tap.check("a thousand programs, and a map of gigabytes", found)
 
 
 def main():

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bpf/pinned_object.hpp"
+
+#include "bpf/pin.hpp"
+#include "bpf/pin_list.hpp"
+#include "util/text.hpp"
+
+#include <algorithm>
+#include <bpf/bpf.h>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <linux/bpf.h>
+#include <linux/magic.h>
+#include <map>
+#include <set>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+namespace uprobectl {
+
+namespace {
+
+constexpr std::string_view loader_program = "prog_";
+constexpr std::string_view loader_map = "map_";
+
+// Whether the path is a folder, not a pin. Checked first: without the right to use bpf() the kernel
+// says only that.
+Result<bool> is_pin_folder(const std::string& path) {
+  struct statfs system{};
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0 || ::statfs(path.c_str(), &system) != 0)
+    return fail(system_error(errno, path));
+  if (system.f_type != BPF_FS_MAGIC)
+    return fail(Error{ErrorKind::unsupported, path + ": not a pin, because it is not in a bpf "
+                                                     "file system"}
+                    .hint("pin an object: uprobectl load OBJECT.o --pin /sys/fs/bpf/NAME"));
+  return S_ISDIR(status.st_mode);
+}
+
+// The names in a folder, sorted.
+std::vector<std::string> list_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator each(folder, failure), end; !failure && each != end;
+       each.increment(failure))
+    names.push_back(each->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string path_in(const std::string& folder, std::string_view name) {
+  return fmt::format("{}{}{}", folder, folder.ends_with('/') ? "" : "/", name);
+}
+
+std::optional<std::uint32_t> find_program_id(int program) {
+  bpf_prog_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(program, &info, &size) != 0) return std::nullopt;
+  return info.id;
+}
+
+std::optional<std::uint32_t> find_map_id(int map) {
+  bpf_map_info info{};
+  std::uint32_t size = sizeof(info);
+  if (::bpf_obj_get_info_by_fd(map, &info, &size) != 0) return std::nullopt;
+  return info.id;
+}
+
+// What `load` has pinned in a folder.
+class ListedFolder {
+public:
+  ListedFolder(std::string folder, std::vector<ListedPin> pins)
+      : folder_(std::move(folder)), pins_(std::move(pins)) {}
+
+  // Opens the objects, or the one of this pin.
+  Result<std::vector<PinnedObject>> open(std::optional<std::string_view> only) const {
+    std::vector<PinnedObject> objects;
+    for (const ListedPin& kept : pins_) {
+      if (!kept.is(LISTED_OBJECT)) continue;
+      if (only && find_program(*only, kept.object) == nullptr) continue;
+      auto object = open_object(kept, only);
+      if (!object) return fail(std::move(object).error());
+      objects.push_back(std::move(*object));
+    }
+    if (objects.empty()) return fail(damaged("it has no object"));
+    return objects;
+  }
+
+  // Returns null if the pin is not that of a program, or not of the object; 0: any.
+  const ListedPin* find_program(std::string_view pin, std::uint32_t object = 0) const {
+    const auto found = std::ranges::find_if(pins_, [&](const ListedPin& each) {
+      return each.pin == pin && is_program(each) && (object == 0 || each.object == object);
+    });
+    return found == pins_.end() ? nullptr : &*found;
+  }
+
+private:
+  static bool is_program(const ListedPin& pin) {
+    return !pin.is(LISTED_MAP) && !pin.is(LISTED_OBJECT);
+  }
+
+  Error damaged(std::string_view problem) const {
+    return Error{ErrorKind::corrupt, fmt::format("{}: the list of pins is damaged: {}",
+                                                 path_in(folder_, pin_list_name), problem)}
+        .hint("load the object again, into another folder");
+  }
+
+  Result<PinnedObject> open_object(const ListedPin& kept,
+                                   std::optional<std::string_view> only) const {
+    auto file = open_file(kept);
+    if (!file) return fail(std::move(file).error());
+    auto object = BpfObject::open(*file);
+    if (!object) return fail(std::move(object).error());
+    std::vector<OpenedPin> programs;
+    std::vector<OpenedPin> maps;
+    for (const ListedPin& pin : pins_) {
+      if (pin.object != kept.object || pin.is(LISTED_OBJECT) || pin.is(LISTED_BY_NAME)) continue;
+      if (pin.pin.empty() || pin.pin.contains('/'))
+        return fail(damaged(fmt::format("'{}' is not the name of a pin", pin.pin)));
+      if (pin.is(LISTED_MAP)) {
+        auto map = open_map(pin);
+        if (!map) return fail(std::move(map).error());
+        maps.push_back(std::move(*map));
+        continue;
+      }
+      if (only && pin.pin != *only) continue;
+      if (std::ranges::find(object->programs(), pin.name, &ObjectProgram::name) ==
+          object->programs().end())
+        return fail(damaged(fmt::format("'{}' is not a program of {}", pin.name, kept.name)));
+      auto program = only ? open_only(pin) : open_program(pin);
+      if (!program) return fail(std::move(program).error());
+      programs.push_back(std::move(*program));
+    }
+    if (auto used = object->use_pins(std::move(programs), std::move(maps)); !used)
+      return fail(std::move(used).error());
+    return PinnedObject{.name = kept.name,
+                        .object = std::move(*object),
+                        .file = std::move(*file),
+                        .is_one_pin = only.has_value()};
+  }
+
+  Result<MappedFile> open_file(const ListedPin& kept) const {
+    const std::string path = path_in(folder_, kept_object_pin(kept.object));
+    LIBBPF_OPTS(bpf_obj_get_opts, options, .file_flags = BPF_F_RDONLY);
+    const UniqueFd map{::bpf_obj_get_opts(path.c_str(), &options)};
+    if (!map) return fail(system_error(errno, path));
+    if (find_map_id(map.get()) != kept.id)
+      return fail(damaged(fmt::format("'{}' is another map", kept_object_pin(kept.object))));
+    // libbpf derives the names of the maps of global variables from the name of the file.
+    return read_kept_object(map.get(), path_in(folder_, base_name(kept.name)));
+  }
+
+  static std::string_view base_name(std::string_view path) {
+    return path.substr(path.rfind('/') + 1);
+  }
+
+  // The only program that was requested.
+  Result<OpenedPin> open_only(const ListedPin& pin) const {
+    const std::string path = path_in(folder_, pin.pin);
+    auto fd = open_pin(path, "program");
+    if (!fd) return fail(std::move(fd).error());
+    OpenedPin opened{.name = pin.name, .path = path, .fd = std::move(*fd)};
+    if (find_program_id(opened.fd.get()) != pin.id)
+      return fail(ErrorKind::corrupt, path + ": not the program that uprobectl load pinned there");
+    return opened;
+  }
+
+  Result<OpenedPin> open_program(const ListedPin& pin) const {
+    auto opened = open_only(pin);
+    if (opened) return opened;
+    return OpenedPin{.name = pin.name,
+                     .path = path_in(folder_, pin.pin),
+                     .fd = {},
+                     .problem = opened.error().message};
+  }
+
+  // A map whose pin has gone is still there as long as a program uses it.
+  Result<OpenedPin> open_map(const ListedPin& pin) const {
+    const std::string path = path_in(folder_, pin.pin);
+    UniqueFd map{::bpf_obj_get(path.c_str())};
+    const int reason = errno;
+    if (!map || find_map_id(map.get()) != pin.id) map = UniqueFd{::bpf_map_get_fd_by_id(pin.id)};
+    if (map) return OpenedPin{.name = pin.name, .path = path, .fd = std::move(map)};
+    if (reason != ENOENT) return fail(system_error(reason, path));
+    return fail(Error{ErrorKind::not_found, path + ": the pin of a map has gone"}.hint(
+        "unpin the rest and load the object again: uprobectl load --unpin " + folder_));
+  }
+
+  std::string folder_;
+  std::vector<ListedPin> pins_;
+};
+
+Result<std::optional<ListedFolder>> open_listed_folder(const std::string& folder) {
+  auto list = open_pin_list(folder);
+  if (!list) return fail(std::move(list).error());
+  if (!*list) return std::nullopt;
+  return ListedFolder(folder, read_pin_list(list->get()));
+}
+
+// The maps of an object of Android's loader.
+std::vector<OpenedPin> open_loader_maps(const std::string& folder, const std::string& object) {
+  std::vector<OpenedPin> maps;
+  const std::string prefix = fmt::format("{}{}_", loader_map, object);
+  for (const std::string& name : list_names(folder)) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string path = path_in(folder, name);
+    if (auto map = open_pin(path, "map"))
+      maps.push_back({.name = name.substr(prefix.size()), .path = path, .fd = std::move(*map)});
+  }
+  return maps;
+}
+
+struct LoaderProgram {
+  LoaderName name;
+  OpenedPin pin;
+};
+
+PinnedObject make_loader_object(const std::string& path, const std::string& folder,
+                                std::vector<LoaderProgram> found) {
+  const std::string object = found.front().name.object;
+  std::vector<ObjectProgram> programs;
+  std::vector<OpenedPin> pins;
+  for (LoaderProgram& each : found) {
+    programs.push_back(
+        classify_section(each.name.program, each.name.on_return ? "uretprobe" : "uprobe"));
+    pins.push_back(std::move(each.pin));
+  }
+  PinnedObject made{.name = object, .object = BpfObject::of_pins(path, std::move(programs))};
+  static_cast<void>(made.object.use_pins(std::move(pins), {})); // fails only for maps
+  made.maps = open_loader_maps(folder, object);
+  return made;
+}
+
+// Opens the programs for uprobes that Android's loader has pinned in the folder.
+std::vector<PinnedObject> open_loader_objects(const std::string& folder) {
+  std::map<std::string, std::vector<LoaderProgram>> found;
+  for (const std::string& pin : list_names(folder)) {
+    const auto name = parse_loader_name(pin);
+    if (!name) continue;
+    OpenedPin opened{.name = name->program, .path = path_in(folder, pin), .fd = {}};
+    if (auto fd = open_pin(opened.path, "program"))
+      opened.fd = std::move(*fd);
+    else
+      opened.problem = fd.error().message;
+    found[name->object].push_back({.name = *name, .pin = std::move(opened)});
+  }
+  std::vector<PinnedObject> objects;
+  for (auto& [object, programs] : found)
+    objects.push_back(make_loader_object(folder, folder, std::move(programs)));
+  return objects;
+}
+
+Result<PinnedObject> open_single_pin(const std::string& path, const std::string& folder,
+                                     const std::string& pin) {
+  auto fd = open_pin(path, "program");
+  if (!fd) return fail(std::move(fd).error());
+  if (const auto name = parse_loader_name(pin)) {
+    std::vector<LoaderProgram> one;
+    one.push_back(
+        {.name = *name, .pin = {.name = name->program, .path = path, .fd = std::move(*fd)}});
+    return make_loader_object(path, folder, std::move(one));
+  }
+  ObjectProgram program = classify_section(pin, "uprobe");
+  program.is_guessed = true;
+  PinnedObject made{.name = {}, .object = BpfObject::of_pins(path, {std::move(program)})};
+  std::vector<OpenedPin> pins;
+  pins.push_back({.name = pin, .path = path, .fd = std::move(*fd)});
+  static_cast<void>(made.object.use_pins(std::move(pins), {}));
+  return made;
+}
+
+Error nothing_known(const std::string& folder) {
+  constexpr std::size_t most = 20;
+  Error error{ErrorKind::not_found,
+              folder + ": neither uprobectl load nor Android's loader has pinned programs here"};
+  std::vector<std::string> pins;
+  for (const std::string& name : list_names(folder))
+    if (open_pin(path_in(folder, name), "program")) pins.push_back(path_in(folder, name));
+  if (pins.empty()) return error;
+  const bool is_cut = pins.size() > most;
+  if (is_cut) pins.resize(most);
+  return std::move(error).hint("use one of: " + joined(pins) + (is_cut ? ", …" : ""));
+}
+
+} // namespace
+
+std::optional<LoaderName> parse_loader_name(std::string_view pin) {
+  if (!pin.starts_with(loader_program)) return std::nullopt;
+  pin.remove_prefix(loader_program.size());
+  for (const std::string_view section : {"_uprobe", "_uretprobe"}) {
+    const auto at = pin.find(section);
+    if (at == std::string_view::npos || at == 0) continue;
+    return LoaderName{.object = std::string(pin.substr(0, at)),
+                      .program = std::string(pin.substr(at + 1)),
+                      .on_return = section == "_uretprobe"};
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<PinnedObject>> open_pinned_objects(const std::string& path) {
+  const auto is_folder = is_pin_folder(path);
+  if (!is_folder) return fail(is_folder.error());
+  if (*is_folder) {
+    const auto listed = open_listed_folder(path);
+    if (!listed) return fail(listed.error());
+    if (*listed) return (*listed)->open({});
+    auto objects = open_loader_objects(path);
+    if (objects.empty()) return fail(nothing_known(path));
+    return objects;
+  }
+  const std::filesystem::path pin(path);
+  const std::string folder = pin.has_parent_path() ? pin.parent_path().string() : ".";
+  const std::string name = pin.filename().string();
+  const auto listed = open_listed_folder(folder);
+  // A user who may use the pin need not be one who may read what is kept beside it.
+  if (!listed && listed.error().kind != ErrorKind::not_permitted) return fail(listed.error());
+  if (listed && *listed && (*listed)->find_program(name) != nullptr) {
+    auto objects = (*listed)->open(name);
+    if (objects || objects.error().kind != ErrorKind::not_permitted) return objects;
+  }
+  auto single = open_single_pin(path, folder, name);
+  if (!single) return fail(std::move(single).error());
+  single->is_one_pin = true;
+  std::vector<PinnedObject> objects;
+  objects.push_back(std::move(*single));
+  return objects;
+}
+
+Result<std::vector<UserMap>>
+find_pinned_maps(const BpfObject& object, std::span<const OpenedPin> pins, std::uint32_t btf_id) {
+  std::set<std::uint32_t> ids;
+  for (const ObjectProgram& program : object.programs()) {
+    if (program.loaded.fd < 0) continue;
+    auto used = list_map_ids(program.loaded.fd);
+    if (!used) return fail(std::move(used).error());
+    ids.insert(used->begin(), used->end());
+  }
+  std::vector<UserMap> maps;
+  for (const OpenedPin& pin : pins) {
+    auto map = describe_map(UniqueFd{::fcntl(pin.fd.get(), F_DUPFD_CLOEXEC, 0)});
+    if (!map) return fail(std::move(map).error());
+    if (ids.erase(map->id) == 0) continue; // of another program
+    map->name = pin.name;
+    map->pin = pin.path.substr(pin.path.rfind('/') + 1);
+    maps.push_back(std::move(*map));
+  }
+  std::vector<UserMap> others;
+  for (const std::uint32_t id : ids) {
+    auto map = open_map_by_id(id);
+    if (!map && map.error().kind == ErrorKind::not_permitted && !maps.empty()) break;
+    if (!map && map.error().kind == ErrorKind::not_permitted)
+      return fail(
+          Error{ErrorKind::not_permitted, "this user may not list the maps of the program"}.hint(
+              "needs CAP_SYS_ADMIN, or name the pinned maps: --map /sys/fs/bpf/…"));
+    if (!map) return fail(std::move(map).error());
+    others.push_back(std::move(*map));
+  }
+  if (btf_id != 0) complete_map_names(others, btf_id);
+  std::ranges::move(others, std::back_inserter(maps));
+  return maps;
+}
+
+} // namespace uprobectl

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that were pinned before, as programs of objects: those of `uprobectl load`, whose object
+// files are kept beside the pins, those of Android's loader, whose pins tell their names (AOSP
+// system/bpf/loader/Loader.cpp: "prog_OBJECT_NAME", "map_OBJECT_NAME", where '/' in the name of a
+// section is '_'), and single pins of others.
+#pragma once
+
+#include "bpf/object.hpp"
+
+namespace uprobectl {
+
+// A program of Android's loader.
+struct LoaderName {
+  std::string object;
+  std::string program; // "uprobe_x", "uretprobe_x"
+  bool on_return = false;
+};
+// Parses the name of a pin; nullopt if it is not that of a program for uprobes. OBJECT ends at the
+// first word of a section, because AOSP's names of objects do not have one.
+std::optional<LoaderName> parse_loader_name(std::string_view pin);
+
+struct PinnedObject {
+  std::string name; // of its file, or OBJECT; empty for a pin of others
+  BpfObject object; // only programs with a pin are pinned
+  std::optional<MappedFile> file = {};
+  bool is_one_pin = false;          // the path is that of a program, not of a folder
+  std::vector<OpenedPin> maps = {}; // without the file: those of the object, by their names
+};
+
+// Opens the objects of a folder, or that of one pin, whose other programs have no pin then. A
+// program of a folder whose pin cannot be used has a load_problem. corrupt if what `load` keeps is
+// damaged.
+Result<std::vector<PinnedObject>> open_pinned_objects(const std::string& path);
+
+// Opens the maps of an object without its file: those of `pins` that its programs use, and others
+// if this user may open them by their ids. `btf_id`: of the programs' types; 0: none.
+Result<std::vector<UserMap>>
+find_pinned_maps(const BpfObject& object, std::span<const OpenedPin> pins, std::uint32_t btf_id);
+
+} // namespace uprobectl
