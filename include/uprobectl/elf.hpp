@@ -184,6 +184,13 @@ enum class Compressed {
 // Maximum size of an entry that is inflated, bytes: it is held in memory.
 constexpr std::uint64_t max_inflated_size = std::uint64_t{512} << 20;
 
+// What the dynamic loader reads to find the libraries of an image. Views of the image's bytes.
+struct NeededLibraries {
+  std::vector<std::string_view> names; // DT_NEEDED, in order
+  std::string_view rpath;              // DT_RPATH: folders, separated by ':'
+  std::string_view runpath;            // DT_RUNPATH
+};
+
 // A parsed ELF image.
 class Image {
 public:
@@ -257,8 +264,8 @@ public:
   // path. Reads the section headers.
   std::vector<std::string> symbol_damage() const;
 
-  // Returns the DT_NEEDED names in order: the libraries that may define an import.
-  std::vector<std::string_view> needed_libraries() const;
+  // Returns the libraries that may define an import.
+  NeededLibraries needed_libraries() const;
 
   // Returns the GOT entries of functions, from the relocations of PT_DYNAMIC (DT_JMPREL, DT_RELA,
   // DT_REL), in their order. Each has a symbol with a name. Supports x86-64, i386, arm64 and arm;

@@ -89,9 +89,9 @@ struct FunctionWord {
 // Splits "TARGET:FUNCTION" or "TARGET:PROVIDER:NAME" by the text alone, without looking for files:
 // at the first single ':' that is not in parentheses or brackets. It is part of the FUNCTION if it
 // follows "plt", "vaddr", "offset" or "file-offset", "go" or "type" (of symbols of Go), "kfun" (of
-// Kotlin/Native) or a drive letter, and if only a line number follows. That of PROVIDER:NAME
-// separates nothing: there another one must follow, or the TARGET have '/' or ".so". What follows a
-// TARGET is not split again. usage if nothing follows it.
+// Kotlin/Native) or a drive letter, and if only a line number or a range of lines follows. That of
+// PROVIDER:NAME separates nothing: there another one must follow, or the TARGET have '/' or ".so".
+// What follows a TARGET is not split again. usage if nothing follows it.
 Result<FunctionWord> split_target(std::string_view word, bool is_static_probe = false);
 
 // A FUNCTION or static probe and the TARGET that has it.
@@ -104,6 +104,10 @@ struct TargetedFunction {
 // Reverses split_target(): returns the word that means the function in a command with this TARGET.
 std::string word_of(const TargetedFunction& named, std::string_view command_target,
                     bool is_static_probe = false);
+// Adds to the error not_found how "TARGET:FUNCTION" was read, if it may have been meant as the name
+// of a function in the TARGET of the command.
+Error explain_target(Error error, const TargetedFunction& named, std::string_view command_target,
+                     bool is_static_probe = false);
 
 // The binary that probe points belong to. Keeps the resolved file open, so that a probe is attached
 // to the same file even if the path is replaced.
@@ -252,6 +256,8 @@ struct ArchiveLibrary {
 // Options for finding and opening a TARGET.
 struct TargetOptions {
   std::vector<pid_t> pids; // -p: search their mappings and mount namespaces first
+  // The first word of a command that will be started: search the libraries that it needs, too.
+  std::optional<std::string> command;
   // --app: search the files of this Android package first. Excludes pids.
   std::optional<std::string> app;
   // --app-dir: search the files of the Android package in this folder, and nothing else. Excludes

@@ -4,7 +4,6 @@
 #include "capture_options.hpp"
 #include "console.hpp"
 #include "debuginfod.hpp"
-#include "host/agent_files.hpp"
 #include "option_parser.hpp"
 #include "option_values.hpp"
 #include "plan_options.hpp"
@@ -263,18 +262,6 @@ Result<std::optional<std::chrono::nanoseconds>> parse_run_time(const std::string
   return parse_duration(text);
 }
 
-// The places of symbols on this machine. With --adb, others are on the workstation, which makes
-// plans of them (request_plan()).
-std::vector<std::string> places_here(const std::vector<std::string>& places,
-                                     const Workstation& workstation) {
-  if (!workstation.is_remote()) return places;
-  std::vector<std::string> here;
-  for (const std::string& place : places)
-    if (place.starts_with(host::device_prefix))
-      here.push_back(place.substr(host::device_prefix.size()));
-  return here;
-}
-
 void bind_naming_options(OptionParser& parser, ResolveOptions& resolve, CloneOptions& clones) {
   parser.bind("--all", resolve.all);
   bind_clone_options(parser, clones);
@@ -370,8 +357,9 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   } else if (by_sections) {
     if (!arguments.positionals.empty()) request.probes.target = arguments.positionals.front();
   } else {
-    auto named =
-        parse_request(parser, arguments.positionals, line.probes == ProbeKind::static_probes);
+    auto named = parse_request(parser, arguments.positionals,
+                               line.probes == ProbeKind::static_probes ? WordKind::static_probes
+                                                                       : WordKind::functions);
     if (!named) return fail(std::move(named).error());
     request.probes.target = std::move(named->target);
     request.probes.functions = std::move(named->functions);
@@ -392,9 +380,7 @@ Result<AttachRequest> make_attach_request(const AttachLine& line, const Argument
   request.makes_plan = options.plan.written.has_value();
   request.probes.resolve_options = options.resolve;
   request.probes.target_options.debug_places =
-      line.probes == ProbeKind::functions
-          ? places_here(options.debug_places, *line.common.workstation)
-          : options.debug_places;
+      places_here(options.debug_places, *line.common.workstation);
   auto dex = make_dex_search(options.dex, *line.common.workstation);
   if (!dex) return fail(std::move(dex).error());
   request.probes.target_options.dex = std::move(*dex);

@@ -204,7 +204,9 @@ private:
   Result<void> read_bounds(const std::string& option, const std::vector<std::string>& texts,
                            std::vector<TargetedFunction>& functions) const {
     for (const std::string& text : texts) {
-      auto named = read_function(text, request_.probes.target, request_.probes.static_probes);
+      auto named = read_function(text, request_.probes.target,
+                                 request_.probes.static_probes ? WordKind::static_probes
+                                                               : WordKind::functions);
       if (!named) return wrong_value(option, std::move(named).error());
       functions.push_back(std::move(*named));
     }

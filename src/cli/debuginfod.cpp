@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace uprobectl::cli {
@@ -110,9 +111,10 @@ std::shared_ptr<const MappedFile> DebugFetching::open(const Result<std::string>&
 }
 
 DeviceDebugFiles::DeviceDebugFiles(std::vector<std::string> symbols, bool uses_debuginfod,
-                                   const OutputOptions& output)
-    : uses_debuginfod_(uses_debuginfod), client_(download_timeout), output_(-1, output),
-      symbols_({.places = std::move(symbols), .system_folder = {}}) {
+                                   bool warns_if_missing, const OutputOptions& output)
+    : symbol_paths_(std::move(symbols)), uses_debuginfod_(uses_debuginfod),
+      warns_if_missing_(warns_if_missing), client_(download_timeout), output_(-1, output),
+      symbols_({.places = symbol_paths_, .system_folder = {}}) {
   tolerate_all_shrinking(); // a build may replace a file while runs go on
 }
 
@@ -123,6 +125,10 @@ std::optional<symbolize::MappedObject> DeviceDebugFiles::search(const std::strin
     auto image = symbols_.find({.build_id = build_id});
     for (const std::string& warning : symbols_.warnings()) output_.warn_once(warning);
     if (image) return std::move(image->object);
+    if (!uses_debuginfod_ && warns_if_missing_)
+      output_.warn_once(fmt::format("no file with build id {} in {}: names are looked up on the "
+                                    "device",
+                                    build_id, fmt::join(symbol_paths_, ", ")));
   }
   if (!uses_debuginfod_) return std::nullopt;
   const auto path = download(

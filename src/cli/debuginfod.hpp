@@ -43,8 +43,8 @@ private:
 // Serves the requests of devices for debug files and source files. Thread-safe.
 class DeviceDebugFiles {
 public:
-  // `symbols`: --symbols.
-  DeviceDebugFiles(std::vector<std::string> symbols, bool uses_debuginfod,
+  // `symbols`: --symbols. warns_if_missing: of each build that is not there.
+  DeviceDebugFiles(std::vector<std::string> symbols, bool uses_debuginfod, bool warns_if_missing,
                    const OutputOptions& output);
 
   // A failed download is reported, unless the run that wants it is abandoned. A Ctrl-C ends the
@@ -60,7 +60,9 @@ private:
   // Returns the path, if it is a regular file.
   std::optional<std::string> download(const Download& run, const IsInterrupted& is_abandoned);
 
+  std::vector<std::string> symbol_paths_;
   bool uses_debuginfod_;
+  bool warns_if_missing_;
   std::atomic<bool> is_interrupted_ = false;
   DebuginfodClient client_;
   std::mutex mutex_; // of the members below

@@ -160,19 +160,18 @@ OutputOptions message_options(const CommonOptions& common) {
   return messages;
 }
 
-// The --symbols on this machine that the devices can use: those of attach.
+// The --symbols on this machine.
 std::vector<std::string> symbols_here(const CommandLine& line) {
   std::vector<std::string> paths;
-  if (line.spec().name == "attach")
-    for (const std::string& path : line.values("--debug-dir"))
-      if (!path.starts_with(host::device_prefix)) paths.push_back(path);
+  for (const std::string& path : line.values("--debug-dir"))
+    if (!path.starts_with(host::device_prefix)) paths.push_back(path);
   return paths;
 }
 
 // Makes plans for the devices with the symbols here.
 Result<void> serve_plans(const CommandLine& line, std::span<const std::string_view> arguments,
                          const CommonOptions& common, host::DeviceRun& run) {
-  if (line.has("--plan") || line.has("--config")) return {};
+  if (line.spec().name != "attach" || line.has("--plan") || line.has("--config")) return {};
   std::vector<std::string> paths = symbols_here(line);
   if (paths.empty()) return {};
   auto request = read_attach_request(arguments);
@@ -186,25 +185,15 @@ Result<void> serve_plans(const CommandLine& line, std::span<const std::string_vi
   return {};
 }
 
-// Only attach reads symbol files of this machine.
-void warn_of_places_here(const CommandLine& line, const CommonOptions& common) {
-  if (line.spec().name == "attach") return;
-  Output output(-1, message_options(common));
-  for (const std::string& place : line.values("--debug-dir"))
-    if (!place.starts_with(host::device_prefix) && ::access(place.c_str(), F_OK) == 0)
-      output.warn(
-          fmt::format("--symbols {0}: with --adb {1} looks for it on the device: push it there, "
-                      "or run {1} on a copy of TARGET here",
-                      place, line.spec().name));
-}
-
 // Gives the devices debug files of --symbols and --debuginfod. The latter needs the network and the
 // cache of the workstation.
 void serve_debug_files(const CommandLine& line, const CommonOptions& common, host::DeviceRun& run) {
   const bool uses_debuginfod = line.flag("--debuginfod");
   std::vector<std::string> symbols = symbols_here(line);
   if (!uses_debuginfod && symbols.empty()) return;
-  const auto files = std::make_shared<DeviceDebugFiles>(std::move(symbols), uses_debuginfod,
+  // Runs also want the files of stacks. Most of these have no symbols here.
+  const bool runs = line.spec().name.ends_with("attach");
+  const auto files = std::make_shared<DeviceDebugFiles>(std::move(symbols), uses_debuginfod, !runs,
                                                         message_options(common));
   host::serve<DebugFileRequest>(
       run.handlers, [files](const DebugFileRequest& wanted, const IsInterrupted& is_abandoned) {
@@ -323,7 +312,6 @@ std::optional<ExitCode> run_on_devices(std::string_view command,
     run.request.paths = find_user_paths(line);
     if (auto served = serve_plans(line, arguments, common, run); !served)
       return finish_with(served.error(), common);
-    warn_of_places_here(line, common);
     serve_debug_files(line, common, run);
     if (auto served = serve_report(line, arguments, common, run); !served)
       return finish_with(served.error(), common);

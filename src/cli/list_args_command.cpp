@@ -16,41 +16,17 @@ namespace uprobectl::cli {
 
 namespace {
 
-struct ListArgsRequest {
-  std::string target;
-  std::vector<std::string> functions; // at least one
-  TargetOptions options;
-};
-
-// Returns a request for each TARGET.
-Result<std::vector<ListArgsRequest>> make_requests(const OptionParser& parser,
-                                                   const Arguments& arguments,
-                                                   const TargetOptions& options) {
-  const auto words = arguments.words();
-  if (words.empty()) return fail(parser.usage_error("a TARGET is missing"));
-  if (words.size() < 2) return fail(parser.usage_error("a FUNCTION is missing"));
-  std::vector<ListArgsRequest> requests;
-  for (const std::string& word : std::span(words).subspan(1)) {
-    auto named = read_function(word, words.front());
-    if (!named) return fail(std::move(named).error());
-    if (requests.empty() || requests.back().target != named->target)
-      requests.push_back({.target = named->target, .functions = {}, .options = options});
-    requests.back().functions.push_back(std::move(named->function));
-  }
-  return requests;
-}
-
 // Lists the arguments of functions of one file after the other.
 class ArgumentListing {
 public:
-  ArgumentListing(const ListArgsRequest& request, Output& output)
-      : request_(request), output_(output) {}
+  ArgumentListing(const Requests::Line& request, const TargetOptions& options, Output& output)
+      : request_(request), options_(options), output_(output) {}
 
   void add(const Target& target) {
     if (target.image() == nullptr)
       return fail_all({ErrorKind::no_code, request_.target + ": name an entry: ARCHIVE!/ENTRY"});
     const elf::Image& image = *target.image();
-    const elf::DebugSearch where{.places = request_.options.debug_places};
+    const elf::DebugSearch where{.places = options_.debug_places};
     const auto info = dwarf::DebugInfo::open(image, where);
     if (!info) return fail_all(Error(info.error()).within(to_string(target.display_path())));
     if (!info->source().empty())
@@ -58,10 +34,11 @@ public:
     std::optional<unwind::UnwindData> frames;
     if (image.machine().info().unwind != nullptr)
       frames.emplace(image, image.machine().arch, where);
-    for (const std::string& function : request_.functions) {
+    for (const std::string_view function : request_.functions) {
       const auto points = resolve(target, function);
       if (!points) {
-        output_.fail(points.error(), request_.target, function);
+        output_.fail(explain_line(points.error(), request_, function), request_.target,
+                     std::string(function));
         continue;
       }
       output_.gather_warnings(*points);
@@ -74,16 +51,15 @@ public:
   }
 
 private:
-  static Result<std::vector<ProbePoint>> resolve(const Target& target,
-                                                 const std::string& function) {
+  static Result<std::vector<ProbePoint>> resolve(const Target& target, std::string_view function) {
     const auto spec = parse_function(function);
     if (!spec) return fail(spec.error());
     return target.resolve(*spec, {.all = true, .clones = ResolveOptions::Clones::all});
   }
 
   void fail_all(const Error& error) {
-    for (const std::string& function : request_.functions)
-      output_.fail(error, request_.target, function);
+    for (const std::string_view function : request_.functions)
+      output_.fail(error, request_.target, std::string(function));
   }
 
   // Adds where parameters are that cannot be read at the entry.
@@ -121,18 +97,19 @@ private:
     output_.write(ArgumentsRecord{.point = &point, .function = &*function});
   }
 
-  const ListArgsRequest& request_;
+  const Requests::Line& request_;
+  const TargetOptions& options_;
   Output& output_;
 };
 
-void list_args(const ListArgsRequest& request, Output& output) {
-  const auto targets = find_targets(request.target, request.options);
+void list_args(const Requests::Line& request, const TargetOptions& options, Output& output) {
+  const auto targets = find_targets(request.target, options);
   if (!targets) {
-    output.fail(targets.error(), request.target);
+    output.fail(explain_line(targets.error(), request, request.functions.front()), request.target);
     return;
   }
-  ArgumentListing listing(request, output);
-  const auto visited = visit_targets(*targets, request.options, [&](const Target& target) {
+  ArgumentListing listing(request, options, output);
+  const auto visited = visit_targets(*targets, options, [&](const Target& target) {
     output.warn_once(target.warnings());
     listing.add(target);
   });
@@ -154,12 +131,16 @@ ExitCode run_list_args(std::span<const std::string_view> arguments, Workstation&
   if (!parsed) return parsed.error();
   const auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
-  const auto requests = make_requests(parser, *parsed, *target_options);
+  const auto requests = Requests::typed(parser, parsed->views());
   if (!requests) return finish_with(requests.error(), options);
+  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
+    return finish_with(checked.error(), options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
-  for (const ListArgsRequest& request : *requests) list_args(request, **output);
+  for (const Requests::Line& request : requests->lines())
+    list_args(request, *target_options, **output);
+  requests->check_unused(*target_options, **output);
   return finish(**output);
 }
 

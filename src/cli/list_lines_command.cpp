@@ -2,6 +2,7 @@
 // The subcommand list-lines: source text, and which lines can be probed.
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "requests.hpp"
 #include "resolve/source_text.hpp"
 #include "target_options.hpp"
 #include "util/numbers.hpp"
@@ -144,19 +145,21 @@ void write_lines(const SourceLines& lines, const ProbedBinary& binary, const Sou
                      ": has fewer lines than the debug information, it is another version");
 }
 
-void list_lines(std::string_view target_text, const LinesRequest& request,
-                const TargetOptions& options, const SourceSearch& where, DebugFetching& fetching,
-                Output& output) {
-  const auto targets = find_targets(target_text, options);
+void list_lines(const Requests::Line& line, const TargetOptions& options, const SourceSearch& where,
+                DebugFetching& fetching, Output& output) {
+  const std::string_view text = line.functions.front();
+  const LinesRequest request = parse_lines_request(text);
+  const auto targets = find_targets(line.target, options);
   if (!targets) {
-    output.fail(targets.error(), std::string(target_text));
+    output.fail(explain_line(targets.error(), line, text, WordKind::lines), line.target);
     return;
   }
   const auto visited = visit_targets(*targets, options, [&](const Target& target) {
     output.warn_once(target.warnings());
     const auto found = find_lines(target, request);
     if (!found) {
-      output.fail(found.error(), std::string(target_text), std::string(request.name));
+      output.fail(explain_line(found.error(), line, text, WordKind::lines), line.target,
+                  std::string(request.name));
       return;
     }
     report_debug_files(target, output);
@@ -164,7 +167,7 @@ void list_lines(std::string_view target_text, const LinesRequest& request,
       write_lines(lines, target.binary(), where, fetching, output);
   });
   if (!visited)
-    output.fail(visited.error(), std::string(target_text));
+    output.fail(visited.error(), line.target);
   else
     output.warn_once(visited->warnings);
 }
@@ -181,20 +184,19 @@ ExitCode run_list_lines(std::span<const std::string_view> arguments, Workstation
   parser.bind("--source-dir", where.folders);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  const auto typed = parsed->words();
-  if (typed.size() != 2)
-    return finish_with(parser.usage_error(typed.empty() ? "a TARGET is missing"
-                                                        : "expected TARGET and FUNCTION or FILE"),
-                       options);
+  const auto requests = Requests::typed(parser, parsed->views(), WordKind::lines);
+  if (!requests) return finish_with(requests.error(), options);
   const auto target_options = make_target_options(parser, std::move(words), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
-  if (const auto checked = check_target(parser, typed[0], *target_options); !checked)
+  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
     return finish_with(checked.error(), options);
   where.debug_places = target_options->debug_places;
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   DebugFetching fetching(options.debuginfod, **output);
-  list_lines(typed[0], parse_lines_request(typed[1]), *target_options, where, fetching, **output);
+  for (const Requests::Line& line : requests->lines())
+    list_lines(line, *target_options, where, fetching, **output);
+  requests->check_unused(*target_options, **output);
   return finish(**output);
 }
 

@@ -2,6 +2,7 @@
 // The subcommand list-symbols: symbols of one or several files, or the libraries of an archive.
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "requests.hpp"
 #include "resolve/archive_listing.hpp"
 #include "symbol_listing.hpp"
 #include "target_options.hpp"
@@ -15,10 +16,15 @@ namespace uprobectl::cli {
 namespace {
 
 struct ListRequest {
-  std::string target;
+  ListRequest(const Requests::Line& words, const TargetOptions& where, const ListFilter& what)
+      : line(words), target(words.target), patterns(words.functions.begin(), words.functions.end()),
+        options(where), filter(what) {}
+
+  const Requests::Line& line;
+  const std::string& target;
   std::vector<std::string> patterns;
-  TargetOptions options;
-  ListFilter filter = {};
+  const TargetOptions& options;
+  const ListFilter& filter;
 };
 
 Error nothing_matches(const std::string& target, const std::string& pattern,
@@ -44,9 +50,11 @@ std::vector<std::string> symbol_names(const elf::Image& image, SymbolFilter filt
 // Lists the symbols of the files of a TARGET, one file after the other.
 class SymbolListing {
 public:
-  SymbolListing(const ListRequest& request, const Targets& targets, Output& output)
-      : request_(request), targets_(targets), output_(output), unmatched_(request.patterns),
-        filter_(request.filter) {
+  // names_files: each symbol has its file.
+  SymbolListing(const ListRequest& request, const Targets& targets, bool names_files,
+                Output& output)
+      : request_(request), targets_(targets), names_files_(names_files), output_(output),
+        unmatched_(request.patterns), filter_(request.filter) {
     filter_.symbols.patterns = request.patterns;
   }
 
@@ -66,7 +74,7 @@ public:
       output_.fail(real_path.error(), request_.target);
       return;
     }
-    for_each_record(image, targets_.several ? std::string_view(subject) : std::string_view(),
+    for_each_record(image, names_files_ ? std::string_view(subject) : std::string_view(),
                     *real_path, *symbols, filter_,
                     [&](const SymbolRecord& record) { output_.write(record); });
     std::erase_if(unmatched_, [&](const std::string& pattern) {
@@ -84,8 +92,9 @@ public:
   void finish() {
     if (!added_) return;
     for (const std::string& pattern : unmatched_)
-      output_.fail(nothing_matches(request_.target, pattern, near(pattern)), request_.target,
-                   pattern);
+      output_.fail(explain_line(nothing_matches(request_.target, pattern, near(pattern)),
+                                request_.line, pattern, WordKind::patterns),
+                   request_.target, pattern);
   }
 
 private:
@@ -118,7 +127,7 @@ private:
     const auto real_path = target.file()->real_path();
     if (!real_path) return false; // reported when the symbols are listed
     const auto count = for_each_method(
-        {*target.image(), oat, targets_.several ? std::string_view(subject) : std::string_view(),
+        {*target.image(), oat, names_files_ ? std::string_view(subject) : std::string_view(),
          *real_path, filter_},
         unmatched_, [&](const SymbolRecord& record) { output_.write(record); });
     if (count == 0 && oat.has_all_dex_files() && oat.compiled().empty())
@@ -159,6 +168,7 @@ private:
 
   const ListRequest& request_;
   const Targets& targets_;
+  bool names_files_;
   Output& output_;
   std::vector<std::string> unmatched_; // PATTERNs that no file so far has matched
   ListFilter filter_;                  // with the PATTERNs
@@ -199,13 +209,16 @@ void list_libraries(const ListRequest& request, const Target& target, Output& ou
   if (libraries->empty()) output.warn_once(request.target + ": the archive contains no libraries");
 }
 
-void list(const ListRequest& request, Output& output) {
+// `several`: the command has several requests.
+void list(const ListRequest& request, bool several, Output& output) {
   const auto targets = find_targets(request.target, request.options);
   if (!targets) {
-    output.fail(targets.error(), request.target);
+    const std::string pattern = request.patterns.empty() ? "" : request.patterns.front();
+    output.fail(explain_line(targets.error(), request.line, pattern, WordKind::patterns),
+                request.target);
     return;
   }
-  SymbolListing listing(request, *targets, output);
+  SymbolListing listing(request, *targets, several || targets->several, output);
   const auto visited = visit_targets(*targets, request.options, [&](Target& target) {
     output.warn_once(target.warnings());
     if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
@@ -228,15 +241,6 @@ void list(const ListRequest& request, Output& output) {
   listing.finish();
 }
 
-Result<ListRequest> make_list_request(const OptionParser& parser, const Arguments& arguments) {
-  auto words = arguments.words();
-  if (words.empty()) return fail(parser.usage_error("a TARGET is missing"));
-  ListRequest request{.target = std::move(words.front()), .patterns = {}, .options = {}};
-  request.patterns.assign(std::make_move_iterator(words.begin() + 1),
-                          std::make_move_iterator(words.end()));
-  return request;
-}
-
 } // namespace
 
 ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstation& workstation) {
@@ -251,18 +255,19 @@ ExitCode run_list_symbols(std::span<const std::string_view> arguments, Workstati
   bind_oatdump_option(parser, where.oatdump);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  auto request = make_list_request(parser, *parsed);
-  if (!request) return finish_with(request.error(), options);
-  auto target_options = make_target_options(parser, std::move(where), workstation);
+  const auto requests = Requests::typed(parser, parsed->views(), WordKind::patterns);
+  if (!requests) return finish_with(requests.error(), options);
+  const auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
-  if (const auto checked = check_target(parser, request->target, *target_options); !checked)
+  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
     return finish_with(checked.error(), options);
-  request->options = std::move(*target_options);
-  request->filter = make_filter(listing);
+  const ListFilter filter = make_filter(listing);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
-  list(*request, **output);
+  for (const Requests::Line& line : requests->lines())
+    list({line, *target_options, filter}, requests->lines().size() > 1, **output);
+  requests->check_unused(*target_options, **output);
   return finish(**output);
 }
 

@@ -15,10 +15,15 @@
 
 namespace uprobectl::cli {
 
-std::vector<std::string> Arguments::words() const {
-  std::vector<std::string> all(positionals.begin(), positionals.end());
+std::vector<std::string_view> Arguments::views() const {
+  auto all = positionals;
   all.insert(all.end(), after_dashes.begin(), after_dashes.end());
   return all;
+}
+
+std::vector<std::string> Arguments::words() const {
+  const auto all = views();
+  return {all.begin(), all.end()};
 }
 
 namespace {

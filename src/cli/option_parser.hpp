@@ -105,6 +105,7 @@ struct Arguments {
 
   // All words that are not options, in order.
   std::vector<std::string> words() const;
+  std::vector<std::string_view> views() const;
 };
 
 class OptionParser {

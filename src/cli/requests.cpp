@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "requests.hpp"
 
+#include "resolve/locate.hpp"
 #include "util/descriptor_io.hpp"
 #include "util/text.hpp"
 
@@ -98,14 +99,11 @@ std::string two_words_hint(const OptionParser& parser, std::string_view word) {
                      shell_word(word.substr(0, colon)), shell_word(word.substr(colon + 1)));
 }
 
-bool names_library(std::string_view word) {
-  return word.ends_with(".so") || word.find(".so.") != std::string_view::npos ||
-         word.find("!/") != std::string_view::npos;
-}
+bool names_library(std::string_view word) { return is_library_name(word) || word.contains("!/"); }
 
-Result<FunctionWord> parse_word(std::string_view word, bool is_static_probe = false) {
-  auto split = split_target(word, is_static_probe);
-  if (!split) return split;
+Result<FunctionWord> parse_word(std::string_view word, WordKind kind) {
+  auto split = split_target(word, kind == WordKind::static_probes);
+  if (!split || kind != WordKind::functions) return split;
   if (auto parsed = parse_function(split->function); !parsed)
     return fail(std::move(parsed).error());
   return split;
@@ -120,27 +118,61 @@ bool are_swapped(std::span<const std::string_view> words) {
 } // namespace
 
 // Fails without adding functions if one of them is invalid.
-Result<void> Requests::add(std::span<const std::string_view> words) {
+Result<void> Requests::add(std::span<const std::string_view> words, WordKind kind) {
+  const std::string_view own = words.front();
   std::vector<FunctionWord> functions;
   for (const std::string_view word : words.subspan(1)) {
-    auto split = parse_word(word);
+    auto split = parse_word(word, kind);
     if (!split) return fail(std::move(split).error());
     functions.push_back(*split);
   }
+  bool is_used = functions.empty();
+  if (is_used)
+    lines_.push_back(
+        {.target = std::string(own), .functions = {}, .command_target = std::string(own)});
   for (const FunctionWord& each : functions) {
-    const std::string_view target = each.target.empty() ? words.front() : each.target;
+    const std::string_view target = each.target.empty() ? own : each.target;
+    is_used = is_used || target == own;
     // Adjacent lines usually have the same target.
-    if (lines_.empty() || lines_.back().target != target)
-      lines_.push_back({.target = std::string(target), .functions = {}});
+    if (lines_.empty() || lines_.back().target != target || lines_.back().command_target != own)
+      lines_.push_back(
+          {.target = std::string(target), .functions = {}, .command_target = std::string(own)});
     lines_.back().functions.push_back(each.function);
   }
+  if (!is_used) unused_.emplace_back(own);
   return {};
+}
+
+Result<void> Requests::check_targets(const OptionParser& parser, const TargetOptions& where) const {
+  for (const Line& line : lines_)
+    if (auto checked = check_target(parser, line.target, where); !checked) return checked;
+  for (const std::string& target : unused_)
+    if (auto checked = check_target(parser, target, where); !checked) return checked;
+  return {};
+}
+
+void Requests::check_unused(const TargetOptions& where, Output& output) const {
+  for (const std::string& target : unused_)
+    if (const auto found = find_targets(target, where); !found) output.fail(found.error(), target);
+}
+
+Error explain_line(Error error, const Requests::Line& line, std::string_view word, WordKind kind) {
+  return explain_target(std::move(error), {line.target, std::string(word)}, line.command_target,
+                        kind == WordKind::static_probes);
 }
 
 namespace {
 
-Result<void> check_words(const OptionParser& parser, std::span<const std::string_view> words) {
-  if (words.empty()) return fail(parser.usage_error("a TARGET and a FUNCTION are missing"));
+Result<void> check_words(const OptionParser& parser, std::span<const std::string_view> words,
+                         WordKind kind) {
+  const bool may_be_all = kind == WordKind::patterns || kind == WordKind::static_probes;
+  if (words.empty())
+    return fail(parser.usage_error(may_be_all ? "a TARGET is missing"
+                                              : "a TARGET and a FUNCTION are missing"));
+  if (kind == WordKind::lines && words.size() > 2)
+    return fail(parser.usage_error(fmt::format(
+        "unexpected argument '{}' (expected TARGET and one FUNCTION or FILE)", words[2])));
+  if (may_be_all) return {};
   if (words.size() == 1) {
     Error error = parser.usage_error("a FUNCTION is missing");
     if (auto hint = two_words_hint(parser, words.front()); !hint.empty())
@@ -160,10 +192,11 @@ Result<void> check_words(const OptionParser& parser, std::span<const std::string
 } // namespace
 
 Result<Requests> Requests::typed(const OptionParser& parser,
-                                 std::span<const std::string_view> words) {
-  if (auto checked = check_words(parser, words); !checked) return fail(std::move(checked).error());
+                                 std::span<const std::string_view> words, WordKind kind) {
+  if (auto checked = check_words(parser, words, kind); !checked)
+    return fail(std::move(checked).error());
   Requests requests;
-  if (auto added = requests.add(words); !added) return fail(std::move(added).error());
+  if (auto added = requests.add(words, kind); !added) return fail(std::move(added).error());
   return requests;
 }
 
@@ -177,27 +210,27 @@ Result<Requests> Requests::read(const std::string& path, Workstation& workstatio
     if (!words) return fail(words.error());
     if (words->empty()) return {};
     if (words->size() == 1) return fail(ErrorKind::usage, "a FUNCTION is missing");
-    return requests.add(*words);
+    return requests.add(*words, WordKind::functions);
   });
   if (!done) return fail(std::move(done).error());
   return requests;
 }
 
 Result<TargetedFunction> read_function(std::string_view word, std::string_view target,
-                                       bool is_static_probe) {
-  const auto split = parse_word(word, is_static_probe);
+                                       WordKind kind) {
+  const auto split = parse_word(word, kind);
   if (!split) return fail(split.error());
   return TargetedFunction{.target = std::string(split->target.empty() ? target : split->target),
                           .function = std::string(split->function)};
 }
 
 Result<RequestWords> parse_request(const OptionParser& parser,
-                                   std::span<const std::string_view> words,
-                                   bool are_static_probes) {
-  if (auto checked = check_words(parser, words); !checked) return fail(std::move(checked).error());
+                                   std::span<const std::string_view> words, WordKind kind) {
+  if (auto checked = check_words(parser, words, WordKind::functions); !checked)
+    return fail(std::move(checked).error());
   RequestWords request{.target = std::string(words.front()), .functions = {}};
   for (const std::string_view word : words.subspan(1)) {
-    auto named = read_function(word, request.target, are_static_probes);
+    auto named = read_function(word, request.target, kind);
     if (!named) return fail(std::move(named).error());
     request.functions.push_back(std::move(*named));
   }

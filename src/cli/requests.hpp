@@ -5,6 +5,7 @@
 
 #include "option_parser.hpp"
 #include "output/output.hpp"
+#include "target_options.hpp"
 #include "uprobectl/resolve.hpp"
 #include "util/shell_words.hpp"
 
@@ -37,36 +38,55 @@ private:
   std::string read_; // the text, if the file cannot be mapped
 };
 
-// The requests of `resolve`. They are views of the file or the command line, because there may be
-// thousands.
+// What the words after TARGET are. Each may have its own TARGET before it (split_target()).
+enum class WordKind : std::uint8_t {
+  functions,     // at least one, each a valid FUNCTION
+  patterns,      // of names; none: all
+  static_probes, // PROVIDER[:NAME]; none: all
+  lines,         // one FUNCTION or FILE[:A-B]
+};
+
+// The requests of the commands that list and resolve. They are views of the file or the command
+// line, because there may be thousands.
 class Requests {
 public:
   struct Line {
     std::string target;
-    std::vector<std::string_view> functions; // never empty; each is a valid FUNCTION
+    std::vector<std::string_view> functions; // words of the kind; empty only if all are meant
+    std::string command_target;              // the TARGET of the command or the line of a file
   };
 
   // Parses the command line, which must outlive this. usage if a word is missing or invalid.
-  static Result<Requests> typed(const OptionParser& parser,
-                                std::span<const std::string_view> words);
+  static Result<Requests> typed(const OptionParser& parser, std::span<const std::string_view> words,
+                                WordKind kind = WordKind::functions);
   // Reads a file ("-": stdin) with one request per line and joins adjacent requests of one target.
   // Errors name the file and the line.
   static Result<Requests> read(const std::string& path, Workstation& workstation);
 
   std::span<const Line> lines() const { return lines_; }
 
+  // usage if a TARGET is `*` without processes or an app.
+  Result<void> check_targets(const OptionParser& parser, const TargetOptions& where) const;
+  // Reports each TARGET that is not found although no FUNCTION is in it.
+  void check_unused(const TargetOptions& where, Output& output) const;
+
 private:
-  Result<void> add(std::span<const std::string_view> words);
+  Result<void> add(std::span<const std::string_view> words, WordKind kind);
 
   FileText file_;
   WordSplitter splitter_;
-  std::vector<Line> lines_; // views of file_ and splitter_
+  std::vector<Line> lines_;         // views of file_ and splitter_
+  std::vector<std::string> unused_; // TARGETs whose FUNCTIONs all have others
 };
+
+// Adds to the error of a line, or of one of its words, how its words were read.
+Error explain_line(Error error, const Requests::Line& line, std::string_view word,
+                   WordKind kind = WordKind::functions);
 
 // Parses a FUNCTION or PROVIDER:NAME that may have a TARGET before it; without one it is in
 // `target`. usage if it is not valid.
 Result<TargetedFunction> read_function(std::string_view word, std::string_view target,
-                                       bool is_static_probe = false);
+                                       WordKind kind = WordKind::functions);
 
 // The words of `attach`. Owns its strings.
 struct RequestWords {
@@ -75,6 +95,6 @@ struct RequestWords {
 };
 Result<RequestWords> parse_request(const OptionParser& parser,
                                    std::span<const std::string_view> words,
-                                   bool are_static_probes = false);
+                                   WordKind kind = WordKind::functions);
 
 } // namespace uprobectl::cli

@@ -103,11 +103,8 @@ void bind_verify_options(OptionParser& parser, VerifyOptions& options) {
 }
 
 // usage if an argument cannot be combined with --verify.
-Result<void> check_verify_options(const OptionParser& parser, const VerifyOptions& options,
-                                  const Arguments& arguments) {
+Result<void> check_verify_options(const OptionParser& parser, const VerifyOptions& options) {
   if (!options.record) return {};
-  if (arguments.positionals.size() + arguments.after_dashes.size() > 1)
-    return fail(parser.usage_error("--verify accepts at most one TARGET"));
   if (options.update && *options.record == "-")
     return fail(parser.usage_error("--update cannot rewrite stdin"));
   return {};
@@ -120,12 +117,15 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
     output.fail(recorded.error());
     return finish(output);
   }
+  auto targets = replace_targets(*recorded, arguments.words());
+  if (!targets) {
+    output.fail(targets.error());
+    return finish(output);
+  }
   VerifyRequest request{.recorded = std::move(*recorded),
-                        .target = std::nullopt,
+                        .targets = std::move(*targets),
                         .target_options = target_options,
                         .unsafe = options.unsafe};
-  if (!arguments.positionals.empty()) request.target = arguments.positionals.front();
-  if (!arguments.after_dashes.empty()) request.target = arguments.after_dashes.front();
 
   const auto outcome = verify_matches(request, output);
   bool failed = output.has_failed();
@@ -159,8 +159,7 @@ ExitCode run_verify(const VerifyOptions& options, const Arguments& arguments,
 Result<Requests> read_all(const OptionParser& parser, const Arguments& arguments,
                           const std::optional<std::string>& file,
                           const std::optional<std::string>& output, Workstation& workstation) {
-  auto words = arguments.positionals;
-  words.insert(words.end(), arguments.after_dashes.begin(), arguments.after_dashes.end());
+  const auto words = arguments.views();
   if (file && !words.empty())
     return fail(parser.usage_error("--file cannot be combined with TARGET"));
   // The file is mapped and read while the output is written.
@@ -185,7 +184,7 @@ public:
     }
     const auto targets = find_targets(request.target, where_);
     if (!targets) {
-      output_.fail(targets.error(), request.target);
+      fail_line(targets.error(), request);
       return;
     }
     if (targets->several) {
@@ -207,6 +206,13 @@ public:
   }
 
 private:
+  void fail_line(const Error& error, const Requests::Line& request) {
+    output_.fail(explain_line(error, request, request.functions.front()), request.target);
+  }
+  void fail_function(const Error& error, const Requests::Line& request, std::string_view function) {
+    output_.fail(explain_line(error, request, function), request.target, std::string(function));
+  }
+
   void show(const std::vector<ProbePoint>& points) {
     output_.gather_warnings(points);
     output_.report_repeated(); // before the records that it refers to
@@ -232,7 +238,7 @@ private:
       if (points)
         show(*points);
       else
-        output_.fail(points.error(), request.target, std::string(request.functions[index]));
+        fail_function(points.error(), request, request.functions[index]);
     };
     target_->resolve_each(request.functions, how_, take);
     report_debug_files(*target_, output_);
@@ -247,7 +253,7 @@ private:
     output_.warn_once(answers->warnings);
     for (const std::string& detail : answers->details) output_.detail(detail);
     for (const FunctionResult& answer : answers->functions) {
-      for (const Error& error : answer.errors) output_.fail(error, request.target, answer.request);
+      for (const Error& error : answer.errors) fail_function(error, request, answer.request);
       if (answer.files != 0)
         output_.detail(request.target + ": '" + answer.request + "' is in " +
                        std::to_string(answer.files) + " of " +
@@ -301,7 +307,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   parser.bind("--emit", emit);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  if (const auto checked = check_verify_options(parser, verify, *parsed); !checked)
+  if (const auto checked = check_verify_options(parser, verify); !checked)
     return finish_with(checked.error(), options);
   const auto tool = parse_emit_option(parser, emit, options, verify.record || style.offset_only);
   if (!tool) return finish_with(tool.error(), options);
@@ -322,9 +328,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
     if (!read) return finish_with(read.error(), options);
     requests = std::move(*read);
     if (!file)
-      if (const auto checked =
-              check_target(parser, requests.lines().front().target, *target_options);
-          !checked)
+      if (const auto checked = requests.check_targets(parser, *target_options); !checked)
         return finish_with(checked.error(), options);
   }
   const auto output = open_output(options, style);
@@ -334,6 +338,7 @@ ExitCode run_resolve(std::span<const std::string_view> arguments, Workstation& w
   if (verify.record) return run_verify(verify, *parsed, *target_options, **output);
   TargetResolver resolving(*target_options, how, *tool, **output);
   for (const Requests::Line& request : requests.lines()) resolving.resolve(request);
+  requests.check_unused(*target_options, **output);
   return finish(**output);
 }
 

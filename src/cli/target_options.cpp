@@ -3,12 +3,23 @@
 
 #include "art/name_mapping.hpp"
 #include "console.hpp"
+#include "host/agent_files.hpp"
 #include "option_values.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
 
 namespace uprobectl::cli {
+
+std::vector<std::string> places_here(const std::vector<std::string>& places,
+                                     const Workstation& workstation) {
+  if (!workstation.is_remote()) return places;
+  std::vector<std::string> here;
+  for (const std::string& place : places)
+    if (place.starts_with(host::device_prefix))
+      here.push_back(place.substr(host::device_prefix.size()));
+  return here;
+}
 
 void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options) {
   bind_debug_options(parser, words.debug_places, options);
@@ -51,7 +62,7 @@ Result<art::DexSearch> make_dex_search(DexArguments words, Workstation& workstat
 Result<TargetOptions> make_target_options(const OptionParser& parser, TargetArguments words,
                                           Workstation& workstation) {
   TargetOptions options;
-  options.debug_places = std::move(words.debug_places);
+  options.debug_places = places_here(words.debug_places, workstation);
   options.extracted = words.extracted;
   auto dex = make_dex_search(std::move(words.dex), workstation);
   if (!dex) return fail(std::move(dex).error());

@@ -26,6 +26,11 @@ struct TargetArguments {
   std::optional<std::string> oatdump;
 };
 
+// The places of --debug-dir on this machine. With --adb, the others are on the workstation, which
+// serves debug files and plans.
+std::vector<std::string> places_here(const std::vector<std::string>& places,
+                                     const Workstation& workstation);
+
 // --debug-dir, --debuginfod, -p, --app, --app-dir, --abi and --extracted.
 void bind_target_options(OptionParser& parser, TargetArguments& words, CommonOptions& options);
 

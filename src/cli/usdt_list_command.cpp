@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "console.hpp"
 #include "debuginfod.hpp"
+#include "requests.hpp"
 #include "target_options.hpp"
 #include "util/mapped_file.hpp"
 
@@ -9,39 +10,30 @@ namespace uprobectl::cli {
 namespace {
 
 struct StaticListRequest {
-  std::string target;
-  std::string probes = "*:*";       // PROVIDER:NAME, with patterns
-  std::optional<std::string> typed; // nullopt: all
-  TargetOptions options;
-};
+  const Requests::Line& line;
+  std::optional<std::string> typed = {}; // PROVIDER[:NAME], with patterns; nullopt: all
 
-Result<StaticListRequest> make_static_list_request(const OptionParser& parser,
-                                                   const Arguments& arguments) {
-  auto words = arguments.words();
-  if (words.empty()) return fail(parser.usage_error("a TARGET is missing"));
-  if (words.size() > 2)
-    return fail(parser.usage_error("unexpected argument '" + words[2] +
-                                   "' (expected one PROVIDER[:NAME])"));
-  StaticListRequest request{.target = std::move(words[0]), .options = {}};
-  if (words.size() < 2) return request;
-  request.typed = words[1];
-  request.probes = std::move(words[1]);
-  if (!request.probes.contains(':')) request.probes += ":*";
-  return request;
-}
+  const std::string& target() const { return line.target; }
+  std::string probes() const {
+    if (!typed) return "*:*";
+    return typed->contains(':') ? *typed : *typed + ":*";
+  }
+};
 
 // Lists the static probes of the files of a TARGET, one file after the other.
 class StaticListing {
 public:
-  StaticListing(const StaticListRequest& request, const Targets& targets, Output& output)
-      : request_(request), targets_(targets), output_(output) {}
+  // names_files: each probe has its file.
+  StaticListing(const StaticListRequest& request, const Targets& targets, bool names_files,
+                Output& output)
+      : request_(request), targets_(targets), names_files_(names_files), output_(output) {}
 
   void add(const Target& target) {
-    const std::string file = targets_.several ? to_string(target.display_path()) : std::string();
+    const std::string file = names_files_ ? to_string(target.display_path()) : std::string();
     const auto notes = target.static_notes();
     if (!notes) {
       failed_ = true;
-      output_.fail(notes.error(), request_.target);
+      output_.fail(notes.error(), request_.target());
       return;
     }
     report_debug_files(target, output_);
@@ -51,12 +43,12 @@ public:
         output_.warn_once(to_string(target.display_path()) + ": it has no static probes");
       return;
     }
-    const auto points = target.static_probes(request_.probes);
+    const auto points = target.static_probes(request_.probes());
     if (!points && targets_.several && points.error().kind == ErrorKind::misaligned) {
       output_.warn_once("skipped: " + points.error().message);
     } else if (!points && points.error().kind != ErrorKind::not_found) {
       failed_ = true;
-      output_.fail(points.error(), request_.target, request_.probes);
+      output_.fail(points.error(), request_.target(), request_.probes());
     } else if (!points) {
       // A single word may be intended as a probe or a function: report it as typed.
       if (!not_found_)
@@ -77,41 +69,47 @@ public:
   void finish() {
     if (listed_ || failed_) return;
     if (!request_.typed) {
-      if (targets_.several) output_.warn_once(request_.target + ": no file has static probes");
+      if (targets_.several) output_.warn_once(request_.target() + ": no file has static probes");
       return;
     }
     if (!not_found_) return;
     if (targets_.files.size() > 1)
       not_found_->message =
-          request_.target + ": no file has a static probe '" + *request_.typed + "'";
-    output_.fail(*not_found_, request_.target, request_.typed);
+          request_.target() + ": no file has a static probe '" + *request_.typed + "'";
+    output_.fail(explain_line(*not_found_, request_.line, *request_.typed, WordKind::static_probes),
+                 request_.target(), request_.typed);
   }
 
 private:
   const StaticListRequest& request_;
   const Targets& targets_;
+  bool names_files_;
   Output& output_;
   std::optional<Error> not_found_; // the first file's error, if it lacks the probes
   bool listed_ = false;
   bool failed_ = false;
 };
 
-void list_static(const StaticListRequest& request, Output& output) {
-  const auto targets = find_targets(request.target, request.options);
+// `several`: the command has several requests.
+void list_static(const StaticListRequest& request, const TargetOptions& options, bool several,
+                 Output& output) {
+  const auto targets = find_targets(request.target(), options);
   if (!targets) {
-    output.fail(targets.error(), request.target);
+    output.fail(explain_line(targets.error(), request.line, request.typed.value_or(""),
+                             WordKind::static_probes),
+                request.target());
     return;
   }
-  StaticListing listing(request, *targets, output);
-  const auto visited = visit_targets(*targets, request.options, [&](const Target& target) {
+  StaticListing listing(request, *targets, several || targets->several, output);
+  const auto visited = visit_targets(*targets, options, [&](const Target& target) {
     output.warn_once(target.warnings());
     if (target.architecture_mismatch()) output.warn_once(target.architecture_mismatch()->message);
     listing.add(target);
     if (const auto whole = check_size(*target.file()); !whole)
-      output.fail(whole.error(), request.target);
+      output.fail(whole.error(), request.target());
   });
   if (!visited) {
-    output.fail(visited.error(), request.target);
+    output.fail(visited.error(), request.target());
     return;
   }
   output.warn_once(visited->warnings);
@@ -128,17 +126,24 @@ ExitCode run_usdt_list(std::span<const std::string_view> arguments, Workstation&
   bind_target_options(parser, where, options);
   const auto parsed = parse_or_finish(parser, options, arguments);
   if (!parsed) return parsed.error();
-  auto request = make_static_list_request(parser, *parsed);
-  if (!request) return finish_with(request.error(), options);
-  auto target_options = make_target_options(parser, std::move(where), workstation);
+  const auto requests = Requests::typed(parser, parsed->views(), WordKind::static_probes);
+  if (!requests) return finish_with(requests.error(), options);
+  const auto target_options = make_target_options(parser, std::move(where), workstation);
   if (!target_options) return finish_with(target_options.error(), options);
-  if (const auto checked = check_target(parser, request->target, *target_options); !checked)
+  if (const auto checked = requests->check_targets(parser, *target_options); !checked)
     return finish_with(checked.error(), options);
-  request->options = std::move(*target_options);
   const auto output = open_output(options);
   if (!output) return finish_with(output.error(), options);
   const DebugFetching fetching(options.debuginfod, **output);
-  list_static(*request, **output);
+  std::vector<StaticListRequest> lists;
+  for (const Requests::Line& line : requests->lines()) {
+    if (line.functions.empty()) lists.push_back({.line = line});
+    for (const std::string_view probes : line.functions)
+      lists.push_back({.line = line, .typed = std::string(probes)});
+  }
+  for (const StaticListRequest& each : lists)
+    list_static(each, *target_options, requests->lines().size() > 1, **output);
+  requests->check_unused(*target_options, **output);
   return finish(**output);
 }
 

@@ -224,17 +224,21 @@ Result<Bytes> dynamic_strings(const Layout& layout, const DynamicTable& table) {
   return bytes->first(std::min<std::uint64_t>(bytes->size(), table.strings_size));
 }
 
-std::vector<std::string_view> needed_libraries(const Layout& layout) {
-  std::vector<std::string_view> libraries;
+NeededLibraries needed_libraries(const Layout& layout) {
+  NeededLibraries needed;
   const auto dynamic = read_dynamic(layout);
-  if (!dynamic || !*dynamic) return libraries;
+  if (!dynamic || !*dynamic) return needed;
   const auto strings = dynamic_strings(layout, **dynamic);
-  if (!strings) return libraries;
+  if (!strings) return needed;
   for_each_entry(layout, *dynamic_bytes(layout), [&](std::int64_t tag, std::uint64_t value) {
-    if (tag != raw::DT_NEEDED) return;
-    if (const auto name = name_at(*strings, value)) libraries.push_back(*name);
+    if (tag != raw::DT_NEEDED && tag != raw::DT_RPATH && tag != raw::DT_RUNPATH) return;
+    const auto text = name_at(*strings, value);
+    if (!text) return;
+    if (tag == raw::DT_NEEDED) needed.names.push_back(*text);
+    if (tag == raw::DT_RPATH) needed.rpath = *text;
+    if (tag == raw::DT_RUNPATH) needed.runpath = *text;
   });
-  return libraries;
+  return needed;
 }
 
 std::vector<VersionName> read_version_names(const Layout& layout, const DynamicTable& table,

@@ -39,8 +39,8 @@ Result<std::optional<DynamicTable>> read_dynamic(const Layout& layout);
 // Returns the bytes of DT_STRTAB: DT_STRSZ bytes, or up to the end of the segment without it.
 Result<Bytes> dynamic_strings(const Layout& layout, const DynamicTable& table);
 
-// Returns the names of DT_NEEDED, in order.
-std::vector<std::string_view> needed_libraries(const Layout& layout);
+// See Image::needed_libraries().
+NeededLibraries needed_libraries(const Layout& layout);
 
 // Returns the version names of DT_VERDEF and DT_VERNEED by the index that DT_VERSYM uses (LSB core
 // specification, "Symbol Versioning"). Unused indexes have empty names. An entry outside the file

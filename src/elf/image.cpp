@@ -271,9 +271,7 @@ std::optional<VirtualAddress> Image::entry_point() const {
   return state_->layout.entry;
 }
 
-std::vector<std::string_view> Image::needed_libraries() const {
-  return elf::needed_libraries(state_->layout);
-}
+NeededLibraries Image::needed_libraries() const { return elf::needed_libraries(state_->layout); }
 
 Result<Image> Image::open(const BinaryPath& path) {
   auto file = MappedFile::open(path.file);

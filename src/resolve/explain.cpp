@@ -239,15 +239,18 @@ Error ambiguous_name(const Query& query, const std::vector<elf::Symbol>& candida
   Error error{ErrorKind::ambiguous,
               fmt::format("{}: '{}' is ambiguous, it has {} places", query.subject(),
                           query.function.name, distinct.size())};
-  const auto with_files = names_with_files(query, distinct);
+  const auto sources = find_sources(query, distinct);
   for (std::size_t i = 0; i < distinct.size() && i < max_listed; ++i) {
     const elf::Symbol& symbol = distinct[i];
     const std::string address = fmt::format("vaddr:{:#x}", symbol.address.value);
     const std::string what = fmt::format("{} bytes, {}", symbol.size, to_string(symbol.binding));
+    const std::string in_file =
+        sources[i].file.empty() ? "" : fmt::format(", in {}", sources[i].file);
     error = std::move(error).hint(
-        with_files[i].empty()
-            ? fmt::format("use {} for {} ({})", address, shown_symbol(query, symbol), what)
-            : fmt::format("use {} ({}, {})", shell_word(with_files[i]), what, address));
+        sources[i].name.empty()
+            ? fmt::format("use {} for {} ({}{})", address, shown_symbol(query, symbol), what,
+                          in_file)
+            : fmt::format("use {} ({}, {})", shell_word(sources[i].name), what, address));
   }
   if (distinct.size() > max_listed)
     error = std::move(error).hint(fmt::format("and {} more", distinct.size() - max_listed));
@@ -275,7 +278,7 @@ Error hint_at_library(Error error, std::string_view command, const elf::Image& i
     return std::move(error).hint(fmt::format("probe it there: uprobectl {} {} {}", command,
                                              shell_word(symbol.version->library),
                                              shell_word(name)));
-  const auto needed = image.needed_libraries();
+  const auto needed = image.needed_libraries().names;
   if (needed.empty()) return error;
   return std::move(error).hint("it may come from: " + joined(needed));
 }

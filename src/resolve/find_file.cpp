@@ -5,6 +5,7 @@
 #include "resolve/archive_listing.hpp"
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
+#include "resolve/needed_files.hpp"
 #include "uprobectl/archive.hpp"
 #include "util/mapped_file.hpp"
 #include "util/shell_words.hpp"
@@ -135,8 +136,22 @@ std::optional<Result<TargetFile>> find_in_archive(std::string_view text) {
   return std::nullopt;
 }
 
-// Finds the text as a path, then as the name of an installed library or program.
-Result<TargetFile> find_on_this_machine(std::string_view text) {
+// Returns the library that the command needs, unless the text is the name of a program.
+std::optional<std::string> find_for_command(std::string_view text,
+                                            const std::optional<std::string>& command) {
+  if (!command || !is_bare_name(text)) return std::nullopt;
+  if (!is_library_name(text) && !locate(text, {.loader_cache = {},
+                                               .library_dirs = {},
+                                               .program_dirs = host_search_paths().program_dirs})
+                                     .empty())
+    return std::nullopt;
+  return find_needed_library(*command, text);
+}
+
+// Finds the text as a path, then as the name of a library of the command, then as that of an
+// installed library or program.
+Result<TargetFile> find_on_this_machine(std::string_view text,
+                                        const std::optional<std::string>& command = std::nullopt) {
   if (text.empty()) return fail(ErrorKind::usage, "the TARGET is empty");
   if (text.find('\0') != std::string_view::npos)
     return fail(ErrorKind::usage, "the TARGET contains a NUL byte");
@@ -150,8 +165,16 @@ Result<TargetFile> find_on_this_machine(std::string_view text) {
     return found;
   }
   if (auto found = find_in_archive(text)) return std::move(*found);
+  if (auto path = find_for_command(text, command))
+    return as_typed({std::move(*path), std::nullopt}, text);
   const auto candidates = locate(text, host_search_paths());
-  if (candidates.empty()) return fail(hint_at_function(missing_target(text), text));
+  if (candidates.empty()) {
+    Error error = hint_at_function(missing_target(text), text);
+    if (command && is_bare_name(text) && is_library_name(text))
+      error = std::move(error).hint(fmt::format(
+          "'{}' does not need it to start; if it loads it later, give its path", *command));
+    return fail(std::move(error));
+  }
   if (candidates.size() > 1) {
     std::vector<std::string> paths;
     paths.reserve(candidates.size());
@@ -326,7 +349,7 @@ Error ambiguous_target(std::string_view text, const std::vector<std::string>& ca
 Result<TargetFile> find_file(std::string_view text, const TargetOptions& options) {
   if (options.app) return find_in_app(text, *options.app);
   if (options.app_dir) return find_in_app_dir(text, options);
-  if (options.pids.empty()) return find_on_this_machine(text);
+  if (options.pids.empty()) return find_on_this_machine(text, options.command);
   auto known = find_in_pids(text, options.pids);
   if (!known) return fail(std::move(known).error());
   if (*known) return std::move(**known);

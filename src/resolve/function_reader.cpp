@@ -98,7 +98,7 @@ bool has_go_tables(const elf::Image& image) {
 }
 
 bool needs(const elf::Image& image, std::string_view library) {
-  return std::ranges::any_of(image.needed_libraries(),
+  return std::ranges::any_of(image.needed_libraries().names,
                              [&](std::string_view name) { return name.starts_with(library); });
 }
 

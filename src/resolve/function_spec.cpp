@@ -122,10 +122,17 @@ std::vector<std::size_t> find_single_colons(std::string_view word) {
   return colons;
 }
 
-// Whether a text is what follows the file or function of a source line: "20", "+2".
+// Whether a text is what follows the file or function of a source line, or the file of a range of
+// lines: "20", "+2", "10-40", "10-", "-40".
 bool is_line_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  return !text.empty() && std::ranges::all_of(text, is_digit);
+  return std::ranges::any_of(text, is_digit) && std::ranges::count(text, '-') <= 1 &&
+         std::ranges::all_of(text, [](char c) { return is_digit(c) || c == '-'; });
+}
+
+// Whether what stands before a colon can only be a file: no name of a function or provider has it.
+bool is_surely_file(std::string_view target) {
+  return target.contains('/') || target.contains(".so");
 }
 
 // "C:/src/engine.cpp", of a compiler on Windows.
@@ -142,8 +149,7 @@ Result<FunctionWord> split_target(std::string_view word, bool is_static_probe) {
   if (colons.empty() || colons.front() == 0) return whole;
   const std::string_view target = word.substr(0, colons.front());
   const std::string_view function = word.substr(colons.front() + 1);
-  const bool is_file = target.contains('/') || target.contains(".so");
-  if (is_static_probe && !is_file && colons.size() < 2) return whole;
+  if (is_static_probe && !is_surely_file(target) && colons.size() < 2) return whole;
   if (!is_static_probe &&
       (std::ranges::find(function_prefixes, target) != function_prefixes.end() ||
        is_line_number(function)))
@@ -161,6 +167,18 @@ std::string word_of(const TargetedFunction& named, std::string_view command_targ
   const bool is_plain = split && split->target.empty();
   if (named.target == command_target && is_plain) return named.function;
   return fmt::format("{}:{}", named.target, named.function);
+}
+
+Error explain_target(Error error, const TargetedFunction& named, std::string_view command_target,
+                     bool is_static_probe) {
+  if (error.kind != ErrorKind::not_found || command_target.empty() ||
+      named.target == command_target || is_surely_file(named.target))
+    return error;
+  const std::string word = fmt::format("{}:{}", named.target, named.function);
+  return std::move(error).hint(fmt::format(
+      "'{0}' is taken for a {1} of the TARGET '{2}'; one of '{3}' with this name is "
+      "'{3}:{0}'",
+      word, is_static_probe ? "static probe" : "function", named.target, command_target));
 }
 
 Result<FunctionSpec> parse_function(std::string_view text) {

@@ -46,6 +46,11 @@ public:
     const auto found = files_.find(key_of(symbol));
     return found == files_.end() ? std::span<const std::string_view>() : found->second;
   }
+  // Whether one of the symbol's files has this end of a path.
+  bool has(const elf::Symbol& symbol, std::string_view file) const {
+    return std::ranges::any_of(of(symbol),
+                               [&](std::string_view known) { return is_end_of_path(known, file); });
+  }
 
 private:
   using Key = std::pair<std::uint64_t, std::string_view>; // address, name
@@ -74,12 +79,14 @@ private:
 };
 
 // Returns the file of the declaration in the debug information; empty if it is unknown.
+std::string declaring_file(const dwarf::DebugInfo& info, VirtualAddress address) {
+  auto function = dwarf::describe_function(info, {.address = address, .with_result = false});
+  return function ? std::move(function->file) : std::string();
+}
 std::string declaring_file(const Query& query, VirtualAddress address) {
   if (query.debug_info == nullptr) return {};
   const Result<dwarf::DebugInfo>& info = (*query.debug_info)();
-  if (!info) return {};
-  auto function = dwarf::describe_function(*info, {.address = address, .with_result = false});
-  return function ? std::move(function->file) : std::string();
+  return info ? declaring_file(*info, address) : std::string();
 }
 
 // Returns the code of the name in all tables, with its clones.
@@ -107,10 +114,7 @@ Result<Symbols> find_named(const Query& query, std::string_view name) {
 void keep_in_file(const Query& query, std::string_view file, Symbols& symbols) {
   const SymbolFiles files(query.image, symbols);
   std::erase_if(symbols, [&](const elf::Symbol& symbol) {
-    if (std::ranges::any_of(files.of(symbol),
-                            [&](std::string_view known) { return is_end_of_path(known, file); }))
-      return false;
-    return !is_end_of_path(declaring_file(query, symbol.address), file);
+    return !files.has(symbol, file) && !is_end_of_path(declaring_file(query, symbol.address), file);
   });
 }
 
@@ -136,8 +140,18 @@ Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query,
   return resolve_symbols(in_file, std::move(*symbols));
 }
 
-std::vector<std::string> names_with_files(const Query& query,
-                                          std::span<const elf::Symbol> symbols) {
+bool is_declared_in(const ProbePoint& point, std::string_view file, const elf::Image& image,
+                    const std::function<const dwarf::DebugInfo*()>& debug_info) {
+  if (!point.symbol || point.inlined_into) return false; // its address is that of another function
+  const elf::Symbol symbol{.name = *point.symbol,
+                           .address = {point.address.value - point.symbol_offset},
+                           .binding = elf::Binding::local};
+  if (SymbolFiles(image, {&symbol, 1}).has(symbol, file)) return true;
+  const dwarf::DebugInfo* const info = debug_info();
+  return info != nullptr && is_end_of_path(declaring_file(*info, symbol.address), file);
+}
+
+std::vector<SymbolSource> find_sources(const Query& query, std::span<const elf::Symbol> symbols) {
   std::vector<std::string> files(symbols.size());
   const SymbolFiles known(query.image, symbols);
   for (std::size_t i = 0; i < symbols.size(); ++i)
@@ -149,15 +163,11 @@ std::vector<std::string> names_with_files(const Query& query,
   const auto is_unique = [&](const std::string& file) {
     std::size_t found = 0;
     for (std::size_t i = 0; i < symbols.size() && !file.empty(); ++i)
-      if (is_end_of_path(paths[i], file) ||
-          std::ranges::any_of(known.of(symbols[i]),
-                              [&](std::string_view each) { return is_end_of_path(each, file); }))
-        ++found;
+      if (is_end_of_path(paths[i], file) || known.has(symbols[i], file)) ++found;
     return found == 1;
   };
   for (std::size_t i = 0; i < symbols.size() && symbols.size() <= max_described; ++i)
-    if (symbols[i].binding == elf::Binding::local && !is_unique(files[i]))
-      paths[i] = declaring_file(query, symbols[i].address);
+    if (!is_unique(files[i])) paths[i] = declaring_file(query, symbols[i].address);
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     if (paths[i].empty()) continue;
     // The shortest end of the path that no other has.
@@ -167,21 +177,24 @@ std::vector<std::string> names_with_files(const Query& query,
       files[i] = path.substr(slash + 1);
       if (is_unique(files[i])) break;
     }
+    if (!is_unique(files[i])) files[i] = file_name_of(path);
   }
-  std::vector<std::string> names(symbols.size());
+  std::vector<SymbolSource> sources;
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    if (!is_unique(files[i])) continue;
+    SymbolSource& source = sources.emplace_back(SymbolSource{.file = files[i], .name = {}});
+    if (symbols[i].binding != elf::Binding::local || !is_unique(files[i])) continue;
     const std::string_view raw = query.code.bodies().function_of(symbols[i]).name;
-    names[i] = fmt::format("{}@{}", demangle(raw).value_or(std::string(raw)), files[i]);
+    source.name = fmt::format("{}@{}", demangle(raw).value_or(std::string(raw)), files[i]);
   }
-  return names;
+  return sources;
 }
 
 Error hint_at_source_files(const Query& query, const NameInFile& named, Error error) {
   const auto symbols = find_named(query, named.name);
   if (!symbols || symbols->empty()) return error;
-  std::vector<std::string> names = names_with_files(query, unique_places(*symbols));
-  std::erase_if(names, [](const std::string& name) { return name.empty(); });
+  std::vector<std::string> names;
+  for (SymbolSource& source : find_sources(query, unique_places(*symbols)))
+    if (!source.name.empty()) names.push_back(std::move(source.name));
   if (names.empty()) return error;
   constexpr std::size_t max_shown = 10;
   names.resize(std::min(names.size(), max_shown));

@@ -18,9 +18,18 @@ std::optional<NameInFile> split_source_file(std::string_view name);
 // if no function of the name is in such a file.
 Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query, const NameInFile& named);
 
-// Returns "f@FILE" for each of the symbols, which have one name; empty where the file is not known
-// or does not tell the symbol from the others.
-std::vector<std::string> names_with_files(const Query& query, std::span<const elf::Symbol> symbols);
+// Whether the function of a point, of this image, is in a source file with this end of a path.
+// `debug_info` returns null if there is none.
+bool is_declared_in(const ProbePoint& point, std::string_view file, const elf::Image& image,
+                    const std::function<const dwarf::DebugInfo*()>& debug_info);
+
+// Where one of several symbols is that have one name.
+struct SymbolSource {
+  std::string
+      file; // its end of a path, as short as it tells the symbol from the others; may be empty
+  std::string name; // "f@FILE"; empty if the file does not tell the symbol from the others
+};
+std::vector<SymbolSource> find_sources(const Query& query, std::span<const elf::Symbol> symbols);
 
 // Adds how functions of the name in other files are written.
 Error hint_at_source_files(const Query& query, const NameInFile& named, Error error);

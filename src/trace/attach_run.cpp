@@ -149,6 +149,7 @@ private:
       if (!pids) return fail(std::move(pids).error());
       options.pids = std::move(*pids);
     }
+    if (!request_.processes.command.empty()) options.command = request_.processes.command.front();
     program_.set_pids(command_ == nullptr ? options.pids : filter_.pids);
     // The kernel that a plan is used on decides for itself.
     if (!request_.makes_plan)
@@ -160,6 +161,7 @@ private:
       if (!meant) return fail(std::move(meant).error());
       probe_requests = std::move(*meant);
     }
+    if (auto checked = check_unused_target(request_.probes, options); !checked) return checked;
     auto found = resolve_requests(probe_requests, request_.probes, options, binaries_, output_);
     if (!found) return fail(std::move(found).error());
     resolved_ = std::move(*found);

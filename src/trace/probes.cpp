@@ -2,6 +2,7 @@
 #include "trace/probes.hpp"
 
 #include "resolve/instructions.hpp"
+#include "resolve/source_file.hpp"
 #include "trace/binary_cache.hpp"
 #include "trace/planned_probes.hpp"
 #include "trace/skipped_probes.hpp"
@@ -128,15 +129,14 @@ public:
   // shows_files: see ProbePoint::shows_file.
   RequestResolver(const ProbeSelection& selection, const TargetOptions& options, bool shows_files,
                   BinaryCache& binaries, Output& output)
-      : options_(options), shows_files_(shows_files), resolve_options_(selection.resolve_options),
-        excluded_(selection.excluded), plan_(selection.plan.get()), binaries_(binaries),
-        output_(output) {
+      : selection_(selection), options_(options), shows_files_(shows_files),
+        resolve_options_(selection.resolve_options), binaries_(binaries), output_(output) {
     resolve_options_.to_probe = true;
     resolved_.replaced_nops = resolve_options_.replaced_nops;
   }
 
   Result<void> resolve(const ProbeRequest& probe_request) {
-    if (plan_ != nullptr) return find_in_plan(*plan_, probe_request);
+    if (selection_.plan) return find_in_plan(*selection_.plan, probe_request);
     // Search thoroughly unless there are many functions: it takes milliseconds for each, and misses
     // no copies.
     constexpr std::size_t few = 64;
@@ -155,13 +155,22 @@ public:
       add_failure(probe_request, function, error);
   }
 
-  // Functions that have been found are not known as "f@FILE".
+  // Says which "f@FILE" and "f@VERSION" no function is. Those of a plan have been left out when it
+  // was made.
   void warn_of_useless_exclusions() const {
-    for (const std::string& pattern : excluded_)
-      if (pattern.contains('@') && !useful_exclusions_.contains(pattern))
-        output_.warn(fmt::format("--exclude '{}' leaves out nothing: it takes names, patterns and "
-                                 "versions, no source files",
+    for (const std::string& pattern : selection_.excluded) {
+      if (!pattern.contains('@') || useful_exclusions_.contains(pattern)) continue;
+      if (!has_planned_points_)
+        output_.warn(fmt::format("--exclude '{}' leaves out nothing: no probed function of this "
+                                 "name has this source file or version",
                                  pattern));
+      else if (selection_.plan &&
+               std::ranges::find(selection_.plan->options, "--exclude=" + pattern) ==
+                   selection_.plan->options.end())
+        output_.warn(fmt::format("--exclude '{}' leaves out nothing: source files are known where "
+                                 "the plan is written",
+                                 pattern));
+    }
   }
 
   ResolvedProbes take_result() && { return std::move(resolved_); }
@@ -169,6 +178,7 @@ public:
 private:
   Result<void> find_in_plan(const plans::AttachPlan& plan, const ProbeRequest& probe_request) {
     const std::vector<std::string>& functions = probe_request.functions;
+    has_planned_points_ = true;
     auto found =
         find_planned(plan, probe_request.target, functions, options_, resolve_options_, binaries_);
     if (!found) return fail(std::move(found).error());
@@ -311,7 +321,8 @@ private:
     resolved_.failures.push_back(
         {.target = probe_request.target,
          .function = function,
-         .error = std::move(error),
+         .error = explain_target(std::move(error), {probe_request.target, function},
+                                 selection_.target, probe_request.static_probes),
          .is_bound = probe_request.bounds != 0 || probe_request.graph_roots});
   }
 
@@ -377,21 +388,36 @@ private:
 
   bool is_excluded(const ProbePoint& point) {
     bool excluded = false;
-    for (const std::string& pattern : excluded_)
-      if (selects(pattern, point,
-                  [&](const std::string& name) { return is_body_of(point, name); })) {
+    for (const std::string& pattern : selection_.excluded)
+      if (selects(pattern, point, [&](const std::string& name) {
+            return is_body_of(point, name) || is_in_source_file(point, name);
+          })) {
         useful_exclusions_.insert(pattern);
         excluded = true;
       }
     return excluded;
   }
 
+  // Whether the point is in a body of the function "f@FILE".
+  bool is_in_source_file(const ProbePoint& point, const std::string& name) {
+    const auto named = split_source_file(name);
+    if (!named || has_planned_points_ || point.static_probe || point.kind == SymbolKind::method ||
+        !is_body_of(point, std::string(named->name)))
+      return false;
+    Binary& binary = binaries_.of(point);
+    const auto image = binary.image_with_debug_symbols();
+    return image && is_declared_in(point, named->file, **image, [&]() -> const dwarf::DebugInfo* {
+             const auto info = binary.debug_info();
+             return info ? *info : nullptr;
+           });
+  }
+
+  const ProbeSelection& selection_;
   const TargetOptions& options_;
   bool shows_files_;
   ResolveOptions resolve_options_;
-  const std::vector<std::string>& excluded_;
   std::set<std::string> useful_exclusions_;
-  const plans::AttachPlan* plan_; // or null
+  bool has_planned_points_ = false;
   BinaryCache& binaries_;
   Output& output_;
   ResolvedProbes resolved_;
@@ -537,21 +563,6 @@ std::size_t count_targets(std::span<const ProbeRequest> probe_requests, bool wit
   return targets.size();
 }
 
-// Says why a word that was perhaps meant as the name of a function is a TARGET.
-Error explain_target(Error error, const ProbeRequest& probe_request,
-                     const ProbeSelection& selection) {
-  if (error.kind != ErrorKind::not_found || selection.target.empty() ||
-      probe_request.target == selection.target)
-    return error;
-  const std::string word =
-      fmt::format("{}:{}", probe_request.target, probe_request.functions.front());
-  return std::move(error).hint(
-      fmt::format("'{}' is taken for a {} of the TARGET '{}'; one of "
-                  "'{}' with this name is '{}:{}'",
-                  word, selection.static_probes ? "static probe" : "function", probe_request.target,
-                  selection.target, selection.target, word));
-}
-
 } // namespace
 
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
@@ -565,19 +576,29 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
   for (const ProbeRequest& probe_request : probe_requests) {
     result = resolver.resolve(probe_request);
     if (result) continue;
-    Error error = explain_target(std::move(result).error(), probe_request, selection);
     if (targets == 1) {
-      result = fail(std::move(error));
+      result = fail(explain_target(std::move(result).error(),
+                                   {probe_request.target, probe_request.functions.front()},
+                                   selection.target, selection.static_probes));
       break;
     }
+    resolver.add_failures(probe_request, result.error());
     result = {};
-    resolver.add_failures(probe_request, std::move(error));
   }
   if (selection.plan) warn_of_unused(*selection.plan, probe_requests, output);
   output.report_repeated();
   if (!result) return fail(std::move(result).error());
   resolver.warn_of_useless_exclusions();
   return std::move(resolver).take_result();
+}
+
+Result<void> check_unused_target(const ProbeSelection& selection, const TargetOptions& options) {
+  const bool is_used = selection.functions.empty() || selection.plan != nullptr ||
+                       std::ranges::find(selection.functions, selection.target,
+                                         &TargetedFunction::target) != selection.functions.end();
+  if (is_used) return {};
+  const auto found = find_targets(selection.target, options);
+  return found ? Result<void>() : fail(found.error());
 }
 
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,

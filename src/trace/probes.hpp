@@ -175,6 +175,9 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
                                         const TargetOptions& options, BinaryCache& binaries,
                                         Output& output);
 
+// Fails if the TARGET of the command does not exist although all FUNCTIONs have others.
+Result<void> check_unused_target(const ProbeSelection& selection, const TargetOptions& options);
+
 // Fails if the run cannot go on: with the failure of the only FUNCTION, or with their number after
 // each was reported.
 Result<void> check_failures(std::size_t functions, const ProbeSelection& selection,

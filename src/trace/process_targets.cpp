@@ -4,6 +4,7 @@
 #include "process/proc.hpp"
 #include "resolve/in_process.hpp"
 #include "resolve/locate.hpp"
+#include "resolve/needed_files.hpp"
 #include "uprobectl/process.hpp"
 #include "util/rooted_path.hpp"
 
@@ -28,20 +29,10 @@ std::string executable_path(pid_t pid, const std::optional<FileIdentity>& identi
   return is_same ? std::move(*path) : link;
 }
 
-// As execvp() finds it.
-Result<std::string> find_command(const std::string& command) {
-  if (command.find('/') != std::string::npos) return command;
-  SearchPaths paths;
-  paths.program_dirs = host_search_paths().program_dirs;
-  const auto found = locate(command, paths);
-  if (found.empty()) return fail(ErrorKind::not_found, command + ": no program of this name");
-  return found.front().path;
-}
-
 Result<std::vector<std::string>> find_executables(std::span<const pid_t> pids,
                                                   std::span<const std::string> command) {
   if (!command.empty()) {
-    auto path = find_command(command.front());
+    auto path = find_program_file(command.front());
     if (!path) return fail(std::move(path).error());
     return std::vector{std::move(*path)};
   }
@@ -94,14 +85,19 @@ std::string find_installed(std::string_view library) {
   return found.empty() ? std::string() : found.front().path;
 }
 
-std::string find_library(const std::string& library, std::span<const pid_t> pids) {
+std::string find_library(const std::string& library, std::span<const pid_t> pids,
+                         std::span<const std::string> command) {
   const std::string name = library.substr(std::string_view("lib").size()); // as TARGETs have it
   const auto merged = std::ranges::find(merged_libraries, library,
                                         [](const auto& each) { return std::string(each.first); });
   const bool is_merged = merged != merged_libraries.end();
-  if (auto mapped = find_mapped(name, pids)) return *mapped;
+  const auto find = [&](std::string_view wanted) {
+    return command.empty() ? find_mapped(wanted, pids)
+                           : find_needed_library(command.front(), wanted);
+  };
+  if (auto used = find(name)) return *used;
   if (is_merged)
-    if (auto libc = find_mapped("c", pids)) return *libc;
+    if (auto libc = find("c")) return *libc;
   std::string installed = find_installed(library);
   if (is_merged && (installed.empty() || !defines(installed, merged->second)))
     installed = find_installed("libc");
@@ -115,7 +111,8 @@ Result<std::vector<ProbeRequest>> find_process_targets(std::vector<ProbeRequest>
                                                        std::span<const std::string> command) {
   std::vector<ProbeRequest> found;
   for (ProbeRequest& request : requests) {
-    if (is_short_library(request.target)) request.target = find_library(request.target, pids);
+    if (is_short_library(request.target))
+      request.target = find_library(request.target, pids, command);
     if (request.target != own_executable) {
       found.push_back(std::move(request));
       continue;

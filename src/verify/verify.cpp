@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verify/verify.hpp"
 
+#include "util/text.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
@@ -108,16 +110,26 @@ std::vector<DriftRecord> find_differences(const RecordedMatch& old, const ProbeP
   return drifts;
 }
 
-// Returns the target to resolve a recorded match in: the given file, with the recorded entry or the
-// pattern that matched it.
-std::string current_target(const RecordedMatch& match, const std::optional<std::string>& given) {
-  if (!given) return match.target;
-  if (match.entry && match.target.ends_with("!/" + *match.entry))
-    return *given + "!/" + *match.entry;
-  for (const BinaryPath& reading : parse_candidates(match.target))
-    if (match.entry && reading.entry && matches_pattern(*reading.entry, *match.entry))
-      return *given + "!/" + *reading.entry;
-  return *given;
+// The file of a recorded target, and the recorded entry or the pattern that matched it.
+BinaryPath split_recorded(const RecordedMatch& match) {
+  if (!match.entry) return {.file = match.target, .entry = std::nullopt};
+  const std::string suffix = "!/" + *match.entry;
+  if (match.target.ends_with(suffix))
+    return {.file = match.target.substr(0, match.target.size() - suffix.size()),
+            .entry = match.entry};
+  for (BinaryPath& reading : parse_candidates(match.target))
+    if (reading.entry && matches_pattern(*reading.entry, *match.entry)) return std::move(reading);
+  return {.file = match.target, .entry = std::nullopt};
+}
+
+// Returns the target to resolve a recorded match in.
+std::string current_target(const RecordedMatch& match, const TargetReplacements& targets) {
+  BinaryPath path = split_recorded(match);
+  auto found = targets.find(path.file);
+  if (found == targets.end()) found = targets.find("");
+  if (found == targets.end()) return match.target;
+  path.file = found->second;
+  return to_string(path);
 }
 
 // Whether the request has no match, in contrast to a file that cannot be read.
@@ -443,6 +455,43 @@ std::vector<DriftRecord> compare_matches(std::span<const RecordedMatch> recorded
   return drifts;
 }
 
+Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> recorded,
+                                           std::span<const std::string> targets) {
+  if (targets.size() == 1) return TargetReplacements{{"", targets.front()}};
+  TargetReplacements replacements;
+  if (targets.empty()) return replacements;
+  std::vector<std::string> files;
+  for (const RecordedMatch& match : recorded)
+    if (std::string file = split_recorded(match).file;
+        std::ranges::find(files, file) == files.end())
+      files.push_back(std::move(file));
+  const std::vector<std::string> all = files;
+  std::vector<std::string> left(targets.begin(), targets.end());
+  std::erase_if(left, [&](const std::string& target) {
+    const auto has_its_name = [&](const std::string& file) {
+      return file_name_of(file) == file_name_of(target);
+    };
+    // If two have one name, either could be meant.
+    if (std::ranges::count_if(all, has_its_name) != 1 ||
+        std::ranges::count_if(targets, has_its_name) != 1)
+      return false;
+    const auto file = std::ranges::find_if(files, has_its_name);
+    replacements.emplace(*file, target);
+    files.erase(file);
+    return true;
+  });
+  if (files.size() == 1 && left.size() == 1) {
+    replacements.emplace(files.front(), left.front());
+    return replacements;
+  }
+  if (files.empty() && left.empty()) return replacements;
+  Error error{ErrorKind::usage, "--verify with several TARGETs: each needs a recorded file of its "
+                                "file name, and each recorded file a TARGET"};
+  if (!files.empty()) error = std::move(error).hint("recorded, without a TARGET: " + joined(files));
+  if (!left.empty()) error = std::move(error).hint("not recorded: " + joined(left));
+  return fail(std::move(error));
+}
+
 VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
   Verifier verifier(output, request);
   // `resolve` writes the matches of one request one after another.
@@ -453,7 +502,7 @@ VerifyOutcome verify_matches(const VerifyRequest& request, Output& output) {
            all[end].request == all[begin].request &&
            all[end].static_probe.has_value() == all[begin].static_probe.has_value())
       ++end;
-    verifier.verify(current_target(all[begin], request.target),
+    verifier.verify(current_target(all[begin], request.targets),
                     std::span(all).subspan(begin, end - begin));
     begin = end;
   }

@@ -6,13 +6,24 @@
 #include "output/output.hpp"
 #include "output/recorded_match.hpp"
 
+#include <map>
+
 namespace uprobectl {
+
+// The files that are verified instead of recorded ones, by the file of the recorded target. One
+// without a name replaces all.
+using TargetReplacements = std::map<std::string, std::string>;
+// Pairs the TARGETs of the command line with the recorded files. One TARGET replaces all of them.
+// Each of several replaces the file of its name. If one TARGET and one file are left, they belong
+// together. Fails with usage and lists what is left otherwise.
+Result<TargetReplacements> replace_targets(std::span<const RecordedMatch> recorded,
+                                           std::span<const std::string> targets);
 
 // Recorded matches and how to resolve them again.
 struct VerifyRequest {
   std::vector<RecordedMatch> recorded;
-  // Replaces the recorded target; the entry in an archive stays the same.
-  std::optional<std::string> target;
+  // Replaces the files of the recorded targets; the entry in an archive stays the same.
+  TargetReplacements targets;
   TargetOptions target_options; // for example the debug files of stripped binaries
   bool unsafe = false;          // see ResolveOptions::unsafe
 };

@@ -698,6 +698,7 @@ def test_runs(world, killed, fixtures, tap):
         ("arguments arrive as they are", lambda: tests.passes_arguments(aosp)),
         ("files of options are on the workstation", lambda: tests.carries_files(aosp)),
         ("a record of --verify is updated on the workstation", lambda: tests.updates_the_record(aosp, magisk)),
+        ("names, types and lines are those of --symbols on the workstation", lambda: symbols.names_are_here(aosp)),
         ("--debuginfod downloads on the workstation", lambda: tests.downloads_here(magisk)),
         ("a pulled cable ends a download, and a record of --verify stays", lambda: tests.keeps_the_record(magisk)),
         ("usage errors and help need no device", lambda: tests.reports_usage_here(aosp)),

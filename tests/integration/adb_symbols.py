@@ -79,6 +79,13 @@ class SymbolTests:
                 problems.append(f"{symbols} {function}: {done.returncode} {done.stderr}")
         return problems
 
+    def counting_client(self, folder):
+        """The file with the numbers of bytes that devices got, and the environment for runs with this client."""
+        client, counts = folder / "adb", folder / "bytes"
+        client.write_text(GIVING_CLIENT.format(python=sys.executable, counts=counts))
+        client.chmod(0o755)
+        return counts, {**self.world.environment, "ADB": str(client)}
+
     def types_are_here(self, device):
         """Values, conditions and lines of a stripped program are those of the file on this machine, which is read in ranges."""
         folder = self.world.path / "types"
@@ -89,13 +96,11 @@ class SymbolTests:
         shutil.copy(folder / "orders", folder / "large")
         with open(folder / "large", "ab") as file:
             file.truncate((folder / "orders").stat().st_size + (1 << 30))  # what is not read is not transferred
-        client, counts = folder / "adb", folder / "bytes"
-        client.write_text(GIVING_CLIENT.format(python=sys.executable, counts=counts))
-        client.chmod(0o755)
+        counts, environment = self.counting_client(folder)
 
         def run(on, options, symbols, program, function):
             return self.world.run(on, "attach", "--json", "-d", "20s", *options, *symbols, folder / program, function, "--", folder / program,
-                                  env={**self.world.environment, "ADB": str(client)})
+                                  env=environment)
 
         def records(done):
             kept = ("symbol", "arguments", "return_value", "count", "by", "image_offset", "inlined")
@@ -124,6 +129,44 @@ class SymbolTests:
         wrong = [run(device, ["--args", "order->piece"], ["--symbols", folder / "orders"], "stripped", "take"),
                  run(None, ["--args", "order->piece"], [], "orders", "take")]
         problems += difference("a member that does not exist", *[(done.returncode, done.stderr) for done in wrong])
+        return problems
+
+    def names_are_here(self, device):
+        """What needs no root also reads the file with the build id on this machine: names, types, lines."""
+        folder = self.world.path / "names"
+        folder.mkdir()
+        (folder / "orders.c").write_text(ORDERS)
+        subprocess.run(["gcc", "-g", "-O2", "-no-pie", "-Wl,--build-id", "orders.c", "-o", "orders"], cwd=folder, check=True)
+        subprocess.run(["strip", "orders", "-o", "stripped"], cwd=folder, check=True)
+        (folder / "here").mkdir()
+        shutil.move(folder / "orders", folder / "here/stripped")
+        symbols, stripped = ["--symbols", folder / "here"], folder / "stripped"
+        counts, environment = self.counting_client(folder)
+
+        def records(done):
+            left_out = ("file", "target", "device")
+            return [{key: value for key, value in record.items() if key not in left_out} for record in records_of(done.stdout)]
+        problems = []
+        for command, words, text in [("resolve", ["take"], '"symbol": "take"'), ("resolve", ["orders.c:10", "take+0"], "orders.c"),
+                                     ("resolve", ["--inlined", "price"], "price"), ("list-args", ["take"], "const order*"),
+                                     ("list-symbols", ["ta*"], '"symbol": "take"'), ("list-lines", ["take"], "probeable")]:
+            counts.write_text("")
+            far = self.world.run(device, command, "--json", *symbols, stripped, *words, env=environment)
+            if sum(map(int, counts.read_text().split())) < (folder / "here/stripped").stat().st_size:  # one range has all of it
+                problems.append(f"{command} {words}: the device got {counts.read_text().split()} bytes")
+            here = self.world.run(None, command, "--json", *symbols, stripped, *words)
+            problems += difference(f"{command} {words} ({far.stderr}{here.stderr})", records(far), records(here))
+            if text not in str(records(here)).replace("'", '"'):
+                problems.append(f"{command} {words}: {here.stdout}")
+            without = self.world.run(device, command, "--json", stripped, *words)
+            if records(without) == records(here):
+                problems.append(f"{command} {words}: needs no symbols")
+        offset = records(self.world.run(None, "resolve", "--json", folder / "here/stripped", "take"))[0]["offset"]
+        on_device = self.world.run(device, "resolve", "--offset-only", "--symbols", f"device:{folder}/here", stripped, "take")
+        problems += difference(f"symbols on the device ({on_device.stderr})", on_device.stdout.split(), [offset])
+        other = self.world.run(device, "resolve", "--symbols", self.shop, stripped, "take")
+        if other.returncode != 1 or "no file with build id" not in other.stderr:
+            problems.append(f"another build: {other.returncode} {other.stderr}")
         return problems
 
     def symbols_are_in_archives(self, device, shop, stripped, has_calls):

@@ -65,8 +65,8 @@ TEST_CASE("the build id is found among other notes") {
 
 TEST_CASE("needed libraries are read from the dynamic table") {
   const std::string bytes = sample_elf();
-  REQUIRE(parse_image(bytes).needed_libraries().size() == 1);
-  CHECK_FALSE(parse_image(bytes).needed_libraries()[0].empty());
+  REQUIRE(parse_image(bytes).needed_libraries().names.size() == 1);
+  CHECK_FALSE(parse_image(bytes).needed_libraries().names[0].empty());
 }
 
 TEST_CASE("machines have the names people use") {

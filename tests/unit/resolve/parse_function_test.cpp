@@ -178,3 +178,30 @@ TEST_CASE("a function is written so that the same command means it again") {
   CHECK(word_of({"./app", "shop:sold"}, "./app", true) == "shop:sold");
   CHECK(word_of({"libshop.so", "shop:sold"}, "./app", true) == "libshop.so:shop:sold");
 }
+
+TEST_CASE("a range of lines is not a FUNCTION of a TARGET") {
+  CHECK(split_text("util.c:10-40") == "- | util.c:10-40");
+  CHECK(split_text("util.c:10-") == "- | util.c:10-");
+  CHECK(split_text("util.c:-40") == "- | util.c:-40");
+  CHECK(split_text("./app:util.c:10-40") == "./app | util.c:10-40");
+  CHECK(split_text("shop:-") == "shop | -");
+  CHECK(split_text("shop:1-2-3") == "shop | 1-2-3");
+  CHECK(split_text("shop:-[Till open]") == "shop | -[Till open]");
+}
+
+TEST_CASE("an error says how a name with a colon was read, unless it was surely a file") {
+  const auto hints = [](ErrorKind kind, const TargetedFunction& named, bool is_static = false) {
+    return explain_target({kind, "no"}, named, "./app", is_static).hints;
+  };
+  using Hints = std::vector<std::string>;
+  CHECK(hints(ErrorKind::not_found, {"a", "b"}) ==
+        Hints{"'a:b' is taken for a function of the TARGET 'a'; one of './app' with this name is "
+              "'./app:a:b'"});
+  CHECK(hints(ErrorKind::not_found, {"a", "b:c"}, true) ==
+        Hints{"'a:b:c' is taken for a static probe of the TARGET 'a'; one of './app' with this "
+              "name is './app:a:b:c'"});
+  CHECK(hints(ErrorKind::not_found, {"./app", "b"}).empty());
+  CHECK(hints(ErrorKind::not_found, {"./other", "b"}).empty());
+  CHECK(hints(ErrorKind::not_found, {"libfoo.so.1", "b"}).empty());
+  CHECK(hints(ErrorKind::ambiguous, {"a", "b"}).empty());
+}

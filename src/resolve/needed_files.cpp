@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resolve/needed_files.hpp"
+
+#include "resolve/locate.hpp"
+#include "uprobectl/elf.hpp"
+#include "util/mapped_file.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <fmt/format.h>
+#include <set>
+
+namespace uprobectl {
+
+namespace {
+
+// A program or library, in the order in which the loader maps them.
+struct LoadedObject {
+  elf::Image image;
+  std::string origin;                   // its folder
+  const LoadedObject* loader = nullptr; // the object that needs it; null for the program
+};
+
+std::vector<std::string_view> split_folders(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> folders;
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of(separators), text.size());
+    folders.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return folders;
+}
+
+// Replaces $ORIGIN. nullopt if another variable is left.
+std::optional<std::string> expand(std::string_view text, const std::string& origin) {
+  std::string expanded(text);
+  for (const std::string_view variable : {"$ORIGIN", "${ORIGIN}"})
+    for (auto at = expanded.find(variable); at != std::string::npos;
+         at = expanded.find(variable, at + origin.size()))
+      expanded.replace(at, variable.size(), origin);
+  if (expanded.contains('$') && !origin.contains('$')) return std::nullopt;
+  return expanded;
+}
+
+// Searches the libraries breadth-first, as the loader maps them.
+class NeededFiles {
+public:
+  explicit NeededFiles(elf::Image program, std::string origin)
+      : machine_(program.machine()), paths_(host_search_paths()) {
+    objects_.push_back({.image = std::move(program), .origin = std::move(origin)});
+    if (auto cache = MappedFile::open(paths_.loader_cache)) cache_.emplace(std::move(*cache));
+  }
+
+  std::optional<std::string> find(std::string_view wanted) {
+    constexpr std::size_t max_objects = 4096; // a damaged file may need any number
+    std::set<std::string, std::less<>> known;
+    for (std::size_t i = 0; i < objects_.size() && i < max_objects; ++i) {
+      const LoadedObject& object = objects_[i];
+      for (const std::string_view name : object.image.needed_libraries().names) {
+        if (!known.emplace(name).second) continue;
+        auto path = search(name, object);
+        if (!path) continue;
+        if (can_mean_library(file_name_of(name), wanted) ||
+            can_mean_library(file_name_of(*path), wanted))
+          return path;
+        if (auto image = elf::Image::open(BinaryPath{.file = *path, .entry = std::nullopt}))
+          objects_.push_back(
+              {.image = std::move(*image), .origin = folder_of(*path), .loader = &object});
+      }
+    }
+    return std::nullopt;
+  }
+
+private:
+  static std::string folder_of(const std::string& path) {
+    std::error_code error;
+    const auto absolute = std::filesystem::absolute(path, error);
+    return error ? std::string() : absolute.parent_path().string();
+  }
+
+  // Whether the loader takes the file: it skips those of other machines.
+  bool is_loadable(const std::string& path) const {
+    if (!is_elf_file(path)) return false;
+    const auto image = elf::Image::open(BinaryPath{.file = path, .entry = std::nullopt});
+    return image && image->machine() == machine_;
+  }
+
+  std::optional<std::string> in_folders(std::string_view folders, std::string_view separators,
+                                        const std::string& origin, std::string_view name) const {
+    for (const std::string_view folder : split_folders(folders, separators)) {
+      const auto expanded = expand(folder, origin);
+      if (!expanded) continue;
+      std::string path = fmt::format("{}/{}", expanded->empty() ? "." : *expanded, name);
+      if (is_loadable(path)) return path;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::string> in_cache(std::string_view name) const {
+    std::optional<std::string> found;
+    if (!cache_) return found;
+    const auto read = for_each_cached_library(cache_->bytes(), [&](const LoaderCacheEntry& entry) {
+      if (found || entry.name != name || entry.path.contains("/glibc-hwcaps/")) return;
+      std::string path(entry.path);
+      if (is_loadable(path)) found = std::move(path);
+    });
+    return read ? found : std::nullopt;
+  }
+
+  std::optional<std::string> search(std::string_view name, const LoadedObject& object) const {
+    if (name.contains('/')) {
+      auto path = expand(name, object.origin);
+      return path && is_loadable(*path) ? path : std::nullopt;
+    }
+    const elf::NeededLibraries needed = object.image.needed_libraries();
+    if (needed.runpath.empty())
+      for (const LoadedObject* each = &object; each != nullptr; each = each->loader) {
+        const elf::NeededLibraries own = each->image.needed_libraries();
+        if (!own.runpath.empty()) continue; // its DT_RPATH does not count
+        if (auto path = in_folders(own.rpath, ":", each->origin, name)) return path;
+      }
+    if (const char* const variable = std::getenv("LD_LIBRARY_PATH"))
+      if (auto path = in_folders(variable, ":;", objects_.front().origin, name)) return path;
+    if (auto path = in_folders(needed.runpath, ":", object.origin, name)) return path;
+    if (auto path = in_cache(name)) return path;
+    for (const std::string& folder : paths_.library_dirs)
+      if (std::string path = fmt::format("{}/{}", folder, name); is_loadable(path)) return path;
+    return std::nullopt;
+  }
+
+  elf::Machine machine_;
+  SearchPaths paths_;
+  std::optional<MappedFile> cache_;
+  std::deque<LoadedObject> objects_; // addresses stay the same
+};
+
+} // namespace
+
+Result<std::string> find_program_file(const std::string& command) {
+  if (command.contains('/')) return command;
+  SearchPaths paths;
+  paths.program_dirs = host_search_paths().program_dirs;
+  const auto found = locate(command, paths);
+  if (found.empty()) return fail(ErrorKind::not_found, command + ": no program of this name");
+  return found.front().path;
+}
+
+std::optional<std::string> find_needed_library(const std::string& program, std::string_view name) {
+  const auto path = find_program_file(program);
+  if (!path) return std::nullopt; // starting it will fail
+  std::error_code error;
+  const auto real_path = std::filesystem::canonical(*path, error);
+  if (error || !is_elf_file(*path)) return std::nullopt;
+  auto image = elf::Image::open(BinaryPath{.file = real_path.string(), .entry = std::nullopt});
+  if (!image) return std::nullopt;
+  return NeededFiles(std::move(*image), real_path.parent_path().string()).find(name);
+}
+
+} // namespace uprobectl
