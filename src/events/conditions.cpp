@@ -183,7 +183,8 @@ Error cannot_compare(ValueUse wanted, const ValueType& type) {
                                 : wanted == ValueUse::text ? "strings can be compared with a text"
                                                            : "buffers can be compared with bytes";
   if (!type.problem.empty()) return {ErrorKind::unsupported, type.problem};
-  Error error{ErrorKind::usage, fmt::format("only {}, this is {}", what, type.name)};
+  Error error{ErrorKind::usage, fmt::format("only {}, this is {}{}", what, type.name,
+                                            type.members.empty() ? "" : ", a structure")};
   std::vector<std::string> names;
   for (const ValueType& each : type.members)
     if (!each.member_name.empty()) names.push_back(each.member_name);

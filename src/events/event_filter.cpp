@@ -11,12 +11,12 @@ namespace uprobectl {
 namespace {
 
 // Whether a text pointer is NULL; nullopt if it is not known.
-std::optional<bool> is_null_text(const DataValue& value) {
+std::optional<bool> is_null_text(const Value& value) {
   if (std::holds_alternative<std::string>(value.value) ||
-      std::holds_alternative<DataValue::Cut>(value.value) ||
-      std::holds_alternative<DataValue::Raw>(value.value))
+      std::holds_alternative<Value::Cut>(value.value) ||
+      std::holds_alternative<Value::Raw>(value.value))
     return false;
-  if (const auto* const pointer = std::get_if<DataValue::Pointer>(&value.value))
+  if (const auto* const pointer = std::get_if<Value::Pointer>(&value.value))
     return pointer->address == 0;
   if (is_null(value)) return true;
   return std::nullopt;
@@ -186,8 +186,7 @@ Truth EventFilter::evaluate_built_in(std::size_t number, const Term& term,
   return value ? truth_of(fulfils(term.prepared, *value)) : Truth::unknown;
 }
 
-Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
-                                  const DataValue& value) const {
+Truth EventFilter::evaluate_value(std::size_t number, const Term& term, const Value& value) const {
   if (!term.is_address)
     return evaluate_condition(term.prepared, texts_[number], term.value.type, value);
   const auto is_zero = is_null_text(value);
@@ -197,8 +196,8 @@ Truth EventFilter::evaluate_value(std::size_t number, const Term& term,
 
 Truth EventFilter::evaluate(std::size_t number, const Term& term, const Event& event) const {
   if (term.built_in) return evaluate_built_in(number, term, event);
-  DataValue made;
-  const DataValue* const value = find_data(term.value, event, made);
+  Value made;
+  const Value* const value = find_data(term.value, event, made);
   return value != nullptr ? evaluate_value(number, term, *value) : Truth::unknown;
 }
 

@@ -59,7 +59,7 @@ private:
 
   Truth evaluate(std::size_t number, const Term& term, const Event& event) const;
   Truth evaluate_built_in(std::size_t number, const Term& term, const Event& event) const;
-  Truth evaluate_value(std::size_t number, const Term& term, const DataValue& value) const;
+  Truth evaluate_value(std::size_t number, const Term& term, const Value& value) const;
   bool holds(const FilterNode& node, const Point& point, const Event& event,
              bool& was_unread) const;
 

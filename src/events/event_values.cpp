@@ -18,8 +18,7 @@ using Step = ValuePath::Step;
 constexpr std::string_view result_variable = "ret";
 
 ArgumentValue untyped_value(std::string_view name, std::uint64_t number) {
-  return {
-      .name = name, .type_name = to_string(ArgumentType::x64), .value = {DataValue::Hex{number}}};
+  return {.name = name, .type_name = to_string(ArgumentType::x64), .value = {Value::Hex{number}}};
 }
 
 bool is_same_step(const Step& left, const Step& right) {
@@ -82,25 +81,25 @@ const ValueType* follow_types(const ValueType& type, std::span<const Step> steps
   return at;
 }
 
-const DataValue not_captured_part{DataValue::More{}};
+const Value not_captured_part{Value::More{}};
 
-const DataValue* find_member_value(const DataValue::Struct& members, std::string_view name) {
+const Value* find_member_value(const Value::Struct& members, std::string_view name) {
   for (const DataMember& each : members) {
     if (each.name == name) return &each.value;
-    const auto* const inner = std::get_if<DataValue::Struct>(&each.value.value);
+    const auto* const inner = std::get_if<Value::Struct>(&each.value.value);
     if (!each.name.empty() || inner == nullptr) continue;
-    if (const DataValue* const found = find_member_value(*inner, name)) return found;
+    if (const Value* const found = find_member_value(*inner, name)) return found;
   }
   return nullptr;
 }
 
-const DataValue* follow_values(const DataValue& value, std::span<const Step> steps) {
-  const DataValue* at = &value;
+const Value* follow_values(const Value& value, std::span<const Step> steps) {
+  const Value* at = &value;
   for (const Step& step : steps) {
-    if (std::holds_alternative<DataValue::Unreadable>(at->value)) return at;
-    const auto* const members = std::get_if<DataValue::Struct>(&at->value);
-    const auto* const elements = std::get_if<DataValue::Array>(&at->value);
-    const DataValue* next = nullptr;
+    if (std::holds_alternative<Value::Unreadable>(at->value)) return at;
+    const auto* const members = std::get_if<Value::Struct>(&at->value);
+    const auto* const elements = std::get_if<Value::Array>(&at->value);
+    const Value* next = nullptr;
     if (step.kind == Step::Kind::member && members != nullptr)
       next = find_member_value(*members, step.name);
     if (step.kind == Step::Kind::element && elements != nullptr && step.index < elements->size())
@@ -143,20 +142,20 @@ std::optional<NamedValue> find_part(std::span<const PointValue> values, const Va
 
 std::optional<ArgumentValue> find_in_record(std::string_view name, const UserRecord& record) {
   const auto path = parse_value_path(name);
-  const DataValue* const value = path ? find_record_member(record, *path) : nullptr;
+  const Value* const value = path ? find_record_member(record, *path) : nullptr;
   if (value == nullptr) return std::nullopt;
   return ArgumentValue{.name = name, .value = *value, .is_from_source = true};
 }
 
 } // namespace
 
-const DataValue* find_record_member(const UserRecord& record, const ValuePath& path) {
+const Value* find_record_member(const UserRecord& record, const ValuePath& path) {
   if (!record.value) return nullptr;
-  const auto* const members = std::get_if<DataValue::Struct>(&record.value->value);
-  const DataValue* const value = members != nullptr ? find_member_value(*members, path.variable)
-                                 : path.variable == "value" ? &*record.value
-                                                            : nullptr;
-  const DataValue* const found = value != nullptr ? follow_values(*value, path.steps) : nullptr;
+  const auto* const members = std::get_if<Value::Struct>(&record.value->value);
+  const Value* const value = members != nullptr         ? find_member_value(*members, path.variable)
+                             : path.variable == "value" ? &*record.value
+                                                        : nullptr;
+  const Value* const found = value != nullptr ? follow_values(*value, path.steps) : nullptr;
   return found != &not_captured_part ? found : nullptr;
 }
 
@@ -202,7 +201,7 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
   if (is_result && event.left_by == ExitKind::tail_call)
     return ArgumentValue{.name = name,
                          .type_name = to_string(ArgumentType::x64),
-                         .value = {DataValue::Unreadable{"left by a tail call"}}};
+                         .value = {Value::Unreadable{"left by a tail call"}}};
   if (is_result && event.typed_return) return event.typed_return;
   if (event.typed_arguments) {
     const auto found = std::ranges::find(*event.typed_arguments, name, &ArgumentValue::name);
@@ -247,17 +246,17 @@ std::optional<NamedValue> find_other(const PointDescription& point, const ValueP
   return NamedValue{.name = path.text, .in_register = *number, .type = {}};
 }
 
-const DataValue* find_data(const NamedValue& named, const Event& event, DataValue& made) {
+const Value* find_data(const NamedValue& named, const Event& event, Value& made) {
   if (named.in_register) {
     if (*named.in_register >= event.registers.size()) return nullptr;
-    made = {DataValue::Hex{event.registers[*named.in_register]}};
+    made = {Value::Hex{event.registers[*named.in_register]}};
     return &made;
   }
   if (named.name == result_variable) {
     if (event.kind != EventKind::on_return || event.left_by == ExitKind::tail_call) return nullptr;
     if (event.typed_return) return follow_values(event.typed_return->value, named.steps);
     if (event.returns_nothing) { // the register all the same, see CapturePlan::describe()
-      made = {DataValue::Hex{event.return_value}};
+      made = {Value::Hex{event.return_value}};
       return &made;
     }
   }
@@ -298,8 +297,8 @@ const NamedValue* EventValues::find_named(const std::string& name, std::uint32_t
 std::optional<ArgumentValue> EventValues::find(const std::string& name, const Event& event) {
   if (auto found = find_value(name, event)) return found;
   const NamedValue* const named = find_named(name, event.probe);
-  DataValue made;
-  const DataValue* const value = named != nullptr ? find_data(*named, event, made) : nullptr;
+  Value made;
+  const Value* const value = named != nullptr ? find_data(*named, event, made) : nullptr;
   if (value == nullptr) return std::nullopt;
   return ArgumentValue{.name = name, .type_name = named->type.name, .value = *value};
 }
@@ -322,7 +321,7 @@ std::optional<std::uint64_t> EventValues::find_weight(const std::string& name, c
   const auto number = found ? number_of(found->value) : std::nullopt;
   if (!number) return std::nullopt;
   const bool is_signed = std::holds_alternative<std::int64_t>(found->value.value) ||
-                         std::holds_alternative<DataValue::Name>(found->value.value);
+                         std::holds_alternative<Value::Name>(found->value.value);
   const std::uint64_t weight = is_signed && *number < 0 ? 0 : static_cast<std::uint64_t>(*number);
   if (name != "size") return weight;
   return checked_mul(weight, counted_elements(event))

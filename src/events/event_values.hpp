@@ -28,7 +28,7 @@ std::optional<ArgumentValue> find_value(std::string_view name, const Event& even
 // Returns the member of a record that the path leads to; null if there is none. Members of
 // anonymous structures are those of the structure around them. A record that is not a structure is
 // named `value`.
-const DataValue* find_record_member(const UserRecord& record, const ValuePath& path);
+const Value* find_record_member(const UserRecord& record, const ValuePath& path);
 // Returns the type of the member; null if the type of the record does not have it.
 const ValueType* find_record_member(const ValueType& record, const ValuePath& path);
 
@@ -52,9 +52,9 @@ std::optional<NamedValue> find_other(const PointDescription& point, const ValueP
 Error not_saved(const PointDescription& point, const ValuePath& path);
 
 // Returns the value in an event; null if the event does not have it, because it is of another phase
-// or the call was left by a tail call. A part that was not captured is a DataValue::More. `made`
+// or the call was left by a tail call. A part that was not captured is a Value::More. `made`
 // holds what the event does not.
-const DataValue* find_data(const NamedValue& named, const Event& event, DataValue& made);
+const Value* find_data(const NamedValue& named, const Event& event, Value& made);
 
 // Finds values of the events of a run by name. Remembers what names mean at each point.
 class EventValues {

@@ -30,7 +30,7 @@ enum class ExitKind { unknown, return_instruction, tail_call };
 struct UserRecord {
   std::string map;
   std::optional<std::string> type; // name of the type that it was decoded with
-  std::optional<DataValue> value;  // nullopt if no type is known; the bytes are then in `raw`
+  std::optional<Value> value;      // nullopt if no type is known; the bytes are then in `raw`
   std::vector<std::byte> raw;
 };
 
@@ -38,7 +38,7 @@ struct UserRecord {
 struct ArgumentValue {
   std::string_view name;           // borrowed
   std::string_view type_name = {}; // as in --args, or in the source; borrowed
-  DataValue value = {};            // unreadable, in whole or in part, if it could not be read
+  Value value = {};                // unreadable, in whole or in part, if it could not be read
   bool is_memory = false;          // a string or buffer: JSON says whether it is cut
   bool is_from_source = false;     // named and typed by debug information
 };

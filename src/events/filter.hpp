@@ -135,8 +135,9 @@ inline std::unexpected<ConditionError> wrong_at(std::size_t place, std::string m
 // wrong, as the parser does.
 Error describe_error(const ConditionSpec& spec, ConditionError error);
 
-// The names that a value can have at any probe: built-in variables.
+// The names that a value can have at any probe: built-in variables, and the result.
 std::vector<std::string> condition_names();
+inline std::vector<std::string> result_names() { return {"ret"}; }
 // The built-in variable of this name; nullopt if there is none.
 std::optional<filter_subject> find_built_in(const ValuePath& path);
 
@@ -152,11 +153,10 @@ constexpr std::size_t max_set_text = std::size_t{TEXT_CHUNK} * MAX_TEXT_CHUNKS -
 using ReadSetFile = std::function<Result<std::string>(const std::string& path)>;
 
 // Adds an expression of comparisons with "&&", "||", "!" and parentheses. VALUE is argN, ret, a
-// register or a name, with or without ":TYPE", a path (value_path.hpp), or a fact about the thread
-// or the call. OP is == != < <= > >= & (any of the bits), ^= $= *= ~ (prefix, suffix, part and glob
-// of a text), or "in" with {A,B,…} or @FILE. CONSTANT is a number, a character, a name, a text, or
-// hex"DIGITS": bytes, for == != ^=.
-// Fails with `usage` and the character at which the text is wrong.
+// register or a name, with or without ":TYPE", a path (value_path.hpp), or a built-in variable. OP
+// is == != < <= > >= & (any of the bits), ^= $= *= ~ (prefix, suffix, part and glob of a text), or
+// "in" with {A,B,…} or @FILE. CONSTANT is a number, a character, a name, a text, or hex"DIGITS":
+// bytes, for == != ^=. Fails with `usage` and the character at which the text is wrong.
 Result<void> add_filter(Filter& filter, std::string_view text, const ReadSetFile& read_file = {});
 // Parses a filter of one expression.
 Result<Filter> parse_filter(std::string_view text, const ReadSetFile& read_file = {});

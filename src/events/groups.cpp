@@ -2,6 +2,7 @@
 #include "events/groups.hpp"
 
 #include "events/event_values.hpp"
+#include "events/filter.hpp"
 #include "util/text.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ constexpr std::string_view result_name = "ret";
 
 struct NamedVariable {
   std::string_view name;
-  group_feature fact;
+  group_feature built_in;
 };
 // As in --if: `thread` is the name of the thread that hit the probe.
 constexpr std::array named_variables = {
@@ -50,7 +51,7 @@ ArgumentValue number_value(std::string_view name, std::uint64_t number) {
 ArgumentValue missing_value(std::string_view name, std::string reason) {
   return {.name = name,
           .type_name = to_string(ArgumentType::x64),
-          .value = {DataValue::Unreadable{std::move(reason)}}};
+          .value = {Value::Unreadable{std::move(reason)}}};
 }
 
 ArgumentValue named_value(const std::string& name, const Event& event, EventValues& values) {
@@ -59,8 +60,8 @@ ArgumentValue named_value(const std::string& name, const Event& event, EventValu
 
 } // namespace
 
-bool GroupSpec::has(group_feature fact) const {
-  return std::ranges::find(by, fact, &GroupValue::fact) != by.end();
+bool GroupSpec::has(group_feature variable) const {
+  return std::ranges::find(by, variable, &GroupValue::built_in) != by.end();
 }
 
 bool GroupSpec::reads_arguments() const { return !std::ranges::all_of(names(), is_of_result); }
@@ -70,9 +71,15 @@ bool GroupSpec::reads_result() const { return std::ranges::any_of(names(), is_of
 std::vector<std::string> GroupSpec::names() const {
   std::vector<std::string> found;
   for (const GroupValue& each : by)
-    if (!each.fact) found.push_back(each.text);
+    if (!each.built_in) found.push_back(each.text);
   if (measured && std::ranges::find(found, *measured) == found.end()) found.push_back(*measured);
   return found;
+}
+
+std::vector<std::string> group_names() {
+  std::vector<std::string> names = result_names();
+  for (const NamedVariable& each : named_variables) names.emplace_back(each.name);
+  return names;
 }
 
 Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared) {
@@ -93,10 +100,11 @@ Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentLi
         std::ranges::any_of(declared, [&](const auto& list) { return declares(list, name); });
     // "$tid" is the built-in variable, even if an argument has its name.
     const bool is_built_in = name.starts_with('$');
-    const auto* const fact =
+    const auto* const variable =
         std::ranges::find(named_variables, name.substr(is_built_in ? 1 : 0), &NamedVariable::name);
-    if (!is_declared && fact != named_variables.end()) value.fact = fact->fact;
-    if (const auto path = parse_value_path(name); !path && !value.fact) return fail(path.error());
+    if (!is_declared && variable != named_variables.end()) value.built_in = variable->built_in;
+    if (const auto path = parse_value_path(name); !path && !value.built_in)
+      return fail(path.error());
     groups.by.push_back(std::move(value));
   }
   return groups;
@@ -119,19 +127,19 @@ std::vector<ArgumentValue> group_values(const GroupSpec& groups, const Event& ev
                                         EventValues& known) {
   std::vector<ArgumentValue> values;
   for (const GroupValue& each : groups.by) {
-    if (each.fact == BY_PROCESS_ID) {
+    if (each.built_in == BY_PROCESS_ID) {
       values.push_back(number_value(each.text, event.pid));
-    } else if (each.fact == BY_THREAD_ID) {
+    } else if (each.built_in == BY_THREAD_ID) {
       values.push_back(number_value(each.text, event.tid));
-    } else if (each.fact == BY_THREAD_NAME) {
+    } else if (each.built_in == BY_THREAD_NAME) {
       values.push_back({.name = each.text,
                         .type_name = to_string(ArgumentType::string),
                         .value = {event.comm},
                         .is_memory = true});
-    } else if (!each.fact) {
+    } else if (!each.built_in) {
       ArgumentValue& value = values.emplace_back(named_value(each.text, event, known));
       value.name = each.text;
-      if (auto* const unread = std::get_if<DataValue::Unreadable>(&value.value.value)) {
+      if (auto* const unread = std::get_if<Value::Unreadable>(&value.value.value)) {
         hide_address(unread->reason);
         hide_address(unread->text);
       }

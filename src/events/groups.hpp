@@ -13,7 +13,7 @@ namespace uprobectl {
 struct GroupValue {
   std::string text; // as typed
   // What the text means: enum group_feature; nullopt: an argument, a path or `ret`.
-  std::optional<group_feature> fact = {};
+  std::optional<group_feature> built_in = {};
 };
 
 // How hits are counted by values. Without values they are not.
@@ -22,18 +22,21 @@ struct GroupSpec {
   std::optional<std::string> measured = {}; // an argument, a path or `ret`, whose values are summed
   bool measures_latency = false;            // instead
 
-  bool has(group_feature fact) const;
+  bool has(group_feature variable) const;
   // Whether arguments or `ret` are read, and of these only or also the result.
   bool reads_arguments() const;
   bool reads_result() const;
-  // The names of `by`, without facts, and of what is measured.
+  // The names of `by`, without built-in variables, and of what is measured.
   std::vector<std::string> names() const;
 };
 
 constexpr std::size_t max_group_values = 8;
 
-// Parses "a,b". A name of `declared` is that argument, even if it is also that of a fact. Fails
-// with `usage`.
+// The names of what hits are counted by besides values of the function, and the result.
+std::vector<std::string> group_names();
+
+// Parses "a,b". A name of `declared` is that argument, even if a built-in variable has it, too.
+// Fails with `usage`.
 Result<GroupSpec> parse_groups(std::string_view text, std::span<const ArgumentList> declared);
 
 // Returns how many bytes of a string can be in a key with these values.

@@ -23,7 +23,7 @@ void make_pointer(ArgumentSpec& spec) {
 // Shares the bytes of a call between its strings and buffers.
 void limit_bytes(std::span<ArgumentSpec> arguments, std::uint32_t max_string) {
   constexpr std::uint32_t min_bytes = 16;
-  constexpr std::uint32_t overhead = 2; // of a string, see ReadingBuilder::build_argument()
+  constexpr std::uint32_t overhead = 2; // of a string, see read_text()
   const auto is_open = [](const ArgumentSpec& spec) {
     return is_memory(spec.type) && !spec.length;
   };

@@ -85,14 +85,13 @@ public:
   // What the point offers.
   Result<PointValues> offer(std::size_t list, const CapturePoint& probed,
                             const ReadingBuilder& builder) const {
-    auto offered = PointValues::make(context_, probed, list_at(list), builder,
-                                     probed.point->symbol_offset == 0);
+    auto offered = PointValues::make(context_, probed, list_at(list), builder);
     if (offered && offered->needs_types()) offered->set_types(context_.types->describe(probed));
     return offered;
   }
 
   // Sets `values` to those of the point.
-  Result<capture_plan> make_plan(const PointValues& offered, const CallingConvention& convention,
+  Result<capture_plan> make_plan(const PointValues& offered, const ReadingBuilder& builder,
                                  const CapturePoint& probed, FilterCompiler& filters,
                                  std::shared_ptr<const ValuePlan>& values) {
     auto made = offered.values(problems_);
@@ -101,7 +100,7 @@ public:
     if (context_.types != nullptr) context_.types->planned(*values);
     capture_plan plan{};
     plan.flags = plan_flags(*values, probed);
-    if (convention.pointer_size == 4) plan.flags |= POINTERS_32;
+    if (builder.pointer_size() == 4) plan.flags |= POINTERS_32;
     std::ranges::copy(values->readings(), plan.readings);
     plan.reading_count = static_cast<std::uint32_t>(values->readings().size());
     if (auto added = add_filters(offered, probed, plan, filters); !added)
@@ -172,7 +171,7 @@ private:
   unsigned group_features() const {
     if (capture_.groups.by.empty()) return 0;
     unsigned features = GROUPS;
-    for (const GroupValue& each : capture_.groups.by) features |= each.fact.value_or(GROUPS);
+    for (const GroupValue& each : capture_.groups.by) features |= each.built_in.value_or(GROUPS);
     if (capture_.groups.measures_latency) features |= SUMS_LATENCY;
     return features;
   }
@@ -262,32 +261,27 @@ Result<CapturePlan> CapturePlan::make(const CaptureSpec& capture,
     const ProbePoint& point = *probed.point;
     const CodeAbi& code = probed.code;
     const std::size_t list = planner.find_list(point);
-    const bool at_start = point.symbol_offset == 0;
-    const StaticProbeLocation location{.probe = point.static_probe.get(),
-                                       .address = uprobe_address(point)};
-    const auto convention = calling_convention(code.kind);
-    if (!convention)
-      return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
-    const ReadingBuilder builder(capture, *convention, code, at_start,
-                                 point.inlined_into != nullptr, location, point.java.get());
-    auto offered = planner.offer(list, probed, builder);
+    const auto builder = ReadingBuilder::make(capture, probed);
+    if (!builder) return fail(builder.error());
+    auto offered = planner.offer(list, probed, *builder);
     if (!offered) return fail(std::move(offered).error());
     Probe own;
     Probe* made = &own;
     // What debug information says is different at each point.
     bool is_new = true;
     if (!offered->has_types()) {
-      const auto [same, is_first] = known.emplace(
-          std::tuple(list, code.kind, code.strings, at_start, planner.is_entry(point),
-                     planner.is_by_goroutine(point, code), point.inlined_into != nullptr,
-                     probed.has_return_address,
-                     own_key(probed) + reading_key(location) + signature_key(point.java.get())),
-          Probe{});
+      const auto [same, is_first] =
+          known.emplace(std::tuple(list, code.kind, code.strings, point.symbol_offset == 0,
+                                   planner.is_entry(point), planner.is_by_goroutine(point, code),
+                                   point.inlined_into != nullptr, probed.has_return_address,
+                                   own_key(probed) + reading_key(builder->location()) +
+                                       signature_key(point.java.get())),
+                        Probe{});
       made = &same->second;
       is_new = is_first;
     }
     if (is_new) {
-      auto planned = planner.make_plan(*offered, *convention, probed, *filters, made->values);
+      auto planned = planner.make_plan(*offered, *builder, probed, *filters, made->values);
       if (!planned) return fail(std::move(planned).error());
       const auto number = static_cast<std::uint32_t>(plan.plans_.size());
       const auto [equal, is_first] = numbers.emplace(bytes_of(*planned), number);

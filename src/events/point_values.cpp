@@ -156,8 +156,7 @@ TypedLimits ValueContext::limits() const {
 // Debug information is asked later: functions with a prototype do not need it, and static probes
 // and Java methods have none.
 Result<PointValues> PointValues::make(const ValueContext& context, const CapturePoint& probed,
-                                      const ArgumentList* asked, const ReadingBuilder& builder,
-                                      bool at_start) {
+                                      const ArgumentList* asked, const ReadingBuilder& builder) {
   PointValues made(context, probed, asked, builder);
   if (probed.values != nullptr) return made;
   const CaptureSpec& capture = context.capture;
@@ -174,7 +173,7 @@ Result<PointValues> PointValues::make(const ValueContext& context, const Capture
   } else if (probed.known != nullptr) {
     declared.known = probed.known;
     declared.arguments = with_problems(probed.known->arguments, nullptr);
-  } else if (point.java && at_start) {
+  } else if (point.java && point.symbol_offset == 0) {
     declared.arguments = java_values(*point.java, probed.code.kind, phases);
   } else { // the registers of an inlined call do not hold arguments
     declared.six_registers = !point.inlined_into;
@@ -270,20 +269,22 @@ Result<bool> PointValues::knows_type(const ValuePath& path, const ArgumentSource
 
 ConditionResult<std::optional<ComparedValue>>
 PointValues::compared_by_type(const ValuePath& path, const ArgumentSource& source, ValueUse use,
-                              bool may_keep) const {
+                              bool is_condition) const {
   const auto known = knows_type(path, source);
   if (!known) return fail(known.error());
   if (!*known) return std::nullopt;
-  auto made = find_compared(*types_, path, use, may_keep);
-  if (made && (made->type.use == use || use == ValueUse::number)) return std::move(*made);
-  if (!made && use == ValueUse::number && made.error().error.kind == ErrorKind::usage)
+  auto made = find_compared(builder_, *types_, path, use, is_condition);
+  // A text or bytes may be behind any pointer.
+  const bool is_pointer = made && made->type.is_address && use != made->type.use;
+  if (made && (!is_pointer || use == ValueUse::number)) return std::move(*made);
+  if (!made && made.error().error.kind == ErrorKind::usage)
     return std::unexpected(std::move(made).error());
   return std::nullopt;
 }
 
 ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, const FoundName& found,
                                                      std::optional<ArgumentType> type, ValueUse use,
-                                                     bool may_keep) const {
+                                                     bool is_condition) const {
   const Specs list = named_;
   const ArgumentSpec* declared = found.declared;
   const bool is_place = declared == nullptr && !found.is_variable && found.source;
@@ -294,8 +295,8 @@ ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, cons
              (use == ValueUse::text) == is_memory(each.type) && each.type != ArgumentType::bytes;
     });
     if (same != list.end()) declared = &*same;
-    auto typed =
-        declared == nullptr ? compared_by_type(path, *found.source, use, may_keep) : std::nullopt;
+    auto typed = declared == nullptr ? compared_by_type(path, *found.source, use, is_condition)
+                                     : std::nullopt;
     if (!typed) return std::unexpected(std::move(typed).error());
     if (*typed) return std::move(**typed);
   }
@@ -314,8 +315,9 @@ ConditionResult<ComparedValue> PointValues::compared(const ValuePath& path, cons
     if (!made) return fail(std::move(made).error());
     return std::move(*made);
   }
-  if (types_ == nullptr) return fail(unknown_name(path));
-  auto made = find_compared(*types_, path, use, may_keep);
+  if (types_ == nullptr)
+    return fail(unknown_name(path, is_condition ? condition_names() : result_names()));
+  auto made = find_compared(builder_, *types_, path, use, is_condition);
   const std::string known = probed_.known ? list_names(list, &ArgumentSpec::name) : "";
   if (!made && !known.empty())
     made.error().error = std::move(made.error().error).hint("its known arguments are: " + known);
@@ -330,15 +332,14 @@ Error PointValues::needs_types_error(const ValuePath& path) const {
 }
 
 // What is named is neither an argument nor a built-in variable.
-Error PointValues::unknown_name(const ValuePath& path) const {
+Error PointValues::unknown_name(const ValuePath& path, std::vector<std::string> others) const {
   const Specs list = named_;
   const std::string offered = list_names(list, &ArgumentSpec::name);
   const bool is_name = path.steps.empty() && is_identifier(path.variable);
   if (!is_name || (problem_ && offered.empty())) return needs_types_error(path);
-  std::vector<std::string> names = condition_names();
-  for (const ArgumentSpec& each : list) names.push_back(each.name);
+  for (const ArgumentSpec& each : list) others.push_back(each.name);
   Error error{ErrorKind::usage, in_single_quotes(path.variable) + " is not an argument"};
-  if (const auto near = nearest(path.variable, names); !near.empty())
+  if (const auto near = nearest(path.variable, others); !near.empty())
     error = std::move(error).hint(did_you_mean(near));
   if (!offered.empty()) error = std::move(error).hint("its arguments are: " + offered);
   return std::move(error).hint("use arg0, arg1, …, ret, a register or a name declared by --args; "
@@ -420,7 +421,7 @@ Result<ValuePlan> PointValues::named_values(std::span<const ValuePath> paths,
     for (const ValuePath& path : paths) errors.emplace_back(needs_types_error(path));
     return ValuePlan::make_unreadable(paths, "no debug information");
   }
-  ValuePlan made = ValuePlan::make(*types_, limits, paths, errors);
+  ValuePlan made = ValuePlan::make(builder_, *types_, limits, paths, errors);
   made.set_function({}, types_->returns_nothing());
   if (auto checked = check_readings(made.readings(), types_->phases); !checked)
     return fail(std::move(checked).error());
@@ -474,7 +475,7 @@ Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
     if (is_typed && !found.is_variable && found.source) {
       const auto known = knows_type(*path, *found.source);
       if (!known) problem = known.error();
-      is_typed = known.value_or(false) && find_place(*types_, *path).has_value();
+      is_typed = known.value_or(false) && find_place(builder_, *types_, *path).has_value();
     }
     const bool is_written = found.declared != nullptr && found.declared->address_from;
     const bool is_read = found.declared == nullptr || found.declared->problem.empty();
@@ -495,7 +496,8 @@ Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
     else if (found.source && !problem)
       selected.arguments.push_back({.name = name, .source = *found.source});
     else if (!problem)
-      problem = unknown_name(*path).within(display_name(*probed_.point));
+      problem = unknown_name(*path, is_key ? group_names() : result_names())
+                    .within(display_name(*probed_.point));
     problems.add(option, name, std::move(problem));
   }
   add_needed(selected.arguments, named_);
@@ -516,7 +518,7 @@ Result<ValuePlan> PointValues::grouped_values(NameProblems& problems) const {
 std::optional<ValuePlan> PointValues::typed_values() const {
   if (types_ == nullptr || !context_.capture.typed || !context_.capture.captures_values())
     return std::nullopt;
-  ValuePlan made = ValuePlan::make(*types_, context_.limits());
+  ValuePlan made = ValuePlan::make(builder_, *types_, context_.limits());
   const auto checked = check_readings(made.readings(), phases_of(context_.capture));
   if (checked) {
     made.set_function(types_->at_entry ? types_->shown_name : "", types_->returns_nothing());

@@ -44,11 +44,9 @@ struct ValueContext {
 
 class PointValues {
 public:
-  // `asked`: the --args list of the point; null if it has none. `at_start`: see ReadingBuilder.
-  // Borrows all.
+  // `asked`: the --args list of the point; null if it has none. Borrows all.
   static Result<PointValues> make(const ValueContext& context, const CapturePoint& probed,
-                                  const ArgumentList* asked, const ReadingBuilder& builder,
-                                  bool at_start);
+                                  const ArgumentList* asked, const ReadingBuilder& builder);
 
   // Whether debug information is looked at.
   bool needs_types() const;
@@ -81,17 +79,19 @@ private:
                  std::optional<filter_subject> built_in = {}) const;
   ConditionResult<ComparedValue> compared(const ValuePath& path, const FoundName& found,
                                           std::optional<ArgumentType> type, ValueUse use,
-                                          bool may_keep) const;
+                                          bool is_condition) const;
   // Returns nullopt if the value is that of a register: its type is not known, or debug information
   // does not place it.
   ConditionResult<std::optional<ComparedValue>> compared_by_type(const ValuePath& path,
                                                                  const ArgumentSource& source,
-                                                                 ValueUse use, bool may_keep) const;
+                                                                 ValueUse use,
+                                                                 bool is_condition) const;
   Result<bool> knows_type(const ValuePath& path, const ArgumentSource& source) const;
   ConditionResult<PreparedTerm> compare_built_in(const ConditionSpec& spec,
                                                  filter_subject subject) const;
   ConditionResult<PreparedTerm> compare(const ConditionSpec& spec) const;
-  Error unknown_name(const ValuePath& path) const;
+  // `others`: names that stand for something else.
+  Error unknown_name(const ValuePath& path, std::vector<std::string> others) const;
   Error needs_types_error(const ValuePath& path) const;
   bool is_declared(std::string_view name) const;
 

@@ -78,12 +78,12 @@ std::uint64_t low_bytes(std::uint64_t number, ArgumentType type) {
   return size >= sizeof(number) ? number : number & ((std::uint64_t{1} << (8 * size)) - 1);
 }
 
-DataValue named_number(std::string text, const RawArgument& value) {
-  return {DataValue::Name{std::move(text), static_cast<std::int64_t>(value.number)}};
+Value named_number(std::string text, const RawArgument& value) {
+  return {Value::Name{std::move(text), static_cast<std::int64_t>(value.number)}};
 }
 
-std::optional<DataValue> name_of(const Presentation& how, const RawArgument& value,
-                                 std::optional<std::uint64_t> selected) {
+std::optional<Value> name_of(const Presentation& how, const RawArgument& value,
+                             std::optional<std::uint64_t> selected) {
   if (!how.selector.empty() && !selected) return std::nullopt;
   const std::uint64_t number = low_bytes(value.number, value.type);
   const auto found = std::ranges::find_if(how.names, [&](const Presentation::Name& each) {
@@ -98,7 +98,7 @@ std::optional<DataValue> name_of(const Presentation& how, const RawArgument& val
                       value);
 }
 
-DataValue flags_of(const Presentation& how, const RawArgument& value) {
+Value flags_of(const Presentation& how, const RawArgument& value) {
   const std::uint64_t number = low_bytes(value.number, value.type);
   std::uint64_t rest = number;
   std::string text;
@@ -117,18 +117,18 @@ DataValue flags_of(const Presentation& how, const RawArgument& value) {
   return named_number(std::move(text), value);
 }
 
-std::optional<DataValue> error_name(const RawArgument& value) {
+std::optional<Value> error_name(const RawArgument& value) {
   auto name = errno_name(static_cast<std::int64_t>(value.number));
   if (!name) return std::nullopt;
   return named_number(std::move(*name), value);
 }
 
-DataValue octal_of(const RawArgument& value) {
+Value octal_of(const RawArgument& value) {
   const std::uint64_t number = low_bytes(value.number, value.type);
   return named_number(number == 0 ? "0" : fmt::format("0{:o}", number), value);
 }
 
-std::optional<DataValue> time_of(const RawArgument& value) {
+std::optional<Value> time_of(const RawArgument& value) {
   const auto whole = static_cast<std::time_t>(value.number);
   std::tm parts{};
   std::array<char, 64> text{};
@@ -139,7 +139,7 @@ std::optional<DataValue> time_of(const RawArgument& value) {
 }
 
 // Returns the descriptor with the path that the process has open there now, like strace -y.
-std::optional<DataValue> descriptor(const RawArgument& value, std::uint32_t pid) {
+std::optional<Value> descriptor(const RawArgument& value, std::uint32_t pid) {
   const auto number = static_cast<std::int64_t>(value.number);
   if (number < 0 || pid == 0) return std::nullopt;
   std::error_code error;
@@ -172,26 +172,26 @@ std::string unix_path(std::string_view bytes) {
 }
 
 // Source: sys/socket.h, netinet/in.h and sys/un.h of Linux; ports are big-endian.
-DataValue socket_address(std::string_view bytes) {
+Value socket_address(std::string_view bytes) {
   sa_family_t family = 0;
-  if (bytes.size() < sizeof(family)) return {DataValue::Unreadable{"too short"}};
+  if (bytes.size() < sizeof(family)) return {Value::Unreadable{"too short"}};
   std::memcpy(&family, bytes.data(), sizeof(family));
-  if (family == AF_UNIX) return {DataValue::Name{unix_path(bytes)}};
+  if (family == AF_UNIX) return {Value::Name{unix_path(bytes)}};
   if (family == AF_INET) {
     if (const auto in = structure_of<sockaddr_in>(bytes))
-      return {DataValue::Name{
+      return {Value::Name{
           fmt::format("{}:{}", address_text(AF_INET, &in->sin_addr), ntohs(in->sin_port))}};
   } else if (family == AF_INET6) {
     if (const auto in = structure_of<sockaddr_in6>(bytes))
-      return {DataValue::Name{
+      return {Value::Name{
           fmt::format("[{}]:{}", address_text(AF_INET6, &in->sin6_addr), ntohs(in->sin6_port))}};
   } else {
-    return {DataValue::Name{fmt::format("family {}", family)}};
+    return {Value::Name{fmt::format("family {}", family)}};
   }
-  return {DataValue::Unreadable{"too short"}};
+  return {Value::Unreadable{"too short"}};
 }
 
-DataValue element_at(std::string_view bytes, ArgumentType type) {
+Value element_at(std::string_view bytes, ArgumentType type) {
   RawArgument value{.type = type};
   std::memcpy(&value.number, bytes.data(), size_of(type, pointer_bytes));
   const unsigned above = 64 - 8 * size_of(type, pointer_bytes);
@@ -201,28 +201,28 @@ DataValue element_at(std::string_view bytes, ArgumentType type) {
   return plain_value(value);
 }
 
-DataValue array_of(const RawArgument& value, ArgumentType element) {
-  DataValue::Array all;
+Value array_of(const RawArgument& value, ArgumentType element) {
+  Value::Array all;
   const std::uint32_t size = size_of(element, pointer_bytes);
   for (std::size_t at = 0; at + size <= value.bytes.size(); at += size)
     all.push_back(element_at(std::string_view(value.bytes).substr(at, size), element));
-  if (value.is_truncated) all.push_back({DataValue::More{}});
+  if (value.is_truncated) all.push_back({Value::More{}});
   return {std::move(all)};
 }
 
-DataValue text_value(RawArgument raw) {
-  if (raw.is_truncated) return {DataValue::Cut{std::move(raw.bytes)}};
+Value text_value(RawArgument raw) {
+  if (raw.is_truncated) return {Value::Cut{std::move(raw.bytes)}};
   return {std::move(raw.bytes)};
 }
 
-DataValue bytes_value(const RawArgument& raw, bool is_dump = false) {
+Value bytes_value(const RawArgument& raw, bool is_dump = false) {
   const Bytes bytes = std::as_bytes(std::span(raw.bytes));
-  return {DataValue::Raw{{bytes.begin(), bytes.end()}, raw.is_truncated, is_dump}};
+  return {Value::Raw{{bytes.begin(), bytes.end()}, raw.is_truncated, is_dump}};
 }
 
 // Returns nullopt, and leaves the argument as it is, if the type alone says how to show it.
-std::optional<DataValue> present_if(const Presentation& how, RawArgument& value, std::uint32_t pid,
-                                    std::optional<std::uint64_t> selected) {
+std::optional<Value> present_if(const Presentation& how, RawArgument& value, std::uint32_t pid,
+                                std::optional<std::uint64_t> selected) {
   switch (how.kind) {
   case Shown::names:
     return name_of(how, value, selected);
@@ -241,8 +241,8 @@ std::optional<DataValue> present_if(const Presentation& how, RawArgument& value,
     return named_number(address_text(AF_INET, &address), value);
   }
   case Shown::ipv6_address:
-    if (value.bytes.size() < sizeof(in6_addr)) return DataValue{DataValue::Unreadable{"too short"}};
-    return DataValue{DataValue::Name{address_text(AF_INET6, value.bytes.data())}};
+    if (value.bytes.size() < sizeof(in6_addr)) return Value{Value::Unreadable{"too short"}};
+    return Value{Value::Name{address_text(AF_INET6, value.bytes.data())}};
   case Shown::socket_address:
     return socket_address(value.bytes);
   case Shown::array:
@@ -274,7 +274,7 @@ double widen_float(float value) {
   return wide;
 }
 
-DataValue plain_value(RawArgument raw) {
+Value plain_value(RawArgument raw) {
   switch (raw.type) {
   case ArgumentType::s8:
   case ArgumentType::s16:
@@ -290,9 +290,9 @@ DataValue plain_value(RawArgument raw) {
   case ArgumentType::x16:
   case ArgumentType::x32:
   case ArgumentType::x64:
-    return {DataValue::Hex{raw.number}};
+    return {Value::Hex{raw.number}};
   case ArgumentType::ptr:
-    return {DataValue::Pointer{raw.number}};
+    return {Value::Pointer{raw.number}};
   case ArgumentType::f32:
     return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(raw.number)))};
   case ArgumentType::f64:
@@ -300,7 +300,7 @@ DataValue plain_value(RawArgument raw) {
   case ArgumentType::boolean:
     return {raw.number != 0};
   case ArgumentType::character:
-    return {DataValue::Character{static_cast<char>(raw.number)}};
+    return {Value::Character{static_cast<char>(raw.number)}};
   case ArgumentType::string:
   case ArgumentType::cxx_string:
   case ArgumentType::java_string:
@@ -357,8 +357,8 @@ Result<Presentation> parse_names(std::string_view text) {
   }
 }
 
-DataValue present(const Presentation& how, RawArgument raw, std::uint32_t pid,
-                  std::optional<std::uint64_t> selected) {
+Value present(const Presentation& how, RawArgument raw, std::uint32_t pid,
+              std::optional<std::uint64_t> selected) {
   auto shown = present_if(how, raw, pid, selected);
   return shown ? std::move(*shown) : plain_value(std::move(raw));
 }

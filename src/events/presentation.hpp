@@ -75,12 +75,12 @@ std::optional<std::string> errno_name(std::int64_t number);
 double widen_float(float value);
 
 // Returns the value that the type alone makes of it.
-DataValue plain_value(RawArgument raw);
+Value plain_value(RawArgument raw);
 // Returns the value to show, plain_value() if the presentation does not apply to it. `pid`: the
 // process, for file descriptors; 0: unknown. `selected`: the value of the argument `how.selector`,
 // if it was read.
-DataValue present(const Presentation& how, RawArgument raw, std::uint32_t pid,
-                  std::optional<std::uint64_t> selected = {});
+Value present(const Presentation& how, RawArgument raw, std::uint32_t pid,
+              std::optional<std::uint64_t> selected = {});
 
 // Returns the rows of a dump: "0000  68 65 6c 6c 6f …  |hello|", 16 bytes each.
 std::vector<std::string> hexdump_rows(Bytes bytes);

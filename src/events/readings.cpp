@@ -1,23 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/readings.hpp"
 
+#include "util/arithmetic.hpp"
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <fmt/format.h>
 #include <utility>
 
 namespace uprobectl {
 
-bool add_step(reading& made, std::int64_t offset) {
-  if (made.steps >= MAX_STEPS) return false;
-  if (std::in_range<std::int32_t>(offset)) {
-    made.offsets[made.steps++] = static_cast<std::int32_t>(offset);
+ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offset) {
+  place.type = &type;
+  if (place.address)
+    place.address = moved(*place.address, offset);
+  else
+    place.offset += offset;
+  return place;
+}
+
+std::uint64_t load_size(std::uint64_t size) {
+  return std::bit_ceil(std::max<std::uint64_t>(size, 1));
+}
+
+bool add_load(reading& made, std::int64_t offset, std::uint64_t size) {
+  if (made.bit_offset != 0 || made.bit_count != 0 || made.steps >= MAX_STEPS) return false;
+  const std::int64_t distance = add_wrapping(std::exchange(made.addend, 0), offset);
+  made.size = static_cast<record_u8>(size);
+  if (std::in_range<std::int32_t>(distance)) {
+    made.offsets[made.steps++] = static_cast<std::int32_t>(distance);
     return true;
   }
   if (made.steps > 0) return false;
   ++made.steps;
-  made.base_offset += offset;
+  made.base_offset = add_wrapping(made.base_offset, distance);
   return true;
+}
+
+reading moved(reading address, std::uint64_t offset) {
+  address.addend = add_wrapping(address.addend, offset);
+  return address;
+}
+
+void read_text(reading& address, reading_form form, std::uint32_t most) {
+  address.form = static_cast<record_u8>(form);
+  // Includes the NUL, and one more byte that tells whether the string is truncated.
+  address.capacity = form == READ_STRING && most > 0 ? most + 2 : most;
+}
+
+void read_bytes(reading& address, std::uint64_t capacity) {
+  address.form = READ_BYTES;
+  address.capacity = static_cast<record_u32>(capacity);
+}
+
+void set_length(reading& bytes, std::size_t length, std::uint64_t element_size) {
+  bytes.length_from = static_cast<record_u8>(length + 1);
+  bytes.element_size = static_cast<record_u32>(element_size);
+}
+
+reading address_of(reading bytes) {
+  bytes.form = READ_INTEGER;
+  bytes.capacity = 0;
+  bytes.length_from = 0;
+  bytes.length_is_end = 0;
+  bytes.element_size = 0;
+  return bytes;
+}
+
+void add_offset(reading& address, std::size_t offset, std::int64_t scale) {
+  address.offset_from = static_cast<record_u8>(offset + 1);
+  address.offset_scale = static_cast<record_s32>(scale);
+  address.offset_step = address.steps;
+}
+
+reading based_on(std::size_t earlier, record_u8 phase) {
+  reading made{};
+  made.phase = phase;
+  made.base = NO_REGISTER;
+  made.base_from = static_cast<record_u8>(earlier + 1);
+  made.size = word_size;
+  return made;
+}
+
+std::optional<reading> without_offset(const reading& address, const KeepReading& keep) {
+  if (address.offset_from == 0) return address;
+  const auto index = keep(address);
+  return index ? std::optional(based_on(*index, address.phase)) : std::nullopt;
+}
+
+std::optional<reading> base_address(const reading& object, const dwarf::VirtualBase& base,
+                                    const KeepReading& keep) {
+  if (!keep || !base.vtable_offset) return std::nullopt;
+  auto made = without_offset(object, keep);
+  if (!made) return std::nullopt;
+  reading distance = *made;
+  if (!add_load(distance, 0, word_size) || !add_load(distance, *base.vtable_offset, word_size))
+    return std::nullopt;
+  const auto index = keep(distance);
+  if (!index) return std::nullopt;
+  add_offset(*made, *index);
+  return made;
 }
 
 namespace {
@@ -36,13 +119,13 @@ std::optional<std::uint32_t> argument_index(const ArchInfo& arch, std::uint32_t 
 
 std::string name_of(std::size_t number) { return "arg" + std::to_string(number); }
 
-Error has_fewer(const StaticProbe& probe, std::size_t number) {
+Error has_fewer(const StaticProbe& probe, const ArgumentSource& source) {
   const std::size_t count = probe.arguments.size();
   return {ErrorKind::usage, fmt::format("the probe has {} here, not {}",
                                         count == 0   ? "no arguments"
                                         : count == 1 ? "one argument"
                                                      : fmt::format("{} arguments", count),
-                                        name_of(number))};
+                                        source_text(source))};
 }
 
 Result<std::uint32_t> register_index(const std::string& name) {
@@ -62,7 +145,7 @@ Specs::iterator find_named(Specs list, std::string_view name) {
 
 std::size_t count_java_parameters(std::span<const JavaArgument> arguments) {
   return static_cast<std::size_t>(std::ranges::count_if(arguments, [](const JavaArgument& each) {
-    return each.spec.source.number != this_argument;
+    return each.spec.source.kind == Kind::argument && each.spec.source.number != this_argument;
   }));
 }
 
@@ -135,7 +218,7 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
     if (spec.source.kind == ArgumentSource::Kind::argument &&
         spec.source.number >= probe.arguments.size()) {
       if (spec.by_number && !list->function) continue; // others may have it
-      return fail(has_fewer(probe, spec.source.number));
+      return fail(has_fewer(probe, spec.source));
     }
     if (spec.by_number && probe.arguments[spec.source.number].is_float) continue; // it has a type
     if (spec.by_number)
@@ -148,26 +231,26 @@ Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& prob
   return specs;
 }
 
-Result<reading> make_static_reading(const StaticProbeLocation& location,
-                                    const StaticArgument& argument, std::uint32_t size,
-                                    bool is_signed) {
+namespace {
+
+// The value of an argument, with the size and the sign of its note.
+Result<reading> static_value(const StaticProbeLocation& location, const StaticArgument& argument) {
   reading made{};
   made.phase = PHASE_ENTRY;
-  // The bytes behind the argument belong to something else.
-  made.size = std::min(size, argument.size.value_or(argument.width));
-  made.is_signed = made.size < size ? argument.is_signed : is_signed;
+  made.size = static_cast<record_u8>(argument.size.value_or(argument.width));
+  made.is_signed = argument.is_signed ? 1 : 0;
   const auto base = register_index(argument.base);
   const auto index = register_index(argument.index);
   if (!base) return fail(base.error());
   if (!index) return fail(index.error());
-  made.base = *base;
+  made.base = static_cast<record_u8>(*base);
   made.shift = argument.shift;
   const bool in_memory = argument.kind == StaticArgument::Kind::in_memory;
   std::int64_t distance = in_memory ? argument.displacement : 0;
   if (argument.kind == StaticArgument::Kind::constant)
     distance = static_cast<std::int64_t>(argument.constant);
   if (argument.address) { // relative to the probe, because the file is loaded anywhere
-    made.base = instruction_pointer();
+    made.base = static_cast<record_u8>(instruction_pointer());
     distance = static_cast<std::int64_t>(argument.address->value - location.address.value);
   }
   if (!in_memory) {
@@ -176,23 +259,23 @@ Result<reading> make_static_reading(const StaticProbeLocation& location,
   }
   if (!argument.index.empty()) {
     using Part = StaticArgument::IndexPart;
-    made.index = *index;
+    made.index = static_cast<record_u8>(*index);
     made.scale = argument.scale;
     made.index_size = argument.index_part == Part::whole ? 8 : 4;
     made.index_is_signed = argument.index_part == Part::signed_low_word ? 1 : 0;
   }
-  add_step(made, distance);
+  add_load(made, distance, made.size);
   return made;
 }
+
+} // namespace
 
 std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& location) {
   std::vector<std::optional<reading>> readings;
   for (const StaticArgument& argument : location.probe->arguments) {
     std::optional<reading>& made = readings.emplace_back();
     if (!unreadable_reason(argument).empty() || is_block(argument)) continue;
-    if (auto read = make_static_reading(location, argument, argument.size.value_or(argument.width),
-                                        argument.is_signed))
-      made = *read;
+    if (auto read = static_value(location, argument)) made = *read;
   }
   return readings;
 }
@@ -222,10 +305,140 @@ std::string source_text(const ArgumentSource& source) {
   return source.register_name;
 }
 
-Result<std::uint32_t> ReadingBuilder::read_phase(const ArgumentSource& source) const {
+Result<ReadingBuilder> ReadingBuilder::make(const CaptureSpec& capture,
+                                            const CapturePoint& probed) {
+  const auto convention = calling_convention(probed.code.kind);
+  if (!convention)
+    return fail(ErrorKind::unsupported, "the kernel of this machine cannot probe 32-bit code");
+  return ReadingBuilder(capture, probed, *convention);
+}
+
+ReadingBuilder::ReadingBuilder(const CaptureSpec& capture, const CapturePoint& probed,
+                               const CallingConvention& convention)
+    : capture_(capture), phases_(phases_of(capture)), convention_(convention), abi_(probed.code),
+      at_start_(probed.point->symbol_offset == 0),
+      is_inlined_(probed.point->inlined_into != nullptr), is_java_(probed.point->java != nullptr),
+      location_{.probe = probed.point->static_probe.get(),
+                .address = uprobe_address(*probed.point)} {
+  if (!is_java_) return;
+  java_ = java_arguments(*probed.point->java, abi_.kind);
+  if (auto returned = java_return(*probed.point->java, abi_.kind))
+    java_.push_back(std::move(*returned));
+}
+
+std::optional<reading> ReadingBuilder::follow(const dwarf::Formula& formula, record_u8 phase,
+                                              std::uint64_t size) const {
+  using Base = dwarf::Formula::Base;
+  reading made{};
+  made.phase = phase;
+  made.base = NO_REGISTER;
+  made.base_offset = formula.loads.empty() ? formula.addend : formula.loads.front();
+  if (formula.base == Base::machine_register) {
+    const auto index = host_arch_info().find_dwarf_register(formula.machine_register);
+    if (!index) return std::nullopt;
+    made.base = static_cast<record_u8>(*index);
+  } else if (formula.base == Base::image) {
+    if (phase != PHASE_ENTRY) return std::nullopt;
+    const reading bias = load_bias();
+    made.base = bias.base;
+    made.base_offset = add_wrapping(made.base_offset, bias.base_offset);
+  }
+  for (std::size_t i = 0; i < formula.loads.size(); ++i)
+    if (!add_load(made, i == 0 ? 0 : formula.loads[i], size)) return std::nullopt;
+  made.size = static_cast<record_u8>(size);
+  if (!formula.loads.empty()) made.addend = formula.addend;
+  if (formula.bit_offset != 0 || formula.bit_count != 0) {
+    made.size = word_size;
+    made.bit_offset = formula.bit_offset;
+    made.bit_count = formula.bit_count != 0
+                         ? formula.bit_count
+                         : static_cast<record_u8>(8 * word_size - formula.bit_offset);
+  }
+  return made;
+}
+
+// Relative to the probe, because the file is loaded anywhere.
+reading ReadingBuilder::load_bias() const {
+  reading made{};
+  made.phase = PHASE_ENTRY;
+  made.size = word_size;
+  made.base = static_cast<record_u8>(instruction_pointer());
+  made.base_offset = add_wrapping(0, 0 - location_.address.value);
+  return made;
+}
+
+std::optional<reading> ReadingBuilder::number(const ValuePlace& place, std::uint64_t size) const {
+  if (size > word_size) return std::nullopt;
+  if (place.address) {
+    reading made = *place.address;
+    if (!add_load(made, 0, load_size(size))) return std::nullopt;
+    return made;
+  }
+  std::uint64_t start = 0;
+  for (const dwarf::Piece& piece : place.location->pieces) {
+    const std::uint64_t end = start + (piece.size != 0 ? piece.size : place.offset + size);
+    if (place.offset >= start && place.offset + size <= end)
+      return of_piece(piece, place.phase, size, place.offset - start);
+    start = end;
+  }
+  return std::nullopt;
+}
+
+std::optional<reading> ReadingBuilder::of_piece(const dwarf::Piece& piece, record_u8 phase,
+                                                std::uint64_t size, std::uint64_t at) const {
+  using PieceKind = dwarf::Piece::Kind;
+  if (piece.kind == PieceKind::missing || (piece.kind == PieceKind::value && at + size > word_size))
+    return std::nullopt;
+  auto made = follow(piece.formula, phase, word_size);
+  if (!made) return std::nullopt;
+  if (piece.kind == PieceKind::memory) {
+    if (size > word_size) return moved(*made, at);
+    return add_load(*made, static_cast<std::int64_t>(at), load_size(size)) ? made : std::nullopt;
+  }
+  if (made->bit_offset != 0 || made->bit_count != 0) {
+    if (at != 0) return std::nullopt;
+    made->bit_count = static_cast<record_u8>(std::min<std::uint64_t>(made->bit_count, 8 * size));
+  } else if (at == 0) {
+    made->size = static_cast<record_u8>(load_size(size));
+  } else {
+    made->bit_offset = static_cast<record_u8>(8 * at);
+    made->bit_count = static_cast<record_u8>(8 * size);
+  }
+  return made;
+}
+
+std::optional<reading> ReadingBuilder::address(const ValuePlace& place) const {
+  if (place.address) return moved(*place.address, place.offset);
+  std::uint64_t start = 0;
+  for (const dwarf::Piece& piece : place.location->pieces) {
+    const std::uint64_t size = piece.size != 0 ? piece.size : UINT64_MAX;
+    if (place.offset >= start && place.offset - start < size) {
+      if (piece.kind != dwarf::Piece::Kind::memory) return std::nullopt;
+      const auto made = follow(piece.formula, place.phase, word_size);
+      return made ? std::optional(moved(*made, place.offset - start)) : std::nullopt;
+    }
+    start += piece.size;
+  }
+  return std::nullopt;
+}
+
+std::optional<reading> ReadingBuilder::length(const ValuePlace& place) const {
+  return number(
+      {.type = place.type, .phase = place.phase, .location = place.location->length.get()},
+      place.location->length_size);
+}
+
+std::optional<ValuePlace> ReadingBuilder::dereference(const ValuePlace& place,
+                                                      const dwarf::Type& target) const {
+  const auto pointer = number(place, word_size);
+  if (!pointer) return std::nullopt;
+  return ValuePlace{.type = &target, .phase = place.phase, .address = pointer};
+}
+
+Result<record_u8> ReadingBuilder::read_phase(const ArgumentSource& source) const {
   switch (source.kind) {
   case Kind::returned:
-    if (capture_.on_return || capture_.pair_calls) return PHASE_RETURN;
+    if (phases_.exit) return PHASE_RETURN;
     if (location_.probe != nullptr)
       return fail(ErrorKind::usage, "a static probe has no return value");
     return fail(
@@ -237,14 +450,14 @@ Result<std::uint32_t> ReadingBuilder::read_phase(const ArgumentSource& source) c
                         source_text(source) + " is in no fixed register at an inlined call"}
                       .hint("read registers by name, as in --args x:u64@rax, or leave out "
                             "--inlined"));
-    if (capture_.on_entry || capture_.pair_calls) return PHASE_ENTRY;
+    if (phases_.entry) return PHASE_ENTRY;
     return fail(Error{ErrorKind::usage,
                       source_text(source) + " is only known at the entry, which is not probed"}
                     .hint("add --entry, or --latency for both in one event"));
   case Kind::machine_register:
     break;
   }
-  return capture_.on_entry || capture_.pair_calls ? PHASE_ENTRY : PHASE_RETURN;
+  return phases_.entry ? PHASE_ENTRY : PHASE_RETURN;
 }
 
 Result<reading> ReadingBuilder::stack_value(const ArgumentSource& source,
@@ -255,117 +468,99 @@ Result<reading> ReadingBuilder::stack_value(const ArgumentSource& source,
                           " is on the stack, and the stack pointer has changed inside the function"}
                     .hint("probe the beginning of the function"));
   reading made{};
-  made.base = convention_.stack_pointer;
-  add_step(made, above);
+  made.base = static_cast<record_u8>(convention_.stack_pointer);
+  add_load(made, above, word_size);
   return made;
 }
 
-Result<reading> ReadingBuilder::java_value(const ArgumentSource& source, std::uint32_t size,
-                                           bool is_signed) const {
-  const JavaArgument* const argument = find_java_argument(java_, source);
-  if (argument == nullptr)
-    return fail(ErrorKind::usage,
-                source_text(source) + ": the method has " +
-                    std::to_string(count_java_parameters(java_)) +
-                    (count_java_parameters(java_) == 1 ? " parameter" : " parameters"));
-  if (!argument->spec.problem.empty())
-    return fail(ErrorKind::unsupported, source_text(source) + ": " + argument->spec.problem);
+const StaticArgument* ReadingBuilder::static_argument(const ArgumentSource& source) const {
+  const bool is_noted = location_.probe != nullptr && source.kind == Kind::argument &&
+                        source.number < location_.probe->arguments.size();
+  return is_noted ? &location_.probe->arguments[source.number] : nullptr;
+}
+
+Result<reading> ReadingBuilder::whole_value(const ArgumentSource& source) const {
+  const auto wrong = [&](ErrorKind kind, std::string_view what) {
+    return fail(Error{kind, std::string(what)}.within(source_text(source)));
+  };
   reading made{};
-  if (argument->machine_register) {
-    made.base = *argument->machine_register;
+  made.size = word_size;
+  if (source.kind == Kind::machine_register) {
+    made.base = static_cast<record_u8>(*register_number(source.register_name)); // by the parser
+    return made;
+  }
+  const bool is_argument = source.kind == Kind::argument;
+  if (is_argument && location_.probe != nullptr) {
+    const StaticArgument* const noted = static_argument(source);
+    if (noted == nullptr) return fail(has_fewer(*location_.probe, source));
+    const std::string problem = unreadable_reason(*noted);
+    if (problem.empty()) return static_value(location_, *noted);
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} ({}): {}", source_text(source), noted->raw, problem));
+  }
+  const JavaArgument* const java = find_java_argument(java_, source);
+  if (is_java_ && is_argument && java == nullptr) {
+    const std::size_t count = count_java_parameters(java_);
+    return wrong(ErrorKind::usage,
+                 fmt::format("the method has {} parameter{}", count, count == 1 ? "" : "s"));
+  }
+  if (java != nullptr && !java->spec.problem.empty())
+    return wrong(ErrorKind::unsupported, java->spec.problem);
+  const auto registers = convention_.argument_registers;
+  const std::int64_t behind = std::int64_t{source.number} - std::ssize(registers);
+  if (!is_argument) {
+    made.base = static_cast<record_u8>(convention_.return_register);
+  } else if (java != nullptr ? java->machine_register.has_value() : behind < 0) {
+    made.base = static_cast<record_u8>(java != nullptr ? *java->machine_register
+                                                       : registers[source.number]);
+  } else if (java == nullptr && !convention_.has_stack_arguments) {
+    return wrong(ErrorKind::unsupported, "Go passes it on the stack at no fixed offset");
   } else {
-    if (!source.offsets.empty())
-      return fail(ErrorKind::unsupported,
-                  source_text(source) + ": memory behind a reference on the stack cannot be read");
-    auto read = stack_value(source, argument->stack_offset);
+    auto read = stack_value(source, java != nullptr ? java->stack_offset
+                                                    : convention_.stack_arguments_offset +
+                                                          convention_.slot * behind);
     if (!read) return read;
     made = *read;
   }
-  // The bytes behind the argument belong to something else.
-  made.size = std::min(size, argument->size);
-  made.is_signed = (made.size < size ? argument->is_signed : is_signed) ? 1 : 0;
+  if (java == nullptr) return made;
+  made.size = static_cast<record_u8>(java->size);
+  made.is_signed = java->is_signed ? 1 : 0;
   return made;
-}
-
-Result<reading> ReadingBuilder::argument_value(const ArgumentSource& source, std::uint32_t size,
-                                               bool is_signed) const {
-  if (location_.probe != nullptr) {
-    const auto& arguments = location_.probe->arguments;
-    if (source.number >= arguments.size())
-      return fail(ErrorKind::usage, source_text(source) + ": the probe has " +
-                                        std::to_string(arguments.size()) + " arguments here");
-    const StaticArgument& argument = arguments[source.number];
-    if (const std::string problem = unreadable_reason(argument); !problem.empty())
-      return fail(ErrorKind::unsupported,
-                  source_text(source) + " (" + argument.raw + "): " + problem);
-    return make_static_reading(location_, argument, size, is_signed);
-  }
-  if (is_java_) return java_value(source, size, is_signed);
-  const auto registers = convention_.argument_registers;
-  reading made{};
-  if (source.number < registers.size()) {
-    made.base = registers[source.number];
-    made.size = size;
-    made.is_signed = is_signed ? 1 : 0;
-    return made;
-  }
-  if (!convention_.has_stack_arguments)
-    return fail(ErrorKind::unsupported,
-                source_text(source) + ": Go passes it on the stack at no fixed offset");
-  auto read =
-      stack_value(source, convention_.stack_arguments_offset +
-                              static_cast<std::int64_t>(convention_.slot) *
-                                  (source.number - static_cast<std::int64_t>(registers.size())));
-  if (!read) return read;
-  read->size = size;
-  read->is_signed = is_signed ? 1 : 0;
-  return read;
 }
 
 Result<reading> ReadingBuilder::value(const ArgumentSource& source, ArgumentType type) const {
   const auto phase = read_phase(source);
   if (!phase) return fail(phase.error());
-  const std::uint32_t size = size_of(type, convention_.pointer_size);
-  reading made{};
-  made.size = size;
-  made.is_signed = is_signed(type) ? 1 : 0;
-  switch (source.kind) {
-  case Kind::returned:
-    made.base = convention_.return_register;
-    if (is_java_ && java_return_ && source.offsets.empty())
-      made.size = std::min(size, java_return_->size);
-    break;
-  case Kind::machine_register:
-    made.base = *register_number(source.register_name); // checked by the parser
-    break;
-  case Kind::argument:
-    // With `memory` the argument is a pointer, and the type is that of the memory.
-    auto read = argument_value(source, source.offsets.empty() ? size : convention_.pointer_size,
-                               source.offsets.empty() && is_signed(type));
-    if (!read) return read;
-    made = *read;
-    const bool is_noted = location_.probe != nullptr && source.offsets.empty();
-    if (is_noted && type == ArgumentType::bytes &&
-        is_block(location_.probe->arguments[source.number])) {
-      // The bytes are those of the argument, not what it points to.
-      made.addend = made.offsets[0];
-      made.steps = 0;
-      made.size = convention_.pointer_size;
-    }
-    if (!source.offsets.empty()) {
-      made.size = size;
-      made.is_signed = is_signed(type) ? 1 : 0;
-    }
+  auto made = whole_value(source);
+  if (!made) return made;
+  made->phase = *phase;
+  const StaticArgument* const noted = static_argument(source);
+  const bool is_pointer = !source.offsets.empty(); // the type is that of the memory
+  if (is_pointer && made->steps > 0 && made->size < convention_.pointer_size)
+    return fail(ErrorKind::unsupported,
+                fmt::format("{}: what its {} bytes in memory point to cannot be read",
+                            source_text(source), made->size));
+  if (noted != nullptr && is_block(*noted) && type == ArgumentType::bytes && !is_pointer) {
+    // The bytes are those of the argument, not what it points to.
+    made->addend = made->offsets[0];
+    made->steps = 0;
+    made->size = static_cast<record_u8>(convention_.pointer_size);
+    made->is_signed = 0;
   }
-  made.phase = *phase;
-  if (made.steps + source.offsets.size() > MAX_STEPS)
+  if (made->steps + source.offsets.size() > MAX_STEPS)
     return fail(ErrorKind::usage,
                 source_text(source) + fmt::format(": more than {} pointers to follow", MAX_STEPS));
   for (const std::int64_t offset : source.offsets)
-    if (!add_step(made, offset + std::exchange(made.addend, 0)))
+    if (!add_load(*made, offset, word_size))
       return fail(ErrorKind::unsupported,
                   source_text(source) + ": the offset does not fit in 32 bits");
-  made.addend += source.addend;
+  made->addend = add_wrapping(made->addend, source.addend);
+  // The bytes behind an argument belong to something else.
+  const std::uint32_t size = size_of(type, convention_.pointer_size);
+  if (is_pointer || size <= made->size) {
+    made->size = static_cast<record_u8>(size);
+    made->is_signed = is_signed(type) ? 1 : 0;
+  }
   return made;
 }
 
@@ -373,16 +568,14 @@ Result<reading> ReadingBuilder::value_at_return(const ArgumentSpec& spec,
                                                 std::span<const ArgumentSpec> list,
                                                 std::span<const std::size_t> numbers) const {
   const auto address = find_named(list, *spec.address_from);
-  if (address == list.end() || !capture_.pair_calls)
+  if (address == list.end() || !phases_.paired)
     return fail(ErrorKind::usage, spec.name + ": its address is not known at the return");
-  reading made{};
-  made.phase = PHASE_RETURN;
-  made.base = NO_REGISTER;
-  made.base_from = static_cast<record_u8>(numbers[address - list.begin()] + 1);
+  const std::uint32_t size = size_of(spec.type, convention_.pointer_size);
+  reading made = based_on(numbers[static_cast<std::size_t>(address - list.begin())], PHASE_RETURN);
   made.adds_thread_pointer = spec.adds_thread_pointer ? 1 : 0;
-  made.size = static_cast<record_u8>(size_of(spec.type, convention_.pointer_size));
+  made.size = static_cast<record_u8>(size);
   made.is_signed = is_signed(spec.type) ? 1 : 0;
-  if (!is_memory(spec.type)) add_step(made, 0);
+  if (!is_memory(spec.type)) add_load(made, 0, size);
   return made;
 }
 
@@ -396,22 +589,17 @@ Result<reading> ReadingBuilder::build_argument(const ArgumentSpec& spec,
   if (spec.type != ArgumentType::bytes) {
     const auto form = string_form(spec.name, spec.type);
     if (!form) return fail(form.error());
-    made->form = static_cast<record_u8>(*form);
-    made->capacity = most;
-    // Includes the NUL, and one more byte that tells whether the string is truncated.
-    if (spec.type == ArgumentType::string) made->capacity += 2;
+    read_text(*made, *form, most);
   } else {
-    made->form = READ_BYTES;
-    made->capacity = spec.length.value_or(most);
-    made->element_size = spec.element_size;
+    read_bytes(*made, spec.length.value_or(most));
   }
   if (!spec.length_from) return made;
   const auto length = find_named(list, *spec.length_from); // checked by the parser
-  made->length_from = static_cast<record_u8>(numbers[length - list.begin()] + 1);
+  set_length(*made, numbers[static_cast<std::size_t>(length - list.begin())], spec.element_size);
   const auto known = read_phase(length->source);
   if (!known) return fail(known.error());
   const bool comes_later = *known > made->phase;
-  if (comes_later || (*known != made->phase && !capture_.pair_calls))
+  if (comes_later || (*known != made->phase && !phases_.paired))
     return fail(
         Error{ErrorKind::usage,
               fmt::format("{}: its length {} is known only {}", spec.name, *spec.length_from,
@@ -465,12 +653,12 @@ Result<reading_form> ReadingBuilder::string_form(std::string_view name, Argument
 // The return address: where a call has left it, or, after a return that the kernel probes, where
 // the thread is.
 Result<reading> ReadingBuilder::caller() const {
-  const bool only_returns = capture_.on_return && !capture_.on_entry && !capture_.pair_calls;
+  const bool only_returns = phases_.exit && !phases_.entry;
   if (location_.probe != nullptr || is_inlined_ || (!at_start_ && !only_returns))
     return fail(ErrorKind::unsupported,
                 "the return address is known only at the first instruction of a function and "
                 "where it returns");
-  if (capture_.by_uretprobe && capture_.on_entry && capture_.on_return && !capture_.pair_calls)
+  if (capture_.by_uretprobe && phases_.entry && phases_.exit && !phases_.paired)
     return fail(Error{ErrorKind::unsupported, "with --return-at trampoline, entries and returns "
                                               "have the return address in different places"}
                     .hint("add --latency, or probe with --return-at ret"));
@@ -491,16 +679,12 @@ Result<reading> ReadingBuilder::caller() const {
 std::optional<ArgumentType> ReadingBuilder::noted_type(const ArgumentSource& source) const {
   if (!source.offsets.empty() || source.addend != 0) return std::nullopt;
   if (is_java_) {
-    const JavaArgument* const argument = source.kind == Kind::returned
-                                             ? (java_return_ ? &*java_return_ : nullptr)
-                                             : find_java_argument(java_, source);
+    const JavaArgument* const argument = find_java_argument(java_, source);
     return argument != nullptr ? std::optional(argument->spec.type) : std::nullopt;
   }
-  const bool noted = location_.probe != nullptr && source.kind == Kind::argument &&
-                     source.number < location_.probe->arguments.size();
-  if (!noted) return std::nullopt;
-  const StaticArgument& argument = location_.probe->arguments[source.number];
-  return is_block(argument) ? ArgumentType::bytes : static_argument_type(argument);
+  const StaticArgument* const noted = static_argument(source);
+  if (noted == nullptr) return std::nullopt;
+  return is_block(*noted) ? ArgumentType::bytes : static_argument_type(*noted);
 }
 
 ValueType declared_type(ArgumentType type, std::uint32_t pointer_size) {
@@ -546,14 +730,13 @@ Result<ComparedValue> ReadingBuilder::compared(const ArgumentSpec& spec,
   } else if (use == ValueUse::text) {
     const auto form = string_form(spec.name, read_as);
     if (!form) return fail(form.error());
-    made.value.form = static_cast<record_u8>(*form);
+    read_text(made.value, *form);
   } else {
-    made.value.form = READ_BYTES;
+    read_bytes(made.value);
     if (type == ArgumentType::bytes && spec.length) made.type.size = *spec.length;
-    if (type == ArgumentType::bytes && location_.probe != nullptr &&
-        spec.source.kind == Kind::argument &&
-        is_block(location_.probe->arguments[spec.source.number]))
-      made.type.size = location_.probe->arguments[spec.source.number].size;
+    const StaticArgument* const noted = static_argument(spec.source);
+    if (type == ArgumentType::bytes && noted != nullptr && is_block(*noted))
+      made.type.size = noted->size;
     if (!spec.length_from) return made;
     made.length_name = *spec.length_from;
     const auto units = find_named(list, *spec.length_from);

@@ -3,10 +3,13 @@
 // describe how it finds each value at a hit.
 #pragma once
 
+#include "dwarf/functions.hpp"
 #include "events/conditions.hpp"
 #include "events/java_method.hpp"
 #include "events/plan.hpp"
 #include "uprobectl/arch.hpp"
+
+#include <functional>
 
 namespace uprobectl {
 
@@ -25,9 +28,54 @@ struct StaticProbeLocation {
 Result<std::vector<ArgumentSpec>> static_probe_arguments(const StaticProbe& probe,
                                                          const ArgumentList* list);
 
-// Adds a load at this offset, bytes. Returns false if there are too many, or if the offset of
-// another one than the first does not fit in 32 bits.
-bool add_step(reading& made, std::int64_t offset);
+inline constexpr std::uint64_t word_size = 8; // bytes; 32-bit code has no typed values
+
+// A value: in memory at the number of a reading, or in the pieces of a location.
+struct ValuePlace {
+  const dwarf::Type* type = nullptr; // never null
+  record_u8 phase = PHASE_ENTRY;
+  std::optional<reading> address = {};
+  const dwarf::Location* location = nullptr; // borrowed; used without an address
+  std::uint64_t offset = 0;                  // bytes, in the location
+  std::optional<dwarf::BitRange> bits = {};
+};
+
+// A member of a value, or an element. `offset`: bytes.
+ValuePlace part_of(ValuePlace place, const dwarf::Type& type, std::uint64_t offset);
+
+// The size of a load that has the first `size` bytes of a number.
+std::uint64_t load_size(std::uint64_t size);
+
+// Turns a reading of an address into one of the number at address + offset, `size` bytes: 1, 2, 4
+// or 8. Returns false if it then has too many steps, if the offset of another one than the first
+// does not fit in 32 bits, or if the address is only some bits of a number.
+bool add_load(reading& made, std::int64_t offset, std::uint64_t size);
+// Turns it into one of address + offset.
+reading moved(reading address, std::uint64_t offset);
+// Turns it into one of the characters there. Events have at most `most` of them; without it they
+// are compared only.
+void read_text(reading& address, reading_form form, std::uint32_t most = 0);
+// Turns it into one of the bytes there.
+void read_bytes(reading& address, std::uint64_t capacity = 0);
+// Of a text or of bytes: `length`, the index of a reading, has their number in elements of this
+// size.
+void set_length(reading& bytes, std::size_t length, std::uint64_t element_size = 1);
+// Turns a reading of bytes back into one of their address.
+reading address_of(reading bytes);
+// Adds the number of the reading with this index to the address, before what is loaded from it.
+void add_offset(reading& address, std::size_t offset, std::int64_t scale = 1);
+// A reading whose number is that of an earlier one, by its index.
+reading based_on(std::size_t earlier, record_u8 phase);
+
+// Adds a reading that others use. Returns its index; nullopt if the readings are used up.
+using KeepReading = std::function<std::optional<std::size_t>(const reading&)>;
+
+// Returns a reading to which an offset can be added: the given one, or one that is based on it.
+std::optional<reading> without_offset(const reading& address, const KeepReading& keep);
+// Turns the address of an object into that of its virtual base class. nullopt if the readings are
+// used up.
+std::optional<reading> base_address(const reading& object, const dwarf::VirtualBase& base,
+                                    const KeepReading& keep);
 
 // Returns the type for the size and sign, or nullopt if there is none.
 std::optional<ArgumentType> static_argument_type(const StaticArgument& argument);
@@ -36,12 +84,6 @@ std::optional<ArgumentType> static_argument_type(const StaticArgument& argument)
 std::string unreadable_reason(const StaticArgument& argument);
 // Whether it is memory of a size that no number has, such as 16 bytes: it is read as bytes.
 bool is_block(const StaticArgument& argument);
-
-// Makes the reading of an argument of at most `size` bytes. Requires that unreadable_reason() is
-// empty.
-Result<reading> make_static_reading(const StaticProbeLocation& location,
-                                    const StaticArgument& argument, std::uint32_t size,
-                                    bool is_signed);
 
 // Makes the readings of all arguments; nullopt for those that cannot be read.
 std::vector<std::optional<reading>> make_static_readings(const StaticProbeLocation& location);
@@ -54,21 +96,32 @@ ValueType declared_type(ArgumentType type, std::uint32_t pointer_size);
 
 std::string source_text(const ArgumentSource& source); // "arg0", "this", "ret", "rax"
 
-// Builds the readings of one point.
+// Makes the readings of one point: of locations of debug information, and of what --args, a
+// prototype, a static probe or a Java signature declares.
 class ReadingBuilder {
 public:
-  // `at_start`: the point is the first instruction of its function, so that stack offsets are
-  // known. `is_inlined`: the point is an inlined call, whose arguments are in no fixed registers.
-  // `method`: null unless the function is a Java method. Borrows all references.
-  ReadingBuilder(const CaptureSpec& capture, const CallingConvention& convention,
-                 const CodeAbi& abi, bool at_start, bool is_inlined,
-                 const StaticProbeLocation& location, const JavaMethod* method)
-      : capture_(capture), convention_(convention), abi_(abi), at_start_(at_start),
-        is_inlined_(is_inlined), location_(location), is_java_(method != nullptr) {
-    if (method == nullptr) return;
-    java_ = java_arguments(*method, abi.kind);
-    java_return_ = java_return(*method, abi.kind);
-  }
+  // Borrows both. Fails with `unsupported` if the kernel of this machine cannot probe such code.
+  static Result<ReadingBuilder> make(const CaptureSpec& capture, const CapturePoint& probed);
+
+  const StaticProbeLocation& location() const { return location_; }
+  std::uint32_t pointer_size() const { return convention_.pointer_size; }
+
+  // Returns a reading of the formula's number; nullopt if a BPF program cannot follow it.
+  std::optional<reading> follow(const dwarf::Formula& formula, record_u8 phase,
+                                std::uint64_t size) const;
+  // Returns a reading of the `size` bytes at `at` of a piece: of their number, in its low bytes,
+  // or, if they are more than a word in memory, of their address.
+  std::optional<reading> of_piece(const dwarf::Piece& piece, record_u8 phase, std::uint64_t size,
+                                  std::uint64_t at = 0) const;
+  // Returns a reading of the number at a place, in its low bytes; nullopt if it is in several
+  // pieces, or cannot be read.
+  std::optional<reading> number(const ValuePlace& place, std::uint64_t size) const;
+  // Returns a reading of the address of a place; nullopt if it is not in memory.
+  std::optional<reading> address(const ValuePlace& place) const;
+  // Returns a reading of the number of characters of a string at a location that has a length.
+  std::optional<reading> length(const ValuePlace& place) const;
+  // The place that the pointer at a place points to; nullopt if it cannot be followed.
+  std::optional<ValuePlace> dereference(const ValuePlace& place, const dwarf::Type& target) const;
 
   // Leaves bytes_offset 0. `list`: the arguments among which a buffer's length or address is found
   // by name. `numbers`: of their readings, as far as they were made.
@@ -80,33 +133,39 @@ public:
                                  ValueUse use, std::span<const ArgumentSpec> list) const;
   // The return address.
   Result<reading> caller() const;
+  // What the loader has added to addresses as linked, known at the entry.
+  reading load_bias() const;
 
 private:
+  ReadingBuilder(const CaptureSpec& capture, const CapturePoint& probed,
+                 const CallingConvention& convention);
+
   Result<reading_form> string_form(std::string_view name, ArgumentType type) const;
+  // With the type that it has at the source.
+  Result<reading> whole_value(const ArgumentSource& source) const;
   Result<reading> value(const ArgumentSource& source, ArgumentType type) const;
   // See ArgumentSpec::address_from.
   Result<reading> value_at_return(const ArgumentSpec& spec, std::span<const ArgumentSpec> list,
                                   std::span<const std::size_t> numbers) const;
-  Result<reading> argument_value(const ArgumentSource& source, std::uint32_t size,
-                                 bool is_signed) const;
-  Result<reading> java_value(const ArgumentSource& source, std::uint32_t size,
-                             bool is_signed) const;
   // `above`: offset from the stack pointer at the start of the function, in bytes.
   Result<reading> stack_value(const ArgumentSource& source, std::int64_t above) const;
+  // The argument of the static probe; null for other sources.
+  const StaticArgument* static_argument(const ArgumentSource& source) const;
   // Returns the type of an argument that the note of a static probe or a Java signature declares;
   // nullopt for other sources.
   std::optional<ArgumentType> noted_type(const ArgumentSource& source) const;
-  Result<std::uint32_t> read_phase(const ArgumentSource& source) const;
+  Result<record_u8> read_phase(const ArgumentSource& source) const;
 
   const CaptureSpec& capture_;
-  const CallingConvention& convention_;
-  const CodeAbi& abi_;
+  CapturePhases phases_;
+  CallingConvention convention_;
+  CodeAbi abi_;
+  // The point is the first instruction of its function, so that stack offsets are known.
   bool at_start_;
-  bool is_inlined_;
-  const StaticProbeLocation& location_;
+  bool is_inlined_; // an inlined call, whose arguments are in no fixed registers
   bool is_java_;
-  std::vector<JavaArgument> java_;
-  std::optional<JavaArgument> java_return_;
+  StaticProbeLocation location_;
+  std::vector<JavaArgument> java_; // and the result
 };
 
 // Registers of the machine that uprobectl runs on. Numbers are indexes of ArchInfo::registers.

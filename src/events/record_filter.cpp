@@ -11,7 +11,7 @@ namespace uprobectl {
 namespace {
 
 // The type of a value of a record without a type.
-ValueType type_of(const DataValue& value) {
+ValueType type_of(const Value& value) {
   ValueType made{.name = "an integer"};
   if (std::holds_alternative<std::int64_t>(value.value)) {
     made.is_signed = true;
@@ -19,18 +19,18 @@ ValueType type_of(const DataValue& value) {
     made = {.name = "a floating-point number", .is_floating = true};
   } else if (std::holds_alternative<std::string>(value.value)) {
     made = {.use = ValueUse::text, .name = "a string"};
-  } else if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value)) {
+  } else if (const auto* const raw = std::get_if<Value::Raw>(&value.value)) {
     made = {.use = ValueUse::bytes, .name = "a buffer", .size = raw->bytes.size()};
-  } else if (const auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
+  } else if (const auto* const members = std::get_if<Value::Struct>(&value.value)) {
     made = {.use = ValueUse::none, .name = "a structure"};
     for (const DataMember& member : *members) {
       made.members.push_back(type_of(member.value));
       made.members.back().member_name = member.name;
     }
-  } else if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
+  } else if (const auto* const elements = std::get_if<Value::Array>(&value.value)) {
     made = {.use = ValueUse::none, .name = "an array"};
     made.element.push_back(elements->empty() ? ValueType{} : type_of(elements->front()));
-  } else if (const auto* const name = std::get_if<DataValue::Name>(&value.value)) {
+  } else if (const auto* const name = std::get_if<Value::Name>(&value.value)) {
     made.name = "an enumeration";
     made.is_signed = true;
     made.enumeration = std::make_shared<Enumeration>(Enumeration{
@@ -91,6 +91,19 @@ RecordFilter::Term RecordFilter::compile(const ConditionSpec& spec, const ValueT
   return term;
 }
 
+Result<void> RecordFilter::check(std::span<const ValueType> types) {
+  for (const ConditionSpec& spec : filter_.terms) {
+    const bool is_possible = std::ranges::any_of(types, [&](const ValueType& type) {
+      const Term::Kind kind = compile(spec, type).kind;
+      return kind == Term::Kind::member || kind == Term::Kind::sender;
+    });
+    const std::vector<Error> problems = take_problems();
+    reported_.clear();
+    if (!is_possible && !problems.empty()) return fail(problems.front());
+  }
+  return {};
+}
+
 std::vector<RecordFilter::Term> RecordFilter::compile_all(const ValueType& record) {
   std::vector<Term> terms;
   for (const ConditionSpec& spec : filter_.terms) terms.push_back(compile(spec, record));
@@ -107,7 +120,7 @@ Truth RecordFilter::compare(std::size_t number, const Term& term, const Event& e
   }
   if (term.kind != Term::Kind::member) return Truth::unknown;
   was_found_[number] = true;
-  const DataValue* const value = find_record_member(*event.record, *spec.path);
+  const Value* const value = find_record_member(*event.record, *spec.path);
   if (value == nullptr) return Truth::unknown; // the record was cut
   return evaluate_condition(term.prepared, texts_[number], term.type, *value);
 }

@@ -18,6 +18,9 @@ public:
   // Fails with usage if a comparison is not one of a member, or of pid, tid or cpu.
   static Result<RecordFilter> make(Filter filter);
 
+  // Fails if a comparison is impossible with each of these types that has its member: those that
+  // records may have.
+  Result<void> check(std::span<const ValueType> types);
   // Whether all expressions hold. A comparison of a member that the record does not have, or that
   // cannot be compared, fails, also if it is negated: as for arguments that cannot be read.
   // `type`: of the record, which stays where it is; null: its values have their own types.

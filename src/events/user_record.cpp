@@ -181,7 +181,7 @@ Number number_at(Bytes bytes, std::size_t at) {
   return static_cast<Number>(read_at<std::make_unsigned_t<Number>>(bytes, at).value_or(0));
 }
 
-DataValue read_field(const RecordField& field, Bytes bytes, std::size_t at) {
+Value read_field(const RecordField& field, Bytes bytes, std::size_t at) {
   switch (field.kind) {
   case FieldKind::boolean:
     return {number_at<std::uint8_t>(bytes, at) != 0};
@@ -194,16 +194,16 @@ DataValue read_field(const RecordField& field, Bytes bytes, std::size_t at) {
   case FieldKind::u64:
     return {number_at<std::uint64_t>(bytes, at)};
   case FieldKind::pointer:
-    return {DataValue::Pointer{number_at<std::uint64_t>(bytes, at)}};
+    return {Value::Pointer{number_at<std::uint64_t>(bytes, at)}};
   case FieldKind::text: {
     const auto* const begin = reinterpret_cast<const char*>(bytes.data() + at);
     const std::string_view text{begin, field.count};
     return {std::string(text.substr(0, text.find('\0')))};
   }
   case FieldKind::words: {
-    DataValue::Array values;
+    Value::Array values;
     for (std::size_t i = 0; i < field.count; ++i)
-      values.push_back({DataValue::Pointer{number_at<std::uint64_t>(bytes, at + 8 * i)}});
+      values.push_back({Value::Pointer{number_at<std::uint64_t>(bytes, at + 8 * i)}});
     return {std::move(values)};
   }
   }
@@ -244,10 +244,10 @@ bool has_size(MapUse use, std::size_t type, std::size_t record) {
 }
 
 // Adds the bytes behind a value that is shorter than its record.
-void add_rest(DataValue& value, const std::string& type, Bytes rest) {
-  if (!std::holds_alternative<DataValue::Struct>(value.value))
-    value = DataValue{DataValue::Struct{{type, std::move(value)}}};
-  std::get<DataValue::Struct>(value.value).push_back({"<rest>", raw_value(rest)});
+void add_rest(Value& value, const std::string& type, Bytes rest) {
+  if (!std::holds_alternative<Value::Struct>(value.value))
+    value = Value{Value::Struct{{type, std::move(value)}}};
+  std::get<Value::Struct>(value.value).push_back({"<rest>", raw_value(rest)});
 }
 
 // Returns the type for which this holds; null if there is none, or several.
@@ -271,8 +271,8 @@ std::size_t size_of(const RecordLayout& layout) {
   return lay_out(layout, [](const RecordField&, std::size_t) {});
 }
 
-DataValue read_record(const RecordLayout& layout, Bytes bytes) {
-  DataValue::Struct members;
+Value read_record(const RecordLayout& layout, Bytes bytes) {
+  Value::Struct members;
   lay_out(layout, [&](const RecordField& field, std::size_t at) {
     members.push_back({std::string(field.name), read_field(field, bytes, at)});
   });
@@ -387,6 +387,19 @@ std::optional<std::string> UserRecordDecoder::explain_raw(std::size_t map) {
   return text + fmt::format(" (--record {}=TYPE)", stream.map);
 }
 
+std::vector<ValueType> UserRecordDecoder::list_types() const {
+  std::vector<ValueType> listed;
+  for (const Stream& each : streams_) {
+    if (!each.is_buffer()) continue;
+    if (each.known_name && !each.requested) return {};
+    if (each.requested) listed.push_back(types_->value_type(each.requested->id));
+    if (each.requested) continue;
+    for (const auto* const may_be : {&each.candidates, &each.variables})
+      for (const DataTypes::Type& type : *may_be) listed.push_back(types_->value_type(type.id));
+  }
+  return listed;
+}
+
 const ValueType* UserRecordDecoder::value_type(std::size_t map) {
   const auto id = streams_[map].last_type;
   if (!id || streams_[map].is_wrapped) return nullptr;
@@ -416,7 +429,7 @@ Event UserRecordDecoder::decode(std::size_t map, Bytes record) {
     stream.is_wrapped = false;
     if (decoded->value && !has_size(stream.use, type->size, record.size()) &&
         record.size() > type->size && !type->has_open_end) {
-      stream.is_wrapped = !std::holds_alternative<DataValue::Struct>(decoded->value->value);
+      stream.is_wrapped = !std::holds_alternative<Value::Struct>(decoded->value->value);
       add_rest(*decoded->value, type->name, record.subspan(type->size));
     }
     if (decoded->value) stream.last_type = type->id;

@@ -41,7 +41,7 @@ struct RecordLayout {
 
 std::size_t size_of(const RecordLayout& layout); // in bytes
 // `bytes` must have at least size_of(layout) bytes.
-DataValue read_record(const RecordLayout& layout, Bytes bytes);
+Value read_record(const RecordLayout& layout, Bytes bytes);
 
 // A map of UprobeStats programs.
 struct KnownMap {
@@ -73,11 +73,13 @@ public:
                                         std::span<const RecordTypeRequest> requests = {});
   // The values of the event are those that were sent: see finish().
   Event decode(std::size_t map, Bytes record);
+  // Returns all types that records may have; nothing if they are not known before.
+  std::vector<ValueType> list_types() const;
   // Returns the type of the last record of the map, which stays where it is; null: not known.
   const ValueType* value_type(std::size_t map);
   // Changes a decoded value to how it is shown. `tags`: of its type.
-  using Finish = std::function<void(DataValue& value, std::string_view map,
-                                    std::span<const ShownAsRule> tags)>;
+  using Finish =
+      std::function<void(Value& value, std::string_view map, std::span<const ShownAsRule> tags)>;
   // Finishes the last record of the map, which decode() has returned.
   void finish(std::size_t map, Event& event, const Finish& change);
   // Returns why the last record of the map was not decoded, with the types that could be meant; the

@@ -10,7 +10,7 @@ namespace uprobectl {
 namespace {
 
 // The number of a value, extended to 64 bits as its type says; of a floating-point number its bits.
-std::optional<std::uint64_t> bits_of(const DataValue& value, const ValueType& type) {
+std::optional<std::uint64_t> bits_of(const Value& value, const ValueType& type) {
   if (const auto* const real = std::get_if<double>(&value.value)) {
     if (!type.is_floating) return std::nullopt;
     if (type.bits == 64) return std::bit_cast<std::uint64_t>(*real);
@@ -25,11 +25,10 @@ std::optional<std::uint64_t> bits_of(const DataValue& value, const ValueType& ty
 }
 
 // The text of a value, and whether it is all of it.
-std::optional<std::pair<std::string_view, bool>> value_text(const DataValue& value) {
+std::optional<std::pair<std::string_view, bool>> value_text(const Value& value) {
   if (const auto* const text = std::get_if<std::string>(&value.value)) return {{*text, true}};
-  if (const auto* const cut = std::get_if<DataValue::Cut>(&value.value))
-    return {{cut->text, false}};
-  if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value))
+  if (const auto* const cut = std::get_if<Value::Cut>(&value.value)) return {{cut->text, false}};
+  if (const auto* const raw = std::get_if<Value::Raw>(&value.value))
     return {{as_text(raw->bytes), !raw->is_cut}};
   return std::nullopt;
 }
@@ -74,7 +73,7 @@ std::optional<std::uint64_t> built_in_number(filter_subject subject, const Event
 }
 
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
-                         const ValueType& type, const DataValue& value) {
+                         const ValueType& type, const Value& value) {
   if (type.use == ValueUse::number) {
     const auto bits = bits_of(value, type);
     return bits ? truth_of(fulfils(condition, *bits)) : Truth::unread;

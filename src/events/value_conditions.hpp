@@ -36,6 +36,6 @@ std::optional<std::uint64_t> built_in_number(filter_subject subject, const Event
 
 // Compares a value of this type, for which the condition was compiled.
 Truth evaluate_condition(const PreparedTerm& condition, const ConditionTexts& texts,
-                         const ValueType& type, const DataValue& value);
+                         const ValueType& type, const Value& value);
 
 } // namespace uprobectl

@@ -78,7 +78,7 @@ std::vector<PointValue> ValuePlan::describe() const {
   if (six_registers_)
     for (std::size_t i = 0; i < std::tuple_size_v<decltype(Event::arguments)>; ++i)
       described.push_back({.name = fmt::format("arg{}", i), .type = {}});
-  for (const Value& each : values_) {
+  for (const PlannedValue& each : values_) {
     PointValue& made = described.emplace_back(PointValue{.name = each.node.name,
                                                          .type = {},
                                                          .at_return = each.phase == PHASE_RETURN,

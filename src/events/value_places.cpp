@@ -2,21 +2,15 @@
 #include "events/value_places.hpp"
 
 #include "events/library_types.hpp"
-#include "events/readings.hpp"
-#include "uprobectl/arch.hpp"
-#include "util/arithmetic.hpp"
 #include "util/habits.hpp"
 #include "util/spelling.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <fmt/format.h>
 
 namespace uprobectl {
 
-using dwarf::Formula;
 using dwarf::Location;
-using dwarf::Piece;
 using dwarf::Type;
 using dwarf::TypeKind;
 
@@ -43,180 +37,12 @@ bool is_number(const Type& type) {
   return type.is_scalar() && type.size() > 0 && type.size() <= word_size;
 }
 
-// Bytes of a load that has the first `size` ones.
-std::uint64_t load_size(std::uint64_t size) {
-  return std::bit_ceil(std::max<std::uint64_t>(size, 1));
-}
-
 Error path_error(const ValuePath& path, ErrorKind kind, std::string_view what) {
   return {kind, fmt::format("'{}': {}", path.text, what)};
 }
 
 std::string problem_of(const Location& location) {
   return location.problem.empty() ? dwarf::optimized_out : location.problem;
-}
-
-bool add_load(reading& made, std::uint64_t offset, std::uint64_t size) {
-  if (made.bit_offset != 0 || made.bit_count != 0) return false;
-  const std::int64_t distance = add_wrapping(made.addend, offset);
-  made.addend = 0;
-  made.size = static_cast<record_u8>(size);
-  return add_step(made, distance);
-}
-
-std::optional<reading> without_offset(const reading& address, const KeepReading& keep) {
-  if (address.offset_from == 0) return address;
-  const auto number = keep(address);
-  if (!number) return std::nullopt;
-  reading made{};
-  made.phase = address.phase;
-  made.base = NO_REGISTER;
-  made.base_from = *number;
-  made.size = word_size;
-  return made;
-}
-
-std::optional<reading> base_address(const reading& object, const dwarf::VirtualBase& base,
-                                    const KeepReading& keep) {
-  if (!keep || !base.vtable_offset) return std::nullopt;
-  auto made = without_offset(object, keep);
-  if (!made) return std::nullopt;
-  reading distance = *made;
-  if (!add_load(distance, 0, word_size) ||
-      !add_load(distance, static_cast<std::uint64_t>(*base.vtable_offset), word_size))
-    return std::nullopt;
-  const auto number = keep(distance);
-  if (!number) return std::nullopt;
-  made->offset_from = *number;
-  made->offset_step = made->steps;
-  return made;
-}
-
-ValuePlace part_of(ValuePlace place, const Type& type, std::uint64_t offset) {
-  place.type = &type;
-  if (place.address)
-    place.address->addend = add_wrapping(place.address->addend, offset);
-  else
-    place.offset += offset;
-  return place;
-}
-
-std::optional<reading> PlaceReader::follow(const Formula& formula, std::uint64_t size) const {
-  reading made{};
-  made.form = READ_INTEGER;
-  made.phase = phase_;
-  made.size = static_cast<record_u8>(size);
-  made.base_offset = formula.loads.empty() ? formula.addend : formula.loads.front();
-  switch (formula.base) {
-  case Formula::Base::zero:
-    made.base = NO_REGISTER;
-    break;
-  case Formula::Base::machine_register: {
-    const auto index = host_arch_info().find_dwarf_register(formula.machine_register);
-    if (!index) return std::nullopt;
-    made.base = static_cast<record_u8>(*index);
-    break;
-  }
-  case Formula::Base::image: // relative to the probe, because the file is loaded anywhere
-    if (phase_ != PHASE_ENTRY) return std::nullopt;
-    made.base = host_arch_info().pc;
-    made.base_offset = add_wrapping(made.base_offset, -where_.address.value);
-    break;
-  }
-  for (std::size_t i = 0; i < formula.loads.size(); ++i)
-    if (!add_step(made, i == 0 ? 0 : formula.loads[i])) return std::nullopt;
-  if (!formula.loads.empty()) made.addend = formula.addend;
-  if (formula.bit_offset != 0 || formula.bit_count != 0) {
-    made.size = word_size;
-    made.bit_offset = formula.bit_offset;
-    made.bit_count = formula.bit_count != 0
-                         ? formula.bit_count
-                         : static_cast<record_u8>(8 * word_size - formula.bit_offset);
-  }
-  return made;
-}
-
-reading PlaceReader::based_on(std::size_t earlier) const {
-  reading made{};
-  made.form = READ_INTEGER;
-  made.phase = phase_;
-  made.base = NO_REGISTER;
-  made.base_from = static_cast<record_u8>(earlier + 1);
-  made.size = word_size;
-  return made;
-}
-
-std::optional<reading> PlaceReader::number(const ValuePlace& place, std::uint64_t size) const {
-  if (place.address) {
-    reading made = *place.address;
-    if (!add_load(made, 0, load_size(size))) return std::nullopt;
-    return made;
-  }
-  std::uint64_t start = 0;
-  for (const Piece& piece : place.location->pieces) {
-    const std::uint64_t end = start + (piece.size != 0 ? piece.size : place.offset + size);
-    if (place.offset >= start && place.offset + size <= end)
-      return number_in_piece(piece, place.offset - start, size);
-    start = end;
-  }
-  return std::nullopt;
-}
-
-std::optional<reading> PlaceReader::address(const ValuePlace& place) const {
-  if (place.address) {
-    reading made = *place.address;
-    made.addend = add_wrapping(made.addend, place.offset);
-    return made;
-  }
-  std::uint64_t start = 0;
-  for (const Piece& piece : place.location->pieces) {
-    const std::uint64_t size = piece.size != 0 ? piece.size : UINT64_MAX;
-    if (place.offset >= start && place.offset - start < size) {
-      if (piece.kind != Piece::Kind::memory) return std::nullopt;
-      auto made = follow(piece.formula, word_size);
-      if (made) made->addend = add_wrapping(made->addend, place.offset - start);
-      return made;
-    }
-    start += piece.size;
-  }
-  return std::nullopt;
-}
-
-std::optional<reading> PlaceReader::length(const ValuePlace& place) const {
-  return number({.type = place.type, .location = place.location->length.get()},
-                place.location->length_size);
-}
-
-std::optional<ValuePlace> PlaceReader::dereference(const ValuePlace& place,
-                                                   const Type& target) const {
-  const auto pointer = number(place, word_size);
-  if (!pointer) return std::nullopt;
-  return ValuePlace{.type = &target, .address = pointer};
-}
-
-std::optional<reading> PlaceReader::number_in_piece(const Piece& piece, std::uint64_t at,
-                                                    std::uint64_t size) const {
-  if (piece.kind == Piece::Kind::missing) return std::nullopt;
-  if (piece.kind == Piece::Kind::memory) {
-    auto made = follow(piece.formula, word_size);
-    if (!made || !add_load(*made, at, load_size(size))) return std::nullopt;
-    return made;
-  }
-  if (at + size > word_size) return std::nullopt;
-  auto made = follow(piece.formula, word_size);
-  if (!made) return std::nullopt;
-  if (made->bit_offset != 0 || made->bit_count != 0) {
-    if (at != 0) return std::nullopt;
-    made->bit_count = static_cast<record_u8>(std::min<std::uint64_t>(made->bit_count, 8 * size));
-    return made;
-  }
-  if (at == 0) {
-    made->size = static_cast<record_u8>(load_size(size));
-  } else {
-    made->bit_offset = static_cast<record_u8>(8 * at);
-    made->bit_count = static_cast<record_u8>(8 * size);
-  }
-  return made;
 }
 
 namespace {
@@ -232,30 +58,24 @@ bool is_floating_point(const Type& type, int depth) {
          });
 }
 
-// Finds what paths name, step by step.
-class PathResolver {
+// Finds the variables that names stand for.
+class VariableFinder {
 public:
-  explicit PathResolver(const TypedPlace& where, const std::optional<reading>& result_address = {},
-                        std::vector<std::string> others = {}, KeepReading keep = {})
-      : where_(where), result_address_(result_address), others_(std::move(others)),
-        keep_(std::move(keep)) {}
+  explicit VariableFinder(const TypedPlace& where) : where_(where) {}
 
   // Whether the path begins at a variable of the function.
   bool names_variable(const ValuePath& path) const {
-    return !is_result(path) && find_variable(path.variable) != nullptr;
+    return !is_result_path(path) && find_variable(path.variable) != nullptr;
   }
   // Whether it begins at a member of the function's object.
   bool names_member(const ValuePath& path) const {
     const dwarf::Variable* const self = find_variable("this");
-    if (is_result(path) || self == nullptr || self->type->target() == nullptr ||
+    if (is_result_path(path) || self == nullptr || self->type->target() == nullptr ||
         !self->location.is_readable())
       return false;
     return find_member(*self->type->target(), path.variable) ||
            !bases_with_member(*self->type->target(), path.variable).empty();
   }
-  // Whether the path begins at the result.
-  bool is_result(const ValuePath& path) const { return path.variable == "ret"; }
-
   // "arg1" is the second parameter, as in declarations: "this" counts, floating-point ones do not.
   std::optional<std::uint32_t> parameter_number(const dwarf::Variable& wanted) const {
     std::uint32_t number = 0;
@@ -268,33 +88,12 @@ public:
   }
   // The variable at which a path begins; null if it begins at anything else.
   const dwarf::Variable* find_start_variable(const ValuePath& path) const {
-    if (is_result(path)) return nullptr;
+    if (is_result_path(path)) return nullptr;
     const dwarf::Variable* const found = find_variable(path.variable);
     return found != nullptr ? found : find_parameter(path.variable);
   }
 
-  // See find_place().
-  Result<PathPlace> resolve(const ValuePath& path, std::size_t* wrong_step) {
-    PathPlace made;
-    made.phase = is_result(path) ? PHASE_RETURN : PHASE_ENTRY;
-    if (made.phase == PHASE_ENTRY && !where_.phases.entry)
-      return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
-                      .hint("add --entry or --latency"));
-    const PlaceReader reader(where_, made.phase);
-    auto start = find_start(path);
-    if (!start) return fail(std::move(start).error());
-    made.place = *start;
-    for (const ValuePath::Step& step : path.steps)
-      if (auto moved = take(path, reader, made.place, step); !moved) {
-        if (wrong_step != nullptr)
-          *wrong_step = static_cast<std::size_t>(&step - path.steps.data());
-        return fail(std::move(moved).error());
-      }
-    made.global = std::move(global_);
-    return made;
-  }
-
-private:
+protected:
   const dwarf::Variable* find_variable(std::string_view name) const {
     // The innermost scope is the last. Those of the inlined call that is probed come first.
     const dwarf::Variable* found = nullptr;
@@ -319,8 +118,40 @@ private:
     return where_.is_inlined_call ? variable.of_probed_call : variable.inlined_function.empty();
   }
 
+  const TypedPlace& where_;
+};
+
+// Finds what paths name, step by step.
+class PathResolver : private VariableFinder {
+public:
+  PathResolver(const ReadingBuilder& readings, const TypedPlace& where,
+               const std::optional<reading>& result_address, std::vector<std::string> others,
+               KeepReading keep)
+      : VariableFinder(where), readings_(readings), result_address_(result_address),
+        others_(std::move(others)), keep_(std::move(keep)) {}
+
+  // See find_place().
+  Result<PathPlace> resolve(const ValuePath& path, std::size_t* wrong_step) {
+    PathPlace made;
+    if (!is_result_path(path) && !where_.phases.entry)
+      return fail(path_error(path, ErrorKind::usage, "the entry is not probed")
+                      .hint("add --entry or --latency"));
+    auto start = find_start(path);
+    if (!start) return fail(std::move(start).error());
+    made.place = *start;
+    for (const ValuePath::Step& step : path.steps)
+      if (auto moved = take(path, made.place, step); !moved) {
+        if (wrong_step != nullptr)
+          *wrong_step = static_cast<std::size_t>(&step - path.steps.data());
+        return fail(std::move(moved).error());
+      }
+    made.global = std::move(global_);
+    return made;
+  }
+
+private:
   Result<ValuePlace> find_start(const ValuePath& path) {
-    if (is_result(path)) return find_result(path);
+    if (is_result_path(path)) return find_result(path);
     if (const dwarf::Variable* const found = find_start_variable(path))
       return start_at(path, *found->type, found->location);
     if (const dwarf::Variable* const self = find_variable("this")) {
@@ -341,7 +172,8 @@ private:
                                      const Location& location) {
     if (!location.is_readable())
       return fail(path_error(path, ErrorKind::unsupported, problem_of(location)));
-    return ValuePlace{.type = &type, .location = &location};
+    const auto phase = static_cast<record_u8>(is_result_path(path) ? PHASE_RETURN : PHASE_ENTRY);
+    return ValuePlace{.type = &type, .phase = phase, .location = &location};
   }
 
   // A member of the class that a function of it names without "this->".
@@ -349,17 +181,15 @@ private:
                                                     const dwarf::Variable& self) const {
     const Type* const target = self.type->target();
     if (target == nullptr || !self.location.is_readable()) return std::nullopt;
-    const PlaceReader reader(where_, PHASE_ENTRY);
-    auto at = reader.dereference({.type = self.type, .location = &self.location}, *target);
+    auto at = readings_.dereference({.type = self.type, .location = &self.location}, *target);
     if (!at) return std::nullopt;
-    const auto found = move_to_member(path, reader, *at, path.variable);
+    const auto found = move_to_member(path, *at, path.variable);
     if (!found) return fail(found.error());
     return *found ? at : std::nullopt;
   }
 
   // Goes to a member of the object, or of its base classes. Returns whether it has one.
-  Result<bool> move_to_member(const ValuePath& path, const PlaceReader& reader, ValuePlace& at,
-                              std::string_view name) const {
+  Result<bool> move_to_member(const ValuePath& path, ValuePlace& at, std::string_view name) const {
     auto member = find_member(*at.type, name);
     if (!member) {
       const std::vector<BasePath> bases = bases_with_member(*at.type, name);
@@ -369,14 +199,14 @@ private:
                                fmt::format("'{}' is in the base classes {} and {}", name,
                                            bases[0].type->name(), bases[1].type->name())));
       for (const BasePath::Hop& hop : bases.front().hops) {
-        const auto object = reader.address(part_of(at, *at.type, hop.offset));
+        const auto object = readings_.address(part_of(at, *at.type, hop.offset));
         const auto address = object ? base_address(*object, *hop.base, keep_) : std::nullopt;
         if (!address)
           return fail(
               path_error(path, ErrorKind::unsupported,
                          "it is in a virtual base class, which is reached by more steps than "
                          "can be read here"));
-        at = {.type = hop.base->type, .address = address};
+        at = {.type = hop.base->type, .phase = at.phase, .address = address};
       }
       member = find_member(*at.type, name);
     }
@@ -394,7 +224,8 @@ private:
       return fail(path_error(path, ErrorKind::not_found,
                              function.has_unknown_result ? "the place of the result is not known"
                                                          : "the function returns nothing"));
-    if (result_address_) return ValuePlace{.type = function.result, .address = result_address_};
+    if (result_address_)
+      return ValuePlace{.type = function.result, .phase = PHASE_RETURN, .address = result_address_};
     return start_at(path, *function.result, function.result_location);
   }
 
@@ -415,22 +246,21 @@ private:
     return std::move(error).hint("list them with: uprobectl list-args TARGET FUNCTION");
   }
 
-  Result<void> take(const ValuePath& path, const PlaceReader& reader, ValuePlace& place,
-                    const ValuePath::Step& step) const {
+  Result<void> take(const ValuePath& path, ValuePlace& place, const ValuePath::Step& step) const {
     if (place.bits) return fail(path_error(path, ErrorKind::usage, "a bit-field has no members"));
     const bool is_rust_reference =
         place.type->kind() == TypeKind::reference && place.type->name().starts_with('&');
-    if (auto object = skip_reference(path, reader, place); !object) return object;
+    if (auto object = skip_reference(path, place); !object) return object;
     switch (step.kind) {
     case ValuePath::Step::Kind::member:
-      return take_member(path, reader, place, step.name);
+      return take_member(path, place, step.name);
     case ValuePath::Step::Kind::element:
-      return take_element(path, reader, place, step.index);
+      return take_element(path, place, step.index);
     case ValuePath::Step::Kind::dereference:
       if (is_rust_reference) return {};
       break;
     }
-    return follow_pointer(path, reader, place);
+    return follow_pointer(path, place);
   }
 
   static Result<void> move_to(const ValuePath& path, ValuePlace& place,
@@ -440,14 +270,12 @@ private:
     return {};
   }
 
-  static Result<void> skip_reference(const ValuePath& path, const PlaceReader& reader,
-                                     ValuePlace& place) {
+  Result<void> skip_reference(const ValuePath& path, ValuePlace& place) const {
     if (place.type->kind() != TypeKind::reference || place.type->target() == nullptr) return {};
-    return move_to(path, place, reader.dereference(place, *place.type->target()));
+    return move_to(path, place, readings_.dereference(place, *place.type->target()));
   }
 
-  static Result<void> follow_pointer(const ValuePath& path, const PlaceReader& reader,
-                                     ValuePlace& place) {
+  Result<void> follow_pointer(const ValuePath& path, ValuePlace& place) const {
     if (const auto library = find_library_type(*place.type)) {
       if (library->kind == LibraryType::Kind::optional) {
         place = part_of(place, *library->type, library->offset);
@@ -462,15 +290,14 @@ private:
     if (place.type->target() == nullptr || place.type->target()->kind() == TypeKind::none)
       return fail(path_error(path, ErrorKind::usage,
                              fmt::format("what {} points to has no type", place.type->name())));
-    return move_to(path, place, reader.dereference(place, *place.type->target()));
+    return move_to(path, place, readings_.dereference(place, *place.type->target()));
   }
 
-  Result<void> take_member(const ValuePath& path, const PlaceReader& reader, ValuePlace& at,
-                           const std::string& name) const {
+  Result<void> take_member(const ValuePath& path, ValuePlace& at, const std::string& name) const {
     // As debuggers do: "." works for pointers.
     if (at.type->kind() == TypeKind::pointer)
-      if (auto object = follow_pointer(path, reader, at); !object) return object;
-    const auto found = move_to_member(path, reader, at, name);
+      if (auto object = follow_pointer(path, at); !object) return object;
+    const auto found = move_to_member(path, at, name);
     if (!found) return fail(found.error());
     if (*found) return {};
     Error error = path_error(path, ErrorKind::not_found,
@@ -485,14 +312,13 @@ private:
     return fail(std::move(error));
   }
 
-  static Result<void> take_element(const ValuePath& path, const PlaceReader& reader,
-                                   ValuePlace& place, std::uint64_t index) {
+  Result<void> take_element(const ValuePath& path, ValuePlace& place, std::uint64_t index) const {
     const Type* element = nullptr;
     if (const auto library = find_library_type(*place.type);
         library && library->kind == LibraryType::Kind::sequence) {
       element = library->type;
       const ValuePlace pointer = part_of(place, *library->type, library->offset);
-      if (auto moved = move_to(path, place, reader.dereference(pointer, *element)); !moved)
+      if (auto moved = move_to(path, place, readings_.dereference(pointer, *element)); !moved)
         return moved;
     } else if (const dwarf::ArrayDescriptor* const descriptor = place.type->descriptor()) {
       element = place.type->target();
@@ -500,10 +326,10 @@ private:
         return fail(path_error(path, ErrorKind::unsupported,
                                "where its elements are is known at run time only")
                         .hint("name the array, or of one dimension the first element: [0]"));
-      auto first = reader.address(place);
-      if (!first || !add_load(*first, descriptor->data, word_size))
+      auto first = readings_.address(place);
+      if (!first || !add_load(*first, static_cast<std::int64_t>(descriptor->data), word_size))
         return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
-      place = {.type = place.type, .address = first};
+      place = {.type = place.type, .phase = place.phase, .address = first};
     } else if (place.type->kind() == TypeKind::array) {
       element = place.type->row();
       if (const auto count = place.type->row_count(); count > 0 && index >= count)
@@ -511,7 +337,7 @@ private:
                                fmt::format("{} has {} elements", place.type->name(), count)));
     } else if (place.type->kind() == TypeKind::pointer) {
       element = place.type->target();
-      if (auto moved = follow_pointer(path, reader, place); !moved) return moved;
+      if (auto moved = follow_pointer(path, place); !moved) return moved;
     }
     if (element == nullptr || element->size() == 0)
       return fail(path_error(path, ErrorKind::usage,
@@ -520,7 +346,7 @@ private:
     return {};
   }
 
-  const TypedPlace& where_;
+  const ReadingBuilder& readings_;
   std::optional<reading> result_address_;
   std::vector<std::string> others_;
   KeepReading keep_;
@@ -529,73 +355,68 @@ private:
 
 } // namespace
 
-bool is_result_path(const TypedPlace& where, const ValuePath& path) {
-  return PathResolver(where).is_result(path);
-}
-
-Result<PathPlace> find_place(const TypedPlace& where, const ValuePath& path,
-                             const std::optional<reading>& result_address,
+Result<PathPlace> find_place(const ReadingBuilder& readings, const TypedPlace& where,
+                             const ValuePath& path, const std::optional<reading>& result_address,
                              std::vector<std::string> others, std::size_t* wrong_step,
                              KeepReading keep) {
-  return PathResolver(where, result_address, std::move(others), std::move(keep))
+  return PathResolver(readings, where, result_address, std::move(others), std::move(keep))
       .resolve(path, wrong_step);
 }
 
 namespace {
 
 // What holds the characters of a text; nullopt if the type is not one.
-std::optional<ComparedValue> find_text(const PlaceReader& reader, const ValuePlace& place,
+std::optional<ComparedValue> find_text(const ReadingBuilder& readings, const ValuePlace& place,
                                        std::string_view& problem) {
   const Type& type = *place.type;
   ComparedValue made{.type = {.use = ValueUse::text, .name = type.name()}};
   const auto take = [&](const std::optional<reading>& address, reading_form form,
-                        std::string_view otherwise) {
+                        std::string_view otherwise, std::uint32_t most = 0) {
     if (!address) problem = otherwise;
     if (address) made.value = *address;
     made.value.form = static_cast<record_u8>(form);
+    made.value.capacity = most;
     return made;
   };
   if (const auto form = find_string_form(type))
-    return take(reader.address(place), *form, "the string is not in memory");
+    return take(readings.address(place), *form, "the string is not in memory");
   if (type.kind() == TypeKind::array && type.target() != nullptr &&
       is_character_type(*type.target()) && type.dimensions() <= 1 && type.descriptor() == nullptr) {
     const bool has_length = !place.address && place.location->length;
-    if (has_length) made.length = reader.length(place);
+    if (has_length) made.length = readings.length(place);
     if (has_length && !made.length) problem = location_too_complex;
-    made.value.capacity =
+    const auto most =
         static_cast<record_u32>(std::min<std::uint64_t>(type.element_count(), UINT32_MAX));
-    const auto capacity = made.value.capacity;
-    take(reader.address(place), has_length || capacity > 0 ? READ_BYTES : READ_STRING,
-         "the characters are not in memory");
-    made.value.capacity = capacity;
-    return made;
+    return take(readings.address(place), has_length || most > 0 ? READ_BYTES : READ_STRING,
+                "the characters are not in memory", most);
   }
   const auto library = find_library_type(type);
   if (library && library->kind == LibraryType::Kind::text && !library->length_is_end) {
-    made.length = reader.number(part_of(place, *library->type, library->length_offset), word_size);
+    made.length =
+        readings.number(part_of(place, *library->type, library->length_offset), word_size);
     if (!made.length) problem = location_too_complex;
-    return take(reader.number(part_of(place, *library->type, library->offset), word_size),
+    return take(readings.number(part_of(place, *library->type, library->offset), word_size),
                 READ_BYTES, location_too_complex);
   }
   const bool is_c_string = library && library->kind == LibraryType::Kind::c_string;
   if (!is_c_string && !is_text_pointer(type)) return std::nullopt;
-  return take(reader.number(is_c_string ? part_of(place, *library->type, library->offset) : place,
-                            word_size),
+  return take(readings.number(is_c_string ? part_of(place, *library->type, library->offset) : place,
+                              word_size),
               READ_STRING, location_too_complex);
 }
 
 Error unsupported(std::string_view what) { return {ErrorKind::unsupported, std::string(what)}; }
 
 // The first bytes at a place, or of what a pointer there points to.
-Result<ComparedValue> find_bytes(const PlaceReader& reader, const ValuePlace& place) {
+Result<ComparedValue> find_bytes(const ReadingBuilder& readings, const ValuePlace& place) {
   ComparedValue made{.type = {.use = ValueUse::bytes, .name = place.type->name()}};
   const bool is_pointer = place.type->kind() == TypeKind::pointer;
-  const auto address = is_pointer ? reader.number(place, word_size) : reader.address(place);
+  const auto address = is_pointer ? readings.number(place, word_size) : readings.address(place);
   if (!address)
     return fail(unsupported(is_pointer ? location_too_complex : "the bytes are not in memory"));
   if (!is_pointer) made.type.size = place.type->size();
   made.value = *address;
-  made.value.form = READ_BYTES;
+  read_bytes(made.value);
   return made;
 }
 
@@ -607,7 +428,7 @@ ValueType without_number(const Type& type) {
   return made;
 }
 
-Result<ComparedValue> find_number(const PlaceReader& reader, ValuePlace place) {
+Result<ComparedValue> find_number(const ReadingBuilder& readings, ValuePlace place) {
   const Type& type = *place.type;
   if (type.is_byte_swapped())
     return fail(ErrorKind::usage, "a number whose bytes are in the other order cannot be used in "
@@ -621,7 +442,7 @@ Result<ComparedValue> find_number(const PlaceReader& reader, ValuePlace place) {
     place.bits = dwarf::BitRange{0, static_cast<std::uint32_t>(type.bits())};
   const std::uint64_t size =
       place.bits ? (place.bits->offset + place.bits->size + 7) / 8 : type.size();
-  auto number = size <= word_size ? reader.number(place, size) : std::nullopt;
+  auto number = size <= word_size ? readings.number(place, size) : std::nullopt;
   if (!number) return fail(unsupported(location_too_complex));
   if (place.bits) {
     number->bit_offset = static_cast<record_u8>(number->bit_offset + place.bits->offset);
@@ -652,41 +473,42 @@ ValueType number_type(const dwarf::Type& type, const std::optional<dwarf::BitRan
 }
 
 std::string parameter_source(const TypedPlace& where, const dwarf::Variable& variable) {
-  const auto number = PathResolver(where).parameter_number(variable);
+  const auto number = VariableFinder(where).parameter_number(variable);
   return number ? fmt::format("arg{}", *number) : std::string();
 }
 std::string parameter_source(const TypedPlace& where, const ValuePath& path) {
   const dwarf::Variable* const variable =
-      path.steps.empty() ? PathResolver(where).find_start_variable(path) : nullptr;
+      path.steps.empty() ? VariableFinder(where).find_start_variable(path) : nullptr;
   return variable != nullptr ? parameter_source(where, *variable) : std::string();
 }
 
 bool names_variable(const TypedPlace& where, const ValuePath& path) {
-  return PathResolver(where).names_variable(path);
+  return VariableFinder(where).names_variable(path);
 }
 bool names_member(const TypedPlace& where, const ValuePath& path) {
-  return PathResolver(where).names_member(path);
+  return VariableFinder(where).names_member(path);
 }
 
-ConditionResult<ComparedValue> find_compared(const TypedPlace& where, const ValuePath& path,
-                                             ValueUse use, bool may_keep) {
+ConditionResult<ComparedValue> find_compared(const ReadingBuilder& readings,
+                                             const TypedPlace& where, const ValuePath& path,
+                                             ValueUse use, bool is_condition) {
   std::size_t wrong_step = path.steps.size();
   // A condition has one reading besides the value. FilterCompiler numbers it.
   std::optional<reading> offset;
-  const auto keep = [&](const reading& made) -> std::optional<record_u8> {
+  const auto keep = [&](const reading& made) -> std::optional<std::size_t> {
     if (offset) return std::nullopt;
     offset = made;
-    return 1;
+    return 0;
   };
-  auto named = find_place(where, path, {}, condition_names(), &wrong_step,
-                          may_keep ? KeepReading(keep) : KeepReading());
+  auto named =
+      find_place(readings, where, path, {}, is_condition ? condition_names() : result_names(),
+                 &wrong_step, is_condition ? KeepReading(keep) : KeepReading());
   if (!named)
     return wrong_at(wrong_step < path.steps.size() ? path.steps[wrong_step].at : 0,
                     std::move(named).error());
-  const PlaceReader reader(where, named->phase);
   ValuePlace place = named->place;
   while (place.type->kind() == TypeKind::reference && place.type->target() != nullptr) {
-    auto referred = reader.dereference(place, *place.type->target());
+    auto referred = readings.dereference(place, *place.type->target());
     if (!referred) return fail(path_error(path, ErrorKind::unsupported, location_too_complex));
     place = *referred;
   }
@@ -695,7 +517,7 @@ ConditionResult<ComparedValue> find_compared(const TypedPlace& where, const Valu
       (library->kind == LibraryType::Kind::pointer || library->kind == LibraryType::Kind::duration))
     place = part_of(place, *library->type, library->offset);
   std::string_view problem;
-  auto text = find_text(reader, place, problem);
+  auto text = find_text(readings, place, problem);
   const TypeKind kind = place.type->kind();
   const bool has_other_use =
       (use == ValueUse::number && kind == TypeKind::pointer) ||
@@ -704,11 +526,11 @@ ConditionResult<ComparedValue> find_compared(const TypedPlace& where, const Valu
   if (text && !has_other_use) {
     if (problem.empty()) made = std::move(*text);
   } else if (use == ValueUse::bytes) {
-    made = find_bytes(reader, place);
+    made = find_bytes(readings, place);
   } else if (!is_number(*place.type) && place.type->kind() != TypeKind::floating) {
     made = fail(cannot_compare(use, without_number(*place.type)));
   } else {
-    made = find_number(reader, place);
+    made = find_number(readings, place);
   }
   if (!made) return fail(std::move(made).error().within(in_single_quotes(path.text)));
   made->offset = offset;

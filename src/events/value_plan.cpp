@@ -26,7 +26,7 @@ constexpr std::string_view not_captured = "not captured";
 constexpr std::string_view beyond_limit = "beyond the captured bytes";
 
 // The reasons that JSON has are those of the command-line contract.
-DataValue::Unreadable unread_memory(const ReadResult& result) {
+Value::Unreadable unread_memory(const ReadResult& result) {
   if (!result.was_read) return {.reason = std::string(not_captured)};
   if (!result.length_problem.empty()) return {.reason = std::string(result.length_problem)};
   if (result.value == 0) return {.reason = std::string(null_pointer)};
@@ -35,7 +35,7 @@ DataValue::Unreadable unread_memory(const ReadResult& result) {
   return {.reason = "not resident", .text = fmt::format("{:#x}: not resident", result.value)};
 }
 
-DataValue::Unreadable unread_place(const std::string& problem) {
+Value::Unreadable unread_place(const std::string& problem) {
   if (problem.ends_with(": not readable"))
     return {.reason = "in a vector register", .text = problem};
   return {.reason = problem};
@@ -117,26 +117,26 @@ private:
   using Node = ValuePlan::Node;
   using Part = ValuePlan::Part;
   using Content = ValuePlan::Content;
-  using Value = ValuePlan::Value;
-  using Number = std::expected<std::uint64_t, DataValue::Unreadable>;
+  using PlannedValue = ValuePlan::PlannedValue;
+  using Number = std::expected<std::uint64_t, Value::Unreadable>;
 
-  bool is_passed(const Value& value) const;
+  bool is_passed(const PlannedValue& value) const;
   bool was_written(const reading& how) const;
-  ArgumentValue decode_declared(const Value& value) const;
-  DataValue decode_typed(const ArgumentSpec& spec, std::size_t index) const;
+  ArgumentValue decode_declared(const PlannedValue& value) const;
+  Value decode_typed(const ArgumentSpec& spec, std::size_t index) const;
   const ArgumentValue* find_before(std::string_view name) const;
   std::string read_text(std::size_t index) const;
 
-  DataValue decode_node(const Node& node) const;
-  DataValue decode_characters(const Node& node) const;
-  DataValue decode_text(const Node& node) const;
-  std::optional<DataValue> check_description(const Node& node) const;
-  DataValue decode_sequence(const Node& node) const;
-  DataValue decode_choice(const Node& node) const;
-  DataValue decode_scalar(const Node& node) const;
-  DataValue decode_interface(const Node& node) const;
-  DataValue::Array decode_content(const Content& content, const dwarf::GoTypes::Found& found) const;
-  DataValue decode_wide(const Node& node) const;
+  Value decode_node(const Node& node) const;
+  Value decode_characters(const Node& node) const;
+  Value decode_text(const Node& node) const;
+  std::optional<Value> check_description(const Node& node) const;
+  Value decode_sequence(const Node& node) const;
+  Value decode_choice(const Node& node) const;
+  Value decode_scalar(const Node& node) const;
+  Value decode_interface(const Node& node) const;
+  Value::Array decode_content(const Content& content, const dwarf::GoTypes::Found& found) const;
+  Value decode_wide(const Node& node) const;
   Number read_bits(const Node& node) const;
   // Reads `size` bytes, at most 8, at an offset of a source.
   Number read_bytes(std::size_t source, std::uint64_t offset, std::uint64_t size) const;
@@ -150,7 +150,7 @@ private:
 
 ValueDecoder::Number ValueDecoder::read_bits(const Node& node) const {
   const auto problem = [](std::string_view reason) {
-    return std::unexpected(DataValue::Unreadable{.reason = std::string(reason)});
+    return std::unexpected(Value::Unreadable{.reason = std::string(reason)});
   };
   const std::uint64_t size =
       node.bits ? (node.bits->offset + node.bits->size + 7) / 8 : node.type->size();
@@ -167,7 +167,7 @@ ValueDecoder::Number ValueDecoder::read_bits(const Node& node) const {
 ValueDecoder::Number ValueDecoder::read_bytes(std::size_t source, std::uint64_t offset,
                                               std::uint64_t size) const {
   const auto problem = [](std::string_view reason) {
-    return std::unexpected(DataValue::Unreadable{.reason = std::string(reason)});
+    return std::unexpected(Value::Unreadable{.reason = std::string(reason)});
   };
   for (const Part& part : plan_.sources_[source].parts) {
     if (offset < part.offset || size > part.size || offset - part.offset > part.size - size)
@@ -192,14 +192,13 @@ ValueDecoder::Number ValueDecoder::read_bytes(std::size_t source, std::uint64_t 
 }
 
 // A number of 128 bits. Not a number of JSON, whose readers round it.
-DataValue ValueDecoder::decode_wide(const Node& node) const {
+Value ValueDecoder::decode_wide(const Node& node) const {
   const auto low = read_bytes(node.source, node.offset, sizeof(std::uint64_t));
   const auto high =
       read_bytes(node.source, node.offset + sizeof(std::uint64_t), sizeof(std::uint64_t));
   for (const auto* const half : {&low, &high})
     if (!*half)
-      return half->error().reason == beyond_limit ? DataValue{DataValue::More{}}
-                                                  : DataValue{half->error()};
+      return half->error().reason == beyond_limit ? Value{Value::More{}} : Value{half->error()};
   __extension__ using Wide = unsigned __int128;
   Wide magnitude = node.type->is_byte_swapped()
                        ? Wide{std::byteswap(*low)} << 64 | std::byteswap(*high)
@@ -213,49 +212,47 @@ DataValue ValueDecoder::decode_wide(const Node& node) const {
   std::string digits;
   do digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(magnitude % 10)));
   while ((magnitude /= 10) != 0);
-  return {DataValue::Name{(is_negative ? "-" : "") + digits}};
+  return {Value::Name{(is_negative ? "-" : "") + digits}};
 }
 
-DataValue ValueDecoder::decode_scalar(const Node& node) const {
+Value ValueDecoder::decode_scalar(const Node& node) const {
   if (is_wide_integer(*node.type) && !node.bits) return decode_wide(node);
   auto number = read_bits(node);
-  if (!number && number.error().reason == beyond_limit) return {DataValue::More{}};
+  if (!number && number.error().reason == beyond_limit) return {Value::More{}};
   if (!number) return {std::move(number).error()};
   const Type& type = *node.type;
   const std::uint64_t bits = node.bits ? node.bits->size : type.bits();
   if (bits < 64) *number &= (std::uint64_t{1} << bits) - 1;
   const TypeKind kind = type.kind();
   if (kind == TypeKind::boolean) return {*number != 0};
-  if (kind == TypeKind::pointer || kind == TypeKind::reference)
-    return {DataValue::Pointer{*number}};
+  if (kind == TypeKind::pointer || kind == TypeKind::reference) return {Value::Pointer{*number}};
   if (kind == TypeKind::floating && type.size() == sizeof(float))
     return {widen_float(std::bit_cast<float>(static_cast<std::uint32_t>(*number)))};
   if (kind == TypeKind::floating && type.size() == sizeof(double))
     return {std::bit_cast<double>(*number)};
-  if (kind == TypeKind::floating)
-    return {DataValue::Unreadable{.reason = "its type is not supported"}};
+  if (kind == TypeKind::floating) return {Value::Unreadable{.reason = "its type is not supported"}};
   if (kind == TypeKind::enumeration) {
     const std::int64_t value =
         type.is_signed() ? sign_extended(*number, bits) : static_cast<std::int64_t>(*number);
-    if (auto name = enumerator_name(type, value)) return {DataValue::Name{std::move(*name), value}};
+    if (auto name = enumerator_name(type, value)) return {Value::Name{std::move(*name), value}};
     return {value};
   }
   // Of Rust: a code point.
   if (kind == TypeKind::character && type.plain_name() == "char" && type.size() == 4)
     if (auto text = printable_text(static_cast<std::uint32_t>(*number))) return {std::move(*text)};
   if (type.plain_name() == "char" && *number >= 0x20 && *number < 0x7f)
-    return {DataValue::Character{static_cast<char>(*number)}};
+    return {Value::Character{static_cast<char>(*number)}};
   if (type.is_signed()) return {sign_extended(*number, bits)};
   return {*number};
 }
 
 // An array of characters, up to its first NUL. It may be in several registers.
-DataValue ValueDecoder::decode_characters(const Node& node) const {
+Value ValueDecoder::decode_characters(const Node& node) const {
   std::string text;
   const std::uint64_t size = node.type->size();
-  const auto cut = [&]() -> DataValue {
-    if (text.empty()) return {DataValue::More{}};
-    return {DataValue::Cut{std::move(text)}};
+  const auto cut = [&]() -> Value {
+    if (text.empty()) return {Value::More{}};
+    return {Value::Cut{std::move(text)}};
   };
   while (text.size() < size) {
     const std::uint64_t at = node.offset + text.size();
@@ -283,7 +280,7 @@ DataValue ValueDecoder::decode_characters(const Node& node) const {
   return {std::move(text)};
 }
 
-DataValue ValueDecoder::decode_text(const Node& node) const {
+Value ValueDecoder::decode_text(const Node& node) const {
   const ReadResult& result = results_[node.reading];
   if (!result.is_read()) {
     // A pointer that leads to no memory is a value, too; the address that could not be read may be
@@ -293,35 +290,33 @@ DataValue ValueDecoder::decode_text(const Node& node) const {
         result.value == 0 ||
         (how.steps == 0 && (how.base_from == 0 || results_[how.base_from - 1].status >= 0));
     if (result.was_read && how.form == READ_STRING && is_pointer && !result.not_resident)
-      return {DataValue::Pointer{result.value}};
+      return {Value::Pointer{result.value}};
     return {unread_memory(result)};
   }
   std::string text = read_text(node.reading);
-  if (result.is_truncated) return {DataValue::Cut{std::move(text)}};
+  if (result.is_truncated) return {Value::Cut{std::move(text)}};
   return {std::move(text)};
 }
 
 // What is known of an array by its descriptor alone: that it is empty, or why it is not shown.
-std::optional<DataValue> ValueDecoder::check_description(const Node& node) const {
+std::optional<Value> ValueDecoder::check_description(const Node& node) const {
   const ReadResult& data = results_[node.reading];
   const ReadResult& length = results_[*node.length];
-  if (!length.is_read()) return DataValue{unread_memory(data.status < 0 ? data : length)};
-  if (data.value == 0 && !node.text.empty())
-    return DataValue{DataValue::Unreadable{.reason = node.text}};
+  if (!length.is_read()) return Value{unread_memory(data.status < 0 ? data : length)};
+  if (data.value == 0 && !node.text.empty()) return Value{Value::Unreadable{.reason = node.text}};
   const auto count = static_cast<std::int64_t>(length.value);
-  if (count <= 0) return DataValue{DataValue::Array()};
+  if (count <= 0) return Value{Value::Array()};
   std::uint64_t distance = node.distance.empty() ? node.type->size() : 1;
   for (const std::size_t factor : node.distance) {
-    if (!results_[factor].is_read()) return DataValue{unread_memory(results_[factor])};
+    if (!results_[factor].is_read()) return Value{unread_memory(results_[factor])};
     distance *= results_[factor].value;
   }
   if (count > 1 && distance != node.type->size())
-    return DataValue{
-        DataValue::Unreadable{.reason = "its elements do not follow each other in memory"}};
+    return Value{Value::Unreadable{.reason = "its elements do not follow each other in memory"}};
   return std::nullopt;
 }
 
-DataValue ValueDecoder::decode_sequence(const Node& node) const {
+Value ValueDecoder::decode_sequence(const Node& node) const {
   const ReadResult& result = results_[node.reading];
   const std::uint64_t size = node.type->size();
   std::uint64_t count = node.fixed_length;
@@ -332,7 +327,7 @@ DataValue ValueDecoder::decode_sequence(const Node& node) const {
     if (!length.is_read()) return {unread_memory(length)};
     count = node.length_is_end ? (length.value - result.value) / size : length.value;
   }
-  DataValue::Array elements;
+  Value::Array elements;
   if (count == 0) return {std::move(elements)}; // the pointer may be null
   if (!result.is_read()) return {unread_memory(result)};
   std::uint64_t shown = 0;
@@ -345,12 +340,12 @@ DataValue ValueDecoder::decode_sequence(const Node& node) const {
     elements.push_back(decode_node(child));
     ++shown;
   }
-  if (shown < count) elements.push_back({DataValue::More{}});
+  if (shown < count) elements.push_back({Value::More{}});
   return {std::move(elements)};
 }
 
 // The variant that the discriminant selects: `None`, `{Some=5}`.
-DataValue ValueDecoder::decode_choice(const Node& node) const {
+Value ValueDecoder::decode_choice(const Node& node) const {
   auto number = read_bits(node.children.front());
   if (!number) return {std::move(number).error()};
   const std::uint64_t bits = 8 * node.children.front().type->size();
@@ -367,22 +362,22 @@ DataValue ValueDecoder::decode_choice(const Node& node) const {
     chosen = std::ranges::find_if(variants,
                                   [](const Node& variant) { return variant.selected_by.empty(); });
   if (chosen == variants.end()) return {*number};
-  DataValue value = decode_node(*chosen);
-  auto* const members = std::get_if<DataValue::Struct>(&value.value);
-  if (members != nullptr && members->empty()) return {DataValue::Name{chosen->name}};
+  Value value = decode_node(*chosen);
+  auto* const members = std::get_if<Value::Struct>(&value.value);
+  if (members != nullptr && members->empty()) return {Value::Name{chosen->name}};
   // "Some(5)" has a structure with the one member "__0".
   if (members != nullptr && members->size() == 1 && members->front().name.starts_with("__")) {
-    DataValue only = std::move(members->front().value);
+    Value only = std::move(members->front().value);
     value = std::move(only);
   }
-  DataValue::Struct named;
+  Value::Struct named;
   named.push_back({chosen->name, std::move(value)});
   return {std::move(named)};
 }
 
 // The value in an interface, as far as it was captured.
-DataValue::Array ValueDecoder::decode_content(const Content& content,
-                                              const dwarf::GoTypes::Found& found) const {
+Value::Array ValueDecoder::decode_content(const Content& content,
+                                          const dwarf::GoTypes::Found& found) const {
   const auto is_text = [](const Type& each) {
     const auto library = find_library_type(each);
     return library && library->kind == LibraryType::Kind::text;
@@ -390,58 +385,57 @@ DataValue::Array ValueDecoder::decode_content(const Content& content,
   const Type& type = *found.type;
   // An interface has the pointer itself.
   const bool is_pointer = type.kind() == TypeKind::pointer;
-  if (!content.value)
-    return is_pointer ? DataValue::Array() : DataValue::Array{{DataValue::More{}}};
+  if (!content.value) return is_pointer ? Value::Array() : Value::Array{{Value::More{}}};
   const Node text{.kind = Node::Kind::text, .reading = content.value->text};
   const Type& value = is_pointer && type.target() != nullptr ? *type.target() : type;
   if (found.is_string) return {decode_text(text)};
   if (value.kind() == TypeKind::structure && !value.members().empty()) {
     const dwarf::Member& first = value.members().front();
     if (first.offset == 0 && is_text(*first.type)) {
-      DataValue::Struct members = {{first.name, decode_text(text)}};
-      if (value.members().size() > 1) members.push_back({{}, {DataValue::More{}}});
+      Value::Struct members = {{first.name, decode_text(text)}};
+      if (value.members().size() > 1) members.push_back({{}, {Value::More{}}});
       return {{std::move(members)}};
     }
   }
   if (is_pointer) return {};
-  if (!is_number(type)) return {{DataValue::More{}}};
+  if (!is_number(type)) return {{Value::More{}}};
   return {decode_scalar(
       {.kind = Node::Kind::scalar, .type = &type, .source = content.value->first_word})};
 }
 
-DataValue ValueDecoder::decode_interface(const Node& node) const {
+Value ValueDecoder::decode_interface(const Node& node) const {
   auto word = read_bits(node.children.front());
   if (!word) return {std::move(word).error()};
-  if (*word == 0) return {DataValue::Name{"nil"}};
-  DataValue words = decode_node(node.children.back());
-  auto* const members = std::get_if<DataValue::Struct>(&words.value);
+  if (*word == 0) return {Value::Name{"nil"}};
+  Value words = decode_node(node.children.back());
+  auto* const members = std::get_if<Value::Struct>(&words.value);
   if (!node.content || members == nullptr || members->empty()) return words;
   const ReadResult& description = results_[node.content->description];
   const ReadResult& module = results_[node.content->module];
   if (!description.is_read() || !module.is_read()) return words;
   const auto found = plan_.go_types_->find({description.value - module.value});
   if (!found) return words;
-  DataValue::Dynamic made{.type = found->type->name(), .words = std::move(*members)};
-  const auto* const data = std::get_if<DataValue::Pointer>(&made.words.back().value.value);
+  Value::Dynamic made{.type = found->type->name(), .words = std::move(*members)};
+  const auto* const data = std::get_if<Value::Pointer>(&made.words.back().value.value);
   const bool is_null_pointer = data != nullptr && data->address == 0;
   if (!is_null_pointer) made.content = decode_content(*node.content, *found);
   return {std::move(made)};
 }
 
-DataValue ValueDecoder::decode_node(const Node& node) const {
+Value ValueDecoder::decode_node(const Node& node) const {
   switch (node.kind) {
   case Node::Kind::scalar:
     return decode_scalar(node);
   case Node::Kind::text:
     return decode_text(node);
   case Node::Kind::structure: {
-    DataValue::Struct members;
+    Value::Struct members;
     for (const Node& child : node.children) members.push_back({child.name, decode_node(child)});
     return {std::move(members)};
   }
   case Node::Kind::array: {
     if (node.children.empty() && node.type->element_count() != 0) return decode_characters(node);
-    DataValue::Array elements;
+    Value::Array elements;
     for (const Node& child : node.children) elements.push_back(decode_node(child));
     return {std::move(elements)};
   }
@@ -452,18 +446,18 @@ DataValue ValueDecoder::decode_node(const Node& node) const {
   case Node::Kind::optional: {
     auto flag = read_bits(node.children.front());
     if (!flag) return {std::move(flag).error()};
-    if (*flag == 0) return {DataValue::Name{node.text}};
+    if (*flag == 0) return {Value::Name{node.text}};
     return decode_node(node.children.back());
   }
   case Node::Kind::duration: {
-    DataValue number = decode_node(node.children.front());
+    Value number = decode_node(node.children.front());
     if (const auto* const value = std::get_if<std::int64_t>(&number.value))
-      return {DataValue::Name{fmt::format("{}{}", *value, node.text), *value}};
+      return {Value::Name{fmt::format("{}{}", *value, node.text), *value}};
     if (const auto* const value = std::get_if<std::uint64_t>(&number.value))
-      return {DataValue::Name{fmt::format("{}{}", *value, node.text),
-                              static_cast<std::int64_t>(*value)}};
+      return {
+          Value::Name{fmt::format("{}{}", *value, node.text), static_cast<std::int64_t>(*value)}};
     if (const auto* const value = std::get_if<double>(&number.value))
-      return {DataValue::Name{fmt::format("{}{}", *value, node.text)}};
+      return {Value::Name{fmt::format("{}{}", *value, node.text)}};
     return number;
   }
   case Node::Kind::interface:
@@ -473,7 +467,7 @@ DataValue ValueDecoder::decode_node(const Node& node) const {
   case Node::Kind::more:
     break;
   }
-  return {DataValue::More{}};
+  return {Value::More{}};
 }
 
 // The text of a string or buffer that was read.
@@ -489,7 +483,7 @@ const ArgumentValue* ValueDecoder::find_before(std::string_view name) const {
   return found == values_.end() ? nullptr : &*found;
 }
 
-bool ValueDecoder::is_passed(const Value& value) const {
+bool ValueDecoder::is_passed(const PlannedValue& value) const {
   if (!value.passed_if) return true;
   const ArgumentValue* const decides = find_before(value.passed_if->name);
   if (decides == nullptr) return true;
@@ -507,7 +501,7 @@ bool ValueDecoder::was_written(const reading& how) const {
   return length.status >= 0 && static_cast<std::int64_t>(length.value) >= 0;
 }
 
-DataValue ValueDecoder::decode_typed(const ArgumentSpec& spec, std::size_t index) const {
+Value ValueDecoder::decode_typed(const ArgumentSpec& spec, std::size_t index) const {
   const ReadResult& result = results_[index];
   if (!result.is_read()) return {unread_memory(result)};
   RawArgument raw{.type = spec.type, .number = result.value};
@@ -523,14 +517,14 @@ DataValue ValueDecoder::decode_typed(const ArgumentSpec& spec, std::size_t index
                  selected == nullptr ? std::nullopt : number_of(selected->value));
 }
 
-ArgumentValue ValueDecoder::decode_declared(const Value& value) const {
+ArgumentValue ValueDecoder::decode_declared(const PlannedValue& value) const {
   const ArgumentSpec& spec = *value.declared;
   ArgumentValue made{.name = value.node.name,
                      .type_name = value.type_name,
                      .value = {},
                      .is_memory = is_memory(spec.type)};
   if (!value.node.text.empty()) {
-    made.value = {DataValue::Unreadable{value.node.text}};
+    made.value = {Value::Unreadable{value.node.text}};
     return made;
   }
   const reading& how = plan_.readings_[value.node.reading];
@@ -540,12 +534,12 @@ ArgumentValue ValueDecoder::decode_declared(const Value& value) const {
   }
   return {.name = value.node.name,
           .type_name = to_string(ArgumentType::ptr),
-          .value = {DataValue::Pointer{results_[how.base_from - 1U].value}}};
+          .value = {Value::Pointer{results_[how.base_from - 1U].value}}};
 }
 
 std::vector<ArgumentValue> ValueDecoder::decode(std::optional<ArgumentValue>& returned) {
   values_.reserve(plan_.values_.size());
-  for (const Value& each : plan_.values_) {
+  for (const PlannedValue& each : plan_.values_) {
     const bool has_phase =
         each.phase == PHASE_ENTRY ? event_.has_arguments : event_.kind == EventKind::on_return;
     if (!has_phase || (each.is_result && event_.left_by == ExitKind::tail_call)) continue;
@@ -578,7 +572,7 @@ void ValuePlan::decode(Event& event, std::span<const ReadResult> results, std::u
     event.weight = is_negative ? 0 : number;
   }
   if (!error_number_ || !results[*error_number_].is_read() || !event.typed_return) return;
-  const DataValue& returned = event.typed_return->value;
+  const Value& returned = event.typed_return->value;
   const auto number = static_cast<int>(results[*error_number_].value);
   if (number != 0 && (is_null(returned) || number_of(returned) == -1))
     event.return_errno = errno_name(number).value_or(std::to_string(number));
@@ -586,20 +580,20 @@ void ValuePlan::decode(Event& event, std::span<const ReadResult> results, std::u
 
 std::vector<std::string> ValuePlan::describe_problems() const {
   std::vector<std::string> problems;
-  for (const Value& each : values_)
+  for (const PlannedValue& each : values_)
     if (each.declared != nullptr && !each.node.text.empty())
       problems.push_back(each.node.name + " cannot be read (" + each.node.text + ")");
   return problems;
 }
 
 bool ValuePlan::uses_argument_numbers() const {
-  return std::ranges::any_of(values_, [](const Value& each) {
+  return std::ranges::any_of(values_, [](const PlannedValue& each) {
     return each.declared != nullptr && each.declared->source.kind == ArgumentSource::Kind::argument;
   });
 }
 
 void ValuePlan::set_order(std::span<const std::string> names) {
-  std::ranges::sort(values_, {}, [&](const Value& each) {
+  std::ranges::sort(values_, {}, [&](const PlannedValue& each) {
     return std::ranges::find(names, each.node.name) - names.begin();
   });
 }
@@ -650,14 +644,14 @@ void ValuePlan::set_group_parts(const GroupSpec& groups) {
     }
     for (const Node& child : node.children) self(self, child);
   };
-  for (const Value& each : values_) {
+  for (const PlannedValue& each : values_) {
     if (each.declared == nullptr) {
       keep_node(keep_node, each.node);
       continue;
     }
     if (!each.node.text.empty()) continue; // a problem
     const bool is_key = std::ranges::any_of(
-        groups.by, [&](const GroupValue& by) { return !by.fact && by.text == each.node.name; });
+        groups.by, [&](const GroupValue& by) { return !by.built_in && by.text == each.node.name; });
     // An address that is not asked for only leads to another value.
     if (is_key || each.declared->type != ArgumentType::ptr) keep(each.node.reading);
     if (groups.measured == each.node.name)
@@ -699,8 +693,8 @@ Result<void> ValuePlan::add(const DeclaredValues& declared, const ReadingBuilder
     const bool is_shown = known == nullptr || i < known->shown;
     if (!is_shown && spec.adds_thread_pointer) error_number_ = numbers[i];
     if (!is_shown) continue;
-    Value& value = values_.emplace_back(
-        Value{.node = {.name = spec.name, .reading = numbers[i], .text = spec.problem}});
+    PlannedValue& value = values_.emplace_back(
+        PlannedValue{.node = {.name = spec.name, .reading = numbers[i], .text = spec.problem}});
     value.declared = std::make_shared<const ArgumentSpec>(spec);
     value.type_name =
         spec.shown_as != nullptr ? std::string_view(spec.shown_as->type) : to_string(spec.type);

@@ -41,7 +41,6 @@ using FindGoTypes = std::function<const dwarf::GoTypes*()>;
 // A probed place and what is known about the function there. Borrows both.
 struct TypedPlace {
   const dwarf::FunctionInfo* function = nullptr; // never null
-  VirtualAddress address;                        // of the probed instruction
   // The probe is at the first instruction of `function`.
   bool at_entry = false;
   bool is_inlined_call = false; // the probe is for a call that is inlined into `function`
@@ -76,11 +75,12 @@ public:
   explicit ValuePlan(std::vector<reading> readings) : readings_(std::move(readings)) {}
   // The parameters at a function's entry or of an inlined call, all visible variables elsewhere;
   // and the result if returns are captured.
-  static ValuePlan make(const TypedPlace& place, const TypedLimits& limits);
+  static ValuePlan make(const ReadingBuilder& readings, const TypedPlace& place,
+                        const TypedLimits& limits);
   // The values that the paths name. `problems` gets an error for each path, nullopt if its value
   // can be read: not_found, unsupported or usage. A value with a problem is an Unreadable.
-  static ValuePlan make(const TypedPlace& place, const TypedLimits& limits,
-                        std::span<const ValuePath> paths,
+  static ValuePlan make(const ReadingBuilder& readings, const TypedPlace& place,
+                        const TypedLimits& limits, std::span<const ValuePath> paths,
                         std::vector<std::optional<Error>>& problems);
   // Values that are all unreadable.
   static ValuePlan make_unreadable(std::span<const ValuePath> paths, std::string_view reason);
@@ -113,7 +113,7 @@ public:
 
   // Sets the values of an event and what else follows from them. Requires the other members.
   // `results`: of readings(), in the same order. A value that was not read is a
-  // DataValue::Unreadable. Names and types are borrowed. `pid`: the process, for file descriptors;
+  // Value::Unreadable. Names and types are borrowed. `pid`: the process, for file descriptors;
   // 0: unknown.
   void decode(Event& event, std::span<const ReadResult> results, std::uint32_t pid) const;
 
@@ -136,13 +136,13 @@ private:
   };
   // The value in an interface of Go. Indexes of readings, if it is not said otherwise.
   struct Content {
-    struct Value {
+    struct Data {
       std::size_t first_word = 0; // source: of the value in memory
       std::size_t text = 0;       // the value if it is a string, or begins with one
     };
     std::size_t description = 0; // the address of what the runtime knows of its type
     std::size_t module = 0;      // what the loader has added to addresses as linked
-    std::optional<Value> value{};
+    std::optional<Data> value{};
   };
   struct Node {
     enum class Kind : std::uint8_t {
@@ -183,7 +183,7 @@ private:
   static ValueType type_of(const Node& node);
 
   // An argument or a result.
-  struct Value {
+  struct PlannedValue {
     Node node;
     std::string_view type_name = {}; // as in --args, or in the source
     record_u8 phase = PHASE_ENTRY;
@@ -196,7 +196,7 @@ private:
 
   std::vector<reading> readings_;
   std::vector<Source> sources_;
-  std::vector<Value> values_;
+  std::vector<PlannedValue> values_;
   const dwarf::GoTypes* go_types_ = nullptr; // borrowed
   std::string function_;
   bool returns_nothing_ = false;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the readings of values; value_plan.cpp decodes what they found.
 #include "events/library_types.hpp"
-#include "events/readings.hpp"
 #include "events/value_places.hpp"
 #include "events/value_plan_draft.hpp"
-#include "util/arithmetic.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -41,7 +39,7 @@ public:
   void add_variable(const dwarf::Variable& variable) {
     std::string name =
         variable.name.empty() ? fmt::format("arg{}", made_.values_.size()) : variable.name;
-    set_phase(PHASE_ENTRY);
+    phase_ = PHASE_ENTRY;
     begin_value(variable.type);
     add_value(make_value(std::move(name), *variable.type, variable.location), *variable.type, false,
               parameter_source(where_, variable));
@@ -64,19 +62,19 @@ public:
   }
 
   Result<void> add_path(const ValuePath& path) {
-    const bool is_result = is_result_path(where_, path);
+    const bool is_result = is_result_path(path);
     if (is_result && has_result(where_) && path.steps.empty()) {
       add_result(path.text);
       return {};
     }
     begin_value();
     const std::size_t others = made_.readings_.size();
-    auto named = find_place(where_, path,
+    auto named = find_place(builder_, where_, path,
                             is_result && has_result(where_) ? keep_result_address() : std::nullopt,
                             {}, nullptr, keep());
     if (!named) keep_readings(others);
     if (!named) return fail(std::move(named).error());
-    set_phase(is_result ? PHASE_RETURN : PHASE_ENTRY);
+    phase_ = named->place.phase;
     add_value(make_at(path.text, named->place), *named->place.type, is_result,
               parameter_source(where_, path));
     return {};
@@ -103,19 +101,19 @@ private:
     const bool needs_entry = !function.result_location.is_readable() && where_.phases.paired;
     if (!needs_entry || !function.result_address || !function.result_address->is_readable())
       return std::nullopt;
-    set_phase(PHASE_ENTRY);
+    phase_ = PHASE_ENTRY;
     const auto at_entry =
-        reader_->follow(function.result_address->pieces.front().formula, word_size);
+        builder_.follow(function.result_address->pieces.front().formula, phase_, word_size);
     const auto index = at_entry ? add_reading(*at_entry) : std::nullopt;
-    set_phase(PHASE_RETURN);
-    return index ? std::optional(reader_->based_on(*index)) : std::nullopt;
+    phase_ = PHASE_RETURN;
+    return index ? std::optional(based_on(*index, phase_)) : std::nullopt;
   }
 
   Node make_result(std::string name) {
     const dwarf::FunctionInfo& function = *where_.function;
     if (const auto address = keep_result_address())
       return in_memory(std::move(name), *function.result, *address, 0);
-    set_phase(PHASE_RETURN);
+    phase_ = PHASE_RETURN;
     if (function.result_address && !function.result_location.is_readable())
       return problem_node(std::move(name), *function.result, "returned through memory");
     return make_value(std::move(name), *function.result, function.result_location);
@@ -125,7 +123,7 @@ private:
     // Compilers give what has no bytes no place.
     if (!has_content(type)) return structure_node(std::move(name), type, 0, 0, nullptr, 0);
     if (!location.is_readable()) return problem_node(std::move(name), type, problem_of(location));
-    return make_at(std::move(name), {.type = &type, .location = &location});
+    return make_at(std::move(name), {.type = &type, .phase = phase_, .location = &location});
   }
 
   // A value at a place: in memory, in a register or in several pieces.
@@ -133,7 +131,7 @@ private:
     const Type& type = *place.type;
     if (place.bits) {
       const std::uint64_t size = (place.bits->offset + place.bits->size + 7) / 8;
-      const auto number = size <= word_size ? reader_->number(place, size) : std::nullopt;
+      const auto number = size <= word_size ? builder_.number(place, size) : std::nullopt;
       if (!number) return problem_node(std::move(name), type, location_too_complex);
       Node node = from_reading(std::move(name), type, *number, false, load_size(size), 0);
       node.bits = place.bits;
@@ -143,9 +141,8 @@ private:
     if (place.location->length && place.offset == 0) return counted_text(std::move(name), place);
     const auto& pieces = place.location->pieces;
     if (pieces.size() == 1 && pieces[0].kind == Piece::Kind::memory) {
-      auto address = reader_->follow(pieces[0].formula, word_size);
+      const auto address = builder_.address(place);
       if (!address) return problem_node(std::move(name), type, location_too_complex);
-      address->addend = add_wrapping(address->addend, place.offset);
       return in_memory(std::move(name), type, *address, 0);
     }
     return in_pieces(std::move(name), place);
@@ -154,13 +151,12 @@ private:
   // Characters whose number is at a place of its own.
   Node counted_text(std::string name, const ValuePlace& place) {
     const Type& type = *place.type;
-    const auto length = reader_->length(place);
-    auto text = reader_->address({.type = place.type, .location = place.location});
+    const auto length = builder_.length(place);
+    auto text = builder_.address(place);
     if (!length || !text) return problem_node(std::move(name), type, location_too_complex);
     if (readings_left() < 2 || string_capacity() == 0) return more_node(std::move(name), type);
-    text->form = READ_BYTES;
-    text->length_from = static_cast<record_u8>(*add_reading(*length) + 1);
-    text->capacity = string_capacity();
+    set_length(*text, *add_reading(*length));
+    read_bytes(*text, string_capacity());
     return text_node(std::move(name), type, *text);
   }
 
@@ -186,21 +182,12 @@ private:
       part.problem = piece.problem.empty() ? dwarf::optimized_out : piece.problem;
       return part;
     }
-    std::optional<reading> made;
-    if (piece.kind == Piece::Kind::memory && size > word_size) {
-      made = reader_->follow(piece.formula, word_size);
-      part.is_memory = true;
-      if (made) {
-        made->form = READ_BYTES;
-        made->capacity = static_cast<record_u32>(std::min<std::uint64_t>(size, bytes_left()));
-        part.size = made->capacity;
-        if (made->capacity == 0) made.reset();
-      }
-    } else if (size <= word_size) {
-      made = reader_->follow(piece.formula,
-                             piece.kind == Piece::Kind::memory ? word_size : load_size(size));
-      if (made && piece.kind == Piece::Kind::memory && !add_load(*made, 0, load_size(size)))
-        made.reset();
+    part.is_memory = piece.kind == Piece::Kind::memory && size > word_size;
+    auto made = builder_.of_piece(piece, phase_, size);
+    if (made && part.is_memory) {
+      part.size = std::min<std::uint64_t>(size, bytes_left());
+      read_bytes(*made, part.size);
+      if (part.size == 0) made.reset();
     }
     const auto index = made ? add_reading(*made) : std::nullopt;
     if (index)
@@ -213,7 +200,7 @@ private:
   // A value at the number of a reading: a number is read alone, a structure as one block.
   Node in_memory(std::string name, const Type& type, const reading& address, int depth) {
     if (const auto form = find_string_form(type))
-      return string_at(std::move(name), type, address, 0, *form);
+      return string_at(std::move(name), type, address, *form);
     if (!has_content(type)) return structure_node(std::move(name), type, 0, 0, nullptr, depth);
     if (is_number(type)) {
       reading number = address;
@@ -230,8 +217,7 @@ private:
     if (limits_.scalars_only) return beyond_scalars(std::move(name), type);
     if (bytes_left() == 0) return more_node(std::move(name), type);
     reading block = address;
-    block.form = READ_BYTES;
-    block.capacity = static_cast<record_u32>(std::min<std::uint64_t>(type.size(), bytes_left()));
+    read_bytes(block, std::min<std::uint64_t>(type.size(), bytes_left()));
     return from_reading(std::move(name), type, block, true, block.capacity, depth);
   }
 
@@ -245,11 +231,8 @@ private:
                      is_memory ? &made : nullptr, depth);
   }
 
-  Node string_at(std::string name, const Type& type, reading object, std::uint64_t offset,
-                 reading_form form) {
-    object.form = static_cast<record_u8>(form);
-    object.addend = add_wrapping(object.addend, offset);
-    object.capacity = string_capacity();
+  Node string_at(std::string name, const Type& type, reading object, reading_form form) {
+    read_text(object, form, string_capacity());
     return text_node(std::move(name), type, object);
   }
 
@@ -293,7 +276,7 @@ private:
     case TypeKind::structure:
     case TypeKind::variants:
       if (const auto form = find_string_form(type); form && block != nullptr)
-        return string_at(std::move(name), type, address_of(*block), offset, *form);
+        return string_at(std::move(name), type, moved(address_of(*block), offset), *form);
       if (const auto library = find_library_type(type))
         return library_node(std::move(name), type, *library, source, offset, block, depth);
       if (type.discriminant())
@@ -322,27 +305,13 @@ private:
     return scalar_node(std::move(name), type, source, offset);
   }
 
-  // The address that a block was read from.
-  static reading address_of(reading block) {
-    block.form = READ_INTEGER;
-    block.capacity = 0;
-    block.length_from = 0;
-    block.length_is_end = 0;
-    block.element_size = 0;
-    return block;
-  }
-
-  // A reading of the word_size at an offset of the source; nullopt if it is not in one place.
+  // A reading of the word at an offset of the source; nullopt if it is not in one place.
   std::optional<reading> word_at(std::size_t source, std::uint64_t offset,
                                  const reading* block) const {
-    if (block != nullptr) {
-      reading number = address_of(*block);
-      if (add_load(number, offset, word_size)) return number;
-      return std::nullopt;
-    }
+    if (block != nullptr) return word_of(address_of(*block), offset);
     for (const Part& part : made_.sources_[source].parts)
       if (part.offset == offset && part.size == word_size && part.problem.empty())
-        return reader_->based_on(part.reading);
+        return based_on(part.reading, phase_);
     return std::nullopt;
   }
 
@@ -350,9 +319,8 @@ private:
                      const reading* block) {
     auto pointer = word_at(source, offset, block);
     if (!pointer) return problem_node(std::move(name), type, part_problem(source, offset));
-    pointer->form = READ_STRING;
-    // With room for the NUL, and one more byte that shows whether the string goes on.
-    pointer->capacity = std::min(limits_.max_string + 2, bytes_left() / waiting_strings_);
+    read_text(*pointer, READ_STRING, limits_.max_string);
+    pointer->capacity = std::min(pointer->capacity, bytes_left() / waiting_strings_);
     if (pointer->capacity < 3) return more_node(std::move(name), type);
     return text_node(std::move(name), type, *pointer);
   }
@@ -427,23 +395,16 @@ private:
     auto description = word_at(source, offset, block);
     if (!description) return std::nullopt;
     if (library.description_offset &&
-        !add_load(*description, *library.description_offset, word_size))
+        !add_load(*description, static_cast<std::int64_t>(*library.description_offset), word_size))
       return std::nullopt;
-    if (!module_reading_) {
-      reading module{};
-      module.phase = PHASE_ENTRY;
-      module.size = word_size;
-      module.base = static_cast<record_u8>(instruction_pointer());
-      module.base_offset = add_wrapping(0, 0 - where_.address.value);
-      module_reading_ = add_reading(module);
-    }
+    if (!module_reading_) module_reading_ = add_reading(builder_.load_bias());
     return ValuePlan::Content{.description = *add_reading(*description),
                               .module = *module_reading_,
                               .value = value_in_interface(source, offset, block)};
   }
 
   // What the value is if it is a number, a string, or begins with a string.
-  std::optional<ValuePlan::Content::Value>
+  std::optional<ValuePlan::Content::Data>
   value_in_interface(std::size_t source, std::uint64_t offset, const reading* block) {
     constexpr std::size_t needed = 3; // readings: descriptor, address of the data, elements
     auto first = word_at(source, offset + word_size, block);
@@ -452,13 +413,12 @@ private:
         !add_load(*first, 0, word_size) || !add_load(*length, word_size, word_size))
       return std::nullopt;
     const std::size_t first_index = *add_reading(*first);
-    reading text = reader_->based_on(first_index);
-    text.form = READ_BYTES;
-    text.capacity = string_capacity();
-    text.length_from = static_cast<record_u8>(*add_reading(*length) + 1);
+    reading text = based_on(first_index, phase_);
+    set_length(text, *add_reading(*length));
+    read_bytes(text, string_capacity());
     made_.sources_.push_back({{{.size = word_size, .reading = first_index}}});
-    return ValuePlan::Content::Value{.first_word = made_.sources_.size() - 1,
-                                     .text = *add_reading(text)};
+    return ValuePlan::Content::Data{.first_word = made_.sources_.size() - 1,
+                                    .text = *add_reading(text)};
   }
 
   bool find_go_types() {
@@ -490,14 +450,10 @@ private:
                       bytes_left()));
     if (capacity == 0 || readings_left() < 2) return more_node(std::move(name), type);
     const auto length_index = length ? add_reading(*length) : std::nullopt;
-    if (!has_strings) {
-      pointer->form = READ_BYTES;
-      pointer->capacity = capacity;
-    }
+    if (!has_strings) read_bytes(*pointer, capacity);
     if (!has_strings && length_index) {
-      pointer->length_from = static_cast<record_u8>(*length_index + 1);
+      set_length(*pointer, *length_index, library.length_is_end ? 0 : size);
       pointer->length_is_end = library.length_is_end ? 1 : 0;
-      pointer->element_size = library.length_is_end ? 0 : static_cast<record_u32>(size);
     }
     if (is_text) return text_node(std::move(name), type, *pointer);
     const auto index = add_reading(*pointer);
@@ -586,9 +542,7 @@ private:
     if (!base.vtable_offset || block == nullptr)
       return problem_node(type.plain_name(), type, "virtual base class");
     if (!has_content(type)) return structure_node({}, type, 0, 0, nullptr, depth);
-    reading object = address_of(*block);
-    object.addend = add_wrapping(object.addend, offset);
-    const auto address = base_address(object, base, keep());
+    const auto address = base_address(moved(address_of(*block), offset), base, keep());
     if (!address) return more_node(type.plain_name(), type);
     is_base_class_ = true;
     Node node = in_memory(type.plain_name(), type, *address, depth);
@@ -625,9 +579,7 @@ private:
               .offset = offset};
     if (type.descriptor() != nullptr) {
       if (block == nullptr) return problem_node(std::move(node.name), type, location_too_complex);
-      reading object = address_of(*block);
-      object.addend = add_wrapping(object.addend, offset);
-      return described_array(std::move(node.name), type, object, depth);
+      return described_array(std::move(node.name), type, moved(address_of(*block), offset), depth);
     }
     const Type* const element = type.row();
     if (element == nullptr) return problem_node(std::move(node.name), type, type_not_known);
@@ -648,8 +600,9 @@ private:
   };
 
   static std::optional<reading> word_of(reading descriptor, std::uint64_t offset) {
-    if (!add_load(descriptor, offset, word_size)) return std::nullopt;
-    return descriptor;
+    return add_load(descriptor, static_cast<std::int64_t>(offset), word_size)
+               ? std::optional(descriptor)
+               : std::nullopt;
   }
 
   // Needs a reading of the number of elements, one of what is subtracted from it, and one of each
@@ -663,9 +616,7 @@ private:
     if (how.subtracted) {
       const auto lower = word_of(descriptor, *how.subtracted);
       if (!lower) return std::nullopt;
-      count->offset_from = static_cast<record_u8>(*add_reading(*lower) + 1);
-      count->offset_scale = -1;
-      count->offset_step = count->steps;
+      add_offset(*count, *add_reading(*lower), -1);
     }
     made.count = *add_reading(*count);
     for (const std::uint64_t offset : how.distance) {
@@ -706,11 +657,8 @@ private:
 
   // The elements of one dimension. `data`: the address of the first.
   Node described_row(const Type& element, reading data, const DescribedDimension& how, int depth) {
-    data.form = READ_BYTES;
-    data.capacity = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(max_elements * element.size(), bytes_left()));
-    data.length_from = static_cast<record_u8>(how.count + 1);
-    data.element_size = static_cast<record_u32>(element.size());
+    read_bytes(data, std::min<std::uint64_t>(max_elements * element.size(), bytes_left()));
+    set_length(data, how.count, element.size());
     Node node{.kind = Node::Kind::sequence,
               .type = &element,
               .reading = *add_reading(data),
@@ -744,11 +692,7 @@ private:
     for (std::size_t i = 0; i < (words.empty() ? 1 : max_rows); ++i) {
       if (readings_left() == 0 || bytes_left() < element.size() || unit > UINT16_MAX) break;
       reading row = data;
-      if (i > 0) {
-        row.offset_from = static_cast<record_u8>(outer.distance[step] + 1);
-        row.offset_scale = static_cast<record_s32>(i * unit);
-        row.offset_step = row.steps;
-      }
+      if (i > 0) add_offset(row, outer.distance[step], static_cast<std::int64_t>(i * unit));
       rows.children.push_back(described_row(element, row, inner, depth));
     }
     rows.children.push_back(more_node({}, element));
@@ -761,7 +705,8 @@ private:
   std::size_t nodes_ = 0;
 };
 
-ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits) {
+ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPlace& place,
+                          const TypedLimits& limits) {
   std::vector<const dwarf::Variable*> shown;
   for (const dwarf::Variable& variable : place.function->variables) {
     if (!place.phases.entry) break;
@@ -774,16 +719,16 @@ ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits) {
   if (has_result(place)) types.push_back(place.function->result);
   const auto numbers = static_cast<std::size_t>(
       std::ranges::count_if(types, [](const Type* type) { return is_plain_number(*type); }));
-  ValuePlanBuilder builder(place, limits, types.size() - numbers, numbers);
+  ValuePlanBuilder builder(readings, place, limits, types.size() - numbers, numbers);
   for (const dwarf::Variable* variable : shown) builder.add_variable(*variable);
   if (has_result(place)) builder.add_result();
   return builder.take();
 }
 
-ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits,
-                          std::span<const ValuePath> paths,
+ValuePlan ValuePlan::make(const ReadingBuilder& readings, const TypedPlace& place,
+                          const TypedLimits& limits, std::span<const ValuePath> paths,
                           std::vector<std::optional<Error>>& problems) {
-  ValuePlanBuilder builder(place, limits, paths.size(), 0);
+  ValuePlanBuilder builder(readings, place, limits, paths.size(), 0);
   for (const ValuePath& path : paths) {
     auto added = builder.add_path(path);
     auto& problem = problems.emplace_back();
@@ -791,8 +736,7 @@ ValuePlan ValuePlan::make(const TypedPlace& place, const TypedLimits& limits,
     problem = std::move(added).error();
     builder.add_unreadable(path, "not available here");
   }
-  const auto names_result = [&](const ValuePath& path) { return is_result_path(place, path); };
-  if (limits.adds_result && has_result(place) && std::ranges::none_of(paths, names_result))
+  if (limits.adds_result && has_result(place) && std::ranges::none_of(paths, is_result_path))
     builder.add_implied_result();
   return builder.take();
 }

@@ -19,10 +19,12 @@ inline bool is_plain_number(const dwarf::Type& type) {
 
 class ValuePlanDraft {
 public:
-  // Borrows `where` and the limits. `values`: how many will be added, without the numbers.
-  ValuePlanDraft(const TypedPlace& where, const TypedLimits& limits, std::size_t values,
-                 std::size_t numbers)
-      : where_(where), limits_(limits), waiting_values_(values), waiting_numbers_(numbers) {}
+  // Borrows `builder`, `where` and the limits. `values`: how many will be added, without the
+  // numbers.
+  ValuePlanDraft(const ReadingBuilder& builder, const TypedPlace& where, const TypedLimits& limits,
+                 std::size_t values, std::size_t numbers)
+      : builder_(builder), where_(where), limits_(limits), waiting_values_(values),
+        waiting_numbers_(numbers) {}
 
   ValuePlan take() { return std::move(made_); }
 
@@ -30,11 +32,6 @@ protected:
   using Node = ValuePlan::Node;
   using Part = ValuePlan::Part;
   using Type = dwarf::Type;
-
-  void set_phase(record_u8 phase) {
-    phase_ = phase;
-    reader_.emplace(where_, phase);
-  }
 
   static Node problem_node(std::string name, const Type& type, std::string_view problem) {
     return {.kind = Node::Kind::problem,
@@ -57,10 +54,7 @@ protected:
     return made_.readings_.size() - 1;
   }
   KeepReading keep() {
-    return [this](const reading& each) -> std::optional<record_u8> {
-      const auto index = add_reading(each);
-      return index ? std::optional(static_cast<record_u8>(*index + 1)) : std::nullopt;
-    };
+    return [this](const reading& each) { return add_reading(each); };
   }
   // Removes the readings behind the first `count`.
   void keep_readings(std::size_t count) {
@@ -88,9 +82,9 @@ protected:
     waiting_values_ = waiting - 1;
   }
 
+  const ReadingBuilder& builder_;
   const TypedPlace& where_;
   const TypedLimits& limits_;
-  std::optional<PlaceReader> reader_;
   record_u8 phase_ = PHASE_ENTRY;
   std::optional<std::size_t> module_reading_; // see ValuePlan::Content::module
   std::uint32_t waiting_strings_ = 1;

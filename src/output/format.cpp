@@ -322,9 +322,9 @@ void append_json_buckets(std::string& out, const Histogram& histogram) {
   out += '[';
   for (const HistogramRange& range : merge_by_power_of_two(histogram)) {
     out += out.back() == '[' ? "{\"low\":" : ",{\"low\":";
-    append_json_value(out, DataValue{range.low});
+    append_json_value(out, Value{range.low});
     out += ",\"high\":";
-    append_json_value(out, DataValue{range.high});
+    append_json_value(out, Value{range.high});
     out += ",\"count\":";
     append_decimal(out, range.count);
     out += '}';

@@ -393,9 +393,9 @@ public:
       record.field("by", Text());
     const auto& sums = count.sums;
     record.field("measured", sums ? std::optional(std::uint64_t{sums->measured}) : std::nullopt);
-    record.field("sum", sums ? std::optional(DataValue{static_cast<std::int64_t>(sums->sum)})
-                             : std::nullopt);
-    record.field("average", sums && sums->measured > 0 ? std::optional(DataValue{average_of(*sums)})
+    record.field("sum",
+                 sums ? std::optional(Value{static_cast<std::int64_t>(sums->sum)}) : std::nullopt);
+    record.field("average", sums && sums->measured > 0 ? std::optional(Value{average_of(*sums)})
                                                        : std::nullopt);
     record.field("since_ns", count.since_ns);
     record.field("time_ns", count.time_ns);
@@ -406,7 +406,7 @@ public:
     const Histogram& histogram = measured.histogram;
     const bool any = histogram.count > 0;
     const auto number = [&](std::int64_t value) {
-      return any ? std::optional(DataValue{value}) : std::nullopt;
+      return any ? std::optional(Value{value}) : std::nullopt;
     };
     JsonRecord record(line_, "histogram");
     add_counted_probe(record, *measured.point);

@@ -78,7 +78,7 @@ private:
     append_hex_bytes(out_, value);
     out_ += '"';
   }
-  void write(const DataValue& value) { append_json_value(out_, value); }
+  void write(const Value& value) { append_json_value(out_, value); }
   template <typename T>
   void write(const std::optional<T>& value) {
     if (value)

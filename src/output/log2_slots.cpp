@@ -15,13 +15,13 @@ constexpr std::size_t max_slots = 64; // of 64-bit values
 
 bool names_slots(std::string_view name) { return name == "slots" || name == "hist"; }
 
-std::optional<Slots> to_slots(std::string_view name, const DataValue& value) {
-  const auto* const elements = std::get_if<DataValue::Array>(&value.value);
+std::optional<Slots> to_slots(std::string_view name, const Value& value) {
+  const auto* const elements = std::get_if<Value::Array>(&value.value);
   if (!names_slots(name) || elements == nullptr || elements->empty() ||
       elements->size() > max_slots)
     return std::nullopt;
   Slots slots{.name = std::string(name), .counts = {}};
-  for (const DataValue& each : *elements) {
+  for (const Value& each : *elements) {
     const auto count = number_of(each);
     if (!count || *count < 0) return std::nullopt;
     slots.counts.push_back(static_cast<std::uint64_t>(*count));
@@ -31,14 +31,14 @@ std::optional<Slots> to_slots(std::string_view name, const DataValue& value) {
 
 } // namespace
 
-std::string append_without_slots(std::string& text, const DataValue& value, std::string_view name) {
+std::string append_without_slots(std::string& text, const Value& value, std::string_view name) {
   if (const auto slots = to_slots(name, value)) return draw_slots(*slots);
-  const auto* const members = std::get_if<DataValue::Struct>(&value.value);
+  const auto* const members = std::get_if<Value::Struct>(&value.value);
   if (members == nullptr || std::ranges::none_of(*members, names_slots, &DataMember::name)) {
     append_text_value(text, value);
     return {};
   }
-  DataValue::Struct others;
+  Value::Struct others;
   std::string drawn;
   for (const DataMember& member : *members)
     if (const auto slots = to_slots(member.name, member.value))

@@ -290,7 +290,7 @@ private:
 
   // `name` is empty for an element of an array.
   void annotate(ProtobufWriter& writer, std::uint32_t field, std::string_view name,
-                const DataValue& value) {
+                const Value& value) {
     const std::size_t annotation = writer.begin(field);
     if (!name.empty())
       write_name(writer, name, annotation_names_, field::interned::debug_annotation_names,
@@ -317,51 +317,50 @@ private:
   static void write_value(ProtobufWriter& writer, const std::string& value) {
     write_text(writer, value);
   }
-  static void write_value(ProtobufWriter& writer, DataValue::Pointer value) {
+  static void write_value(ProtobufWriter& writer, Value::Pointer value) {
     writer.number(field::annotation::pointer_value, value.address);
   }
-  static void write_value(ProtobufWriter& writer, DataValue::Hex value) {
+  static void write_value(ProtobufWriter& writer, Value::Hex value) {
     writer.number(field::annotation::pointer_value, value.number);
   }
-  static void write_value(ProtobufWriter& writer, const DataValue::Raw& value) {
+  static void write_value(ProtobufWriter& writer, const Value::Raw& value) {
     std::string digits;
     append_hex_bytes(digits, value.bytes);
     if (value.is_cut) digits += "…";
     write_text(writer, digits);
   }
-  static void write_value(ProtobufWriter& writer, const DataValue::Name& value) {
+  static void write_value(ProtobufWriter& writer, const Value::Name& value) {
     write_text(writer, value.text);
   }
-  static void write_value(ProtobufWriter& writer, DataValue::Character value) {
+  static void write_value(ProtobufWriter& writer, Value::Character value) {
     write_text(writer, {&value.code, 1});
   }
-  static void write_value(ProtobufWriter& writer, const DataValue::Unreadable& value) {
+  static void write_value(ProtobufWriter& writer, const Value::Unreadable& value) {
     write_text(writer, "<" + (value.text.empty() ? value.reason : value.text) + ">");
   }
-  static void write_value(ProtobufWriter& writer, const DataValue::Cut& value) {
+  static void write_value(ProtobufWriter& writer, const Value::Cut& value) {
     write_text(writer, value.text + "…");
   }
-  static void write_value(ProtobufWriter& writer, DataValue::More) { write_text(writer, "…"); }
-  void write_value(ProtobufWriter& writer, const DataValue::Struct& members) {
+  static void write_value(ProtobufWriter& writer, Value::More) { write_text(writer, "…"); }
+  void write_value(ProtobufWriter& writer, const Value::Struct& members) {
     for (const DataMember& member : members)
-      if (const auto* nested = std::get_if<DataValue::Struct>(&member.value.value);
+      if (const auto* nested = std::get_if<Value::Struct>(&member.value.value);
           member.name.empty() && nested != nullptr)
         write_value(writer, *nested); // its members are those of the outer one
       else
         annotate(writer, field::annotation::dict_entries, member.name, member.value);
   }
-  void write_value(ProtobufWriter& writer, const DataValue::Dynamic& value) {
+  void write_value(ProtobufWriter& writer, const Value::Dynamic& value) {
     write_value(writer, value.words);
     annotate(writer, field::annotation::dict_entries, "type", {value.type});
     if (!value.content.empty())
       annotate(writer, field::annotation::dict_entries, "value", value.content.front());
   }
-  static void write_value(ProtobufWriter& writer, const DataValue::Frames& stack) {
+  static void write_value(ProtobufWriter& writer, const Value::Frames& stack) {
     write_text(writer, joined(stack.names, " < "));
   }
-  void write_value(ProtobufWriter& writer, const DataValue::Array& values) {
-    for (const DataValue& value : values)
-      annotate(writer, field::annotation::array_values, {}, value);
+  void write_value(ProtobufWriter& writer, const Value::Array& values) {
+    for (const Value& value : values) annotate(writer, field::annotation::array_values, {}, value);
   }
 
   std::uint64_t seed_ = 0;

@@ -169,11 +169,11 @@ struct HistogramRecord {
 // An entry of a user program's map (`map_entry`).
 struct MapEntryRecord {
   std::string_view map;
-  DataValue key;
-  DataValue value;                // with a value for each CPU an array of them
-  std::optional<DataValue> sum{}; // of the values of the CPUs, if they are integers
-  std::uint64_t time_ns = 0;      // when it was read, CLOCK_MONOTONIC
-  bool is_interval = false;       // one of several times (--interval)
+  Value key;
+  Value value;                // with a value for each CPU an array of them
+  std::optional<Value> sum{}; // of the values of the CPUs, if they are integers
+  std::uint64_t time_ns = 0;  // when it was read, CLOCK_MONOTONIC
+  bool is_interval = false;   // one of several times (--interval)
 };
 // A line of the tree of calls (`event`, `call_end`).
 struct CallRecord {

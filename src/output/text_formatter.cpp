@@ -580,7 +580,7 @@ private:
     cell("-", 7, last_width_);
     cell(record.map, 15, last_width_);
     line_.append(style_.aligned ? "  " : "\t");
-    const DataValue raw = record.value ? DataValue() : raw_value(record.raw);
+    const Value raw = record.value ? Value() : raw_value(record.raw);
     const std::string drawn =
         append_without_slots(line_, record.value ? *record.value : raw, record.map);
     line_ += '\n' + drawn;
@@ -591,7 +591,7 @@ private:
   // Adds the rows of hexdumps.
   void add_dumps(const Event& event) {
     const auto add = [&](const ArgumentValue& each) {
-      const auto* const raw = std::get_if<DataValue::Raw>(&each.value.value);
+      const auto* const raw = std::get_if<Value::Raw>(&each.value.value);
       if (raw == nullptr || !raw->is_dump) return;
       for (const std::string& row : hexdump_rows(raw->bytes))
         line_ += fmt::format("    {}  {}\n", printable(each.name), row);

@@ -15,10 +15,10 @@ namespace {
 constexpr std::size_t max_threads = 1 << 16;
 constexpr std::size_t max_stacks = 64; // of one thread
 
-DataValue text_value(std::string text) { return {.value = std::move(text)}; }
+Value text_value(std::string text) { return {.value = std::move(text)}; }
 
-DataValue stack_value(const unwind::Stack& stack) {
-  DataValue::Array frames;
+Value stack_value(const unwind::Stack& stack) {
+  Value::Array frames;
   frames.reserve(stack.frames.size());
   for (const unwind::Frame& frame : stack.frames)
     frames.push_back(text_value(display_frame(frame)));
@@ -251,7 +251,7 @@ bool NestedCalls::add(std::uint64_t begin_ns, std::uint64_t end_ns) {
 std::vector<DataMember> argument_values(const Event& event) {
   std::vector<DataMember> values;
   if (event.record != nullptr && event.record->value) {
-    if (const auto* members = std::get_if<DataValue::Struct>(&event.record->value->value))
+    if (const auto* members = std::get_if<Value::Struct>(&event.record->value->value))
       return *members;
     values.push_back({.name = "record", .value = *event.record->value});
   } else if (event.record != nullptr) {
@@ -262,7 +262,7 @@ std::vector<DataMember> argument_values(const Event& event) {
   } else if (event.has_arguments) {
     for (std::size_t i = 0; i < event.arguments.size(); ++i)
       values.push_back({.name = fmt::format("arg{}", i),
-                        .value = {.value = DataValue::Pointer{event.arguments[i]}}});
+                        .value = {.value = Value::Pointer{event.arguments[i]}}});
   }
   return values;
 }
@@ -274,12 +274,12 @@ std::vector<DataMember> other_values(const Event& event) {
   else if (event.kind == EventKind::on_return && event.left_by != ExitKind::tail_call &&
            !event.returns_nothing)
     values.push_back(
-        {.name = "return_value", .value = {.value = DataValue::Pointer{event.return_value}}});
+        {.name = "return_value", .value = {.value = Value::Pointer{event.return_value}}});
   if (!event.return_errno.empty())
     values.push_back({.name = "return_errno", .value = text_value(event.return_errno)});
   for (std::size_t i = 0; i < event.registers.size(); ++i)
     values.push_back({.name = std::string(register_names()[i]),
-                      .value = {.value = DataValue::Pointer{event.registers[i]}}});
+                      .value = {.value = Value::Pointer{event.registers[i]}}});
   if (event.caller != nullptr)
     values.push_back({.name = "caller", .value = text_value(display_frame(*event.caller))});
   if (event.stack != nullptr)

@@ -123,23 +123,23 @@ public:
     append_json(out_, value);
     out_ += '"';
   }
-  void operator()(DataValue::Pointer value) {
+  void operator()(Value::Pointer value) {
     out_ += '"';
     append_hex(out_, value.address);
     out_ += '"';
   }
-  void operator()(DataValue::Hex value) { (*this)(DataValue::Pointer{value.number}); }
-  void operator()(const DataValue::Raw& value) {
+  void operator()(Value::Hex value) { (*this)(Value::Pointer{value.number}); }
+  void operator()(const Value::Raw& value) {
     out_ += '"';
     append_hex_bytes(out_, value.bytes);
     out_ += '"';
   }
-  void operator()(const DataValue::Name& name) { (*this)(name.text); }
-  void operator()(DataValue::Character value) { (*this)(std::string(1, value.code)); }
-  void operator()(const DataValue::Unreadable&) { out_ += "null"; }
-  void operator()(const DataValue::Cut& value) { (*this)(value.text); }
-  void operator()(DataValue::More) { out_ += "null"; }
-  void operator()(const DataValue::Frames& stack) {
+  void operator()(const Value::Name& name) { (*this)(name.text); }
+  void operator()(Value::Character value) { (*this)(std::string(1, value.code)); }
+  void operator()(const Value::Unreadable&) { out_ += "null"; }
+  void operator()(const Value::Cut& value) { (*this)(value.text); }
+  void operator()(Value::More) { out_ += "null"; }
+  void operator()(const Value::Frames& stack) {
     out_ += '[';
     for (const std::string& name : stack.names) {
       if (out_.back() != '[') out_ += ',';
@@ -147,13 +147,13 @@ public:
     }
     out_ += ']';
   }
-  void operator()(const DataValue::Struct& members) {
+  void operator()(const Value::Struct& members) {
     out_ += '{';
     bool first = true;
     add_members(members, first);
     out_ += '}';
   }
-  void operator()(const DataValue::Dynamic& value) {
+  void operator()(const Value::Dynamic& value) {
     out_ += '{';
     bool first = true;
     add_members(value.words, first);
@@ -161,10 +161,10 @@ public:
     if (!value.content.empty()) add_members({{"value", value.content.front()}}, first);
     out_ += '}';
   }
-  void operator()(const DataValue::Array& values) {
+  void operator()(const Value::Array& values) {
     out_ += '[';
     bool first = true;
-    for (const DataValue& value : values) {
+    for (const Value& value : values) {
       if (is_left_out(value)) continue;
       if (!std::exchange(first, false)) out_ += ',';
       append_json_value(out_, value);
@@ -174,14 +174,14 @@ public:
 
 private:
   // What a limit leaves out has no element; the argument is `truncated`.
-  static bool is_left_out(const DataValue& value) {
-    return std::holds_alternative<DataValue::More>(value.value);
+  static bool is_left_out(const Value& value) {
+    return std::holds_alternative<Value::More>(value.value);
   }
 
-  void add_members(const DataValue::Struct& members, bool& first) {
+  void add_members(const Value::Struct& members, bool& first) {
     for (const DataMember& member : members) {
       if (is_left_out(member.value)) continue;
-      const auto* const nested = std::get_if<DataValue::Struct>(&member.value.value);
+      const auto* const nested = std::get_if<Value::Struct>(&member.value.value);
       if (member.name.empty() && nested != nullptr) {
         add_members(*nested, first);
         continue;
@@ -206,30 +206,28 @@ public:
   void operator()(std::int64_t value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
   void operator()(double value) { fmt::format_to(std::back_inserter(out_), "{}", value); }
   void operator()(const std::string& value) { append_quoted(out_, value, '"'); }
-  void operator()(DataValue::Pointer value) { append_hex(out_, value.address); }
-  void operator()(DataValue::Hex value) { append_hex(out_, value.number); }
-  void operator()(const DataValue::Raw& value) {
+  void operator()(Value::Pointer value) { append_hex(out_, value.address); }
+  void operator()(Value::Hex value) { append_hex(out_, value.number); }
+  void operator()(const Value::Raw& value) {
     if (value.is_dump) // its rows follow the event
       out_ += fmt::format("{} bytes", value.bytes.size());
     else
       append_hex_bytes(out_, value.bytes);
     if (value.is_cut) out_ += "…";
   }
-  void operator()(const DataValue::Name& name) { append_printable(out_, name.text); }
-  void operator()(DataValue::Character value) {
-    append_quoted(out_, std::string(1, value.code), '\'');
-  }
-  void operator()(const DataValue::Unreadable& value) {
+  void operator()(const Value::Name& name) { append_printable(out_, name.text); }
+  void operator()(Value::Character value) { append_quoted(out_, std::string(1, value.code), '\''); }
+  void operator()(const Value::Unreadable& value) {
     out_ += '<';
     append_printable(out_, value.text.empty() ? value.reason : value.text);
     out_ += '>';
   }
-  void operator()(const DataValue::Cut& value) {
+  void operator()(const Value::Cut& value) {
     append_quoted(out_, value.text, '"');
     out_ += "…";
   }
-  void operator()(DataValue::More) { out_ += "…"; }
-  void operator()(const DataValue::Frames& stack) {
+  void operator()(Value::More) { out_ += "…"; }
+  void operator()(const Value::Frames& stack) {
     out_ += '[';
     for (std::size_t i = 0; i < stack.names.size(); ++i) {
       if (i != 0) out_ += " < ";
@@ -237,7 +235,7 @@ public:
     }
     out_ += ']';
   }
-  void operator()(const DataValue::Struct& members) {
+  void operator()(const Value::Struct& members) {
     if (!outermost_) out_ += '{';
     bool first = true;
     for (const DataMember& member : members) {
@@ -251,16 +249,15 @@ public:
     if (!outermost_) out_ += '}';
   }
   // *errors.errorString{s="broken"}, time.Month(0xc000012345)
-  void operator()(const DataValue::Dynamic& value) {
+  void operator()(const Value::Dynamic& value) {
     append_printable(out_, value.type);
-    const DataValue& shown =
-        value.content.empty() ? value.words.back().value : value.content.front();
-    const bool is_structure = std::holds_alternative<DataValue::Struct>(shown.value);
+    const Value& shown = value.content.empty() ? value.words.back().value : value.content.front();
+    const bool is_structure = std::holds_alternative<Value::Struct>(shown.value);
     if (!is_structure) out_ += '(';
     std::visit(TextValue(out_, false, separator_), shown.value);
     if (!is_structure) out_ += ')';
   }
-  void operator()(const DataValue::Array& values) {
+  void operator()(const Value::Array& values) {
     out_ += '[';
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i != 0) out_ += separator_;
@@ -285,11 +282,11 @@ void append_hex_bytes(std::string& out, Bytes bytes) {
   }
 }
 
-void append_json_value(std::string& out, const DataValue& value) {
+void append_json_value(std::string& out, const Value& value) {
   std::visit(JsonValue(out), value.value);
 }
 
-void append_text_value(std::string& out, const DataValue& value) {
+void append_text_value(std::string& out, const Value& value) {
   std::visit(TextValue(out, true), value.value);
 }
 
@@ -328,14 +325,14 @@ using Kind = StaticArgument::Kind;
 using IndexPart = StaticArgument::IndexPart;
 
 // Returns the constant truncated to the argument's size.
-DataValue constant_value(const StaticArgument& argument) {
+Value constant_value(const StaticArgument& argument) {
   const std::uint32_t size = argument.size.value_or(argument.width);
   std::uint64_t value = argument.constant;
-  if (size > 8) return DataValue{static_cast<std::int64_t>(value)};
+  if (size > 8) return Value{static_cast<std::int64_t>(value)};
   const std::uint32_t unused = 64 - 8 * size;
   value <<= unused;
-  if (argument.is_signed) return DataValue{static_cast<std::int64_t>(value) >> unused};
-  return DataValue{value >> unused};
+  if (argument.is_signed) return Value{static_cast<std::int64_t>(value) >> unused};
+  return Value{value >> unused};
 }
 
 template <typename T>
@@ -366,7 +363,7 @@ void append_json_argument(std::string& out, const StaticArgument& argument) {
   record.field("scale", optional_if(indexed, argument.scale));
   record.field("index_extension", index_extension(argument));
   record.field("displacement",
-               optional_if(in_memory && !argument.address, DataValue{argument.displacement}));
+               optional_if(in_memory && !argument.address, Value{argument.displacement}));
   record.field("address", argument.address);
   record.field("constant", optional_if(argument.kind == Kind::constant, constant_value(argument)));
   record.field("problem", optional_if(!argument.problem.empty(), argument.problem));

@@ -28,10 +28,10 @@ void append_call_value(std::string& out, const ArgumentValue& argument);
 // Appends a value decoded by its BTF type. Numbers from 2^53 on are strings of digits, pointers
 // "0x…", bytes hexadecimal, NaN and infinity null. Members of anonymous structs and unions are
 // members of their parent.
-void append_json_value(std::string& out, const DataValue& value);
+void append_json_value(std::string& out, const Value& value);
 
 // Appends: pid=12 comm="cat" at={x=1 y=2} codes=[1 2 3]
-void append_text_value(std::string& out, const DataValue& value);
+void append_text_value(std::string& out, const Value& value);
 
 void append_hex_bytes(std::string& out, Bytes bytes);
 

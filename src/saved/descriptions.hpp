@@ -302,21 +302,21 @@ void describe(auto& io, Described<DataMember> auto& member) {
   io(1, "name", member.name);
   io(2, "value", member.value);
 }
-void describe(auto& io, Described<DataValue::Raw> auto& value) {
+void describe(auto& io, Described<Value::Raw> auto& value) {
   io(1, "bytes", value.bytes);
   io(2, "is_cut", value.is_cut);
   io(3, "is_dump", value.is_dump);
 }
-void describe(auto& io, Described<DataValue::Name> auto& value) {
+void describe(auto& io, Described<Value::Name> auto& value) {
   io(1, "text", value.text);
   io(2, "number", value.number);
 }
-void describe(auto& io, Described<DataValue::Unreadable> auto& value) {
+void describe(auto& io, Described<Value::Unreadable> auto& value) {
   io(1, "reason", value.reason);
   io(2, "text", value.text);
 }
-void describe(auto& /*io*/, Described<DataValue::More> auto& /*value*/) {}
-void describe(auto& io, Described<DataValue::Dynamic> auto& value) {
+void describe(auto& /*io*/, Described<Value::More> auto& /*value*/) {}
+void describe(auto& io, Described<Value::Dynamic> auto& value) {
   io(1, "type", value.type);
   io(2, "words", value.words);
   io(3, "content", value.content);

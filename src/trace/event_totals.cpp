@@ -17,7 +17,7 @@ constexpr std::uint64_t max_empty_intervals = 1U << 20U;
 
 // Whether nobody has set a process, thread or name: that of a record is known of its sender at
 // most.
-bool is_unset(const DataValue& value) {
+bool is_unset(const Value& value) {
   const auto* const text = std::get_if<std::string>(&value.value);
   return text != nullptr ? text->empty() : number_of(value) == 0;
 }
@@ -95,10 +95,10 @@ void EventTotals::count_values(const ProbePoint* point, const Event& event, bool
   std::vector<ArgumentValue> values = group_values(groups, event, values_);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const GroupValue& asked = groups.by[i];
-    if (!asked.fact) continue;
+    if (!asked.built_in) continue;
     auto argument = find_value(asked.text, event);
     if (!argument && event.record != nullptr && is_unset(values[i].value))
-      argument = {.value = {DataValue::Unreadable{"not in the record"}}};
+      argument = {.value = {Value::Unreadable{"not in the record"}}};
     if (!argument) continue;
     argument->name = asked.text; // which outlives the event
     values[i] = std::move(*argument);

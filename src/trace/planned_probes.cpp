@@ -92,7 +92,7 @@ std::vector<std::string> doubtful_names(const CaptureSpec& capture) {
   for (const ValuePath& path : named_numbers(capture))
     if (!needs_debug_info(capture, path)) names.push_back(path.variable);
   for (const GroupValue& each : capture.groups.by)
-    if (each.fact) names.push_back(each.text); // no variable is called "$tid"
+    if (each.built_in) names.push_back(each.text); // no variable is called "$tid"
   return names;
 }
 

@@ -49,7 +49,7 @@ private:
     const bool is_named = !choices_.empty() || of.is_chosen;
     if (const std::string reason = is_named ? program.load_problem : find_skip_reason(program);
         !reason.empty())
-      return leave_out(of, is_named, Error{ErrorKind::unsupported, {}}, reason);
+      return leave_out(of, is_named, Error{ErrorKind::unsupported, reason});
     PlacedProgram placed{.program = of, .functions = {}, .static_probes = is_static(program)};
     placed.on_entry = !program.on_return;
     placed.on_return = program.on_return;
@@ -100,7 +100,7 @@ private:
     if (!takes_functions) {
       if (program.is_tail_call && !is_named) return {}; // it is loaded
       if (!program.can_be_attached)
-        return leave_out(of, is_named, Error{ErrorKind::unsupported, {}}, not_attached);
+        return leave_out(of, is_named, Error{ErrorKind::unsupported, std::string(not_attached)});
       return add(std::move(placed), is_named);
     }
     const auto section = parse_section_place(program);
@@ -111,12 +111,13 @@ private:
     }
     const std::string& target = section->target.empty() ? request_.probes.target : section->target;
     if (target.empty())
-      return leave_out(of, is_named,
-                       Error{ErrorKind::not_found, {}}.hint(
-                           fmt::format("give the TARGET: attach {} TARGET", programs_option())),
-                       fmt::format("its section names the function '{}' but no file, and there is "
-                                   "no TARGET",
-                                   section->function));
+      return leave_out(
+          of, is_named,
+          Error{ErrorKind::not_found,
+                fmt::format("its section names the function '{}' but no file, and "
+                            "there is no TARGET",
+                            section->function)}
+              .hint(fmt::format("give the TARGET: attach {} TARGET", programs_option())));
     placed.functions.push_back({.target = target, .function = section->function});
     by_section_.emplace_back(*section, located_.placed.size(), is_named);
     return add(std::move(placed), is_named);
@@ -126,22 +127,22 @@ private:
     const ObjectProgram& program = *placed.program.program;
     if (placed.is_probe() && !program.pin.empty() && program.is_kprobe &&
         program.section.contains(".multi"))
-      return leave_out(placed.program, is_named, Error{ErrorKind::unsupported, {}},
-                       "it was loaded for kprobe_multi links");
+      return leave_out(placed.program, is_named,
+                       Error{ErrorKind::unsupported, "it was loaded for kprobe_multi links"});
     if (placed.is_probe() && program.overrides_returns)
       return leave_out(
-          placed.program, is_named, Error{ErrorKind::unsupported, {}},
-          "it calls bpf_override_return(), which only works at functions of the kernel");
+          placed.program, is_named,
+          Error{ErrorKind::unsupported,
+                "it calls bpf_override_return(), which only works at functions of the kernel"});
     located_.placed.push_back(std::move(placed));
     return {};
   }
 
-  // An error for a program that was named. `error` has its kind and hints.
-  Result<void> leave_out(const ProgramOfObject& of, bool is_named, Error error,
-                         std::string_view reason) {
-    const std::string message = fmt::format("{}: program '{}' ({}) cannot be attached: {}", of.path,
-                                            of.program->name, of.program->section, reason);
-    error.message = message;
+  // An error for a program that was named. The message of `error` is the reason.
+  Result<void> leave_out(const ProgramOfObject& of, bool is_named, Error error) {
+    const std::string reason = std::move(error.message);
+    error.message = fmt::format("{}: program '{}' ({}) cannot be attached: {}", of.path,
+                                of.program->name, of.program->section, reason);
     if (is_named) return fail(std::move(error));
     located_.skipped.push_back(describe_skipped(of, reason));
     // What no option can change says less.
@@ -163,8 +164,7 @@ private:
       }
       if (!functions_.empty()) {
         if (auto unfit = find_misfit(*of.program, any_static)) {
-          if (auto left = leave_out(of, each.is_named, std::move(*unfit), unfit->message); !left)
-            return left;
+          if (auto left = leave_out(of, each.is_named, std::move(*unfit)); !left) return left;
           continue;
         }
         put_at_functions(each.placed);
@@ -180,12 +180,11 @@ private:
     const bool is_usdt = is_static(*of.program);
     return leave_out(
         of, is_named,
-        Error{ErrorKind::not_found, {}}
+        Error{ErrorKind::not_found, "its section does not name a place"}
             .hint(fmt::format("give the place: {} {} TARGET {}", is_usdt ? "usdt attach" : "attach",
                               programs_option(), is_usdt ? "PROVIDER:NAME" : "FUNCTION…"))
             .hint(is_usdt ? "or name the places in sections: SEC(\"usdt/FILE:PROVIDER:NAME\")"
-                          : "or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"),
-        "its section does not name a place");
+                          : "or name the places in sections: SEC(\"uprobe/libc.so.6:malloc\")"));
   }
 
   // Why a program cannot be at the FUNCTIONs of the command line; nullopt if it can. `any_static`:

@@ -329,7 +329,7 @@ private:
     const TotalsSpec& totals = request_.totals;
     for (const GroupValue& each : totals.groups.by)
       if (auto checked =
-              each.fact ? values_.check_built_in(each.text) : check("--by", each.text, false);
+              each.built_in ? values_.check_built_in(each.text) : check("--by", each.text, false);
           !checked)
         return checked;
     if (!graph_spec_ && values_.are_of_two_events(totals.groups.names()))

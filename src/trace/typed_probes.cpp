@@ -269,12 +269,12 @@ void TypedProbes::prefer_variables(std::span<const CapturePoint> points, GroupSp
                probed.known->arguments.end();
   };
   for (GroupValue& each : groups.by)
-    if (each.fact && each.fact != BY_STACK &&
+    if (each.built_in && each.built_in != BY_STACK &&
         std::ranges::all_of(points, [&](const CapturePoint& probed) {
           return !probed.is_recorded || has_argument(probed, each.text) ||
                  find_variable(*probed.point, std::span(&each.text, 1)) != nullptr;
         }))
-      each.fact.reset();
+      each.built_in.reset();
 }
 
 Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
@@ -288,7 +288,7 @@ Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
   if (!function_)
     return fail(ErrorKind::not_found,
                 std::string(dwarf::why_not_described(*file.debug, uprobe_address(point))));
-  place_ = TypedPlace{.function = &*function_, .address = uprobe_address(point)};
+  place_ = TypedPlace{.function = &*function_};
   place_.at_entry = point.inlined_into == nullptr && function_->entry == point.address;
   place_.is_inlined_call = point.inlined_into != nullptr;
   place_.phases = phases_;

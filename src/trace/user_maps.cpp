@@ -12,20 +12,19 @@ namespace {
 
 constexpr std::size_t max_entries_shown = 1U << 16; // of one map
 
-bool is_integer(const DataValue& value) {
+bool is_integer(const Value& value) {
   return std::holds_alternative<std::int64_t>(value.value) ||
          std::holds_alternative<std::uint64_t>(value.value);
 }
 
 // Returns the sum of the values of all CPUs, modulo 2^64; nullopt if they are not integers.
-std::optional<DataValue> sum_of(const DataValue::Array& values) {
+std::optional<Value> sum_of(const Value::Array& values) {
   if (values.empty() || !std::ranges::all_of(values, is_integer)) return std::nullopt;
   std::uint64_t sum = 0;
-  for (const DataValue& value : values)
-    sum += static_cast<std::uint64_t>(number_of(value).value_or(0));
+  for (const Value& value : values) sum += static_cast<std::uint64_t>(number_of(value).value_or(0));
   if (std::holds_alternative<std::int64_t>(values.front().value))
-    return DataValue{static_cast<std::int64_t>(sum)};
-  return DataValue{sum};
+    return Value{static_cast<std::int64_t>(sum)};
+  return Value{sum};
 }
 
 std::shared_ptr<const DataTypes> load_types(const UserMap& map) {
@@ -34,7 +33,7 @@ std::shared_ptr<const DataTypes> load_types(const UserMap& map) {
   return types ? std::make_shared<const DataTypes>(std::move(*types)) : nullptr;
 }
 
-DataValue decode(const std::shared_ptr<const DataTypes>& types, std::uint32_t type, Bytes bytes) {
+Value decode(const std::shared_ptr<const DataTypes>& types, std::uint32_t type, Bytes bytes) {
   auto value = types && type != 0 ? types->decode(type, bytes) : std::nullopt;
   return value ? std::move(*value) : raw_value(bytes);
 }
@@ -67,7 +66,7 @@ std::vector<std::string> list_globals(const UserMap& map,
   if (!types) return names;
   const std::vector<std::byte> nothing(map.value_size);
   const auto value = types->decode(map.value_type, nothing);
-  const auto* const members = value ? std::get_if<DataValue::Struct>(&value->value) : nullptr;
+  const auto* const members = value ? std::get_if<Value::Struct>(&value->value) : nullptr;
   if (members != nullptr)
     for (const DataMember& member : *members) names.push_back(member.name);
   return names;
@@ -124,15 +123,15 @@ void UserMapPrinter::write(MapEntryRecord& entry, const MapPrinting& how) {
   output_.write(entry);
 }
 
-DataValue UserMapPrinter::decode_key(const UserMap& map, const Shape& shape,
-                                     const TableEntry& entry, std::size_t index) const {
+Value UserMapPrinter::decode_key(const UserMap& map, const Shape& shape, const TableEntry& entry,
+                                 std::size_t index) const {
   if (map.use == MapUse::queue) return {std::uint64_t{index}}; // the order in which they are taken
   if (map.use == MapUse::stack_table)                          // libbpf gives the map no types
     return {std::uint64_t{read_at<std::uint32_t>(entry.key, 0).value_or(0)}};
   return decode(shape.types, map.key_type, entry.key);
 }
 
-DataValue UserMapPrinter::decode_value(const UserMap& map, const Shape& shape, Bytes bytes) {
+Value UserMapPrinter::decode_value(const UserMap& map, const Shape& shape, Bytes bytes) {
   if (map.use != MapUse::stack_table) return decode(shape.types, map.value_type, bytes);
   return values_.show_stack(stack_addresses(bytes));
 }
@@ -147,7 +146,7 @@ void UserMapPrinter::print_entries(const UserMap& map, const Table& table, const
     }
     MapEntryRecord record{.map = map.name, .key = decode_key(map, shape, entry, i), .value = {}};
     if (map.use == MapUse::per_cpu) {
-      DataValue::Array values;
+      Value::Array values;
       for (const auto& value : entry.values) values.push_back(decode_value(map, shape, value));
       record.sum = sum_of(values);
       record.value = {std::move(values)};
@@ -168,12 +167,12 @@ void UserMapPrinter::print_variables(const UserMap& map, const Table& table,
                         .value = decode_value(map, shape, table.entries.front().values.front())};
   values_.show_entry(record, shape.key(), shape.value());
   if (!map.variable.empty()) {
-    auto* const members = std::get_if<DataValue::Struct>(&record.value.value);
+    auto* const members = std::get_if<Value::Struct>(&record.value.value);
     if (members == nullptr) return;
     const auto member = std::ranges::find(*members, map.variable, &DataMember::name);
     if (member == members->end()) return;
-    record.key = {DataValue::Name{map.variable}};
-    DataValue value = std::move(member->value);
+    record.key = {Value::Name{map.variable}};
+    Value value = std::move(member->value);
     record.value = std::move(value);
   }
   write(record, how);

@@ -36,9 +36,9 @@ private:
   void print_variables(const UserMap& map, const Table& table, const MapPrinting& how);
   void print_inner_map(const UserMap& outer, const TableEntry& entry, const MapPrinting& how);
   void write(MapEntryRecord& entry, const MapPrinting& how);
-  DataValue decode_key(const UserMap& map, const Shape& shape, const TableEntry& entry,
-                       std::size_t index) const;
-  DataValue decode_value(const UserMap& map, const Shape& shape, Bytes bytes);
+  Value decode_key(const UserMap& map, const Shape& shape, const TableEntry& entry,
+                   std::size_t index) const;
+  Value decode_value(const UserMap& map, const Shape& shape, Bytes bytes);
 
   std::shared_ptr<const DataTypes> types_;
   UserValues& values_;

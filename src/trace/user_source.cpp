@@ -403,7 +403,7 @@ bool UserSource::take(std::size_t map, Bytes sent, const Visit& visit) {
     if (!holds) return true;
   }
   decoder_->finish(map, event,
-                   [&](DataValue& value, std::string_view name, std::span<const ShownAsRule> tags) {
+                   [&](Value& value, std::string_view name, std::span<const ShownAsRule> tags) {
                      values_->show_record(value, name, {tags, decoder_->value_type(map)}, sender);
                    });
   if (totals_) {
@@ -464,6 +464,7 @@ Result<void> UserSource::open_maps() {
   if (const Filter& filter = attach_request_.capture.filter; !filter.terms.empty()) {
     auto made = RecordFilter::make(filter);
     if (!made) return fail(std::move(made).error());
+    if (auto checked = made->check(decoder_->list_types()); !checked) return checked;
     filter_ = std::move(*made);
   }
   lost_count_before_ = program_lost_count();

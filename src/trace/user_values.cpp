@@ -14,8 +14,8 @@ namespace {
 bool is_kernel_address(std::uint64_t address) { return address >> 63U != 0; }
 
 // Returns the process that a structure names; 0 if there is none.
-pid_t process_of(const DataValue& value) {
-  const auto* const members = std::get_if<DataValue::Struct>(&value.value);
+pid_t process_of(const Value& value) {
+  const auto* const members = std::get_if<Value::Struct>(&value.value);
   if (members == nullptr) return 0;
   for (const std::string_view name : {"tgid", "pid"}) {
     const auto member = std::ranges::find(*members, name, &DataMember::name);
@@ -68,19 +68,19 @@ void UserValues::start(HitStacks& stacks, const HitProcesses& who) {
   if (!who.include_others && running.size() == 1) only_process_ = running.front();
 }
 
-DataValue UserValues::show_address(std::uint64_t address) {
+Value UserValues::show_address(std::uint64_t address) {
   const pid_t process = process_ != 0 ? process_ : only_process_;
   if (stacks_ == nullptr || process == 0 || address == 0 || is_kernel_address(address))
-    return {DataValue::Pointer{address}};
+    return {Value::Pointer{address}};
   const std::uint64_t addresses[] = {address};
   const unwind::Stack stack = stacks_->symbolize(process, addresses);
-  if (stack.frames.empty()) return {DataValue::Pointer{address}};
-  return {DataValue::Name{display_frame(stack.frames.front()), static_cast<std::int64_t>(address)}};
+  if (stack.frames.empty()) return {Value::Pointer{address}};
+  return {Value::Name{display_frame(stack.frames.front()), static_cast<std::int64_t>(address)}};
 }
 
-DataValue UserValues::show_stack(std::span<const std::uint64_t> addresses) {
+Value UserValues::show_stack(std::span<const std::uint64_t> addresses) {
   const pid_t process = process_ != 0 ? process_ : only_process_;
-  DataValue::Frames frames;
+  Value::Frames frames;
   const auto add_numbers = [&](std::span<const std::uint64_t> numbers) {
     for (const std::uint64_t address : numbers)
       frames.names.push_back(fmt::format("{:#x}", address));
@@ -99,27 +99,26 @@ DataValue UserValues::show_stack(std::span<const std::uint64_t> addresses) {
 
 // An id is that of one of the programs' stack tables; the programs do not say which. A negative one
 // is the error of bpf_get_stackid(): it stays.
-DataValue UserValues::show_stack_id(std::int64_t id) {
+Value UserValues::show_stack_id(std::int64_t id) {
   if (id < 0) return {id};
-  std::optional<DataValue> found;
+  std::optional<Value> found;
   for (const UserMap& table : tables_) {
     const auto addresses = read_stack(table, static_cast<std::uint32_t>(id));
     if (!addresses) continue;
     if (found) return {id};
     found = show_stack(*addresses);
   }
-  return found ? std::move(*found) : DataValue{id};
+  return found ? std::move(*found) : Value{id};
 }
 
-void UserValues::show(DataValue& value, ShownAsScope scope, const ValueSource& source,
-                      pid_t process) {
+void UserValues::show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process) {
   process_ = process;
   has_shown_ = true;
   scope.type = source.type;
   show_as(value, scope, rules_, source.tags, context_, &is_used_);
 }
 
-void UserValues::show_record(DataValue& value, std::string_view map, const ValueSource& source,
+void UserValues::show_record(Value& value, std::string_view map, const ValueSource& source,
                              pid_t sender) {
   show(value, {.map = map}, source, sender != 0 ? sender : process_of(value));
 }

@@ -29,19 +29,19 @@ public:
 
   // Changes a record to how it is shown. `sender`: of the record; 0: unknown, then the process is
   // that of a member named tgid or pid.
-  void show_record(DataValue& value, std::string_view map, const ValueSource& source, pid_t sender);
+  void show_record(Value& value, std::string_view map, const ValueSource& source, pid_t sender);
   // The same for an entry of a map, whose process is that of its key or value.
   void show_entry(MapEntryRecord& entry, const ValueSource& key, const ValueSource& value);
   // Returns the frames of a stack of the only process, else its addresses.
-  DataValue show_stack(std::span<const std::uint64_t> addresses);
+  Value show_stack(std::span<const std::uint64_t> addresses);
 
   // Warns of rules that were not used. Call it after all values were shown.
   void report_unused() const;
 
 private:
-  DataValue show_address(std::uint64_t address);
-  DataValue show_stack_id(std::int64_t id);
-  void show(DataValue& value, ShownAsScope scope, const ValueSource& source, pid_t process);
+  Value show_address(std::uint64_t address);
+  Value show_stack_id(std::int64_t id);
+  void show(Value& value, ShownAsScope scope, const ValueSource& source, pid_t process);
 
   std::span<const ShownAsRule> rules_;
   std::vector<UserMap> tables_; // of stacks

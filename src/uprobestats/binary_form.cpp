@@ -177,7 +177,7 @@ private:
         if (numbering_ == Numbering::current) append_number(message.unknown, raw.number, *number);
         continue;
       }
-      const Value value = field.add(message);
+      const FieldValue value = field.add(message);
       if (auto* const* const int32 = std::get_if<std::int32_t*>(&value))
         **int32 = narrow;
       else if (auto* const* const int64 = std::get_if<std::int64_t*>(&value))

@@ -40,7 +40,7 @@ constexpr Field::Type type_of() {
 }
 
 template <auto member>
-Value add_value(proto::Message& message) {
+FieldValue add_value(proto::Message& message) {
   using M = Member<decltype(member)>;
   auto& values = static_cast<typename M::Message&>(message).*member;
   if constexpr (M::repeated) {

@@ -107,13 +107,13 @@ struct EnumValue {
 
 struct MessageType;
 
-using Value = std::variant<std::string*, std::int32_t*, std::int64_t*, bool*, proto::Message*>;
+using FieldValue = std::variant<std::string*, std::int32_t*, std::int64_t*, bool*, proto::Message*>;
 using ConstValue = std::variant<const std::string*, const std::int32_t*, const std::int64_t*,
                                 const bool*, const proto::Message*>;
 
 // A field of a message: its names and types, and access to its values.
 struct Field {
-  enum class Type { text, int32, int64, boolean, message }; // in the order of Value
+  enum class Type { text, int32, int64, boolean, message }; // in the order of FieldValue
 
   std::string_view name;
   FieldNumbers numbers;
@@ -124,7 +124,7 @@ struct Field {
 
   // Adds a value and returns a pointer to it. As in protobuf, a second occurrence of a singular
   // message is merged into the first, and a second singular value replaces the first.
-  Value (*add)(proto::Message& message) = nullptr;
+  FieldValue (*add)(proto::Message& message) = nullptr;
   std::size_t (*count)(const proto::Message& message) = nullptr;
   ConstValue (*get)(const proto::Message& message, std::size_t index) = nullptr;
 

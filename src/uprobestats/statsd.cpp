@@ -31,14 +31,14 @@ constexpr std::size_t count_at = 1; // follows the object's type
 // false or empty.
 class RecordMembers {
 public:
-  explicit RecordMembers(const DataValue::Struct& members) : members_(members) {}
+  explicit RecordMembers(const Value::Struct& members) : members_(members) {}
 
-  const DataValue* find(std::string_view name) const {
+  const Value* find(std::string_view name) const {
     const auto found = std::ranges::find(members_, name, &DataMember::name);
     return found == members_.end() ? nullptr : &found->value;
   }
   std::int64_t number(std::string_view name) const {
-    const DataValue* const value = find(name);
+    const Value* const value = find(name);
     if (value == nullptr) return 0;
     if (const auto* const u = std::get_if<std::uint64_t>(&value->value))
       return static_cast<std::int64_t>(*u);
@@ -49,34 +49,34 @@ public:
     return static_cast<std::int32_t>(number(name));
   }
   bool flag(std::string_view name) const {
-    const DataValue* const value = find(name);
+    const Value* const value = find(name);
     const auto* const flag = value == nullptr ? nullptr : std::get_if<bool>(&value->value);
     return flag != nullptr && *flag;
   }
   std::string text(std::string_view name) const {
-    const DataValue* const value = find(name);
+    const Value* const value = find(name);
     if (value == nullptr) return {};
-    if (const auto* const named = std::get_if<DataValue::Name>(&value->value)) return named->text;
+    if (const auto* const named = std::get_if<Value::Name>(&value->value)) return named->text;
     const auto* const text = std::get_if<std::string>(&value->value);
     return text == nullptr ? "" : *text;
   }
 
 private:
-  const DataValue::Struct& members_;
+  const Value::Struct& members_;
 };
 
 Result<void> add_arguments(StatsdEvent& event, const RecordMembers& members,
                            const StatsdAtom& atom) {
-  const DataValue* const value = members.find("regs");
+  const Value* const value = members.find("regs");
   const auto* const registers =
-      value == nullptr ? nullptr : std::get_if<DataValue::Array>(&value->value);
+      value == nullptr ? nullptr : std::get_if<Value::Array>(&value->value);
   for (const StatsdArgument& argument : atom.arguments) {
     if (!argument.register_index) return fail(ErrorKind::unsupported, argument.problem);
     if (registers == nullptr || *argument.register_index >= registers->size())
       return fail(ErrorKind::unsupported,
                   fmt::format("the record has no register {}", *argument.register_index));
     const auto& word = (*registers)[*argument.register_index].value;
-    const auto* const address = std::get_if<DataValue::Pointer>(&word);
+    const auto* const address = std::get_if<Value::Pointer>(&word);
     const auto* const number = std::get_if<std::uint64_t>(&word);
     const std::uint64_t raw = address != nullptr  ? address->address
                               : number != nullptr ? *number
@@ -229,7 +229,7 @@ Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const Stats
   if (atom.atom_id <= 0 || atom.atom_id > std::numeric_limits<std::int32_t>::max())
     return fail(ErrorKind::unsupported, fmt::format("invalid atom id {}", atom.atom_id));
   const auto* const members =
-      record.value ? std::get_if<DataValue::Struct>(&record.value->value) : nullptr;
+      record.value ? std::get_if<Value::Struct>(&record.value->value) : nullptr;
   if (members == nullptr || !record.type)
     return fail(ErrorKind::unsupported,
                 fmt::format("unknown record layout of map '{}'", record.map));
@@ -241,9 +241,9 @@ Result<std::vector<std::byte>> encode_atom(const UserRecord& record, const Stats
 
 namespace {
 
-const DataValue::Struct* members_of(const UserRecord& record, std::string_view type) {
+const Value::Struct* members_of(const UserRecord& record, std::string_view type) {
   if (!record.value || record.type != type) return nullptr;
-  return std::get_if<DataValue::Struct>(&record.value->value);
+  return std::get_if<Value::Struct>(&record.value->value);
 }
 
 } // namespace

@@ -367,7 +367,7 @@ private:
       return fail_at(place, fmt::format("invalid value {}{} for '{}'", *minus ? "-" : "",
                                         token().written, field.name));
     const auto number = static_cast<std::int64_t>(*minus ? 0 - *magnitude : *magnitude);
-    const Value value = field.add(message);
+    const FieldValue value = field.add(message);
     if (auto* const* const int64 = std::get_if<std::int64_t*>(&value))
       **int64 = number;
     else

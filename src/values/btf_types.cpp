@@ -25,7 +25,7 @@ class Decoder {
 public:
   explicit Decoder(const btf* types) : types_(types) {}
 
-  std::optional<DataValue> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
+  std::optional<Value> decode(std::uint32_t id, Bytes bytes, int depth = 0) {
     if (depth > max_type_depth || ++values_ > max_decoded) return std::nullopt;
     const btf_type* const type = resolved_type(types_, id);
     const std::int64_t size = btf__resolve_size(types_, id);
@@ -43,7 +43,7 @@ public:
     case BTF_KIND_FLOAT:
       return real(bytes);
     case BTF_KIND_PTR:
-      return DataValue{DataValue::Pointer{load(bytes)}};
+      return Value{Value::Pointer{load(bytes)}};
     case BTF_KIND_ARRAY:
       return array(btf_array(type), bytes, depth);
     case BTF_KIND_STRUCT:
@@ -68,13 +68,13 @@ private:
     return value;
   }
 
-  static DataValue number(std::uint64_t value, std::size_t bits, bool is_signed) {
+  static Value number(std::uint64_t value, std::size_t bits, bool is_signed) {
     if (!is_signed) return {value};
     const std::size_t unused = 64 - bits;
     return {static_cast<std::int64_t>(value << unused) >> unused};
   }
 
-  static DataValue integer(const btf_type* type, Bytes bytes) {
+  static Value integer(const btf_type* type, Bytes bytes) {
     if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw_value(bytes);
     const std::uint8_t encoding = btf_int_encoding(type);
     if ((encoding & BTF_INT_BOOL) != 0) return {load(bytes) != 0};
@@ -85,7 +85,7 @@ private:
     return number_of(number(value, bits, btf_kflag(type))).value_or(0);
   }
 
-  DataValue named(const btf_type* type, std::uint64_t value, std::size_t bits) const {
+  Value named(const btf_type* type, std::uint64_t value, std::size_t bits) const {
     const std::uint64_t mask = bits < 64 ? (1ULL << bits) - 1 : ~0ULL;
     // The enumeration is a set of flags if each enumerator is one bit.
     bool is_flags = true;
@@ -93,7 +93,7 @@ private:
     std::string flags;
     for (const auto& [name, known] : btf_enumerators(types_, type)) {
       if ((known & mask) == (value & mask))
-        return {DataValue::Name{std::string(name), signed_number(type, value, bits)}};
+        return {Value::Name{std::string(name), signed_number(type, value, bits)}};
       rest &= ~known;
       is_flags = is_flags && (std::has_single_bit(known) || known == 0);
       if (known == 0 || (value & known) == 0) continue;
@@ -101,16 +101,16 @@ private:
       flags += name;
     }
     if (is_flags && rest == 0 && value != 0)
-      return {DataValue::Name{std::move(flags), signed_number(type, value, bits)}};
+      return {Value::Name{std::move(flags), signed_number(type, value, bits)}};
     return number(value, bits, btf_kflag(type));
   }
 
-  DataValue enumerator(const btf_type* type, Bytes bytes) const {
+  Value enumerator(const btf_type* type, Bytes bytes) const {
     if (bytes.size() > sizeof(std::uint64_t) || bytes.empty()) return raw_value(bytes);
     return named(type, load(bytes), bytes.size() * 8);
   }
 
-  static DataValue real(Bytes bytes) {
+  static Value real(Bytes bytes) {
     if (bytes.size() == sizeof(float)) {
       float value = 0;
       std::memcpy(&value, bytes.data(), sizeof(value));
@@ -122,17 +122,17 @@ private:
     return {value};
   }
 
-  std::optional<DataValue> array(const struct btf_array* shape, Bytes bytes, int depth) {
+  std::optional<Value> array(const struct btf_array* shape, Bytes bytes, int depth) {
     const ByteArray kind = classify_elements(types_, shape->type);
     if (kind == ByteArray::text) {
       const auto* const text = reinterpret_cast<const char*>(bytes.data());
-      return DataValue{std::string(text, ::strnlen(text, bytes.size()))};
+      return Value{std::string(text, ::strnlen(text, bytes.size()))};
     }
     if (kind == ByteArray::bytes) return raw_value(bytes);
     const std::int64_t known_size = btf__resolve_size(types_, shape->type);
     if (known_size < 0) return std::nullopt;
     const auto size = static_cast<std::size_t>(known_size);
-    DataValue::Array values;
+    Value::Array values;
     for (std::uint32_t i = 0; i < shape->nelems; ++i) {
       const Bytes rest = bytes.subspan(i * size);
       if (rest.empty() && size != 0) break; // cut
@@ -144,13 +144,13 @@ private:
       if (!value) return std::nullopt;
       values.push_back(std::move(*value));
     }
-    return DataValue{std::move(values)};
+    return Value{std::move(values)};
   }
 
   // `size`: of the type in the bytes; behind it are those of an array without a size.
-  std::optional<DataValue> members(const btf_type* type, Bytes whole, std::size_t size, int depth,
-                                   bool is_cut) {
-    DataValue::Struct values;
+  std::optional<Value> members(const btf_type* type, Bytes whole, std::size_t size, int depth,
+                               bool is_cut) {
+    Value::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_member& member = btf_members(type)[i];
       const std::uint32_t bit = btf_member_bit_offset(type, static_cast<std::uint32_t>(i));
@@ -175,7 +175,7 @@ private:
       values.push_back({std::string(btf_name(types_, member.name_off)), std::move(*value)});
     }
     if (is_cut && values.empty()) return std::nullopt;
-    return DataValue{std::move(values)};
+    return Value{std::move(values)};
   }
 
   // Returns the array without a size that the type is; null if it is none.
@@ -185,7 +185,7 @@ private:
                                                                                  : nullptr;
   }
 
-  std::optional<DataValue> open_end(std::uint32_t id, Bytes bytes, int depth) {
+  std::optional<Value> open_end(std::uint32_t id, Bytes bytes, int depth) {
     struct btf_array shape = *open_array(id);
     const std::int64_t size = btf__resolve_size(types_, shape.type);
     if (size <= 0) return std::nullopt;
@@ -195,8 +195,8 @@ private:
   }
 
   // The variables of a section.
-  std::optional<DataValue> variables(const btf_type* type, Bytes bytes, int depth) {
-    DataValue::Struct values;
+  std::optional<Value> variables(const btf_type* type, Bytes bytes, int depth) {
+    Value::Struct values;
     for (int i = 0; i < btf_vlen(type); ++i) {
       const btf_var_secinfo& entry = btf_var_secinfos(type)[i];
       const btf_type* const variable = btf__type_by_id(types_, entry.type);
@@ -208,11 +208,11 @@ private:
       values.push_back({std::string(btf_name(types_, variable->name_off)),
                         value ? std::move(*value) : raw_value(*part)});
     }
-    return DataValue{std::move(values)};
+    return Value{std::move(values)};
   }
 
-  std::optional<DataValue> bit_field(std::uint32_t id, Bytes bytes, std::uint32_t bit,
-                                     std::uint32_t width) const {
+  std::optional<Value> bit_field(std::uint32_t id, Bytes bytes, std::uint32_t bit,
+                                 std::uint32_t width) const {
     const std::size_t first = bit / 8;
     const std::size_t length = (bit % 8 + width + 7) / 8;
     if (width > 64 || length > bytes.size() - first) return std::nullopt;
@@ -225,7 +225,7 @@ private:
     const btf_type* const type = resolved_type(types_, id);
     if (type != nullptr && btf_is_any_enum(type)) return named(type, value, width);
     if (type == nullptr || !btf_is_int(type)) return std::nullopt;
-    if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return DataValue{value != 0};
+    if ((btf_int_encoding(type) & BTF_INT_BOOL) != 0) return Value{value != 0};
     return number(value, width, (btf_int_encoding(type) & BTF_INT_SIGNED) != 0);
   }
 
@@ -527,7 +527,7 @@ bool DataTypes::has_tag(std::initializer_list<ShownAs> wanted) const {
   });
 }
 
-std::optional<DataValue> DataTypes::decode(std::uint32_t id, Bytes bytes) const {
+std::optional<Value> DataTypes::decode(std::uint32_t id, Bytes bytes) const {
   return Decoder(types_.get()).decode(id, bytes);
 }
 

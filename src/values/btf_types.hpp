@@ -79,7 +79,7 @@ public:
   // are fewer bytes, the members and elements that are there,
   // and in the member "<rest>" what is left. Nullopt if that is nothing. Ignores further bytes
   // (padding).
-  std::optional<DataValue> decode(std::uint32_t id, Bytes bytes) const;
+  std::optional<Value> decode(std::uint32_t id, Bytes bytes) const;
 
   // Returns as what a value of the type, and its members, can be compared.
   ValueType value_type(std::uint32_t id) const;

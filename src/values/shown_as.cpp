@@ -39,21 +39,21 @@ const ValueType* member_of(const ValueType* type, std::size_t index, std::string
 }
 
 // Returns the bytes of an address as they are in memory; empty if it has another size.
-std::vector<std::byte> ip_bytes(const DataValue& value, const ValueType* type) {
+std::vector<std::byte> ip_bytes(const Value& value, const ValueType* type) {
   const auto append = [](std::vector<std::byte>& bytes, std::int64_t number, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i)
       bytes.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(number) >> (8 * i)));
   };
   std::vector<std::byte> bytes;
-  if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value)) {
+  if (const auto* const raw = std::get_if<Value::Raw>(&value.value)) {
     bytes = raw->bytes;
-  } else if (const auto* const array = std::get_if<DataValue::Array>(&value.value)) {
+  } else if (const auto* const array = std::get_if<Value::Array>(&value.value)) {
     // u32[4], u16[8], u64[2]; but not the values of several CPUs
     if (type != nullptr && type->element.empty()) return {};
     const std::size_t size = array->empty() || 16 % array->size() != 0 ? 0 : 16 / array->size();
     const unsigned bits = known_bits(element_of(type));
     if (size == 0 || size > 8 || (bits != 0 && bits != 8 * size)) return {};
-    for (const DataValue& each : *array)
+    for (const Value& each : *array)
       if (const auto number = number_of(each)) append(bytes, *number, size);
   } else if (const auto number = number_of(value)) {
     const unsigned bits = known_bits(type);
@@ -64,21 +64,21 @@ std::vector<std::byte> ip_bytes(const DataValue& value, const ValueType* type) {
   return bytes;
 }
 
-std::optional<DataValue> to_ip(const DataValue& value, const ValueType* type) {
+std::optional<Value> to_ip(const Value& value, const ValueType* type) {
   const std::vector<std::byte> bytes = ip_bytes(value, type);
   if (bytes.empty()) return std::nullopt;
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (::inet_ntop(bytes.size() == 4 ? AF_INET : AF_INET6, bytes.data(), text.data(), text.size()) ==
       nullptr)
     return std::nullopt;
-  return DataValue{DataValue::Name{text.data(), number_of(value)}};
+  return Value{Value::Name{text.data(), number_of(value)}};
 }
 
-std::optional<DataValue> to_text(const DataValue& value) {
-  const auto* const raw = std::get_if<DataValue::Raw>(&value.value);
+std::optional<Value> to_text(const Value& value) {
+  const auto* const raw = std::get_if<Value::Raw>(&value.value);
   if (raw == nullptr) return std::nullopt;
   const std::string_view text = as_text(raw->bytes);
-  return DataValue{std::string(text.substr(0, text.find('\0')))};
+  return Value{std::string(text.substr(0, text.find('\0')))};
 }
 
 class Shower {
@@ -87,8 +87,7 @@ public:
          const ShownAsContext& context, std::vector<bool>* is_used)
       : scope_(scope), rules_(rules), tags_(tags), context_(context), is_used_(is_used) {}
 
-  void visit(DataValue& value, const std::string& path, std::string_view name,
-             const ValueType* type) {
+  void visit(Value& value, const std::string& path, std::string_view name, const ValueType* type) {
     if (const auto as = find(path)) {
       if (auto shown = convert(*as, value, type))
         value = std::move(*shown);
@@ -96,7 +95,7 @@ public:
         context_.no_ip(path);
       return;
     }
-    if (auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
+    if (auto* const members = std::get_if<Value::Struct>(&value.value)) {
       for (std::size_t i = 0; i < members->size(); ++i) {
         DataMember& member = (*members)[i];
         const bool is_anonymous = member.name.empty();
@@ -104,8 +103,8 @@ public:
         if (!is_anonymous) inner += (path.empty() ? "" : ".") + member.name;
         visit(member.value, inner, member.name, member_of(type, i, member.name));
       }
-    } else if (auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
-      for (DataValue& element : *elements) visit(element, path, {}, element_of(type));
+    } else if (auto* const elements = std::get_if<Value::Array>(&value.value)) {
+      for (Value& element : *elements) visit(element, path, {}, element_of(type));
     } else if (context_.stack && names_stack(name)) {
       if (auto shown = convert(ShownAs::stack, value, type)) value = std::move(*shown);
     }
@@ -137,31 +136,30 @@ private:
     return tag != tags_.end() ? std::optional(tag->as) : std::nullopt;
   }
 
-  std::optional<DataValue> convert(ShownAs as, const DataValue& value,
-                                   const ValueType* type) const {
+  std::optional<Value> convert(ShownAs as, const Value& value, const ValueType* type) const {
     if (as == ShownAs::text) return to_text(value);
     if (as == ShownAs::ip)
       if (auto shown = to_ip(value, type)) return shown;
-    if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
+    if (const auto* const elements = std::get_if<Value::Array>(&value.value)) {
       if (as == ShownAs::stack) return convert_addresses(*elements);
-      DataValue::Array shown;
+      Value::Array shown;
       bool is_any = false;
-      for (const DataValue& each : *elements) {
+      for (const Value& each : *elements) {
         auto converted = convert(as, each, element_of(type));
         is_any |= converted.has_value();
         shown.push_back(converted ? std::move(*converted) : each);
       }
-      return is_any ? std::optional(DataValue{std::move(shown)}) : std::nullopt;
+      return is_any ? std::optional(Value{std::move(shown)}) : std::nullopt;
     }
     const auto number = number_of(value);
     if (!number) return std::nullopt;
     return convert_number(as, *number, known_bits(type));
   }
 
-  std::optional<DataValue> convert_addresses(const DataValue::Array& elements) const {
+  std::optional<Value> convert_addresses(const Value::Array& elements) const {
     if (!context_.frames) return std::nullopt;
     std::vector<std::uint64_t> addresses;
-    for (const DataValue& each : elements) {
+    for (const Value& each : elements) {
       const auto address = number_of(each);
       if (!address) return std::nullopt;
       if (*address == 0) break;
@@ -170,7 +168,7 @@ private:
     return context_.frames(addresses);
   }
 
-  std::optional<DataValue> convert_number(ShownAs as, std::int64_t number, unsigned width) const {
+  std::optional<Value> convert_number(ShownAs as, std::int64_t number, unsigned width) const {
     const auto bits = static_cast<std::uint64_t>(number);
     switch (as) {
     case ShownAs::address:
@@ -179,10 +177,9 @@ private:
       return context_.stack ? std::optional(context_.stack(number)) : std::nullopt;
     case ShownAs::time:
       if (!context_.time) return std::nullopt;
-      return DataValue{DataValue::Name{context_.time(bits), number}};
+      return Value{Value::Name{context_.time(bits), number}};
     case ShownAs::hex:
-      return DataValue{
-          DataValue::Hex{width == 0 || width >= 64 ? bits : bits & ((1ULL << width) - 1)}};
+      return Value{Value::Hex{width == 0 || width >= 64 ? bits : bits & ((1ULL << width) - 1)}};
     case ShownAs::ip:
     case ShownAs::text:
       return std::nullopt;
@@ -214,7 +211,7 @@ Result<ShownAsRule> parse_shown_as_rule(std::string_view text) {
   return ShownAsRule{.path = std::string(text.substr(0, equals)), .as = *as};
 }
 
-void show_as(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
+void show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used) {
   if (is_used != nullptr) is_used->resize(rules.size());

@@ -32,9 +32,9 @@ Result<ShownAsRule> parse_shown_as_rule(std::string_view text);
 
 // What only the run knows. A value without its function is not changed.
 struct ShownAsContext {
-  std::function<DataValue(std::uint64_t address)> address = {};
-  std::function<DataValue(std::int64_t id)> stack = {};
-  std::function<DataValue(std::span<const std::uint64_t> addresses)> frames = {};
+  std::function<Value(std::uint64_t address)> address = {};
+  std::function<Value(std::int64_t id)> stack = {};
+  std::function<Value(std::span<const std::uint64_t> addresses)> frames = {};
   std::function<std::string(std::uint64_t time_ns)> time = {};
   // Called for a member that is to be an IP address, but does not have the size of one.
   std::function<void(std::string_view path)> no_ip = {};
@@ -52,7 +52,7 @@ struct ShownAsScope {
 // value that cannot be shown in this way stays as it is. A number has as many digits in hexadecimal
 // as its type has, if that is known. Sets `is_used` of the rules that were found, if it is not
 // null.
-void show_as(DataValue& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
+void show_as(Value& value, ShownAsScope scope, std::span<const ShownAsRule> rules,
              std::span<const ShownAsRule> tags, const ShownAsContext& context,
              std::vector<bool>* is_used = nullptr);
 

@@ -15,24 +15,24 @@ struct UnreadPart {
   std::string reason;
 };
 
-std::optional<UnreadPart> find_unread(const DataValue& value) {
-  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value)) {
+std::optional<UnreadPart> find_unread(const Value& value) {
+  if (const auto* const dynamic = std::get_if<Value::Dynamic>(&value.value)) {
     if (auto found = find_unread({dynamic->words})) return found;
     return dynamic->content.empty() ? std::nullopt : find_unread(dynamic->content.front());
   }
-  if (const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value))
+  if (const auto* const unread = std::get_if<Value::Unreadable>(&value.value))
     return UnreadPart{{}, unread->reason};
   if (const auto* const number = std::get_if<double>(&value.value);
       number && !std::isfinite(*number))
     return UnreadPart{{}, fmt::format("{}", *number)}; // JSON has no such numbers
-  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value)) {
+  if (const auto* const members = std::get_if<Value::Struct>(&value.value)) {
     for (const DataMember& member : *members)
       if (auto found = find_unread(member.value)) {
         found->path = found->path.empty() ? member.name : member.name + "." + found->path;
         return found;
       }
   }
-  if (const auto* const elements = std::get_if<DataValue::Array>(&value.value)) {
+  if (const auto* const elements = std::get_if<Value::Array>(&value.value)) {
     for (std::size_t i = 0; i < elements->size(); ++i)
       if (auto found = find_unread((*elements)[i])) {
         found->path = fmt::format("[{}]", i) + (found->path.empty() ? "" : "." + found->path);
@@ -48,51 +48,49 @@ struct ToNumber {
   std::optional<std::int64_t> operator()(std::uint64_t value) const {
     return static_cast<std::int64_t>(value);
   }
-  std::optional<std::int64_t> operator()(DataValue::Pointer value) const {
+  std::optional<std::int64_t> operator()(Value::Pointer value) const {
     return static_cast<std::int64_t>(value.address);
   }
-  std::optional<std::int64_t> operator()(DataValue::Hex value) const {
+  std::optional<std::int64_t> operator()(Value::Hex value) const {
     return static_cast<std::int64_t>(value.number);
   }
-  std::optional<std::int64_t> operator()(DataValue::Character value) const { return value.code; }
-  std::optional<std::int64_t> operator()(const DataValue::Name& value) const {
-    return value.number;
-  }
+  std::optional<std::int64_t> operator()(Value::Character value) const { return value.code; }
+  std::optional<std::int64_t> operator()(const Value::Name& value) const { return value.number; }
   std::optional<std::int64_t> operator()(const auto& /*other*/) const { return std::nullopt; }
 };
 
 } // namespace
 
-DataValue raw_value(Bytes bytes) { return {DataValue::Raw{.bytes = {bytes.begin(), bytes.end()}}}; }
+Value raw_value(Bytes bytes) { return {Value::Raw{.bytes = {bytes.begin(), bytes.end()}}}; }
 
-std::optional<std::int64_t> number_of(const DataValue& value) {
+std::optional<std::int64_t> number_of(const Value& value) {
   return std::visit(ToNumber(), value.value);
 }
 
-bool is_null(const DataValue& value) {
-  if (const auto* const pointer = std::get_if<DataValue::Pointer>(&value.value))
+bool is_null(const Value& value) {
+  if (const auto* const pointer = std::get_if<Value::Pointer>(&value.value))
     return pointer->address == 0;
-  const auto* const unread = std::get_if<DataValue::Unreadable>(&value.value);
+  const auto* const unread = std::get_if<Value::Unreadable>(&value.value);
   return unread != nullptr && unread->reason == null_pointer;
 }
 
-std::optional<std::string> unread_part(const DataValue& value) {
-  if (std::holds_alternative<DataValue::More>(value.value)) return "left out because of a limit";
+std::optional<std::string> unread_part(const Value& value) {
+  if (std::holds_alternative<Value::More>(value.value)) return "left out because of a limit";
   auto unread = find_unread(value);
   if (!unread) return std::nullopt;
   return unread->path.empty() ? std::move(unread->reason) : unread->path + ": " + unread->reason;
 }
 
-bool is_cut(const DataValue& value) {
-  if (std::holds_alternative<DataValue::Cut>(value.value) ||
-      std::holds_alternative<DataValue::More>(value.value))
+bool is_cut(const Value& value) {
+  if (std::holds_alternative<Value::Cut>(value.value) ||
+      std::holds_alternative<Value::More>(value.value))
     return true;
-  if (const auto* const raw = std::get_if<DataValue::Raw>(&value.value)) return raw->is_cut;
-  if (const auto* const members = std::get_if<DataValue::Struct>(&value.value))
+  if (const auto* const raw = std::get_if<Value::Raw>(&value.value)) return raw->is_cut;
+  if (const auto* const members = std::get_if<Value::Struct>(&value.value))
     return std::ranges::any_of(*members, [](const auto& each) { return is_cut(each.value); });
-  if (const auto* const dynamic = std::get_if<DataValue::Dynamic>(&value.value))
+  if (const auto* const dynamic = std::get_if<Value::Dynamic>(&value.value))
     return is_cut({dynamic->words}) || std::ranges::any_of(dynamic->content, is_cut);
-  const auto* const elements = std::get_if<DataValue::Array>(&value.value);
+  const auto* const elements = std::get_if<Value::Array>(&value.value);
   return elements != nullptr && std::ranges::any_of(*elements, is_cut);
 }
 

@@ -17,7 +17,7 @@ namespace uprobectl {
 
 struct DataMember;
 
-struct DataValue {
+struct Value {
   struct Pointer { // not dereferenced: it belongs to another address space
     std::uint64_t address = 0;
   };
@@ -48,7 +48,7 @@ struct DataValue {
     std::vector<std::string> names;
   };
   using Struct = std::vector<DataMember>;
-  using Array = std::vector<DataValue>;
+  using Array = std::vector<Value>;
   struct Dynamic { // an interface of Go, with a value of this type
     std::string type;
     Struct words;       // as in the source: {tab, data}
@@ -63,26 +63,26 @@ struct DataValue {
 // A member of a struct or union.
 struct DataMember {
   std::string name; // empty for a member that is an anonymous struct or union
-  DataValue value;
+  Value value;
 };
 
 // Returns a value that is nothing but its bytes.
-DataValue raw_value(Bytes bytes);
+Value raw_value(Bytes bytes);
 
 // Returns the number of a value that is one, modulo 2^64. Floating-point numbers are not.
-std::optional<std::int64_t> number_of(const DataValue& value);
+std::optional<std::int64_t> number_of(const Value& value);
 
 // Whether a value is a null pointer, or would be behind one.
-bool is_null(const DataValue& value);
+bool is_null(const Value& value);
 
 // The reason of a value behind a null pointer.
 constexpr std::string_view null_pointer = "null pointer";
 
 // Returns why a value, or which part of it first, could not be read: "not resident",
 // "item.price: not resident". Parts that a limit has left out do not count: see is_cut().
-std::optional<std::string> unread_part(const DataValue& value);
+std::optional<std::string> unread_part(const Value& value);
 
 // Whether parts of a value were left out because of a limit.
-bool is_cut(const DataValue& value);
+bool is_cut(const Value& value);
 
 } // namespace uprobectl

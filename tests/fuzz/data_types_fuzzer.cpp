@@ -84,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::string text;
     append_json_value(text, *value);
     append_text_value(text, *value);
-    if (text.empty() && !std::holds_alternative<DataValue::Struct>(value->value)) std::abort();
+    if (text.empty() && !std::holds_alternative<Value::Struct>(value->value)) std::abort();
   }
   return 0;
 }

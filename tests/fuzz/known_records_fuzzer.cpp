@@ -28,8 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!map) std::abort();
   for (const RecordLayout& layout : map->layouts) {
     if (size_of(layout) > bytes.size()) continue;
-    const DataValue value = read_record(layout, bytes);
-    const auto* const members = std::get_if<DataValue::Struct>(&value.value);
+    const Value value = read_record(layout, bytes);
+    const auto* const members = std::get_if<Value::Struct>(&value.value);
     if (members == nullptr || members->size() != layout.fields.size()) std::abort();
     std::string text;
     append_json_value(text, value);

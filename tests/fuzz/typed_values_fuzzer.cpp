@@ -70,27 +70,32 @@ void check(const ValuePlan& values, const TypedLimits& limits, Answers& answers)
 
 void capture(const dwarf::FunctionInfo& function, VirtualAddress address, std::string_view line,
              const dwarf::GoTypes* go_types, Answers& answers) {
-  TypedPlace place{.function = &function, .address = address};
+  const CaptureSpec pairs{.pair_calls = true};
+  ProbePoint point;
+  point.address = address;
+  const auto readings = ReadingBuilder::make(pairs, {.point = &point});
+  if (!readings) std::abort();
+  TypedPlace place{.function = &function};
   place.find_go_types = [go_types] { return go_types; };
   place.at_entry = function.entry == address;
   place.phases = {.entry = true, .exit = true, .paired = true};
   TypedLimits limits;
-  check(ValuePlan::make(place, limits), limits, answers);
+  check(ValuePlan::make(*readings, place, limits), limits, answers);
   limits.depth = max_typed_depth;
   limits.max_bytes = 100;
-  check(ValuePlan::make(place, limits), limits, answers);
+  check(ValuePlan::make(*readings, place, limits), limits, answers);
   limits.scalars_only = true;
-  check(ValuePlan::make(place, limits), limits, answers);
+  check(ValuePlan::make(*readings, place, limits), limits, answers);
   if (const auto list = parse_arguments(line); list && !list->paths.empty()) {
     std::vector<std::optional<Error>> problems;
     const TypedLimits usual;
-    check(ValuePlan::make(place, usual, list->paths, problems), usual, answers);
+    check(ValuePlan::make(*readings, place, usual, list->paths, problems), usual, answers);
     if (problems.size() != list->paths.size()) std::abort();
   }
   if (const auto filter = parse_filter(line))
     for (const ConditionSpec& each : filter->terms)
       if (each.path)
-        if (auto value = find_compared(place, *each.path, use_of(each), true))
+        if (auto value = find_compared(*readings, place, *each.path, use_of(each), true))
           if (const auto term = compile_condition(each, std::move(*value)))
             static_cast<void>(check_condition(*term, place.phases).has_value());
 }

@@ -150,13 +150,13 @@ void make_events(Exports& exports) {
   exports.take(event);
   Event sent;
   sent.kind = EventKind::record;
-  DataValue::Struct inside;
+  Value::Struct inside;
   inside.push_back({.name = "x", .value = {.value = std::int64_t{-1}}});
-  DataValue::Struct members;
+  Value::Struct members;
   members.push_back({.name = "id", .value = {.value = std::uint64_t{9}}});
   members.push_back({.name = "at", .value = {.value = inside}});
   sent.record = std::make_shared<UserRecord>(
-      UserRecord{.map = "events", .type = "sent", .value = DataValue{members}, .raw = {}});
+      UserRecord{.map = "events", .type = "sent", .value = Value{members}, .raw = {}});
   exports.take(sent);
 }
 

@@ -245,6 +245,11 @@ def refusals(program):
             "take has no parameter or variable 'm'", "--args", "n:s32@arg1", *option))
     attempt("a structure is compared with a text", lambda: refused(
         "'*c': only strings can be compared with a text, this is Connection", "--if", '*c == "x"'))
+    attempt("a number is compared with a text by its other name", lambda: refused(
+        "int cannot be compared with a string", "--if", 'arg1 == "x"'))
+    attempt("a built-in variable is not suggested for what is measured", lambda: [] if (
+        "did you mean 'tid'" not in refusal(program, ["other"], "--histogram", "--measure", "tix"))
+            else ["it is"])
     attempt("a structure is compared with a number", lambda: refused(
         "name one of its members: port, level", "--if", "*c->peer == 1"))
     attempt("a built-in variable is not measured", lambda: refused(

@@ -42,7 +42,7 @@ PointDescription point() {
 }
 
 // An event with one value.
-Event entry(std::string_view name, DataValue value) {
+Event entry(std::string_view name, Value value) {
   Event event;
   event.has_arguments = true;
   event.pid = 7;
@@ -117,7 +117,7 @@ TEST_CASE("a condition on the rest of a text that was cut is not decided") {
   CHECK(holds("text == \"abc\"", whole));
   CHECK(holds("text ~ \"a?c\"", whole));
   CHECK_FALSE(holds("text == \"ab\"", whole));
-  const Event cut = entry("text", {DataValue::Cut{"abc"}});
+  const Event cut = entry("text", {Value::Cut{"abc"}});
   CHECK(decide("text ^= \"ab\"", cut) == Decision::holds);
   CHECK(decide("text == \"abc\"", cut) == Decision::undecided);
   CHECK(decide("text == \"b\"", cut) == Decision::fails);
@@ -127,16 +127,16 @@ TEST_CASE("a condition on the rest of a text that was cut is not decided") {
 }
 
 TEST_CASE("the address of a text is compared with NULL only") {
-  CHECK(holds("text == 0", entry("text", {DataValue::Pointer{0}})));
+  CHECK(holds("text == 0", entry("text", {Value::Pointer{0}})));
   CHECK(holds("text != 0", entry("text", {std::string()})));
-  CHECK(decide("text == \"a\"", entry("text", {DataValue::Pointer{0}})) == Decision::undecided);
+  CHECK(decide("text == \"a\"", entry("text", {Value::Pointer{0}})) == Decision::undecided);
   CHECK(holds("text > 0", entry("text", {std::string()})));
   CHECK_FALSE(holds("text < 0", entry("text", {std::string()})));
   CHECK_THAT(error_of("text == 4096"), Contains("the address of a string is not saved"));
 }
 
 TEST_CASE("parts of values of events are compared") {
-  const Event event = entry("*item", {DataValue::Struct{{"id", {std::uint64_t{40000}}}}});
+  const Event event = entry("*item", {Value::Struct{{"id", {std::uint64_t{40000}}}}});
   CHECK(holds("item->id == 40000", event));
   CHECK(holds("(*item).id > 32767", event));
   CHECK_THAT(error_of("item->name == 1"), Contains("'item->name' was not saved"));
@@ -145,8 +145,8 @@ TEST_CASE("parts of values of events are compared") {
       .use = ValueUse::none, .name = "short[4]", .size = 8, .element = {number("short", 16, true)}};
   numbers.element[0].size = 2;
   const PointDescription array{.values = {{.name = "numbers", .type = numbers}}};
-  DataValue::Array three = {{std::int64_t{1}}, {std::int64_t{2}}, {std::int64_t{3}}};
-  three.push_back({DataValue::More{}});
+  Value::Array three = {{std::int64_t{1}}, {std::int64_t{2}}, {std::int64_t{3}}};
+  three.push_back({Value::More{}});
   const Event elements = entry("numbers", {std::move(three)});
   CHECK(decide("numbers[2] == 3", elements, array) == Decision::holds);
   CHECK(decide("numbers[3] == 4", elements, array) == Decision::undecided);
@@ -158,12 +158,12 @@ TEST_CASE("parts of values of events are compared") {
   REQUIRE_FALSE(added);
   CHECK_THAT(added.error().message, Contains("short[4] has 4 elements"));
   CHECK(made->decide(elements) == Decision::fails);
-  const Event unread = entry("*item", {DataValue::Unreadable{"not resident"}});
+  const Event unread = entry("*item", {Value::Unreadable{"not resident"}});
   CHECK(decide("item->id == 1", unread) == Decision::undecided);
 }
 
 TEST_CASE("enumerators of events are numbers and names") {
-  const Event event = entry("color", {DataValue::Name{"blue", 7}});
+  const Event event = entry("color", {Value::Name{"blue", 7}});
   CHECK(holds("color == blue", event));
   CHECK(holds("color == shop::blue", event));
   CHECK(holds("color in {red, 7}", event));

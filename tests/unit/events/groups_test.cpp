@@ -14,7 +14,7 @@ std::string described(std::string_view text, std::span<const ArgumentList> decla
   if (!groups) return groups.error().message;
   std::string all;
   for (const GroupValue& each : groups->by)
-    all += (all.empty() ? "" : " ") + each.text + (each.fact ? "!" : "");
+    all += (all.empty() ? "" : " ") + each.text + (each.built_in ? "!" : "");
   return all;
 }
 
@@ -26,13 +26,13 @@ ArgumentList list_of(std::string_view text) {
 
 } // namespace
 
-TEST_CASE("values to count by are names, paths and facts of the thread") {
+TEST_CASE("values to count by are names, paths and built-in variables") {
   CHECK(described("path") == "path");
   CHECK(described("path,comm,tid,pid,stack") == "path comm! tid! pid! stack!");
   CHECK(described("req->size, ret") == "req->size ret");
 }
 
-TEST_CASE("a declared argument has precedence over a fact of its name") {
+TEST_CASE("a declared argument has precedence over a built-in variable of its name") {
   const std::vector lists = {list_of("pid:s32,sig:s32")};
   CHECK(described("pid,comm", lists) == "pid comm!");
   CHECK(described("pid,$pid,$comm", lists) == "pid $pid! $comm!");

@@ -155,6 +155,43 @@ TEST_CASE("conditions on a method count its parameters, with their types") {
             .machine_register);
 }
 
+TEST_CASE("a result has the size and the sign of the signature, as a parameter has") {
+  CaptureSpec inspection;
+  inspection.pair_calls = true;
+  inspection.arguments.push_back(*parse_arguments("a:u64@arg0,b:s64@arg1,c:u64@ret"));
+  const auto sizes_of = [&](const char* result) {
+    const auto plan = java_plan_of(
+        inspection, {.return_type = result, .parameters = {"int", "char"}, .is_static = true});
+    std::string text;
+    for (const reading& each : std::span(plan.plans()[0].readings, plan.plans()[0].reading_count))
+      text += fmt::format("{}{} ", each.is_signed != 0 ? 's' : 'u', 8 * each.size);
+    return text;
+  };
+  CHECK(sizes_of("int") == "s32 u16 s32 ");
+  CHECK(sizes_of("char") == "s32 u16 u16 ");
+  CHECK(sizes_of("long") == "s32 u16 u64 ");
+}
+
+TEST_CASE("a result that no probe can read is refused, as a parameter is") {
+  const auto error_of = [](std::string_view list, const JavaMethod& method) {
+    CaptureSpec inspection;
+    inspection.pair_calls = true;
+    inspection.arguments.push_back(*parse_arguments(list));
+    std::vector<ProbePoint> points(1);
+    points[0].symbol = "baz";
+    points[0].binary = std::make_shared<ProbedBinary>();
+    points[0].java = std::make_shared<JavaMethod>(method);
+    const auto plan = CapturePlan::make(inspection, capture_points(points));
+    return plan ? "no error" : plan.error().message;
+  };
+  const JavaMethod method{.return_type = "float", .parameters = {"double"}, .is_static = true};
+  CHECK(error_of("x:x64@arg0", method) ==
+        "baz: arg0: in a vector register, which a probe cannot read");
+  CHECK(error_of("x:x64@ret", method) ==
+        "baz: ret: in a vector register, which a probe cannot read");
+  CHECK(error_of("x:x64@arg1", method) == "baz: arg1: the method has 1 parameter");
+}
+
 TEST_CASE("methods with different parameters get different plans") {
   std::vector<ProbePoint> points(3);
   for (ProbePoint& point : points) point.binary = std::make_shared<ProbedBinary>();

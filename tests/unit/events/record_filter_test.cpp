@@ -9,7 +9,7 @@ using namespace uprobectl;
 
 namespace {
 
-Event make_event(DataValue value) {
+Event make_event(Value value) {
   auto record = std::make_shared<UserRecord>();
   record->map = "events";
   record->value = std::move(value);
@@ -21,18 +21,18 @@ Event make_event(DataValue value) {
 
 // {pid=42 delta=-5 big=2^64-1 ratio=1.5 comm="app" color=RED at={port=443 codes=[7 8]} raw=6162}
 Event make_record() {
-  DataValue::Struct at = {{"port", {std::uint64_t{443}}},
-                          {"codes", {DataValue::Array{{std::uint64_t{7}}, {std::uint64_t{8}}}}}};
-  DataValue::Struct members = {
+  Value::Struct at = {{"port", {std::uint64_t{443}}},
+                      {"codes", {Value::Array{{std::uint64_t{7}}, {std::uint64_t{8}}}}}};
+  Value::Struct members = {
       {"pid", {std::uint64_t{42}}},
       {"delta", {std::int64_t{-5}}},
       {"big", {UINT64_MAX}},
       {"ratio", {1.5}},
       {"comm", {std::string("app")}},
-      {"color", {DataValue::Name{"RED", 3}}},
+      {"color", {Value::Name{"RED", 3}}},
       {"at", {std::move(at)}},
-      {"", {DataValue::Struct{{"inside", {true}}}}},
-      {"raw", {DataValue::Raw{{std::byte{'a'}, std::byte{'b'}}}}},
+      {"", {Value::Struct{{"inside", {true}}}}},
+      {"raw", {Value::Raw{{std::byte{'a'}, std::byte{'b'}}}}},
   };
   return make_event({std::move(members)});
 }
@@ -82,8 +82,8 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
   kind.enumeration = std::make_shared<Enumeration>(
       Enumeration{.name = "kind", .enumerators = {{"OPEN", 1}, {"CLOSE", 4}}});
   const ValueType type{.use = ValueUse::none, .name = "event", .members = {kind}};
-  const Event named = make_event({DataValue::Struct{{"kind", {DataValue::Name{"OPEN", 1}}}}});
-  const Event unnamed = make_event({DataValue::Struct{{"kind", {std::uint64_t{9}}}}});
+  const Event named = make_event({Value::Struct{{"kind", {Value::Name{"OPEN", 1}}}}});
+  const Event unnamed = make_event({Value::Struct{{"kind", {std::uint64_t{9}}}}});
   const auto test = [&](std::string_view condition, const Event& event) {
     auto filter = RecordFilter::make(*parse_filter(condition));
     REQUIRE(filter);
@@ -115,6 +115,32 @@ TEST_CASE("enumerators are numbers of the record's type, and what it cannot have
   CHECK(filter->take_problems().front().hints == std::vector<std::string>{"did you mean 'OPEN'?"});
 }
 
+TEST_CASE("a comparison that is impossible with all types of records is an error") {
+  const auto event = [](std::string name, ValueType member) {
+    member.member_name = "kind";
+    return ValueType{.use = ValueUse::none, .name = std::move(name), .members = {member}};
+  };
+  const ValueType number = event("one", {.name = "u32", .bits = 32});
+  const ValueType text = event("two", {.use = ValueUse::text, .name = "char[16]"});
+  const ValueType other{.use = ValueUse::none, .name = "three"};
+  const auto error_of = [](std::string_view condition, std::vector<ValueType> types) {
+    auto filter = RecordFilter::make(*parse_filter(condition));
+    REQUIRE(filter);
+    const auto checked = filter->check(types);
+    return checked ? "no error" : checked.error().message;
+  };
+  CHECK(error_of("kind == \"x\"", {number}) ==
+        "--if 'kind == \"x\"': u32 cannot be compared with a string, at character 9, before "
+        "'\"x\"'");
+  CHECK(error_of("kind == 0x100000000", {number, other}) ==
+        "--if 'kind == 0x100000000': u32 cannot have this value, at character 9, before "
+        "'0x100000000'");
+  CHECK(error_of("kind == \"x\"", {number, text}) == "no error");
+  CHECK(error_of("kind == 1 || missing == 2", {number}) == "no error");
+  CHECK(error_of("pid == 1", {other}) == "no error");
+  CHECK(error_of("kind == \"x\"", {}) == "no error"); // nothing is known before
+}
+
 TEST_CASE("paths lead to members of structures and to elements") {
   CHECK(holds("at.port == 443"));
   CHECK(holds("at.codes[1] == 8"));
@@ -138,7 +164,7 @@ TEST_CASE("a record that is not a structure is called value") {
 }
 
 TEST_CASE("the sender of a record counts where no member has the name") {
-  Event event = make_event({DataValue::Struct{{"x", {std::uint64_t{1}}}}});
+  Event event = make_event({Value::Struct{{"x", {std::uint64_t{1}}}}});
   CHECK_FALSE(holds("pid == 99", event)); // a ring buffer does not say
   event.time_ns = 5;
   event.pid = 99;

@@ -318,20 +318,20 @@ TEST_CASE("a type is requested for records of a buffer only") {
 }
 
 TEST_CASE("values read as text are words that a person can take in") {
-  DataValue::Struct members;
+  Value::Struct members;
   members.push_back({"pid", {std::uint64_t{12}}});
   members.push_back({"name", {std::string("a\tb")}});
-  members.push_back({"at", {DataValue::Struct{{"x", {std::int64_t{-1}}}}}});
-  members.push_back({"codes", {DataValue::Array{{std::uint64_t{1}}, {std::uint64_t{2}}}}});
+  members.push_back({"at", {Value::Struct{{"x", {std::int64_t{-1}}}}}});
+  members.push_back({"codes", {Value::Array{{std::uint64_t{1}}, {std::uint64_t{2}}}}});
   std::string text;
   append_text_value(text, {members});
   CHECK(text == R"(pid=12 name="a\x09b" at={x=-1} codes=[1 2])");
 }
 
 TEST_CASE("an interface of Go is shown as the value in it, JSON has its words, too") {
-  DataValue::Dynamic value{
+  Value::Dynamic value{
       .type = "*main.T",
-      .words = {{"tab", {DataValue::Pointer{0x10}}}, {"data", {DataValue::Pointer{0xc0}}}}};
+      .words = {{"tab", {Value::Pointer{0x10}}}, {"data", {Value::Pointer{0xc0}}}}};
   const auto shown = [&] {
     std::string text;
     append_text_value(text, {value});
@@ -341,9 +341,9 @@ TEST_CASE("an interface of Go is shown as the value in it, JSON has its words, t
   CHECK(shown() == R"(*main.T(0xc0) {"tab":"0x10","data":"0xc0","type":"*main.T"})");
   value.content = {{std::int64_t{-3}}};
   CHECK(shown() == R"(*main.T(-3) {"tab":"0x10","data":"0xc0","type":"*main.T","value":-3})");
-  value.content = {{DataValue::Struct{{"s", {std::string("broken")}}, {"", {DataValue::More{}}}}}};
+  value.content = {{Value::Struct{{"s", {std::string("broken")}}, {"", {Value::More{}}}}}};
   CHECK(shown() == R"(*main.T{s="broken" …} )"
                    R"({"tab":"0x10","data":"0xc0","type":"*main.T","value":{"s":"broken"}})");
-  value.content = {{DataValue::More{}}}; // not captured
+  value.content = {{Value::More{}}}; // not captured
   CHECK(shown() == R"(*main.T(…) {"tab":"0x10","data":"0xc0","type":"*main.T"})");
 }

@@ -29,18 +29,17 @@ TEST_CASE("bounds of more than ten digits have wider columns and fewer stars") {
 }
 
 TEST_CASE("arrays named slots or hist are taken out of a value") {
-  const DataValue::Array counts = {{std::uint64_t{1}}, {std::uint64_t{2}}};
+  const Value::Array counts = {{std::uint64_t{1}}, {std::uint64_t{2}}};
   const std::string drawn = draw_slots({.name = "slots", .counts = {1, 2}});
   std::string text = "map ";
   CHECK(append_without_slots(
-            text, {DataValue::Struct{{"slots", {counts}}, {"codes", {counts}}, {"total", {true}}}},
+            text, {Value::Struct{{"slots", {counts}}, {"codes", {counts}}, {"total", {true}}}},
             "map") == drawn);
   CHECK(text == "map codes=[1 2] total=true");
   text.clear();
   CHECK(append_without_slots(text, {counts}, "slots") == drawn);
   CHECK(text.empty());
-  CHECK(
-      append_without_slots(text, {DataValue::Struct{{"slots", {std::string("no numbers")}}}}, "map")
-          .empty());
+  CHECK(append_without_slots(text, {Value::Struct{{"slots", {std::string("no numbers")}}}}, "map")
+            .empty());
   CHECK(text == R"(slots="no numbers")");
 }

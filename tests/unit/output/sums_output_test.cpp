@@ -111,7 +111,7 @@ TEST_CASE("a value is shown as its type has it") {
 TEST_CASE("an unreadable value is an error without a value") {
   const ArgumentValue unread{.name = "a",
                              .type_name = "str",
-                             .value = {DataValue::Unreadable{"memory at 0x8 cannot be read"}},
+                             .value = {Value::Unreadable{"memory at 0x8 cannot be read"}},
                              .is_memory = true};
   CHECK(as_text(unread) == "a=<memory at 0x8 cannot be read>");
   CHECK(as_json(unread) == "null");

@@ -252,24 +252,24 @@ TEST_CASE("an event of a saved run has all that the run has shown of it") {
   event.kind = EventKind::on_return;
   event.typed_arguments = {
       {.name = "n", .type_name = "s32", .value = {std::int64_t{-5}}},
-      {.name = "s", .type_name = "str", .value = {DataValue::Cut{"ab\0c"s}}, .is_memory = true},
+      {.name = "s", .type_name = "str", .value = {Value::Cut{"ab\0c"s}}, .is_memory = true},
       {.name = "bad",
        .type_name = "str",
-       .value = {DataValue::Unreadable{"not resident"}},
+       .value = {Value::Unreadable{"not resident"}},
        .is_memory = true},
-      {.name = "b", .type_name = "buf", .value = {DataValue::Raw{{std::byte{7}}, true, true}}},
-      {.name = "f", .type_name = "x32", .value = {DataValue::Name{"O_RDWR", 2}}},
-      {.name = "x", .type_name = "x64", .value = {DataValue::Hex{16}}},
+      {.name = "b", .type_name = "buf", .value = {Value::Raw{{std::byte{7}}, true, true}}},
+      {.name = "f", .type_name = "x32", .value = {Value::Name{"O_RDWR", 2}}},
+      {.name = "x", .type_name = "x64", .value = {Value::Hex{16}}},
       {.name = "p",
        .type_name = "point",
-       .value = {DataValue::Struct{{"x", DataValue{std::int64_t{-1}}},
-                                   {"y", DataValue{DataValue::Array{DataValue{1.5}}}}}}},
+       .value = {Value::Struct{{"x", Value{std::int64_t{-1}}},
+                               {"y", Value{Value::Array{Value{1.5}}}}}}},
       {.name = "err",
        .type_name = "error",
-       .value = {DataValue::Dynamic{
-           .type = "*errors.errorString",
-           .words = {{"tab", {DataValue::Pointer{1}}}, {"data", {DataValue::Pointer{2}}}},
-           .content = {{DataValue::Struct{{"s", {std::string("broken")}}}}}}}}};
+       .value = {
+           Value::Dynamic{.type = "*errors.errorString",
+                          .words = {{"tab", {Value::Pointer{1}}}, {"data", {Value::Pointer{2}}}},
+                          .content = {{Value::Struct{{"s", {std::string("broken")}}}}}}}}};
   event.left_by = ExitKind::return_instruction;
   event.return_value = 0xffffffffffffffff;
   event.return_errno = "";

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <limits>
 
 using namespace uprobectl;
 
@@ -33,8 +34,8 @@ StaticArgument in_memory(std::size_t number, std::int64_t displacement) {
           .displacement = displacement};
 }
 
-ProbePoint place(std::vector<StaticArgument> arguments, std::uint64_t address = 0x1000,
-                 std::string raw = "…") {
+ProbePoint point_with(std::vector<StaticArgument> arguments, std::uint64_t address = 0x1000,
+                      std::string raw = "…") {
   ProbePoint point;
   auto binary = std::make_shared<ProbedBinary>();
   binary->file = nullptr;
@@ -63,7 +64,7 @@ CaptureSpec asking_for(const char* list) {
 }
 
 ProbePoint place_of(const std::string& name) {
-  ProbePoint point = place({});
+  ProbePoint point = point_with({});
   auto file = MappedFile::open("/etc/passwd");
   REQUIRE(file);
   auto binary = std::make_shared<ProbedBinary>();
@@ -90,7 +91,7 @@ TEST_CASE("an argument of a static probe is read where its note says, and no wid
   row.scale = 4;
   row.index_part = StaticArgument::IndexPart::signed_low_word;
   const std::vector<ProbePoint> points = {
-      place({in_register(4, 4, true), high, constant, in_memory(6, -24), row})};
+      point_with({in_register(4, 4, true), high, constant, in_memory(6, -24), row})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
@@ -105,13 +106,32 @@ TEST_CASE("an argument of a static probe is read where its note says, and no wid
   CHECK((made[4].index_is_signed == 1 && made[4].offsets[0] == 16));
 }
 
+TEST_CASE("a number of fewer bytes than an address in memory is not followed") {
+  StaticArgument half = in_memory(3, 16);
+  half.size = 4;
+  CHECK(error_of(asking_for("x:u32@arg0+8"), {point_with({half})}) ==
+        "shop:order: arg0: what its 4 bytes in memory point to cannot be read");
+  CHECK(error_of(asking_for("x:u32@arg0+8"), {point_with({in_memory(3, 16)})}) == "no error");
+}
+
+TEST_CASE("the offset from an address wraps around as the address does") {
+  StaticArgument last{.raw = "$0x7fffffffffffffff", .kind = Kind::constant, .size = 8};
+  last.constant = 0x7fffffffffffffff;
+  const std::vector<ProbePoint> points = {point_with({last})};
+  const auto plan = static_plan_of(asking_for("x:u32@arg0+1"), points);
+  REQUIRE(plan);
+  const reading& made = plan->plans().front().readings[0];
+  CHECK(made.base_offset == std::numeric_limits<std::int64_t>::min());
+  CHECK((made.steps == 1 && made.offsets[0] == 0));
+}
+
 TEST_CASE("what a symbol names is as far from the probe as in the file") {
   StaticArgument variable{.raw = "last(%rip)", .kind = Kind::in_memory, .size = 4};
   variable.address = VirtualAddress{0x4010};
   StaticArgument address{.raw = "$last", .kind = Kind::constant, .size = 8};
   address.address = VirtualAddress{0x0ff0};
-  const std::vector<ProbePoint> points = {place({variable, address}, 0x1000),
-                                          place({variable, address}, 0x2000)};
+  const std::vector<ProbePoint> points = {point_with({variable, address}, 0x1000),
+                                          point_with({variable, address}, 0x2000)};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   REQUIRE(plan->plans().size() == 2); // the same text, and yet other distances
@@ -123,9 +143,9 @@ TEST_CASE("what a symbol names is as far from the probe as in the file") {
 }
 
 TEST_CASE("locations whose arguments are at the same locations share a plan") {
-  const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
-                                          place({in_register(1, 8, false)}, 0x2000, "8@a"),
-                                          place({in_register(2, 8, false)}, 0x3000, "8@b")};
+  const std::vector<ProbePoint> points = {point_with({in_register(1, 8, false)}, 0x1000, "8@a"),
+                                          point_with({in_register(1, 8, false)}, 0x2000, "8@a"),
+                                          point_with({in_register(2, 8, false)}, 0x3000, "8@b")};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plans_of(*plan, 3) == std::vector<std::uint32_t>{0, 0, 1});
@@ -133,7 +153,7 @@ TEST_CASE("locations whose arguments are at the same locations share a plan") {
 
 TEST_CASE("a number in --args gives an argument another type and leaves the others") {
   const std::vector<ProbePoint> points = {
-      place({in_register(1, 4, true), in_register(2, 8, false)})};
+      point_with({in_register(1, 4, true), in_register(2, 8, false)})};
   const auto plan = static_plan_of(asking_for("1:str"), points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
@@ -149,7 +169,7 @@ TEST_CASE("a number in --args gives an argument another type and leaves the othe
 
 TEST_CASE("an argument called argN is that of the note, a register what it holds at the probe") {
   const std::vector<ProbePoint> points = {
-      place({in_register(1, 4, true), in_register(2, 8, false)})};
+      point_with({in_register(1, 4, true), in_register(2, 8, false)})};
   const auto plan = static_plan_of(asking_for("arg1:u64"), points);
   REQUIRE(plan);
   REQUIRE(plan->plans().front().reading_count == 1);
@@ -164,15 +184,15 @@ TEST_CASE("an argument called argN is that of the note, a register what it holds
 }
 
 TEST_CASE("of several static probes not every one needs to have the argument that is typed") {
-  const std::vector<ProbePoint> points = {place({in_register(1, 8, false)}, 0x1000, "8@a"),
-                                          place({}, 0x2000, "")};
+  const std::vector<ProbePoint> points = {point_with({in_register(1, 8, false)}, 0x1000, "8@a"),
+                                          point_with({}, 0x2000, "")};
   const auto plan = static_plan_of(asking_for("0:str"), points);
   REQUIRE(plan);
   CHECK(plan->plans()[1].reading_count == 0);
 }
 
 TEST_CASE("names in --args are all that is shown, memory behind an argument included") {
-  const std::vector<ProbePoint> points = {place({in_register(1, 4, true), in_memory(2, 8)})};
+  const std::vector<ProbePoint> points = {point_with({in_register(1, 4, true), in_memory(2, 8)})};
   const auto plan = static_plan_of(asking_for("price:u32@arg1+12"), points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
@@ -184,7 +204,7 @@ TEST_CASE("names in --args are all that is shown, memory behind an argument incl
 TEST_CASE("an argument out of reach is an error of its own, the others are shown") {
   StaticArgument vector{.raw = "8f@%xmm0", .kind = Kind::out_of_reach, .size = 8};
   vector.problem = "a vector register";
-  const std::vector<ProbePoint> points = {place({vector, in_register(1, 8, true)})};
+  const std::vector<ProbePoint> points = {point_with({vector, in_register(1, 8, true)})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const capture_plan& made_plan = plan->plans().front();
@@ -217,10 +237,10 @@ TEST_CASE("a buffer whose length is not to be had here is an error, the others a
   StaticArgument weight = in_memory(2, 8);
   weight.is_float = true;
   const std::vector<ProbePoint> points = {
-      place({in_register(1, 8, false), in_register(2, 4, false)}, 0x1000, "8@a 4@b"),
-      place({in_register(1, 8, false)}, 0x2000, "8@a"),
-      place({in_register(1, 8, false), vector}, 0x3000, "8@a 4@x"),
-      place({in_register(1, 8, false), weight}, 0x4000, "8@a 8f@m")};
+      point_with({in_register(1, 8, false), in_register(2, 4, false)}, 0x1000, "8@a 4@b"),
+      point_with({in_register(1, 8, false)}, 0x2000, "8@a"),
+      point_with({in_register(1, 8, false), vector}, 0x3000, "8@a 4@x"),
+      point_with({in_register(1, 8, false), weight}, 0x4000, "8@a 8f@m")};
   const auto plan = static_plan_of(asked, points);
   REQUIRE(plan);
   CHECK(plan->describe_problems(0).empty());
@@ -248,7 +268,7 @@ TEST_CASE("memory of a size that no number has is read as bytes, and not compare
   StaticArgument indexed = pair;
   indexed.index = register_at(3);
   CHECK(unreadable_reason(indexed) == "unsupported size of 16 bytes");
-  const std::vector<ProbePoint> points = {place({pair})};
+  const std::vector<ProbePoint> points = {point_with({pair})};
   CaptureSpec condition;
   condition.filter = *parse_filter("arg0>1");
   CHECK(error_of(condition, points) ==
@@ -263,7 +283,7 @@ TEST_CASE("memory of a size that no number has is read as bytes, and not compare
 TEST_CASE("floating-point arguments in memory are compared, and not measured") {
   StaticArgument weight = in_memory(2, 8);
   weight.is_float = true;
-  const std::vector<ProbePoint> points = {place({weight, in_register(1, 4, false)})};
+  const std::vector<ProbePoint> points = {point_with({weight, in_register(1, 4, false)})};
   CaptureSpec condition;
   condition.filter = *parse_filter("arg0>1");
   const auto plan = static_plan_of(condition, points);
@@ -280,7 +300,7 @@ TEST_CASE("floating-point arguments in memory are compared, and not measured") {
 
 TEST_CASE("a condition takes sign and size from the note, whatever else is shown") {
   const std::vector<ProbePoint> points = {
-      place({in_register(1, 4, false), in_register(2, 4, true)})};
+      point_with({in_register(1, 4, false), in_register(2, 4, true)})};
   CaptureSpec inspection = asking_for("b:s32@arg1");
   inspection.filter = *parse_filter("arg0<5");
   const auto plan = static_plan_of(inspection, points);
@@ -293,22 +313,22 @@ TEST_CASE("an argument without a size is as wide as what it is in") {
   StaticArgument half = in_register(1, 0, false);
   half.size.reset();
   half.width = 2;
-  const std::vector<ProbePoint> points = {place({half})};
+  const std::vector<ProbePoint> points = {point_with({half})};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plan->plans().front().readings[0].size == 2);
 }
 
 TEST_CASE("locations with the same text and other numbers do not share a plan") {
-  std::vector<ProbePoint> points = {place({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
-                                    place({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
+  std::vector<ProbePoint> points = {point_with({in_memory(1, 8)}, 0x1000, "4@x@GOTOFF(%ebx)"),
+                                    point_with({in_memory(1, 24)}, 0x1000, "4@x@GOTOFF(%ebx)")};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   CHECK(plans_of(*plan, 2) == std::vector<std::uint32_t>{0, 1});
 }
 
 TEST_CASE("a static probe without arguments shows none, and returns nothing") {
-  const std::vector<ProbePoint> points = {place({}, 0x1000, "")};
+  const std::vector<ProbePoint> points = {point_with({}, 0x1000, "")};
   const auto plan = static_plan_of({}, points);
   REQUIRE(plan);
   const std::vector<std::byte> record(plan->settings().record_size);

@@ -25,14 +25,14 @@ std::string hex(Bytes bytes) {
 constexpr std::uint64_t time_ns = 0x0102030405060708;
 constexpr std::string_view head = "01 08 07 06 05 04 03 02 01 00 64 00 00 00";
 
-UserRecord record_of(std::string type, DataValue::Struct members) {
-  return {.map = "m", .type = std::move(type), .value = DataValue{std::move(members)}, .raw = {}};
+UserRecord record_of(std::string type, Value::Struct members) {
+  return {.map = "m", .type = std::move(type), .value = Value{std::move(members)}, .raw = {}};
 }
 
 UserRecord call_with(std::uint64_t first) {
-  DataValue::Array registers;
-  for (std::uint64_t i = 0; i < 10; ++i) registers.push_back({DataValue::Pointer{first + i}});
-  return record_of("CallResult", {{"pc", {DataValue::Pointer{1}}}, {"regs", {registers}}});
+  Value::Array registers;
+  for (std::uint64_t i = 0; i < 10; ++i) registers.push_back({Value::Pointer{first + i}});
+  return record_of("CallResult", {{"pc", {Value::Pointer{1}}}, {"regs", {registers}}});
 }
 
 // A statsd that listens under a name in a folder of its own.
