@@ -651,7 +651,7 @@ Result<std::optional<ObjectLink>> BpfObject::attach_by_section(std::string_view 
       bpf_program__attach(bpf_object__find_program_by_name(state_->object.get(), name.c_str()));
   if (link != nullptr) return ObjectLink(link);
   if (errno == EOPNOTSUPP) return std::nullopt;
-  Error error = bpf_load_error(errno, state_->path + ": program '" + name + "' cannot be attached");
+  Error error = bpf_load_error(errno, "the kernel does not attach it");
   const std::string cause = libbpf_log.cause();
   return fail(cause.empty() ? std::move(error) : std::move(error).hint("libbpf said: " + cause));
 }

@@ -132,7 +132,8 @@ public:
   Result<Bytes> type_information() const;
 
   // Attaches a loaded program that is not for uprobes, as libbpf does by its section. nullopt if
-  // libbpf attaches no program of such a section.
+  // libbpf attaches no program of such a section. The message of an error does not name the
+  // program.
   Result<std::optional<ObjectLink>> attach_by_section(std::string_view program) const;
 
 private:

@@ -123,29 +123,48 @@ bool may_match_several(const std::string& static_probes) {
   return is_pattern(static_probes) || !static_probes.contains(':');
 }
 
+// Counts the TARGETs, without `with_bounds` those of recorded functions.
+std::size_t count_targets(std::span<const ProbeRequest> probe_requests, bool with_bounds) {
+  std::set<std::string_view> targets;
+  for (const ProbeRequest& each : probe_requests)
+    if (each.bounds == 0 || with_bounds) targets.insert(each.target);
+  return targets.size();
+}
+
+std::size_t count_functions(std::span<const ProbeRequest> probe_requests) {
+  std::size_t functions = 0;
+  for (const ProbeRequest& each : probe_requests) functions += each.functions.size();
+  return functions;
+}
+
 // Resolves the requests of a run one after the other, and collects their probes and failures.
 class RequestResolver {
 public:
-  // shows_files: see ProbePoint::shows_file.
-  RequestResolver(const ProbeSelection& selection, const TargetOptions& options, bool shows_files,
-                  BinaryCache& binaries, Output& output)
-      : selection_(selection), options_(options), shows_files_(shows_files),
+  RequestResolver(std::span<const ProbeRequest> probe_requests, const ProbeSelection& selection,
+                  const TargetOptions& options, BinaryCache& binaries, Output& output)
+      : selection_(selection), options_(options),
+        shows_files_(count_targets(probe_requests, false) > 1),
         resolve_options_(selection.resolve_options), binaries_(binaries), output_(output) {
     resolve_options_.to_probe = true;
+    // Search thoroughly unless there are many functions: it takes milliseconds for each, and misses
+    // no copies.
+    constexpr std::size_t few = 64;
+    resolve_options_.thorough = count_functions(probe_requests) <= few;
     resolved_.replaced_nops = resolve_options_.replaced_nops;
   }
 
   Result<void> resolve(const ProbeRequest& probe_request) {
     if (selection_.plan) return find_in_plan(*selection_.plan, probe_request);
-    // Search thoroughly unless there are many functions: it takes milliseconds for each, and misses
-    // no copies.
-    constexpr std::size_t few = 64;
-    resolve_options_.thorough = probe_request.functions.size() <= few;
-    const auto targets = find_targets(probe_request.target, options_);
-    if (!targets) return fail(targets.error());
-    auto result = !targets->several             ? resolve_in_file(probe_request, *targets)
-                  : probe_request.static_probes ? resolve_static_in_files(probe_request, *targets)
-                                                : resolve_in_files(probe_request, *targets);
+    if (!found_ || found_->targets.text != probe_request.target ||
+        found_->for_static_probes != probe_request.static_probes) {
+      auto targets = find_targets(probe_request.target, options_);
+      if (!targets) return fail(targets.error());
+      found_.emplace(std::move(*targets), probe_request.static_probes);
+    }
+    const Targets& targets = found_->targets;
+    auto result = !targets.several              ? resolve_in_file(probe_request)
+                  : probe_request.static_probes ? resolve_static_in_files(probe_request, targets)
+                                                : resolve_in_files(probe_request, targets);
     report_without_semaphore();
     return result;
   }
@@ -176,6 +195,18 @@ public:
   ResolvedProbes take_result() && { return std::move(resolved_); }
 
 private:
+  // What the TARGET of the last request is: the programs of an object have a request each.
+  struct FoundTargets {
+    FoundTargets(Targets&& found, bool is_for_static_probes)
+        : targets(std::move(found)), for_static_probes(is_for_static_probes) {}
+
+    Targets targets;
+    bool for_static_probes;
+    std::optional<Target> file;            // the only one, once it was opened
+    std::optional<plans::AttachPlan> plan; // of the workstation, for this file
+    std::size_t told_sources = 0;
+  };
+
   Result<void> find_in_plan(const plans::AttachPlan& plan, const ProbeRequest& probe_request) {
     const std::vector<std::string>& functions = probe_request.functions;
     has_planned_points_ = true;
@@ -194,32 +225,43 @@ private:
     return {};
   }
 
-  Result<void> resolve_in_file(const ProbeRequest& probe_request, const Targets& targets) {
+  // Opens the only file of what was found.
+  Result<void> open_file(FoundTargets& found) {
+    const Targets& targets = found.targets;
     warn(targets.warnings);
-    const auto target = Target::open(targets.files.front(), targets.text, options_);
-    if (!target) return fail(target.error());
-    if (target->architecture_mismatch())
-      return fail(Error(*target->architecture_mismatch())
+    auto file = Target::open(targets.files.front(), targets.text, options_);
+    if (!file) return fail(std::move(file).error());
+    if (file->architecture_mismatch())
+      return fail(Error(*file->architecture_mismatch())
                       .hint("find the mapped file with: uprobectl resolve -p PID '*' "
                             "FUNCTION"));
-    warn(target->warnings());
-    if (target->image() != nullptr && !probe_request.static_probes) {
-      const auto plan = request_plan(*target->image(), probe_request.target, output_.workstation());
-      if (!plan) return fail(plan.error());
-      if (*plan) return find_in_plan(**plan, probe_request);
+    warn(file->warnings());
+    if (file->image() != nullptr && !found.for_static_probes) {
+      auto plan = request_plan(*file->image(), targets.text, output_.workstation());
+      if (!plan) return fail(std::move(plan).error());
+      found.plan = std::move(*plan);
     }
+    found.file.emplace(std::move(*file));
+    return {};
+  }
+
+  Result<void> resolve_in_file(const ProbeRequest& probe_request) {
+    if (!found_->file)
+      if (auto opened = open_file(*found_); !opened) return opened;
+    if (found_->plan) return find_in_plan(*found_->plan, probe_request);
+    const Target& target = *found_->file;
     for (const std::string& text : probe_request.functions) {
       auto points =
-          probe_request.static_probes ? static_places(*target, text) : places(*target, text);
+          probe_request.static_probes ? static_places(target, text) : places(target, text);
       if (points)
         add_points(probe_request, text, std::move(*points));
       else
         add_failure(probe_request, text, std::move(points).error());
     }
-    for (const std::string& source : target->debug_notes().used)
-      output_.detail(probe_request.target + ": symbols from " + source);
-    for (const std::string& warning : target->debug_notes().warnings)
-      warn({probe_request.target + ": " + warning});
+    const DebugNotes& notes = target.debug_notes();
+    for (std::size_t& i = found_->told_sources; i < notes.used.size(); ++i)
+      output_.detail(probe_request.target + ": symbols from " + notes.used[i]);
+    for (const std::string& warning : notes.warnings) warn({probe_request.target + ": " + warning});
     return {};
   }
 
@@ -414,10 +456,11 @@ private:
 
   const ProbeSelection& selection_;
   const TargetOptions& options_;
-  bool shows_files_;
+  bool shows_files_; // see ProbePoint::shows_file
   ResolveOptions resolve_options_;
   std::set<std::string> useful_exclusions_;
   bool has_planned_points_ = false;
+  std::optional<FoundTargets> found_;
   BinaryCache& binaries_;
   Output& output_;
   ResolvedProbes resolved_;
@@ -555,14 +598,6 @@ void warn_of_unused(const plans::AttachPlan& plan, std::span<const ProbeRequest>
                           *unused.begin(), others + (unused.size() > 1 ? " are" : " is")));
 }
 
-// Counts the TARGETs, without `with_bounds` those of recorded functions.
-std::size_t count_targets(std::span<const ProbeRequest> probe_requests, bool with_bounds) {
-  std::set<std::string_view> targets;
-  for (const ProbeRequest& each : probe_requests)
-    if (each.bounds == 0 || with_bounds) targets.insert(each.target);
-  return targets.size();
-}
-
 } // namespace
 
 Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requests,
@@ -570,8 +605,7 @@ Result<ResolvedProbes> resolve_requests(std::span<const ProbeRequest> probe_requ
                                         const TargetOptions& options, BinaryCache& binaries,
                                         Output& output) {
   const std::size_t targets = count_targets(probe_requests, true);
-  RequestResolver resolver(selection, options, count_targets(probe_requests, false) > 1, binaries,
-                           output);
+  RequestResolver resolver(probe_requests, selection, options, binaries, output);
   Result<void> result;
   for (const ProbeRequest& probe_request : probe_requests) {
     result = resolver.resolve(probe_request);

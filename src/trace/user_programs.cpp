@@ -354,8 +354,11 @@ Result<std::vector<ObjectLink>> UserPrograms::attach_other_programs(Output& outp
                        request_->choices.end();
     // This kernel need not have what a section names.
     if (!link && (is_wanted || (link.error().kind != ErrorKind::not_found &&
-                                link.error().kind != ErrorKind::unsupported)))
-      return fail(std::move(link).error());
+                                link.error().kind != ErrorKind::unsupported))) {
+      Error error = std::move(link).error();
+      error.message = fmt::format("{} cannot be attached: {}", describe(each), error.message);
+      return fail(std::move(error));
+    }
     if (!link) {
       output.warn(fmt::format("{} is skipped: {}", describe(each), link.error().message));
     } else if (*link) {

@@ -133,6 +133,7 @@ public:
       if (auto opened = open_maps(); !opened) return opened;
     find_probes(resolved.probes);
     programs_.load_copies(probe_counts(), output_);
+    start_counting();
     for (Probe& probe : resolved.probes)
       for (PlannedSite& site : probe.sites) {
         site.loaded = programs_.program(site.program, probe_index(site.program, probe.number));
@@ -156,10 +157,6 @@ public:
                       attach_request_.probes.target_options, who, exports_, output_);
     if (needs_symbols_) values_->start(*stacks_, who);
     count_records(clock_ns(CLOCK_MONOTONIC));
-    counting_ = ProgramRunCounter::start();
-    for (std::size_t i = 0; i < programs_.count(); ++i)
-      for (std::size_t index = 0; index < programs_.copies(i); ++index)
-        runs_before_[{i, index}] = runs(i, index);
     auto links = programs_.attach_other_programs(output_);
     if (!links) return fail(std::move(links).error());
     other_links_ = std::move(*links);
@@ -211,11 +208,19 @@ public:
   void show_maps() override;
 
 private:
+  // Before the programs are attached: their records are shown from then on, too.
+  void start_counting() {
+    counting_ = ProgramRunCounter::start();
+    for (std::size_t i = 0; i < programs_.count(); ++i)
+      for (std::size_t index = 0; index < programs_.copies(i); ++index)
+        runs_before_[{i, index}] = runs(i, index);
+  }
+
   std::optional<std::uint64_t> runs(std::size_t program, std::size_t index) const {
     return counting_.runs(programs_.program(program, index).fd);
   }
   // Valid after detaching, too.
-  std::optional<std::uint64_t> runs_since_start(std::size_t program, std::size_t index) const {
+  std::optional<std::uint64_t> runs_since_attaching(std::size_t program, std::size_t index) const {
     const auto now = runs(program, index);
     const auto before = runs_before_.find({program, index});
     if (!now || before == runs_before_.end() || !before->second) return std::nullopt;
@@ -490,7 +495,8 @@ void UserSource::count_hits(std::span<Probe> probes) const {
       if (!seen.insert(site.program).second) continue;
       const bool is_alone = programs_.copies(site.program) > 1 || left[site.program].size() == 1;
       const std::size_t index = probe_index(site.program, probe.number);
-      auto hits = runs_since_start(site.program, programs_.copies(site.program) > 1 ? index : 0);
+      auto hits =
+          runs_since_attaching(site.program, programs_.copies(site.program) > 1 ? index : 0);
       if (!is_alone && hits != 0) hits.reset();
       if (!hits || !probe.hits)
         probe.hits.reset();

@@ -90,7 +90,8 @@ def main():
             tap.done()
             return
         words = HERE / "corpus" / f"{name}.dict"
-        search = [f"-max_total_time={seconds}", "-max_len=65536", "-print_final_stats=1", found]
+        # Functions that are reached for the first time are not printed: symbolizing them takes the search's time.
+        search = [f"-max_total_time={seconds}", "-max_len=65536", "-print_final_stats=1", "-print_funcs=0", found]
         search += [f"-dict={words}"] if words.exists() else []
         search += [HERE / "corpus" / name] if saved else []
         ok, log = run(program, search, artifacts, seconds + 60)

@@ -25,6 +25,7 @@ TAP = Tap()
 PROGRAM = r"""
 #include <stdint.h>
 #include <string>
+#include <sys/mman.h>
 #include <vector>
 #define FUNCTION extern "C" __attribute__((noinline))
 #define WORK(value) __asm__ volatile("" ::"r"(value) : "memory")
