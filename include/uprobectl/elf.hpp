@@ -176,6 +176,12 @@ struct DebugReport {
   std::vector<std::string> warnings; // files that were found but not used, with the reason
 };
 
+// The sources of symbols outside an image's own tables.
+struct DebugNotes {
+  std::vector<std::string> used;     // ".gnu_debugdata", files, "ARCHIVE!/ENTRY"
+  std::vector<std::string> warnings; // about symbol files that exist but could not be used
+};
+
 // How to open a compressed entry of an archive.
 enum class Compressed {
   reject,  // fail: it cannot be probed inside the archive
@@ -190,6 +196,8 @@ struct NeededLibraries {
   std::string_view rpath;              // DT_RPATH: folders, separated by ':'
   std::string_view runpath;            // DT_RUNPATH
 };
+
+struct FoundSymbols;
 
 // A parsed ELF image.
 class Image {
@@ -297,6 +305,7 @@ public:
 
 private:
   friend struct Prefetch;
+  friend std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);
 
   struct State;
   explicit Image(std::unique_ptr<State> state);

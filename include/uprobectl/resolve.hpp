@@ -19,6 +19,8 @@
 
 namespace uprobectl {
 
+class Binary;
+
 // A parsed FUNCTION. Parsing reads no file. The members are views of the text, which must outlive
 // them: a request can have thousands of FUNCTIONs.
 struct FunctionSpec {
@@ -119,6 +121,8 @@ struct ProbedBinary {
   FileOffset entry_data; // start of the ELF image in the file
   elf::Machine machine;
   std::optional<std::string> build_id;
+  // What was read of the file so far; null if a Target has not opened it.
+  std::shared_ptr<Binary> opened = {};
 };
 
 // The parameter types and the return type of a compiled Java method, written as in art::Signature.
@@ -284,12 +288,6 @@ struct SourceLines {
   std::vector<std::uint32_t> with_code; // lines that can be probed, in order
 };
 
-// The sources of symbols other than the file's own tables.
-struct DebugNotes {
-  std::vector<std::string> used;     // ".gnu_debugdata", files, "ARCHIVE!/ENTRY"
-  std::vector<std::string> warnings; // about symbol files that exist but could not be used
-};
-
 // A file that a TARGET means. It is not parsed yet.
 struct TargetFile {
   BinaryPath path;                          // the path to open
@@ -392,7 +390,7 @@ public:
   // symbols.
   void complete_symbols();
   // Where the symbols that were read so far came from.
-  const DebugNotes& debug_notes() const;
+  const elf::DebugNotes& debug_notes() const;
 
   // Returns the libraries of an archive as a whole: every ELF entry named lib/… or *.so.
   Result<std::vector<ArchiveLibrary>> libraries() const;

@@ -20,11 +20,11 @@
 #include <set>
 #include <unordered_map>
 
+namespace uprobectl {
+class Binary;
+}
 namespace uprobectl::unwind {
 class UnwindData;
-}
-namespace uprobectl::dwarf {
-class DebugInfo;
 }
 
 namespace uprobectl::symbolize {
@@ -124,10 +124,10 @@ public:
   const std::string& path() const { return path_; } // as in /proc/PID/maps
   const std::optional<std::string>& entry() const { return entry_; }
   FileOffset begin() const { return begin_; } // offset of the image in its file
-  const elf::Image* image() const { return image_ ? &*image_ : nullptr; }
+  const elf::Image* image() const { return image_; }
   // Whether addresses in the module are known: there is an image, or there was one when the run was
   // saved.
-  bool has_addresses() const { return image_.has_value() || recorded_image_; }
+  bool has_addresses() const { return image_ != nullptr || recorded_image_; }
   const std::optional<Error>& error() const { return error_; } // why there is no image
   const std::optional<std::string>& build_id() const { return build_id_; }
   // Null if there is no image, or if its file has been truncated since; error() has the reason.
@@ -171,13 +171,12 @@ private:
   FileOffset begin_;
   std::shared_ptr<const void> owner_; // keeps the bytes of the image valid
   NameSources sources_;
-  std::optional<elf::Image> image_;
+  std::shared_ptr<Binary> file_;
+  const elf::Image* image_ = nullptr; // of the file
   std::optional<Error> error_;
   std::optional<std::string> build_id_;
   std::optional<art::OatFile> methods_;
   std::unique_ptr<Symbolizer> symbolizer_;
-  bool searched_debug_info_ = false;
-  std::unique_ptr<dwarf::DebugInfo> debug_info_; // null if there is none, or before the search
   AddressTable<std::shared_ptr<const Frame>> frames_;
   const std::uint64_t serial_ = next_serial();
   static std::uint64_t next_serial();

@@ -213,7 +213,8 @@ struct SymbolAt {
 // symbols, PLT entries, labels (which extend up to the next symbol). Among symbols that begin
 // closest below the address: global, weak, local; then .dynsym, .symtab; then default versions,
 // others; then the order of the table, as in unwinders. Includes the debug tables if the image has
-// no .symtab.
+// no .symtab. In a debug file without code (objcopy --only-keep-debug, eu-strip -f), whose segments
+// have no bytes, all functions count.
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address);
 
 std::string display_name(const elf::Symbol& symbol);   // demangled, with its suffix: "free@plt"
@@ -233,6 +234,7 @@ private:
   std::optional<elf::Symbol> stub_at(VirtualAddress address);
 
   const elf::Image& image_;
+  bool is_debug_file_;
   std::vector<elf::SymbolTable> tables_;
   std::vector<SymbolList::Entry> entries_;        // of code, sorted by address
   std::vector<std::uint64_t> max_ends_;           // highest end of each symbol and those before it

@@ -19,21 +19,21 @@ namespace {
 // Lists the arguments of functions of one file after the other.
 class ArgumentListing {
 public:
-  ArgumentListing(const Requests::Line& request, const TargetOptions& options, Output& output)
-      : request_(request), options_(options), output_(output) {}
+  ArgumentListing(const Requests::Line& request, Output& output)
+      : request_(request), output_(output) {}
 
   void add(const Target& target) {
     if (target.image() == nullptr)
       return fail_all({ErrorKind::no_code, request_.target + ": name an entry: ARCHIVE!/ENTRY"});
     const elf::Image& image = *target.image();
-    const elf::DebugSearch where{.places = options_.debug_places};
-    const auto info = dwarf::DebugInfo::open(image, where);
+    Binary& file = *target.binary().opened;
+    const auto& info = file.debug_info();
     if (!info) return fail_all(Error(info.error()).within(to_string(target.display_path())));
     if (!info->source().empty())
       output_.detail(to_string(target.display_path()) + ": debug information of " + info->source());
     std::optional<unwind::UnwindData> frames;
     if (image.machine().info().unwind != nullptr)
-      frames.emplace(image, image.machine().arch, where);
+      frames.emplace(image, image.machine().arch, file.debug_search());
     for (const std::string_view function : request_.functions) {
       const auto points = resolve(target, function);
       if (!points) {
@@ -98,7 +98,6 @@ private:
   }
 
   const Requests::Line& request_;
-  const TargetOptions& options_;
   Output& output_;
 };
 
@@ -108,7 +107,7 @@ void list_args(const Requests::Line& request, const TargetOptions& options, Outp
     output.fail(explain_line(targets.error(), request, request.functions.front()), request.target);
     return;
   }
-  ArgumentListing listing(request, options, output);
+  ArgumentListing listing(request, output);
   const auto visited = visit_targets(*targets, options, [&](const Target& target) {
     output.warn_once(target.warnings());
     listing.add(target);

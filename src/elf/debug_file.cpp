@@ -156,13 +156,6 @@ DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria) 
   return search;
 }
 
-std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where) {
-  const auto layout = read_layout(image.bytes());
-  if (!layout) return std::nullopt;
-  return std::move(
-      search_in(where, debug_file_criteria(*layout, image.path(), image.file().get())).found());
-}
-
 bool DebugFileCriteria::accepts_name(std::string_view name) const {
   if (link && name == link->name) return true;
   if (base_name.empty() || !name.starts_with(base_name)) return false;

@@ -131,7 +131,7 @@ std::shared_ptr<const MappedFile> fetch_debug_file(const std::string& build_id);
 // Searches all places in order of preference.
 DebugFileSearch search_in(const DebugSearch& where, DebugFileCriteria criteria);
 
-// The symbols that Image::add_debug_file would add.
+// The symbols that Image::add_debug_file would add or has added. A search is not repeated.
 std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where);
 
 } // namespace uprobectl::elf

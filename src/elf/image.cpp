@@ -122,6 +122,8 @@ struct Image::State {
   std::shared_ptr<const void> container = {}; // owner of an inflated inner archive, may be null
   std::vector<SymbolTable> debug_tables = {};
   std::vector<std::shared_ptr<const void>> debug_owners = {}; // of the bytes of debug_tables
+  bool searched_debug_file = false;                           // by add_debug_file()
+  std::optional<FoundSymbols> debug_file = {};
 };
 
 Image::Image(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -318,12 +320,21 @@ DebugReport Image::add_debug_file(const DebugSearch& where) {
   criteria.versions = known_versions(state_->dynamic);
   DebugFileSearch search = search_in(where, std::move(criteria));
   DebugReport report{{}, std::move(search.warnings())};
-  if (auto& found = search.found()) {
-    report.used = std::move(found->source);
-    state_->debug_tables.push_back(std::move(found->table));
-    state_->debug_owners.push_back(std::move(found->owner));
+  state_->searched_debug_file = true;
+  state_->debug_file = std::move(search.found());
+  if (const auto& found = state_->debug_file) {
+    report.used = found->source;
+    state_->debug_tables.push_back(found->table);
+    state_->debug_owners.push_back(found->owner);
   }
   return report;
+}
+
+std::optional<FoundSymbols> find_debug_file(const Image& image, const DebugSearch& where) {
+  const Image::State& state = *image.state_;
+  if (state.searched_debug_file) return state.debug_file;
+  return std::move(
+      search_in(where, debug_file_criteria(state.layout, state.path, state.file.get())).found());
 }
 
 std::vector<std::string> Image::symbol_damage() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/emit.hpp"
 
+#include "binary/binary.hpp"
 #include "resolve/instructions.hpp"
 #include "util/shell_words.hpp"
 #include "util/text.hpp"
@@ -122,20 +123,23 @@ Result<std::string> libbpf_line(const ProbePoint& point) {
 // "uprobe:PATH:0xNUMBER": the number is an address. It finds the symbol that covers the address,
 // then *looks up its name again*, and probes the first symbol of that name. If no symbol covers the
 // number, it fails, or with --unsafe uses the number as a file offset. A file that is not ELF, such
-// as an archive, has no symbols, so that --unsafe (since 0.26) always uses the offset.
+// as an archive, has no symbols, so that --unsafe (since 0.26) always uses the offset. SymbolFinder
+// has other rules, so that this index is apart.
 
 class Bpftrace::Symbols {
 public:
   explicit Symbols(const ProbePoint& point) {
-    auto image = elf::Image::open(point.binary->file, point.binary->path);
-    if (!image) return;
-    image->add_embedded_symbols();
-    image->add_debug_file({});
+    // Not the one of the point: bpftrace knows no --debug-dir.
+    const auto file = Binary::open(point.binary->file, point.binary->path);
+    if (!file) return;
+    while ((*file)->add_next_symbols()) {
+    }
+    const elf::Image& image = (*file)->image();
     // bcc requires section headers to read symbols.
-    if (!image->has_section_headers()) return;
-    if (const auto table = image->dynamic_symbols()) add(*table);
-    if (const auto table = image->full_symbols()) add(*table);
-    for (const elf::SymbolTable& table : image->debug_symbols()) add(table);
+    if (!image.has_section_headers()) return;
+    if (const auto table = image.dynamic_symbols()) add(*table);
+    if (const auto table = image.full_symbols()) add(*table);
+    for (const elf::SymbolTable& table : image.debug_symbols()) add(table);
     std::ranges::sort(ranges_, {}, &Range::begin);
     std::uint64_t reach = 0;
     for (Range& range : ranges_) range.reach = reach = std::max(reach, range.end);

@@ -2,6 +2,7 @@
 #include "resolve/archive_listing.hpp"
 
 #include "archive/nested.hpp"
+#include "binary/binary.hpp"
 #include "resolve/locate.hpp"
 #include "util/pages.hpp"
 #include "util/shell_words.hpp"
@@ -33,22 +34,23 @@ void check_library(const Archive& archive, const ArchiveEntry& entry, ArchiveLib
     library.reason = bytes.error().message;
     return;
   }
-  const auto image = elf::Image::parse(*bytes, *data);
-  if (!image) {
-    library.reason = image.error().message;
+  const auto parsed = Binary::parse(*bytes, *data);
+  if (!parsed) {
+    library.reason = parsed.error().message;
     return;
   }
-  library.machine = image->machine();
+  const elf::Image& image = (*parsed)->image();
+  library.machine = image.machine();
   if (data->value % smallest_page != 0) {
     library.reason = "not on a page boundary, no loader maps it from the archive (zipalign -p 4)";
     return;
   }
   library.probeable = true;
-  if (!image->machine().is_64bit) return; // no device with 16 KiB pages runs 32-bit programs
+  if (!image.machine().is_64bit) return; // no device with 16 KiB pages runs 32-bit programs
   if (data->value % large_page != 0)
     library.reason = "aligned for 4 KiB pages, not for 16 KiB (zipalign -P 16)";
   const bool has_small_segments =
-      std::ranges::any_of(image->segments(), [](const elf::Segment& segment) {
+      std::ranges::any_of(image.segments(), [](const elf::Segment& segment) {
         return segment.memory_size != 0 && segment.alignment % large_page != 0;
       });
   if (!has_small_segments) return;

@@ -90,8 +90,7 @@ std::optional<CoveringCode> CodeIndex::code_at(VirtualAddress address) {
 }
 
 std::optional<elf::Symbol> CodeIndex::symbol_at(VirtualAddress address) {
-  if (!symbols_) symbols_.emplace(image_);
-  const auto found = symbols_->at(address);
+  const auto found = file_.symbol_at(address);
   return found ? std::optional(found->symbol) : std::nullopt;
 }
 

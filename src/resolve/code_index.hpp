@@ -3,6 +3,7 @@
 // instructions must run where they are. Nothing here depends on how a place was found.
 #pragma once
 
+#include "binary/binary.hpp"
 #include "elf/rseq.hpp"
 #include "resolve/frame_table.hpp"
 #include "resolve/nops.hpp"
@@ -58,9 +59,10 @@ private:
 // before are used. Not thread-safe.
 class CodeIndex {
 public:
-  // Borrows the image.
-  explicit CodeIndex(const elf::Image& image) : image_(image) {}
+  // Borrows it.
+  explicit CodeIndex(Binary& file) : file_(file), image_(file.image()) {}
 
+  Binary& file() const { return file_; }
   const elf::Image& image() const { return image_; }
   const FrameTable& frames();
   const CodeMarks& marks();
@@ -98,11 +100,11 @@ private:
   };
   void read_sequences();
 
+  Binary& file_;
   const elf::Image& image_;
   std::optional<FrameTable> frames_;
   std::optional<CodeMarks> marks_;
   std::optional<Bodies> bodies_;
-  std::optional<SymbolFinder> symbols_;
   std::optional<NopPasser> nop_passer_;
   std::optional<AddressSet> data_;
   std::optional<AddressSet> sequences_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elf/layout.hpp"
 #include "elf/sections.hpp"
-#include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/instructions.hpp"
 #include "resolve/jump_targets.hpp"
@@ -146,16 +145,16 @@ StringLayout layout_of(const elf::Image& image) {
 } // namespace
 
 struct FunctionReader::State {
-  State(std::shared_ptr<const ProbedBinary> of, elf::Image opened, elf::DebugSearch where)
-      : binary(std::move(of)), image(std::move(opened)), debug(std::move(where)) {}
+  State(std::shared_ptr<const ProbedBinary> of, std::shared_ptr<Binary> opened)
+      : binary(std::move(of)), file(std::move(opened)) {}
 
   std::string subject() const { return to_string(binary->path); }
   const JumpTargets& jump_targets() {
-    if (!targets) targets.emplace(image, debug);
+    if (!targets) targets.emplace(*file);
     return *targets;
   }
   CodeIndex& code_index() {
-    if (!code) code.emplace(image);
+    if (!code) code.emplace(*file);
     return *code;
   }
 
@@ -168,9 +167,9 @@ struct FunctionReader::State {
     return decoded / times <= image.bytes().size();
   }
 
-  std::shared_ptr<const ProbedBinary> binary; // its file has the image's bytes
-  elf::Image image;
-  DebugSource debug;
+  std::shared_ptr<const ProbedBinary> binary;
+  std::shared_ptr<Binary> file;
+  const elf::Image& image = file->image();
   HasFrame has_frame = {};
 
   // Read on first use.
@@ -423,18 +422,17 @@ FunctionReader::~FunctionReader() = default;
 
 Result<FunctionReader> FunctionReader::open(std::shared_ptr<const ProbedBinary> binary,
                                             std::vector<std::string> debug_places) {
-  auto image = elf::Image::open(binary->file, binary->path);
-  if (!image) return fail(std::move(image).error());
-  return FunctionReader(std::make_unique<State>(
-      std::move(binary), std::move(*image), elf::DebugSearch{.places = std::move(debug_places)}));
+  std::shared_ptr<Binary> file = binary->opened;
+  // A compressed entry is opened again for the error: no probe can be in it.
+  if (!file || file->image().is_inflated()) {
+    auto opened = Binary::open(binary->file, binary->path, {.places = std::move(debug_places)});
+    if (!opened) return fail(std::move(opened).error());
+    file = std::move(*opened);
+  }
+  return FunctionReader(std::make_unique<State>(std::move(binary), std::move(file)));
 }
 
-const elf::Image& FunctionReader::image() const { return state_->image; }
-
-const elf::Image& FunctionReader::image_with_debug_symbols() const {
-  state_->debug.complete(state_->image);
-  return state_->image;
-}
+Binary& FunctionReader::file() const { return *state_->file; }
 
 void FunctionReader::use_frames(HasFrame has_frame) { state_->has_frame = std::move(has_frame); }
 

@@ -238,7 +238,7 @@ ResolvedFunction with_inlined(const Query& query, ResolvedFunction found) {
   // A distance: only_inlined_error() has searched.
   const bool suggests = query.options.suggest && !found.distance;
   if (query.options.inlined ? !points && !is_missing : !is_missing || !suggests) return found;
-  const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
+  const Result<dwarf::DebugInfo>& opened = query.debug_info();
   auto functions = !opened  ? Result<Functions>(fail(opened.error()))
                    : points ? dwarf::find_inlined(*opened, InlinedMatch(query, points))
                             : find_only_inlined(query, *opened);
@@ -270,8 +270,8 @@ ResolvedFunction with_inlined(const Query& query, ResolvedFunction found) {
 }
 
 std::optional<Error> only_inlined_error(const Query& query) {
-  if (query.debug_info == nullptr || query.function.plus) return std::nullopt;
-  const Result<dwarf::DebugInfo>& opened = (*query.debug_info)();
+  if (query.function.plus) return std::nullopt;
+  const Result<dwarf::DebugInfo>& opened = query.debug_info();
   if (!opened) return std::nullopt;
   auto functions = dwarf::find_inlined(*opened, InlinedMatch(query, {}));
   if (!functions) return std::nullopt;

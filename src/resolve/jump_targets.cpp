@@ -34,8 +34,9 @@ bool is_better_name(const elf::Symbol& a, const elf::Symbol& b) {
 
 } // namespace
 
-JumpTargets::JumpTargets(elf::Image& image, DebugSource& source) {
-  source.complete(image);
+JumpTargets::JumpTargets(Binary& file) {
+  file.complete_symbols();
+  const elf::Image& image = file.image();
   const SymbolFilter everything{
       .kinds = {SymbolKind::function, SymbolKind::ifunc, SymbolKind::label, SymbolKind::plt}};
   if (auto list = list_symbols(image, everything)) symbols_ = std::move(*list);

@@ -2,16 +2,18 @@
 // Names the places that jumps out of functions lead to.
 #pragma once
 
-#include "resolve/debug_source.hpp"
+#include "binary/binary.hpp"
 
 namespace uprobectl {
 
-// An index of an image's symbols and PLT entries by address. A pass over the tables for each jump
-// would take seconds for thousands of functions.
+// An index of an image's symbols and PLT entries by address, with all names of each address.
+// Binary::symbol_at() is not enough: that chooses one name, as frames have it, and lets a
+// label cover all code up to the next symbol. A jump leads to a part by any of the names of its
+// function, and to a label only if it leads to its first byte.
 class JumpTargets {
 public:
   // Adds the debug tables to the image if it has no .symtab.
-  JumpTargets(elf::Image& image, DebugSource& source);
+  explicit JumpTargets(Binary& file);
 
   // Returns the part at the address ("f.cold", "f.part.0") of the function that begins at
   // `function`, by any of the function's names.

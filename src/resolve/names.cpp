@@ -2,7 +2,6 @@
 #include "resolve/names.hpp"
 
 #include "dwarf/typedefs.hpp"
-#include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/inlined.hpp"
 #include "resolve/instructions.hpp"
@@ -341,8 +340,7 @@ Result<std::vector<ProbePoint>> chosen_points(const Query& query, Symbols candid
 
 // Returns the types of typedefs in the debug information of the image, by name.
 TypedefMap find_types(const Query& query, std::span<const std::string> names) {
-  if (query.debug_info == nullptr) return {};
-  const Result<dwarf::DebugInfo>& debug = (*query.debug_info)();
+  const Result<dwarf::DebugInfo>& debug = query.debug_info();
   if (!debug) return {};
   TypedefMap canonical;
   for (const auto& [name, type] : dwarf::find_typedefs(*debug, names))

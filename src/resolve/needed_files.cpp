@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resolve/needed_files.hpp"
 
+#include "binary/binary.hpp"
 #include "resolve/locate.hpp"
-#include "uprobectl/elf.hpp"
 #include "util/mapped_file.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 // A program or library, in the order in which the loader maps them.
 struct LoadedObject {
-  elf::Image image;
+  std::shared_ptr<Binary> file;
   std::string origin;                   // its folder
   const LoadedObject* loader = nullptr; // the object that needs it; null for the program
 };
@@ -47,9 +47,9 @@ std::optional<std::string> expand(std::string_view text, const std::string& orig
 // Searches the libraries breadth-first, as the loader maps them.
 class NeededFiles {
 public:
-  explicit NeededFiles(elf::Image program, std::string origin)
-      : machine_(program.machine()), paths_(host_search_paths()) {
-    objects_.push_back({.image = std::move(program), .origin = std::move(origin)});
+  explicit NeededFiles(std::shared_ptr<Binary> program, std::string origin)
+      : machine_(program->image().machine()), paths_(host_search_paths()) {
+    objects_.push_back({.file = std::move(program), .origin = std::move(origin)});
     if (auto cache = MappedFile::open(paths_.loader_cache)) cache_.emplace(std::move(*cache));
   }
 
@@ -58,16 +58,16 @@ public:
     std::set<std::string, std::less<>> known;
     for (std::size_t i = 0; i < objects_.size() && i < max_objects; ++i) {
       const LoadedObject& object = objects_[i];
-      for (const std::string_view name : object.image.needed_libraries().names) {
+      for (const std::string_view name : object.file->image().needed_libraries().names) {
         if (!known.emplace(name).second) continue;
         auto path = search(name, object);
         if (!path) continue;
         if (can_mean_library(file_name_of(name), wanted) ||
             can_mean_library(file_name_of(*path), wanted))
           return path;
-        if (auto image = elf::Image::open(BinaryPath{.file = *path, .entry = std::nullopt}))
+        if (auto file = Binary::open(*path))
           objects_.push_back(
-              {.image = std::move(*image), .origin = folder_of(*path), .loader = &object});
+              {.file = std::move(*file), .origin = folder_of(*path), .loader = &object});
       }
     }
     return std::nullopt;
@@ -83,8 +83,8 @@ private:
   // Whether the loader takes the file: it skips those of other machines.
   bool is_loadable(const std::string& path) const {
     if (!is_elf_file(path)) return false;
-    const auto image = elf::Image::open(BinaryPath{.file = path, .entry = std::nullopt});
-    return image && image->machine() == machine_;
+    const auto file = Binary::open(path);
+    return file && (*file)->image().machine() == machine_;
   }
 
   std::optional<std::string> in_folders(std::string_view folders, std::string_view separators,
@@ -114,10 +114,10 @@ private:
       auto path = expand(name, object.origin);
       return path && is_loadable(*path) ? path : std::nullopt;
     }
-    const elf::NeededLibraries needed = object.image.needed_libraries();
+    const elf::NeededLibraries needed = object.file->image().needed_libraries();
     if (needed.runpath.empty())
       for (const LoadedObject* each = &object; each != nullptr; each = each->loader) {
-        const elf::NeededLibraries own = each->image.needed_libraries();
+        const elf::NeededLibraries own = each->file->image().needed_libraries();
         if (!own.runpath.empty()) continue; // its DT_RPATH does not count
         if (auto path = in_folders(own.rpath, ":", each->origin, name)) return path;
       }
@@ -153,9 +153,9 @@ std::optional<std::string> find_needed_library(const std::string& program, std::
   std::error_code error;
   const auto real_path = std::filesystem::canonical(*path, error);
   if (error || !is_elf_file(*path)) return std::nullopt;
-  auto image = elf::Image::open(BinaryPath{.file = real_path.string(), .entry = std::nullopt});
-  if (!image) return std::nullopt;
-  return NeededFiles(std::move(*image), real_path.parent_path().string()).find(name);
+  auto file = Binary::open(real_path.string());
+  if (!file) return std::nullopt;
+  return NeededFiles(std::move(*file), real_path.parent_path().string()).find(name);
 }
 
 } // namespace uprobectl

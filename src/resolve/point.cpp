@@ -119,10 +119,12 @@ void name_by_number(const Query& query, ProbePoint& point,
 
 } // namespace
 
-void describe(const elf::Image& image, ProbedBinary& binary) {
+void describe(std::shared_ptr<Binary> opened, ProbedBinary& binary) {
+  const elf::Image& image = opened->image();
   binary.entry_data = image.entry_data();
   binary.machine = image.machine();
   binary.build_id = image.build_id();
+  binary.opened = std::move(opened);
 }
 
 std::uint64_t display_offset(const ProbePoint& point) {

@@ -2,7 +2,6 @@
 // Converts a place in an image to a ProbePoint and checks that the kernel can probe there.
 #pragma once
 
-#include "dwarf/dwarf.hpp"
 #include "resolve/instructions.hpp"
 #include "symbolize/symbolizer.hpp"
 #include "symbols/classify.hpp"
@@ -10,9 +9,6 @@
 #include "uprobectl/resolve.hpp"
 
 namespace uprobectl {
-
-// Returns the debug information of an image, opened at the first call.
-using DebugInfoSource = std::function<const Result<dwarf::DebugInfo>&()>;
 
 // The image in which FUNCTIONs are resolved, and what they share that was read of it: the target's
 // image, or for file-offset: in a whole archive the image at that offset.
@@ -23,9 +19,8 @@ struct ResolveContext {
   Demangler& demangler;                        // reuses its memory for each query
   const art::NameMapping* mapping = nullptr;   // names of Java methods in the source, or null
   symbolize::Symbolizer* symbolizer = nullptr; // never null if the FUNCTION is a number
-  // Debug information of the image; null: names are not searched there.
-  const DebugInfoSource* debug_info = nullptr;
 
+  const Result<dwarf::DebugInfo>& debug_info() const { return code.file().debug_info(); }
   std::string subject() const { return to_string(binary->path); }
 };
 
@@ -42,8 +37,8 @@ struct Query : ResolveContext {
   bool only_candidates = false;
 };
 
-// Sets the machine, build id and entry offset from the image.
-void describe(const elf::Image& image, ProbedBinary& binary);
+// Sets the members that describe the image.
+void describe(std::shared_ptr<Binary> opened, ProbedBinary& binary);
 
 // A point, and why no probe may be there, whatever the instruction: the place is inside one, or in
 // data. The point has ProbePoint::effect then, so that probe_error() refuses it.

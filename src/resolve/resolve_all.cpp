@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "archive/nested.hpp"
+#include "binary/binary.hpp"
 #include "resolve/explain.hpp"
 #include "uprobectl/resolve.hpp"
 #include "util/mapped_file.hpp"
@@ -243,6 +244,9 @@ Result<VisitSummary> visit_targets(const Targets& targets, const TargetOptions& 
     if (target) {
       ++visited.files;
       visit(*target);
+      // The points keep the file open, but the debug information of many would not fit into memory.
+      if (const auto& opened = target->binary().opened; opened && targets.files.size() > 1)
+        opened->close_debug_info();
       continue;
     }
     if (!first_error) first_error = target.error();

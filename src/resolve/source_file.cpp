@@ -84,8 +84,7 @@ std::string declaring_file(const dwarf::DebugInfo& info, VirtualAddress address)
   return function ? std::move(function->file) : std::string();
 }
 std::string declaring_file(const Query& query, VirtualAddress address) {
-  if (query.debug_info == nullptr) return {};
-  const Result<dwarf::DebugInfo>& info = (*query.debug_info)();
+  const Result<dwarf::DebugInfo>& info = query.debug_info();
   return info ? declaring_file(*info, address) : std::string();
 }
 
@@ -140,15 +139,15 @@ Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query,
   return resolve_symbols(in_file, std::move(*symbols));
 }
 
-bool is_declared_in(const ProbePoint& point, std::string_view file, const elf::Image& image,
-                    const std::function<const dwarf::DebugInfo*()>& debug_info) {
+bool is_declared_in(const ProbePoint& point, std::string_view file, Binary& binary) {
   if (!point.symbol || point.inlined_into) return false; // its address is that of another function
   const elf::Symbol symbol{.name = *point.symbol,
                            .address = {point.address.value - point.symbol_offset},
                            .binding = elf::Binding::local};
-  if (SymbolFiles(image, {&symbol, 1}).has(symbol, file)) return true;
-  const dwarf::DebugInfo* const info = debug_info();
-  return info != nullptr && is_end_of_path(declaring_file(*info, symbol.address), file);
+  binary.complete_symbols();
+  if (SymbolFiles(binary.image(), {&symbol, 1}).has(symbol, file)) return true;
+  const auto& info = binary.debug_info();
+  return info && is_end_of_path(declaring_file(*info, symbol.address), file);
 }
 
 std::vector<SymbolSource> find_sources(const Query& query, std::span<const elf::Symbol> symbols) {

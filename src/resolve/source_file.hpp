@@ -18,10 +18,8 @@ std::optional<NameInFile> split_source_file(std::string_view name);
 // if no function of the name is in such a file.
 Result<std::vector<ProbePoint>> resolve_in_source_file(const Query& query, const NameInFile& named);
 
-// Whether the function of a point, of this image, is in a source file with this end of a path.
-// `debug_info` returns null if there is none.
-bool is_declared_in(const ProbePoint& point, std::string_view file, const elf::Image& image,
-                    const std::function<const dwarf::DebugInfo*()>& debug_info);
+// Whether the function of a point of the binary is in a source file with this end of a path.
+bool is_declared_in(const ProbePoint& point, std::string_view file, Binary& binary);
 
 // Where one of several symbols is that have one name.
 struct SymbolSource {

@@ -78,7 +78,7 @@ Result<std::vector<ProbePoint>> resolve_lines(const Query& query, const dwarf::D
     return fail(std::move(error));
   }
   constexpr std::size_t few = 4;
-  if (places->size() > few) query.symbolizer->use_index();
+  if (places->size() > few) query.code.file().expect_many_addresses();
   std::vector<ProbePoint> points;
   for (const dwarf::LinePlace& place : *places) {
     auto point = point_of(query, place);

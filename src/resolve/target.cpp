@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "binary/binary.hpp"
 #include "dwarf/inlined.hpp"
 #include "dwarf/lines.hpp"
 #include "elf/layout.hpp"
 #include "resolve/archive_listing.hpp"
-#include "resolve/debug_source.hpp"
 #include "resolve/explain.hpp"
 #include "resolve/find_file.hpp"
 #include "resolve/in_process.hpp"
@@ -115,24 +115,25 @@ ResolvedFunction resolve_otherwise(const Query& query, Error error) {
       fail(query.options.suggest ? add_suggestions(std::move(error), query) : std::move(error))};
 }
 
-ResolvedFunction resolve_by_symbols(const Query& query, elf::Image& image, DebugSource& source) {
-  if (needs_all_symbols(query)) source.complete(image);
+ResolvedFunction resolve_by_symbols(const Query& query) {
+  Binary& file = query.code.file();
+  if (needs_all_symbols(query)) file.complete_symbols();
   ResolvedFunction found = resolve_form(query);
   while (!found.points && may_be_in_debug_file(query, found.points.error()) &&
-         source.add_next(image))
+         file.add_next_symbols())
     found = resolve_form(query);
   if (found.points && query.function.form == FunctionSpec::Form::name &&
-      query.options.clones != ResolveOptions::Clones::none && !has_symtab(image) &&
+      query.options.clones != ResolveOptions::Clones::none && !has_symtab(query.image) &&
       std::ranges::any_of(*found.points,
                           [&](const auto& point) { return is_jump_table_entry(query, point); })) {
-    source.complete(image); // the function behind the entry has a local symbol
+    file.complete_symbols(); // the function behind the entry has a local symbol
     Query with_clones = query;
     with_clones.clones_in_debug = true;
     found = resolve_form(with_clones);
   }
   if (!found.points && is_unexplained(query, found.points.error()))
     found = resolve_otherwise(query, std::move(found.points).error());
-  if (found.points && query.options.aliases) add_aliases(image, *found.points);
+  if (found.points && query.options.aliases) add_aliases(query.image, *found.points);
   if (found.points) finish_points(query, *found.points);
   if (found.points || found.points.error().kind != ErrorKind::not_found ||
       query.function.form == FunctionSpec::Form::plt)
@@ -140,44 +141,44 @@ ResolvedFunction resolve_by_symbols(const Query& query, elf::Image& image, Debug
 
   constexpr std::size_t max_hints = 2;
   Error& error = found.points.error();
-  if (error.hints.size() < max_hints && source.where().places.empty() &&
-      image.debug_symbols().empty() && !has_symtab(image) && !art::OatFile::is_oat(image))
+  if (error.hints.size() < max_hints && file.debug_search().places.empty() &&
+      query.image.debug_symbols().empty() && !has_symtab(query.image) &&
+      !art::OatFile::is_oat(query.image))
     error = std::move(error).hint(std::string(no_symtab_hint));
   return found;
 }
 
 // Resolves a name that may have its source file: a version of the name wins.
-ResolvedFunction resolve_name_in_file(const Query& query, elf::Image& image, DebugSource& source) {
+ResolvedFunction resolve_name_in_file(const Query& query) {
   const bool is_name = query.function.form == FunctionSpec::Form::name;
   const auto named = is_name ? split_source_file(query.function.name) : std::nullopt;
-  if (!named) return resolve_by_symbols(query, image, source);
+  if (!named) return resolve_by_symbols(query);
   Query quiet = query;
   quiet.options.suggest = false;
-  ResolvedFunction found = resolve_by_symbols(quiet, image, source);
+  ResolvedFunction found = resolve_by_symbols(quiet);
   if (found.points || found.points.error().kind != ErrorKind::not_found) return found;
-  source.complete(image);
+  query.code.file().complete_symbols();
   auto in_file = resolve_in_source_file(query, *named);
   if (in_file && in_file->empty()) {
     if (!query.options.suggest) return found;
-    found = resolve_by_symbols(query, image, source);
+    found = resolve_by_symbols(query);
     if (!found.points)
       found.points = fail(hint_at_source_files(query, *named, std::move(found.points).error()));
     return found;
   }
-  if (in_file && query.options.aliases) add_aliases(image, *in_file);
+  if (in_file && query.options.aliases) add_aliases(query.image, *in_file);
   if (in_file) finish_points(query, *in_file);
   return {std::move(in_file), found.distance};
 }
 
 // Resolves code that methods share. Older versions of dex2oat name its symbol after one of the
 // methods, with "[DEDUPED]" added.
-ResolvedFunction resolve_deduplicated(const Query& query, std::string_view method,
-                                      elf::Image& image, DebugSource& source) {
+ResolvedFunction resolve_deduplicated(const Query& query, std::string_view method) {
   const std::string name = std::string(method) + " [DEDUPED]";
   Query shared = query;
   shared.function.name = name;
   shared.options.suggest = false;
-  ResolvedFunction found = resolve_by_symbols(shared, image, source);
+  ResolvedFunction found = resolve_by_symbols(shared);
   if (found.points)
     found.points->front().warnings.push_back(
         fmt::format("'{}' shares its code with other methods, and a probe there fires for each of "
@@ -187,11 +188,11 @@ ResolvedFunction resolve_deduplicated(const Query& query, std::string_view metho
 }
 
 // Resolves a method by the symbols of its OAT file, which have no types.
-ResolvedFunction resolve_method_symbol(const Query& query, elf::Image& image, DebugSource& source) {
+ResolvedFunction resolve_method_symbol(const Query& query) {
   const auto is_found = [](const ResolvedFunction& found) {
     return found.points || found.points.error().kind != ErrorKind::not_found;
   };
-  ResolvedFunction symbols = resolve_by_symbols(query, image, source);
+  ResolvedFunction symbols = resolve_by_symbols(query);
   if (is_found(symbols)) return symbols;
   const std::string name =
       untyped_method_name(query.function.name).value_or(std::string(query.function.name));
@@ -199,14 +200,14 @@ ResolvedFunction resolve_method_symbol(const Query& query, elf::Image& image, De
     Query named = query;
     named.function.name = name;
     named.options.suggest = false;
-    symbols = resolve_by_symbols(named, image, source);
+    symbols = resolve_by_symbols(named);
     if (is_found(symbols)) return symbols;
   }
-  return resolve_deduplicated(query, name, image, source);
+  return resolve_deduplicated(query, name);
 }
 
 // Resolves FILE:LINE or FUNCTION:+LINE. Symbols of debug files name the places.
-ResolvedFunction resolve_line_query(const Query& query, elf::Image& image, DebugSource& source) {
+ResolvedFunction resolve_line_query(const Query& query) {
   const bool is_relative = query.function.form == FunctionSpec::Form::function_line;
   Query named = query;
   named.function = {.form = FunctionSpec::Form::name,
@@ -216,7 +217,7 @@ ResolvedFunction resolve_line_query(const Query& query, elf::Image& image, Debug
   ResolvedFunction functions{std::vector<ProbePoint>()};
   if (is_relative) {
     named.options.thorough = false;
-    functions = resolve_name_in_file(named, image, source);
+    functions = resolve_name_in_file(named);
     if (!functions.points && query.options.suggest &&
         functions.points.error().kind == ErrorKind::not_found)
       if (auto error = only_inlined_error(named)) {
@@ -226,28 +227,28 @@ ResolvedFunction resolve_line_query(const Query& query, elf::Image& image, Debug
         return {fail(std::move(*error)), functions.distance};
       }
     if (!functions.points) return functions;
-  } else if (const auto exact = find_by_name(image, named.function.name);
+  } else if (const auto exact = find_by_name(query.image, named.function.name);
              exact && !exact->empty()) {
-    return resolve_by_symbols(named, image, source); // a symbol that looks like a line
+    return resolve_by_symbols(named); // a symbol that looks like a line
   }
-  source.complete(image);
-  const auto& info = (*query.debug_info)();
+  query.code.file().complete_symbols();
+  const auto& info = query.debug_info();
   if (!info) return {fail(Error(info.error()).within(query.subject())), functions.distance};
   auto points = resolve_lines(query, *info, *functions.points);
-  if (points && query.options.aliases) add_aliases(image, *points);
+  if (points && query.options.aliases) add_aliases(query.image, *points);
   if (points) finish_points(query, *points);
   return {std::move(points), functions.distance};
 }
 
-// Resolves the query in its image, passed again because symbols are added to it from the source if
-// its own tables do not have the name.
-ResolvedFunction resolve_query(const Query& query, elf::Image& image, DebugSource& source) {
+// Resolves the query in its image. Adds symbols of other files to it if its own tables do not have
+// the name.
+ResolvedFunction resolve_query(const Query& query) {
   if (query.methods == nullptr || query.function.form != FunctionSpec::Form::name)
-    return resolve_name_in_file(query, image, source);
+    return resolve_name_in_file(query);
   auto methods = resolve_method(query);
   if (methods) finish_points(query, *methods);
   if (methods || !may_have_symbol(methods.error())) return {std::move(methods)};
-  ResolvedFunction symbols = resolve_method_symbol(query, image, source);
+  ResolvedFunction symbols = resolve_method_symbol(query);
   if (!symbols.points && symbols.points.error().kind == ErrorKind::ambiguous) {
     Error& error = symbols.points.error();
     error = std::move(error).hint("to tell them apart by their parameters, give the DEX files with "
@@ -262,17 +263,17 @@ ResolvedFunction resolve_query(const Query& query, elf::Image& image, DebugSourc
 
 // With the inlined copies if they are requested: their debug information is inflated while symbols
 // are searched, and similar names are searched only if nothing is found.
-ResolvedFunction resolve_with_inlined(const Query& query, elf::Image& image, DebugSource& source) {
+ResolvedFunction resolve_with_inlined(const Query& query) {
   const FunctionSpec& function = query.function;
   if (!query.options.inlined || function.form != FunctionSpec::Form::name || function.plus)
-    return with_inlined(query, resolve_query(query, image, source));
-  if (const auto& info = (*query.debug_info)()) dwarf::prefetch_inlined(*info);
+    return with_inlined(query, resolve_query(query));
+  if (const auto& info = query.debug_info()) dwarf::prefetch_inlined(*info);
   Query quiet = query;
   quiet.options.suggest = false;
-  ResolvedFunction found = with_inlined(quiet, resolve_query(quiet, image, source));
+  ResolvedFunction found = with_inlined(quiet, resolve_query(quiet));
   const bool suggests = query.options.suggest && !found.points && !found.distance &&
                         found.points.error().kind == ErrorKind::not_found;
-  return suggests ? resolve_query(query, image, source) : found;
+  return suggests ? resolve_query(query) : found;
 }
 
 } // namespace
@@ -282,9 +283,7 @@ struct Target::State {
   BinaryPath path;  // as found
   // For an archive as a whole, the members that describe an image are empty.
   std::shared_ptr<const ProbedBinary> binary;
-  std::optional<elf::Image> image; // nullopt for an archive as a whole
-  DebugSource debug;
-  std::optional<Result<dwarf::DebugInfo>> debug_info; // see read_debug_info()
+  elf::DebugSearch debug_search;
   JavaMethods methods;
   std::optional<symbolize::Symbolizer> symbolizer; // made for the first number
   std::optional<CodeIndex> code;                   // see code_index()
@@ -293,13 +292,11 @@ struct Target::State {
   std::vector<std::string> warnings;
   std::optional<Error> architecture_mismatch; // why no process in the options can run the file
 
+  // Null for an archive as a whole.
+  elf::Image* image() const { return binary->opened ? &binary->opened->image() : nullptr; }
   // Requires an image.
-  const Result<dwarf::DebugInfo>& read_debug_info() {
-    if (!debug_info) debug_info = dwarf::DebugInfo::open(*image, debug.where());
-    return *debug_info;
-  }
   CodeIndex& code_index() {
-    if (!code) code.emplace(*image);
+    if (!code) code.emplace(*binary->opened);
     return *code;
   }
 
@@ -316,7 +313,7 @@ Target::~Target() = default;
 const std::string& Target::text() const { return state_->text; }
 const BinaryPath& Target::path() const { return state_->path; }
 const BinaryPath& Target::display_path() const { return state_->binary->path; }
-const elf::Image* Target::image() const { return state_->image ? &*state_->image : nullptr; }
+const elf::Image* Target::image() const { return state_->image(); }
 const ProbedBinary& Target::binary() const { return *state_->binary; }
 const std::shared_ptr<const MappedFile>& Target::file() const { return state_->binary->file; }
 const std::vector<std::string>& Target::warnings() const { return state_->warnings; }
@@ -333,7 +330,7 @@ Result<Target> Target::open(std::string_view text, const TargetOptions& options)
 Result<Target> Target::open(const TargetFile& file, std::string_view text,
                             const TargetOptions& options) {
   auto state = std::make_unique<State>();
-  state->debug = DebugSource({.places = options.debug_places});
+  state->debug_search.places = options.debug_places;
   state->methods = JavaMethods(options.dex, options.oatdump);
   state->text = text;
   state->path = file.path;
@@ -358,10 +355,10 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
     if (state->path.entry)
       if (const auto archive = Archive::parse(bytes)) package = not_installed(*archive);
     const bool inflates = options.extracted || package;
-    auto image = elf::Image::open(binary.file, state->path,
-                                  inflates ? elf::Compressed::inflate : elf::Compressed::reject);
-    if (!image) {
-      Error error = std::move(image).error();
+    auto opened = Binary::open(binary.file, state->path, state->debug_search,
+                               inflates ? elf::Compressed::inflate : elf::Compressed::reject);
+    if (!opened) {
+      Error error = std::move(opened).error();
       if (error.kind == ErrorKind::not_found && state->path.entry) {
         if (const auto archive = Archive::parse(bytes))
           if (auto apex = apex_error(*archive, state->path.file)) return fail(std::move(*apex));
@@ -370,8 +367,9 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
       }
       return fail(std::move(error));
     }
-    if (image->is_debug_file()) return fail(debug_file_error(to_string(binary.path), *image));
-    if (image->is_inflated())
+    const elf::Image& image = (*opened)->image();
+    if (image.is_debug_file()) return fail(debug_file_error(to_string(binary.path), image));
+    if (image.is_inflated())
       state->warnings.push_back(
           fmt::format("{}: {}compressed in the archive, so offsets are those in the installed "
                       "library",
@@ -380,9 +378,8 @@ Result<Target> Target::open(const TargetFile& file, std::string_view text,
       state->warnings.push_back(
           fmt::format("{}: {}: offsets are those in this file", to_string(binary.path), *package));
     state->architecture_mismatch =
-        find_architecture_mismatch(options.pids, image->machine(), to_string(binary.path));
-    describe(*image, binary);
-    state->image.emplace(std::move(*image));
+        find_architecture_mismatch(options.pids, image.machine(), to_string(binary.path));
+    describe(std::move(*opened), binary);
   }
   state->binary = std::make_shared<const ProbedBinary>(std::move(binary));
   return Target(std::move(state));
@@ -397,24 +394,18 @@ ResolvedFunction Target::resolve_spelled(const FunctionSpec& function,
                                          const ResolveOptions& options) const {
   // A query may add symbols to the state. They stay and do not change later results.
   State& state = *state_;
-  if (state.image) {
-    const DebugInfoSource debug_info = [&state]() -> const Result<dwarf::DebugInfo>& {
-      return state.read_debug_info();
-    };
-    Query query{
-        {state.binary, *state.image, state.code_index(), state.demangler}, function, options};
-    query.debug_info = &debug_info;
+  if (elf::Image* const image = state.image()) {
+    Query query{{state.binary, *image, state.code_index(), state.demangler}, function, options};
     query.mapping = state.methods.mapping();
-    if (may_be_method(function)) query.methods = state.methods.in(*state.image);
+    if (may_be_method(function)) query.methods = state.methods.in(*image);
     if (is_number(function) || is_line(function)) {
       const bool has_methods = query.methods != nullptr && *query.methods;
       if (!state.symbolizer)
-        state.symbolizer.emplace(*state.image, has_methods ? &**query.methods : nullptr);
+        state.symbolizer.emplace(*state.binary->opened, has_methods ? &**query.methods : nullptr);
       query.symbolizer = &*state.symbolizer;
     }
-    ResolvedFunction found = is_line(function)
-                                 ? resolve_line_query(query, *state.image, state.debug)
-                                 : resolve_with_inlined(query, *state.image, state.debug);
+    ResolvedFunction found =
+        is_line(function) ? resolve_line_query(query) : resolve_with_inlined(query);
     if (found.points && !options.thunks &&
         (function.form == FunctionSpec::Form::name ||
          function.form == FunctionSpec::Form::function_line))
@@ -437,18 +428,17 @@ Result<std::vector<ProbePoint>> Target::resolve_in_archive(const FunctionSpec& f
                                       shell_word(subject))));
   const auto path = find_entry(state.binary->path, state.binary->file->bytes(), function);
   if (!path) return fail(path.error());
-  auto image = elf::Image::open(state.binary->file, *path);
-  if (!image) return fail(image.error());
-  DebugSource debug(state.debug.where());
+  auto opened = Binary::open(state.binary->file, *path, state.debug_search);
+  if (!opened) return fail(std::move(opened).error());
   ProbedBinary entry = *state.binary;
   entry.path = *path;
-  describe(*image, entry);
+  describe(std::move(*opened), entry);
   const auto binary = std::make_shared<const ProbedBinary>(std::move(entry));
-  symbolize::Symbolizer symbolizer(*image);
-  CodeIndex code(*image);
-  Query query{{binary, *image, code, state.demangler}, function, options};
+  symbolize::Symbolizer symbolizer(*binary->opened);
+  CodeIndex code(*binary->opened);
+  Query query{{binary, code.image(), code, state.demangler}, function, options};
   query.symbolizer = &symbolizer;
-  return resolve_query(query, *image, debug).points;
+  return resolve_query(query).points;
 }
 
 void Target::resolve_each(std::span<const std::string_view> functions,
@@ -465,7 +455,7 @@ void Target::resolve_each(std::span<const std::string_view> functions,
       if (parsed.back() && parsed.back()->form == FunctionSpec::Form::name)
         names.push_back(parsed.back()->name);
     }
-    if (state_->image && names.size() > 1) prefetch_names(*state_->image, names);
+    if (image() != nullptr && names.size() > 1) prefetch_names(*image(), names);
     for (std::size_t i = 0; i < parsed.size(); ++i)
       visit(begin + i, parsed[i] ? resolve(*parsed[i], options) : fail(parsed[i].error()));
   }
@@ -474,16 +464,16 @@ void Target::resolve_each(std::span<const std::string_view> functions,
 Result<std::shared_ptr<const StaticProbes>> Target::static_notes() const {
   if (state_->static_notes) return state_->static_notes;
   const std::string subject = to_string(state_->binary->path);
-  if (!state_->image)
+  if (image() == nullptr)
     return fail(
         Error{ErrorKind::no_code, subject + ": an archive, static probes are in its libraries"}
             .hint("use ARCHIVE!/ENTRY, or ARCHIVE!/lib/* for all of them"));
-  auto notes = read_static_probes(*state_->image);
+  auto notes = read_static_probes(*image());
   // Operands in a stripped file may name variables that only its debug data have.
   if (notes && notes->symbols_missing) {
-    const std::size_t known = state_->image->debug_symbols().size();
-    state_->debug.complete(*state_->image);
-    if (state_->image->debug_symbols().size() > known) notes = read_static_probes(*state_->image);
+    const std::size_t known = image()->debug_symbols().size();
+    state_->binary->opened->complete_symbols();
+    if (image()->debug_symbols().size() > known) notes = read_static_probes(*image());
   }
   if (!notes) return fail(std::move(notes).error().within(subject));
   for (std::string& warning : notes->warnings) warning = subject + ": " + warning;
@@ -498,7 +488,7 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text,
   const FunctionSpec asked{
       .form = FunctionSpec::Form::name, .request = text, .name = text, .plus = std::nullopt};
   State& state = *state_;
-  Query query{{state.binary, *state.image, state.code_index(), state.demangler}, asked};
+  Query query{{state.binary, *image(), state.code_index(), state.demangler}, asked};
   query.options.to_probe = options.to_probe;
   query.options.replaced_nops = options.replaced_nops;
   return resolve_static_probes(query, *notes);
@@ -507,14 +497,14 @@ Result<std::vector<ProbePoint>> Target::static_probes(std::string_view text,
 template <typename Read>
 Result<SourceLines> Target::State::read_lines(Read read) {
   const std::string subject = to_string(binary->path);
-  if (!image)
+  if (image() == nullptr)
     return fail(Error{ErrorKind::no_code, subject +
                                               ": an archive, source lines are those of one of "
                                               "its libraries"}
                     .hint("use ARCHIVE!/ENTRY"));
-  const auto& info = read_debug_info();
+  const auto& info = binary->opened->debug_info();
   if (!info) return fail(Error(info.error()).within(subject));
-  const auto is_code = [&](VirtualAddress address) { return is_in_code(*image, address); };
+  const auto is_code = [&](VirtualAddress address) { return is_in_code(*image(), address); };
   Result<dwarf::FileLines> lines = read(*info, is_code);
   if (!lines) return fail(std::move(lines).error().within(subject));
   SourceLines found{
@@ -539,7 +529,7 @@ Result<SourceLines> Target::lines_of_function(VirtualAddress function) const {
 }
 
 const Result<art::OatFile>* Target::java_methods() const {
-  return state_->image ? state_->methods.in(*state_->image) : nullptr;
+  return image() != nullptr ? state_->methods.in(*state_->image()) : nullptr;
 }
 
 std::optional<Error> Target::missing_dex() const {
@@ -549,10 +539,13 @@ std::optional<Error> Target::missing_dex() const {
 }
 
 void Target::complete_symbols() {
-  if (state_->image) state_->debug.complete(*state_->image);
+  if (state_->binary->opened) state_->binary->opened->complete_symbols();
 }
 
-const DebugNotes& Target::debug_notes() const { return state_->debug.notes(); }
+const elf::DebugNotes& Target::debug_notes() const {
+  static const elf::DebugNotes none;
+  return state_->binary->opened ? state_->binary->opened->debug_notes() : none;
+}
 
 Result<std::vector<ArchiveLibrary>> Target::libraries() const {
   const std::string subject = to_string(state_->binary->path);

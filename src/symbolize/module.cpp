@@ -53,23 +53,24 @@ Result<std::unique_ptr<Module>> Module::open(const MappedObject& object, std::st
   // The path is used to find a debug file. An image inside another file has a path only if that
   // file is an archive.
   const bool has_path = object.file != nullptr && (entry || begin.value == 0);
-  auto image = has_path ? elf::Image::open(object.file, {object.file->path(), entry})
-                        : elf::Image::parse(*bytes, begin);
-  // Archives with duplicate entry names are rejected by Image::open(), but can be read here.
-  if (!image && has_path) image = elf::Image::parse(*bytes, begin);
-  if (!image) return fail(std::move(image).error());
+  auto file = has_path ? Binary::open(object.file, {object.file->path(), entry}, names.debug)
+                       : Binary::parse(*bytes, begin, names.debug);
+  // Archives with duplicate entry names are rejected by Binary::open(), but can be read here.
+  if (!file && has_path) file = Binary::parse(*bytes, begin, names.debug);
+  if (!file) return fail(std::move(file).error());
   std::unique_ptr<Module> module(new Module(std::move(path), std::move(entry)));
   module->begin_ = begin;
   module->owner_ = object.owner;
   module->sources_ = names;
-  module->build_id_ = image->build_id();
-  module->image_ = std::move(*image);
+  module->file_ = std::move(*file);
+  module->image_ = &module->file_->image();
+  module->build_id_ = module->image_->build_id();
   if (has_shrunk(*bytes)) return fail(shrunk());
   return module;
 }
 
 bool Module::is_program_start(VirtualAddress address) const {
-  if (!image_) return false;
+  if (image_ == nullptr) return false;
   constexpr std::uint64_t max_size = 128; // bytes; glibc's has 80 up to the call of constructors
   const auto entry = image_->entry_point();
   return entry && address >= *entry && address.value - entry->value < max_size;
@@ -102,10 +103,10 @@ void Module::keep_frame(VirtualAddress address) {
 void Module::close() {
   recorded_image_ = has_addresses();
   unwind_data.reset();
-  debug_info_.reset();
   symbolizer_.reset();
   methods_.reset();
-  image_.reset();
+  image_ = nullptr;
+  file_.reset();
   owner_.reset();
   frames_ = {};
 }
@@ -117,22 +118,19 @@ void Module::add_frame(Frame frame) {
 }
 
 const elf::Image* Module::intact_image() {
-  if (!image_) return nullptr;
+  if (image_ == nullptr) return nullptr;
   if (!error_ && has_shrunk(image_->bytes())) error_ = shrunk();
-  return error_ ? nullptr : &*image_;
+  return error_ ? nullptr : image_;
 }
 
 void Module::find_symbols() {
-  if (symbolizer_ || !image_) return;
+  if (symbolizer_ || !file_) return;
   if (art::OatFile::is_oat(*image_))
-    if (auto methods = art::OatFile::read(*image_, sources_.dex)) methods_ = std::move(*methods);
-  const auto full = image_->full_symbols();
-  if (!full || full->size() == 0) {
-    image_->add_embedded_symbols();
-    image_->add_debug_file(sources_.debug);
-  }
-  symbolizer_ = std::make_unique<Symbolizer>(*image_, methods_ ? &*methods_ : nullptr);
-  symbolizer_->use_index();
+    if (auto methods = art::OatFile::read(file_->image(), sources_.dex))
+      methods_ = std::move(*methods);
+  file_->complete_symbols();
+  file_->expect_many_addresses();
+  symbolizer_ = std::make_unique<Symbolizer>(*file_, methods_ ? &*methods_ : nullptr);
 }
 
 void Module::name_frame(Frame& frame) const {
@@ -146,11 +144,9 @@ void Module::name_frame(Frame& frame) const {
 }
 
 void Module::add_positions(Frame& frame) {
-  if (!std::exchange(searched_debug_info_, true))
-    if (auto opened = dwarf::DebugInfo::open(*image_, sources_.debug))
-      debug_info_ = std::make_unique<dwarf::DebugInfo>(std::move(*opened));
-  if (!debug_info_) return;
-  const std::vector<dwarf::SourceFrame> found = dwarf::frames_at(*debug_info_, frame.address);
+  const auto& debug_info = file_->debug_info();
+  if (!debug_info) return;
+  const std::vector<dwarf::SourceFrame> found = dwarf::frames_at(*debug_info, frame.address);
   if (found.empty() || has_shrunk(image_->bytes())) return;
   // The chain of inlined functions was cut.
   if (found.back().is_inlined) frame.positions.emplace_back().text = frame.text;
@@ -180,7 +176,7 @@ void Module::add_positions(Frame& frame) {
 
 std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   // Return addresses of Thumb code have bit 0 set, the addresses of functions do not.
-  if (image_ && image_->machine().info().thumb_bit) address.value &= ~std::uint64_t{1};
+  if (image_ != nullptr && image_->machine().info().thumb_bit) address.value &= ~std::uint64_t{1};
   if (const auto* const known = frames_.find(address.value)) return *known;
   if (!recorded_frames_.empty())
     if (const auto added = recorded_frames_.find(address.value); added != recorded_frames_.end())
@@ -189,9 +185,10 @@ std::shared_ptr<const Frame> Module::frame(VirtualAddress address) {
   Frame frame{.module = this, .address = address, .function = {}, .text = {}, .positions = {}};
   const auto covering = symbolizer_ ? symbolizer_->find(address) : std::nullopt;
   if (covering) frame.function = to_function(*covering);
-  if (image_ && has_shrunk(image_->bytes())) frame.function.reset(); // bytes read may be zeros
+  if (image_ != nullptr && has_shrunk(image_->bytes()))
+    frame.function.reset(); // bytes read may be zeros
   name_frame(frame);
-  if (sources_.source_lines && image_) add_positions(frame);
+  if (sources_.source_lines && image_ != nullptr) add_positions(frame);
   return frames_.put(address.value, std::make_shared<const Frame>(std::move(frame)));
 }
 

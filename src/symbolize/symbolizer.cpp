@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <utility>
 
 namespace uprobectl::symbolize {
 
@@ -40,23 +39,15 @@ std::optional<CoveringSymbol> Symbolizer::find_method(VirtualAddress address) co
                         .source_name = art::source_name(*methods_, *signature)};
 }
 
-std::optional<SymbolAt> Symbolizer::find_symbol(VirtualAddress address) {
-  if (!std::exchange(checked_debug_file_, true) && image_.is_debug_file())
-    debug_file_.emplace(image_);
-  if (debug_file_) return debug_file_->at(address);
-  if (!std::exchange(uses_index_, true)) return symbol_at(image_, address);
-  if (!finder_) finder_.emplace(image_);
-  return finder_->at(address);
-}
-
 std::optional<CoveringSymbol> Symbolizer::find(VirtualAddress address) {
   if (auto method = find_method(address)) return method;
-  const auto found = find_symbol(address);
+  const auto found = file_.symbol_at(address);
   // The symbol "oatexec" covers all code of an OAT file (AOSP dex2oat/linker/elf_writer.cc).
-  if (!found || (found->symbol.name == "oatexec" && art::OatFile::is_oat(image_)))
+  if (!found || (found->symbol.name == "oatexec" && art::OatFile::is_oat(file_.image())))
     return std::nullopt;
   // A symbol without a size would extend over it.
-  if (found->symbol.size == 0 && is_in_signal_trampoline(image_, *found)) return std::nullopt;
+  if (found->symbol.size == 0 && is_in_signal_trampoline(file_.image(), *found))
+    return std::nullopt;
   return CoveringSymbol{.symbol = found->symbol, .offset = found->offset};
 }
 

@@ -3,8 +3,8 @@
 // given to `resolve`, so that both agree.
 #pragma once
 
-#include "symbolize/debug_file_symbols.hpp"
-#include "uprobectl/symbols.hpp"
+#include "binary/binary.hpp"
+#include "uprobectl/symbolize.hpp"
 
 namespace uprobectl::symbolize {
 
@@ -20,28 +20,19 @@ struct CoveringSymbol {
 // Symbolizes addresses of one image.
 class Symbolizer {
 public:
-  // Borrows both. `methods` are those of an OAT file, or null. Debug symbols are used if they were
-  // added to the image before and it has no .symtab.
-  explicit Symbolizer(const elf::Image& image, const art::OatFile* methods = nullptr)
-      : image_(image), methods_(methods) {}
+  // Borrows both. `methods` are those of an OAT file, or null.
+  explicit Symbolizer(Binary& file, const art::OatFile* methods = nullptr)
+      : file_(file), methods_(methods) {}
 
-  // Searches Java methods, then symbols as symbol_at() does. Returns nullopt in gaps between
-  // functions. The second call sorts all symbols, so that later calls are fast.
+  // Searches Java methods, then symbols as Binary::symbol_at() does. Returns nullopt in gaps
+  // between functions.
   std::optional<CoveringSymbol> find(VirtualAddress address);
-  // Lets the first call sort the symbols already, if many calls will follow.
-  void use_index() { uses_index_ = true; }
 
 private:
   std::optional<CoveringSymbol> find_method(VirtualAddress address) const;
-  std::optional<SymbolAt> find_symbol(VirtualAddress address);
 
-  const elf::Image& image_;
+  Binary& file_;
   const art::OatFile* methods_;
-  bool uses_index_ = false;
-  std::optional<SymbolFinder> finder_;
-  // Of a debug file without code, whose segments are empty. nullopt: it is none, or not known yet.
-  std::optional<DebugFileSymbols> debug_file_;
-  bool checked_debug_file_ = false;
 };
 
 // Demangles and copies the names, so that the result does not depend on the image.

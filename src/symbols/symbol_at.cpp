@@ -71,6 +71,7 @@ constexpr std::size_t max_examined = 256;
 
 // One pass over all tables: 3 ms for the 45,000 symbols of libLLVM 14.
 std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress address) {
+  if (image.is_debug_file()) return SymbolFinder(image).at(address);
   const elf::Segment* segment = image.find_segment(address);
   if (segment == nullptr) return std::nullopt;
   ClosestSymbol covering; // sized symbols that contain the address
@@ -101,14 +102,19 @@ std::optional<SymbolAt> symbol_at(const elf::Image& image, VirtualAddress addres
   return SymbolAt{*best, address.value - best->address.value};
 }
 
-SymbolFinder::SymbolFinder(const elf::Image& image) : image_(image), tables_(lookup_tables(image)) {
+SymbolFinder::SymbolFinder(const elf::Image& image)
+    : image_(image), is_debug_file_(image.is_debug_file()), tables_(lookup_tables(image)) {
+  const auto is_found = [&](const elf::Symbol& symbol) {
+    return is_code(symbol, image) || (is_debug_file_ && symbol.defined && !symbol.absolute &&
+                                      is_typed_code(symbol) && !symbol.name.empty());
+  };
   for (std::uint16_t number = 0; number < tables_.size(); ++number) {
     const elf::SymbolTable& table = tables_[number];
     for (std::uint32_t index = 1; index < table.size(); ++index) {
       constexpr std::uint32_t read_ahead = 16; // symbols
       elf::Prefetch::name(table, index + read_ahead);
       const auto symbol = table.at(index);
-      if (symbol && is_code(*symbol, image))
+      if (symbol && is_found(*symbol))
         entries_.push_back({.address = symbol->address, .index = index, .table = number});
     }
   }
@@ -128,7 +134,8 @@ elf::Symbol SymbolFinder::read(const SymbolList::Entry& entry) const {
 
 std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   const elf::Segment* const segment = image_.find_segment(address);
-  if (segment == nullptr) return std::nullopt;
+  if (segment == nullptr && !is_debug_file_) return std::nullopt;
+  const VirtualAddress lowest = is_debug_file_ ? VirtualAddress() : segment->address;
   const auto after = std::ranges::upper_bound(entries_, address, {}, &SymbolList::Entry::address);
   const auto behind = static_cast<std::size_t>(after - entries_.begin());
 
@@ -136,7 +143,7 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
 
   ClosestSymbol covering;
   for (std::size_t i = behind; i-- > last && max_ends_[i] > address.value;) {
-    if (entries_[i].address < segment->address) break;
+    if (entries_[i].address < lowest) break;
     if (covering.best() && entries_[i].address < covering.best()->address) break;
     const elf::Symbol symbol = read(entries_[i]);
     if (address.value - symbol.address.value < symbol.size) covering.offer_previous(symbol);
@@ -145,7 +152,7 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
   if (!best) best = stub_at(address);
   // A label extends up to the next symbol of any kind.
   const VirtualAddress begin = behind > 0 ? entries_[behind - 1].address : VirtualAddress();
-  if (!best && behind > 0 && begin >= segment->address && begin.value >= max_ends_[behind - 1]) {
+  if (!best && behind > 0 && begin >= lowest && begin.value >= max_ends_[behind - 1]) {
     ClosestSymbol unsized;
     for (std::size_t i = behind; i-- > last && entries_[i].address == begin;)
       if (const elf::Symbol symbol = read(entries_[i]); symbol.size == 0)
@@ -157,6 +164,7 @@ std::optional<SymbolAt> SymbolFinder::at(VirtualAddress address) {
 }
 
 std::optional<elf::Symbol> SymbolFinder::stub_at(VirtualAddress address) {
+  if (is_debug_file_) return std::nullopt;
   if (!stubs_) stubs_ = plt_entries(image_);
   const auto after = std::ranges::upper_bound(*stubs_, address, {}, &elf::Symbol::address);
   if (after == stubs_->begin()) return std::nullopt;

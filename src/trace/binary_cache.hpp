@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run reads of the files that it probes. Each file is opened once, and each part of it is
-// read when it is first needed, once: by the plans for returns and values, and by the diagnosis.
+// What a run reads of the files that it probes, besides what the Binary itself reads: their code
+// and call frame information, each when it is first needed, once.
 #pragma once
 
-#include "dwarf/dwarf.hpp"
+#include "binary/binary.hpp"
 #include "events/plan.hpp"
 #include "unwind/unwind_data.hpp"
 #include "uprobectl/resolve/function.hpp"
@@ -14,21 +14,19 @@
 namespace uprobectl {
 
 // One probed file, or one entry of an archive. Keeps the file open. Not thread-safe.
-class Binary {
+class TracedBinary {
 public:
-  // `where`: the places of debug files.
-  Binary(std::shared_ptr<const ProbedBinary> probed, elf::DebugSearch where);
-  Binary(const Binary&) = delete;
-  Binary& operator=(const Binary&) = delete;
+  // `where`: of its debug file, if a Target has not opened the binary.
+  TracedBinary(std::shared_ptr<const ProbedBinary> probed, elf::DebugSearch where)
+      : probed_(std::move(probed)), where_(std::move(where)) {}
+  TracedBinary(const TracedBinary&) = delete;
+  TracedBinary& operator=(const TracedBinary&) = delete;
 
   // All of these fail with the same error if the file cannot be read any more.
   Result<const FunctionReader*> functions();
+  Result<Binary*> file();
   Result<const elf::Image*> image();
-  // The image with the symbols of its debug data, if it has no .symtab itself.
-  Result<const elf::Image*> image_with_debug_symbols();
   Result<const dwarf::DebugInfo*> debug_info();
-  bool has_opened_debug_info() const { return debug_info_.has_value(); }
-  void close_debug_info() { debug_info_.reset(); }
   // Returns null if the machine's stacks are not unwound.
   unwind::UnwindData* frames();
 
@@ -54,7 +52,6 @@ private:
   std::shared_ptr<const ProbedBinary> probed_;
   elf::DebugSearch where_;
   std::optional<Result<FunctionReader>> functions_;
-  std::optional<Result<dwarf::DebugInfo>> debug_info_;
   std::optional<unwind::UnwindData> frames_;
   std::map<VirtualAddress, FunctionReturns> planned_returns_;
   std::optional<StringLayout> planned_strings_;
@@ -66,14 +63,14 @@ public:
   explicit BinaryCache(std::vector<std::string> debug_places)
       : where_{.places = std::move(debug_places)} {}
 
-  Binary& of(const std::shared_ptr<const ProbedBinary>& probed) {
+  TracedBinary& of(const std::shared_ptr<const ProbedBinary>& probed) {
     return binaries_.try_emplace(probed, probed, where_).first->second;
   }
-  Binary& of(const ProbePoint& point) { return of(point.binary); }
+  TracedBinary& of(const ProbePoint& point) { return of(point.binary); }
 
 private:
   elf::DebugSearch where_;
-  std::map<std::shared_ptr<const ProbedBinary>, Binary> binaries_;
+  std::map<std::shared_ptr<const ProbedBinary>, TracedBinary> binaries_;
 };
 
 } // namespace uprobectl

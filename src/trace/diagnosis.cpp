@@ -339,15 +339,16 @@ void find_inlined(std::span<Probe* const> probes, BinaryCache& binaries) {
     if (source_name(probe->point)) by_binary[probe->point.binary].push_back(probe);
 
   for (const auto& [binary, in_it] : by_binary) {
-    Binary& file = binaries.of(binary);
-    const bool is_shared = file.has_opened_debug_info();
-    const auto debug = file.debug_info();
+    const auto file = binaries.of(binary).file();
+    if (!file) continue;
+    const bool is_shared = (*file)->has_opened_debug_info();
+    const auto& debug = (*file)->debug_info();
     if (!debug) continue; // missing debug info is not reported
     std::vector<std::string_view> names;
     for (const Probe* const probe : in_it) names.push_back(*source_name(probe->point));
-    const auto counts = dwarf::count_inlined(**debug, names);
+    const auto counts = dwarf::count_inlined(*debug, names);
     for (std::size_t i = 0; counts && i < in_it.size(); ++i) in_it[i]->facts.inlined = (*counts)[i];
-    if (!is_shared) file.close_debug_info(); // that of many files would not fit into memory
+    if (!is_shared) (*file)->close_debug_info(); // that of many files would not fit into memory
   }
 }
 

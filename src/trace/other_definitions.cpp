@@ -3,7 +3,6 @@
 
 #include "process/proc.hpp"
 #include "resolve/in_process.hpp"
-#include "uprobectl/elf.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -49,15 +48,15 @@ void find_other_definitions(std::span<Probe* const> probes, std::span<const pid_
     for (const ProcessFile& each : mapped->files) {
       auto file = MappedFile::open(each.open_path);
       if (!file) continue;
-      const auto image =
-          elf::Image::open(std::make_shared<const MappedFile>(std::move(*file)), each.display_path);
-      if (!image) continue;
+      const auto opened =
+          Binary::open(std::make_shared<const MappedFile>(std::move(*file)), each.display_path);
+      if (!opened) continue;
       for (Probe* const probe : exported) {
         const ProbePoint& point = probe->point;
         const bool is_same = each.identity == point.binary->file->identity() &&
                              each.display_path.entry == point.binary->path.entry;
         if (probe->facts.other_definition.empty() && !is_same &&
-            defines_function(*image, *point.symbol))
+            defines_function((*opened)->image(), *point.symbol))
           probe->facts.other_definition =
               fmt::format("{} maps another '{}', too: {}", describe_process(pid), *point.symbol,
                           to_string(each.display_path));

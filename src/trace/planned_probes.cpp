@@ -284,7 +284,7 @@ private:
   void add(const Target& target, const PlannedFile& file) {
     const auto binary = std::make_shared<const ProbedBinary>(target.binary());
     binaries_.of(binary).set_strings(file.strings);
-    CodeIndex code(*target.image());
+    CodeIndex code(*target.binary().opened);
     for (const PlannedProbe& probe : file.probes) {
       const auto function = numbers_.find(probe.place.request);
       if (function == numbers_.end()) continue;

@@ -258,7 +258,7 @@ private:
       else
         add_failure(probe_request, text, std::move(points).error());
     }
-    const DebugNotes& notes = target.debug_notes();
+    const elf::DebugNotes& notes = target.debug_notes();
     for (std::size_t& i = found_->told_sources; i < notes.used.size(); ++i)
       output_.detail(probe_request.target + ": symbols from " + notes.used[i]);
     for (const std::string& warning : notes.warnings) warn({probe_request.target + ": " + warning});
@@ -446,12 +446,8 @@ private:
     if (!named || has_planned_points_ || point.static_probe || point.kind == SymbolKind::method ||
         !is_body_of(point, std::string(named->name)))
       return false;
-    Binary& binary = binaries_.of(point);
-    const auto image = binary.image_with_debug_symbols();
-    return image && is_declared_in(point, named->file, **image, [&]() -> const dwarf::DebugInfo* {
-             const auto info = binary.debug_info();
-             return info ? *info : nullptr;
-           });
+    const auto file = binaries_.of(point).file();
+    return file && is_declared_in(point, named->file, **file);
   }
 
   const ProbeSelection& selection_;

@@ -301,7 +301,8 @@ Result<const TypedPlace*> TypedProbes::describe(const CapturePoint& probed) {
   };
   place_.find_go_types = [&file] {
     if (!file.go_types) {
-      file.go_types.emplace(**file.binary->image_with_debug_symbols(), *file.debug);
+      (*file.binary->file())->complete_symbols();
+      file.go_types.emplace(*file.image, *file.debug);
     }
     return file.go_types->is_empty() ? nullptr : &*file.go_types;
   };

@@ -66,7 +66,7 @@ public:
 
 private:
   struct File {
-    Binary* binary = nullptr;
+    TracedBinary* binary = nullptr;
     const elf::Image* image = nullptr;
     const dwarf::DebugInfo* debug = nullptr;
     std::optional<Error> problem; // why `image` or `debug` is null

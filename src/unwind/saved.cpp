@@ -210,7 +210,7 @@ std::optional<elf::Machine> find_machine(std::span<const Mapping> mappings, File
     if (!tried.insert(file_name_of(mapping.path)).second) continue;
     const auto object = files.open(mapping);
     if (!object) continue;
-    if (const auto image = elf::Image::parse(object->bytes)) return image->machine();
+    if (const auto machine = elf::read_machine(object->bytes)) return *machine;
   }
   return std::nullopt;
 }

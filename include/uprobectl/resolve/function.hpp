@@ -68,9 +68,7 @@ public:
   FunctionReader& operator=(FunctionReader&&) noexcept;
   ~FunctionReader();
 
-  const elf::Image& image() const; // of the binary; borrowed
-  // The same image with the symbols of its debug data, if it has no .symtab itself.
-  const elf::Image& image_with_debug_symbols() const;
+  Binary& file() const;
 
   // Lets returns() classify indirect jumps by unwind data. A jump while the frame is still set up
   // stays in the function, because its target would return to an address in the frame. Without

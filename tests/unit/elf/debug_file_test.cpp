@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "debug_fixture.hpp"
+#include "elf/debug_file.hpp"
 #include "zip_builder.hpp"
 
 #include <catch2/catch.hpp>
@@ -188,4 +189,17 @@ TEST_CASE("a damaged entry of a ZIP of symbol files is named") {
   CHECK_FALSE(report.used);
   REQUIRE(report.warnings.size() == 1);
   CHECK(report.warnings[0].find("does not have the CRC") != std::string::npos);
+}
+
+TEST_CASE("a debug file that was found for its symbols is not searched again") {
+  const Folder folder;
+  auto image = elf::Image::open({folder.put("libf.so", stripped_elf({})), std::nullopt});
+  REQUIRE(image);
+  const std::string symbols = folder.put(".build-id/0a/1b2c3d4e.debug", symbols_elf());
+  const elf::DebugSearch where{.system_folder = folder.path()};
+  REQUIRE(image->add_debug_file(where).used == symbols);
+  std::filesystem::remove(symbols);
+  const auto found = elf::find_debug_file(*image, where);
+  REQUIRE(found);
+  CHECK(found->source == symbols);
 }

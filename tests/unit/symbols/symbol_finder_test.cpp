@@ -118,3 +118,31 @@ TEST_CASE("an image without symbols gives no names") {
   SymbolFinder finder(image);
   CHECK(name_at(finder, 0x201040) == "-");
 }
+
+TEST_CASE("a debug file without code has the functions of its .symtab") {
+  // As objcopy --only-keep-debug writes it.
+  const std::string bytes = elf_from_yaml(R"(--- !ELF
+FileHeader: { Class: ELFCLASS64, Data: ELFDATA2LSB, Type: ET_DYN, Machine: EM_X86_64 }
+ProgramHeaders:
+  - { Type: PT_LOAD, Flags: [ PF_R, PF_X ], VAddr: 0x1000, Offset: 0x1000, FileSize: 0, MemSize: 0x400 }
+Sections:
+  - { Name: .text, Type: SHT_NOBITS, Flags: [ SHF_ALLOC, SHF_EXECINSTR ], Address: 0x1000, Size: 0x400 }
+Symbols:
+  - { Name: local, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: 0x20 }
+  - { Name: exported, Type: STT_FUNC, Section: .text, Value: 0x1000, Size: 0x20, Binding: STB_GLOBAL }
+  - { Name: inner, Type: STT_FUNC, Section: .text, Value: 0x1008, Size: 0x8 }
+  - { Name: data, Type: STT_OBJECT, Section: .text, Value: 0x1100, Size: 0x10 }
+  - { Name: unsized, Type: STT_FUNC, Section: .text, Value: 0x1200 }
+)");
+  const elf::Image image = parse_image(bytes);
+  REQUIRE(image.is_debug_file());
+  SymbolFinder finder(image);
+  CHECK(name_at(finder, 0x1000) == "exported");
+  CHECK(name_at(finder, 0x100c) == "inner+4");
+  CHECK(name_at(finder, 0x1018) == "exported+24");
+  CHECK(name_at(finder, 0x1020) == "-");
+  CHECK(name_at(finder, 0x1104) == "-");
+  CHECK(name_at(finder, 0x1300) == "unsized+256");
+  REQUIRE(symbol_at(image, {0x100c}));
+  CHECK(symbol_at(image, {0x100c})->symbol.name == "inner");
+}
